@@ -50,7 +50,7 @@ void bgi_grace_end(struct bgi_grace *grace)
     }
 }
 
-/* Returns whether all readers that used counter pair i have left. The left counters must be
+/* Returns whether all readers that used counter pair i have left. The `left` counters must be
  * summed first; see the proof. */
 static bool grace_is_drained(struct bgi_grace *grace, unsigned i)
 {
@@ -91,7 +91,7 @@ static void grace_end_batch(struct bgi_grace *grace)
     grace->done = grace->batch;
 }
 
-/* Makes as much progress as is possible now. The caller holds the lock. */
+/* Makes as much progress as possible. The caller holds the lock. */
 static void grace_work(struct bgi_grace *grace)
 {
     while (grace->draining || grace->later) {

@@ -21,7 +21,7 @@
  *
  * Freeing. Suppose object X was retired after the pointer to it was replaced. X may be freed
  * once each of the two pairs of counters has been seen drained since then: sum of left[i] = sum
- * of entered[i], with the left counters read first.
+ * of entered[i], with the `left` counters read first.
  *
  *   Proof. R1, R2, the replacement and the sums are all sequentially consistent, so they have
  *   one total order. Take a reader that got X. It read the pointer before the replacement, and
@@ -37,12 +37,12 @@
  *   Neither pair gets new readers for long while it drains.
  *
  * Which thread frees. Writers usually wait until they can free their objects
- * (bgi_grace_wait_retired), checking every millisecond. If no writer waits, or a wait times
- * out, `orphaned` is set, and every reader that leaves tries to free. A try takes the lock only
- * if it is available. A thread that does not get the lock has set `again`, and the holder of
- * the lock checks `again` after releasing the lock and repeats. So a retired object is freed no
- * later than when its last reader leaves. No reader waits for this, but a reader may end up
- * doing the work.
+ * (bgi_grace_wait_retired), checking every millisecond. If no writer waits, or a wait times out,
+ * `orphaned` is set, and every reader that leaves tries to free. A try takes the lock only if it
+ * is available. A thread that does not get the lock has already set `again`. The holder of the
+ * lock checks `again` after releasing the lock, and repeats the pass if it is set. So a retired
+ * object is freed no later than when its last reader leaves. No reader waits for this, but a
+ * reader may end up doing the work.
  */
 #ifndef BGI_GRACE_H
 #define BGI_GRACE_H
@@ -129,8 +129,7 @@ static inline void bgi_grace_leave(struct bgi_grace *grace, bgi_grace_token toke
 void bgi_grace_retire(struct bgi_grace *grace, struct bgi_retired *retired,
                       void (*release)(struct bgi_retired *));
 
-/* Waits until all current readers have left. Readers must not call this: they would wait for
- * themselves. */
+/* Waits until all current readers have left. Readers must not call this: they would deadlock. */
 void bgi_grace_wait(struct bgi_grace *grace);
 
 /* Waits until everything retired so far is freed, for at most `milliseconds`. */

@@ -32,8 +32,8 @@ struct bgi_memory {
 
 /*
  * Allocates `bytes` zeroed bytes, aligned to 64 (more if large), from `allocator`, or from the
- * OS if it is NULL. `small_pages`: do not request 2 MiB pages. Returns false if memory is
- * short; `memory` is then empty.
+ * OS if it is NULL. `small_pages`: do not request 2 MiB pages. Returns false if out of memory;
+ * `memory` is then empty.
  */
 bool bgi_memory_take(struct bgi_memory *memory, size_t bytes,
                      const bg_allocator *allocator, bool small_pages);
@@ -70,8 +70,8 @@ bool bgi_mapping_make(struct bgi_mapping *mapping, int file, size_t bytes,
  * true for a file that is not watched. */
 bool bgi_mapping_is_intact(const struct bgi_mapping *mapping);
 
-/* Replaces all of the memory with one bits, in one step per piece, while other threads read it.
- * Needs 2 MiB of memory, or a 4096th of the mapping. Returns false if memory is short; some
+/* Replaces all of the memory with one bits, in one step per piece, while other threads read
+ * it. Needs 2 MiB of memory, or a 4096th of the mapping. Returns false if out of memory; some
  * pieces may already be replaced. */
 bool bgi_mapping_fill(const struct bgi_mapping *mapping);
 
@@ -105,13 +105,13 @@ void bgi_memory_zero(const struct bgi_memory *memory, void *start, size_t bytes)
 
 /*
  * Memory for secrets: zeroed, in pages of its own, left out of core files, all zero in children
- * of fork (absent there before Linux 4.14), and locked as far as the OS permits. Freeing it
- * wipes it. Empty memory is allowed.
+ * of fork (absent there before Linux 4.14), and locked if the OS permits it. Freeing it wipes
+ * it. Empty memory is allowed.
  */
 bool bgi_secret_take(struct bgi_memory *memory, size_t bytes);
 void bgi_secret_give(struct bgi_memory *memory);
 
-/* Overwrites secrets in a way that the compiler does not optimize away. */
+/* Overwrites secrets. The compiler cannot optimize this away. */
 void bgi_wipe(void *p, size_t bytes);
 
 #endif

@@ -28,7 +28,7 @@ enum { BGI_POOL_MAX = 16 << 10 };
 size_t bgi_pool_size(size_t bytes);
 
 /*
- * Allocates a piece of zeroed memory, aligned to 64 bytes. Returns NULL if memory is short.
+ * Allocates a piece of zeroed memory, aligned to 64 bytes. Returns NULL if out of memory.
  * bgi_pool_give wipes and frees the piece; pass the same size. Thread safety: MT-Safe.
  */
 void *bgi_pool_take(size_t bytes);

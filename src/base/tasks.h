@@ -1,9 +1,8 @@
 /*
  * tasks.h - runs a number of tasks on a number of threads.
  *
- * Each thread repeatedly claims the next task from a shared counter until none are left. So the
- * tasks are done with any number of threads that the OS starts; the calling thread alone
- * suffices.
+ * Each thread repeatedly claims the next task from a shared counter until none are left. So all
+ * tasks are done however many threads the OS starts; the calling thread alone suffices.
  */
 #ifndef BGI_TASKS_H
 #define BGI_TASKS_H

@@ -6,9 +6,9 @@
  * line. A batch prefetches the lines of the following keys while it works on the current
  * ones.
  *
- * Keys are processed in groups of 64, with two buffers. The next group is prepared: hashed,
- * unless the keys are hashes, and located. Then the current group, whose lines have arrived
- * in the meantime, is answered, and with each answer one line of the next group is
+ * Keys are processed in groups of 64, with two buffers. The next group is prepared: its keys are
+ * hashed (unless they are hashes already) and located. Then the current group, whose lines have
+ * arrived in the meantime, is answered, and with each answer one line of the next group is
  * prefetched. So each line has the time of about 64 keys to arrive, hashing included.
  */
 #include "bloomgate/filter.h"
@@ -54,7 +54,7 @@ BGI_INLINE void batch_read_ahead(const struct batch *b, size_t first)
     }
 }
 
-/* Prepares the group that starts with key `first`; an empty one at the end. */
+/* Prepares the group that starts with key `first`. At the end, the group is empty. */
 static void batch_prepare(const struct batch *b, size_t first, struct batch_group *to)
 {
     to->group.n = 0;
@@ -131,7 +131,7 @@ static size_t batch_run(struct batch *b)
 
 /* ---- Queries ------------------------------------------------------------------------- */
 
-/* Without a filter, or keys that it can use, every answer is "maybe". */
+/* If there is no filter, or it cannot use the keys, every answer is "maybe". */
 static size_t batch_all_maybe(uint64_t *maybe, size_t n)
 {
     if (maybe && n) {
@@ -259,7 +259,7 @@ static bool batch_insert_group(const struct batch *b, const struct bgi_group *gr
     return !in->err;
 }
 
-/* Adds to a kind that can be full, key by key up to the first that does not fit. */
+/* Adds keys to a kind that can be full, one by one up to the first key that does not fit. */
 static struct batch_inserted batch_insert(bg_filter *filter, bg_keys keys,
                                           uint64_t *is_new)
 {
@@ -274,7 +274,7 @@ static struct batch_inserted batch_insert(bg_filter *filter, bg_keys keys,
     return in;
 }
 
-/* Returns BG_OK, or why a filter accepts none of the keys. */
+/* Returns BG_OK, or the reason why a filter accepts none of the keys. */
 static bg_err batch_refuses(const bg_filter *filter, const bg_keys *keys)
 {
     return !filter || !bgi_keys_are_valid(keys)     ? BG_EINVAL

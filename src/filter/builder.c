@@ -2,10 +2,10 @@
  * builder.c - collecting keys, and building a filter from them.
  *
  * Finishing has three steps. The hashes become a sorted set (hash_list.c), which gives their
- * number. The spec is solved for that number, and an empty filter is created. Then the filter
- * is filled. A static kind is solved piece by piece, each of which is a range of the sorted
- * hashes; any thread can solve any piece (kind/kind.h). To all other kinds the hashes are added
- * in ascending order, which is the order of their positions in the filter.
+ * number. The spec is solved for that number, and an empty filter is created. Then the filter is
+ * filled. A static kind is solved in pieces. Each piece is a range of the sorted hashes, and any
+ * thread can solve any piece (kind/kind.h). For all other kinds, the hashes are added in
+ * ascending order, which is the order of their positions in the filter.
  */
 #include "bloomgate/builder.h"
 
@@ -47,7 +47,7 @@ bg_err bg_builder_create(const bg_spec *spec, bg_builder **builder, bg_errinfo *
     }
     *builder = NULL;
     if (!spec || spec->struct_size != sizeof *spec) {
-        return bgi_solve(spec, 1, &unused, info); /* reports what is wrong */
+        return bgi_solve(spec, 1, &unused, info); /* describes the error */
     }
     bg_spec any = *spec;
     any.items = 1;
@@ -148,7 +148,7 @@ bg_err bg_builder_add_many(bg_builder *builder, bg_keys keys)
 
 /* ---- Finishing ------------------------------------------------------------------- */
 
-/* A running finish. */
+/* The state of a running bg_builder_finish. */
 struct builder_work {
     bg_builder *builder;
     bg_filter *filter;

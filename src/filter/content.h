@@ -12,9 +12,9 @@
  *
  * To restore a filter, call bgi_recipe_make, then bgi_content_restore_parts (which creates the
  * layers of a scalable filter), copy the words into the spans, and call
- * bgi_content_restore_state. All input is untrusted. Numbers are checked against what is
- * possible, and memory against the size of the words. For kinds in which not every word is
- * valid, the words are checked against the invariants of the kind.
+ * bgi_content_restore_state. All input is untrusted. Numbers are checked for plausibility, and
+ * memory is limited by the size of the words. For kinds in which not every word is valid, the
+ * words are checked against the invariants of the kind.
  */
 #ifndef BGI_CONTENT_H
 #define BGI_CONTENT_H
@@ -35,8 +35,8 @@ BG_MUST_CHECK bg_err bgi_content_restore_parts(bg_filter *filter,
                                                const uint64_t *numbers, uint64_t n,
                                                uint64_t room);
 
-/* Call this after the words have been copied. Returns false if the kind cannot have written
- * them. */
+/* Call this after the words have been copied. Returns false if they are not valid for the
+ * kind. */
 bool bgi_content_restore_state(bg_filter *filter, const uint64_t *numbers, uint64_t n);
 
 /* Sets the words of a filter that was created without any (BGI_BARE), each leaf's at the next

@@ -8,8 +8,8 @@
  *     [ the bits, 64-byte aligned ............. ][ struct bg_filter ]
  *
  * The bits come first, so that those of large filters start at a 2 MiB page. If the hasher has a
- * secret, memory allocated by the library is excluded from core files: bits without the secret
- * are useless there anyway. Each handle is wiped when its filter is freed.
+ * secret, memory allocated by the library is excluded from core files: in a core file, bits
+ * without the secret would be useless anyway. Each handle is wiped when its filter is freed.
  */
 #ifndef BGI_HANDLE_H
 #define BGI_HANDLE_H
@@ -39,16 +39,16 @@ bool bgi_filter_is_changed(const bg_filter *filter);
 
 /*
  * Makes a mapped filter permanently answer "maybe" to every query, because its words have
- * changed. Other threads may query it at the same time. Returns false if memory is short, or if
- * it was done before.
+ * changed. Other threads may query it at the same time. Returns false if out of memory, or if
+ * this was already done.
  * Thread safety: MT-Safe.
  */
 bool bgi_filter_doubt(bg_filter *filter);
 
 /*
  * Call this after reading all words. Returns BG_EFORMAT if the words differ, or may have
- * differed, from the file that was mapped. Discard whatever was created from them: it has no
- * mapping that would reveal the change.
+ * differed, from the file that was mapped. In that case, discard whatever was created from the
+ * words, because later checks could not detect that it is wrong.
  */
 BG_MUST_CHECK bg_err bgi_filter_check_mapping(const bg_filter *filter,
                                               bg_errinfo *info);
@@ -145,7 +145,8 @@ bg_err bgi_filter_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info
 bg_err bgi_filter_merges(const bg_filter *filter, const bg_filter *other,
                          bg_errinfo *info);
 
-/* Returns BG_OK, or BG_ENOTSUP if the filter's kind lacks a trait: it cannot be `what`. */
+/* Returns BG_OK, or BG_ENOTSUP if the filter's kind lacks a trait. `what` completes the
+ * message, such as "merged" in "cannot be merged". */
 bg_err bgi_filter_can(const bg_filter *filter, uint32_t trait, const char *what,
                       bg_errinfo *info);
 

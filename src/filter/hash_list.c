@@ -24,7 +24,7 @@
 enum {
     LIST_FIRST = 1 << 10,  /* hashes in the first chunk */
     LIST_BUCKET = 1 << 15, /* approximate hashes per bucket */
-    LIST_BITS_MAX = 12,    /* so that the lines of all buckets fit the cache */
+    LIST_BITS_MAX = 12,    /* so that the lines of all buckets fit in the cache */
     LIST_LINE = 8,         /* hashes per line */
     LIST_SLICES = 8        /* per thread */
 };
@@ -195,7 +195,8 @@ static bool list_count(void *context, size_t slice, unsigned thread)
     return list_tell(s, thread);
 }
 
-/* Turns counts into starts, in the order of buckets and, within a bucket, of slices. */
+/* Converts counts to start positions, in the order of buckets and, within a bucket, of
+ * slices. */
 static void list_place(struct list_sort *s)
 {
     size_t sum = 0;
@@ -265,7 +266,7 @@ static bool list_sort_bucket(void *context, size_t b, unsigned thread)
     return list_tell(s, thread);
 }
 
-/* Moves the buckets together; returns how many hashes remain. */
+/* Closes the gaps between buckets. Returns how many hashes remain. */
 static size_t list_close_up(const struct list_sort *s)
 {
     size_t kept = 0;

@@ -37,18 +37,18 @@ struct bgi_watch {
     void *context;
 };
 
-/* Reserves space for n more hashes. Returns false if memory is short. */
+/* Reserves space for n more hashes. Returns false if out of memory. */
 bool bgi_hash_list_reserve(struct bgi_hash_list *list, size_t n);
 
 /*
- * Returns space for up to n hashes, and for at least one as long as reserved space is left.
- * Sets *got to the number of hashes, and counts them as used.
+ * Returns space for up to n hashes, and for at least one as long as reserved space is left. Sets
+ * *got to the number of hashes, which then count as used.
  */
 uint64_t *bgi_hash_list_next(struct bgi_hash_list *list, size_t n, size_t *got);
 
 /*
- * Sorts the list and removes duplicates; afterwards the list has one chunk. Returns false if
- * memory is short, with nothing changed, or if `watch` stops the sort (*stopped): then all
+ * Sorts the list and removes duplicates; afterwards the list has one chunk. Returns false if out
+ * of memory, with nothing changed, or if `watch` stops the sort (*stopped); in that case all
  * hashes are still in the list, in any order.
  */
 bool bgi_hash_list_sort(struct bgi_hash_list *list, unsigned threads,

@@ -11,10 +11,10 @@
  *                                     |          |
  *                              lock, add many   busy: try again later
  *
- * The kind determines the position of a hash (`locate`), so no two regions share a unit.
- * Regions start at multiples of 64 bytes, so no two share a line. The keys that a thread has
- * added are visible to the next thread that takes the lock, and to any thread that joins the
- * loading threads.
+ * The kind determines the unit of a hash (`locate`), and regions consist of whole units, so no
+ * two regions share a unit. Regions start at multiples of 64 bytes, so no two share a line. The
+ * keys that a thread has added are visible to the next thread that takes the lock, and to any
+ * thread that joins the loading threads.
  *
  * With about a hundred keys per visit, a lock costs less than a nanosecond per key. With fewer
  * regions, threads would wait for each other. With more, batches would be too short for their

@@ -16,7 +16,7 @@
  *
  * Invariants
  *   (I1) An opened filter has a geometry that the kind can have written, and words for all of
- *        its units. Cores read nothing else, whatever the words are.
+ *        its units. Cores read nothing else, whatever the content of the words.
  *   (I2) The bytes are never written to.
  *
  * An opened filter is a core like that of any filter, with the caller's words, and the
@@ -186,7 +186,7 @@ static void packed_begin(bg_packed *p, const struct packed_parts *parts,
     }
 }
 
-/* Restores the numbers of a static kind. Returns false if the kind cannot have written them. */
+/* Restores the numbers of a static kind. Returns false if they are not valid for the kind. */
 static bool packed_restore(bg_packed *p, const struct packed_parts *parts,
                            const void *words)
 {

@@ -1,9 +1,9 @@
 /*
- * plan.c - what can be predicted about a filter before it is created.
+ * plan.c - predicts the properties of a filter before it is created.
  *
- * solve.c finds the geometry. This file adds what follows from the caller's figures: how many
- * calls are avoided and wasted, what they cost, and, if the cheapest filter is wanted, its
- * rate. The cost of a rate p is
+ * solve.c finds the geometry. This file adds the results that depend on the caller's figures:
+ * how many calls are avoided and wasted, what they cost, and, if the caller requests the
+ * cheapest filter, its rate. The cost of a rate p is
  *
  *     memory_cost x bytes(p) / 2^30  +  call_cost x queries x absent_share x p
  *
@@ -61,7 +61,7 @@ static double plan_fill(const struct bgi_geometry *g, double items)
     return bgi_model_fill(&model, items);
 }
 
-/* Computes what follows from size and rate for the caller's figures. */
+/* Computes the results that follow from the size, the rate and the caller's figures. */
 static void plan_add_costs(const bg_plan_request *ask, bg_plan *plan)
 {
     double absent = plan_absent_queries(ask);
@@ -213,7 +213,8 @@ static double plan_cheapest_rate(const bg_plan_request *ask, double growth)
     return exp(c1 < c2 ? x1 : x2);
 }
 
-/* Sets spec->rate from the objective and the costs, if the caller did not set it. */
+/* Sets spec->rate from the costs, if the caller set neither a rate nor a size, and limits it
+ * to the latency objective. */
 static void plan_choose_rate(const bg_plan_request *ask, double growth, bg_spec *spec)
 {
     bool costs =

@@ -2,9 +2,9 @@
  * relocate.c - moving a filter to different memory while it keeps its content.
  *
  * Idea. A filter is one block of memory, or several that point to each other: a composed filter
- * has its parts, each a filter again, and sometimes one more block. All addresses within a
- * block are in the handle, in known members. Any address inside the old block moves by the same
- * distance.
+ * has its parts, which are filters themselves, and sometimes one more block. All addresses
+ * within a block are in the handle, in known members. Any address inside the old block moves by
+ * the same distance.
  *
  *     parts            moved first, each updating its pointer in the handle
  *     the other block  moved next, while the handle is still in place

@@ -134,7 +134,8 @@ bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *in
     if (err) {
         return err;
     }
-    if (filter == other) { /* changes nothing, unless counts add up */
+    if (filter == other) { /* a filter merged into itself: no change, unless counts add
+                              up */
         if (filter->kind->traits & BG_TRAIT_COUNT) {
             return bgi_err_state(
                 info, BG_EINVAL, "other",

@@ -4,13 +4,13 @@
  * The rate of a kind falls with its units and, for given bits, has one minimum over k. So
  *   - if a size is given, every k is tried for the lowest rate (no climbing: in kinds whose
  *     unit grows with k, such as partitioned filters, small sizes have several minima);
- *   - if a rate is given, bisection finds the fewest units that reach it for one k, and
- *     climbing from the textbook's k finds the k with the fewest bytes.
+ *   - if a rate is given, bisection finds the fewest units that reach it for one k, and climbing
+ *     from the textbook value of k finds the k with the fewest bytes.
  *
  * Everything is computed with the model of the kind (kind/model.c), so the reported rate is the
  * one that will be measured. If not every number of units is a valid size
- * (bgi_kind.round_units), a number stands for the next smaller valid size, so that the rate
- * still falls with the units, in steps.
+ * (bgi_kind.round_units), a number stands for the largest valid size that does not exceed it, so
+ * that the rate still falls with the units, in steps.
  */
 #include "base/checked.h"
 #include "base/errinfo.h"
@@ -241,8 +241,8 @@ static bool solve_fewest(struct bgi_geometry *g, double rate)
 }
 
 /*
- * Returns the cost of a k: bytes if the spec has a rate, the rate if it has a size. HUGE_VAL if
- * it is impossible. Leaves the units in g.
+ * Returns the cost of using g->k bits per key: the bytes if the spec has a rate, the rate if it
+ * has a size, and HUGE_VAL if this k is impossible. Stores the number of units in g.
  */
 static double solve_cost(const bg_spec *spec, struct bgi_geometry *g)
 {
@@ -306,7 +306,7 @@ static double solve_climb(const bg_spec *spec, struct bgi_geometry *g)
     return best;
 }
 
-/* Returns the textbook's k for a rate, within the limits of the kind. */
+/* Returns the textbook value of k for a rate, within the limits of the kind. */
 static uint32_t solve_first_k(const bg_spec *spec, const struct bgi_kind *kind)
 {
     double k = rint(-log(spec->rate) / solve_ln2);

@@ -13,13 +13,14 @@
  *        based. So results that belong to an earlier state change nothing: a failure is
  *        counted only in the state in which it was seen, and a trial counts only if it is
  *        the latest.
- *   (B2) `since` belongs to the state OPEN or TRYING. The thread that enters the state writes
- *        it, in two steps: TURNING (owned by this thread; no calls are allowed), write, then
- *        the state. So no thread judges a state by the time of another state.
- *   (B3) If the clock goes back, the rest counts as over, because the differences are
+ *   (B2) `since` is the time at which the state OPEN or TRYING was entered. The thread that
+ *        enters the state writes it, in two steps: it changes to TURNING (owned by this thread;
+ *        no calls are allowed), writes `since`, and then changes to the new state. So no thread
+ *        judges a state by the time of another state.
+ *   (B3) If the clock goes back, the rest period counts as over, because the differences are
  *        unsigned. The backing store is then tried too early, never too late.
  *
- * The numbers wrap around after 2^30 changes of state, which takes half as many rests.
+ * The numbers wrap around after 2^30 changes of state, which takes half as many rest periods.
  */
 #include "gate/breaker.h"
 

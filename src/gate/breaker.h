@@ -34,8 +34,8 @@ struct bgi_breaker {
     uint32_t failures; /* consecutive failures that open it; 0: it never opens */
     uint64_t rest;     /* nanoseconds */
     _Atomic uint64_t word;
-    _Atomic uint64_t since;  /* when it was opened, or last tried */
-    _Atomic uint64_t opened; /* how many times */
+    _Atomic uint64_t since;  /* when it opened, or when the last trial started */
+    _Atomic uint64_t opened; /* how many times it has opened */
 };
 
 /* The change of state, for alarms. */

@@ -13,9 +13,9 @@
  *
  * Invariants, where t is the latest time passed by any caller
  *   (B1) full <= t + depth, so the bucket never owes more than it holds.
- *   (B2) Between two times a < b of a clock that does not go back, at most
- *        burst + (b - a) / interval tokens are taken. Each moves `full` by one interval
- *        from at least a on, and it stays below b + depth.
+ *   (B2) Between two times a < b of a clock that does not go back, at most burst + (b - a) /
+ *        interval tokens are taken. Each token moves `full` forward by one interval, starting
+ *        from a or later, and `full` stays below b + depth.
  *
  * Clocks. Threads may pass times that are slightly older than those of other threads. Then
  * `full` may be more than `depth` ahead, and no tokens are available until the clock catches

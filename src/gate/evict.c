@@ -17,7 +17,7 @@
  * The evictor (E), bg_registry_tick, one at a time:
  *   (E1) Under the lock: set `slot` to NULL and keep the slot aside: WRITING.
  *   (E2) Wait for a grace period (one for up to REGISTRY_WALK tenants).
- *   (E3) Write the slot to the file, unless the file already has all of it.
+ *   (E3) Write the slot to the file, unless the file already has everything.
  *   (E4) Under the lock: if the state is still WRITING and the file was written, change to
  *        DISK and free the slot. If writing failed, put the slot back. If the state is not
  *        WRITING, another thread has already put the slot back.
@@ -31,32 +31,32 @@
  *
  * Proof that an add which returned BG_OK is found by every query that starts later.
  *   The add did (U1) with some slot S. S is freed only in (E4), and the state was WRITING
- *   from (E1) on without interruption, since each interruption (U2) makes it MEMORY, which
- *   only another (E1) ends. So from (E1) to (E4) `slot` was NULL. The add got S, so it
- *   loaded `slot` before (E1), and had entered before that. By (E2) it had left (grace.h),
- *   with the key in S. (E3) started after that, and a filter's file has everything that was
- *   in the filter when saving started. So when S is freed, the file has the key. The next
- *   slot is created from that file (R2). The file is not written between (E4) and (R3):
- *   only evictors and bg_registry_save write, for tenants in memory, and both hold
- *   registry->chores. If another process has replaced the file, say by an older one, its
- *   digest reveals that. If the file cannot be read, the answer is "maybe". If S was not
- *   freed, queries use it, too.
+ *   without interruption since (E1), because an interruption (U2) changes it to MEMORY, and only
+ *   another (E1) changes it back. So from (E1) to (E4) `slot` was NULL. The add got S, so it
+ *   loaded `slot` before (E1), and had entered before that. By (E2) it had left (grace.h), with
+ *   the key in S. (E3) started after that, and a filter's file has everything that was in the
+ *   filter when saving started. So when S is freed, the file has the key. The next slot is
+ *   created from that file (R2). The file is not written between (E4) and (R3): only evictors
+ *   and bg_registry_save write, for tenants in memory, and both hold registry->chores. If
+ *   another process has replaced the file, for example with an older one, the digest differs,
+ *   and this is detected. If the file cannot be read, the answer is "maybe". If S was not freed,
+ *   queries use S.
  *
  * Avoiding unnecessary writes. `changed` means that the file may lack keys:
  *   (C1) An add sets it, within the grace period, before it sets a bit.
- *   (C2) (E3) and bg_registry_save clear it before a grace period passes or while no user
- *        can be inside, then write, and set it again if writing failed.
- *   Claim: while it is false, the file has every add that has returned. Take an add that is
- *   not in the file. It had not finished when writing started, so it entered after the
- *   grace period started, and so after the clearing. It found `changed` false and set it,
- *   or found it true, set by another add after the clearing. Only a writer clears it.
- *   A slot that was handed out (bg_tenant_slot) may be changed without setting it. So the
- *   tenant counts as changed when its slot is handed out, and after every write during
- *   which it was handed out.
+ *   (C2) Writers of the file clear it, write, and set it again if writing failed. (E3) clears it
+ *        while no user can be inside, and bg_registry_save clears it before a grace period.
+ *   Claim: while it is false, the file has every add that has returned. Take an add that is not
+ *   in the file. It had not finished when writing started, so it entered after the grace period
+ *   started, and so after the clearing. It found `changed` false and set it, or found it true
+ *   because another add had set it after the clearing. Only a writer of the file clears it. A
+ *   slot that was handed out (bg_tenant_slot) may be changed without setting it. So the tenant
+ *   counts as changed when its slot is handed out, and after every write during which it was
+ *   handed out.
  *
  * Stale files. The file of a tenant in memory may lack recent keys. It is overwritten when the
  * tenant is evicted, or by bg_registry_save. After a crash the older file is used: keys that
- * were only in memory are lost, as the header says.
+ * were only in memory are lost, as registry.h warns.
  *
  * Removal deletes the file under registry->files and then takes the name out of the table.
  * Evictors write under the same lock and check whether the tenant was removed. So the file of a
@@ -250,7 +250,7 @@ static void evict_came_back(bg_tenant *tenant, const struct evict_found *found)
     tenant_open(tenant, found->slot, found->gate);
 }
 
-/* A lack of memory is not a failure of the file: the next user tries again. */
+/* Running out of memory is not a failure of the file: the next user retries. */
 static void evict_stayed_away(bg_tenant *tenant, bg_err err, int code)
 {
     tenant->state = TENANT_DISK;
@@ -266,7 +266,7 @@ static void evict_stayed_away(bg_tenant *tenant, bg_err err, int code)
     atomic_fetch_add(&tenant->registry->return_failures, 1);
 }
 
-/* Returns whether it is too early to retry. If the clock went back, it is not. */
+/* Returns whether it is too early to retry. Returns false if the clock went back. */
 static bool evict_pauses(const bg_tenant *tenant)
 {
     uint64_t now = registry_now(tenant->registry);

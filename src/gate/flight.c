@@ -11,10 +11,10 @@
  *        its era join it.
  *   (F2) `followers` counts the followers that may still use the leader's entry. The leader
  *        returns only when it is 0, and it grows only while the flight is open.
- *   (F3) A lookup that is on a list, so that others may wait for it, waits for no other
- *        flight, of this gate or another, whatever its callbacks do. So followers wait for
- *        leaders, leaders wait for the backing store and for callbacks of followers, and
- *        these callbacks wait for no flight: there is no cycle.
+ *   (F3) A lookup that is on a list, so that others may wait for it, does not wait for any other
+ *        flight, of this gate or another gate, whatever its callbacks do. So followers wait for
+ *        leaders, leaders wait for the backing store and for callbacks of followers, and these
+ *        callbacks do not wait for any flight: there is no cycle.
  *
  * For (F3), each thread counts its entries on the lists of all gates together, because two
  * gates whose backing stores query each other would form a cycle as well.

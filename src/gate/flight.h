@@ -41,13 +41,13 @@ struct bgi_flight {
     bool open, landed;
 };
 
-/* Returns NULL if memory is short. */
+/* Returns NULL if out of memory. */
 struct bgi_flights *bgi_flights_create(const bg_allocator *allocator);
 void bgi_flights_free(struct bgi_flights *flights);
 
-/* Joins a flight of the same key and era and waits for its answer, or starts one. ALONE: a
- * callback of another lookup, of any gate, makes this lookup, so it must not wait; or there is
- * a flight of a later era. */
+/* Joins a flight of the same key and era and waits for its answer, or starts one. Returns
+ * ALONE if the lookup must not wait because a callback of another lookup, of any gate, makes
+ * it, or if there is a flight of a later era. */
 enum bgi_flight_role bgi_flight_board(struct bgi_flights *flights,
                                       struct bgi_flight *flight);
 

@@ -18,10 +18,10 @@
  * The state passed between them is a struct gate_call, which is also the content of a ticket.
  *
  * Writes: (W1) the backing store, (W2) the filter, (W3) the negative cache forgets the key and
- * its flights are closed, (W4) return. For a lookup that starts after (W4): the filter
- * answers "maybe" (W2), or is not trusted, see below; the cache has no "absent" for the key
- * (recent.c); no earlier flight can be joined (flight.c, F1); and the store has the key (W1).
- * If (W1) fails, it is unknown whether it took effect in part; (W3) is done anyway.
+ * its flights are closed, (W4) return. For a lookup that starts after (W4): the filter answers
+ * "maybe" (W2), or is not trusted, see below; the cache has no "absent" for the key (recent.c);
+ * no earlier flight can be joined (flight.c, F1); and the store has the key (W1). If (W1) fails,
+ * it may still have taken effect, so (W3) is done anyway.
  *
  * Writes that bypass the gate. Cache entries and flights belong to an era (recent.c), which
  * ends with the base of the slot, or when bg_gate_forget_absent is called. So a lookup that
@@ -29,23 +29,23 @@
  *
  * Doubt. If (W2) fails, the store has a key that the filter denies. `missed` is raised before
  * the write returns. From then on the filter's "no" is not trusted, until the slot gets a base
- * that is built from all keys (gate_doubt.c). The owner can cause the same with bg_gate_doubt.
+ * that is built from all keys (gate_doubt.c). bg_gate_doubt has the same effect.
  *
  * Audits. To select the share of "no" answers that are checked, they are numbered, per CPU, and
- * the number is mixed with a secret, so that no pattern of lookups evades the audits. A key
- * that the store has and the filter denies is a false negative only if it is not being written:
+ * the number is mixed with a secret, so that no pattern of lookups evades the audits. A key that
+ * the store has and the filter denies is a false negative only if it is not being written:
  * between (W1) and (W2) this is normal. So writes register themselves, by place, in `writing`,
  * from before (W1) until after (W2). An audit that finds a key reads that counter and then
- * queries the filter again. If there was no write, any earlier writer of the key has added it
- * by now, and a second "no" is wrong. bg_gate_add is called after the caller's own (W1), which
- * is not counted. So the filter gets a few milliseconds to receive the key before the alarm is
- * raised (in bg_gate_lookup, not in bg_gate_finish). If the slot has another base by then,
- * there is no alarm: the store's answer may be older than that base, and the key may have been
- * deleted since. The negative cache forgets a key that an audit found, because its entry may
- * date from before the filter lost the key.
+ * queries the filter again. If there was no write, any earlier writer of the key has added it by
+ * now, and a second "no" is wrong. bg_gate_add is called after the caller's own (W1), which is
+ * not counted. So the filter gets a few milliseconds to receive the key before the alarm is
+ * raised (in bg_gate_lookup, not in bg_gate_finish). If the slot has a new base by then, there
+ * is no alarm: the store's answer may be older than that base, and the key may have been deleted
+ * since. The negative cache forgets a key that an audit found, because its entry may date from
+ * before the filter lost the key.
  *
- * Cost. A plain "no" costs one counter in addition to the slot, in a line of this CPU. Clock
- * reads, hashing for places and locks come only after that.
+ * Cost. A plain "no" costs one counter in addition to the slot, in a line of this CPU. The
+ * clock, the hash for places and the locks are needed only after that.
  */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 
@@ -83,7 +83,7 @@ struct gate_reply {
 /* A lookup in progress; in a ticket between begin and finish. */
 struct gate_call {
     uint32_t open;   /* the store's answer is awaited */
-    uint16_t audit;  /* of a "no" that was returned, or will be */
+    uint16_t audit;  /* audit of a "no" that was returned, or will be */
     uint16_t denied; /* the filter answered "no" and was not trusted */
     uint64_t bases;  /* the number of the base that answered */
     uint64_t place;  /* the key's hash for cache, flights and writes */
@@ -341,7 +341,7 @@ static bg_outcome gate_fly(bg_gate *gate, bg_bytes key, void *request,
             *shared = true;
             return gate_conclude(gate, (enum gate_answer)flight.answer);
         }
-        call->since = gate_now(gate); /* waiting is not querying */
+        call->since = gate_now(gate); /* time spent waiting is not query time */
         break;
     case BGI_FLIGHT_ALONE: break;
     }
@@ -626,7 +626,7 @@ bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket, bg_store_answer answ
     bg_outcome outcome = call.audit
                              ? gate_conclude_audit(gate, key, &call, known, false)
                              : gate_conclude(gate, known);
-    if (!call.audit) { /* otherwise it was counted when it started */
+    if (!call.audit) { /* otherwise it was already counted when it started */
         gate_count_outcome(gate, &call, outcome);
     }
     gate_trace(gate, key, &call, outcome, false);

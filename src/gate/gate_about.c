@@ -75,7 +75,7 @@ void gate_base_came(bg_gate *gate, uint64_t bases)
 {
     uint64_t sums[GATE_COUNTERS];
     if (pthread_mutex_trylock(&gate->lock) != 0) {
-        return; /* another thread is doing this, and lookups do not wait */
+        return; /* another thread is doing this; lookups do not wait for it */
     }
     if (atomic_load(&gate->bases) < bases) {
         gate_sum(gate, sums);
@@ -85,7 +85,7 @@ void gate_base_came(bg_gate *gate, uint64_t bases)
     (void)pthread_mutex_unlock(&gate->lock);
 }
 
-/* Returns the observations of absent keys since the present base was published. */
+/* Returns the observations of absent keys since the current base was published. */
 static struct gate_seen gate_see_base(bg_gate *gate, struct gate_seen all)
 {
     (void)pthread_mutex_lock(&gate->lock);
@@ -102,8 +102,8 @@ static struct gate_seen gate_see_base(bg_gate *gate, struct gate_seen all)
 }
 
 /* Returns whether the hits are too many to be chance at this rate. The threshold is four
- * standard deviations, 1 in 30000, because it is checked often; and a tenth, because lookups
- * are not independent. */
+ * standard deviations (1 in 30000), because the check is made often, plus a tenth, because
+ * lookups are not independent. */
 static bool gate_is_above(struct gate_seen seen, double rate)
 {
     const double n = (double)seen.maybe + (double)seen.no, expected = n * rate;
@@ -194,7 +194,7 @@ bg_err bg_gate_maintain(bg_gate *gate, const bg_policy *policy, const bg_source 
     }
     uint32_t why =
         bg_slot_advise(gate->slot, policy ? policy : &usual, &stats.observed);
-    if (stats.doubtful) { /* a filter that had no room for a key is no better */
+    if (stats.doubtful) { /* a filter that had no space for a key is no better */
         why |= BG_REASON_DEGRADED;
     }
     if (reasons) {

@@ -83,7 +83,7 @@ struct bg_gate {
     struct bgi_breaker breaker;
     pthread_mutex_t lock; /* protects `before` */
     struct gate_seen
-        before; /* observations from before the present base was published */
+        before; /* observations from before the current base was published */
     _Alignas(64) struct gate_rare rare;
 };
 
@@ -132,7 +132,7 @@ static inline uint64_t gate_era(const bg_gate *gate, uint64_t bases)
 /* ---- Writes: gate.c --------------------------------------------------------------------- */
 
 /* Makes the gate forget that a key was absent, because the key was added to the slot without
- * the gate, or because the backing store has a key that the filter denied. */
+ * using the gate, or because the backing store has a key that the filter denied. */
 void gate_added(bg_gate *gate, bg_bytes key);
 
 /* ---- Doubt: gate_doubt.c ---------------------------------------------------------------- */
@@ -140,7 +140,7 @@ void gate_added(bg_gate *gate, bg_bytes key);
 /* Starts a doubt: a key could not be added, and the filter's "no" is not trusted from now on. */
 void gate_doubt_begin(bg_gate *gate);
 
-/* Returns whether the filter's "no" is not trusted. Call it before querying the filter: see
+/* Returns true if the filter's "no" is not trusted. Call it before querying the filter: see
  * slot_in_doubt. */
 static inline bool gate_in_doubt(const bg_gate *gate)
 {

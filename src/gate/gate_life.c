@@ -87,7 +87,7 @@ static bool gate_make_secret(bgi_siphash_key secret)
 }
 
 /* Allocates the handle, its counters and, with audits, the cells of writes. Returns NULL if
- * memory is short. */
+ * out of memory. */
 static bg_gate *gate_allocate(const bg_gate_options *how)
 {
     const uint32_t lines = bgi_stripes();

@@ -8,7 +8,7 @@
  *
  * Invariants, for a view with guard g:
  *   (G1) If a key was added through the slot, its add returned BG_OK, it was not discarded
- *        (BG_SLOT_DISCARD, bg_slot_clear), and no delta has it, then either the base takes
+ *        (BG_SLOT_DISCARD, bg_slot_clear), and no delta has it, then either the base accepts
  *        adds, or g.owes is true, or there is no base and every answer is "maybe".
  *   (G2) If g.owes is true, every such key has a number up to g.base.number, provided that it
  *        was added before the advance g.base.advances (see Numbers).
@@ -20,21 +20,21 @@
  *
  * guard_loses is the only function that decides whether a change may lose adds.
  *
- * Numbers. bg_slot_complete_to counts the writes of the backing store. A file that is complete
- * up to N has all keys numbered up to N, so it may replace a base whose keys are all numbered
- * up to N. An add has no number of its own: it gets one when the caller advances the slot
- * afterwards. So each filter keeps the number of advances that had happened at the end of its
- * last add (view_filter.added), and a mark keeps the number of advances when the filter stopped
- * taking adds. If an add came after the last advance, its number is unknown, and no file
- * replaces the filter without BG_SLOT_DISCARD. A number of 0 means that the caller does not use
- * numbers. A change can lower the completeness, but not the numbers that keys already have: the
- * slot keeps the highest one (bg_slot.highest) until it is cleared.
+ * Numbers. bg_slot_complete_to returns a number that grows with the writes to the backing store.
+ * A file that is complete up to N has all keys numbered up to N, so it may replace a base whose
+ * keys are all numbered up to N. An add has no number of its own: it gets one when the caller
+ * advances the slot afterwards. So each filter keeps the number of advances that had happened at
+ * the end of its last add (view_filter.added), and a mark keeps the number of advances when the
+ * filter stopped accepting adds. If an add was made after the last advance, its number is
+ * unknown, and no file replaces the filter without BG_SLOT_DISCARD. A number of 0 means that the
+ * caller does not use numbers. A change can lower the completeness, but not the numbers that
+ * keys already have: the slot keeps the highest one (bg_slot.highest) until it is cleared.
  *
  *     change               guard afterwards
  *     create               nothing is owed
- *     add, merge           unchanged; view_filter.added of each filter that takes it
+ *     add, merge           unchanged; view_filter.added of each filter that accepts it is updated
  *     advance              unchanged; the slot counts it
- *     layer                the base, if it took adds, is owed up to now; deltas stop taking adds
+ *     layer                a base that accepted adds is owed up to now; deltas stop accepting adds
  *                          now; the first delta starts now
  *     compact              the base is owed up to where the merged deltas stopped, and the
  *                          remaining delta starts there; during a migration: ahead
@@ -44,7 +44,7 @@
  *                          nothing is owed. A file sets generation and key id
  *     rebuild starts       with a delta: layer. Without: unchanged
  *     rebuild fails        unchanged: with a delta, the slot is layered
- *     rebuild ends         if adds were taken, the base is owed up to the start of the rebuild.
+ *     rebuild ends         if adds were accepted, the base is owed up to the start of the rebuild.
  *                          Of several deltas the last one stays, so that (G4) holds from the
  *                          start of that one
  *     clear                as created
@@ -52,8 +52,9 @@
  *     tenant is evicted    its file records the completeness, the generation, and whether the
  *                          base ended doubts (gate_doubt.c)
  *     tenant is reloaded   create, advance and bg_slot_require_generation from its file. Nothing
- *                          is owed: only a base without deltas is saved, and one that took adds
- *                          takes adds again. Its keys have no numbers until the next advance
+ *                          is owed: only a base without deltas is saved, and one that accepted
+ *                          adds accepts adds again. Its keys have no numbers until the next
+ *                          advance
  *     service restarts     the same from the journal: see object_describe in command/object.h
  */
 #ifndef BGI_GUARD_H
@@ -76,7 +77,8 @@ struct guard {
     bool ahead;             /* (G3) */
     struct guard_mark base; /* (G2) */
     struct guard_mark
-        delta; /* when deltas last stopped taking adds, and the present one started */
+        delta;           /* when deltas last stopped accepting adds, and the current one
+                            started */
     uint64_t delta_from; /* (G4) */
     uint64_t generation; /* (G5) */
     /* The key id of the last file, and the check value of its hasher; 0 if there was no file. */
@@ -87,7 +89,7 @@ struct guard {
 /* A change that removes filters from the list. */
 struct guard_drop {
     bool back;         /* only the base is removed, and the old filter replaces it */
-    bool takes;        /* a removed filter takes adds */
+    bool takes;        /* a removed filter accepts adds */
     uint64_t added;    /* the highest view_filter.added of the removed filters */
     uint64_t complete; /* up to where the replacement is complete */
 };
@@ -102,11 +104,11 @@ uint64_t guard_complete(const struct guard *guard, bool has_delta, uint64_t comp
 
 /* ---- The next guard, for each kind of change ----------------------------------------------- */
 
-/* All filters stop taking adds, and a new delta starts. */
+/* All filters stop accepting adds, and a new delta starts. */
 void guard_layered(struct guard *guard, struct guard_mark now, bool base_took,
                    bool had_delta);
 
-/* The deltas that take no adds became part of the base. */
+/* The deltas that accept no adds became part of the base. */
 void guard_compacted(struct guard *guard, bool migrating);
 
 /* The migration is over. */
@@ -120,8 +122,8 @@ void guard_filed(struct guard *guard, const bg_file_info *about, uint64_t check)
 
 struct guard_rebuilt {
     struct guard_mark
-        began;    /* when the new filter, or the new delta, started to take adds */
-    bool took;    /* a filter took adds */
+        began;    /* when the new filter, or the new delta, started to accept adds */
+    bool took;    /* a filter accepted adds */
     bool layered; /* the last delta stays, and the others are removed */
 };
 

@@ -4,19 +4,19 @@
  * Pollution. Keys chosen by an attacker to fill up a filter set more bits than random keys do.
  * In a Bloom filter with k bits per key and a share f of its m bits set, a random new key (one
  * with an unset bit) sets k (1 - f) / (1 - f^k) bits on average: the mean number of unset bits
- * among k, given that it is not 0. So filling it from a to b should take
+ * among k, given that it is not 0. So raising the fill from a to b should take
  *
  *     m * integral from a to b of (1 - f^k) / (k (1 - f)) df
  *
- * new keys. If clearly fewer keys did it, they were not random. A keyed hash prevents that
- * (hash.h). The alarm is for callers that could not use one, and for disclosed secrets. In
- * kinds that keep a key in one line, lines are unevenly full, which shifts the mean by a few
- * percent. Alarms start at HEALTH_TOLERANCE.
+ * new keys. If clearly fewer keys were enough, they were not random. A keyed hash prevents that
+ * (hash.h). The alarm is for callers that could not use one, and for disclosed secrets. In kinds
+ * that keep a key in one line, lines are unevenly full, which shifts the mean by a few percent.
+ * Alarms start at HEALTH_TOLERANCE.
  *
  * Probes. The predicted rate assumes that keys are spread evenly, and the observed rate of a
- * gate depends on the queries. Absent canaries, keys that exist nowhere else, measure the
- * actual rate of the filters, without a backing store and without traffic. They are numbered
- * consecutively, so every examination uses new ones.
+ * gate depends on the queries. Absent canaries, keys that exist nowhere else, measure the actual
+ * rate of the filters, without a backing store and without traffic. They are numbered
+ * consecutively, so every measurement uses new ones.
  */
 #include "gate/slot_inside.h"
 #include "store/container.h"
@@ -111,8 +111,8 @@ static void health_add_estimate(bg_estimate *to, const bg_estimate *from)
     to->high += from->high;
 }
 
-/* Adds the figures of one filter. A base that is the target of a migration has some of the keys
- * of the old one, so the larger of these two counts. */
+/* Adds the figures of one filter. A base that is the target of a migration has some of the
+ * keys of the old one, so only the larger of the two counts is used. */
 static void health_add(bg_slot_health *health, const struct view_member *member,
                        const bg_filter_info *info, bg_estimate *bases)
 {
@@ -146,7 +146,8 @@ static bool health_is_bloom(bg_kind kind)
            || kind == BG_KIND_REGISTER;
 }
 
-/* Returns how many random new keys lead from one fill to another, by Simpson's rule. */
+/* Returns how many random new keys raise the fill from one value to another, computed by
+ * Simpson's rule. */
 static double health_news(double bits, uint32_t k, double from, double to)
 {
     const double step = (to - from) / HEALTH_STEPS;
@@ -159,8 +160,8 @@ static double health_news(double bits, uint32_t k, double from, double to)
     return bits * sum * step / 3;
 }
 
-/* Returns NULL during a migration: two filters take adds, and it is unknown how many bits were
- * set in which. */
+/* Returns NULL during a migration: two filters accept adds, and it is unknown how many bits
+ * were set in each. */
 const bg_filter *slot_watched(const struct view *view)
 {
     const bg_filter *watched = NULL;

@@ -304,7 +304,7 @@ static bg_err keyring_put_random(struct keyring_draft *draft, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Composes the new text: the old text, or a heading, and one more line. */
+/* Composes the new text: the old text, or a heading if there is none, and one more line. */
 static bg_err keyring_compose(struct keyring_draft *draft, const char *text, size_t n,
                               const char *name, bg_errinfo *info)
 {
@@ -364,7 +364,7 @@ static bg_err keyring_replace(const char *path, const char *text, size_t n,
     return err;
 }
 
-/* Checks that the text does not have the name yet. */
+/* Checks that the text does not contain the name yet. */
 static bg_err keyring_check_new(const struct keyring_file *file, const char *name,
                                 bg_errinfo *info)
 {

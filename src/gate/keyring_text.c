@@ -4,7 +4,7 @@
  * Invariants
  *   (I1) Errors contain nothing of the text except lengths and line numbers.
  *   (I2) Secrets are copied only into the table, which the caller hides and wipes.
- *   (I3) Whatever the bytes are, only those of the text are read.
+ *   (I3) Only bytes of the text are read, whatever they are.
  */
 #include "gate/keyring_text.h"
 
@@ -20,7 +20,7 @@ struct text_piece {
     size_t n;
 };
 
-enum { TEXT_WORDS = 4 }; /* maximum per line; the fourth is one too many */
+enum { TEXT_WORDS = 4 }; /* words per line; a fourth word is an error */
 
 struct text_line {
     uint32_t number; /* from 1 */

@@ -12,7 +12,7 @@
  * Names differ in their first 16 bytes, which are the key ids.
  *
  * An error reports the line, the field, the expected value, and the length of the value found.
- * It never quotes the text: if fields are in the wrong order, a name may be a secret.
+ * It never quotes the text, because a "name" may be a secret if fields are in the wrong order.
  */
 #ifndef BGI_KEYRING_TEXT_H
 #define BGI_KEYRING_TEXT_H
@@ -42,7 +42,7 @@ struct keyring_table {
     struct keyring_secret of[];
 };
 
-/* Returns the bytes of a table for a text, which may be invalid. */
+/* Returns the size in bytes of the table for a text. The text need not be valid. */
 size_t keyring_table_bytes(const char *text, size_t n);
 
 /* Fills in a table that is all zero. Errors: BG_EFORMAT, with the offset of the line; the table

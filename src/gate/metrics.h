@@ -12,7 +12,7 @@
  * While the sink runs, nothing is pinned or locked.
  *
  * Counters among the facts never decrease from one collection to the next: a monitoring system
- * would take a decrease for a restart, and the whole count for an increase.
+ * would interpret a decrease as a restart, and the whole count as an increase.
  */
 #ifndef BGI_METRICS_H
 #define BGI_METRICS_H
@@ -123,8 +123,8 @@ bg_err metrics_document(const struct metrics_facts *facts, size_t n,
 bg_err metrics_check(bg_metrics_format format, uint32_t flags, bg_metrics_sink_fn sink,
                      bg_errinfo *info);
 
-/* Allocates memory for n zeroed facts of `each` bytes, including associated data. Returns NULL
- * if memory is short (metrics.c). */
+/* Allocates memory for n zeroed facts of `each` bytes, including associated data. Returns
+ * NULL if out of memory (metrics.c). */
 struct metrics_facts *metrics_take(struct bgi_memory *memory, size_t n, size_t each,
                                    bg_errinfo *info);
 

@@ -37,7 +37,7 @@ static void tenants_gather_own(const bg_tenant_info *stats, struct metrics_facts
     facts->has |= METRICS_TENANT;
 }
 
-/* Returns BG_OK also if the tenant has just been evicted. */
+/* Returns BG_OK even if the tenant has just been evicted. */
 static bg_err tenants_gather_slot(const struct tenants *tenants, bg_tenant *tenant,
                                   struct metrics_facts *facts)
 {

@@ -2,14 +2,15 @@
  * metrics_text.c - a buffer in front of a sink; strings and numbers in the forms of the
  * formats.
  *
- * Numbers. printf and strtod have the precision but obey the locale, which belongs to the
- * program. So only the digits and the exponent of printf's output are used, and strtod gets an
- * integer with an exponent: neither has a decimal point.
+ * Numbers. printf and strtod are precise, but depend on the locale, which the program may set.
+ * So only the digits and the exponent of printf's output are used, and strtod gets an integer
+ * with an exponent: neither has a decimal point.
  *
  * The result is the shortest decimal that parses to x. Any decimal of up to 15 digits survives
  * conversion to a normal double and back to 15 digits. So if x has a short form, its 15 digits
  * are that form and zeros. If its 15 digits do not parse to x, no shorter form does, and 16 or
- * 17 digits are needed. Subnormal numbers have less precision, and are tried from one digit on.
+ * 17 digits are needed. Subnormal numbers have less precision, so for them all lengths are
+ * tried, starting with one digit.
  *
  * Strings are checked by the rules of Unicode for well-formed UTF-8 (table 3-7): no overlong
  * sequences, no surrogates, nothing above U+10FFFF. Other bytes are shown as \xff instead of

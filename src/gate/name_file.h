@@ -24,7 +24,7 @@
 #include <stddef.h>
 
 enum {
-    NAME_FILE_PLAIN = 204, /* maximum bytes of the form with %xx */
+    NAME_FILE_PLAIN = 204, /* maximum length of the form with %xx, in bytes */
     NAME_FILE_BYTES = 212, /* "+", 204 digits, ".bg", NUL, and a reserve */
 };
 

@@ -38,7 +38,7 @@ struct name_table {
     struct name_cell cell[];
 };
 
-/* Creates a table with space for n things and a reserve. Returns NULL if memory is short. */
+/* Creates a table with space for n things and a reserve. Returns NULL if out of memory. */
 struct name_table *name_table_make(uint64_t n, const bg_allocator *allocator);
 
 /* For bgi_grace_retire. */
@@ -54,8 +54,8 @@ void name_table_put(struct name_table *table, uint64_t hash, void *thing);
 void name_table_take(struct name_table *table, uint64_t hash, const void *thing);
 
 /*
- * Returns the thing with a hash for which `is` returns true, or NULL. `is` is called only for
- * things with the hash, which stay alive while the reader is in the grace period.
+ * Returns the thing with this hash for which `is` returns true, or NULL. `is` is called only for
+ * things with this hash, which stay alive while the reader is in the grace period.
  */
 static inline void *name_table_find(const struct name_table *table, uint64_t hash,
                                     bool (*is)(const void *thing, const char *name),

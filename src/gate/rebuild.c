@@ -4,9 +4,9 @@
  *
  *     1  rebuild_claim   no other thread changes the slot. The new filter is sized by the number
  *                        of keys, which is known or counted
- *     2  rebuild_open    the new filter (or the new delta) takes all adds from now on, in addition
- *                        to the filters that took them before; waits until every add that did not
- *                        see it has returned
+ *     2  rebuild_open    the new filter (or the new delta) accepts all adds from now on, in
+ *                        addition to the filters that accepted them before; waits until every
+ *                        add that did not see it has returned
  *     3  rebuild_put     the keys of the backing store are added to the new filter, by any number
  *                        of threads
  *     4  rebuild_close   the new filter becomes the base; the others are removed
@@ -18,7 +18,7 @@
  * before that (gate.h: store first), so the store, read in 3, has the key. All later adds are
  * in the new filter, or in the new delta, which stays. This is (S2) of slot.c.
  *
- * Whatever happens before 4, the slot keeps what it had. There is one rebuild at a time. Other
+ * Whatever happens before 4, the slot keeps its filters. There is one rebuild at a time. Other
  * changes are refused meanwhile (BG_EBUSY), except for queries, adds, merges and saves.
  *
  * Ownership of the filter. Until 2 the rebuild owns it. Then, without a delta, `next` and the
@@ -39,7 +39,7 @@ static bool rebuild_is_unset(const bg_hash_spec *hash)
     return hash->profile == 0 && hash->seed == 0 && !hash->secret && !hash->custom;
 }
 
-/* Returns how a filter hashes, as a spec. The secret is not copied. */
+/* Returns the spec of a filter's hash. The secret is not copied. */
 static bg_hash_spec rebuild_hash_of(const bg_filter *filter)
 {
     const struct bgi_hasher *h = bgi_hasher_in(bg_filter_hasher(filter));
@@ -52,7 +52,7 @@ static bg_hash_spec rebuild_hash_of(const bg_filter *filter)
     return hash;
 }
 
-/* Copies from the base what the spec leaves out. */
+/* Copies the fields that the spec leaves unset from the base. */
 static void rebuild_fill_in(bg_spec *spec, const bg_filter *base)
 {
     if (!base) {
@@ -124,7 +124,7 @@ static bg_err rebuild_make(struct bg_rebuild *r, const bg_filter *base,
     return bg_filter_create(&spec, &r->filter, info);
 }
 
-/* Seals all present filters, and lets the new delta take the adds. Failed rebuilds have left
+/* Seals all current filters, and lets the new delta accept adds. Failed rebuilds have left
  * their deltas; before there are too many, the last one is used again. */
 static bg_err rebuild_put_delta(struct bg_rebuild *r, struct slot_draft *draft,
                                 bg_errinfo *info)
@@ -167,7 +167,7 @@ static bg_err rebuild_put_next(struct bg_rebuild *r, struct slot_draft *draft,
     return BG_OK;
 }
 
-/* Publishes r->next, which takes the adds from then on. */
+/* Publishes r->next, which accepts adds from then on. */
 static bg_err rebuild_join(struct bg_rebuild *r, bg_errinfo *info)
 {
     struct slot_draft draft;
@@ -355,7 +355,7 @@ static void rebuild_report(const struct bg_rebuild *r, bg_rebuild_report *report
 
 static void rebuild_free(struct bg_rebuild *r)
 {
-    if (!r->next) { /* it did not get into the list */
+    if (!r->next) { /* it is not in the list */
         bg_filter_free(r->how.delta);
     }
     if (!r->next || r->how.delta) { /* otherwise `next` owns it */

@@ -20,8 +20,8 @@ struct bg_rebuild {
     pthread_mutex_t building;
     bg_filter *filter;        /* the new filter; NULL while it is being built */
     struct view_filter *next; /* once it is in the slot's list */
-    bool sealed;              /* no filter takes adds */
-    struct guard_mark joined; /* when `next` started to take adds */
+    bool sealed;              /* no filter accepts adds */
+    struct guard_mark joined; /* when `next` started to accept adds */
     uint64_t making;          /* see slot_making */
     _Atomic uint64_t keys;    /* number of keys added */
     atomic_int refused; /* the first error of rebuild_put: keys are missing; or BG_OK */
@@ -36,8 +36,8 @@ bg_err rebuild_check(const bg_slot *slot, const bg_rebuild_options *options,
 bg_err rebuild_claim(struct bg_rebuild *r, bg_slot *slot,
                      const bg_rebuild_options *options, bg_errinfo *info);
 
-/* Creates the new filter, for `expected` keys unless the options specify a number, and lets it
- * take adds. */
+/* Creates the new filter, for `expected` keys unless the options specify a number, and lets
+ * it accept adds. */
 bg_err rebuild_open(struct bg_rebuild *r, uint64_t expected, bg_errinfo *info);
 
 /* Adds keys of the backing store. Any number of threads may call it. */

@@ -10,7 +10,8 @@
  *       sets[m]        version, era, and for each way: query time, tag, length + 1 (0: none)
  *       keys           m * RECENT_WAYS places of key_room bytes
  *
- * A new entry replaces: the same key; else an empty way; else an expired one; else the oldest.
+ * A new entry replaces the entry of the same key; otherwise an empty one, an expired one, or the
+ * oldest one, in this order.
  *
  * Concurrent writes and lookups. The `version` of a set grows with every write of a key that
  * belongs to the set, whether the key is in it or not.
@@ -37,9 +38,9 @@
  *
  * A set has one era, and so do all its entries.
  *   (R4) A lookup reads both counters after it starts and before it queries the store.
- *   (R5) A find whose era is later than that of the set empties the set, raises its version,
- *        and gives it the later era. A find whose era is earlier finds nothing and gets the
- *        token 0.
+ *   (R5) A find whose era is later than that of the set empties the set, raises its version, and
+ *        gives it the later era. A find whose era is earlier finds nothing and returns the token
+ *        0.
  *   (R6) A token is the version of a set that has the era of the lookup. So if the version is
  *        still the same at the put, the set still has that era, and so has the entry.
  * Proof of (R3): the lookup that sent the query read both counters before one was raised (R4),

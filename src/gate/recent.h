@@ -3,8 +3,8 @@
  *
  * A lookup calls bgi_recent_find; if that does not find the key, it queries the backing store
  * and then calls bgi_recent_put with the token returned by find. A write changes the backing
- * store and then calls bgi_recent_forget. The token ensures that an answer which a write has
- * overtaken is not remembered, see recent.c.
+ * store and then calls bgi_recent_forget. The token ensures that an answer is not remembered if
+ * a write has overtaken it; see recent.c.
  *
  * An era is a number that never decreases. The owner raises it to invalidate all earlier
  * answers, including those of running lookups. A lookup reads the era when it starts, before it
@@ -29,7 +29,7 @@ struct bgi_recent;
 enum { BGI_RECENT_KEY_MAX = 65536 };
 
 /* Creates a cache of at least `entries` keys of up to `key_most` bytes (at most
- * BGI_RECENT_KEY_MAX), each for `ttl` nanoseconds. Returns NULL if memory is short. */
+ * BGI_RECENT_KEY_MAX), each for `ttl` nanoseconds. Returns NULL if out of memory. */
 struct bgi_recent *bgi_recent_create(uint32_t entries, uint32_t key_most, uint64_t ttl,
                                      const bg_allocator *allocator);
 void bgi_recent_free(struct bgi_recent *recent);
@@ -46,7 +46,8 @@ void bgi_recent_put(struct bgi_recent *recent, uint64_t hash, bg_bytes key,
 /* Forgets a key, because it may be present now. */
 void bgi_recent_forget(struct bgi_recent *recent, uint64_t hash, bg_bytes key);
 
-/* Returns how many keys would be found in that era at that time. Cost: reads the table. */
+/* Returns how many keys a lookup of era `era` at the time `now` would find. Cost: reads the
+ * table. */
 uint64_t bgi_recent_count(struct bgi_recent *recent, uint64_t era, uint64_t now);
 
 #endif

@@ -24,8 +24,8 @@
  *   (R4) If there is already a file for the name of a new tenant (because it was copied
  *        there), the tenant is created from that file, never as an empty filter.
  *
- * A lookup finds what was in the table at some point between its start and its end. It sees one
- * table, in which entries are only added, or marked as deleted. If the table is replaced
+ * A lookup returns the state of the table at some point between its start and its end. It sees
+ * one table, in which entries are only added, or marked as deleted. If the table is replaced
  * meanwhile, the entries that it lacks were added after the start.
  *
  * The list is in the order of creation, by numbers that never repeat, so that an iteration in
@@ -222,7 +222,7 @@ static bg_err registry_fill(bg_tenant *tenant, bg_errinfo *info)
                               atomic_load(&registry->bytes),
                               "bytes are already in use");
     }
-    atomic_store(&tenant->bytes, bytes); /* they are released with the tenant */
+    atomic_store(&tenant->bytes, bytes); /* released together with the tenant */
     bg_err err = bg_filter_create(&registry->options.spec, &filter, info);
     err = err ? err : tenant_fill(tenant, filter, 0, &slot, &gate, info);
     if (!err) {
@@ -463,7 +463,7 @@ static bg_err registry_plan(bg_registry *registry, bg_errinfo *info)
     return err;
 }
 
-/* Bounds a growing filter by the quota, and computes how many items that allows. */
+/* Limits a growing filter to the quota, and computes how many items that allows. */
 static void registry_bound_growth(bg_registry *registry)
 {
     bg_spec *spec = &registry->options.spec;
@@ -479,7 +479,8 @@ static void registry_bound_growth(bg_registry *registry)
         spec->max_bytes && spec->max_bytes < most ? spec->max_bytes : most;
     if (spec->kind == BG_KIND_WINDOW || spec->shards > 1
         || ladder_solve(spec, &ladder, NULL) != BG_OK) {
-        return; /* how keys spread over periods or shards is not known in advance */
+        return; /* the distribution of keys over periods or shards is not known in
+                   advance */
     }
     for (uint32_t i = 0; i < LADDER_LAYERS && ladder_layer(&ladder, i, &layer)
                          && bgi_geometry_bytes(&layer, &bytes) && bytes <= left;
@@ -517,7 +518,8 @@ static void registry_copy_spec(bg_registry *registry)
     }
 }
 
-/* Sets how files are opened. The default is the way they were written. */
+/* Sets the options for opening files. By default, they follow the spec with which
+ * the files were written. */
 static void registry_copy_opening(bg_registry *registry)
 {
     const bg_registry_options *options = &registry->options;
@@ -583,7 +585,7 @@ static bg_err registry_open_directory(bg_registry *registry, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Handles a file in the directory: a tenant, or the remains of an unfinished save. */
+/* Handles a file in the directory: a tenant, or what is left of an unfinished save. */
 static bg_err registry_list_file(bg_registry *registry, const char *file,
                                  bg_errinfo *info)
 {

@@ -1,10 +1,10 @@
 /*
  * reload.c - loading the base of a slot from a file, and saving it.
  *
- * A file is accepted only if everything agrees: the checks of bg_open (every checksum, the
- * structure, the canaries), and that it is a successor of the present filter: the same kind,
- * hash and secret, the expected key id, and no older generation. If a check fails, the present
- * filter stays in use, and the failure is counted and kept.
+ * A file is accepted only if it passes the checks of bg_open (every checksum, the structure, the
+ * canaries) and is a successor of the current filter: it must have the same kind, hash and
+ * secret, the expected key id, and no older generation. If a check fails, the current filter
+ * stays in use, and the failure is counted and kept.
  *
  * The file is opened once: the file that is compared, verified and mapped is the same, even if
  * it is replaced at its path meanwhile.
@@ -14,9 +14,9 @@
  * refused: it may lack keys that the new base has.
  *
  * A mapped file must not be written to, because its bytes are the filter. Nothing prevents such
- * writes, but they change the size or the modification time of the file. Both are compared
- * after a file was verified, at every reload and at every look of a watch. If they have
- * changed, the filter answers "maybe" until another filter replaces it (bgi_filter_doubt).
+ * writes, but they change the size or the modification time of the file. Both are compared after
+ * a file was verified, at every reload and at every check by a watch. If they have changed, the
+ * filter answers "maybe" until another filter replaces it (bgi_filter_doubt).
  */
 #include "gate/slot_inside.h"
 
@@ -53,7 +53,7 @@ static bool reload_is_zero(const uint8_t key_id[BG_KEY_ID_BYTES])
     return memcmp(key_id, zero, sizeof zero) == 0;
 }
 
-/* Checks that the new filter is a successor of the present one. */
+/* Checks that the new filter is a successor of the current one. */
 static bg_err reload_compare(const bg_filter *now, const bg_filter *next,
                              uint32_t flags, bg_errinfo *info)
 {

@@ -1,7 +1,7 @@
 /*
  * slot.c - a place for a filter that changes under its readers: creating and freeing slots,
- * pins, and the changes that take no time. Keys are in slot_keys.c, files in reload.c, new
- * bases in rebuild.c.
+ * pins, and the fast changes. slot_keys.c has the operations on keys, reload.c those on files,
+ * and rebuild.c builds new bases.
  *
  * A slot is one atomic pointer to a view (view.h), which never changes. A change creates
  * another view and exchanges the pointer; the old view is retired (grace.h) and freed when its
@@ -10,20 +10,20 @@
  * Why no key is lost. Let an add, in view A, have returned before a query, in view B, started.
  * Every change from one view to the next obeys
  *
- *   (S1) A filter that takes adds, or has taken some, and is queried in the old view is
- *        queried in the new one as well, or is part of a filter that is; or the caller
+ *   (S1) A filter that accepts or has accepted adds and is queried in the old view is queried in
+ *        the new view as well, or is part of a filter that is queried there; or the caller
  *        passed DISCARD, or asserted that the new filter is as complete.
- *   (S2) Before a change stops querying a filter, another filter had joined it, a grace
- *        period earlier, that stays queried and has taken every add since.
+ *   (S2) Before a change stops querying a filter, another filter had joined it, a grace period
+ *        earlier, that stays queried and has accepted every add since.
  *   (S3) A migration and a rebuild can always be ended. So while the list has an old or a
  *        next filter, the slot reserves memory for another view for each of them.
  *
  * If B is A, its filters have the key (V2). If B is A's successor: (S1). If there are more
  * changes in between, each that drops a filter with the key comes a grace period after the view
- * in which another filter started to take adds. All adds that did not go to that other filter
- * had returned by then. These adds are older than the grace period, and the change that relies on
- * (S2) must provide their keys: from the source of a rebuild, which is read after it, or by a
- * merge.
+ * in which another filter started to accept adds. All adds that did not go to that other filter
+ * had returned by then. These adds are older than the grace period, so the
+ * change that relies on (S2) must provide their keys: from the source of a rebuild, which is
+ * read after the grace period, or by a merge.
  *
  *     change          before                 after
  *     layer           base rw                base r, delta rw, and a grace period
@@ -36,7 +36,7 @@
  *     swap            base r                 new r       (sealed: there are no adds)
  *     clear           any                    an empty base, as DISCARD
  *
- * (r: queried, w: takes adds.) guard.h describes the state that each change keeps.
+ * (r: queried, w: accepts adds.) guard.h describes the state that each change keeps.
  *
  * Completeness. `complete` belongs to the view, but is read separately. So it is read twice,
  * before the view and after: it is lowered before a view is replaced and raised afterwards, so
@@ -181,7 +181,7 @@ static bool slot_take_memory(bg_slot *slot, const struct slot_draft *draft,
 }
 
 /* The base has the keys of removed filters, or the caller discarded them. So it counts as
- * having taken their last add. */
+ * having accepted their last add. */
 static void slot_inherit_adds(const struct view *before, const struct view *after)
 {
     const struct view_member *base = view_find(after, BG_ROLE_BASE);
@@ -200,7 +200,7 @@ static bool slot_same_role(const struct view *a, const struct view *b, bg_role r
 }
 
 /* Numbers the base of the next view. The old filter of a migration counts as a part of the
- * base, because it answers as well. The number is found by comparison, so that no kind of
+ * base, because it is queried as well. The number is found by comparison, so that no kind of
  * change can forget to raise it. */
 static uint64_t slot_number_base(const struct view *before, const struct view *after)
 {
@@ -269,8 +269,8 @@ static void slot_destroy_locks(bg_slot *slot)
     (void)pthread_mutex_destroy(&slot->info_lock);
 }
 
-/* Allocates the slot, its counters and its grace period as one block. Returns NULL if memory is
- * short. */
+/* Allocates the slot, its counters and its grace period as one block. Returns NULL if out of
+ * memory. */
 static bg_slot *slot_allocate(const bg_slot_options *options)
 {
     const uint32_t lines = options->flags & BG_SLOT_SMALL ? 1 : bgi_stripes();
@@ -369,8 +369,7 @@ void bg_slot_free(bg_slot *slot)
     bgi_memory_give(&memory);
 }
 
-/* Returns whether another thread has an address of the slot or in it, as far as can be
- * detected. */
+/* Returns whether another thread is known to use an address of the slot or inside it. */
 static bool slot_is_busy(bg_slot *slot)
 {
     return slot->rebuilding || slot->grace != &slot->own_grace
@@ -454,7 +453,7 @@ struct slot_request {
     uint32_t flags;
     uint64_t making; /* the number of a filter that is swapped in */
     bool back;
-    bool taken; /* the slot owns the filter, whatever happens later */
+    bool taken; /* the slot owns the filter, even if the change fails later */
 };
 
 /* Makes one change under the lock, unless a rebuild is in progress. Then waits briefly for
@@ -607,7 +606,7 @@ static bg_err slot_check_swap(const bg_slot *slot, const struct slot_draft *draf
                          drop.takes ? "accepts adds" : "has added keys");
 }
 
-/* Fails if the present base is newer than `incoming`. Such a base may have ended doubts about
+/* Fails if the current base is newer than `incoming`. Such a base may have ended doubts about
  * keys that were written after `incoming` was passed in, and without it the gate would deny
  * these keys. */
 static bg_err slot_check_order(const bg_slot *slot,
@@ -786,7 +785,7 @@ bg_err bg_slot_end_migration(bg_slot *slot, bool back, bg_errinfo *info)
     return slot_change(slot, &request, slot_settle, info);
 }
 
-/* Checks that `delta` can take the adds of a slot. */
+/* Checks that `delta` can accept adds of a slot. */
 static bg_err slot_check_delta(const bg_filter *delta, bg_errinfo *info)
 {
     if (!slot_can_take(delta)) {
@@ -797,7 +796,7 @@ static bg_err slot_check_delta(const bg_filter *delta, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Seals all present filters, and lets the delta take the adds. */
+/* Seals all current filters, and lets the delta accept adds. */
 static bg_err slot_layer(bg_slot *slot, struct slot_request *request, bg_errinfo *info)
 {
     bg_filter *delta = request->filter;
@@ -830,7 +829,7 @@ static bg_err slot_layer(bg_slot *slot, struct slot_request *request, bg_errinfo
     if (!err) {
         request->taken = true;
         slot_adds_began(slot);
-        bgi_grace_wait(slot->grace); /* (S2): sealed filters take no more adds */
+        bgi_grace_wait(slot->grace); /* (S2): sealed filters accept no more adds */
     }
     return err;
 }
@@ -843,8 +842,8 @@ bg_err bg_slot_set_delta(bg_slot *slot, bg_filter *delta, bg_errinfo *info)
 
 /* ---- Compaction ---------------------------------------------------------------------- */
 
-/* Replaces the base and the deltas that take no adds by a copy of the base with these deltas
- * merged into it. */
+/* Replaces the base and the deltas that accept no adds with a copy of the base into which
+ * these deltas are merged. */
 static bg_err slot_merge_sealed(bg_slot *slot, bg_errinfo *info)
 {
     struct slot_draft draft, next;
@@ -892,7 +891,7 @@ static bg_err slot_compact(bg_slot *slot, struct slot_request *request,
     bg_err err = request->filter ? slot_check_delta(request->filter, info)
                                  : slot_no_filter(info);
     /* If bg_slot_set_delta was called twice, or a compaction has failed, there already is a
-     * delta that takes no more adds; another one would be the third. */
+     * delta that accepts no more adds; another one would be the third. */
     if (!err && view_find_delta(view, false)) {
         err = slot_merge_sealed(slot, info);
     }
@@ -931,8 +930,8 @@ static bg_err slot_put_empty(bg_slot *slot, const struct view_member *like, bool
     return BG_OK;
 }
 
-/* Drafts the cleared slot: a base that takes adds if any filter did. A static base cannot, so
- * it keeps a delta. */
+/* Drafts the cleared slot: a base that accepts adds if any filter did. A static base cannot,
+ * so it keeps a delta. */
 static bg_err slot_clear_draft(bg_slot *slot, struct slot_draft *draft,
                                bg_errinfo *info)
 {
@@ -1031,10 +1030,10 @@ bg_err bg_slot_require_generation(bg_slot *slot, uint64_t generation, bg_errinfo
     return slot_change(slot, &request, slot_require_generation, info);
 }
 
-/* ---- Changing the present filters ------------------------------------------------------ */
+/* ---- Changing the current filters ------------------------------------------------------ */
 
-/* Checks before anything is done: a filter that takes adds and cannot be merged would lack the
- * keys. */
+/* Checks before anything is done: a filter that accepts adds and cannot be merged would lack
+ * the keys. */
 static bg_err slot_merge_check(const struct view *view, const bg_filter *other,
                                bg_errinfo *info)
 {
@@ -1051,7 +1050,7 @@ static bg_err slot_merge_check(const struct view *view, const bg_filter *other,
     return err;
 }
 
-/* Merges into every member that takes adds; a next base without room is only marked. */
+/* Merges into every member that accepts adds; a next base without space is only marked. */
 static bg_err slot_merge_each(const struct view *view, const bg_filter *other,
                               bg_errinfo *info)
 {
@@ -1070,8 +1069,8 @@ static bg_err slot_merge_each(const struct view *view, const bg_filter *other,
     return err;
 }
 
-/* Runs under the lock, also during a rebuild: the view stays, and every filter that takes adds
- * gets the keys. The bits that are set do not count as adds. */
+/* Runs under the lock, also during a rebuild: the view stays, and every filter that accepts
+ * adds gets the keys. The bits that are set do not count as adds. */
 bg_err bg_slot_merge(bg_slot *slot, const bg_filter *other, bg_errinfo *info)
 {
     bgi_err_clear(info);

@@ -1,6 +1,6 @@
 /*
  * slot_inside.h - the members of a slot, for the files that use and change it: slot_keys.c,
- * slot.c (changes that take no time), reload.c (files), rebuild.c, watch.c, health.c.
+ * slot.c (fast changes), reload.c (files), rebuild.c, watch.c, health.c.
  */
 #ifndef BGI_SLOT_INSIDE_H
 #define BGI_SLOT_INSIDE_H
@@ -24,10 +24,11 @@ struct slot_line {
         olds; /* adds: definitely new, and possibly already present */
     _Atomic uint64_t refused;
     _Atomic uint64_t
-        again; /* part of olds: definitely new to the filters that take adds, so bits were set */
+        again; /* part of olds: definitely new to the filters that accept adds, so bits
+                  were set */
 };
 
-/* State at the time when the base, or the filter that takes adds, was installed. */
+/* State at the time when the base, or the filter that accepts adds, was installed. */
 struct slot_marks {
     uint64_t base_since;
     uint64_t wrote; /* adds that had set bits */
@@ -101,7 +102,7 @@ bool slot_has(const bg_slot *slot, const void *key, size_t len, uint64_t *bases)
 size_t slot_has_many(const bg_slot *slot, bg_keys keys, uint64_t *maybe,
                      uint64_t *bases);
 
-/* Returns the number of the present base. */
+/* Returns the number of the current base. */
 BGI_INLINE uint64_t slot_bases(const bg_slot *slot)
 {
     bgi_grace_token token;
@@ -110,8 +111,8 @@ BGI_INLINE uint64_t slot_bases(const bg_slot *slot)
     return bases;
 }
 
-/* Records an add in the filters that took it, when all its bits are set and before the view is
- * left. An advance that came earlier does not count for it. */
+/* Records an add in the filters that accepted it, when all its bits are set and before the
+ * view is left. An advance that came earlier does not count for it. */
 BGI_INLINE void slot_note_add(const bg_slot *slot, const struct view *view)
 {
     const uint64_t added =
@@ -144,7 +145,8 @@ struct view_member *slot_draft_find(struct slot_draft *draft, bg_role role);
 /* Removes all members with a role. */
 void slot_draft_remove(struct slot_draft *draft, bg_role role);
 
-/* Makes all members stop taking adds. Returns whether a member other than a delta took adds. */
+/* Makes all members stop accepting adds. Returns whether any member other than a delta had
+ * accepted adds. */
 bool slot_draft_seal(struct slot_draft *draft);
 
 /* Puts a member in front; returns false if there are too many. */
@@ -175,7 +177,7 @@ BGI_INLINE uint64_t slot_making(bg_slot *slot)
 }
 
 /*
- * Returns whether the gates of the slot do not trust its "no" (gate_doubt.c). Call it *before*
+ * Returns true if the gates of the slot do not trust its "no" (gate_doubt.c). Call it *before*
  * querying the filter: if it returns false, the query sees the base that ended the doubt, or a
  * later one. In the other order, a "no" from the old base could be trusted because the new base
  * has arrived by then.
@@ -208,13 +210,13 @@ void slot_base_came(bg_slot *slot);
 /* Raises the completeness if it is lower. */
 void slot_raise_complete(bg_slot *slot, uint64_t complete);
 
-/* Lowers the completeness, and keeps the number that it had, even if an advance raises it at
+/* Lowers the completeness and remembers its highest value, even if an advance raises it at
  * the same time. */
 void slot_lower_complete(bg_slot *slot, uint64_t complete);
 
 const bg_allocator *slot_allocator(const bg_slot *slot);
 
-/* Returns whether a filter can take adds from several threads. */
+/* Returns whether a filter can accept adds from several threads. */
 bool slot_can_take(const bg_filter *filter);
 
 /* A new base that was not created by the slot. */
@@ -247,8 +249,8 @@ void slot_set_rebuilding(bg_slot *slot, bool rebuilding);
 
 uint64_t slot_sum_wrote(const bg_slot *slot);
 
-/* Returns the filter whose pollution can be measured (health.c): the only one that takes adds,
- * if it is an unsharded Bloom filter; otherwise NULL. */
+/* Returns the filter whose pollution can be measured (health.c): the only one that accepts
+ * adds, if it is an unsharded Bloom filter; otherwise NULL. */
 const bg_filter *slot_watched(const struct view *view);
 
 #endif

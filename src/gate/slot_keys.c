@@ -4,16 +4,16 @@
  * leaves, and counts the result in a line of its CPU.
  *
  * Hashes. A hash is valid only for filters of one hasher, and a slot may get a different one at
- * any time. So hashes come with the check value of the hasher that computed them. It is
- * compared with that of every filter concerned, inside the view in which they are then used: no
- * swap can happen between the comparison and the use.
+ * any time. So hashes come with the check value of the hasher that computed them. This value is
+ * compared with that of every filter concerned, within the view in which the hashes are then
+ * used, so no swap can happen between the comparison and the use.
  */
 #include "gate/slot_inside.h"
 
 #include "hash/hash_batch.h"
 
-/* Returns the counters for a call that has entered: there are as many lines as the grace period
- * has. */
+/* Returns the counters for a call that has entered. There are as many lines of counters as
+ * the grace period has lines. */
 static struct slot_line *slot_line(const bg_slot *slot, bgi_grace_token token)
 {
     return &slot->lines[bgi_grace_stripe(token)];

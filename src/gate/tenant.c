@@ -3,13 +3,13 @@
  *
  * Every operation enters the registry's grace period, loads the slot, does its work and leaves.
  * If there is no slot, it leaves at once, waits until the slot is back (evict.c), and starts
- * again. So a thread that takes the slot away can tell when it is no longer in use.
+ * again. So a thread that takes the slot away can detect when it is no longer in use.
  *
  * Quotas, in the order in which they are checked:
  *
  *   rate    Tokens are taken before anything else is done, so that a flood costs one
  *           compare-and-swap per call. Tokens of an add that is refused later are lost.
- *   bytes   A filter that is too large takes no adds. A filter that grows (`scalable`) would
+ *   bytes   A filter that is too large accepts no adds. A filter that grows (`scalable`) would
  *           detect this too late, after having grown. But its spec determines how many keys
  *           it takes until its next layer would be too large (ladder.h): up to there adds
  *           are accepted, and (Q1) holds for them, too. A window stops growing at the quota,
@@ -54,7 +54,7 @@ bg_tenant *tenant_make(bg_registry *registry, const char *name, uint64_t hash)
     return tenant;
 }
 
-/* Frees a tenant that no thread can reach any more. */
+/* Frees a tenant that no thread can reach anymore. */
 static void tenant_free(bg_tenant *tenant)
 {
     bg_slot *slot = atomic_load(&tenant->slot);
@@ -167,8 +167,8 @@ void tenant_stamp(bg_tenant *tenant)
     if (registry->options.idle == 0) {
         return;
     }
-    /* Not every use is worth a write to shared memory: a 256th of `idle` is precise enough. If
-     * the clock went back, the difference is large. */
+    /* Writing to shared memory at every use would be too expensive; a precision of 1/256 of
+     * `idle` is enough. If the clock went back, the difference is large. */
     uint64_t now = registry_coarse_now(registry);
     uint64_t last = atomic_load_explicit(&tenant->last_use, memory_order_relaxed);
     if (now - last > registry->options.idle / 256) {
@@ -308,7 +308,7 @@ static uint64_t tenant_most_items(const bg_tenant *tenant, enum tenant_quota *qu
     return most;
 }
 
-/* Reserves up to n items, as far as there is space. */
+/* Reserves up to n items, or as many as there is space for. */
 static uint64_t tenant_reserve(bg_tenant *tenant, uint64_t most, uint64_t n)
 {
     uint64_t items = atomic_load_explicit(&tenant->items, memory_order_relaxed), room;
@@ -365,8 +365,8 @@ static bg_err tenant_put(bg_tenant *tenant, bg_slot *slot, const bg_bytes *keys,
     return err;
 }
 
-/* Adds as many of the next keys as can be reserved, but at least one, which may already be in
- * the filter. */
+/* Adds as many of the next keys as can be reserved, but at least one key, which may already
+ * be in the filter. */
 static bg_err tenant_add_piece(bg_tenant *tenant, bg_slot *slot,
                                struct tenant_adding *adding, bg_errinfo *info)
 {
@@ -413,7 +413,7 @@ static bg_err tenant_add_keys(bg_tenant *tenant, struct tenant_adding *adding,
         err = tenant_add_piece(tenant, slot, adding, info);
     }
     if (tenant->grows
-        && adding->done) { /* windows also grow by keys that are added again */
+        && adding->done) { /* keys that are added again make windows grow, too */
         tenant_measure(tenant, slot);
     }
     tenant_leave(tenant, token);

@@ -55,7 +55,7 @@ struct bg_tenant { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     bg_registry *registry;
     _Atomic uint64_t last_use; /* a coarse time */
     atomic_bool changed;       /* since it was written */
-    bool grows;                /* its filter takes more memory over time */
+    bool grows;                /* its filter can grow */
     char name[BG_TENANT_NAME_MAX + 1];
 
     /* Written by adds. */
@@ -142,8 +142,8 @@ void registry_walk_end(struct registry_walk *walk);
 /* Reserves bytes for a filter. Returns false if that would exceed max_total_bytes. */
 bool registry_reserve(bg_registry *registry, uint64_t bytes);
 
-/* Creates a tenant, in no table or list, with one reference and nothing in memory. Returns NULL
- * if memory is short. */
+/* Creates a tenant, in no table or list, with one reference and nothing in memory. Returns
+ * NULL if out of memory. */
 bg_tenant *tenant_make(bg_registry *registry, const char *name, uint64_t hash);
 
 /* Adds a reference. The caller has one, or is in the grace period. bg_tenant_release drops one. */

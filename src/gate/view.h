@@ -1,6 +1,6 @@
 /*
- * view.h - a snapshot of a slot: a list of filters, which of them are queried and which take
- * adds. A view never changes; a slot changes by getting another one.
+ * view.h - a snapshot of a slot: a list of filters, which of them are queried and which accept
+ * adds. A view never changes; to change a slot, its view is replaced.
  *
  * Filters are shared between a view and its successor, so they are reference-counted. Views are
  * created by the thread that changes the slot, under its lock, and freed by the thread that
@@ -14,8 +14,8 @@
  *   (V1) The answer is "no" only if all queried filters answer "no", and one of them is a
  *        base. Without a base (there may be a delta, while a first base is being built) the
  *        earlier keys are unknown: "maybe".
- *   (V2) An add that returns BG_OK is in every filter that takes adds and is queried. The
- *        next base (not queried yet) may have had no room: it is marked, and not used.
+ *   (V2) An add that returns BG_OK is in every filter that accepts adds and is queried. The next
+ *        base (not queried yet) may have had no space for it; it is then marked, and not used.
  *   (V3) A hash computed by the caller is queried and added only where its check value
  *        matches the filter's. Otherwise the answer is "maybe", and the add is refused.
  */
@@ -37,13 +37,13 @@ struct view_filter {
     bg_filter *filter;
     uint64_t check;     /* of its hasher */
     atomic_uint owners; /* views, and the thread that is about to create one */
-    atomic_bool failed; /* an add found no room: not to be queried */
+    atomic_bool failed; /* an add found no space: not to be queried */
     _Atomic uint64_t
         added; /* 1 + advances of the slot at the end of its last add; 0: none */
     char digest[BG_DIGEST_TEXT_BYTES]; /* of the file from which it was loaded, or "" */
 };
 
-/* Returns NULL if memory is short; the caller then still owns the filter. */
+/* Returns NULL if out of memory; the caller then still owns the filter. */
 struct view_filter *view_filter_make(bg_filter *filter, const bg_allocator *allocator);
 
 /* Drops an owner; the last one frees the filter. NULL is allowed. */
@@ -76,7 +76,7 @@ struct view {
     size_t count;
     size_t queried; /* how many members are queried */
     bool based;     /* a queried member is a base */
-    bool takes;     /* a queried member takes adds */
+    bool takes;     /* a queried member accepts adds */
     bool same_hash; /* all members have the same hash */
     struct view_member members[];
 };
@@ -103,7 +103,7 @@ const struct view_member *view_find(const struct view *view, bg_role role);
 /* Returns whether a filter is a member of a view. */
 bool view_has_filter(const struct view *view, const struct view_filter *filter);
 
-/* Returns the first delta that takes adds, or the first that takes none, or NULL. */
+/* Returns the first delta that accepts adds, or the first that does not, or NULL. */
 const struct view_member *view_find_delta(const struct view *view, bool takes);
 
 /* ---- Keys ------------------------------------------------------------------------- */
@@ -118,8 +118,9 @@ uint64_t view_count(const struct view *view, const void *key, size_t len);
 /* Queries an array of keys. Hashes must come with the check value of their hasher. */
 size_t view_has_many(const struct view *view, bg_keys keys, uint64_t *maybe);
 
-/* How many keys were definitely new: to all queried filters, with a base among them; and to
- * those of them that take adds, which set bits for a key even if the others have it as well. */
+/* The number of keys that were definitely new: to all queried filters, which must include a
+ * base (`all`), and to the queried filters that accept adds (`takers`), which set bits for a
+ * key even if other filters have it. */
 struct view_news {
     size_t all, takers;
 };
@@ -129,7 +130,7 @@ bg_err view_add(const struct view *view, const void *key, size_t len,
 bg_err view_add_u64(const struct view *view, uint64_t key, struct view_news *news);
 
 /* Sets in `is_new`, unless it is NULL, the keys that were new to all queried filters.
- * BG_EINCOMPAT: a filter that takes adds cannot use the hashes, and nothing was done. */
+ * BG_EINCOMPAT: a filter that accepts adds cannot use the hashes, and nothing was done. */
 bg_err view_add_many(const struct view *view, bg_keys keys, uint64_t *is_new,
                      size_t *done, struct view_news *news);
 

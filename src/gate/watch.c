@@ -1,29 +1,30 @@
 /*
- * watch.c - reloads a slot when another file is at its path.
+ * watch.c - reloads a slot when the file at a path is replaced.
  *
  * The file at a path can change in many ways: a rename to the path, a switched link anywhere in
  * the path, a swapped directory, or a write in place. Changes are detected in two ways:
  *
- *   (W1) Events (inotify) of the directory. When a file is moved to the watched name, or the
- *        file with that name is written and closed, it is loaded at once. When events were
- *        lost (the queue was full), it is loaded as well. Other events for the name only
- *        cause a look.
- *   (W2) Looks. The path is resolved to a file (disk_identify), which is compared with the
- *        file that was loaded last. A look takes place at every poll, and every second
- *        while a caller waits or polls the descriptor, which a timer makes readable. A
- *        difference without an event is acted on only after it has lasted for a tenth of a
- *        second, because a file that is being written keeps changing and would be refused.
+ *   (W1) The directory is watched for events (inotify). When a file is moved to the watched
+ *        name, or the file with that name is written and closed, it is loaded at once. When
+ *        events were lost (the queue was full), it is loaded as well. Other events for the name
+ *        only cause a check.
+ *   (W2) The path is checked regularly: it is resolved to a file (disk_identify), which is
+ *        compared with the file that was loaded last. A check takes place at every poll, and
+ *        every second while a caller waits or polls the descriptor, which a timer makes
+ *        readable. A difference without an event is acted on only after it has lasted for a
+ *        tenth of a second, because a file that is being written keeps changing and would be
+ *        refused.
  *
- * Each look also subscribes to events of the directory that is currently at its path, and
+ * Each check also subscribes to events of the directory that is currently at its path, and
  * checks whether mapped files were written to (reload.c).
  *
  * The file is loaded once, however many events are pending. Reloading an unchanged file costs
  * reading its header. If a file cannot be loaded, the slot keeps its current filter, and the
  * next change causes another attempt. If the reason may pass without a change of the file (no
- * memory, no descriptor, a read error), each look after a second does as well. A file that
+ * memory, no descriptor, a read error), each check after a second does as well. A file that
  * arrives during a rebuild is loaded when the rebuild has ended.
  *
- * If the slot was loaded from a file when its watch is created, the first look always finds a
+ * If the slot was loaded from a file when its watch is created, the first check always finds a
  * difference, so a file that was replaced in between is not missed.
  */
 #define _GNU_SOURCE /* pipe2 */
@@ -50,13 +51,13 @@ struct bg_watch {
     char path[DISK_PATH];
     const char *name;           /* the last component of the path */
     int events;                 /* inotify descriptor */
-    int timer;                  /* timer of the next look */
+    int timer;                  /* timer of the next check */
     int either;                 /* epoll descriptor of both */
     int directory;              /* inotify watch of the directory; -1: none */
     struct disk_identity tried; /* the file that was last loaded, or failed to load */
-    struct disk_identity seen;  /* at the last look */
+    struct disk_identity seen;  /* the file at the last check */
     int64_t seen_since;         /* milliseconds */
-    int64_t looked;             /* when the last look was */
+    int64_t looked;             /* time of the last check */
     bool waits;                 /* a file arrived during a rebuild */
     bool retries;               /* the last attempt failed for a reason that may pass */
     int64_t attempted;          /* time of the last attempt, in milliseconds */
@@ -67,7 +68,7 @@ struct bg_watch {
 
 enum {
     WATCH_EVENTS = 4096, /* bytes read at once */
-    WATCH_AGAIN = 1000,  /* milliseconds between looks */
+    WATCH_AGAIN = 1000,  /* milliseconds between checks */
     WATCH_LASTS = 100    /* milliseconds until a difference counts without an event */
 };
 
@@ -124,7 +125,8 @@ static bg_err watch_open(bg_watch *watch, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Sets the timer for the next look: soon, if there is a difference that has not lasted yet. */
+/* Sets the timer for the next check: soon, if there is a difference that has not lasted long
+ * enough yet. */
 static void watch_arm(const bg_watch *watch)
 {
     const bool soon = !disk_is_same(&watch->seen, &watch->tried);
@@ -335,7 +337,8 @@ static void *watch_run(void *argument)
                                  { .fd = watch->stop[0], .events = POLLIN } };
     while (!waiting[1].revents) {
         if (poll(waiting, 2, -1) >= 0 && !waiting[1].revents) {
-            (void)!bg_watch_poll(watch, 0, NULL, NULL); /* failures are in the stats */
+            (void)!bg_watch_poll(watch, 0, NULL, NULL); /* failures are in
+                                                           bg_slot_info */
         }
     }
     return NULL;

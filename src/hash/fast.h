@@ -62,8 +62,8 @@ BGI_INLINE uint64_t bgi_fast8_one(uint64_t seed, uint64_t key)
     (UINT64_C(0x2172ffcc7dd05a82) ^ UINT64_C(0x8e2443f7744608b8))
 #define BGI_FAST16_MULTIPLY UINT64_C(0x165667919e3779f9)
 
-/* Hash keys 4 or 8 at a time: the first n - n % lanes keys. They return the number of keys
- * hashed. */
+/* These functions hash the first n - n % lanes keys, 4 or 8 at a time. They return the number
+ * of keys hashed. */
 size_t bgi_fast8_avx2(uint64_t seed, const uint8_t *keys, size_t n, uint64_t *out);
 size_t bgi_fast8_avx512(uint64_t seed, const uint8_t *keys, size_t n, uint64_t *out);
 size_t bgi_fast16_avx512(uint64_t seed, const uint8_t *keys, size_t n, uint64_t *out);

@@ -15,8 +15,8 @@
  *      8 bytes   the first 8 bytes, little-endian, of AES_K8(k, 8 zero bytes)
  *     others     SipHash-1-3_Ksip(k)
  *
- * where K8 is the secret, and K16 and Ksip are derived from it (hasher.c). Half of the output
- * of a permutation on 16 bytes is as good as a random function up to about 2^64 keys (Hall,
+ * where K8 is the secret, and K16 and Ksip are derived from it (hasher.c). Half of the output of
+ * a permutation on 16 bytes is as good as a random function for up to about 2^64 keys (Hall,
  * Wagner, Kelsey and Schneier, "Building PRFs from PRPs", 1998), which is more than there are
  * hashes.
  *

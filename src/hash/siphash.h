@@ -88,7 +88,8 @@ BGI_INLINE uint64_t bgi_siphash_last(const uint8_t *data, size_t len)
     return top;
 }
 
-/* Hash keys in parallel: the first n - n % lanes keys. They return the number of keys hashed. */
+/* These functions hash the first n - n % lanes keys in parallel. They return the number of
+ * keys hashed. */
 size_t bgi_siphash_fixed_avx2(enum bgi_siphash variant, const bgi_siphash_key key,
                               const uint8_t *keys, size_t width, size_t n,
                               uint64_t *out);

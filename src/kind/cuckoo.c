@@ -143,7 +143,8 @@ struct cuckoo_state {
     /* For readers. */
     _Alignas(64) uint64_t
         changes[CUCKOO_STRIPES]; /* see Concurrency: 2 x changes + overflowed */
-    uint64_t all_changes;        /* of all fingerprints, in the same format */
+    uint64_t
+        all_changes; /* counts the changes of all fingerprints, in the same format */
 };
 
 /* The outcome of an insert. */

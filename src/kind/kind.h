@@ -320,7 +320,7 @@ struct bgi_kind {
      * (BG_TRAIT_FOLD). */
     void (*fold)(struct bgi_core *to, const struct bgi_core *from);
     /* Returns whether the states of two filters with the same geometry are equivalent. May be
-     * NULL: the state says nothing about the content. */
+     * NULL: the state is not part of the content. */
     bool (*same_state)(const struct bgi_core *a, const struct bgi_core *b);
     /* The numbers that a file stores in addition to the words because they do not follow from
      * geometry and words. Returns how many there are, and writes them to `to` unless it is

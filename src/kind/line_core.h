@@ -298,7 +298,7 @@ BGI_INLINE ISA_TARGET uint64_t LINE(put_word)(const struct bgi_core *core,
     _Alignas(64) static const uint16_t none[64] = { 0 };
     _Alignas(64) uint16_t missing[64];
     _Alignas(64) LINE_WORD(bits) needed[64];
-    /* Local copies: as far as the compiler can tell, stores to the line might change the
+    /* Local copies, because the compiler must assume that stores to the line change the
      * structs. */
     const uint64_t *hashes = group->hashes, *at = group->at;
     unsigned char *words = core->words;

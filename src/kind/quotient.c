@@ -27,10 +27,10 @@
  * order of adds and removes leaves no trace.
  *
  * Cost. The number of quotients is a power of two, so memory doubles when one more key does not
- * fit. At 1%, a filter that is 95% full uses 9.6 bits per key. A filter for a single key more,
- * with twice the slots and one bit less in each, uses 17.1. At 0.1% the range is 12.8 to 24.
- * The planner reports the actual figure. Remainders of fewer than 6 bits save nothing, because
- * a block has at most 63 slots.
+ * fit. At 1%, a filter that is 95% full uses 9.6 bits per key. A filter for one more key, with
+ * twice the slots and one bit less in each, uses 17.1. At 0.1% the range is 12.8 to 24. The
+ * planner reports the actual figure. Remainders of fewer than 6 bits save nothing, because a
+ * block has at most 63 slots.
  *
  * A run is walked from its start. So hashes that deliberately agree in their first bits make
  * inserts slow, until the slots after the last quotient are used up. As with all kinds, use a

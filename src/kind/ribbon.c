@@ -4,9 +4,9 @@
  * Idea. As in a fuse filter, the slots of a key XOR to its fingerprint. But here a key's slots
  * are about half of 64 consecutive ones, selected by 64 bits of its hash. Sorted by first slot,
  * the equations of all keys form a matrix that is zero except for a narrow band, the ribbon.
- * Gaussian elimination solves it in one sweep from end to end. With so many slots to choose
- * from, nearly as many keys as slots fit, for any slot width k, 1 to 32 (Dillinger, Walzer,
- * "Ribbon filter: practically smaller than Bloom and xor", 2021).
+ * Gaussian elimination solves it in one sweep from end to end. Because a key has many slots to
+ * choose from, nearly as many keys as slots fit, for any slot width k from 1 to 32 (Dillinger,
+ * Walzer, "Ribbon filter: practically smaller than Bloom and xor", 2021).
  *
  * Which ribbon. A plain ribbon of width 64 needs 9% more slots than keys at 100,000 keys, and
  * ever more beyond. A homogeneous ribbon pays with a higher rate instead. Both miss the goal of

@@ -40,8 +40,8 @@
  *                   exp(-lambda (1 - (1 - 1/R)^|T and slices of p|))
  *
  * A run starts at one of g positions: at the oldest with probability full(k), and at each other
- * one, where the slice before it must not be set, with full(k) - full(k+1). (Two separate runs are
- * counted twice, which is negligible below 10%.)
+ * one, where the slice before it must not be set, with full(k) - full(k+1). (If there are two
+ * separate runs, both are counted, which is negligible at rates below 10%.)
  *
  * Fading. A key that has just expired still has all but one of its bits in live slices. It is still
  * found if other keys have set its bit in the next slice, which holds for about every second key,

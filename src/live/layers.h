@@ -1,11 +1,11 @@
 /*
  * layers.h - looks up groups of keys in several filters that share their hashes.
  *
- * A key may be a member if any filter may contain it. A key is absent only if every filter says
- * "no", which takes a cache line of each. The filters have the same Bloom kind and k. The number of
- * units of each is that of the first divided by a power of two. The high bits of a hash select the
- * unit, so the unit number in each filter is also that in the first divided by this power. There
- * are two ways to query:
+ * A key may be a member if any filter may contain it. A key is absent only if every filter
+ * answers "no", which takes a cache line of each. The filters have the same Bloom kind and k.
+ * The number of units of each is that of the first divided by a power of two. The high bits of a
+ * hash select the unit, so the unit number in each filter is also that in the first divided by
+ * this power. There are two ways to query:
  *
  *   at once    Look up a key in all filters, then the next key (bgi_ops.has_any). This is faster
  *              for kinds with one cache line per key.

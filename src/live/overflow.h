@@ -24,8 +24,8 @@
  * is reused together with its place. Copies and files include empty layers, so that
  * identical windows stay identical.
  *
- * Memory. If a layer cannot be created, the layer below takes its keys, and the rate rises;
- * no key is lost. The next attempt is made in the next period.
+ * Memory. If a layer cannot be created, its keys go to the layer below, and the rate rises; no
+ * key is lost. The next attempt is made in the next period.
  *
  * Concurrency. Layers are created under the window's lock and freed only with the window.
  * `grown` is incremented (release) after the pointer and its table are set. The words of a
@@ -45,7 +45,8 @@ uint32_t overflow_layers(uint32_t generations);
 /* Returns the rate of one generation with n keys. */
 double overflow_rate(const struct window_shape *shape, double n);
 
-/* Returns the layer that takes the last of the next `keys` keys; 0: the generation's filter. */
+/* Returns the layer that receives the last of the next `keys` keys; 0: the generation's
+ * filter. */
 BGI_INLINE uint32_t overflow_level(const struct window *w, uint64_t keys)
 {
     uint64_t filled = __atomic_load_n(&w->filled, __ATOMIC_RELAXED) + keys - 1;

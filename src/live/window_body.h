@@ -21,7 +21,8 @@ enum { WINDOW_FIRST = 128, WINDOW_GENERATIONS_MAX = 64, AGED_K_MAX = 10 };
 /* The sizes of either body, computed before anything is allocated. */
 struct window_shape {
     const struct window_body *body;
-    struct bgi_geometry part; /* generations: of each filter; aged: units are blocks */
+    struct bgi_geometry part; /* generations: geometry of each filter; aged: the units
+                                 are blocks */
     uint32_t generations;
     uint32_t layers; /* generations: maximum number of overflow layers; else 0 */
     uint64_t period_items;

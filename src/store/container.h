@@ -135,8 +135,8 @@ void container_absent_canary(uint64_t generation, uint32_t i,
 /* Queries the canaries and stores the answers in the header. */
 void container_query_canaries(const bg_filter *filter, struct container_header *header);
 
-/* Return whether a filter answers as its header says: for all canaries, or only for the few
- * canaries that were added. */
+/* Return whether a filter gives the answers recorded in its header: for all canaries, or only
+ * for the few canaries that were added. */
 bool container_canaries_agree(const bg_filter *filter,
                               const struct container_header *header);
 bool container_present_agree(const bg_filter *filter,

@@ -1,10 +1,10 @@
 /*
  * oplog_frame.c - encodes records as frames, and decodes untrusted frames.
  *
- * A crash does not just leave an incomplete frame at the end of a log. The kernel writes pages in
- * any order, so the last frames may have holes of zeros, with complete frames after them. None of
- * these bytes were acknowledged: a sync covers everything written before it. So reading ends at
- * the first frame that is not intact, and loses nothing:
+ * A crash does not just leave an incomplete frame at the end of a log. The kernel writes pages
+ * in any order, so the last frames may have holes of zeros, with complete frames after them.
+ * None of these bytes were acknowledged: a sync covers everything written before it. So reading
+ * ends at the first frame that is not intact, and no acknowledged record is lost:
  *
  *   (F1) A frame is passed on only after its checksum was compared, and never in part.
  *   (F2) Frames are passed on without gaps: each starts with the next sequence number.

@@ -23,7 +23,7 @@ enum { FOREIGN_K_MAX = 256, FOREIGN_PARTS_MAX = 65536 };
 
 /* One array of bits. */
 struct foreign_part {
-    uint64_t bits;   /* m: positions are below it */
+    uint64_t bits;   /* m: all positions are below m */
     uint64_t bytes;  /* memory, at least bits / 8 */
     uint64_t offset; /* of the first byte in bg_foreign.bytes */
     uint64_t items;  /* items added, if the format stores it */

@@ -36,7 +36,8 @@ enum {
     BIP158_P = 19,
     BIP158_STEP = 64, /* items between two recorded positions */
     BIP158_NOTE =
-        16, /* bytes: the previous value, and the first bit of the next item */
+        16, /* size of a recorded position: the previous value, and the first bit of the
+               next item */
     BIP158_TABLE_MIN = 64
 };
 

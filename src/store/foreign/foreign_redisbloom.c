@@ -33,7 +33,7 @@
  *        of the last one
  *   (I6) the sizes of links add up to the size; a chain of several links has a growth
  *
- * The decoder accepts what RedisBloom 2.2.1 to 8.8 write: docs/foreign.md.
+ * The decoder accepts the output of RedisBloom 2.2.1 to 8.8; see docs/foreign.md.
  */
 #include "base/checked.h"
 #include "store/foreign/foreign_bloom.h"

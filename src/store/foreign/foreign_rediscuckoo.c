@@ -211,7 +211,7 @@ static uint64_t cuckoo_taken(const bg_foreign *f, const struct foreign_part *par
     return taken;
 }
 
-/* Counts the fingerprints, and compares the sum with the header (I1). */
+/* Counts the fingerprints, and compares the number with the header (I1). */
 static bg_err cuckoo_weigh(bg_foreign *f, const struct cuckoo_head *head,
                            bg_errinfo *info)
 {

@@ -1,9 +1,9 @@
 /*
  * table.c - blocks of LevelDB and RocksDB table files.
  *
- * These checks are made: a block and its trailer are before the footer. The checksum, of the type
- * that the file specifies, matches contents and compression type. The lengths in an entry stay
- * inside the entries, and an entry shares no more bytes than the previous key has.
+ * These checks are made: A block and its trailer lie before the footer. The checksum, of the
+ * type that the file specifies, matches the contents and the compression type. The lengths in an
+ * entry stay within the entries, and an entry shares no more bytes than the previous key has.
  *
  * CRC-32C is stored masked (rotated by 15 bits, plus a constant), because a CRC of bytes that
  * contain CRCs is weak. XXH3 is computed over the contents only; the compression byte after them is
