@@ -1,10 +1,10 @@
 // api.js - requests to the service. A request returns the response as an object, or throws an
-// ApiError. Only this module has the credentials of the signed-in user.
+// ApiError. Only this module holds the credentials of the signed-in user.
 
 import { toBase64 } from "./format.js";
 
 const PATIENCE = 15000; // request timeout in milliseconds
-const DOWNLOAD = 3600000; // timeout of a file download
+const DOWNLOAD = 3600000; // timeout of a file download in milliseconds
 const REMEMBERED = "bloomgate-authorization";
 
 let authorization = remembered();
@@ -18,7 +18,7 @@ function remembered() {
 }
 
 export class ApiError extends Error {
-  // code: the error code of the service, or "gone" (no response), or "bad_answer" (not JSON)
+  // `code` is the service's error code, "gone" (no response) or "bad_answer" (not JSON).
   constructor(status, code, message) {
     super(message);
     this.status = status;
@@ -54,7 +54,7 @@ export function isSignedIn() {
   return authorization !== null;
 }
 
-// `path` is relative to the page: "api/v1/info".
+// Sends a request and returns the response. `path` is relative to the page: "api/v1/info".
 export async function send(method, path, body, signal, patience = PATIENCE) {
   const headers = { "X-Bloomgate": "dashboard" };
   if (authorization) {

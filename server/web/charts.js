@@ -1,6 +1,6 @@
-// charts.js - charts in SVG: lines over time, curves, ranges of rates, shares as bars, a filter
-// as a heat map. Colors come from the style sheet by class. A chart follows the pointer and,
-// when it has the focus, the arrow keys; the values shown are also available as text.
+// charts.js - SVG charts: lines over time, curves, ranges of rates, shares as bars, and a filter as
+// a heat map. Colors come from the style sheet by class. A chart follows the pointer and, when it
+// has the focus, the arrow keys; the values shown are also available as text.
 
 import { h } from "./vdom.js";
 import * as format from "./format.js";
@@ -28,7 +28,7 @@ function measured(id) {
 
 // ---- Scales --------------------------------------------------------------------------------
 
-// About n round numbers from 0 (or `low`) to at least `high`.
+// Returns about n round numbers from 0 (or `low`) to at least `high`.
 export function ticks(low, high, n = 4) {
   const span = high - low || 1;
   const rough = span / n;
@@ -44,13 +44,13 @@ export function ticks(low, high, n = 4) {
   return found;
 }
 
-// Ticks for bytes: round numbers of KiB, MiB, ...
+// Returns ticks for bytes: round numbers of KiB, MiB, ...
 function byteTicks(high) {
   const unit = 1024 ** Math.max(0, Math.floor(Math.log(Math.max(1, high)) / Math.log(1024)));
   return ticks(0, high / unit).map((mark) => mark * unit);
 }
 
-// The space that the labels of an axis need.
+// Returns the width that the labels of an axis need.
 const roomFor = (texts) => Math.max(40, 12 + 6.7 * Math.max(0, ...texts.map((text) => text.length)));
 
 function decades(low, high) {
@@ -63,7 +63,7 @@ function decades(low, high) {
 
 const STEPS = [5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
 
-// Ticks of a time axis: full minutes or hours in the browser's time zone.
+// Returns the ticks of a time axis: full minutes or hours in the browser's time zone.
 export function timeTicks(from, to, most) {
   const step = STEPS.find((s) => (to - from) / s <= most) || 86400;
   const zone = -new Date(from * 1000).getTimezoneOffset() * 60;
@@ -78,7 +78,7 @@ export function timeTicks(from, to, most) {
 
 const round = (x) => Math.round(x * 10) / 10;
 
-// The path of a line, with gaps where values are missing.
+// Returns the path of a line, with gaps where values are missing.
 function linePath(values, x, y) {
   let text = "";
   let down = false;
@@ -93,7 +93,7 @@ function linePath(values, x, y) {
   return text;
 }
 
-// The path of the area between two lines, or between a line and the bottom.
+// Returns the path of the area between two lines, or between a line and the bottom.
 function areaPath(lows, highs, x, y) {
   let text = "";
   let from = -1;
@@ -132,9 +132,9 @@ const lastKnown = (values) => {
 };
 
 /*
- * A chart over time. o: id, title, from, step (seconds), show (formats a value), height, least
- * (minimum upper end of the axis), tick (formats a number of the axis), binary (bytes), and
- * series: [{ name, kind (class of its color), values, band: [lows, highs], fill: true,
+ * Returns a chart over time. `o` has: id, title, from, step (seconds), show (formats a value),
+ * height, least (minimum upper end of the axis), tick (formats a number of the axis), binary
+ * (bytes), and series: [{ name, kind (class of its color), values, band: [lows, highs], fill: true,
  * level: number (a dashed line instead of values) }]
  */
 export function timeChart(o) {
@@ -208,7 +208,7 @@ function chartWords(o) {
   return `${o.title}. Now: ${words.join(", ")}. Use the left and right arrow keys to step through the points.`;
 }
 
-// Event handlers of a chart: the pointer and arrow keys.
+// Returns the event handlers of a chart, for the pointer and the arrow keys.
 function chartPointer(id, n, indexAt) {
   const look = (i) => {
     const now = Math.max(0, Math.min(n - 1, i));
@@ -239,7 +239,8 @@ function chartPointer(id, n, indexAt) {
   };
 }
 
-// A line without axes over the available width; decoration next to a number with the same content.
+// Returns a line without axes that fills the available width. It is decoration next to a number
+// that has the same content.
 export function sparkline(id, values, kind) {
   const width = widthOf(id, 180);
   const height = 26;
@@ -260,7 +261,7 @@ export function bar(value, kind = "", label = undefined) {
     h("span", { class: "bar-in", style: { width: `${round(part * 1000) / 10}%` } }));
 }
 
-// Parts of a whole side by side: [{ value, kind, name }]
+// Returns a bar that shows the parts of a whole side by side: [{ value, kind, name }]
 export function stack(parts, label) {
   const all = parts.reduce((sum, part) => sum + part.value, 0);
   return h("span", { class: "stack", role: "img", "aria-label": label },
@@ -275,9 +276,9 @@ export function stack(parts, label) {
 const REACH = 1; // decades to each side of the target
 
 /*
- * The rates of a filter in one small chart. The target is the line in the middle; the left end
- * is ten times better, the right end ten times worse. A dot is the predicted rate, a bar with
- * ends the observed rate, a thin bar the measured rate.
+ * Returns a small chart of a filter's rates. The target is the line in the middle; the left end is
+ * ten times better, the right end ten times worse. A dot shows the predicted rate, a bar with ends
+ * the observed rate, and a thin bar the measured rate.
  */
 export function rateRange(rates) {
   const width = 116;
@@ -326,10 +327,10 @@ export function rateWords(rates) {
   return parts.join(", ");
 }
 
-// A power of ten as a rate: 0.01%, 1e-7%
+// Formats a power of ten as a rate: 0.01%, 1e-7%
 const powerOfTen = (mark) => `${format.significant(100 * mark, 1)}%`;
 
-// Selects marks, from the right, so that their labels do not touch.
+// Selects marks, starting from the right, so that their labels do not touch.
 function spaced(marks, x, least) {
   const kept = [];
   for (const mark of [...marks].reverse()) {
@@ -340,7 +341,7 @@ function spaced(marks, x, least) {
   return kept;
 }
 
-/* The rates of a filter, large: one row per rate, on a logarithmic axis. */
+/* Returns a large chart of a filter's rates: one row per rate, on a logarithmic axis. */
 export function rateRows(id, rates) {
   const rows = [
     ["target", "Target", "as configured", rates.target],
@@ -383,8 +384,8 @@ export function rateRows(id, rates) {
 // ---- Curves --------------------------------------------------------------------------------
 
 /*
- * Curves of y over x. o: id, title, note; xLog, yLog (use logarithmic scales);
- * curves: [{ name, kind, strong, xs, ys, mark: [x, y] }], showX, showY, xName, yName
+ * Returns a chart with curves of y over x. `o` has: id, title, note; xLog, yLog (use logarithmic
+ * scales); curves: [{ name, kind, strong, xs, ys, mark: [x, y] }], showX, showY, xName, yName
  */
 export function curveChart(o) {
   const width = widthOf(o.id, 520);
@@ -438,7 +439,8 @@ export function curveChart(o) {
 
 // ---- A filter as a picture -----------------------------------------------------------------
 
-/* Cells in rows of `columns`; the shade shows where the share lies between low and high. */
+/* Returns a heat map: rows of cells whose shade shows where each share lies between `low` and
+ * `high`. */
 export function heatMap(id, shares, low, high, label) {
   const width = widthOf(id, 640);
   const columns = Math.max(8, Math.min(64, Math.floor(width / 9)));

@@ -10,7 +10,7 @@
 //   key(event, context)       its own keyboard shortcuts; returns true if it handled the key
 //   still                     true: not updated every two seconds
 //
-// Late responses for a page that is no longer shown are dropped.
+// Responses for a page that is no longer shown are discarded.
 
 import { h, render } from "./vdom.js";
 import { icon } from "./icons.js";
@@ -38,7 +38,7 @@ const PAGES = [
 
 const state = {
   route: null, view: overview, local: {}, data: null, info: null,
-  error: null, // error of the last request of this page
+  error: null, // error of this page's last request
   answered: 0, // time of the last response, by the browser's clock
   paused: false, signingIn: false, signInProblem: "", notes: [], question: null, helping: false,
 };
@@ -55,7 +55,7 @@ let shortcuts = setting("bloomgate-shortcuts", "on") === "on";
 
 // ---- Navigation ----------------------------------------------------------------------------
 
-// "#/filter/users?x=1" as { page: "filter", rest: "users", query: { x: "1" } }
+// Parses "#/filter/users?x=1" to { page: "filter", rest: "users", query: { x: "1" } }.
 function readRoute() {
   const text = location.hash.replace(/^#\/?/, "");
   const [path, query = ""] = text.split("?", 2);
@@ -64,7 +64,8 @@ function readRoute() {
   return { page, rest: slash < 0 ? "" : cleanSegment(path.slice(slash + 1)), query: Object.fromEntries(new URLSearchParams(query)) };
 }
 
-// Addresses are untrusted: text that is not the name of a filter must not become a path.
+// Converts text from the address to a valid path segment. Addresses are untrusted: text that is not
+// the name of a filter must not become a path.
 function cleanSegment(text) {
   if (/^=[A-Za-z0-9_-]*$/.test(text)) {
     return text;

@@ -1,6 +1,7 @@
 // format.js - formats numbers, times and names for display, with the same digits as the command
-// line (common/number.c). Pure functions without DOM, so that tests can run them alone. Unknown
-// values are shown as an en dash. The output does not depend on the browser's language.
+// line (common/number.c). The functions are pure and do not use the DOM, so that tests can run them
+// alone. Unknown values are shown as an en dash. The output does not depend on the browser's
+// language.
 
 export const UNKNOWN = "–";
 
@@ -201,7 +202,7 @@ export function plural(n, one, many = `${one}s`) {
 const HIDDEN =
   /[\u0000-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffd]|(?<=^ *) | (?= *$)|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
 
-// Splits a name into pieces: text that is shown unchanged, and codes in place of invisible
+// Splits a name into pieces: text to be shown unchanged, and codes that replace invisible
 // characters. Long names are shortened in the middle. Callers put each piece into a text node.
 export function namePieces(name, most = 120) {
   if (name === "") {
@@ -241,7 +242,7 @@ function escapeOf(character) {
     : `\\u${code.toString(16).padStart(4, "0")}`);
 }
 
-// A name as plain text, for page titles and dialogs.
+// Returns a name as plain text, for page titles and dialogs.
 export function nameText(name, most = 120) {
   return namePieces(name, most).map((piece) => piece.text).join("");
 }
@@ -254,7 +255,7 @@ export function toBase64(bytesOfIt) {
   return btoa(text);
 }
 
-// The path segment for a filter: see openapi.yaml.
+// Returns the path segment for a filter: see openapi.yaml.
 export function segment(name, nameBase64) {
   if (nameBase64 !== undefined) {
     return `=${nameBase64.replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "")}`;
@@ -265,7 +266,7 @@ export function segment(name, nameBase64) {
   return encodeURIComponent(name.toWellFormed ? name.toWellFormed() : name);
 }
 
-// The name of a filter as a query parameter; the caller percent-encodes it.
+// Returns the name of a filter as a query parameter; the caller percent-encodes it.
 export function parameter(name, nameBase64) {
   return nameBase64 === undefined && name !== "" && !name.startsWith("=")
     ? name : segment(name, nameBase64 ?? toBase64(new TextEncoder().encode(name)));
@@ -276,7 +277,7 @@ export function parameter(name, nameBase64) {
 const LETTERS = { "": 1, k: 1e3, K: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15,
   Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40, Pi: 2 ** 50 };
 
-// 1000000, 1,000,000, 1e6, 2.5M, 512Mi; NaN unless it is a number of at least 0.
+// Parses 1000000, 1,000,000, 1e6, 2.5M or 512Mi. Returns NaN unless it is a number of at least 0.
 export function parseNumber(text) {
   const plain = String(text).trim().replace(/(\d)[,_ ](?=\d{3})/g, "$1");
   const found = /^(\d+(?:\.\d*)?|\.\d+)(e[+-]?\d+)?\s*([kKMGTP]i?)?B?$/i.exec(plain);
@@ -287,7 +288,7 @@ export function parseNumber(text) {
   return factor ? Number(found[1] + (found[2] || "")) * factor : NaN;
 }
 
-// 0.01, 1e-3, 0.1%, 1/1000; NaN unless it is above 0 and below 1.
+// Parses 0.01, 1e-3, 0.1% or 1/1000. Returns NaN unless it is above 0 and below 1.
 export function parseRate(text) {
   const plain = String(text).trim();
   const found = /^([\d.]+(?:e[+-]?\d+)?)\s*(?:(%)|\/\s*([\d.]+(?:e[+-]?\d+)?))?$/i.exec(plain);

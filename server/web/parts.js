@@ -1,10 +1,10 @@
-// parts.js - components that several pages use.
+// parts.js - components shared by several pages.
 
 import { h } from "./vdom.js";
 import { icon } from "./icons.js";
 import * as format from "./format.js";
 
-// A number: the element has the exact value, and shows a rounded one.
+// Returns an element that shows a rounded number and carries the exact value.
 export function figure(name, value, show, title) {
   if (value === null || value === undefined) {
     return h("span", { class: "muted", "data-figure": name }, format.UNKNOWN);
@@ -12,13 +12,13 @@ export function figure(name, value, show, title) {
   return h("data", { value: String(value), "data-figure": name, title: title || undefined }, show(value));
 }
 
-// The name of a filter or a gate, safe to display whatever it contains.
+// Returns the name of a filter or a gate, safe to display whatever it contains.
 export function nameOf(name, most) {
   return h("bdi", { class: "name" }, format.namePieces(name, most).map((piece) => (piece.code
     ? h("span", { class: "name-code" }, piece.text) : piece.text)));
 }
 
-// A message of the service, which may quote a name.
+// Returns a message of the service, which may quote a name.
 export function said(text) {
   return nameOf(String(text), 1000);
 }
@@ -60,7 +60,7 @@ export function panel(title, props, ...children) {
     children);
 }
 
-// A list of facts: [name, content] or [name, content, remark]; falsy entries are omitted.
+// Returns a list of facts: [name, content] or [name, content, remark]; falsy entries are omitted.
 export function facts(rows) {
   return h("dl", { class: "facts" }, rows.filter(Boolean).map(([name, content, remark]) => h("div", { key: name },
     h("dt", null, name), h("dd", null, content, remark && h("small", null, remark)))));
@@ -70,14 +70,14 @@ export function badge(text, kind = "") {
   return h("span", { class: `badge ${kind}` }, text);
 }
 
-// A group of buttons, one of which is selected.
+// Returns a group of buttons, one of which is selected.
 export function choice(label, options, chosen, choose) {
   return h("div", { class: "choice", role: "group", "aria-label": label }, options.map(([value, text]) => h("button", {
     type: "button", key: String(value), "aria-pressed": String(value === chosen), onclick: () => choose(value),
   }, text)));
 }
 
-// The progress of a rebuild.
+// Returns the progress of a rebuild.
 export function rebuildProgress(rebuild) {
   const part = rebuild.expected ? Math.min(1, rebuild.keys / rebuild.expected) : null;
   return h("div", { class: "progress" },
@@ -92,7 +92,7 @@ export function emptyNote(title, text) {
   return h("div", { class: "empty" }, h("p", { class: "empty-title" }, title), text && h("p", { class: "muted" }, text));
 }
 
-// A form with a field for a key, and the result of its lookup.
+// Returns a form with a field for a key, and the result of its lookup.
 export function keyForm({ id, label, button, value, busy, oninput, onsubmit, result, extra }) {
   return h("form", { class: "key-form", onsubmit: (event) => { event.preventDefault(); onsubmit(); } },
     h("label", { for: id }, label),

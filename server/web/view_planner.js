@@ -1,6 +1,6 @@
-// view_planner.js - the planner: memory for a number of keys at a rate, for every kind of filter,
-// and the rate with more keys than planned. The service computes the plan. The address has all
-// parameters, so that a plan can be shared.
+// view_planner.js - the planner: the memory that each kind of filter needs for a number of keys at
+// a rate, and the rate with more keys than planned. The service computes the plan. The address
+// contains all parameters, so that a plan can be shared.
 
 import { h } from "./vdom.js";
 import * as format from "./format.js";

@@ -1,4 +1,4 @@
-// view_server.js - the process: state, connections, persistence, limits, and cluster filters.
+// view_server.js - the server process: state, connections, persistence, limits and cluster filters.
 
 import { h } from "./vdom.js";
 import { icon } from "./icons.js";

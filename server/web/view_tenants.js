@@ -26,7 +26,7 @@ export function render({ data, info }) {
     h("tbody", null, tenants.map(row)))));
 }
 
-// A figure, with a bar below it if it has a limit.
+// Returns a figure, with a bar below it if it has a limit.
 function limited(name, value, limit, show) {
   const part = limit ? value / limit : null;
   return h("td", { class: "number with-bar" }, figure(name, value, show),
