@@ -226,7 +226,7 @@ static bool bgc_overlap_of(struct request *request, bg_overlap *overlap)
     if (a->foreign || b->foreign || !object_is_whole(a) || !object_is_whole(b)) {
         reply_error(&request->reply,
                     "ERR cannot compare filters imported from RedisBloom, or filters "
-                    "whose load is incomplete");
+                    "that are being loaded");
         return false;
     }
     bg_pin pin_a, pin_b;

@@ -198,7 +198,7 @@ void bgc_rebuild(struct request *request)
             reply_error(
                 &request->reply,
                 "ERR cannot rebuild filters imported from RedisBloom, or filters "
-                "whose load is incomplete or whose content was lost");
+                "that are being loaded or whose content was lost");
         } else if (object) {
             steps[i].run(request, object);
         }

@@ -147,6 +147,7 @@ def lint():
     """format, layers, and clang-tidy, which also compiles every file with the warnings of clang"""
     check("clang-format (make format)", ["clang-format", "--dry-run", "-Werror", *sources(".c", ".h")])
     check("check_layers", ["python3", "tools/check_layers.py"])
+    check("check_prose", ["python3", "tools/check_prose.py"])
     tidy("-clang-analyzer-*")
 
 

@@ -206,7 +206,7 @@ $ bloomgate plan -n 1M --call-time 5ms --latency 10us | sed -n '1p;/^blocked/p;/
 1,000,000 keys, at most 10 us per absent key
 blocked      1.6 MiB  13.8   9       0.2%     6.41%    98.7%  L3        1
   Unnecessary calls delay an absent key by 10 us on average.
-$ bloomgate plan -n 1M -p 0.1% --call-time 1s | grep delayed
+$ bloomgate plan -n 1M -p 0.1% --call-time 1s | grep delay
   Unnecessary calls delay an absent key by 999 us on average.
 
 # JSON.

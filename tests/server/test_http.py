@@ -629,7 +629,7 @@ def test_plan_is_that_of_the_command_line(s):
 
 
 USERS = ("user admin on >secret allcommands allkeys", "user shop on >buy +@all -@admin -@dangerous +info ~shop:* rate=1000 burst=1000",
-         "user reader on >look +@read +@bloom +@gate -@write %R~shop:*", "user gone off >x allcommands allkeys", "user default off", "user few on >x +ping allkeys")
+         "user reader on >look +@read +@bloom +@gate -@write %R~shop:*", "user former off >x allcommands allkeys", "user default off", "user few on >x +ping allkeys")
 
 
 def basic(user):
@@ -654,7 +654,7 @@ def test_users(program):
                 body = None if method in ("get", "delete") else {}
                 response, _ = nobody.ask(method.upper(), path_, 200 if free else 401, body)
                 same("401" in operation["responses"], not free)
-        for bad in ("admin:wrong", "admin:", "nobody:secret", ":", "gone:x", "default:", "admin"):
+        for bad in ("admin:wrong", "admin:", "nobody:secret", ":", "former:x", "default:", "admin"):
             nobody.ask("GET", F, 401, headers=basic(bad))
         for header in ("Basic", "Basic !", "Digest x", "Bearer", "Bearer admin", "Bearer admin:secret x", "Bearer shop:secret"):
             nobody.ask("GET", "/api/v1/info", 401, headers={"Authorization": header})
@@ -701,9 +701,9 @@ def check_rights(admin, shop, reader):
 
 def check_tenants(admin, shop):
     told = admin.told("GET", "/api/v1/tenants", 200)["tenants"]
-    same([t["name"] for t in told], ["admin", "default", "few", "gone", "reader", "shop"])
+    same([t["name"] for t in told], ["admin", "default", "few", "former", "reader", "shop"])
     by_name = {t["name"]: t for t in told}
-    same((by_name["gone"]["enabled"], by_name["shop"]["enabled"], by_name["shop"]["admin"]), (False, True, False))
+    same((by_name["former"]["enabled"], by_name["shop"]["enabled"], by_name["shop"]["admin"]), (False, True, False))
     same((by_name["shop"]["filters"], by_name["admin"]["filters"]), (1, 2))
     same(by_name["shop"]["limits"], {"inserts_per_second": 1000, "burst": 1000})
     assert by_name["shop"]["refused"]["rights"] >= 3, by_name["shop"]

@@ -90,7 +90,7 @@ def other_columns(case):
     require(len(found["triggers"]) == 1 and len(found["functions"]) == 2, f"{found}")
 
 
-@event("object of another one in place of ours", modes=POSTGRES_CHANGES, setup=nothing, expect=REFUSED, writers=False)
+@event("foreign object in place of the gate", modes=POSTGRES_CHANGES, setup=nothing, expect=REFUSED, writers=False)
 def not_ours(case):
     """The service replaces only objects that have its comment."""
     plain(case)
@@ -105,11 +105,11 @@ def not_ours(case):
 @event("schema of another role", modes=POSTGRES_CHANGES, setup=table_only, expect=REFUSED, writers=False)
 def schema_of_another(case):
     """The owner of a schema can replace its tables, and triggers on them would run with the rights of the service."""
-    case.sql("DROP SCHEMA IF EXISTS bloomgate CASCADE; DROP ROLE IF EXISTS stranger; CREATE ROLE stranger;"
-             "CREATE SCHEMA bloomgate AUTHORIZATION stranger")
+    case.sql("DROP SCHEMA IF EXISTS bloomgate CASCADE; DROP ROLE IF EXISTS other_owner; CREATE ROLE other_owner;"
+             "CREATE SCHEMA bloomgate AUTHORIZATION other_owner")
     text = case.refusal()
-    case.sql("DROP SCHEMA bloomgate; DROP ROLE stranger")
-    require("belongs to role stranger" in text, text)
+    case.sql("DROP SCHEMA bloomgate; DROP ROLE other_owner")
+    require("belongs to role other_owner" in text, text)
     return text, ("docs/sources.md",)
 
 

@@ -501,7 +501,7 @@ def recreate_triggers_at_once(case):
     case.committed(keys)
 
 
-@event("all of ours dropped", modes=SQLITE, expect=RESTARTS)
+@event("all objects of the gate dropped", modes=SQLITE, expect=RESTARTS)
 def drop_ours(case):
     case.sql("BEGIN IMMEDIATE")
     case.drop_objects(case.objects())

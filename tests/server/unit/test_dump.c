@@ -281,7 +281,7 @@ TEST(dump__unfinished_answers_maybe)
     CHECK(pieces.count > 3);
     (void)bg_load(&h, "copy", pieces.of[0].bytes, pieces.of[0].n);
     check_state(&h, "copy", true, false);
-    CHECK_STR(fake(&h, "BF.MEXISTS copy item-1 item-2 nobody"), "[:1 :1 :1]");
+    CHECK_STR(fake(&h, "BF.MEXISTS copy item-1 item-2 absent"), "[:1 :1 :1]");
     static const char *const changes[] = { "BF.ADD copy x", "BF.MADD copy x y",
                                            "CF.DEL copy x", "CF.ADDNX copy x" };
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
@@ -534,7 +534,7 @@ TEST(dump__failing_hosts)
     CHECK_STR(bg_load(&h, "copy", pieces.of[0].bytes, pieces.of[0].n),
               "-MISCONF checkpoint: told to fail");
     CHECK(!object_is_whole(h.entries[1].object));
-    CHECK_STR(fake(&h, "BF.EXISTS copy nobody"), ":1");
+    CHECK_STR(fake(&h, "BF.EXISTS copy absent"), ":1");
     fake_replay(&h);
     h.checkpoint_fails = BG_OK;
     (void)bg_load(&h, "copy", pieces.of[0].bytes, pieces.of[0].n);

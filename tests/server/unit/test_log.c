@@ -417,7 +417,7 @@ TEST(dropped__when_the_other_end_is_gone)
     (void)close(fds[0]);
     const uint64_t before = log_dropped();
     use_stderr(fds[1]);
-    log_info("to nobody", LOG_NONE); /* no SIGPIPE, or the test would end here */
+    log_info("to a closed pipe", LOG_NONE); /* no SIGPIPE, or the test would end here */
     CHECK_EQ(log_dropped() - before, 1);
     give_back_stderr();
     (void)close(fds[1]);

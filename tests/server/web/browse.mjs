@@ -291,7 +291,7 @@ async function tryKeys(window) {
   await page.getByLabel("Is this key in the filter?").fill("key-17");
   await page.getByRole("button", { name: "Check" }).click();
   await until("a member may be present", () => page.locator(".answer.maybe", { hasText: "Maybe" }).count());
-  await page.getByLabel("Is this key in the filter?").fill("browse: nobody");
+  await page.getByLabel("Is this key in the filter?").fill("browse: absent");
   await page.keyboard.press("Enter");
   await until("an absent key is denied", () => page.locator(".answer.no", { hasText: "Definitely not" }).count());
   await page.getByRole("button", { name: "Add" }).click();

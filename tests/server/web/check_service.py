@@ -23,7 +23,7 @@ USERS = ("user admin on >secret allcommands allkeys", "user shop on >buy +@all -
 KINDS = ("classic", "partitioned", "blocked", "split", "register", "counting", "cuckoo", "quotient", "scalable", "window")
 
 
-def make_catalogue(path):
+def make_catalog(path):
     with sqlite3.connect(path) as db:
         db.execute("create table products (id integer primary key autoincrement, sku text unique)")
         db.executemany("insert into products (sku) values (?)", [(f"sku-{i}",) for i in range(20000)])
@@ -31,10 +31,10 @@ def make_catalogue(path):
 
 def serve(program, *lines):
     s = free_service(program)
-    path = os.path.join(s.folder, "catalogue.db")
-    make_catalogue(path)
+    path = os.path.join(s.folder, "catalog.db")
+    make_catalog(path)
     query = f"source=sqlite:{path} keys=products(sku) lookup='select id from products where sku = ?'"
-    s.lines = (f"gate catalogue {query} follow=changes audit=0.01", f"gate lost {query.replace('catalogue.db', 'nothing.db')} follow=none promise=read-only",
+    s.lines = (f"gate catalog {query} follow=changes audit=0.01", f"gate lost {query.replace('catalog.db', 'nothing.db')} follow=none promise=read-only",
                "sharded elsewhere nodes=127.0.0.1:1 shards=4", *lines)
     return s
 
@@ -53,7 +53,7 @@ def fill(s, user):
         a.ask("POST", F, 201, {**member(name), "capacity": 100, "error": 0.01})
     a.ask("PUT", f"{F}/refused/file", 422, b"no filter", kind="application/vnd.bloomgate")
     for first in range(19500, 20500, 500):
-        a.ask("POST", "/api/v1/gates/catalogue/lookup", 200, {"keys": [f"sku-{i}" for i in range(first, first + 500)]})
+        a.ask("POST", "/api/v1/gates/catalog/lookup", 200, {"keys": [f"sku-{i}" for i in range(first, first + 500)]})
     a.ask("GET", f"/api/v1/history?filter={quote('shop:blocked')}", 200)
 
 

@@ -413,7 +413,7 @@ def plan(query):
             curves.append({"kind": kind, "bits_per_key": [bits_for(kind, r) for r in rates], "bytes": [int(sized * bits_for(kind, r) / 8) for r in rates], "rate": rates,
                            "multiple": multiples, "rate_at": [rate_with(kind, b, got, m) for m in multiples]})
     return {"request": {"items": items, "error": error, "growth": growth}, "kinds": kinds,
-            "recommended": {"kind": "blocked", "reason": "blocked: a look-up reads one cache line, 6 bits in it"},
+            "recommended": {"kind": "blocked", "reason": "blocked: a lookup reads 6 bits of one cache line"},
             "hints": ["all keys are known in advance: ribbon needs 29% less; no keys can be added later", "keys have to be deleted: cuckoo needs 27% more",
                       "the number of keys is unknown: scalable needs 39% more; it grows"], "curves": curves}
 
