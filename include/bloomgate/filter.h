@@ -37,9 +37,8 @@
  *        threads (a lock, a join, a release store read by an acquire load, a message).
  *   (C2) A "maybe" stays a "maybe" until the key is removed or the filter is cleared.
  *   (C3) An add reports whether the key was certainly new. If two threads add the same key
- *        at the same time, both adds may report "new"; both report "seen" only if a query
- *        would have answered "maybe" before. In a `register` filter at most one add reports
- *        "new".
+ *        at the same time, and a query would have answered "no" before, at least one add
+ *        reports "new", and both may. In a `register` filter exactly one does.
  * Queries never take locks. Adds to Bloom kinds are lock-free. In a `cuckoo` filter all
  * adds and removes share one lock; in a `quotient` filter, those of neighboring slots do.
  * MT-Safe functions may run at the same time as any other MT-Safe function. MT-Excl

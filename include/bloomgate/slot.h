@@ -735,8 +735,8 @@ typedef struct bg_slot_health {
                                different ones each time */
     double bits_per_insert; /* bits set per new key; 0: no adds, or not measured */
     double honest_per_insert; /* bits that a key not chosen by an attacker would set */
-    bool polluted; /* true: keys set more bits than that, and more than chance
-                      explains */
+    bool polluted; /* true: keys set more bits than honest_per_insert, by more than
+                      chance explains */
     uint32_t reserved;
 } bg_slot_health;
 

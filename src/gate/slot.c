@@ -21,9 +21,9 @@
  * If B is A, its filters have the key (V2). If B is A's successor: (S1). If there are more
  * changes in between, each that drops a filter with the key comes a grace period after the view
  * in which another filter started to accept adds. All adds that did not go to that other filter
- * had returned by then. These adds are older than the grace period, so the
- * change that relies on (S2) must provide their keys: from the source of a rebuild, which is
- * read after the grace period, or by a merge.
+ * had returned by then. These adds are older than the grace period, so the change that relies on
+ * (S2) must provide their keys: from the source of a rebuild, which is read after the grace
+ * period, or by a merge.
  *
  *     change          before                 after
  *     layer           base rw                base r, delta rw, and a grace period
@@ -785,7 +785,7 @@ bg_err bg_slot_end_migration(bg_slot *slot, bool back, bg_errinfo *info)
     return slot_change(slot, &request, slot_settle, info);
 }
 
-/* Checks that `delta` can accept adds of a slot. */
+/* Checks that `delta` can accept the adds of a slot. */
 static bg_err slot_check_delta(const bg_filter *delta, bg_errinfo *info)
 {
     if (!slot_can_take(delta)) {

@@ -112,7 +112,7 @@ BGI_INLINE uint64_t slot_bases(const bg_slot *slot)
 }
 
 /* Records an add in the filters that accepted it, when all its bits are set and before the
- * view is left. An advance that came earlier does not count for it. */
+ * view is left. An earlier advance does not cover this add. */
 BGI_INLINE void slot_note_add(const bg_slot *slot, const struct view *view)
 {
     const uint64_t added =

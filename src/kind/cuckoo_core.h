@@ -193,7 +193,7 @@ BGI_INLINE unsigned CUCKOO(copies)(const struct bgi_core *core,
                : copies + CUCKOO(how_many)(CUCKOO(flags)(second, place.fingerprint));
 }
 
-/* Repeats a lookup whose "no" was disturbed, until it is not. */
+/* Repeats a lookup whose "no" was disturbed, until it is undisturbed. */
 __attribute__((noinline)) static bool CUCKOO(has_again)(const struct bgi_core *core,
                                                         uint64_t hash)
 {

@@ -1,9 +1,9 @@
 /*
  * foreign_rocksdb.c - the Bloom filter in a RocksDB table file (.sst).
  *
- * "FastLocalBloom" is the single full filter of a file, which bloomfilter:BITS writes since version
- * 6.6 (format_version 5 and later). The low half of the hash selects a cache line of 64 bytes. The
- * high half, multiplied repeatedly, selects k bits in it by nine bits each:
+ * "FastLocalBloom" is the single full filter of a file, which bloomfilter:BITS writes since
+ * version 6.6 (format_version 5 and later). The low half of the hash selects a cache line of 64
+ * bytes. The high half, multiplied repeatedly, selects k bits in it, using nine bits for each:
  *
  *     lines of 64 bytes | ff | 00 | k | 00 00
  *     line = low32(h) * lines >> 32;  x = high32(h);  k times: bit x >> 23; x *= 9e3779b9
