@@ -202,7 +202,7 @@ $ cost() { bloomgate plan -n 1G -k blocked --queries-per-second 50k --call-cost 
 True True
 
 # An objective: 10 us for calls of 5 ms is a rate of 0.2%.
-$ bloomgate plan -n 1M --call-time 5ms --latency 10us | sed -n '1p;/^blocked/p;/delayed/p'
+$ bloomgate plan -n 1M --call-time 5ms --latency 10us | sed -n '1p;/^blocked/p;/delay/p'
 1,000,000 keys, at most 10 us per absent key
 blocked      1.6 MiB  13.8   9       0.2%     6.41%    98.7%  L3        1
   Unnecessary calls delay an absent key by 10 us on average.
