@@ -16,8 +16,8 @@
 #include <stddef.h>
 
 struct asset {
-    const char
-        *path; /* as in a request: "/", "/assets/dashboard.js", "/openapi.yaml" */
+    /* As in a request: "/", "/assets/dashboard.js", "/openapi.yaml". */
+    const char *path;
     const char *type; /* Content-Type */
     const char *etag; /* including quotes */
     const unsigned char *bytes;

@@ -47,7 +47,7 @@ struct catalog {
     pthread_mutex_t lock; /* protects all fields below, and every change */
     struct catalog_hooks hooks;
     uint64_t next_number;
-    struct ordered *ordered; /* by number */
+    struct ordered *ordered; /* sorted by number */
     size_t ordered_count, ordered_room, ordered_empty;
     uint64_t swept; /* number that the current sweep has reached */
     struct garbage garbage;

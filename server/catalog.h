@@ -111,9 +111,8 @@ enum {
     CATALOG_REPLACE = 1u << 0,      /* replaces the entry with that name */
     CATALOG_FORCE_NUMBER = 1u << 1, /* recovery: object->id is the number */
     CATALOG_KEEP_EXPIRY = 1u << 2,  /* keeps the expiry of the replaced entry */
-    /* Only if terms->instead_of currently has the name. */
-    CATALOG_INSTEAD_OF = 1u << 3,
-    CATALOG_UNCHANGED = 1u << 4 /* and only if its change count is terms->changes */
+    CATALOG_INSTEAD_OF = 1u << 3,   /* only if terms->instead_of has the name */
+    CATALOG_UNCHANGED = 1u << 4     /* and only if its change count is terms->changes */
 };
 
 /* The terms of a change. The catalog checks them and makes the change under the same lock, so no

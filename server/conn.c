@@ -311,7 +311,7 @@ static void conn_note_rest(struct conn *conn)
         conn->arrived = 0;
         buffer_clear(&conn->in, 0);
     } else if (conn_is_full(conn)) {
-        conn->full = true; /* until replies are sent: conn_settle */
+        conn->full = true; /* conn_settle clears it once replies have been sent */
     } else if (conn->turn == 0) {
         conn_again(conn);
     } else if (conn->stuck == 0 && !conn->busy) {
@@ -401,7 +401,7 @@ static ssize_t conn_read_some(struct conn *conn)
         const size_t used =
             conn_feed(conn, conn->in.data + conn->in.begin, buffer_waiting(&conn->in));
         if (used > 0 && !conn->amid) {
-            conn->stuck = 0; /* a request has become complete: restart the clock */
+            conn->stuck = 0; /* a request is complete: restart the timeout */
         }
         buffer_drop(&conn->in, used);
     } else {

@@ -77,15 +77,15 @@ struct conn {
     struct resp_limits limits;
     struct http_state *http;
 
-    /* Send `out` once persist_safe has reached this; 0: immediately. */
-    uint64_t hold;
-    uint64_t later;    /* the same for replies after the first group; 0: none */
-    bool divided;      /* `hold` applies only to part of `out`, as follows: */
-    size_t sendable;   /* first bytes of `out`, which need not wait */
+    /* Durability: see above. */
+    uint64_t hold;     /* `out` is sent once persist_safe has reached this; 0: now */
+    uint64_t later;    /* likewise, for the second group of replies; 0: none */
+    bool divided;      /* `hold` applies only to the following part of `out` */
+    size_t sendable;   /* bytes at the start of `out` that need not wait */
     size_t hold_bytes; /* bytes after them that wait for `hold` */
-    uint64_t stuck;    /* tick at which a request became incomplete; 0: none is */
-    /* Tick at which the socket stopped accepting replies; 0: it accepts them. */
-    uint64_t clogged;
+
+    uint64_t stuck;   /* tick at which a request became incomplete; 0: none is */
+    uint64_t clogged; /* tick at which replies stopped being accepted; 0: they are */
     uint64_t opened, used; /* ticks of the opening and of the last arrival of bytes */
     size_t turn;           /* requests left in this turn */
     bool shaking;          /* the TLS handshake is in progress */
@@ -98,13 +98,12 @@ struct conn {
     size_t arrived; /* bytes since `stuck`, if `amid`; or while draining */
     bool busy;      /* a job is running for the connection */
     bool closed;    /* closed; waits only for that job to end */
-    bool pending;   /* in the worker's list of this iteration */
+    bool pending;   /* in the worker's list of connections to settle */
     bool held;      /* in the worker's list of connections that wait for the journal */
     bool again;     /* in the worker's list: its turn ended with unread input */
-    /* Its next request could not be stored; the error is not sent yet. */
-    bool refused;
-    bool full;    /* replies must be sent before more input is handled */
-    bool leaving; /* the service is stopping: no more reads */
+    bool refused;   /* its next request was not stored; the error is not sent yet */
+    bool full;      /* replies must be sent before more input is handled */
+    bool leaving;   /* the service is stopping: no more reads */
     struct conn *next_pending, *next_held, *next_again;
     struct conn *next, **link; /* all connections of the worker */
 };

@@ -29,9 +29,8 @@
 /* ---- Jobs ----------------------------------------------------------------------------------- */
 
 struct resp_job {
-    struct job job; /* must be first */
-    /* Not accessed by the job, because its worker may use it meanwhile. */
-    struct conn *conn;
+    struct job job;       /* must be first */
+    struct conn *conn;    /* not accessed by the job: the worker may use it meanwhile */
     struct client client; /* copy of the connection's client; merged back at the end */
     struct buffer out;
     bool wrote;
@@ -40,7 +39,7 @@ struct resp_job {
     struct front *front;           /* set if a run is forwarded; NULL: one request */
     const struct command *command; /* command of that run */
     struct resp_job *then;         /* request after the run, to be run next */
-    /* Or the error to send after the run, before closing the connection. */
+    /* If not empty: the error to send after the run, before closing the connection. */
     char farewell[SESSION_TEXT];
     size_t bytes; /* size of the whole request */
     size_t argc;

@@ -3,7 +3,7 @@
  *
  * If frames of the journal are missing, filters may have been created, renamed or dropped in
  * them. A name that is not in the catalog may then have been the name of a filter. Answering "no"
- * for its keys could be a false negative, and creating the filter empty would lead to the same.
+ * for its keys could be a false negative, and creating the filter empty would have the same effect.
  * Therefore lookups of such a name answer "maybe", and the filter can be created only with its
  * content (a file, a dump).
  *

@@ -35,7 +35,7 @@ struct front {
     struct cluster_options options;
     uint32_t shards;
     struct front_shard *shard;
-    atomic_bool *witnessed; /* for each shard: whether it has had a witness */
+    atomic_bool *witnessed; /* whether each shard has had a witness */
     pthread_mutex_t lock;   /* protects the pool and the fields up to said_incomplete */
     struct front_client *idle;
     char wrong[BG_ERR_MESSAGE_MAX]; /* why shards are not up */

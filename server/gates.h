@@ -53,11 +53,11 @@ struct gates;
     X(BUILD_FAILED, "build_failed") /* text: why; the build is retried */              \
     X(SOURCE_LOST, "source_lost")                                                      \
     X(SOURCE_BACK, "source_back")                                                      \
-    X(DOUBTED, "doubted")               /* text: why the proofs no longer hold */      \
+    X(DOUBTED, "doubted")               /* text: why the proofs are no longer valid */ \
     X(RESTARTED, "restarted")           /* text: why all keys are read again */        \
     X(RESUMED, "resumed")               /* the saved filter is in use */               \
     X(SAVE_FAILED, "save_failed")       /* text: why; the save is retried */           \
-    X(STALE, "stale")                   /* no proof for max-lag */                     \
+    X(STALE, "stale")                   /* there was no proof for max-lag */           \
     X(FRESH, "fresh")                   /* a new proof after being stale */            \
     X(FALSE_NEGATIVE, "false_negative") /* found by an audit */                        \
     X(BREAKER_OPEN, "breaker_open")                                                    \
@@ -147,7 +147,7 @@ const char *gate_phase_name(enum gate_phase phase);
 struct gate_about {
     const char *name;
     const struct gate_settings *settings;
-    const bg_slot *slot;  /* for bg_slot_get_info, bg_slot_get_health, metrics */
+    const bg_slot *slot;  /* for bg_slot_get_info, bg_slot_get_health and metrics */
     const bg_gate *gate;  /* for bg_gate_about: lookups that used the filter */
     const bg_gate *blind; /* likewise: lookups that queried the source directly */
     enum gate_phase phase;

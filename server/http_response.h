@@ -23,9 +23,8 @@ struct http_response {
     int minor;        /* minor version of the request: 0 or 1 */
     const char *type; /* NULL: no Content-Type */
     uint64_t length;  /* length of the body, even if the body is not sent (HEAD) */
-    bool
-        /* The length is unknown; in HTTP/1.0 the body ends with the connection. */
-        chunked;
+    /* The length is unknown. In HTTP/1.0, the end of the connection then ends the body. */
+    bool chunked;
     bool close; /* close the connection after the response */
     const struct http_extra *extra;
     size_t extras;

@@ -37,7 +37,7 @@ static bool jobs_lane_is_free(const struct jobs *jobs, uint64_t lane)
     return true;
 }
 
-/* Returns the number of threads that run jobs of an owner. */
+/* Returns the number of threads that are running jobs of an owner. */
 static size_t jobs_of(const struct jobs *jobs, const struct user *owner)
 {
     size_t n = 0;

@@ -21,7 +21,7 @@ bg_err journal_error_why(bg_errinfo *info, bg_err code, const char *what,
 /* Adds the location of the last error to its message: "FILE at byte 64: ...". */
 void journal_error_place(bg_errinfo *info, const char *file, uint64_t offset);
 
-/* Records a failed system call on a file or directory, with errno. Returns BG_EIO. */
+/* Records a failed system call on a file or directory, and errno. Returns BG_EIO. */
 bg_err journal_error_system(bg_errinfo *info, const char *call, const char *path);
 
 void journal_error_clear(bg_errinfo *info);

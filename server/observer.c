@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 enum {
-    OBSERVER_SHARE = 9, /* the observer rests this many times as long as it works, */
-    OBSERVER_REST = 5   /* but at most this many seconds */
+    OBSERVER_SHARE = 9, /* ratio of resting time to working time */
+    OBSERVER_REST = 5   /* maximum time to rest, in seconds */
 };
 
 #define OBSERVER_NAME(NAME, name) #name,
@@ -66,7 +66,7 @@ struct observer {
     pthread_cond_t wake;
     pthread_t thread;
     bool started, ending;
-    struct watched *watched; /* by number */
+    struct watched *watched; /* sorted by number */
     size_t count, room;
     size_t kept; /* number of filters with a history */
     struct watched_gate *gates;

@@ -106,7 +106,7 @@ struct persist_stats {
     bool snapshotting, failed;
     bool names_in_doubt; /* doubt.h */
     char failure[BG_ERR_MESSAGE_MAX];
-    /* Error of the last snapshot; "": it succeeded. */
+    /* Error of the last snapshot, or "" if it succeeded. */
     char snapshot_failure[BG_ERR_MESSAGE_MAX];
 };
 void persist_about(const struct persist *persist, struct persist_stats *stats);

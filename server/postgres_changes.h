@@ -39,8 +39,9 @@ struct changes_epoch {
 struct changes {
     char *change_table, *bookmark, *guard, *function; /* consist of [a-z0-9_] */
     char *change_path, *bookmark_path;                /* names with the schema */
-    struct postgres_objects objects;                  /* the same names */
-    pthread_mutex_t lock;                             /* protects the epoch */
+    /* The same names, for the fingerprint. */
+    struct postgres_objects objects;
+    pthread_mutex_t lock; /* protects the epoch */
     struct changes_epoch epoch;
 };
 

@@ -17,7 +17,7 @@ struct logical {
     /* The epoch of this round is known, and its stream is verified. */
     bool is_following;
     uint64_t round;             /* changes with every epoch */
-    struct postgres_mark epoch; /* its identity and fingerprint */
+    struct postgres_mark epoch; /* identity and fingerprint of the epoch */
     /* Nonces of the reader markers that arrived in the stream. */
     char seen[LOGICAL_SEEN][PG_NONCE];
     unsigned next_seen;

@@ -372,7 +372,7 @@ static bg_err follower_message(struct follower *f, const char *data, size_t len,
  */
 static bg_err follower_settle(struct follower *f, uint64_t *position, bg_errinfo *info)
 {
-    static const char begin[] = /* its commit does not wait for a standby */
+    static const char begin[] = /* the commit does not wait for a standby */
         "SELECT pg_catalog.pg_current_xact_id(),"
         " pg_catalog.set_config('synchronous_commit', 'local', true)";
     static const char look[] = "SELECT pg_catalog.pg_snapshot_xmin("

@@ -72,7 +72,7 @@ struct founds_place {
 };
 
 struct founds {
-    struct founds_place *places; /* by id */
+    struct founds_place *places; /* sorted by id */
     size_t n, room, empty;
 };
 
@@ -82,8 +82,8 @@ struct recovery {
     struct founds all;
     struct founds manifest; /* the manifest being read */
     bool in_manifest;
-    bool manifest_doubts;    /* it was written while names were in doubt */
-    uint64_t manifest_began; /* its first frame */
+    bool manifest_doubts;    /* the manifest was written while names were in doubt */
+    uint64_t manifest_began; /* first frame of the manifest */
     uint64_t complete;    /* the first frame of the last complete manifest; 0: none */
     uint64_t gap;         /* some or all frames below this one are missing; 0: no gap */
     bool doubts;          /* names are in doubt (G2) */

@@ -71,7 +71,7 @@ enum { RESP_BULK_HIGHEST = 512 * 1024 * 1024 }; /* maximum value of `bulk` */
 enum resp_result {
     RESP_OK,      /* a request: argv, argc */
     RESP_PARTIAL, /* needs at least `need` more bytes */
-    RESP_ERROR    /* not RESP; see `error`. Remains until resp_parser_reset */
+    RESP_ERROR    /* not RESP; see `error`. Persists until resp_parser_reset */
 };
 
 enum { RESP_FEW = 8, RESP_KEEP = 1024, RESP_ERROR_TEXT = 64 };

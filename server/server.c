@@ -34,9 +34,10 @@ enum {
     SERVER_TICK = 100,  /* milliseconds */
     SERVER_BEAT = 2000, /* workers set `beat` every second */
     SERVER_FAILED = 1,
-    /* Bytes that the process may use beyond the ledger's count,. */
+    /* Beyond the ledger's count, the process may use SERVER_SLACK bytes plus 1/SERVER_SHARE of that
+     * count. */
     SERVER_SLACK = 16 << 20,
-    SERVER_SHARE = 32, /* plus this fraction of the counted bytes */
+    SERVER_SHARE = 32,
     SERVER_TRIM = 2 << 20,
     SERVER_MAP = 1 << 20
 };
@@ -493,8 +494,8 @@ static void server_drain(struct server *server)
 static bool server_unmake(struct server *server)
 {
     fronts_stop(server->fronts);
-    jobs_free(server->jobs);         /* jobs use everything below, */
-    observer_free(server->observer); /* and the observer uses the gates */
+    jobs_free(server->jobs);         /* first, because jobs use everything below */
+    observer_free(server->observer); /* before the gates, which the observer uses */
     fronts_free(server->fronts);
     gates_free(server->gates);
     for (size_t i = 0; i < server->workers_count; i++) {

@@ -322,8 +322,9 @@ static uint64_t session_host_ticks(struct host *host)
 }
 
 /*
- * Lookups. A worker queries only the filter, and replies at once if the answer is no. Otherwise a
- * job completes the lookup: the request runs again there, with the ticket of its first half.
+ * Lookups. A worker queries only the filter, and replies immediately if the answer is "no".
+ * Otherwise a job completes the lookup: the request runs again there, with the ticket from the
+ * first half.
  */
 static bg_err session_host_lookup(struct host *host, bg_bytes name, bg_bytes key,
                                   bg_outcome *outcome, bg_errinfo *info)
@@ -669,7 +670,7 @@ void session_changes(struct session *session, const struct command *command)
         || (command->flags & (COMMAND_WRITE | COMMAND_UNRECORDED)) == COMMAND_WRITE;
 }
 
-/* Runs a request, and adds it to the slow log if it took long. */
+/* Runs a request, and adds it to the slow log if it was slow. */
 static void session_perform(struct session *session, struct request *request)
 {
     const uint64_t began = slowlog_clock();

@@ -74,7 +74,7 @@ struct session {
     uint64_t now;   /* milliseconds since 1970 */
     uint64_t ticks; /* milliseconds, monotonic */
     struct command_settings settings;
-    const struct settings *from; /* settings currently in use */
+    const struct settings *from; /* settings from which `settings` is derived */
     uint64_t version;            /* version of these settings */
     struct entry **held;         /* entries that a job has found */
     size_t holds, holds_room;

@@ -233,9 +233,9 @@ enum setting_type {
 
 /* When an option can change. */
 enum setting_change {
-    SETTING_AT_START,  /* only with a restart */
-    SETTING_AT_RELOAD, /* by reloading the file (SIGHUP) */
-    SETTING_LIVE       /* by reloading, or by CONFIG SET */
+    SETTING_AT_START,  /* at startup only */
+    SETTING_AT_RELOAD, /* when the file is reloaded (SIGHUP) */
+    SETTING_LIVE       /* when the file is reloaded, or with CONFIG SET */
 };
 
 /* A row of the table. A row without a name starts a section. */

@@ -4,7 +4,7 @@
  *
  * Polling. PRAGMA data_version changes on a connection if and only if another connection has committed. The follower
  * remembers its value as of the last snapshot that it read to the end. If the value is the same, and the path still
- * leads to the same file and write-ahead log, the database is still that snapshot, and its proof still holds. If the
+ * refers to the same file and write-ahead log, the database is still that snapshot, and its proof still holds. If the
  * file's change time differs, a program other than SQLite may have overwritten the file (a restored backup). The
  * follower then opens it again, because the cache of the connection may be outdated. Otherwise the follower reads, in
  * one transaction per batch of keys. It verifies the file, the schema version, the SQL of all objects, and the last row

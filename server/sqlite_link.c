@@ -60,7 +60,7 @@ static int64_t sqlite_link_time(const struct statx_timestamp *time)
     return (int64_t)(time->tv_sec * (int64_t)SOURCE_SECOND + time->tv_nsec);
 }
 
-/* Reads the identity and the change time of a file. Returns false if the path does not lead to a regular file. */
+/* Reads the identity and the change time of a file. Returns false if the path does not refer to a regular file. */
 static bool sqlite_link_identify(const char *path, struct sqlite_file *file,
                                  int64_t *changed)
 {

@@ -9,8 +9,8 @@
  *     zeros, n     4 + 4 length of a run of zeros, and number of bytes that follow it
  *     ...          n     these bytes
  *
- * The last two repeat until the original size is reached. There is no checksum, because the content
- * has its own.
+ * The last two rows repeat until the original size is reached. There is no checksum, because the
+ * content has its own.
  */
 #ifndef SERVER_SQUEEZE_H
 #define SERVER_SQUEEZE_H

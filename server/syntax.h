@@ -28,7 +28,7 @@ enum { SYNTAX_NODES = 96, SYNTAX_NAME = 32, SYNTAX_DEPTH = 6 };
 
 struct syntax_node {
     enum syntax_type type;
-    char name[SYNTAX_NAME];  /* in lowercase */
+    char name[SYNTAX_NAME];  /* name in lowercase */
     char token[SYNTAX_NAME]; /* "": none */
     bool optional, multiple;
     struct syntax_node *first, *next; /* child, sibling */

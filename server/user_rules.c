@@ -457,7 +457,7 @@ bool user_may_touch_all(const struct user *user, unsigned need)
  * charging adds is one compare-and-swap. Times are in units of 2^-20 ms (about a nanosecond), which 64 bits hold for
  * 500 years.
  */
-#define USER_TICKS 1048576.0 /* per ms */
+#define USER_TICKS 1048576.0 /* ticks per ms */
 
 static void user_rate(const struct user *user, uint64_t *rate, uint64_t *burst)
 {

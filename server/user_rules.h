@@ -21,8 +21,8 @@ enum {
 struct user_commands {
     const struct command *const *families;
     size_t families_count;
-    size_t
-        count; /* number of commands; the first one of family f has number first[f] */
+    /* Number of commands. The first command of family f has the number first[f]. */
+    size_t count;
     size_t first[16];
     size_t sizes[16];
 };
@@ -33,9 +33,7 @@ struct user_rates {
 };
 
 struct user_password {
-    bool
-        /* Plaintext, which has only a mark; a hashed password gets a mark once accepted. */
-        clear;
+    bool clear; /* plaintext: has only a mark. Hashed passwords get one once accepted */
     bool known; /* `mark` is set; protected by the lock of struct users */
     uint8_t mark[USER_MARK];
     struct password hash;

@@ -38,8 +38,9 @@ struct users {
     struct user_rates rates;
     uint8_t key[USERS_KEY];
     struct guesses guesses;
-    pthread_mutex_t hashing; /* held while a password is checked: one at a time */
-    pthread_mutex_t lock;    /* protects the fields below */
+    /* Held while a password is checked, so only one is checked at a time. */
+    pthread_mutex_t hashing;
+    pthread_mutex_t lock; /* protects the fields below */
     struct user **items;
     size_t count;
     struct user *retired, *waiting; /* lists */
@@ -65,9 +66,8 @@ static void users_mark(void *context, const char *name, bg_bytes password,
     }
     if (!HMAC(EVP_sha256(), users->key, USERS_KEY, text, n + password.len, mark,
               &length)) {
-        (void)RAND_bytes(mark,
-                         /* Out of memory: use a mark that equals no other. */
-                         USER_MARK);
+        /* Out of memory: use a mark that equals no other. */
+        (void)RAND_bytes(mark, USER_MARK);
     }
     OPENSSL_cleanse(text, sizeof text);
 }

@@ -72,7 +72,7 @@ void web_header(struct web_request *request, const char *name, const char *value
     }
 }
 
-/* Frees the memory of a response that was sent or is abandoned. */
+/* Frees the memory of a response that has been sent or abandoned. */
 static void web_answer_free(struct web_answer *answer)
 {
     buffer_free(&answer->body);

@@ -46,8 +46,8 @@ struct web_request {
     struct client *client; /* own copy of the client; its user is not NULL */
     struct session *session;
     bool secure;           /* received over TLS */
-    bg_bytes body;         /* the whole body; or, for uploads, */
-    const char *body_file; /* the path of a file with the body */
+    bg_bytes body;         /* the whole body, except for uploads */
+    const char *body_file; /* uploads: path of a file with the body */
     struct web_answer answer;
 };
 
@@ -110,13 +110,12 @@ void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info)
 /* Adds a header field. A response may have at most WEB_EXTRAS of them. */
 void web_header(struct web_request *request, const char *name, const char *value);
 
-/* A JSON response: begin it, write it with json.h, and end it. */
+/* A JSON response: begin it, write it with json.h, and end it. web_json_begin returns false after
+ * sending a 507 response. */
 struct web_json {
     struct json json;
 };
-bool web_json_begin(struct web_request *request,
-                    /* Returns false after sending a 507 response. */
-                    struct web_json *json);
+bool web_json_begin(struct web_request *request, struct web_json *json);
 void web_json_end(struct web_request *request, struct web_json *json);
 
 /* Writes a name as in the API: "name", and "name_base64" if it is not UTF-8. */

@@ -23,7 +23,7 @@ uint64_t web_upload_limit(const struct settings *settings)
 
 /* ---- Host --------------------------------------------------------------------------------------- */
 
-/* Extracts the name of a Host field, without its port. Returns false if the field is
+/* Extracts the host name from a Host field, without the port. Returns false if the field is
  * malformed. */
 static bool access_host(bg_bytes field, char *name, size_t room)
 {
