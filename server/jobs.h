@@ -10,9 +10,9 @@
  * occupy one thread, and the other threads serve other filters. Password checks share a lane as
  * well: each one takes a lot of memory and time, and clients can trigger them without logging in.
  *
- * Owners. The next job is one of the user that occupies the fewest threads. Once a second user has
- * submitted a job, no user may occupy all threads: at least one stays free for the others, so jobs
- * of one user never block those of another.
+ * Owners. The next job to run belongs to the user that occupies the fewest threads. Once a second
+ * user has submitted a job, no user may occupy all threads: at least one stays free for the others,
+ * so jobs of one user never block those of another.
  */
 #ifndef SERVER_JOBS_H
 #define SERVER_JOBS_H

@@ -50,13 +50,13 @@
  *     write. Every call returns that error until journal_reopen has started a fresh segment with
  *     a manifest of objects that were all saved after the failure.
  *
- * Torn tails and damage. A crash may leave an incomplete tail in the last segment that was never
- * reported as synced. It is truncated and reported. Each frame stores the number of the last frame
- * that was known to be on disk when it was written. So a bad frame that had been synced, a gap in
- * the numbers and a missing segment, even the newest one, are damage that no crash causes. Lost
- * adds would become false "no" answers, so damage is an error with its location and cause, unless
- * `beyond_damage` is set: then the damage is reported, the visitor receives a GAP record, and
- * reading continues.
+ * Torn tails and damage. A crash may leave an incomplete tail in the last segment. It was never
+ * reported as synced. The tail is truncated and reported. Each frame stores the number of the last
+ * frame that was known to be on disk when it was written. So a bad frame that had been synced, a
+ * gap in the numbers and a missing segment, even the newest one, are damage that no crash causes.
+ * Lost adds would become false "no" answers, so damage is an error with its location and cause,
+ * unless `beyond_damage` is set: then the damage is reported, the visitor receives a GAP record,
+ * and reading continues.
  *
  * Memory: up to 64 MiB for frames that are not yet written, touched as needed. Reading uses the
  * size of the largest frame (at most 16 MiB) plus 1 MiB.

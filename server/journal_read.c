@@ -11,8 +11,8 @@
  *        never altered.
  *   (R2) Frames are delivered in the order of their numbers, and every gap is reported.
  *   (R3) All of a segment was synced before its successor got its name. Therefore every bad or
- *        missing frame in a segment with a successor is damage. Bytes after its last frame are only
- *        a torn tail if the successor starts with the number at which the segment ends.
+ *        missing frame in a segment with a successor is damage. Bytes after its last frame are not
+ *        damage but a torn tail, if the successor starts with the number at which the segment ends.
  *   (R4) In the last segment, a bad frame is damage if any complete frame after it states that the
  *        bad frame was synced. Otherwise the bad frame and everything after it are a torn tail.
  *   (R5) Reading starts at the last fresh segment; earlier segments are ignored.

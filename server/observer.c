@@ -152,7 +152,8 @@ static void watched_forget(struct observer *o)
     }
     o->count = left;
     size_t room = o->room;
-    while (room > WATCHED_FIRST && left <= room / 4) { /* many filters were dropped */
+    while (room > WATCHED_FIRST && left <= room / 4) {
+        /* Shrinks after many filters were dropped. */
         room /= 2;
     }
     if (room < o->room) {

@@ -87,7 +87,7 @@ struct recovery {
     uint64_t complete;    /* the first frame of the last complete manifest; 0: none */
     uint64_t gap;         /* some or all frames below this one are missing; 0: no gap */
     bool doubts;          /* names are in doubt (G2) */
-    uint64_t kept, moved; /* files that no object uses */
+    uint64_t kept, moved; /* number of unused files kept, and moved */
     uint64_t next_id;
     uint64_t records;
     void (*progress)(void *context, uint64_t done, uint64_t all);

@@ -130,7 +130,7 @@ static bg_err session_fits(struct session *session, bg_bytes name, uint32_t flag
     return BG_OK;
 }
 
-/* Gives an object its name. The object stays valid until the handler has returned, even if
+/* Adds an object under a name. The object stays valid until the handler has returned, even if
  * another client drops it. */
 static bg_err session_name(struct session *session, bg_bytes name,
                            struct object *object, const struct entry_base *base,
