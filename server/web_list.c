@@ -50,7 +50,7 @@ static double row_key(struct web_request *request, const char *sort,
     bg_slot_info stats;
     bg_estimate observed;
     if (strcmp(sort, "name") == 0 || strcmp(sort, "kind") == 0) {
-        return 0; /* not sorted by this column */
+        return 0; /* sorted as text, without a numeric key */
     }
     const struct figures f =
         observer_figures(request->session->server->observer, entry);
