@@ -513,7 +513,7 @@ def test_keys_over_http(program):
         assert status == 400 and b"over a cluster" in text, "it does not refer to a filter"
         a.make("local")
         status, text = plain(s, "PUT", f"{F}/seen/file", a.told("GET", f"{F}/local/file", 200), "application/vnd.bloomgate")
-        assert status == 400 and b"over a cluster" in text, (status, text)
+        assert status == 400 and b"a sharded filter" in text, (status, text)
         other, reads, few = (Asker(s, f"{name}:pw-of-{name}-and-long") for name in ("other", "reads", "few"))
         other.ask("POST", f"{F}/seen/check", 404, {"keys": ["a"]})
         other.ask("GET", "/api/v1/fronts/seen", 404)

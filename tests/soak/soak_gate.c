@@ -18,7 +18,7 @@
  */
 #define _GNU_SOURCE /* usleep */
 
-#include <bloomgate/bloomgate.h>
+#include <bloomgate/all.h>
 
 #include "support/adds.h"
 #include <pthread.h>
