@@ -118,9 +118,10 @@ static void ask(const bg_foreign *foreign)
 int main(int argc, char **argv)
 {
     bg_foreign_options options = BG_FOREIGN_OPTIONS_INIT;
-    bg_foreign_format format = argc > 2 ? bg_foreign_parse(argv[2]) : 0;
+    bg_foreign_format format = BG_FOREIGN_PARQUET;
+    bool known = argc > 2 && bg_foreign_parse(argv[2], &format);
     bool making = argc == 8 && strcmp(argv[1], "make") == 0;
-    if (!format || (!making && argc != 6)) {
+    if (!known || (!making && argc != 6)) {
         die("usage: see foreign_tool.c");
     }
     options.version = (uint32_t)strtoul(argv[making ? 5 : 4], NULL, 10);
