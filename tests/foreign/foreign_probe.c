@@ -138,8 +138,11 @@ int main(int argc, char **argv)
     }
     options.part = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 0;
     unsigned char *bytes = read_file(argv[3], &n);
-    if (bg_foreign_decode(bg_foreign_parse(argv[2]), bytes, n, &options, &foreign,
-                          &why)) {
+    bg_foreign_format format = BG_FOREIGN_PARQUET;
+    if (!bg_foreign_parse(argv[2], &format)) {
+        stop("this format is unknown");
+    }
+    if (bg_foreign_decode(format, bytes, n, &options, &foreign, &why)) {
         stop(why.message);
     }
     free(bytes);
