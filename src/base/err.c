@@ -40,7 +40,8 @@ enum { ERR_TEXT_MAX = 4096 + 1024 };
 
 /* Formats a text. A text that does not fit loses its middle, so that its end, which has the
  * file name or the remedy, stays readable. */
-static void err_format(char *to, size_t size, const char *format, va_list args)
+static __attribute__((format(printf, 3, 0))) void
+err_format(char *to, size_t size, const char *format, va_list args)
 {
     static const char gap[] = " ... ";
     char text[ERR_TEXT_MAX];

@@ -240,7 +240,8 @@ static void batches_body(const bg_spec *spec)
 {
     uint64_t keys[300], bitmap[BG_BITMAP_WORDS(300)];
     bg_filter *one = must_create(spec), *many = must_create(spec);
-    many->core.adds_prefetch = many->core.lookups_prefetch = 1; /* as if larger than the cache */
+    many->core.adds_prefetch = many->core.lookups_prefetch =
+        1; /* as if larger than the cache */
     for (size_t i = 0; i < 300; i++) {
         keys[i] = check_random_below(200);
     }

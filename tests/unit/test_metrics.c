@@ -506,11 +506,10 @@ TEST(document__reads_as_promised)
 {
     bg_slot *slot = make_slot(empty_filter(), NULL);
     write_slot(slot, 0);
-    CHECK(
-        strstr(reader.text,
-               "\n# HELP bloomgate_filter_items Estimated number of distinct keys in "
-               "the filter.\n# TYPE bloomgate_filter_items gauge\n"
-               "bloomgate_filter_items{filter=\"users\"} 0\n"));
+    CHECK(strstr(reader.text,
+                 "\n# HELP bloomgate_filter_items Estimated number of distinct keys in "
+                 "the filter.\n# TYPE bloomgate_filter_items gauge\n"
+                 "bloomgate_filter_items{filter=\"users\"} 0\n"));
     bg_slot_free(slot);
 }
 
