@@ -1,8 +1,8 @@
 /*
  * breaker.c - see breaker.h.
  *
- * One word holds the state, the consecutive failures, and the number of the state, which
- * changes with every change of state:
+ * One word holds the state, the number of consecutive failures, and a sequence number that
+ * changes with every state change:
  *
  *     bits 0, 1     state; the fourth one is TURNING
  *     bits 2 - 33   consecutive failures, while CLOSED
@@ -10,17 +10,17 @@
  *
  * Invariants
  *   (B1) The word is changed by compare-and-swap from the value on which the decision was
- *        based. So results that belong to an earlier state change nothing: a failure is
- *        counted only in the state in which it was seen, and a trial counts only if it is
- *        the latest.
+ *        based. So results that belong to an earlier state change nothing: a failure is counted
+ *        only in the state in which it occurred, and only the latest trial counts.
  *   (B2) `since` is the time at which the state OPEN or TRYING was entered. The thread that
  *        enters the state writes it, in two steps: it changes to TURNING (owned by this thread;
  *        no calls are allowed), writes `since`, and then changes to the new state. So no thread
- *        judges a state by the time of another state.
- *   (B3) If the clock goes back, the rest period counts as over, because the differences are
+ *        ever combines a state with the start time of a different state.
+ *   (B3) If the clock goes backward, the rest period counts as over, because the differences are
  *        unsigned. The backing store is then tried too early, never too late.
  *
- * The numbers wrap around after 2^30 changes of state, which takes half as many rest periods.
+ * The sequence numbers wrap around after 2^30 state changes, which take at least 2^29 rest
+ * periods.
  */
 #include "gate/breaker.h"
 
@@ -44,15 +44,16 @@ static uint64_t breaker_word(const struct bgi_breaker *breaker)
     return atomic_load_explicit(&breaker->word, memory_order_acquire);
 }
 
-/* Returns the word of the next state. Numbers start at 1, so that no trial is 0. */
+/* Returns the word of the next state. Sequence numbers start at 1, so that no trial is
+ * 0. */
 static uint64_t breaker_next(uint64_t word, uint64_t state)
 {
     uint64_t number = (BREAKER_NUMBER(word) + 1) & ((UINT64_C(1) << 30) - 1);
     return (number ? number : 1) << 34 | state;
 }
 
-/* Changes from `word` to OPEN or TRYING, in two steps (B2). Returns false if another thread was
- * faster. */
+/* Changes from `word` to OPEN or TRYING, in two steps (B2). Returns false if another thread
+ * changed the word first. */
 static bool breaker_turn(struct bgi_breaker *breaker, uint64_t word, uint64_t state,
                          uint64_t now)
 {
@@ -93,7 +94,7 @@ bool bgi_breaker_allows(struct bgi_breaker *breaker, uint64_t now, uint64_t *tri
     return true;
 }
 
-/* Returns whether this trial is the one that counts. */
+/* Returns whether `trial` is the latest trial. */
 static bool breaker_is_tried(uint64_t word, uint64_t trial)
 {
     return trial && (word & BREAKER_STATE) == BGI_BREAKER_TRYING

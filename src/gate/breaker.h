@@ -10,11 +10,11 @@
  *             +--------------------------------  TRYING
  *                                              one call allowed
  *
- * The one allowed call gets a number, its trial, which is passed back with the result. If no
- * result arrives, another call may try after another `rest`.
+ * The one allowed call gets a trial number, which the caller passes back with the result. If no
+ * result arrives, another call is allowed after another `rest`.
  *
  * Lock-free: everything is in one word (see breaker.c). While the backing store works, a check
- * costs one load of a line that is not written.
+ * costs one load from a cache line that is not written.
  */
 #ifndef BGI_BREAKER_H
 #define BGI_BREAKER_H
@@ -31,14 +31,16 @@ enum bgi_breaker_state {
 };
 
 struct bgi_breaker {
-    uint32_t failures; /* consecutive failures that open it; 0: it never opens */
+    uint32_t failures; /* consecutive failures that open the breaker; 0: it never
+                          opens */
     uint64_t rest;     /* nanoseconds */
     _Atomic uint64_t word;
-    _Atomic uint64_t since;  /* when it opened, or when the last trial started */
-    _Atomic uint64_t opened; /* how many times it has opened */
+    _Atomic uint64_t since;  /* when the breaker opened, or when the last trial
+                                started */
+    _Atomic uint64_t opened; /* how many times the breaker has opened */
 };
 
-/* The change of state, for alarms. */
+/* The state change, for alarms. */
 enum bgi_breaker_turn {
     BGI_BREAKER_STAYS = 0,
     BGI_BREAKER_OPENS = 1,

@@ -7,7 +7,7 @@
 
 #define BUCKET_SECOND 1e9
 #define BUCKET_MAX    (UINT64_C(1) << 62) /* nanoseconds: 146 years */
-#define BUCKET_LATEST (UINT64_C(1) << 63) /* later times are treated as this one */
+#define BUCKET_LATEST (UINT64_C(1) << 63) /* later times are clamped to this one */
 
 /* Returns a whole number in 1 .. BUCKET_MAX. */
 static uint64_t bucket_whole(double x)
@@ -32,8 +32,8 @@ bool bucket_rate_make(struct bucket_rate *rate, double per_second, double burst)
     return true;
 }
 
-/* Returns when the bucket is full, as seen at `now`: not in the past, and at most `depth`
- * ahead, unless it is within the slack. */
+/* Returns the time at which the bucket is full, corrected for `now`: it is not in the
+ * past, and at most `depth` ahead unless the excess is within the slack. */
 static uint64_t bucket_base(const struct bucket_rate *rate, uint64_t now, uint64_t full)
 {
     if (full <= now) {

@@ -1,27 +1,28 @@
 /*
  * bucket.h - a rate limit: a token bucket in one atomic word.
  *
- * Idea (the generic cell rate algorithm of ATM networks, ITU-T I.371). Instead of counting
- * tokens and adding some as time passes, the bucket stores one time: when it will be full
- * again, `full`. Taking n tokens moves it n intervals into the future. The bucket is empty when
- * `full` is `depth` = burst x interval ahead of now:
+ * Idea (the generic cell rate algorithm of ATM networks, ITU-T I.371). Instead of counting tokens
+ * and adding some as time passes, the bucket stores one time, `full`: when it will be full again.
+ * Taking n tokens moves `full` n intervals into the future. The bucket is empty when `full` is
+ * `depth` = burst x interval ahead of now:
  *
  *     now              full       now + depth
  *     |================|..........|              = taken    . left
  *
- * One compare-and-swap takes any number of tokens, and no work is needed in between.
+ * One compare-and-swap takes any number of tokens, and no background work is needed.
  *
  * Invariants, where t is the latest time passed by any caller
- *   (B1) full <= t + depth, so the bucket never owes more than it holds.
- *   (B2) Between two times a < b of a clock that does not go back, at most burst + (b - a) /
+ *   (B1) full <= t + depth, so the bucket's debt never exceeds its capacity.
+ *   (B2) Between two times a < b of a clock that does not go backward, at most burst + (b - a) /
  *        interval tokens are taken. Each token moves `full` forward by one interval, starting
  *        from a or later, and `full` stays below b + depth.
  *
- * Clocks. Threads may pass times that are slightly older than those of other threads. Then
- * `full` may be more than `depth` ahead, and no tokens are available until the clock catches
- * up. A clock that went back by more than BUCKET_SLACK is trusted: `full` is set to now +
- * depth, and the bucket is empty and fills from there. So going back yields no tokens, and does
- * not stop the bucket for longer than the slack. Going forward yields at most a full bucket.
+ * Clocks. A thread may pass a time that is slightly older than the time passed by another thread.
+ * Then `full` may be more than `depth` ahead, and no tokens are available until the clock catches
+ * up. If the clock goes backward by more than BUCKET_SLACK, the new time is trusted: `full` is
+ * set to now + depth, so the bucket is empty and refills from there. So a backward jump yields no
+ * tokens and does not block the bucket for longer than the slack. A forward jump yields at most a
+ * full bucket.
  */
 #ifndef BGI_BUCKET_H
 #define BGI_BUCKET_H
@@ -30,23 +31,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Nanoseconds by which the times of different threads, or of a clock that is being adjusted,
- * may differ. */
+/* Tolerance in nanoseconds for time differences between threads and for clock adjustments. */
 #define BUCKET_SLACK UINT64_C(1000000000)
 
 /* Rate and depth, for any number of buckets. */
 struct bucket_rate {
     uint64_t interval; /* nanoseconds per token, 1 or more; 0: no limit */
-    uint64_t depth;    /* nanoseconds that a full bucket lasts: burst x interval */
+    uint64_t depth;    /* time to refill an empty bucket, in nanoseconds: burst x
+                          interval */
 };
 
 struct bucket {
-    _Atomic uint64_t full; /* when it will be full; 0: it is full */
+    _Atomic uint64_t full; /* when the bucket will be full; 0: it is full */
 };
 
-/* Sets a rate. `per_second` 0: no limit. `burst` 0: the tokens of one second, but at least 1.
- * Intervals are whole nanoseconds, so rates above a million are accurate to about 0.1%, and
- * rates above 1e9 are no limit. Returns false if a number is negative or not finite. */
+/* Sets a rate. `per_second` 0: no limit. A `burst` of 0 means the tokens for one second, but at
+ * least 1. Intervals are whole nanoseconds, so rates above a million are accurate to about 0.1%,
+ * and rates above 1e9 mean no limit. Returns false if a number is negative or not finite. */
 bool bucket_rate_make(struct bucket_rate *rate, double per_second, double burst);
 
 /* Takes up to n tokens; returns how many were available. Lock-free. */

@@ -10,62 +10,63 @@
  *                                   (R3) read
  *
  * Users (U), tenant.c and tenant_return:
- *   (U1) Enter the grace period and load `slot`. If it is not NULL, use it, and leave.
+ *   (U1) Enter the grace period and load `slot`. If it is not NULL, use the slot, then leave.
  *   (U2) Otherwise leave and take the tenant's lock. If the state is WRITING, put the slot
  *        back, which makes it MEMORY again. If it is DISK, do (R1). If it is READING, wait.
  *        Then repeat (U1).
  * The evictor (E), bg_registry_tick, one at a time:
- *   (E1) Under the lock: set `slot` to NULL and keep the slot aside: WRITING.
+ *   (E1) Under the lock: set `slot` to NULL, keep the slot aside, and change to WRITING.
  *   (E2) Wait for a grace period (one for up to REGISTRY_WALK tenants).
- *   (E3) Write the slot to the file, unless the file already has everything.
+ *   (E3) Write the slot to the file, unless the file is already up to date.
  *   (E4) Under the lock: if the state is still WRITING and the file was written, change to
  *        DISK and free the slot. If writing failed, put the slot back. If the state is not
  *        WRITING, another thread has already put the slot back.
  * The reader (R), the first thread that needs the tenant:
  *   (R1) Under the lock: change to READING.
  *   (R2) Read the file, without a lock.
- *   (R3) Under the lock: set `slot` to the result: MEMORY. If the file cannot be read,
- *        change back to DISK; the next attempt is made after a pause that doubles. Wake
- *        all waiting threads. Until then the tenant answers "maybe" and refuses adds. No
+ *   (R3) Under the lock: set `slot` to the result and change to MEMORY. If the file cannot be
+ *        read, change back to DISK; attempts are retried with exponential backoff. Wake all
+ *        waiting threads. Until the file is read, the tenant answers "maybe" and refuses adds. No
  *        empty filter is ever created in its place.
  *
  * Proof that an add which returned BG_OK is found by every query that starts later.
- *   The add did (U1) with some slot S. S is freed only in (E4), and the state was WRITING
+ *   The add did (U1) with some slot S. S is freed only in (E4), and the state has been WRITING
  *   without interruption since (E1), because an interruption (U2) changes it to MEMORY, and only
  *   another (E1) changes it back. So from (E1) to (E4) `slot` was NULL. The add got S, so it
- *   loaded `slot` before (E1), and had entered before that. By (E2) it had left (grace.h), with
- *   the key in S. (E3) started after that, and a filter's file has everything that was in the
- *   filter when saving started. So when S is freed, the file has the key. The next slot is
- *   created from that file (R2). The file is not written between (E4) and (R3): only evictors
- *   and bg_registry_save write, for tenants in memory, and both hold registry->chores. If
- *   another process has replaced the file, for example with an older one, the digest differs,
- *   and this is detected. If the file cannot be read, the answer is "maybe". If S was not freed,
- *   queries use S.
+ *   loaded `slot` before (E1), and had entered before that. By the end of (E2) it had left
+ *   (grace.h), and the key was in S. (E3) started after that, and a filter's file contains every
+ *   key that was in the filter when saving started. So when S is freed, the file contains the
+ *   key. The next slot is created from that file (R2). The file is not written between (E4) and
+ *   (R3): only evictors and bg_registry_save write files, only for tenants in memory, and both
+ *   hold registry->chores. If another process has replaced the file, for example with an older
+ *   one, the different digest reveals this. If the file cannot be read, the answer is "maybe". If
+ *   S was not freed, queries use S.
  *
  * Avoiding unnecessary writes. `changed` means that the file may lack keys:
- *   (C1) An add sets it, within the grace period, before it sets a bit.
- *   (C2) Writers of the file clear it, write, and set it again if writing failed. (E3) clears it
- *        while no user can be inside, and bg_registry_save clears it before a grace period.
- *   Claim: while it is false, the file has every add that has returned. Take an add that is not
- *   in the file. It had not finished when writing started, so it entered after the grace period
- *   started, and so after the clearing. It found `changed` false and set it, or found it true
- *   because another add had set it after the clearing. Only a writer of the file clears it. A
- *   slot that was handed out (bg_tenant_slot) may be changed without setting it. So the tenant
- *   counts as changed when its slot is handed out, and after every write during which it was
- *   handed out.
+ *   (C1) An add sets `changed`, within the grace period, before it sets a bit.
+ *   (C2) A thread that writes the file clears `changed`, writes, and sets it again if writing
+ *        failed. (E3) clears it while no user can be inside, and bg_registry_save clears it
+ *        before a grace period.
+ *   Claim: while `changed` is false, the file contains the key of every add that has returned.
+ *   Consider an add whose key is not in the file. It had not finished when writing started, so it
+ *   entered after the grace period started, and so after the clearing. It found `changed` false
+ *   and set it, or found it true because another add had set it after the clearing. Only a thread
+ *   that writes the file clears it. A slot that was handed out (bg_tenant_slot) may be changed
+ *   without setting `changed`. So the tenant counts as changed when its slot is handed out, and
+ *   after every write during which it was handed out.
  *
- * Stale files. The file of a tenant in memory may lack recent keys. It is overwritten when the
- * tenant is evicted, or by bg_registry_save. After a crash the older file is used: keys that
+ * Stale files. The file of a tenant in memory may lack recent keys. The file is overwritten when
+ * the tenant is evicted, or by bg_registry_save. After a crash the older file is used: keys that
  * were only in memory are lost, as registry.h warns.
  *
- * Removal deletes the file under registry->files and then takes the name out of the table.
- * Evictors write under the same lock and check whether the tenant was removed. So the file of a
- * removed tenant is never written over the file of a later tenant of the same name.
+ * Removal deletes the file while holding registry->files, and then removes the name from the
+ * table. Evictors write under the same lock and check whether the tenant was removed. So the file
+ * of a removed tenant is never written over the file of a later tenant of the same name.
  *
  * A slot is in doubt if a gate wrote a key to the backing store but could not add it to the
- * filter. The slot must continue to answer "maybe", but a file does not contain the doubt. So
- * its tenant stays in memory and is not saved. The gate may be the tenant's own, or one that
- * the caller created on bg_tenant_slot.
+ * filter. The slot must continue to answer "maybe", but a file does not record the doubt. So the
+ * tenant of this slot stays in memory and is not saved. The gate may be the tenant's own, or one
+ * that the caller created on bg_tenant_slot.
  */
 #include "gate/tenant.h"
 
@@ -153,7 +154,7 @@ static uint64_t evict_estimate(const bg_filter *filter)
     return items;
 }
 
-/* Opens the filter of the file that was inspected, and fails if another file has replaced it. */
+/* Opens the filter in the inspected file, and fails if a different file has replaced it. */
 static bg_err evict_open(const bg_tenant *tenant, const char *path,
                          const bg_file_info *about, bg_filter **filter,
                          bg_errinfo *info)
@@ -161,7 +162,7 @@ static bg_err evict_open(const bg_tenant *tenant, const char *path,
     bg_file_info read = { .struct_size = sizeof read };
     const uint64_t most = tenant->registry->options.spec.max_bytes;
     bg_open_options how = tenant->registry->opening;
-    if (!how.max_bytes && most) { /* files of windows do not store this limit */
+    if (!how.max_bytes && most) { /* window files do not store this limit */
         how.max_bytes = most > about->word_bytes ? most : about->word_bytes;
     }
     bg_err err = bg_open_with_info(path, &how, &read, filter, info);
@@ -250,7 +251,7 @@ static void evict_came_back(bg_tenant *tenant, const struct evict_found *found)
     tenant_open(tenant, found->slot, found->gate);
 }
 
-/* Running out of memory is not a failure of the file: the next user retries. */
+/* Running out of memory does not mean that the file is bad: the next user retries. */
 static void evict_stayed_away(bg_tenant *tenant, bg_err err, int code)
 {
     tenant->state = TENANT_DISK;
@@ -266,7 +267,8 @@ static void evict_stayed_away(bg_tenant *tenant, bg_err err, int code)
     atomic_fetch_add(&tenant->registry->return_failures, 1);
 }
 
-/* Returns whether it is too early to retry. Returns false if the clock went back. */
+/* Returns whether it is too early to retry. Returns false if the clock went
+ * backward. */
 static bool evict_pauses(const bg_tenant *tenant)
 {
     uint64_t now = registry_now(tenant->registry);
@@ -284,7 +286,7 @@ static bg_err evict_still_away(const bg_tenant *tenant, bg_errinfo *info)
     return err;
 }
 
-/* Called with the lock, which is released while the file is read. */
+/* The caller holds the lock, which is released while the file is read. */
 static bg_err evict_bring_back(bg_tenant *tenant, bg_errinfo *info)
 {
     struct evict_found found = { .slot = NULL };
@@ -332,7 +334,7 @@ bg_err tenant_return(bg_tenant *tenant, bg_errinfo *info)
     } else if (tenant->state == TENANT_DISK) {
         err = evict_bring_back(tenant, info);
     }
-    tenant_stamp(tenant); /* or it might be evicted again before it is used */
+    tenant_stamp(tenant); /* otherwise it might be evicted again before it is used */
     evict_unlock(tenant);
     return err;
 }
@@ -344,7 +346,7 @@ struct evict_job {
     bg_tenant *tenant;
     bg_slot *slot; /* its slot, even if a user has put it back */
     bool changed;  /* there is something to write */
-    bool exposed;  /* the slot is handed out, so it may change again */
+    bool exposed;  /* the slot has been handed out, so it may change again */
 };
 
 static bool evict_is_exposed(bg_tenant *tenant)
@@ -352,7 +354,8 @@ static bool evict_is_exposed(bg_tenant *tenant)
     return atomic_load(&tenant->uses) & TENANT_EXPOSED;
 }
 
-/* Returns whether the file is still the one that was last written or read. */
+/* Returns whether the file at the path is still the one that was last written or
+ * read. */
 static bool evict_is_filed(const bg_tenant *tenant, const char *path)
 {
     bg_file_info about;
@@ -398,7 +401,7 @@ static bg_err evict_write(const struct evict_job *job, bg_errinfo *info)
 static bool evict_is_due(bg_tenant *tenant, uint64_t now)
 {
     uint64_t last = atomic_load(&tenant->last_use);
-    if (last > now) { /* it is being used, or the clock went back */
+    if (last > now) { /* the tenant is in use, or the clock went backward */
         (void)atomic_compare_exchange_strong(&tenant->last_use, &last, now);
         return false;
     }
@@ -422,7 +425,7 @@ static bool evict_mark(struct evict_job *job, uint64_t now)
     return goes;
 }
 
-/* After (E2): returns whether the tenant is still to be evicted, and sets job->changed. */
+/* Called after (E2). Returns whether the tenant is still to be evicted, and sets job->changed. */
 static bool evict_still_goes(struct evict_job *job)
 {
     bg_tenant *tenant = job->tenant;
@@ -490,8 +493,8 @@ static bool evict_mark_saving(struct evict_job *job)
     evict_lock(tenant);
     bool saves = tenant->state == TENANT_MEMORY && !tenant->removed;
     if (saves) {
-        /* The order matters: a thread that gets the slot from now on sets the flag first, and
-         * then changes the slot. */
+        /* The order matters: a thread that gets the slot after this point sets the flag first,
+         * and then changes the slot. */
         job->slot = atomic_load(&tenant->slot);
         job->changed = atomic_exchange(&tenant->changed, false);
         job->exposed = evict_is_exposed(tenant);

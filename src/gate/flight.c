@@ -1,27 +1,28 @@
 /*
  * flight.c - see flight.h.
  *
- * Idea. A table of lists, each with a lock and a condition variable. A lookup is on a list
- * while its callback runs: a leader queries the backing store, and followers copy its answer.
- * The entries are on the stacks of the calling threads; nothing is allocated.
+ * Idea. The flights are in a table of lists, each with a lock and a condition variable. A lookup
+ * is on a list while its callback runs: a leader queries the backing store, and followers copy
+ * its answer. The entries are on the stacks of the calling threads; nothing is allocated.
  *
- * Invariants, under the lock of the list:
- *   (F1) At most one flight of a key is open. An open flight belongs to a leader that has no
- *        answer yet, and no write of its key has ended since it started. Only lookups of
- *        its era join it.
+ * Invariants, while the list's lock is held:
+ *   (F1) At most one flight per key is open. An open flight belongs to a leader that has no
+ *        answer yet, and no write of its key has ended since the flight started. Only lookups of
+ *        the same era join it.
  *   (F2) `followers` counts the followers that may still use the leader's entry. The leader
- *        returns only when it is 0, and it grows only while the flight is open.
+ *        returns only when this count is 0, and the count grows only while the flight is open.
  *   (F3) A lookup that is on a list, so that others may wait for it, does not wait for any other
- *        flight, of this gate or another gate, whatever its callbacks do. So followers wait for
- *        leaders, leaders wait for the backing store and for callbacks of followers, and these
- *        callbacks do not wait for any flight: there is no cycle.
+ *        flight in any gate, whatever its callbacks do. So followers wait for leaders, leaders
+ *        wait for the backing store and for callbacks of followers, and these callbacks do not
+ *        wait for any flight: there is no cycle.
  *
- * For (F3), each thread counts its entries on the lists of all gates together, because two
- * gates whose backing stores query each other would form a cycle as well.
+ * For (F3), each thread counts its entries on the lists of all gates together, because two gates
+ * whose backing stores query each other could also form a cycle.
  *
- * An answer can be older than the lookup that gets it, but not older than a write that had
- * ended when the lookup started: that write has closed the flight (F1). For the same reason as
- * in recent.c, (R3), it is not older than a new base or a bg_gate_forget_absent either.
+ * An answer can be older than the lookup that gets it, but not older than a write that ended
+ * before the lookup started: that write closed the flight (F1). For the same reason as in
+ * recent.c (R3), the answer is not older than a new base or a call of bg_gate_forget_absent
+ * either.
  */
 #include "gate/flight.h"
 

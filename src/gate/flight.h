@@ -8,11 +8,11 @@
  *     case BGI_FLIGHT_ALONE:    query;
  *     }
  *
- * The first lookup leads and queries the backing store. Lookups that arrive meanwhile wait and
- * get its answer, even if it is an error. The leader stays until they have left, so that they
- * can copy its result. bgi_flights_detach, called by writes, closes a flight to later lookups.
- * So does a lookup of a later era (recent.h), because it must not get an answer of an earlier
- * era.
+ * The first lookup leads and queries the backing store. Lookups that arrive in the meantime wait
+ * and get the leader's answer, even if it is an error. The leader does not return until they have
+ * left, so that they can copy its result. bgi_flights_detach, called by writes, closes a flight
+ * to later lookups. A lookup of a later era (recent.h) also closes it, because it must not get an
+ * answer from an earlier era.
  */
 #ifndef BGI_FLIGHT_H
 #define BGI_FLIGHT_H
@@ -46,8 +46,8 @@ struct bgi_flights *bgi_flights_create(const bg_allocator *allocator);
 void bgi_flights_free(struct bgi_flights *flights);
 
 /* Joins a flight of the same key and era and waits for its answer, or starts one. Returns
- * ALONE if the lookup must not wait because a callback of another lookup, of any gate, makes
- * it, or if there is a flight of a later era. */
+ * ALONE if the lookup must not wait because it is made by a callback of another lookup (in any
+ * gate), or if there is a flight of a later era. */
 enum bgi_flight_role bgi_flight_board(struct bgi_flights *flights,
                                       struct bgi_flight *flight);
 

@@ -1,8 +1,8 @@
 /*
  * gate.c - lookups and writes of a gate, which puts a filter in front of a backing store.
- * gate_life.c creates gates, and gate_about.c has their figures.
+ * gate_life.c creates gates, and gate_about.c computes their statistics.
  *
- * A lookup passes these stages. Each stage either answers or passes the key on.
+ * A lookup passes through these stages. Each stage either answers or passes the key on.
  *
  *     key
  *      |  filter            "no": absent, counted, done.    (audit: query the store anyway)
@@ -13,9 +13,9 @@
  *      v
  *     outcome               counted, traced
  *
- * bg_gate_begin does the first two stages and the breaker, and bg_gate_finish the steps after
- * the store's answer. bg_gate_lookup does both, with the query and single flight in between.
- * The state passed between them is a struct gate_call, which is also the content of a ticket.
+ * bg_gate_begin performs the first two stages and the breaker check, and bg_gate_finish performs
+ * the steps after the store's answer. bg_gate_lookup does both, with the query and single flight
+ * in between. They pass the state in a struct gate_call, which is also the content of a ticket.
  *
  * Writes: (W1) the backing store, (W2) the filter, (W3) the negative cache forgets the key and
  * its flights are closed, (W4) return. For a lookup that starts after (W4): the filter answers
@@ -25,27 +25,27 @@
  *
  * Writes that bypass the gate. Cache entries and flights belong to an era (recent.c), which
  * ends with the base of the slot, or when bg_gate_forget_absent is called. So a lookup that
- * starts after that gets no earlier answer.
+ * starts later gets no answer from before that point.
  *
- * Doubt. If (W2) fails, the store has a key that the filter denies. `missed` is raised before
- * the write returns. From then on the filter's "no" is not trusted, until the slot gets a base
- * that is built from all keys (gate_doubt.c). bg_gate_doubt has the same effect.
+ * Doubt. If (W2) fails, the store has a key for which the filter answers "no". `missed` is raised
+ * before the write returns. From then on the filter's "no" is not trusted, until the slot gets a
+ * base that is built from all keys (gate_doubt.c). bg_gate_doubt has the same effect.
  *
- * Audits. To select the share of "no" answers that are checked, they are numbered, per CPU, and
- * the number is mixed with a secret, so that no pattern of lookups evades the audits. A key that
- * the store has and the filter denies is a false negative only if it is not being written:
- * between (W1) and (W2) this is normal. So writes register themselves, by place, in `writing`,
- * from before (W1) until after (W2). An audit that finds a key reads that counter and then
- * queries the filter again. If there was no write, any earlier writer of the key has added it by
- * now, and a second "no" is wrong. bg_gate_add is called after the caller's own (W1), which is
- * not counted. So the filter gets a few milliseconds to receive the key before the alarm is
- * raised (in bg_gate_lookup, not in bg_gate_finish). If the slot has a new base by then, there
- * is no alarm: the store's answer may be older than that base, and the key may have been deleted
- * since. The negative cache forgets a key that an audit found, because its entry may date from
- * before the filter lost the key.
+ * Audits. A configured share of the "no" answers is checked. To select them, each CPU numbers its
+ * "no" answers and mixes the number with a secret, so that no pattern of lookups evades the
+ * audits. If the store has a key and the filter answers "no", this is a false negative only if
+ * the key is not being written: between (W1) and (W2) this is normal. So writes are counted in
+ * `writing`, in a cell chosen by the key's hash, from before (W1) until after (W2). An audit that
+ * finds a key in the store reads that counter and then queries the filter again. If no write was
+ * in progress, any earlier writer of the key has added it by now, and a second "no" is wrong.
+ * bg_gate_add is called after the caller's own (W1), which is not counted. So the filter gets a
+ * few milliseconds to receive the key before the alarm is raised (in bg_gate_lookup, not in
+ * bg_gate_finish). If the slot has a new base by then, no alarm is raised: the store's answer may
+ * be older than that base, and the key may have been deleted since. The negative cache forgets a
+ * key that an audit found, because its cache entry may date from before the filter lost the key.
  *
- * Cost. A plain "no" costs one counter in addition to the slot, in a line of this CPU. The
- * clock, the hash for places and the locks are needed only after that.
+ * Cost. A plain "no" costs one counter update, in a cache line of this CPU, in addition to the
+ * slot's lookup. The clock, the secret hash and the locks are needed only after that.
  */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 
@@ -57,12 +57,14 @@
 #include <time.h>
 
 enum {
-    GATE_CHUNK = 1024, /* keys of a batch that are looked up in the filter at once */
-    GATE_PATIENCE = 5  /* milliseconds that the store may contradict a "no" */
+    GATE_CHUNK = 1024, /* keys of a batch that are looked up in the filter in one
+                          call */
+    GATE_PATIENCE = 5  /* milliseconds that the store may contradict a "no" before the
+                          alarm */
 };
 
-/* The maximum nanoseconds of one query: an hour. Anything longer means that the clock jumped,
- * and the total, a counter, would wrap around. */
+/* The maximum duration of one query in nanoseconds: one hour. Anything longer means that the
+ * clock jumped, and the counter of the total time would wrap around. */
 #define GATE_LONGEST UINT64_C(3600000000000)
 
 /* The result of a query; the first three are a bg_store_answer. */
@@ -83,10 +85,10 @@ struct gate_reply {
 /* A lookup in progress; in a ticket between begin and finish. */
 struct gate_call {
     uint32_t open;   /* the store's answer is awaited */
-    uint16_t audit;  /* audit of a "no" that was returned, or will be */
+    uint16_t audit;  /* audit of a "no" that was or will be returned */
     uint16_t denied; /* the filter answered "no" and was not trusted */
     uint64_t bases;  /* the number of the base that answered */
-    uint64_t place;  /* the key's hash for cache, flights and writes */
+    uint64_t place;  /* the key's hash for the cache, the flights and `writing` */
     uint64_t token;  /* of the cache */
     uint64_t since;  /* the store was not queried before this time */
     uint64_t trial;  /* of the breaker */
@@ -167,8 +169,8 @@ static uint64_t gate_place(const bg_gate *gate, bg_bytes key)
     return bgi_siphash(BGI_SIPHASH_13, gate->secret, key.data, key.len);
 }
 
-/* Draws n numbers for "no" answers and returns the first. gate_is_drawn decides whether the
- * answer with a number is checked. */
+/* Reserves n numbers for "no" answers and returns the first. gate_is_drawn decides whether the
+ * answer with a given number is checked. */
 static uint64_t gate_draw(const bg_gate *gate, uint64_t n)
 {
     struct gate_line *line = gate_line(gate);
@@ -207,7 +209,8 @@ static struct gate_reply gate_query(bg_gate *gate, const void *key, size_t len)
     return reply;
 }
 
-/* Filter and negative cache, which is not used in doubt: see (D5) in gate_doubt.c. */
+/* Queries the filter and the negative cache. The cache is not used during a doubt: see
+ * (D5) in gate_doubt.c. */
 static bg_outcome gate_enter(bg_gate *gate, bg_bytes key, struct gate_reply reply,
                              struct gate_call *call)
 {
@@ -241,7 +244,7 @@ static bool gate_may_query_store(bg_gate *gate, struct gate_call *call)
     return false;
 }
 
-/* Updates figures, breaker and cache with the store's answer. */
+/* Updates statistics, breaker and cache with the store's answer. */
 static enum bgi_breaker_turn gate_learn(bg_gate *gate, bg_bytes key,
                                         struct gate_call *call, bg_store_answer answer)
 {
@@ -264,7 +267,7 @@ static enum bgi_breaker_turn gate_learn(bg_gate *gate, bg_bytes key,
     return bgi_breaker_failed(&gate->breaker, call->trial, now);
 }
 
-/* Queries the store, if allowed. The caller raises the alarm of the breaker. */
+/* Queries the store, if allowed. The caller raises the breaker's alarm. */
 static enum gate_answer gate_query_store(bg_gate *gate, bg_bytes key, void *request,
                                          struct gate_call *call,
                                          enum bgi_breaker_turn *turn)
@@ -281,7 +284,7 @@ static enum gate_answer gate_query_store(bg_gate *gate, bg_bytes key, void *requ
                : GATE_ERROR;
 }
 
-/* Returns the outcome of a store answer, for a lookup that the filter did not decide. */
+/* Converts a store answer to the outcome of a lookup that the filter did not decide. */
 static bg_outcome gate_conclude(const bg_gate *gate, enum gate_answer answer)
 {
     if (answer == GATE_PRESENT) {
@@ -350,8 +353,8 @@ static bg_outcome gate_fly(bg_gate *gate, bg_bytes key, void *request,
 
 /* ---- Audits -------------------------------------------------------------------------- */
 
-/* Returns whether the "no" of that base was wrong, after the store returned the key. See
- * "Audits" above. */
+/* Returns whether the "no" from that base was wrong, after the store has returned the
+ * key. See "Audits" above. */
 static bool gate_was_wrong(bg_gate *gate, bg_bytes key, uint64_t bases, bool patient)
 {
     const struct timespec pause = { 0, 1000000 };
@@ -438,7 +441,7 @@ static bool gate_counts(bg_outcome outcome)
     return outcome == BG_OUTCOME_PRESENT || outcome == BG_OUTCOME_UNKNOWN;
 }
 
-/* A part of a batch that is looked up in the filter at once. */
+/* The part of a batch that is looked up in the filter in one call. */
 struct gate_chunk {
     const bg_bytes *keys;
     size_t n;
@@ -463,7 +466,8 @@ static bool gate_look_at(bg_gate *gate, const struct gate_chunk *chunk, size_t i
     return gate_counts(chunk->outcomes[i]);
 }
 
-/* Looks up the keys of a chunk that the filter did not decide; the others are already absent. */
+/* Looks up the keys of a chunk that the filter did not decide; the other keys are already known
+ * to be absent. */
 static size_t gate_look_maybes(bg_gate *gate, const struct gate_chunk *chunk)
 {
     size_t found = 0;
@@ -635,7 +639,8 @@ bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket, bg_store_answer answ
 
 /* ---- Writes -------------------------------------------------------------------------- */
 
-/* Registers and unregisters a write, by place, if there are audits. */
+/* Registers and unregisters a write in the key's cell of `writing`, if there are
+ * audits. */
 static void gate_writing(bg_gate *gate, uint64_t place, bool begins)
 {
     if (gate->writing) {
@@ -662,7 +667,7 @@ void gate_added(bg_gate *gate, bg_bytes key)
     }
 }
 
-/* Performs a write. The callback does (W1), or the caller has done it. */
+/* Performs a write. The callback does (W1), or the caller has already done it. */
 static bg_err gate_write(bg_gate *gate, bg_bytes key, void *request, bool wrote)
 {
     const bool placed = gate->recent || gate->flights || gate->writing;

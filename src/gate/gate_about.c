@@ -1,18 +1,18 @@
 /*
- * gate_about.c - the figures of a gate, the observed rate, and when to rebuild.
+ * gate_about.c - a gate's statistics, its observed rate, and when to rebuild.
  *
  * The observed false-positive rate is the rate among absent keys. These are the keys that the
- * backing store, or the cache of its answers, reported as absent, and those that the filter
- * denied. The rate is the share of them for which the filter answered "maybe". Present keys and
- * failed queries do not count. Two more points matter:
+ * backing store, or the cache of its answers, reported as absent, and those for which the filter
+ * answered "no". The rate is the share of absent keys for which the filter answered "maybe".
+ * Present keys and failed queries do not count. Two more points matter:
  *
- *   - Reports (bg_gate_report) are of "maybe" answers only, usually of bg_gate_may_contain, and
- *     perhaps not of all of them. So the "no" answers of that function are counted in the same
- *     proportion as its "maybe" answers were reported.
- *   - A new base has a rate of its own. Observations from before it was published are left out.
+ *   - Reports (bg_gate_report) cover only "maybe" answers, usually those from
+ *     bg_gate_may_contain, and perhaps not all of them. So the "no" answers from that function
+ *     are counted in the same proportion as its "maybe" answers were reported.
+ *   - A new base has its own rate. Observations from before it was published are left out.
  *
- * The interval is Wilson's and assumes that lookups are independent. Repeated lookups of one
- * key are not, and make the interval too narrow.
+ * The interval is the Wilson interval, which assumes that lookups are independent. Repeated
+ * lookups of one key are not independent and make the interval too narrow.
  */
 #include "gate/gate_body.h"
 
@@ -101,9 +101,9 @@ static struct gate_seen gate_see_base(bg_gate *gate, struct gate_seen all)
     });
 }
 
-/* Returns whether the hits are too many to be chance at this rate. The threshold is four
- * standard deviations (1 in 30000), because the check is made often, plus a tenth, because
- * lookups are not independent. */
+/* Returns whether there are more hits than chance explains at this rate. The threshold is four
+ * standard deviations (1 in 30000), because the check is made often, plus 10%, because lookups
+ * are not independent. */
 static bool gate_is_above(struct gate_seen seen, double rate)
 {
     const double n = (double)seen.maybe + (double)seen.no, expected = n * rate;
@@ -194,7 +194,8 @@ bg_err bg_gate_maintain(bg_gate *gate, const bg_policy *policy, const bg_source 
     }
     uint32_t why =
         bg_slot_advise(gate->slot, policy ? policy : &usual, &stats.observed);
-    if (stats.doubtful) { /* a filter that had no space for a key is no better */
+    if (stats.doubtful) { /* a filter that had no space for a key needs a rebuild just
+                             as much */
         why |= BG_REASON_DEGRADED;
     }
     if (reasons) {

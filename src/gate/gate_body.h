@@ -1,6 +1,6 @@
 /*
  * gate_body.h - the members of a gate, for gate.c (lookups and writes), gate_life.c,
- * gate_about.c (figures) and gate_doubt.c.
+ * gate_about.c (statistics) and gate_doubt.c.
  */
 #ifndef BGI_GATE_BODY_H
 #define BGI_GATE_BODY_H
@@ -25,19 +25,20 @@ enum { GATE_OUTCOMES = 6, GATE_WRITING = 1024 };
 
 /* Frequent counters, per CPU. */
 enum gate_counter {
-    GATE_OUTCOME, /* and the next five: by bg_outcome */
+    GATE_OUTCOME, /* this and the next five counters are indexed by bg_outcome */
     GATE_STORE_CALLS = GATE_OUTCOMES,
     GATE_STORE_NS,
     GATE_STORE_ERRORS,
     GATE_AUDITS,
-    /* These are outcomes as well, counted here instead of above. So no figure is the difference
-     * of two counters read at different times, which could decrease. */
+    /* These are outcomes as well, counted here instead of above. So no statistic is the
+     * difference between two counters read at different times; such a difference could
+     * decrease. */
     GATE_CHECKED,       /* ABSENT_BY_FILTER, and the store was queried as well */
-    GATE_DOUBTED_STORE, /* ABSENT_BY_STORE, agreeing with a "no" of the filter that was not
-                           trusted */
+    GATE_DOUBTED_STORE, /* ABSENT_BY_STORE, agreeing with an untrusted "no" from the
+                           filter */
     GATE_SPARED,        /* by the breaker */
     GATE_WRITES,
-    GATE_MAY_NO, /* answers of bg_gate_may_contain */
+    GATE_MAY_NO, /* answers from bg_gate_may_contain */
     GATE_MAY_MAYBE,
     GATE_DRAWN, /* numbers drawn for audits */
     GATE_COUNTERS
@@ -56,16 +57,16 @@ struct gate_rare {
     _Atomic uint64_t write_errors;
 };
 
-/* The counts behind the observed rate. */
+/* The counts from which the observed rate is computed. */
 struct gate_seen {
     uint64_t maybe, no;         /* absent keys, by the filter's answer */
-    uint64_t may_maybe, may_no; /* answers of bg_gate_may_contain */
-    uint64_t reported;          /* of these "maybe" answers */
+    uint64_t may_maybe, may_no; /* answers from bg_gate_may_contain */
+    uint64_t reported;          /* reported "maybe" answers */
     uint64_t reported_absent;   /* reported answers that were wrong */
 };
 
 struct bg_gate {
-    /* Read by every lookup, and rarely or never written. */
+    /* These members are read by every lookup, and rarely or never written. */
     bg_slot *slot;
     struct gate_line *lines;
     uint32_t lines_count;
@@ -75,10 +76,11 @@ struct bg_gate {
     struct bgi_recent *recent;   /* or NULL */
     struct bgi_flights *flights; /* or NULL */
     _Atomic uint32_t
-        *writing; /* GATE_WRITING counters of running writes, by place; or NULL */
+        *writing; /* GATE_WRITING counters of running writes, indexed by the key's hash;
+                     or NULL */
     bg_gate_options how;
-    bgi_siphash_key secret; /* for hashing keys to places */
-    uint64_t audit_most;    /* numbers up to this one are audits */
+    bgi_siphash_key secret; /* for hashing keys and for selecting audits */
+    uint64_t audit_most;    /* a "no" with a mixed number up to this value is audited */
     struct bgi_memory memory;
     struct bgi_breaker breaker;
     pthread_mutex_t lock; /* protects `before` */
@@ -109,7 +111,8 @@ static inline uint64_t gate_count_rare(_Atomic uint64_t *counter)
 
 /* ---- New bases: gate_about.c ----------------------------------------------------------- */
 
-/* Records that the slot has a new base, with this number, which has a rate of its own. */
+/* Records that the slot has a new base with this number. A new base has its own
+ * rate. */
 void gate_base_came(bg_gate *gate, uint64_t bases);
 
 static inline void gate_watch_base(bg_gate *gate, uint64_t bases)
@@ -119,11 +122,12 @@ static inline void gate_watch_base(bg_gate *gate, uint64_t bases)
     }
 }
 
-/* Computes bg_gate_get_info. `health` is the result of bg_slot_get_health, or NULL. */
+/* Implements bg_gate_get_info. `health` is the result of bg_slot_get_health, or
+ * NULL. */
 void gate_about(bg_gate *gate, const bg_slot_health *health, bg_gate_info *stats);
 
-/* Returns the era of a lookup that this base answered: see recent.c. Call it before querying
- * the backing store. */
+/* Returns the era of a lookup that was answered by this base: see recent.c. Call it before
+ * querying the backing store. */
 static inline uint64_t gate_era(const bg_gate *gate, uint64_t bases)
 {
     return bases + atomic_load(&gate->slot->voided);
@@ -132,7 +136,7 @@ static inline uint64_t gate_era(const bg_gate *gate, uint64_t bases)
 /* ---- Writes: gate.c --------------------------------------------------------------------- */
 
 /* Makes the gate forget that a key was absent, because the key was added to the slot without
- * using the gate, or because the backing store has a key that the filter denied. */
+ * using the gate, or because the backing store has a key for which the filter answered "no". */
 void gate_added(bg_gate *gate, bg_bytes key);
 
 /* ---- Doubt: gate_doubt.c ---------------------------------------------------------------- */

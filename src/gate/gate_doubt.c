@@ -2,34 +2,34 @@
  * gate_doubt.c - when the filter's "no" is not trusted.
  *
  * If a key was written to the backing store but could not be added to the filter, the filter
- * denies it. The same holds for keys that bypassed the gate, if the owner does not know which
- * keys they are (bg_gate_doubt). So every "no" is doubted, and the negative cache is not used,
- * until the slot has a new base that has the key. Such a base is the result of a rebuild that
- * read its source after the key was written, or the caller asserts it with BG_SLOT_DISCARD. A
- * file, a filter created elsewhere and a rebuild that was already running may be older than the
- * key, so they do not end the doubt.
+ * answers "no" for it. The same holds for keys that bypassed the gate, if the owner does not know
+ * which keys they are (bg_gate_doubt). So every "no" is doubted, and the negative cache is not
+ * used, until the slot has a new base that contains the key. Such a base comes from a rebuild
+ * that read its source after the key was written, or from a caller that vouches for it with
+ * BG_SLOT_DISCARD. A file, a filter created elsewhere and a rebuild that was already running may
+ * be older than the key, so they do not end the doubt.
  *
  * The slot numbers each construction of a base (a making) when it starts, before the source is
  * read. It keeps in `whole` the number of the last making whose base was published. `missed` is
- * the number of the first making that ends the doubt, as any later one does; 0: there is no
- * doubt. It belongs to the slot, so the doubt applies to all gates of the slot.
- *   (D1) `missed` is raised after the key was written and before the write returns, to one
- *        more than the makings that have started by then. So a making of that number, or a
+ * the number of the first making that ends the doubt (any later making ends it, too); 0 means
+ * that there is no doubt. It belongs to the slot, so the doubt applies to all gates of the slot.
+ *   (D1) `missed` is raised after the key was written and before the write returns, to one more
+ *        than the number of makings that have started by then. So a making with that number, or a
  *        later one, starts after the key was written.
  *   (D2) `whole` never decreases: a base is refused if it was passed in before the making of the
  *        current base started (slot_check_order).
  *   (D3) While missed <= whole there is no doubt, and the current base may be the only one that
- *        has the keys. It is replaced only by a making or with BG_SLOT_DISCARD
+ *        contains the keys. It is replaced only by a making or with BG_SLOT_DISCARD
  *        (slot_check_swap). This holds even if another doubt has started since, because a lookup
  *        may read that there is no doubt, and query the filter after that doubt has started. So
  *        `first_missed` keeps the number of the first doubt until the slot is cleared. The file
  *        of an evicted tenant has the line "missed: 1" if its base ended doubts.
- *   (D4) Files do not contain doubts, so a slot in doubt is not saved (slot_save, evict.c).
+ *   (D4) Files do not record doubts, so a slot in doubt is not saved (slot_save, evict.c).
  *   (D5) During a doubt that the owner declared, keys may bypass the gate at any time. So a
  *        lookup that saw the doubt neither uses nor fills the negative cache, and shares no
  *        query with another lookup (flight.c). bg_gate_doubt ends the era (recent.c) for lookups
- *        that did not see it and for queries that are running. The base that ends the doubt ends
- *        the era again.
+ *        that did not see the doubt and for queries that are in progress. The base that ends the
+ *        doubt ends the era again.
  */
 #include "gate/gate_body.h"
 

@@ -1,6 +1,6 @@
 /*
  * gate_life.c - creating and freeing gates: checking the options and allocating the parts. The
- * handle, its counters and the cells of writes are one block of memory; the negative cache and
+ * handle, its counters and the write counters share one block of memory; the negative cache and
  * the flights have their own.
  */
 #define _GNU_SOURCE /* getrandom */
@@ -65,13 +65,14 @@ static void gate_set_defaults(bg_gate_options *how)
     how->breaker_rest = how->breaker_rest ? how->breaker_rest : second;
 }
 
-/* Returns the highest number that belongs to a share of all numbers. */
+/* Returns the maximum number that is selected when a given share of all 64-bit numbers
+ * is selected. */
 static uint64_t gate_audit_most(double share)
 {
     return share >= 1 ? UINT64_MAX : (uint64_t)(share * 0x1p63) * 2;
 }
 
-/* Creates a random secret, so that places cannot be predicted. */
+/* Creates a random secret, so that cell positions cannot be predicted. */
 static bool gate_make_secret(bgi_siphash_key secret)
 {
     size_t got = 0;
@@ -86,8 +87,8 @@ static bool gate_make_secret(bgi_siphash_key secret)
     return true;
 }
 
-/* Allocates the handle, its counters and, with audits, the cells of writes. Returns NULL if
- * out of memory. */
+/* Allocates the handle, its counters and, with audits, the write counters. Returns NULL if out of
+ * memory. */
 static bg_gate *gate_allocate(const bg_gate_options *how)
 {
     const uint32_t lines = bgi_stripes();

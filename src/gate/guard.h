@@ -2,33 +2,32 @@
  * guard.h - the state that a slot keeps so that no change loses an acknowledged key.
  *
  * The filters of a view (view.h) do not show which of their keys exist nowhere else. The guard
- * of a view records that. It never changes; the guard of the next view is derived from it:
+ * of a view records that. A guard never changes; the guard of the next view is derived from it:
  * slot_draft_begin copies it, and one function per kind of change computes the new value. If a
- * change does not call that function, the old guard stays, which is the stricter one.
+ * change does not call that function, the old, stricter guard stays in effect.
  *
  * Invariants, for a view with guard g:
  *   (G1) If a key was added through the slot, its add returned BG_OK, it was not discarded
- *        (BG_SLOT_DISCARD, bg_slot_clear), and no delta has it, then either the base accepts
+ *        (BG_SLOT_DISCARD, bg_slot_clear), and no delta contains it, then either the base accepts
  *        adds, or g.owes is true, or there is no base and every answer is "maybe".
  *   (G2) If g.owes is true, every such key has a number up to g.base.number, provided that it
  *        was added before the advance g.base.advances (see Numbers).
- *   (G3) During a migration the old filter has every such key that was added since the
+ *   (G3) During a migration the old filter contains every such key that was added since the
  *        migration started, unless g.ahead is true.
- *   (G4) The deltas have every key with a number above g.delta_from.
- *   (G5) No file of a generation below g.generation is accepted without
- *        BG_SLOT_ANY_GENERATION.
+ *   (G4) The deltas contain every key with a number above g.delta_from.
+ *   (G5) No file with a generation below g.generation is accepted without BG_SLOT_ANY_GENERATION.
  *
  * guard_loses is the only function that decides whether a change may lose adds.
  *
  * Numbers. bg_slot_complete_to returns a number that grows with the writes to the backing store.
- * A file that is complete up to N has all keys numbered up to N, so it may replace a base whose
- * keys are all numbered up to N. An add has no number of its own: it gets one when the caller
- * advances the slot afterwards. So each filter keeps the number of advances that had happened at
- * the end of its last add (view_filter.added), and a mark keeps the number of advances when the
- * filter stopped accepting adds. If an add was made after the last advance, its number is
- * unknown, and no file replaces the filter without BG_SLOT_DISCARD. A number of 0 means that the
- * caller does not use numbers. A change can lower the completeness, but not the numbers that
- * keys already have: the slot keeps the highest one (bg_slot.highest) until it is cleared.
+ * A file that is complete up to N contains all keys numbered up to N, so it may replace a base
+ * whose keys are all numbered up to N. An add has no number at first: it gets one when the caller
+ * next advances the slot. So each filter records how many advances had happened when its last add
+ * ended (view_filter.added), and a mark records how many had happened when the filter stopped
+ * accepting adds. If an add was made after the last advance, its number is unknown, and no file
+ * replaces the filter without BG_SLOT_DISCARD. A number of 0 means that the caller does not use
+ * numbers. A change can lower the completeness, but not the numbers that keys already have: the
+ * slot keeps the highest one (bg_slot.highest) until it is cleared.
  *
  *     change               guard afterwards
  *     create               nothing is owed
@@ -77,7 +76,7 @@ struct guard {
     bool ahead;             /* (G3) */
     struct guard_mark base; /* (G2) */
     struct guard_mark
-        delta;           /* when deltas last stopped accepting adds, and the current one
+        delta;           /* when deltas last stopped accepting adds and the current one
                             started */
     uint64_t delta_from; /* (G4) */
     uint64_t generation; /* (G5) */
@@ -91,14 +90,14 @@ struct guard_drop {
     bool back;         /* only the base is removed, and the old filter replaces it */
     bool takes;        /* a removed filter accepts adds */
     uint64_t added;    /* the highest view_filter.added of the removed filters */
-    uint64_t complete; /* up to where the replacement is complete */
+    uint64_t complete; /* the number up to which the replacement is complete */
 };
 
 /* Returns whether the change may lose an acknowledged key. */
 bool guard_loses(const struct guard *guard, const struct guard_drop *drop);
 
-/* Returns the completeness of the slot with a base that is complete up to `base`: a delta that
- * reaches back far enough closes the gap. */
+/* Returns the completeness of a slot whose base is complete up to `base`. A delta that reaches
+ * back far enough closes the gap. */
 uint64_t guard_complete(const struct guard *guard, bool has_delta, uint64_t complete,
                         uint64_t base);
 
@@ -108,7 +107,7 @@ uint64_t guard_complete(const struct guard *guard, bool has_delta, uint64_t comp
 void guard_layered(struct guard *guard, struct guard_mark now, bool base_took,
                    bool had_delta);
 
-/* The deltas that accept no adds became part of the base. */
+/* The deltas that accept no adds have become part of the base. */
 void guard_compacted(struct guard *guard, bool migrating);
 
 /* The migration is over. */
@@ -117,7 +116,8 @@ void guard_settled(struct guard *guard);
 /* The base was replaced. */
 void guard_swapped(struct guard *guard, bool discards);
 
-/* The base came from a file with this generation and key id; `check` is that of its hasher. */
+/* The base came from a file with this generation and key id; `check` is the check value of its
+ * hasher. */
 void guard_filed(struct guard *guard, const bg_file_info *about, uint64_t check);
 
 struct guard_rebuilt {

@@ -1,21 +1,22 @@
 /*
- * health.c - the state of a slot: counters, the state of its filters, reasons to rebuild.
+ * health.c - a slot's health: its counters, the state of its filters, and reasons to rebuild.
  *
  * Pollution. Keys chosen by an attacker to fill up a filter set more bits than random keys do.
  * In a Bloom filter with k bits per key and a share f of its m bits set, a random new key (one
  * with an unset bit) sets k (1 - f) / (1 - f^k) bits on average: the mean number of unset bits
- * among k, given that it is not 0. So raising the fill from a to b should take
+ * among k, given that at least one is unset. So the number of keys needed to raise the fill from
+ * a to b should be
  *
  *     m * integral from a to b of (1 - f^k) / (k (1 - f)) df
  *
- * new keys. If clearly fewer keys were enough, they were not random. A keyed hash prevents that
- * (hash.h). The alarm is for callers that could not use one, and for disclosed secrets. In kinds
- * that keep a key in one line, lines are unevenly full, which shifts the mean by a few percent.
- * Alarms start at HEALTH_TOLERANCE.
+ * new keys. If far fewer keys were enough, the keys were not random. A keyed hash prevents that
+ * (hash.h). The alarm is for callers that cannot use a keyed hash, and for leaked secrets. In
+ * kinds that keep each key in one cache line, lines fill unevenly, which shifts the mean by a few
+ * percent. Alarms start at HEALTH_TOLERANCE.
  *
- * Probes. The predicted rate assumes that keys are spread evenly, and the observed rate of a
- * gate depends on the queries. Absent canaries, keys that exist nowhere else, measure the actual
- * rate of the filters, without a backing store and without traffic. They are numbered
+ * Probes. The predicted rate assumes that keys are spread evenly, and a gate's observed rate
+ * depends on the queries. Absent canaries, keys that exist nowhere else, measure the actual rate
+ * of the filters, without a backing store and without traffic. Canaries are numbered
  * consecutively, so every measurement uses new ones.
  */
 #include "gate/slot_inside.h"
@@ -111,8 +112,8 @@ static void health_add_estimate(bg_estimate *to, const bg_estimate *from)
     to->high += from->high;
 }
 
-/* Adds the figures of one filter. A base that is the target of a migration has some of the
- * keys of the old one, so only the larger of the two counts is used. */
+/* Adds the statistics of one filter. A base that is the target of a migration contains some of
+ * the old base's keys, so only the larger of the two counts is used. */
 static void health_add(bg_slot_health *health, const struct view_member *member,
                        const bg_filter_info *info, bg_estimate *bases)
 {
@@ -160,8 +161,8 @@ static double health_news(double bits, uint32_t k, double from, double to)
     return bits * sum * step / 3;
 }
 
-/* Returns NULL during a migration: two filters accept adds, and it is unknown how many bits
- * were set in each. */
+/* Returns NULL during a migration: two filters accept adds, and the number of bits set in each is
+ * unknown. */
 const bg_filter *slot_watched(const struct view *view)
 {
     const bg_filter *watched = NULL;
@@ -177,8 +178,8 @@ const bg_filter *slot_watched(const struct view *view)
                : NULL;
 }
 
-/* Computes the pollution of the watched filter. Bits that were not counted (`missed`, a
- * standard deviation) are not evidence. */
+/* Computes the pollution of the watched filter. Bits that were not counted (`missed`,
+ * given as a standard deviation) are not evidence. */
 static void health_pollution(const struct slot_marks *marks, uint64_t wrote_now,
                              const bg_filter_info *info, double missed,
                              bg_slot_health *health)
@@ -248,7 +249,7 @@ bg_err bg_slot_sample_health(const bg_slot *slot, uint64_t max_bytes,
         }
     }
     health_add_estimate(&health->items, &bases);
-    health->rate = view->based ? health->rate : 1; /* no filter can deny a key */
+    health->rate = view->based ? health->rate : 1; /* every answer is "maybe" */
     health->measured = health_probe(slot, view);
     slot_leave(slot, token);
     return BG_OK;

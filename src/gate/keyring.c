@@ -2,26 +2,26 @@
  * keyring.c - keyrings as files and in memory; keyring_text.c parses their text.
  *
  * Reading. The checks apply to the file that is read: the file is opened first, without
- * following a link or waiting for a pipe, and its type, owner and mode are those of the
- * descriptor. Its bytes are stored only in memory for secrets.
+ * following a link or waiting for a pipe, and its type, owner and mode are then read from the
+ * descriptor. The file's bytes are stored only in memory for secrets.
  *
  * In memory
  *
  *     struct bg_keyring  --->  struct keyring_table, in memory for secrets
  *     malloc'ed                count, then names and secrets
  *
- * The count is stored with the secrets. So a child after fork, for which these pages are zero,
- * has an empty keyring. If the count were in the handle, the child would have secrets that are
- * all zero, and would create filters with them.
+ * The count is stored with the secrets. So a child process, which sees these pages as zero after
+ * fork, has an empty keyring. If the count were in the handle, the child would have all-zero
+ * secrets and would create filters with them.
  *
  * Appending creates a new file from the old bytes and one line, and renames it. Two processes
- * that append at the same time must not lose each other's line, since each may use its new
- * secret at once. So the old file is locked from before it is read until it is replaced, and
+ * that append at the same time must not lose each other's line, because each may use its new
+ * secret immediately. So the old file is locked from before it is read until it is replaced, and
  *
  *   (I1) a process that has the lock checks whether the path still refers to the file that it
- *        locked; if not, another process has replaced the file, and it starts again;
+ *        locked; if not, another process has replaced the file, and this process starts over;
  *   (I2) a new file is put in place by a link, which fails if another process has created the
- *        file in the meantime; the process then starts again.
+ *        file in the meantime; the process then starts over.
  *
  * On file systems without locks the last writer wins.
  */
@@ -148,7 +148,7 @@ static bg_err keyring_load(const char *path, struct keyring_file *file,
     return err;
 }
 
-/* Parses the secrets of a text. */
+/* Parses the secrets in a text. */
 static bg_err keyring_parse(const char *text, size_t n, struct bgi_memory *secrets,
                             bg_errinfo *info)
 {
@@ -274,7 +274,7 @@ enum { KEYRING_ATTEMPTS = 100 };
 
 static const char keyring_heading[] = "# bloomgate keyring: NAME SECRET [retired]\n";
 
-/* A text that grows, in memory for secrets. */
+/* A growing text, in memory for secrets. */
 struct keyring_draft {
     struct bgi_memory memory;
     size_t n;
@@ -330,7 +330,8 @@ static bg_err keyring_compose(struct keyring_draft *draft, const char *text, siz
     return err;
 }
 
-/* Puts the text in place. `over`: replaces the existing file. */
+/* Writes the text to the keyring file. `over` means that it replaces the existing
+ * file. */
 static bg_err keyring_place(const char *path, const struct keyring_draft *text,
                             bool over, bg_errinfo *info)
 {
@@ -394,7 +395,7 @@ static bool keyring_lock(const struct disk_file *file)
            && mine.st_dev == named.st_dev && mine.st_ino == named.st_ino;
 }
 
-/* Appends to an open file. *again: the file was replaced in the meantime. */
+/* Appends to an open file. Sets *again if the file was replaced in the meantime. */
 static bg_err keyring_append_to(struct keyring_file *file, size_t n, const char *name,
                                 bool *again, bg_errinfo *info)
 {

@@ -2,9 +2,9 @@
  * keyring_text.c - parses keyrings; the grammar is in keyring_text.h.
  *
  * Invariants
- *   (I1) Errors contain nothing of the text except lengths and line numbers.
+ *   (I1) Error messages reveal nothing about the text except lengths and line numbers.
  *   (I2) Secrets are copied only into the table, which the caller hides and wipes.
- *   (I3) Only bytes of the text are read, whatever they are.
+ *   (I3) No byte outside the text is read, whatever the text contains.
  */
 #include "gate/keyring_text.h"
 

@@ -45,16 +45,16 @@ struct keyring_table {
 /* Returns the size in bytes of the table for a text. The text need not be valid. */
 size_t keyring_table_bytes(const char *text, size_t n);
 
-/* Fills in a table that is all zero. Errors: BG_EFORMAT, with the offset of the line; the table
- * then holds the preceding lines. */
+/* Fills in a zeroed table. Errors: BG_EFORMAT, with the offset of the line; the table then holds
+ * the preceding lines. */
 bg_err keyring_read(const char *text, size_t n, struct keyring_table *table,
                     bg_errinfo *info);
 
-/* Returns BG_OK, or BG_EINVAL if it is not a valid name. */
+/* Returns BG_OK, or BG_EINVAL if the name is not valid. */
 bg_err keyring_check_name(const char *name, bg_errinfo *info);
 
-/* Returns the secret whose name starts with these 16 bytes, or is shorter and padded with zeros
- * to them; NULL if there is none. */
+/* Returns the secret whose name, padded with zeros or truncated to 16 bytes, equals these 16
+ * bytes; NULL if there is none. */
 const struct keyring_secret *keyring_find(const struct keyring_table *table,
                                           const void *key_id);
 

@@ -1,11 +1,11 @@
 /*
- * metrics.c - collecting the figures of slots and gates.
+ * metrics.c - collecting metrics from slots and gates.
  *
- * Counters must not decrease (see metrics.h). Slots and gates sum theirs over CPUs while other
- * threads count, so a difference of two sums may decrease: an event in between is in one sum
- * and not in the other. So they count the parts and add them up: queries are the sum of "no"
- * and "maybe" answers, and adds are the sum of new and old keys. A difference of sums from the
- * same reading is then a part again.
+ * Counters must not decrease (see metrics.h). Slots and gates sum their counters over all CPUs
+ * while other threads are counting, so the difference between two sums may decrease: an event
+ * that occurs in between is in only one of the sums. So they count the parts separately and add
+ * them up: queries are the sum of "no" and "maybe" answers, and adds are the sum of new and old
+ * keys. The difference between two sums from the same reading is then itself a counted part.
  */
 #include "gate/metrics.h"
 
@@ -39,7 +39,7 @@ static uint64_t metrics_less(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-/* Collects what is known of filters without reading them. */
+/* Collects the facts about filters that are known without reading the filters. */
 static void metrics_gather_filters(const bg_slot *slot, struct metrics_facts *facts)
 {
     bg_pin pin;

@@ -1,5 +1,5 @@
 /*
- * metrics.h - facts, and the table of metrics that names them.
+ * metrics.h - facts about filters, and the table that maps them to metrics.
  *
  *     slot, gate, tenant  --metrics_gather-->  struct metrics_facts, one per object
  *     registry, process                              |
@@ -7,9 +7,9 @@
  *     metrics_families: name, type, unit, help,  metrics_document  -->  sink
  *     and the offsets of the values in the facts
  *
- * All facts are collected first and written afterwards: the samples of a family must be
- * contiguous, for all filters, and figures that require reading every byte are computed once.
- * While the sink runs, nothing is pinned or locked.
+ * All facts are collected first and written afterwards: the samples of a family, for all filters,
+ * must be contiguous, and values that require reading every byte are computed only once. While
+ * the sink runs, nothing is pinned or locked.
  *
  * Counters among the facts never decrease from one collection to the next: a monitoring system
  * would interpret a decrease as a restart, and the whole count as an increase.
@@ -92,22 +92,24 @@ enum metrics_type { METRICS_COUNTER, METRICS_GAUGE, METRICS_INFO };
 enum metrics_form { METRICS_WHOLE, METRICS_REAL, METRICS_TEXT, METRICS_CHARS };
 
 struct metrics_value {
-    const char *label; /* the label's value, or an info's label name; NULL: the end */
+    const char *label; /* the label's value, or the label name of an info metric; NULL:
+                          the end */
     uint32_t offset;   /* in struct metrics_facts */
     enum metrics_form form;
 };
 
 enum { METRICS_VALUES = METRICS_OUTCOMES + 1 };
 
-/* A family of metrics. Its values differ in the label `by`, if there is one. The values of an
- * info are its labels. */
+/* A family of metrics. A family's values differ in the label `by`, if there is one. The values of
+ * an info metric are its labels. */
 struct metrics_family {
     const char *name; /* its name in Prometheus */
-    const char *unit; /* "": none; otherwise the name ends with it (and _total) */
+    const char *unit; /* "" if there is none; otherwise the name ends with the unit (and
+                         _total) */
     const char *by;   /* or NULL */
     const char *help;
     enum metrics_type type;
-    uint32_t needs; /* METRICS_SLOT or another of these bits */
+    uint32_t needs; /* METRICS_SLOT or another METRICS_ bit */
     struct metrics_value values[METRICS_VALUES];
 };
 
@@ -128,8 +130,8 @@ bg_err metrics_check(bg_metrics_format format, uint32_t flags, bg_metrics_sink_f
 struct metrics_facts *metrics_take(struct bgi_memory *memory, size_t n, size_t each,
                                    bg_errinfo *info);
 
-/* Add to zeroed facts: the facts of the process; of a slot (NULL: the gate's slot) and a gate
- * (NULL: none) (metrics.c). */
+/* Fill in zeroed facts: the facts about the process; the facts about a slot (NULL: the gate's
+ * slot) and a gate (NULL: none) (metrics.c). */
 void metrics_gather_process(struct metrics_facts *facts);
 bg_err metrics_gather(const bg_slot *slot, const bg_gate *gate,
                       const bg_slot_health *known, uint32_t flags,

@@ -8,10 +8,10 @@
  *                          x_total{...} 1                              "value": 1 } ] }
  *                          # EOF
  *
- * A format is a table of four functions. The common part, the walk over families, facts and
- * values, is written once. In OpenMetrics the name of a counter family has no _total, and that
- * of an info family no _info; in the other two formats, families have the names of their
- * samples. Prometheus has no type `info`, so it is a gauge there.
+ * A format is a table of four functions. They share the code that iterates over families, facts
+ * and values. In OpenMetrics a counter family's name does not end with _total, and an info
+ * family's name does not end with _info; in the other two formats, families have the names of
+ * their samples. Prometheus has no type `info`, so it is a gauge there.
  *
  * The head of a family is written before its first sample, so a family without samples is
  * omitted.
@@ -27,7 +27,7 @@
 struct document {
     struct metrics_text out;
     const struct document_format *format;
-    bool any_family; /* before this one; for commas */
+    bool any_family; /* a family precedes this one; needed for commas */
     bool any_sample; /* of this family */
 };
 
@@ -64,8 +64,8 @@ static const char *document_string(const struct metrics_facts *facts,
     return text ? text : "";
 }
 
-/* Writes the number of a sample; 1 for an info. `none` replaces numbers that are not finite,
- * unless it is NULL. */
+/* Writes the value of a sample, which is 1 for an info metric. `none` replaces numbers that are
+ * not finite, unless it is NULL. */
 static void document_number(struct document *to, const struct metrics_family *family,
                             const struct metrics_facts *facts,
                             const struct metrics_value *value, const char *none)

@@ -1,11 +1,11 @@
 /*
  * metrics_registry.c - the metrics of a registry and of its tenants.
  *
- * Reading the figures of a tenant must not count as a use of it. Otherwise tenants that are
- * monitored every minute would never be idle, and those in the directory would all be read
- * back. So slot and gate are not obtained with bg_tenant_slot, but read within a grace period
- * of the registry, which keeps them alive. Tenants without a slot in memory are skipped before
- * bg_tenant_get_info, which may read their file.
+ * Reading a tenant's metrics must not count as using the tenant. Otherwise tenants that are
+ * monitored every minute would never be idle, and evicted tenants would all be reloaded from
+ * disk. So the slot and the gate are not obtained with bg_tenant_slot, but read within a grace
+ * period of the registry, which keeps them alive. Tenants without a slot in memory are skipped
+ * before bg_tenant_get_info, which may read their file.
  */
 #include "gate/metrics.h"
 
@@ -14,8 +14,8 @@
 
 #include <string.h>
 
-/* The facts of tenants, and copies of their names, since a tenant may be removed before the
- * document is written. */
+/* The facts about tenants, and copies of the tenants' names, because a tenant may be removed
+ * before the document is written. */
 struct tenants {
     struct metrics_facts *facts;
     char (*names)[BG_TENANT_NAME_MAX + 1];

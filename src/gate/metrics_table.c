@@ -1,8 +1,8 @@
 /*
  * metrics_table.c - the table of all metrics.
  *
- * The three formats, docs/metrics.md and the checks of ops/ (tools/check_ops.py) use it. Names
- * are stable, because alerts and dashboards of users depend on them. Rules for new ones:
+ * The three formats, docs/metrics.md and the checks for ops/ (tools/check_ops.py) use this table.
+ * Names are stable, because users' alerts and dashboards depend on them. Rules for new metrics:
  *
  *   - base units, with the unit at the end: _seconds, _bytes, _items, _ratio (0 .. 1); a
  *     counter ends with _total after that, an info with _info;

@@ -1,21 +1,20 @@
 /*
- * metrics_text.c - a buffer in front of a sink; strings and numbers in the forms of the
- * formats.
+ * metrics_text.c - buffers text for a sink, and formats strings and numbers for each format.
  *
  * Numbers. printf and strtod are precise, but depend on the locale, which the program may set.
- * So only the digits and the exponent of printf's output are used, and strtod gets an integer
- * with an exponent: neither has a decimal point.
+ * So only the digits and the exponent of printf's output are used, and strtod parses an integer
+ * with an exponent. Neither contains a decimal point.
  *
  * The result is the shortest decimal that parses to x. Any decimal of up to 15 digits survives
- * conversion to a normal double and back to 15 digits. So if x has a short form, its 15 digits
- * are that form and zeros. If its 15 digits do not parse to x, no shorter form does, and 16 or
- * 17 digits are needed. Subnormal numbers have less precision, so for them all lengths are
+ * conversion to a normal double and back to 15 digits. So if x has a shorter form, its 15 digits
+ * are that form followed by zeros. If its 15 digits do not parse to x, no shorter form does, and
+ * 16 or 17 digits are needed. Subnormal numbers have less precision, so for them all lengths are
  * tried, starting with one digit.
  *
- * Strings are checked by the rules of Unicode for well-formed UTF-8 (table 3-7): no overlong
+ * Strings are checked by Unicode's rules for well-formed UTF-8 (table 3-7): no overlong
  * sequences, no surrogates, nothing above U+10FFFF. Other bytes are shown as \xff instead of
  * being replaced by a single character, so that different names stay different. For the same
- * reason, the backslash of a name that literally has the characters \xff is shown as \x5c.
+ * reason, the backslash in a name that literally contains the characters \xff is shown as \x5c.
  */
 #include "gate/metrics_text.h"
 
@@ -75,8 +74,8 @@ static bool metrics_between(unsigned char byte, unsigned low, unsigned high)
     return byte >= low && byte <= high;
 }
 
-/* Returns the bytes of the well-formed sequence that starts here; 0 if there is none. Reads no
- * further than the NUL, which continues no sequence. */
+/* Returns the length in bytes of the well-formed sequence that starts here; 0 if there is none.
+ * Reads no further than the NUL, which continues no sequence. */
 static size_t metrics_utf8(const unsigned char *s)
 {
     unsigned low = 0x80, high = 0xBF;

@@ -1,5 +1,5 @@
 /*
- * metrics_text.h - buffers text for a sink, in one small buffer for any length. After the sink
+ * metrics_text.h - writes text of any length to a sink, through one small buffer. After the sink
  * has returned false it is not called again.
  */
 #ifndef BGI_METRICS_TEXT_H
@@ -36,7 +36,7 @@ void metrics_text_label(struct metrics_text *out, const char *text);
 void metrics_text_json(struct metrics_text *out, const char *text);
 
 /* Writes the shortest decimal that parses to the same number, with a decimal point in every
- * locale; "NaN", "+Inf" and "-Inf". */
+ * locale, or "NaN", "+Inf" or "-Inf". */
 void metrics_number(double number, char text[METRICS_NUMBER]);
 
 #endif

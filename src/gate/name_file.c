@@ -64,8 +64,7 @@ static int name_file_digit(const char *digits, char c)
     return at ? (int)(at - digits) : -1;
 }
 
-/* Both decoders leave it to the caller to check that the text is the canonical form of the
- * name. */
+/* With both decoders, the caller must check that the text is the canonical form of the name. */
 static bool name_file_unescape(const char *text, size_t n, char *name)
 {
     size_t out = 0;

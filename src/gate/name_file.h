@@ -6,14 +6,14 @@
  *     .hidden       %2ehidden.bg
  *     127 x 0xff    +vvvvv...vs.bg        (203 digits and letters)
  *
- * Lowercase letters, digits, '-', '_' and '.' stand for themselves, except for a leading '.';
- * every other byte is %xx. If the result is longer than NAME_FILE_PLAIN bytes, the whole name
- * is written in base 32, after a '+', so that any name of 127 bytes fits a file name of 255
- * bytes, including the suffix of temporary files. There are no slashes, no uppercase letters
- * (some file systems are case-insensitive) and no bytes beyond ASCII (some change them).
+ * Lowercase letters, digits, '-', '_' and '.' are kept as they are, except for a leading '.';
+ * every other byte is %xx. If the result is longer than NAME_FILE_PLAIN bytes, the whole name is
+ * written in base 32, after a '+', so that any name of 127 bytes fits a file name of 255 bytes,
+ * including the suffix of temporary files. There are no slashes, no uppercase letters (some file
+ * systems are case-insensitive) and no non-ASCII bytes (some file systems change them).
  *
  * Each name has exactly one canonical form. A file name that decodes to a name but is not its
- * canonical form is not the file of a tenant.
+ * canonical form is not a tenant's file.
  */
 #ifndef BGI_NAME_FILE_H
 #define BGI_NAME_FILE_H
@@ -25,13 +25,13 @@
 
 enum {
     NAME_FILE_PLAIN = 204, /* maximum length of the form with %xx, in bytes */
-    NAME_FILE_BYTES = 212, /* "+", 204 digits, ".bg", NUL, and a reserve */
+    NAME_FILE_BYTES = 212, /* "+", 204 digits, ".bg", a NUL, and some spare bytes */
 };
 
-/* Returns the form of a name, without ".bg". */
+/* Returns the canonical form of a name, without ".bg". */
 void name_file_encode(const char *name, char form[NAME_FILE_BYTES]);
 
-/* Decodes the first n bytes of a text. Returns false if they are not the form of a name. */
+/* Decodes the first n bytes of a text. Returns false if they do not encode a name. */
 bool name_file_decode(const char *text, size_t n, char name[BG_TENANT_NAME_MAX + 1]);
 
 #endif

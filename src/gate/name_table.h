@@ -1,17 +1,17 @@
 /*
  * name_table.h - a hash table with wait-free readers: tenants by the hashes of their names.
  *
- * Open addressing with linear probing; the number of cells is a power of two, and at most three
- * quarters are used. The table itself never grows: when it is full, the writer creates a larger
- * one and replaces it (registry.c).
+ * The table uses open addressing with linear probing; the number of cells is a power of two, and
+ * at most three quarters of them are used. The table itself never grows: when it is full, the
+ * writer creates a larger one and replaces it (registry.c).
  *
  *     cells   [ hash, tenant ][ 0, NULL ][ hash, deleted ][ hash, tenant ] ...
  *
- * A cell whose tenant was removed points to the table itself: deleted.
+ * A cell whose tenant was removed is marked as deleted: it points to the table itself.
  *
  * Invariants
  *   (N1) A cell changes from empty to a tenant to deleted and never back. Its hash is written
- *        before its tenant, once. So a reader that sees a tenant sees its hash.
+ *        once, before its tenant. So a reader that sees a tenant sees its hash.
  *   (N2) There is always an empty cell, at which every search ends.
  *   (N3) Only one thread at a time changes a table; any number of threads read it.
  */
@@ -38,7 +38,7 @@ struct name_table {
     struct name_cell cell[];
 };
 
-/* Creates a table with space for n things and a reserve. Returns NULL if out of memory. */
+/* Creates a table with space for n things and some to spare. Returns NULL if out of memory. */
 struct name_table *name_table_make(uint64_t n, const bg_allocator *allocator);
 
 /* For bgi_grace_retire. */
@@ -63,8 +63,8 @@ static inline void *name_table_find(const struct name_table *table, uint64_t has
 {
     const uint64_t mask = table->cells - 1;
     for (uint64_t i = hash & mask;; i = (i + 1) & mask) {
-        /* Sequentially consistent: the proof in grace.h requires this of a load that finds
-         * something that may be retired later. */
+        /* The load is sequentially consistent: the proof in grace.h requires this for a load that
+         * finds something that may be retired later. */
         void *thing = atomic_load(&table->cell[i].thing);
         if (!thing) {
             return NULL;

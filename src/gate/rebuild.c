@@ -1,6 +1,6 @@
 /*
- * rebuild.c - the phases of a rebuild: a new base from the backing store, while the slot is in
- * use.
+ * rebuild.c - the phases of a rebuild, which creates a new base from the backing store while the
+ * slot is in use.
  *
  *     1  rebuild_claim   no other thread changes the slot. The new filter is sized by the number
  *                        of keys, which is known or counted
@@ -11,19 +11,19 @@
  *                        of threads
  *     4  rebuild_close   the new filter becomes the base; the others are removed
  *
- * The keys come from one of two files: rebuild_pull.c reads them from a source, rebuild_push.c
+ * One of two files supplies the keys: rebuild_pull.c reads them from a source, and rebuild_push.c
  * gets them from its caller.
  *
- * No key is lost. An add that returned before the end of 2 wrote its key to the backing store
- * before that (gate.h: store first), so the store, read in 3, has the key. All later adds are
- * in the new filter, or in the new delta, which stays. This is (S2) of slot.c.
+ * No key is lost. The key of an add that returned before the end of phase 2 was written to the
+ * backing store before that (gate.h: store first), so phase 3 reads it from the store. All later
+ * adds are in the new filter, or in the new delta, which stays. This is (S2) of slot.c.
  *
- * Whatever happens before 4, the slot keeps its filters. There is one rebuild at a time. Other
- * changes are refused meanwhile (BG_EBUSY), except for queries, adds, merges and saves.
+ * Whatever happens before phase 4, the slot keeps its filters. Only one rebuild runs at a time.
+ * Queries, adds, merges and saves continue during a rebuild; other operations fail with BG_EBUSY.
  *
- * Ownership of the filter. Until 2 the rebuild owns it. Then, without a delta, `next` and the
- * list own it. With a delta, `next` belongs to the delta, and the rebuild owns the filter until
- * 4.
+ * Ownership of the filter. Until phase 2 the rebuild owns it. After that, without a delta, `next`
+ * and the list own it. With a delta, `next` is the delta, and the rebuild owns the filter until
+ * phase 4.
  */
 #include "gate/rebuild.h"
 #include "filter/content.h"
@@ -39,7 +39,7 @@ static bool rebuild_is_unset(const bg_hash_spec *hash)
     return hash->profile == 0 && hash->seed == 0 && !hash->secret && !hash->custom;
 }
 
-/* Returns the spec of a filter's hash. The secret is not copied. */
+/* Returns the hash spec of a filter. The secret is not copied. */
 static bg_hash_spec rebuild_hash_of(const bg_filter *filter)
 {
     const struct bgi_hasher *h = bgi_hasher_in(bg_filter_hasher(filter));
@@ -124,8 +124,8 @@ static bg_err rebuild_make(struct bg_rebuild *r, const bg_filter *base,
     return bg_filter_create(&spec, &r->filter, info);
 }
 
-/* Seals all current filters, and lets the new delta accept adds. Failed rebuilds have left
- * their deltas; before there are too many, the last one is used again. */
+/* Seals all current filters, and lets the new delta accept adds. Failed rebuilds leave their
+ * deltas in the slot; when the limit is near, the last delta is reused. */
 static bg_err rebuild_put_delta(struct bg_rebuild *r, struct slot_draft *draft,
                                 bg_errinfo *info)
 {
@@ -180,7 +180,7 @@ static bg_err rebuild_join(struct bg_rebuild *r, bg_errinfo *info)
                               : rebuild_put_next(r, &draft, info);
     err = err ? err : slot_publish(r->slot, &draft, info);
     if (err && r->next && atomic_load(&r->next->owners) == 1) {
-        r->next->filter = NULL; /* it is freed at the end */
+        r->next->filter = NULL; /* the delta or filter is freed at the end */
         view_filter_drop(r->next);
         r->next = NULL;
     }
@@ -193,7 +193,7 @@ static bg_err rebuild_join(struct bg_rebuild *r, bg_errinfo *info)
 
 /* ---- The switch ------------------------------------------------------------------------- */
 
-/* The members that stay, and the new base. */
+/* Drafts the last view: the members that stay, and the new base. */
 static void rebuild_last_draft(struct bg_rebuild *r, struct view_filter *base,
                                struct slot_draft *draft)
 {
@@ -322,7 +322,8 @@ bg_err rebuild_put(struct bg_rebuild *r, bg_keys keys, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Finishes a static kind after all keys were added, and checks that none was refused. */
+/* Finishes a filter of a static kind after all keys have been added, and checks that
+ * none was refused. */
 static bg_err rebuild_finish(struct bg_rebuild *r, bg_errinfo *info)
 {
     const bg_err refused = (bg_err)atomic_load(&r->refused);
@@ -338,7 +339,7 @@ double rebuild_seconds(const struct bg_rebuild *r)
 {
     const uint64_t now = slot_now(r->slot);
     return now > r->began ? (double)(now - r->began) / 1e9
-                          : 0; /* or the clock jumped */
+                          : 0; /* the clock went backward */
 }
 
 static void rebuild_report(const struct bg_rebuild *r, bg_rebuild_report *report)
@@ -355,7 +356,7 @@ static void rebuild_report(const struct bg_rebuild *r, bg_rebuild_report *report
 
 static void rebuild_free(struct bg_rebuild *r)
 {
-    if (!r->next) { /* it is not in the list */
+    if (!r->next) { /* the delta is not in the list */
         bg_filter_free(r->how.delta);
     }
     if (!r->next || r->how.delta) { /* otherwise `next` owns it */

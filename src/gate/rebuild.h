@@ -4,7 +4,7 @@
  *     rebuild_check, rebuild_claim, rebuild_open, rebuild_put any number of times, rebuild_close
  *
  * After rebuild_claim has succeeded, rebuild_close must be called, even if another phase fails.
- * It gets the error, if there was one, and then leaves the slot as it was.
+ * If another phase has failed, rebuild_close gets the error and leaves the slot unchanged.
  */
 #ifndef BGI_REBUILD_H
 #define BGI_REBUILD_H
@@ -16,16 +16,19 @@ struct bg_rebuild {
     bg_slot *slot;
     bg_rebuild_options how;
     uint64_t began;
-    bg_builder *builder; /* of a static kind, for one thread at a time */
+    bg_builder *builder; /* of a static kind; one thread at a time may use it */
     pthread_mutex_t building;
     bg_filter *filter;        /* the new filter; NULL while it is being built */
-    struct view_filter *next; /* once it is in the slot's list */
+    struct view_filter *next; /* the filter that accepts adds, once it is in the slot's
+                                 list */
     bool sealed;              /* no filter accepts adds */
     struct guard_mark joined; /* when `next` started to accept adds */
     uint64_t making;          /* see slot_making */
     _Atomic uint64_t keys;    /* number of keys added */
-    atomic_int refused; /* the first error of rebuild_put: keys are missing; or BG_OK */
-    struct bgi_memory memory; /* of this struct; base NULL: the caller's */
+    atomic_int refused;       /* the first error of rebuild_put (keys are missing), or
+                                 BG_OK */
+    struct bgi_memory memory; /* of this struct; if its base is NULL, the caller owns
+                                 the struct */
 };
 
 /* Checks the slot and the options. */
@@ -36,11 +39,11 @@ bg_err rebuild_check(const bg_slot *slot, const bg_rebuild_options *options,
 bg_err rebuild_claim(struct bg_rebuild *r, bg_slot *slot,
                      const bg_rebuild_options *options, bg_errinfo *info);
 
-/* Creates the new filter, for `expected` keys unless the options specify a number, and lets
+/* Creates the new filter, sized for `expected` keys unless the options specify a number, and lets
  * it accept adds. */
 bg_err rebuild_open(struct bg_rebuild *r, uint64_t expected, bg_errinfo *info);
 
-/* Adds keys of the backing store. Any number of threads may call it. */
+/* Adds keys from the backing store. Any number of threads may call it. */
 bg_err rebuild_put(struct bg_rebuild *r, bg_keys keys, bg_errinfo *info);
 
 /* Ends the rebuild: installs the new base, or fails with `err` if it is set. The slot keeps

@@ -4,7 +4,11 @@
  */
 #include "gate/rebuild.h"
 
-enum { PULL_BATCH = 1024, PULL_TELL = 64 }; /* keys, and batches between reports */
+enum {
+    PULL_BATCH = 1024,
+    PULL_TELL = 64
+}; /* keys per batch, and batches between
+      reports */
 
 struct pull {
     struct bg_rebuild *rebuild;
@@ -29,7 +33,7 @@ static bg_err pull_tell(struct pull *pull, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Reads the next keys of the source. */
+/* Reads the next keys from the source. */
 static bg_err pull_next(struct pull *pull, bg_bytes keys[PULL_BATCH], size_t *n,
                         bg_errinfo *info)
 {

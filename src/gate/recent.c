@@ -1,17 +1,17 @@
 /*
  * recent.c - see recent.h.
  *
- * Idea. A table of sets, each with space for RECENT_WAYS keys, and a lock for every group of
- * sets. A key belongs to one set, by its hash. Whole keys are stored and compared, so a key is
- * never mistaken for another one. Nothing is allocated after creation.
+ * Idea. The cache is a table of sets, each with space for RECENT_WAYS keys, with one lock per
+ * group of sets. The hash of a key selects its set. Whole keys are stored and compared, so no key
+ * is ever mistaken for another one. Nothing is allocated after creation.
  *
  *     struct bgi_recent
  *       shards[n]      a lock each; shard i guards the sets j with j % n = i
  *       sets[m]        version, era, and for each way: query time, tag, length + 1 (0: none)
  *       keys           m * RECENT_WAYS places of key_room bytes
  *
- * A new entry replaces the entry of the same key; otherwise an empty one, an expired one, or the
- * oldest one, in this order.
+ * A new entry replaces the existing entry for its key, if any; otherwise an empty entry, an
+ * expired entry, or the oldest entry, in this order.
  *
  * Concurrent writes and lookups. The `version` of a set grows with every write of a key that
  * belongs to the set, whether the key is in it or not.
@@ -19,35 +19,34 @@
  *        stores an "absent" under the lock only if the version is still the same.
  *   (R2) A write changes the backing store, then raises the version and removes the key,
  *        under the lock.
- * Take a lookup that got "absent" from a store that did not have the write yet, and step (R2)
+ * Consider a lookup that got "absent" from a store that did not have the write yet, and step (R2)
  * of that write. If the lookup had read the version after (R2), the store would have had the
- * write by then, and the answer would not have been "absent". So it read the version before
- * (R2). If it puts before (R2), (R2) removes the key again. If it tries to put after (R2), the
- * versions differ. Hence no "absent" is left once the write has returned. Versions belong to
- * sets, so writes of other keys rarely prevent an answer from being remembered; that would only
- * cost one more query.
+ * write by then, and the answer would not have been "absent". So the lookup read the version
+ * before (R2). If it stores its answer before (R2), (R2) removes the key again. If it tries to
+ * store the answer after (R2), the versions differ. Hence no "absent" for the key is left once
+ * the write has returned. Versions belong to sets, so writes of other keys rarely prevent an
+ * answer from being stored; if one does, it only costs one more query.
  *
- * Eras. The era changes with events that invalidate earlier answers: the slot gets another
- * base, or the owner requests it (bg_gate_forget_absent). gate.c computes it as the sum of two
- * counters, the number of the base that answered the lookup and the number of requests by the
- * owner. Each event raises its counter before it returns. The invariant:
+ * Eras. The era changes with events that invalidate earlier answers: the slot gets a new base, or
+ * the owner requests it (bg_gate_forget_absent). gate.c computes it as the sum of two counters,
+ * the number of the base that answered the lookup and the number of requests by the owner. Each
+ * event raises its counter before it returns. The invariant:
  *
  *   (R3) A lookup that starts after an event has raised its counter does not use the answer
- *        to a query that was sent to the backing store before that. (A new base raises it
- *        when it is published, so after all its keys have been read.)
+ *        to a query that was sent to the backing store before that. (A new base raises its
+ *        counter when it is published, which is after all its keys have been read.)
  *
  * A set has one era, and so do all its entries.
  *   (R4) A lookup reads both counters after it starts and before it queries the store.
- *   (R5) A find whose era is later than that of the set empties the set, raises its version, and
- *        gives it the later era. A find whose era is earlier finds nothing and returns the token
- *        0.
+ *   (R5) A find whose era is later than the set's era empties the set, raises its version, and
+ *        sets the later era. A find whose era is earlier finds nothing and returns the token 0.
  *   (R6) A token is the version of a set that has the era of the lookup. So if the version is
- *        still the same at the put, the set still has that era, and so has the entry.
+ *        still the same at the put, the set still has that era, and so does the new entry.
  * Proof of (R3): the lookup that sent the query read both counters before one was raised (R4),
- * and the lookup that starts after that reads both after it. Counters never decrease. So the
- * era of the second lookup is greater. It empties the set, or another lookup did (R5), or the
- * entry was put into a set of an earlier era that is emptied now (R6). The order in which a
- * lookup reads the two counters does not matter.
+ * and the later lookup reads both counters after that. Counters never decrease. So the era of the
+ * second lookup is greater. This lookup empties the set, or another lookup has emptied it (R5),
+ * or the entry was put into a set of an earlier era that is emptied now (R6). The order in which
+ * a lookup reads the two counters does not matter.
  *
  *     order of steps                     why no invalid answer is left
  *     find, put, event, find             the second find empties the set (R5)
@@ -57,11 +56,11 @@
  *                                        if the set has the later era; else as in the second row
  *     find, event, forget, put           the version differs (R2): no put
  *
- * An event costs only an addition; sets are emptied by later lookups.
+ * An event costs only one addition; later lookups empty the sets.
  *
- * Time. An entry has the time of the query, so it never outlives the answer by more than the
- * TTL, however long the query took. An entry from the future counts as expired: the clock went
- * back, and the age of the entry is unknown.
+ * Time. An entry records the time at which its query was sent, so it never outlives the answer by
+ * more than the TTL, however long the query took. An entry from the future counts as expired: the
+ * clock went backward, and the age of the entry is unknown.
  */
 #include "gate/recent.h"
 
@@ -79,7 +78,7 @@ struct recent_set {
     uint64_t era; /* of all entries */
     uint64_t queried[RECENT_WAYS];
     uint32_t tag[RECENT_WAYS];
-    uint32_t size[RECENT_WAYS]; /* of the key, plus 1; 0: empty */
+    uint32_t size[RECENT_WAYS]; /* length of the key, plus 1; 0: empty */
 };
 
 struct recent_shard {
@@ -154,7 +153,7 @@ static unsigned recent_way(const struct bgi_recent *recent, uint64_t number,
     return way;
 }
 
-/* Returns the way for a key that is not in the set. */
+/* Returns the way in which to store a key that is not in the set. */
 static unsigned recent_victim(const struct bgi_recent *recent,
                               const struct recent_set *set, uint64_t now)
 {
@@ -168,7 +167,7 @@ static unsigned recent_victim(const struct bgi_recent *recent,
     return victim;
 }
 
-/* (R5). Returns whether the set has this era now. */
+/* Moves a set to a later era (R5). Returns whether the set now has this era. */
 static bool recent_enter_era(struct recent_set *set, uint64_t era)
 {
     if (set->era < era) {
@@ -264,7 +263,8 @@ struct bgi_recent *bgi_recent_create(uint32_t entries, uint32_t key_most, uint64
     uint64_t sets = ((uint64_t)entries + RECENT_WAYS - 1) / RECENT_WAYS;
     size_t room = ((size_t)key_most + 7) / 8 * 8, bytes;
     struct bgi_memory memory;
-    /* Below 2^30 sets of less than 2^19 bytes: no overflow. */
+    /* There are fewer than 2^30 sets of less than 2^19 bytes each, so this cannot
+     * overflow. */
     if (!bgi_fits_size(sizeof(struct bgi_recent)
                            + sets * (sizeof(struct recent_set) + room * RECENT_WAYS),
                        &bytes)

@@ -7,8 +7,8 @@
  * a write has overtaken it; see recent.c.
  *
  * An era is a number that never decreases. The owner raises it to invalidate all earlier
- * answers, including those of running lookups. A lookup reads the era when it starts, before it
- * queries the backing store.
+ * answers, including the answers to lookups in progress. A lookup reads the era when it starts,
+ * before it queries the backing store.
  *
  * The hash of a key determines its set. It should be keyed with a secret, so that an attacker
  * cannot fill a chosen set.
@@ -34,7 +34,8 @@ struct bgi_recent *bgi_recent_create(uint32_t entries, uint32_t key_most, uint64
                                      const bg_allocator *allocator);
 void bgi_recent_free(struct bgi_recent *recent);
 
-/* Returns whether the key was absent less than the TTL before `now`, by an answer of this era. */
+/* Returns whether an answer of this era, less than the TTL before `now`, reported the key as
+ * absent. */
 bool bgi_recent_find(struct bgi_recent *recent, uint64_t hash, bg_bytes key,
                      uint64_t era, uint64_t now, uint64_t *token);
 

@@ -3,35 +3,36 @@
  *
  * Idea. Names are found in a hash table (name_table.h) behind one atomic pointer. A lookup
  * enters the grace period (grace.h), searches, takes a reference to the tenant it found, and
- * leaves: two atomic additions to a line of the CPU and one to the tenant, no lock, and no loop
- * except the search. Names are added and removed under the registry's lock. A full table is
- * replaced by a larger one, and freed when its last reader has left.
+ * leaves. This costs two atomic additions in a cache line of this CPU and one in the tenant,
+ * without a lock and without a loop except the search. Names are added and removed under the
+ * registry's lock. A full table is replaced by a larger one, and freed when its last reader has
+ * left.
  *
  *     registry --> table --> [ tenant ] --> slot --> filters
  *                               name, quotas, counters         tenant.c
  *                               in memory or in a file         evict.c
  *
- * Names are hashed by SipHash-1-3 with a secret of the registry, so an attacker cannot choose
- * names that collide in the table.
+ * Names are hashed with SipHash-1-3 and the registry's secret, so an attacker cannot choose names
+ * that collide in the table.
  *
  * Invariants
- *   (R1) A tenant in the table is in the list, and vice versa; both share one reference to
- *        it, which is dropped a grace period after it left them.
- *   (R2) No two tenants in the table have the same name: before one is added, the name is
+ *   (R1) A tenant in the table is in the list, and vice versa; both share one reference to the
+ *        tenant, which is dropped one grace period after the tenant is removed from them.
+ *   (R2) No two tenants in the table have the same name: before a tenant is added, its name is
  *        looked up again under the lock.
  *   (R3) A tenant that is not in the table has no file, and no thread is about to write one:
  *        see evict.c.
  *   (R4) If there is already a file for the name of a new tenant (because it was copied
  *        there), the tenant is created from that file, never as an empty filter.
  *
- * A lookup returns the state of the table at some point between its start and its end. It sees
- * one table, in which entries are only added, or marked as deleted. If the table is replaced
- * meanwhile, the entries that it lacks were added after the start.
+ * A lookup returns the state of the table at some point between its start and its end. The lookup
+ * sees one table, in which entries are only added or marked as deleted. If the table is replaced
+ * in the meantime, any entries that it lacks were added after the lookup started.
  *
  * The list is in the order of creation, by numbers that never repeat, so that an iteration in
- * pieces (bg_registry_for_each, ticks) can continue after a tenant that was removed.
+ * steps (bg_registry_for_each, ticks) can continue after a tenant that was removed.
  *
- * One process at a time uses a directory: flock() on the directory itself.
+ * Only one process at a time uses a directory, which is locked with flock().
  */
 #define _GNU_SOURCE /* CLOCK_MONOTONIC_COARSE, flock, getrandom */
 
@@ -54,7 +55,8 @@
 
 enum {
     REGISTRY_TENANTS = 65536,   /* default of max_tenants */
-    REGISTRY_FOLDER_MAX = 3500, /* bytes of its path: the rest is for names */
+    REGISTRY_FOLDER_MAX = 3500, /* maximum length of its path; the rest is for file
+                                   names */
 };
 
 const bg_allocator *registry_allocator(const bg_registry *registry)
@@ -83,7 +85,8 @@ uint64_t registry_coarse_now(const bg_registry *registry)
                                    : registry_system_clock(CLOCK_MONOTONIC_COARSE);
 }
 
-/* ---- The table and the list: with registry->lock --------------------------------------- */
+/* ---- The table and the list (protected by registry->lock)
+ * --------------------------------------- */
 
 static uint64_t registry_hash(const bg_registry *registry, const char *name, size_t len)
 {
@@ -102,7 +105,7 @@ static bg_tenant *registry_find(const bg_registry *registry, const char *name,
                            name);
 }
 
-/* Replaces a full table by one with space, and without deleted cells. */
+/* Replaces a full table with one that has space and no deleted cells. */
 static bool registry_make_room(bg_registry *registry)
 {
     struct name_table *old = atomic_load(&registry->table);
@@ -124,7 +127,7 @@ static bool registry_make_room(bg_registry *registry)
     return true;
 }
 
-/* Adds a tenant; the table must have space. The initial reference of the tenant belongs to the
+/* Adds a tenant; the table must have space. The tenant's initial reference belongs to the
  * registry. */
 static void registry_put(bg_registry *registry, bg_tenant *tenant)
 {
@@ -343,7 +346,7 @@ void bg_registry_for_each(bg_registry *registry,
 
 /* ---- Removal ---------------------------------------------------------------------------- */
 
-/* Called a grace period after the tenant was removed from the table. */
+/* Called one grace period after the tenant was removed from the table. */
 static void registry_let_go(struct bgi_retired *retired)
 {
     bg_tenant_release(
@@ -405,7 +408,7 @@ bg_err bg_registry_remove(bg_registry *registry, const char *name, bg_errinfo *i
     if (tenant) {
         atomic_fetch_add(&registry->removed, 1);
         bgi_grace_retire(&registry->grace, &tenant->retired, registry_let_go);
-        if (*path) { /* otherwise its file may reappear after a power failure */
+        if (*path) { /* otherwise the file may reappear after a power failure */
             (void)disk_sync_directory(path, NULL);
         }
     }
@@ -490,7 +493,7 @@ static void registry_bound_growth(bg_registry *registry)
     }
 }
 
-/* Copies what the options point to, except for `opening`. */
+/* Copies the data that the options point to, except for `opening`. */
 static void registry_copy_spec(bg_registry *registry)
 {
     bg_spec *spec = &registry->options.spec;
@@ -503,8 +506,8 @@ static void registry_copy_spec(bg_registry *registry)
         spec->window = &registry->window;
     }
     if (spec->hash.secret) {
-        /* By bytes: the next call might save a large register to the stack, if the dynamic
-         * linker has to resolve the function. */
+        /* Copied byte by byte, because a function call might save a large register to the stack
+         * if the dynamic linker has to resolve the function. */
         const volatile uint8_t *from = spec->hash.secret;
         for (size_t i = 0; i < BG_SECRET_BYTES; i++) {
             registry->filter_secret[i] = from[i];
@@ -518,8 +521,8 @@ static void registry_copy_spec(bg_registry *registry)
     }
 }
 
-/* Sets the options for opening files. By default, they follow the spec with which
- * the files were written. */
+/* Sets the options for opening files. By default, the options follow the spec with
+ * which the files were written. */
 static void registry_copy_opening(bg_registry *registry)
 {
     const bg_registry_options *options = &registry->options;
@@ -550,7 +553,7 @@ static bg_err registry_copy_options(bg_registry *registry,
                        "finite numbers, 0 or more", "%g, %g",
                        options->inserts_per_second, options->burst);
     }
-    bg_err err = registry_plan(registry, info); /* of the spec as it was passed */
+    bg_err err = registry_plan(registry, info); /* of the spec that the caller passed */
     registry_copy_spec(registry);
     registry_copy_opening(registry);
     if (!err) {
@@ -576,7 +579,8 @@ static bg_err registry_open_directory(bg_registry *registry, bg_errinfo *info)
     if (registry->directory_file < 0) {
         return disk_error(info, "open directory", path);
     }
-    /* Some file systems cannot lock; then exclusive use is up to the operator. */
+    /* Some file systems do not support locks; the operator must then ensure exclusive
+     * use. */
     if (flock(registry->directory_file, LOCK_EX | LOCK_NB) != 0
         && errno == EWOULDBLOCK) {
         return bgi_err_state(info, BG_EBUSY, "directory",
@@ -585,13 +589,15 @@ static bg_err registry_open_directory(bg_registry *registry, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Handles a file in the directory: a tenant, or what is left of an unfinished save. */
+/* Handles a file in the directory: a tenant's file, or a leftover of an unfinished
+ * save. */
 static bg_err registry_list_file(bg_registry *registry, const char *file,
                                  bg_errinfo *info)
 {
     char name[BG_TENANT_NAME_MAX + 1];
     const size_t n = strlen(file);
-    /* First, because a tenant may be named "a.bg.tmp.b". Remains of saves end with digits. */
+    /* Tenants are checked first, because a tenant may be named "a.bg.tmp.b". Leftovers of saves
+     * end with digits. */
     if (n < 4 || strcmp(file + n - 3, ".bg") != 0
         || !name_file_decode(file, n - 3, name)) {
         const char *end = strstr(file, ".bg.tmp.");
@@ -636,7 +642,8 @@ static bg_err registry_list_directory(bg_registry *registry, bg_errinfo *info)
 
 /* ---- Lifecycle --------------------------------------------------------------------------- */
 
-/* `secret`: the registry will hold a secret, so it is excluded from core files. */
+/* `secret` means that the registry will hold a secret, so its memory is excluded from
+ * core files. */
 static bg_registry *registry_allocate(const bg_allocator *allocator, bool secret)
 {
     struct bgi_memory memory;

@@ -4,19 +4,19 @@
  * A file is accepted only if it passes the checks of bg_open (every checksum, the structure, the
  * canaries) and is a successor of the current filter: it must have the same kind, hash and
  * secret, the expected key id, and no older generation. If a check fails, the current filter
- * stays in use, and the failure is counted and kept.
+ * stays in use, and the failure is counted and recorded.
  *
- * The file is opened once: the file that is compared, verified and mapped is the same, even if
- * it is replaced at its path meanwhile.
+ * The file is opened once, so the same file is compared, verified and mapped even if its path is
+ * replaced in the meantime.
  *
  * Reloads of a slot run one at a time; all other operations continue while a file is read. If a
  * rebuild or a replacement with BG_SLOT_DISCARD starts later but finishes first, the file is
- * refused: it may lack keys that the new base has.
+ * refused: it may lack keys that the new base contains.
  *
  * A mapped file must not be written to, because its bytes are the filter. Nothing prevents such
  * writes, but they change the size or the modification time of the file. Both are compared after
- * a file was verified, at every reload and at every check by a watch. If they have changed, the
- * filter answers "maybe" until another filter replaces it (bgi_filter_doubt).
+ * a file has been verified, at every reload, and at every check by a watch. If they have changed,
+ * the filter answers "maybe" until it is replaced (bgi_filter_doubt).
  */
 #include "gate/slot_inside.h"
 
@@ -99,7 +99,7 @@ static bg_err reload_compare_files(const struct view *view, const bg_file_info *
     return BG_OK;
 }
 
-/* Installs the filter of a file in the slot, which owns it only on success. */
+/* Installs a filter loaded from a file. The slot takes ownership only on success. */
 static bg_err reload_place(bg_slot *slot, struct slot_incoming *incoming,
                            const bg_reload_options *how, bg_errinfo *info)
 {
@@ -161,7 +161,7 @@ static bg_err reload_file(bg_slot *slot, const char *path, const bg_reload_optio
     char known[BG_DIGEST_TEXT_BYTES];
     reload_known(slot, known);
     if (slot_doubt_maps(slot)) {
-        known[0] = 0; /* reload even the same file */
+        known[0] = 0; /* forces a reload of the same file */
     }
     bg_err err = bgi_file_open_other(path, how->opening, how->flags & BG_SLOT_MAP,
                                      known, &about, &incoming.filter, info);
@@ -203,8 +203,8 @@ bg_err bg_slot_reload(bg_slot *slot, const char *path, const bg_reload_options *
 
 /* ---- Saving --------------------------------------------------------------------------- */
 
-/* Holds the base if it has all keys of the slot and of its gates. Returns NULL if it does not
- * (BG_EINCOMPAT). */
+/* Holds the base if it contains all keys of the slot and of its gates. Returns NULL if it does
+ * not (BG_EINCOMPAT). */
 static struct view_filter *reload_hold_base(bg_slot *slot, uint64_t *complete,
                                             bg_errinfo *info)
 {

@@ -1,27 +1,28 @@
 /*
- * slot.c - a place for a filter that changes under its readers: creating and freeing slots,
- * pins, and the fast changes. slot_keys.c has the operations on keys, reload.c those on files,
- * and rebuild.c builds new bases.
+ * slot.c - a slot, which holds a filter that can be replaced while it is being read: creating and
+ * freeing slots, pins, and the fast changes. slot_keys.c has the operations on keys, reload.c
+ * those on files, and rebuild.c builds new bases.
  *
- * A slot is one atomic pointer to a view (view.h), which never changes. A change creates
- * another view and exchanges the pointer; the old view is retired (grace.h) and freed when its
- * last reader has left.
+ * A slot is one atomic pointer to a view (view.h), which never changes. A change creates a new
+ * view and exchanges the pointer; the old view is retired (grace.h) and freed when its last
+ * reader has left.
  *
  * Why no key is lost. Let an add, in view A, have returned before a query, in view B, started.
  * Every change from one view to the next obeys
  *
- *   (S1) A filter that accepts or has accepted adds and is queried in the old view is queried in
- *        the new view as well, or is part of a filter that is queried there; or the caller
- *        passed DISCARD, or asserted that the new filter is as complete.
- *   (S2) Before a change stops querying a filter, another filter had joined it, a grace period
- *        earlier, that stays queried and has accepted every add since.
- *   (S3) A migration and a rebuild can always be ended. So while the list has an old or a
- *        next filter, the slot reserves memory for another view for each of them.
+ *   (S1) A filter that is queried in the old view and accepts or has accepted adds is queried in
+ *        the new view, too, or is part of a filter that is queried there; or the caller passed
+ *        DISCARD, or asserted that the new filter is equally complete.
+ *   (S2) A change stops querying a filter only if another filter joined it at least one grace
+ *        period earlier, stays queried, and has accepted every add since.
+ *   (S3) A migration and a rebuild can always be ended. So for each old or next filter in the
+ *        list, the slot reserves memory for one more view.
  *
- * If B is A, its filters have the key (V2). If B is A's successor: (S1). If there are more
- * changes in between, each that drops a filter with the key comes a grace period after the view
- * in which another filter started to accept adds. All adds that did not go to that other filter
- * had returned by then. These adds are older than the grace period, so the change that relies on
+ * If B is A, its filters have the key (V2). If B is A's successor, (S1) applies. If there are
+ * more changes in between, each change that drops a filter with the key happens at least one
+ * grace period after the view in which another filter started to accept adds. All adds that did
+ * not go to that other filter had returned by then. These adds are older than the grace period,
+ * so the change that relies on
  * (S2) must provide their keys: from the source of a rebuild, which is read after the grace
  * period, or by a merge.
  *
@@ -39,8 +40,8 @@
  * (r: queried, w: accepts adds.) guard.h describes the state that each change keeps.
  *
  * Completeness. `complete` belongs to the view, but is read separately. So it is read twice,
- * before the view and after: it is lowered before a view is replaced and raised afterwards, so
- * the lower of the two values holds for the view in between.
+ * before and after the view is read. It is lowered before a view is replaced and raised
+ * afterwards, so the lower of the two values is valid for the view read in between.
  */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 
@@ -137,7 +138,7 @@ bool slot_draft_put(struct slot_draft *draft, struct view_filter *shared, bg_rol
 
 struct guard_mark slot_mark(const bg_slot *slot)
 {
-    /* In this order: see bg_slot_advance. */
+    /* The order matters: see bg_slot_advance. */
     const uint64_t advances = atomic_load(&slot->advances);
     const uint64_t complete = atomic_load(&slot->complete);
     const uint64_t highest = atomic_load(&slot->highest);
@@ -180,8 +181,8 @@ static bool slot_take_memory(bg_slot *slot, const struct slot_draft *draft,
     return taken;
 }
 
-/* The base has the keys of removed filters, or the caller discarded them. So it counts as
- * having accepted their last add. */
+/* The base contains the keys of removed filters, or the caller discarded them. So the
+ * base counts as having accepted their last add. */
 static void slot_inherit_adds(const struct view *before, const struct view *after)
 {
     const struct view_member *base = view_find(after, BG_ROLE_BASE);
@@ -199,9 +200,9 @@ static bool slot_same_role(const struct view *a, const struct view *b, bg_role r
     return (in_a ? in_a->shared : NULL) == (in_b ? in_b->shared : NULL);
 }
 
-/* Numbers the base of the next view. The old filter of a migration counts as a part of the
- * base, because it is queried as well. The number is found by comparison, so that no kind of
- * change can forget to raise it. */
+/* Numbers the base of the next view. The old filter of a migration counts as part of the base,
+ * because it is also queried. Whether the base has changed is found by comparison, so that no
+ * kind of change can forget to raise the number. */
 static uint64_t slot_number_base(const struct view *before, const struct view *after)
 {
     const bool same = slot_same_role(before, after, BG_ROLE_BASE)
@@ -496,9 +497,9 @@ uint64_t slot_sum_wrote(const bg_slot *slot)
 }
 
 /*
- * From here on the slot counts the bits that adds set. Most filters are new and empty, or large
- * files that have not been read yet; counting all their bits would touch every page. A sample
- * has a known error, and finds no bits in an empty filter.
+ * From this point on, the slot counts the bits that adds set. Most filters are new and empty, or
+ * large files that have not been read yet; counting all their bits would touch every page. A
+ * sample has a known error, and finds no set bits in an empty filter.
  */
 static void slot_adds_began(bg_slot *slot)
 {
@@ -607,8 +608,8 @@ static bg_err slot_check_swap(const bg_slot *slot, const struct slot_draft *draf
 }
 
 /* Fails if the current base is newer than `incoming`. Such a base may have ended doubts about
- * keys that were written after `incoming` was passed in, and without it the gate would deny
- * these keys. */
+ * keys that were written after `incoming` was passed in, and without it the gate would report
+ * these keys as absent. */
 static bg_err slot_check_order(const bg_slot *slot,
                                const struct slot_incoming *incoming, bg_errinfo *info)
 {
@@ -674,7 +675,7 @@ bg_err slot_swap_base(bg_slot *slot, const struct slot_incoming *incoming,
     if (!err) {
         slot_counted(slot, &slot->swaps);
         slot_base_came(slot);
-        if (discards) { /* earlier keys are in it, or were discarded */
+        if (discards) { /* earlier keys are in the base, or were discarded */
             atomic_store(&slot->whole, incoming->making);
         }
     }
@@ -911,7 +912,7 @@ bg_err bg_slot_compact(bg_slot *slot, bg_filter *delta, bg_errinfo *info)
 
 /* ---- Clearing ------------------------------------------------------------------------ */
 
-/* Puts an empty filter like that of a member into the draft, which is its only owner. */
+/* Puts an empty filter with a member's spec into the draft, which is its only owner. */
 static bg_err slot_put_empty(bg_slot *slot, const struct view_member *like, bool takes,
                              struct slot_draft *draft, bg_errinfo *info)
 {
@@ -930,8 +931,8 @@ static bg_err slot_put_empty(bg_slot *slot, const struct view_member *like, bool
     return BG_OK;
 }
 
-/* Drafts the cleared slot: a base that accepts adds if any filter did. A static base cannot,
- * so it keeps a delta. */
+/* Drafts the cleared slot: a base that accepts adds if any filter did. A static base cannot
+ * accept adds, so it keeps a delta. */
 static bg_err slot_clear_draft(bg_slot *slot, struct slot_draft *draft,
                                bg_errinfo *info)
 {
@@ -951,8 +952,8 @@ static bg_err slot_clear_draft(bg_slot *slot, struct slot_draft *draft,
     return err;
 }
 
-/* Forgets the doubts that the base ended, because that base was cleared. Keys that it lacked
- * stay in doubt. */
+/* Forgets the doubts that the base ended, because that base was cleared. Keys that the base
+ * lacked stay in doubt. */
 static void slot_forget_missed(bg_slot *slot)
 {
     const uint64_t whole = atomic_load(&slot->whole);
@@ -1032,8 +1033,8 @@ bg_err bg_slot_require_generation(bg_slot *slot, uint64_t generation, bg_errinfo
 
 /* ---- Changing the current filters ------------------------------------------------------ */
 
-/* Checks before anything is done: a filter that accepts adds and cannot be merged would lack
- * the keys. */
+/* Checks every filter before anything is changed: a filter that accepts adds but cannot be merged
+ * would lack the keys. */
 static bg_err slot_merge_check(const struct view *view, const bg_filter *other,
                                bg_errinfo *info)
 {
@@ -1050,7 +1051,8 @@ static bg_err slot_merge_check(const struct view *view, const bg_filter *other,
     return err;
 }
 
-/* Merges into every member that accepts adds; a next base without space is only marked. */
+/* Merges into every member that accepts adds; a next base without space is just marked as
+ * failed. */
 static bg_err slot_merge_each(const struct view *view, const bg_filter *other,
                               bg_errinfo *info)
 {
@@ -1069,8 +1071,8 @@ static bg_err slot_merge_each(const struct view *view, const bg_filter *other,
     return err;
 }
 
-/* Runs under the lock, also during a rebuild: the view stays, and every filter that accepts
- * adds gets the keys. The bits that are set do not count as adds. */
+/* Runs under the lock, even during a rebuild: the view stays, and every filter that accepts adds
+ * gets the keys. The bits that are set do not count as adds. */
 bg_err bg_slot_merge(bg_slot *slot, const bg_filter *other, bg_errinfo *info)
 {
     bgi_err_clear(info);

@@ -1,6 +1,6 @@
 /*
  * slot_inside.h - the members of a slot, for the files that use and change it: slot_keys.c,
- * slot.c (fast changes), reload.c (files), rebuild.c, watch.c, health.c.
+ * slot.c (fast changes), reload.c (files), rebuild.c, watch.c and health.c.
  */
 #ifndef BGI_SLOT_INSIDE_H
 #define BGI_SLOT_INSIDE_H
@@ -28,10 +28,10 @@ struct slot_line {
                   were set */
 };
 
-/* State at the time when the base, or the filter that accepts adds, was installed. */
+/* The state when the base, or the filter that accepts adds, was installed. */
 struct slot_marks {
     uint64_t base_since;
-    uint64_t wrote; /* adds that had set bits */
+    uint64_t wrote; /* adds that had set bits by then */
     uint64_t ones;  /* bits set in the filter whose pollution can be measured, if any */
     double missed;  /* standard deviation of `ones` */
 };
@@ -47,17 +47,20 @@ struct bg_slot {
     _Atomic uint64_t advances; /* calls of bg_slot_advance: see guard.h */
     _Atomic uint64_t
         highest; /* the highest value of `complete` before a change lowered it */
-    /* The number of makings of bases that have started, and the number of the last one whose
-     * base has everything written before it: that base also has the keys that could not be
-     * added (gate_doubt.c). */
+    /* The number of makings that have started, and the number of the last making whose base was
+     * published. That base contains every key written before the making started, including keys
+     * that could not be added (gate_doubt.c). */
     _Atomic uint64_t makings, whole;
     _Atomic uint64_t
-        missed; /* the making that has all keys that could not be added; 0: none */
-    _Atomic uint64_t first_missed; /* the making that has the first of them; 0: none */
+        missed; /* the first making that contains all keys that could not be added; 0:
+                   none */
+    _Atomic uint64_t first_missed; /* the first making that contains the first of these
+                                      keys; 0: none */
     _Atomic uint64_t
-        voided; /* how often all earlier answers of the backing store became invalid */
+        voided; /* how often all earlier answers from the backing store were
+                   invalidated */
     _Atomic uint64_t
-        probed; /* absent canaries used so far; the next probes use others */
+        probed; /* number of absent canaries used so far; later probes use new ones */
 
     struct bgi_memory memory;
     struct bgi_grace own_grace;
@@ -66,7 +69,8 @@ struct bg_slot {
     void *context;
 
     pthread_mutex_t reload; /* one reload at a time; taken first */
-    pthread_mutex_t change; /* one change of the view at a time; may be held for long */
+    pthread_mutex_t change; /* one change of the view at a time; may be held for a long
+                               time */
     bool rebuilding;        /* written under `change` and `info_lock` */
     struct bgi_memory spare[SLOT_SPARES]; /* (S3); under `change` */
     size_t spares;
@@ -94,8 +98,8 @@ BGI_INLINE void slot_leave(const bg_slot *slot, bgi_grace_token token)
     bgi_grace_leave(slot->grace, token);
 }
 
-/* Queries the filters as bg_slot_may_contain does. *bases is the number of the base that
- * answered (view.h). */
+/* Queries the filters as bg_slot_may_contain does. Sets *bases to the number of the
+ * base that answered (view.h). */
 bool slot_has(const bg_slot *slot, const void *key, size_t len, uint64_t *bases);
 
 /* Queries the filters as bg_slot_may_contain_many does, all in one view. */
@@ -111,8 +115,8 @@ BGI_INLINE uint64_t slot_bases(const bg_slot *slot)
     return bases;
 }
 
-/* Records an add in the filters that accepted it, when all its bits are set and before the
- * view is left. An earlier advance does not cover this add. */
+/* Records an add in the filters that accepted it, after all its bits are set and before the view
+ * is left. Advances before this point do not cover the add. */
 BGI_INLINE void slot_note_add(const bg_slot *slot, const struct view *view)
 {
     const uint64_t added =
@@ -124,11 +128,11 @@ BGI_INLINE void slot_note_add(const bg_slot *slot, const struct view *view)
     }
 }
 
-/* Records that the base may have keys that were added after the last advance, through a slot
+/* Records that the base may contain keys that were added after the last advance, through a slot
  * that no longer exists. */
 void slot_adds_unnumbered(bg_slot *slot);
 
-/* ---- Changing: with slot->change held ------------------------------------------------ */
+/* ---- Changes (slot->change must be held) ------------------------------------------------ */
 
 /* A copy of the members of the current view and of its guard, to be changed. */
 struct slot_draft {
@@ -145,8 +149,8 @@ struct view_member *slot_draft_find(struct slot_draft *draft, bg_role role);
 /* Removes all members with a role. */
 void slot_draft_remove(struct slot_draft *draft, bg_role role);
 
-/* Makes all members stop accepting adds. Returns whether any member other than a delta had
- * accepted adds. */
+/* Makes all members stop accepting adds. Returns whether any member other than a delta was
+ * accepting adds. */
 bool slot_draft_seal(struct slot_draft *draft);
 
 /* Puts a member in front; returns false if there are too many. */
@@ -169,8 +173,8 @@ BGI_INLINE void slot_raise(_Atomic uint64_t *number, uint64_t to)
     }
 }
 
-/* Starts the making of a base that will have all keys. Returns its number, which `whole` gets
- * when the base is published. */
+/* Starts the making of a base that will contain all keys. Returns the number of the making;
+ * `whole` is set to it when the base is published. */
 BGI_INLINE uint64_t slot_making(bg_slot *slot)
 {
     return atomic_fetch_add(&slot->makings, 1) + 1;
@@ -180,7 +184,7 @@ BGI_INLINE uint64_t slot_making(bg_slot *slot)
  * Returns true if the gates of the slot do not trust its "no" (gate_doubt.c). Call it *before*
  * querying the filter: if it returns false, the query sees the base that ended the doubt, or a
  * later one. In the other order, a "no" from the old base could be trusted because the new base
- * has arrived by then.
+ * had arrived in the meantime.
  */
 BGI_INLINE bool slot_in_doubt(const bg_slot *slot)
 {
@@ -224,7 +228,8 @@ struct slot_incoming {
     bg_filter *filter;
     uint64_t complete;
     uint32_t flags;
-    uint64_t making; /* slot_making when it was passed in, before any lock was taken */
+    uint64_t making; /* the number of makings when it was passed in, before any lock was
+                        taken */
     const bg_file_info *about; /* of its file, or NULL */
 };
 
@@ -232,7 +237,7 @@ struct slot_incoming {
 bg_err slot_swap_base(bg_slot *slot, const struct slot_incoming *incoming,
                       bg_errinfo *info);
 
-/* As bg_slot_save; also returns the digest of the written file. (reload.c) */
+/* Like bg_slot_save, but also returns the digest of the written file. (reload.c) */
 bg_err slot_save(bg_slot *slot, const char *path, const bg_save_options *options,
                  uint8_t digest[BG_DIGEST_BYTES], bg_errinfo *info);
 
@@ -242,7 +247,7 @@ bool slot_doubt_maps(bg_slot *slot);
 
 uint64_t slot_now(const bg_slot *slot);
 
-/* Increments a counter; slot_failed counts a failure and keeps the reason. */
+/* Increments a counter. slot_failed counts a failure and records the reason. */
 void slot_counted(bg_slot *slot, uint64_t *counter);
 void slot_failed(bg_slot *slot, uint64_t *counter, const bg_errinfo *why);
 void slot_set_rebuilding(bg_slot *slot, bool rebuilding);

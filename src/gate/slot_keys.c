@@ -1,19 +1,20 @@
 /*
- * slot_keys.c - the keys of a slot: queries, adds, removes and counts, by bytes, by number and
- * by hash. Each call enters the slot, does everything in the view that it found there (view.h),
- * leaves, and counts the result in a line of its CPU.
+ * slot_keys.c - queries, adds, removes and counts of keys in a slot, by bytes, by number and by
+ * hash. Each call enters the slot, does everything in the view that it found there (view.h),
+ * leaves, and counts the result in a cache line of its CPU.
  *
- * Hashes. A hash is valid only for filters of one hasher, and a slot may get a different one at
- * any time. So hashes come with the check value of the hasher that computed them. This value is
- * compared with that of every filter concerned, within the view in which the hashes are then
- * used, so no swap can happen between the comparison and the use.
+ * Hashes. A hash is valid only for filters with the hasher that computed it, and a slot may get a
+ * filter with a different hasher at any time. So hashes come with the check value of the hasher
+ * that computed them. This value is compared with the check value of every filter that is used,
+ * within the view in which the hashes are then used, so no swap can happen between the comparison
+ * and the use.
  */
 #include "gate/slot_inside.h"
 
 #include "hash/hash_batch.h"
 
-/* Returns the counters for a call that has entered. There are as many lines of counters as
- * the grace period has lines. */
+/* Returns the counters for a call that has entered. There are as many lines of counters as lines
+ * in the grace period. */
 static struct slot_line *slot_line(const bg_slot *slot, bgi_grace_token token)
 {
     return &slot->lines[bgi_grace_stripe(token)];
@@ -155,7 +156,8 @@ bg_err bg_slot_add_u64(bg_slot *slot, uint64_t key, bool *is_new)
     return err;
 }
 
-/* Hashes of another hasher do not count as refused: the caller still has the keys. */
+/* Hashes from a different hasher do not count as refused: the caller still has the
+ * keys. */
 bg_err bg_slot_add_many(bg_slot *slot, bg_keys keys, uint64_t *is_new, size_t *done,
                         size_t *added)
 {

@@ -1,9 +1,9 @@
 /*
- * tenant.c - one tenant: its keys, within its quotas.
+ * tenant.c - operations on a tenant's keys, and quotas.
  *
  * Every operation enters the registry's grace period, loads the slot, does its work and leaves.
- * If there is no slot, it leaves at once, waits until the slot is back (evict.c), and starts
- * again. So a thread that takes the slot away can detect when it is no longer in use.
+ * If there is no slot, the operation leaves at once, waits until the slot is back (evict.c), and
+ * starts over. So a thread that removes the slot can detect when it is no longer in use.
  *
  * Quotas, in the order in which they are checked:
  *
@@ -16,15 +16,15 @@
  *           but still accepts adds.
  *   items   (Q1) `items` never exceeds the quota: an add first reserves as many items as it
  *           could bring, if there is space, and afterwards returns those that were not new.
- *           Two threads competing for the last item may both be refused for a moment, if
- *           the one that gets it adds an old key. A key that may already be in the filter is
- *           accepted even with no space left; it adds no item.
+ *           When two threads compete for the last item, both may be refused if the thread that
+ *           reserves it adds an old key. A key that may already be in the filter is accepted even
+ *           with no space left; it does not add an item.
  *
- * References. `uses` counts the holders of the tenant and the registry. The registry drops its
- * reference a grace period after the tenant left the table: a thread that found it in the table
- * has entered by then, and takes its reference before it leaves. The last release frees the
- * tenant. The lowest bit means that bg_tenant_slot handed out the slot: then it stays in memory
- * until all holders have released the tenant.
+ * References. `uses` counts the references held by users and by the registry. The registry drops
+ * its reference one grace period after removing the tenant from the table: a thread that found
+ * the tenant there entered earlier, and takes its own reference before it leaves. The last
+ * release frees the tenant. The lowest bit means that bg_tenant_slot has handed out the slot,
+ * which then stays in memory until all holders have released the tenant.
  */
 #include "gate/tenant.h"
 
@@ -84,8 +84,8 @@ void bg_tenant_release(bg_tenant *tenant)
     if (left < TENANT_ONE) {
         tenant_free(tenant);
     } else if (left == (TENANT_ONE | TENANT_EXPOSED)) {
-        /* There are no holders, unless one arrived just now: then the bit stays set. After this
-         * the tenant may not be touched, because another thread may remove it. */
+        /* There are no holders, unless one has just arrived; the bit then stays set. The tenant
+         * must not be accessed after this, because another thread may remove it. */
         (void)atomic_compare_exchange_strong(&tenant->uses, &left, TENANT_ONE);
     }
 }
@@ -168,7 +168,7 @@ void tenant_stamp(bg_tenant *tenant)
         return;
     }
     /* Writing to shared memory at every use would be too expensive; a precision of 1/256 of
-     * `idle` is enough. If the clock went back, the difference is large. */
+     * `idle` is enough. If the clock went backward, the difference is large. */
     uint64_t now = registry_coarse_now(registry);
     uint64_t last = atomic_load_explicit(&tenant->last_use, memory_order_relaxed);
     if (now - last > registry->options.idle / 256) {
@@ -176,7 +176,8 @@ void tenant_stamp(bg_tenant *tenant)
     }
 }
 
-/* Enters with a slot, which stays until bgi_grace_leave. On error nothing was entered. */
+/* Enters the grace period with a slot, which stays until bgi_grace_leave. On error, the
+ * grace period is not entered. */
 static bg_err tenant_enter(bg_tenant *tenant, bgi_grace_token *token, bg_slot **slot,
                            bg_errinfo *info)
 {
@@ -199,8 +200,8 @@ static void tenant_leave(bg_tenant *tenant, bgi_grace_token token)
     bgi_grace_leave(&tenant->registry->grace, token);
 }
 
-/* Returns the slot, which stays from now on as long as the tenant is held. Changes to it are
- * not visible here, so it counts as changed. */
+/* Returns the slot, which then stays as long as the tenant is held. Changes through the slot are
+ * not visible here, so the tenant counts as changed. */
 static bg_slot *tenant_expose(bg_tenant *tenant, bg_gate **gate)
 {
     bgi_grace_token token;
@@ -235,7 +236,7 @@ struct tenant_limit {
     const char *what;
     const char *unit;
     double most;
-    const char *used; /* follows the number found */
+    const char *used; /* text that follows the number found */
 };
 
 /* Refuses some keys, and reports why. */
@@ -244,7 +245,7 @@ static bg_err tenant_refuse(bg_tenant *tenant, enum tenant_quota quota, uint64_t
 {
     atomic_fetch_add_explicit(&tenant->limited[quota], keys, memory_order_relaxed);
     atomic_fetch_add_explicit(&tenant->registry->limited, keys, memory_order_relaxed);
-    if (!info) { /* fast, for floods of adds without details */
+    if (!info) { /* fast path for floods of adds whose callers want no details */
         return BG_EQUOTA;
     }
     return bgi_err_state(info, BG_EQUOTA, limit.what,
@@ -322,8 +323,8 @@ static uint64_t tenant_reserve(bg_tenant *tenant, uint64_t most, uint64_t n)
     return room;
 }
 
-/* Checks for a filter that is too large, by itself or, after it has grown, together with
- * others. */
+/* Checks whether the filter is too large, by itself or, after it has grown, together
+ * with other filters. */
 static bg_err tenant_check_bytes(bg_tenant *tenant, uint64_t n, bg_errinfo *info)
 {
     const bg_registry *registry = tenant->registry;
@@ -402,7 +403,7 @@ static bg_err tenant_add_keys(bg_tenant *tenant, struct tenant_adding *adding,
     bgi_grace_token token;
     bg_slot *slot;
     bg_err err = tenant_enter(tenant, &token, &slot, info);
-    if (err == BG_EQUOTA) { /* its filter does not fit into memory */
+    if (err == BG_EQUOTA) { /* the tenant's filter does not fit into memory */
         return tenant_refuse_total(tenant, adding->n, info);
     }
     if (err) {

@@ -1,6 +1,6 @@
 /*
  * tenant.h - the members of registries and tenants, for the files that work on them: registry.c
- * (names), tenant.c (keys and quotas), evict.c (eviction and return).
+ * (names), tenant.c (keys and quotas) and evict.c (eviction and return).
  *
  * Locks, in the order in which they are taken:
  *
@@ -42,14 +42,14 @@ enum tenant_quota { TENANT_ITEMS, TENANT_BYTES, TENANT_RATE, TENANT_QUOTAS };
 #define TENANT_EXPOSED UINT64_C(1)
 #define TENANT_ONE     UINT64_C(2)
 
-/* Grouped into lines by writers. */
+/* The members are grouped into cache lines by which threads write them. */
 struct bg_tenant { /* NOLINT(clang-analyzer-optin.performance.Padding) */
-    /* Written by every get and release; next to the following line, so that both are fetched
+    /* Written by every get and release; adjacent to the next cache line, so that both are fetched
      * from memory together. */
     _Alignas(64) _Atomic uint64_t uses;
 
-    /* Read by all operations, rarely written. Names are mostly short, and compared by every
-     * lookup. */
+    /* Read by all operations, rarely written. Names are mostly short, and every lookup compares
+     * them. */
     _Alignas(64) _Atomic(bg_slot *) slot; /* NULL: take the lock and check the state */
     bg_gate *gate;                        /* of the slot; or NULL */
     bg_registry *registry;
@@ -61,7 +61,7 @@ struct bg_tenant { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     /* Written by adds. */
     _Alignas(64) _Atomic uint64_t items;
     _Atomic uint64_t
-        bytes; /* of its filters in memory, as counted in the registry's total */
+        bytes; /* bytes of its filters in memory, as counted in the registry's total */
     struct bucket bucket;
     _Atomic uint64_t limited[TENANT_QUOTAS];
 
@@ -70,13 +70,13 @@ struct bg_tenant { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     pthread_cond_t turn; /* a read has finished */
     enum tenant_state state;
     bool removed;       /* from the registry: there is no file */
-    bool known;         /* `items` is valid, and need not be read from the file */
-    bool filed;         /* `digest` is that of its file */
+    bool known;         /* `items` is valid and need not be read from the file */
+    bool filed;         /* `digest` is the digest of its file */
     bg_slot *kept;      /* the slot in state WRITING */
-    bg_err failure;     /* of the last read; BG_OK: none */
+    bg_err failure;     /* error of the last read, or BG_OK */
     int failure_errno;  /* of the same read */
     uint64_t failed_at; /* when that was */
-    uint64_t pause;     /* until the next attempt, nanoseconds */
+    uint64_t pause;     /* nanoseconds until the next attempt */
     uint64_t evictions, returns, return_failures;
     uint8_t digest[BG_DIGEST_BYTES];
 
@@ -95,7 +95,7 @@ struct bg_registry { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     _Atomic(struct name_table *) table;
     bgi_siphash_key secret; /* for hashing names */
     bg_registry_options options;
-    bg_gate_options gate; /* copies of what the options point to */
+    bg_gate_options gate; /* copies of the data that the options point to */
     bg_window_options window;
     bg_allocator allocator, filter_allocator;
     uint8_t filter_secret[BG_SECRET_BYTES];
@@ -122,14 +122,15 @@ struct bg_registry { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     uint64_t numbers;        /* last number assigned */
 };
 
-/* Returns the allocator of the registry's own memory. */
+/* Returns the allocator for the registry's own memory. */
 const bg_allocator *registry_allocator(const bg_registry *registry);
 
-/* Return the time; and the time of uses, which may lag by a few milliseconds and is cheaper. */
+/* Return the time. The second clock, used to record uses, may lag by a few milliseconds but is
+ * cheaper. */
 uint64_t registry_now(const bg_registry *registry);
 uint64_t registry_coarse_now(const bg_registry *registry);
 
-/* Iterates over all tenants, some at a time. Zero the walk first. Each piece is held until the
+/* Iterates over all tenants, a few at a time. Zero the walk first. The tenants are held until the
  * next call, or registry_walk_end. Returns false at the end, when nothing is held. */
 enum { REGISTRY_WALK = 64 };
 struct registry_walk {
@@ -142,15 +143,15 @@ void registry_walk_end(struct registry_walk *walk);
 /* Reserves bytes for a filter. Returns false if that would exceed max_total_bytes. */
 bool registry_reserve(bg_registry *registry, uint64_t bytes);
 
-/* Creates a tenant, in no table or list, with one reference and nothing in memory. Returns
- * NULL if out of memory. */
+/* Creates a tenant that is in no table or list and has one reference and no filter in memory.
+ * Returns NULL if out of memory. */
 bg_tenant *tenant_make(bg_registry *registry, const char *name, uint64_t hash);
 
 /* Adds a reference. The caller has one, or is in the grace period. bg_tenant_release drops one. */
 void tenant_hold(bg_tenant *tenant);
 
-/* Puts a filter into a new slot for a tenant, with a gate if the options have one. On error the
- * filter is freed. */
+/* Puts a filter into a new slot for a tenant, with a gate if the options include one. On error
+ * the filter is freed. */
 bg_err tenant_fill(bg_tenant *tenant, bg_filter *filter, uint64_t complete,
                    bg_slot **slot, bg_gate **gate, bg_errinfo *info);
 

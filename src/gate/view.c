@@ -9,7 +9,7 @@
 
 /* ---- Lifecycle ----------------------------------------------------------------------- */
 
-/* A filter in a view, and the memory of its description. */
+/* A filter in a view, and the memory for its description. */
 struct view_owned {
     struct view_filter shared; /* must be first */
     struct bgi_memory memory;
@@ -46,7 +46,7 @@ static bool view_hash_alike(const struct view_member *a, const struct view_membe
     return bg_hasher_equal(bg_filter_hasher(a->filter), bg_filter_hasher(b->filter));
 }
 
-/* Returns where to put a member: after the last one with the same hash. */
+/* Returns the position for a new member: after the last one with the same hash. */
 static size_t view_place(const struct view *view, const struct view_member *member)
 {
     for (size_t i = view->count; i > 0; i--) {
@@ -233,7 +233,7 @@ uint64_t view_count(const struct view *view, const void *key, size_t len)
     return view->based || count ? count : 1; /* as without a filter */
 }
 
-/* Adds a key to one member; a next base without space is only marked. */
+/* Adds a key to one member; a next base without space is just marked as failed. */
 static bg_err view_insert(const struct view_member *member, uint64_t hash, bool *is_new)
 {
     bg_err err = bg_filter_add_hash(member->filter, hash, is_new);
@@ -288,7 +288,7 @@ bg_err view_add_u64(const struct view *view, uint64_t key, struct view_news *new
 
 enum { VIEW_CHUNK = 512, VIEW_WORDS = VIEW_CHUNK / 64 };
 
-/* Returns the n keys of an array from key `at` on. */
+/* Returns n keys of an array, starting at key `at`. */
 static bg_keys view_keys_from(bg_keys keys, size_t at, size_t n)
 {
     keys.data = (const char *)keys.data + at * bgi_keys_stride(&keys);
@@ -337,7 +337,7 @@ static bool view_all_can_take(const struct view *view, bg_keys keys)
     return can;
 }
 
-/* Returns word w of a bitmap of n ones. */
+/* Returns word w of a bitmap with n set bits. */
 static uint64_t view_ones_of(size_t n, size_t w)
 {
     return n <= 64 * w        ? 0
@@ -354,7 +354,7 @@ static size_t view_ones(const uint64_t *bitmap, size_t words)
     return ones;
 }
 
-/* Answers "maybe" to all keys. */
+/* Answers "maybe" for all keys. */
 static size_t view_all_maybe(size_t n, uint64_t *maybe)
 {
     for (size_t i = 0; maybe && i < BG_BITMAP_WORDS(n); i++) {
@@ -404,8 +404,8 @@ size_t view_has_many(const struct view *view, bg_keys keys, uint64_t *maybe)
     return found;
 }
 
-/* Adds a chunk to one member, and ORs the keys that it had to `held`. Lowers *n to the number
- * of keys before the first that does not fit. */
+/* Adds a chunk to one member, and ORs the keys that it may have contained into `held`. Lowers *n
+ * to the number of keys before the first one that does not fit. */
 static bg_err view_insert_chunk(const struct view_member *member,
                                 const uint64_t *hashes, size_t *n,
                                 uint64_t held[VIEW_WORDS])
@@ -435,8 +435,8 @@ static bg_err view_insert_chunk(const struct view_member *member,
     return err;
 }
 
-/* ORs to `seen` the keys of a chunk that a member without adds may contain; all keys, if it
- * cannot be queried. */
+/* ORs into `seen` the keys of a chunk that a member without adds may contain, or all keys if the
+ * member cannot be queried. */
 static void view_query_chunk(const struct view_member *member, bg_keys keys,
                              const uint64_t *hashes, size_t n,
                              uint64_t seen[VIEW_WORDS])

@@ -1,21 +1,22 @@
 /*
- * view.h - a snapshot of a slot: a list of filters, which of them are queried and which accept
- * adds. A view never changes; to change a slot, its view is replaced.
+ * view.h - a snapshot of a slot: a list of its filters, with which of them are queried and which
+ * accept adds. A view never changes; to change a slot, its view is replaced.
  *
- * Filters are shared between a view and its successor, so they are reference-counted. Views are
- * created by the thread that changes the slot, under its lock, and freed by the thread that
- * leaves it last (grace.h), so the counts are atomic.
+ * Filters are shared between a view and its successor, so they are reference-counted. A view is
+ * created by the thread that changes the slot, under the slot's lock, and freed by the last
+ * thread to leave it (grace.h), so the counts are atomic.
  *
- * Hashing. Filters of a view may hash differently (a new secret, another function). Those with
- * the same hash are adjacent, and a key is hashed once for all of them. The check value of a
- * hasher (bg_hasher_check) is computed once, when a filter gets its owner.
+ * Hashing. The filters of a view may have different hashes (a new secret or a different
+ * function). Those with the same hash are adjacent, and a key is hashed once for all of them. The
+ * check value of a hasher (bg_hasher_check) is computed once, when a filter gets its owner.
  *
  * Invariants
  *   (V1) The answer is "no" only if all queried filters answer "no", and one of them is a
  *        base. Without a base (there may be a delta, while a first base is being built) the
- *        earlier keys are unknown: "maybe".
- *   (V2) An add that returns BG_OK is in every filter that accepts adds and is queried. The next
- *        base (not queried yet) may have had no space for it; it is then marked, and not used.
+ *        earlier keys are unknown, so the answer is "maybe".
+ *   (V2) The key of an add that returns BG_OK is in every filter that accepts adds and is
+ *        queried. The next base (not queried yet) may have no space for the key; it is then
+ *        marked as failed and never used.
  *   (V3) A hash computed by the caller is queried and added only where its check value
  *        matches the filter's. Otherwise the answer is "maybe", and the add is refused.
  */
@@ -32,14 +33,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A filter with an owner. */
+/* A reference-counted filter. */
 struct view_filter {
     bg_filter *filter;
     uint64_t check;     /* of its hasher */
-    atomic_uint owners; /* views, and the thread that is about to create one */
-    atomic_bool failed; /* an add found no space: not to be queried */
+    atomic_uint owners; /* number of owners: views, and the thread that is about to
+                           create one */
+    atomic_bool failed; /* an add found no space, so the filter must not be queried */
     _Atomic uint64_t
-        added; /* 1 + advances of the slot at the end of its last add; 0: none */
+        added; /* 1 + the slot's number of advances when the last add to this filter
+                  ended; 0: no adds */
     char digest[BG_DIGEST_TEXT_BYTES]; /* of the file from which it was loaded, or "" */
 };
 
@@ -49,7 +52,7 @@ struct view_filter *view_filter_make(bg_filter *filter, const bg_allocator *allo
 /* Drops an owner; the last one frees the filter. NULL is allowed. */
 void view_filter_drop(struct view_filter *filter);
 
-/* Records that the last add was not earlier than `added`. */
+/* Raises filter->added to at least `added`. */
 static inline void view_filter_added(struct view_filter *filter, uint64_t added)
 {
     uint64_t now = atomic_load_explicit(&filter->added, memory_order_relaxed);
@@ -72,7 +75,8 @@ struct view {
     struct bgi_memory memory;
     struct guard guard;
     uint64_t
-        bases; /* the number of this view's base: how many bases the slot has had so far */
+        bases; /* number of this view's base, which is how many bases the slot has had
+                  so far */
     size_t count;
     size_t queried; /* how many members are queried */
     bool based;     /* a queried member is a base */
@@ -85,8 +89,8 @@ struct view {
 bool view_memory(struct bgi_memory *memory, size_t count,
                  const bg_allocator *allocator);
 
-/* Creates a view of these members in `memory`, which must have space for as many members. The
- * view becomes an owner of each member, and owns the memory. */
+/* Creates a view of these members in `memory`, which must have enough space for them. The view
+ * becomes an owner of each member, and owns the memory. */
 struct view *view_make(struct bgi_memory memory, const struct view_member *members,
                        size_t count, const struct guard *guard);
 void view_release(struct bgi_retired *retired);
@@ -94,7 +98,7 @@ void view_release(struct bgi_retired *retired);
 /* Returns whether the view is the only owner of its filters. */
 bool view_is_sole(const struct view *view);
 
-/* Moves the view with its filters, which must have no other owner: see bg_filter_relocate. */
+/* Moves the view and its filters, which must have no other owner: see bg_filter_relocate. */
 struct view *view_relocate(struct view *view, const bg_mover *mover);
 
 /* Returns the first member with a role, or NULL. */
@@ -111,16 +115,16 @@ const struct view_member *view_find_delta(const struct view *view, bool takes);
 bool view_has(const struct view *view, const void *key, size_t len);
 bool view_has_u64(const struct view *view, uint64_t key);
 
-/* Returns how often a key may have been added, to all queried filters together; at least 1
- * without a base. */
+/* Returns how often a key may have been added to all queried filters together. Without a base,
+ * the result is at least 1. */
 uint64_t view_count(const struct view *view, const void *key, size_t len);
 
 /* Queries an array of keys. Hashes must come with the check value of their hasher. */
 size_t view_has_many(const struct view *view, bg_keys keys, uint64_t *maybe);
 
-/* The number of keys that were definitely new: to all queried filters, which must include a
- * base (`all`), and to the queried filters that accept adds (`takers`), which set bits for a
- * key even if other filters have it. */
+/* The number of keys that were definitely new to all queried filters, which must include a base
+ * (`all`), and to the queried filters that accept adds (`takers`), which set bits for a key even
+ * if other filters contain it. */
 struct view_news {
     size_t all, takers;
 };
@@ -130,7 +134,7 @@ bg_err view_add(const struct view *view, const void *key, size_t len,
 bg_err view_add_u64(const struct view *view, uint64_t key, struct view_news *news);
 
 /* Sets in `is_new`, unless it is NULL, the keys that were new to all queried filters.
- * BG_EINCOMPAT: a filter that accepts adds cannot use the hashes, and nothing was done. */
+ * Returns BG_EINCOMPAT, and does nothing, if a filter that accepts adds cannot use the hashes. */
 bg_err view_add_many(const struct view *view, bg_keys keys, uint64_t *is_new,
                      size_t *done, struct view_news *news);
 

@@ -6,26 +6,25 @@
  *
  *   (W1) The directory is watched for events (inotify). When a file is moved to the watched
  *        name, or the file with that name is written and closed, it is loaded at once. When
- *        events were lost (the queue was full), it is loaded as well. Other events for the name
- *        only cause a check.
+ *        events were lost because the queue was full, the file is loaded, too. Other events for
+ *        the name only cause a check.
  *   (W2) The path is checked regularly: it is resolved to a file (disk_identify), which is
- *        compared with the file that was loaded last. A check takes place at every poll, and
- *        every second while a caller waits or polls the descriptor, which a timer makes
- *        readable. A difference without an event is acted on only after it has lasted for a
- *        tenth of a second, because a file that is being written keeps changing and would be
- *        refused.
+ *        compared with the last loaded file. The path is checked at every poll, and once a second
+ *        while a caller waits or polls the descriptor (a timer makes the descriptor readable). A
+ *        difference without an event is acted on only after it has lasted for a tenth of a
+ *        second, because a file that is being written keeps changing and would be refused.
  *
- * Each check also subscribes to events of the directory that is currently at its path, and
+ * Each check also subscribes to events for the directory that is currently at its path, and
  * checks whether mapped files were written to (reload.c).
  *
- * The file is loaded once, however many events are pending. Reloading an unchanged file costs
- * reading its header. If a file cannot be loaded, the slot keeps its current filter, and the
- * next change causes another attempt. If the reason may pass without a change of the file (no
- * memory, no descriptor, a read error), each check after a second does as well. A file that
- * arrives during a rebuild is loaded when the rebuild has ended.
+ * The file is loaded once, however many events are pending. Reloading an unchanged file only
+ * requires reading its header. If a file cannot be loaded, the slot keeps its current filter, and
+ * the next change causes another attempt. If the cause may go away without a change to the file
+ * (no memory, no descriptor, a read error), each check after a second causes another attempt,
+ * too. A file that arrives during a rebuild is loaded when the rebuild has ended.
  *
- * If the slot was loaded from a file when its watch is created, the first check always finds a
- * difference, so a file that was replaced in between is not missed.
+ * If the slot was loaded from a file before its watch is created, the first check always finds a
+ * difference, so a replacement in between is not missed.
  */
 #define _GNU_SOURCE /* pipe2 */
 
@@ -51,15 +50,15 @@ struct bg_watch {
     char path[DISK_PATH];
     const char *name;           /* the last component of the path */
     int events;                 /* inotify descriptor */
-    int timer;                  /* timer of the next check */
-    int either;                 /* epoll descriptor of both */
-    int directory;              /* inotify watch of the directory; -1: none */
+    int timer;                  /* timer for the next check */
+    int either;                 /* epoll descriptor for both */
+    int directory;              /* inotify watch on the directory; -1: none */
     struct disk_identity tried; /* the file that was last loaded, or failed to load */
     struct disk_identity seen;  /* the file at the last check */
     int64_t seen_since;         /* milliseconds */
     int64_t looked;             /* time of the last check */
     bool waits;                 /* a file arrived during a rebuild */
-    bool retries;               /* the last attempt failed for a reason that may pass */
+    bool retries;               /* the last attempt failed for a temporary reason */
     int64_t attempted;          /* time of the last attempt, in milliseconds */
     int stop[2];                /* a pipe that is closed to end the thread */
     pthread_t thread;
@@ -69,13 +68,14 @@ struct bg_watch {
 enum {
     WATCH_EVENTS = 4096, /* bytes read at once */
     WATCH_AGAIN = 1000,  /* milliseconds between checks */
-    WATCH_LASTS = 100    /* milliseconds until a difference counts without an event */
+    WATCH_LASTS = 100    /* milliseconds for which a difference must last if there was
+                            no event */
 };
 
-/* Events since the last time. */
+/* The events since the last read. */
 struct watch_news {
     bool replaced; /* (W1) */
-    bool ours;     /* an event of the watched name, or of the directory */
+    bool ours;     /* an event for the watched name, or for the directory */
 };
 
 /* ---- Lifecycle ------------------------------------------------------------------------- */
@@ -87,7 +87,8 @@ static int64_t watch_now(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Subscribes to events of the directory that is currently at its path, and of no other one. */
+/* Subscribes to events for the directory that is currently at its path, and for no other
+ * directory. */
 static bg_err watch_directory(bg_watch *watch, bg_errinfo *info)
 {
     char directory[DISK_PATH] = ".";
@@ -96,7 +97,7 @@ static bg_err watch_directory(bg_watch *watch, bg_errinfo *info)
         memcpy(directory, watch->path, n);
         directory[n] = 0;
     }
-    /* Bytes written to a mapped file are in the filter at once. */
+    /* Bytes written to a mapped file appear in the filter immediately. */
     const uint32_t writes = watch->options.flags & BG_SLOT_MAP ? IN_MODIFY : 0;
     const int found =
         inotify_add_watch(watch->events, directory,
@@ -125,8 +126,8 @@ static bg_err watch_open(bg_watch *watch, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Sets the timer for the next check: soon, if there is a difference that has not lasted long
- * enough yet. */
+/* Sets the timer for the next check, which is soon if there is a difference that has not lasted
+ * long enough yet. */
 static void watch_arm(const bg_watch *watch)
 {
     const bool soon = !disk_is_same(&watch->seen, &watch->tried);
@@ -149,7 +150,7 @@ static bg_err watch_begin(bg_watch *watch, bg_errinfo *info)
         watch->seen = disk_identify(watch->path);
         watch->seen_since = watch->looked = watch_now();
         if (!about.digest[0]) {
-            watch->tried = watch->seen; /* not loaded until it changes */
+            watch->tried = watch->seen; /* it is not loaded until it changes */
         }
         watch_arm(watch);
     }
@@ -252,7 +253,7 @@ static struct watch_news watch_drain(const bg_watch *watch)
     return news;
 }
 
-/* (W2): returns whether there is a file to load. */
+/* Performs the check (W2). Returns whether there is a file to load. */
 static bool watch_look(bg_watch *watch, bool replaced)
 {
     const int64_t moment = watch_now();
@@ -265,7 +266,8 @@ static bool watch_look(bg_watch *watch, bool replaced)
         watch->seen_since = moment;
     }
     if (!disk_is_there(&now)) {
-        watch->tried = now; /* the next file is new, even if it was loaded before */
+        watch->tried = now; /* the next file counts as new, even if it was loaded
+                               before */
         return false;
     }
     return replaced || (watch->retries && moment - watch->attempted >= WATCH_AGAIN)
