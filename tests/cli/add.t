@@ -14,15 +14,16 @@ $ bloomgate info f.bg | grep -E 'generation|canaries|note|keys  '
   note         hello
 $ bloomgate canary -q f.bg
 
-# From a pipe, with one thread; known keys are not new. The file specifies that keys are trimmed.
+# Keys are read from a pipe, with one thread. Keys that are already in the filter are not counted as
+# new. The file specifies that keys are trimmed.
 $ sed 's/$/   /' b | bloomgate add -t 1 f.bg
 ! bloomgate add: f.bg: keys added: 500, definitely new: 0
 ! bloomgate add: f.bg: blocked, about 1,520 keys, 2.4 KiB, false-positive rate 0.269%
 
-# The result equals the filter built from all keys at once.
+# The result is identical to a filter built from all keys at once.
 $ bloomgate build -q --items 2000 --generation 5 --trim all.bg a b; bloomgate diff -q f.bg all.bg
 
-# To another file.
+# The result can be written to another file.
 $ echo new | bloomgate add -q -o g.bg f.bg
 $ echo new | bloomgate check -c f.bg; echo new | bloomgate check -c g.bg
 0
@@ -34,7 +35,7 @@ $ echo more | bloomgate add -q -f -o g.bg f.bg; echo new | bloomgate check -c g.
 0
 ? 1
 
-# Another generation has different canaries.
+# A different generation has different canaries.
 $ bloomgate add -q -g 6 -o g6.bg f.bg /dev/null; bloomgate info g6.bg | grep -E 'generation|canaries'
   generation   6
   canaries     yes
@@ -48,19 +49,19 @@ $ bloomgate add -g six f.bg b
 $ echo 1 | bloomgate build -q --items 2000 --no-canaries bare.bg; bloomgate add -q -g 3 bare.bg b; bloomgate info bare.bg | grep canaries
   canaries     none
 
-# The mode is kept, and a link stays a link.
+# The file mode is preserved, and a link stays a link.
 $ chmod 640 f.bg; ln -s f.bg link.bg; echo linked | bloomgate add -q link.bg; stat -c %F link.bg; stat -c %a f.bg; echo linked | bloomgate check -c f.bg
 symbolic link
 640
 1
 
-# More keys than the filter was designed for.
+# Adding more keys than the filter was designed for causes a warning.
 $ seq 5000 | bloomgate add -t 1 -o over.bg f.bg
 ! bloomgate add: over.bg: keys added: 5,000, definitely new: 3,173
 ! bloomgate add: over.bg: blocked, about 5,021 keys, 2.4 KiB, false-positive rate 27.2%
 ! bloomgate add: warning: the filter holds more keys than its capacity of 2,000; its false-positive rate is above the requested rate
 
-# Duplicates of a key do not fill a cuckoo filter: if there is no space for one, the filter keeps the key permanently.
+# Duplicates of a key do not fill a cuckoo filter: if a duplicate does not fit, the key can no longer be removed.
 $ yes same | head -70000 > same; for options in "-n 1" "-n 1M" ""; do bloomgate build -qf -k cuckoo $options copies.bg same; bloomgate check -c copies.bg same; seq 20 > others; bloomgate check -c -v copies.bg others; cat same | bloomgate build -qf -k cuckoo $options copies.bg; bloomgate check -c copies.bg same; done
 70000
 20
@@ -78,7 +79,8 @@ $ for kind in counting quotient; do bloomgate build -qf -k $kind -n 10 copies.bg
 70000
 70000
 
-# Duplicates count in the same way from a file and from a pipe: a key stays until it was removed as often as it was added.
+# Duplicates are counted the same way in a file and in a pipe: a key stays until it has been removed
+# as often as it was added.
 $ (seq 100; seq 51 100) > twice; for kind in counting cuckoo quotient; do bloomgate build -qf -k $kind file.bg twice; cat twice | bloomgate build -qf -k $kind pipe.bg; cat /dev/null | bloomgate build -qf -k $kind none.bg; bloomgate canary none.bg | grep verdict; for f in file pipe; do seq 100 | bloomgate remove --strict -q $f.bg; seq 51 100 | bloomgate check -c $f.bg; bloomgate canary $f.bg | grep verdict; done; done
 verdict      passed
 50
@@ -96,7 +98,7 @@ verdict      passed
 50
 verdict      passed
 
-# Kinds that can fill up refuse keys, and the file is unchanged.
+# Kinds that can fill up refuse keys when full, and the file stays unchanged.
 $ seq 100 | bloomgate build -q --items 100 --kind cuckoo c.bg; cp c.bg before.bg
 $ seq 1001 9000 | bloomgate add -t 1 c.bg
 ! bloomgate add: c.bg: the filter is full after 18 more keys; the file is unchanged
@@ -109,7 +111,7 @@ $ seq 100 | bloomgate build -q --items 100 --kind quotient q.bg; seq 1001 9000 |
 ! bloomgate add: q.bg: the filter is full after 132 more keys; the file is unchanged
 ? 5
 
-# Kinds that accept no more keys, and one that accepts any number.
+# Some kinds accept no more keys after they are built; the scalable kind accepts any number.
 $ seq 100 | bloomgate build -q --kind fuse fuse.bg; echo x | bloomgate add fuse.bg
 ! bloomgate add: fuse.bg: a filter of kind fuse is built from all keys at once and cannot be extended; build a new one
 ? 2
@@ -128,7 +130,7 @@ $ seq 100 | bloomgate build -q --kind scalable --items 100 s.bg; seq 20000 | blo
 $ seq 20000 | bloomgate check -c s.bg
 20000
 
-# A full disk, invalid keys, missing input: nothing changes.
+# A full disk, invalid keys or missing input leave the file unchanged.
 $ seq 100000 | bloomgate build -q --items 100000 big.bg; cp big.bg before.bg
 $ (trap '' XFSZ; ulimit -f 16; echo x | bloomgate add big.bg) 2>&1 | sed 's/: .*big/: big/'
 bloomgate add: big.bg: File too large
@@ -146,7 +148,8 @@ $ cp f.bg before.bg; (sleep 3; echo x) | timeout --preserve-status -s INT 1 bloo
 $ cmp f.bg before.bg; ls *tmp* 2>/dev/null
 ? 2
 
-# Damaged, truncated, newer, not a filter, a directory, nothing.
+# Damaged, truncated and newer files are refused, and so are files that are not filters, directories
+# and missing files.
 $ cp big.bg hurt.bg; printf 'xyz' | dd of=hurt.bg bs=1 seek=9000 conv=notrunc status=none; echo x | bloomgate add hurt.bg
 ! bloomgate add: hurt.bg: block: found block 0: 1a83733a instead of ac7d2e96, expected the checksum in the table
 ? 3
@@ -178,7 +181,7 @@ $ bloomgate add
 ! Try 'bloomgate add --help'.
 ? 2
 $ printf 'bloomgate-pointer 1\nf.bg\n' > pointer; echo x | bloomgate add pointer
-! bloomgate add: pointer: points to a published file, which must not change; use -o to write another file
+! bloomgate add: pointer: points to a published file, which must not change; use -o to write to another file
 ? 2
 $ echo pointed | bloomgate add -q -o pointed.bg pointer; echo pointed | bloomgate check -c pointed.bg
 1
@@ -207,7 +210,7 @@ $ echo x | bloomgate add -q --keyring ring k.bg; echo x | bloomgate check -c --k
 1
   key id       one
 
-# Filters of other software.
+# Filters created by other software.
 $ bloomgate convert -q --from-keys a --items 2000 --to guava g.bf; bloomgate add --format guava g.bf b
 ! bloomgate add: g.bf: keys added: 500, definitely new: 500
 $ bloomgate check -c --format guava g.bf a b
@@ -259,7 +262,7 @@ $ bloomgate remove fuse.bg b
 ! bloomgate remove: fuse.bg: a filter of kind fuse does not support removal; kinds that do: counting, cuckoo, quotient
 ? 2
 $ bloomgate remove --format guava g.bf b
-! bloomgate remove: g.bf: keys cannot be removed from filters of other software
+! bloomgate remove: g.bf: keys cannot be removed from filters in other formats
 ? 2
 $ bloomgate remove
 ! bloomgate remove: missing argument FILTER

@@ -1,4 +1,5 @@
-# bloomgate bench: measures all kinds with the user's keys. Times depend on the machine: `...`.
+# bloomgate bench: measures all kinds with the user's keys. Times depend on the machine, so they are
+# matched with `...`.
 
 $ seq 20000 | sed 's/^/user-/' > keys
 
@@ -22,7 +23,7 @@ ribbon       17.4 KiB   7.1...0.781%     0.86%
 scalable     33.8 KiB  13.8...0.201%    0.205%
 window       47.2 KiB  19.4...0.884%     0.78%
 
-# Some kinds, in the order of --help; another rate; JSON.
+# Selected kinds, listed in the order of --help, at a different rate, as JSON.
 $ bloomgate bench -k ribbon --kind blocked -p 0.1% --json keys > bench.json; python3 -m json.tool < bench.json > /dev/null
 $ cat > show.py <<< 'import json, sys; b = json.load(sys.stdin); kinds = b.pop("kinds"); b.pop("cpu"); print(b); [print({n: v if not n.endswith("_ns") else v > 0 for n, v in k.items()}) for k in kinds]'
 $ python3 show.py < bench.json
@@ -30,7 +31,7 @@ $ python3 show.py < bench.json
 {'kind': 'blocked', 'possible': True, 'bytes': 38912, 'bits_per_key': 15.5648, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.00100261, 'rate': 0.0011, 'rate_low': 0.000726567, 'rate_high': 0.00166505, 'lost': 0}
 {'kind': 'ribbon', 'possible': True, 'bytes': 25440, 'bits_per_key': 10.176, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.000976562, 'rate': 0.00085, 'rate_low': 0.000530788, 'rate_high': 0.00136092, 'lost': 0}
 
-# From stdin; duplicates count once; the first N distinct keys.
+# Keys from stdin: duplicates are counted once, and --max-keys selects the first N distinct keys.
 $ cat keys keys | bloomgate bench -k blocked --json | python3 show.py
 {'schema': 'bloomgate.bench.1', 'records': 40000, 'keys': 20000, 'absent_keys': 20000, 'cut': False, 'key_bytes': 9.4447, 'rate': 0.01, 'hash': 'fast', 'passes': 5}
 {'kind': 'blocked', 'possible': True, 'bytes': 24832, 'bits_per_key': 9.9328, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.0100501, 'rate': 0.01035, 'rate_low': 0.00903838, 'rate_high': 0.0118497, 'lost': 0}
@@ -51,7 +52,7 @@ $ printf '%s\n' a,1 b,1 c,2 | bloomgate bench -k classic --csv --field 2 --json 
 {'schema': 'bloomgate.bench.1', 'records': 3, 'keys': 2, 'absent_keys': 2, 'cut': False, 'key_bytes': 1, 'rate': 0.01, 'hash': 'fast', 'passes': 5}
 {'kind': 'classic', 'possible': True, 'bytes': 8, 'bits_per_key': 32, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 1.62446e-05, 'rate': 0, 'rate_low': 0, 'rate_high': 0.65762, 'lost': 0}
 
-# Derived absent keys that happen to be keys are skipped.
+# Absent keys are derived from the keys; a derived key that is itself a key is skipped.
 $ printf '%s\n' a $'a\x01\x7f' $'a\x01\x7f\x01\x7f' b | bloomgate bench -k classic --json | python3 show.py
 {'schema': 'bloomgate.bench.1', 'records': 4, 'keys': 4, 'absent_keys': 2, 'cut': False, 'key_bytes': 2.5, 'rate': 0.01, 'hash': 'fast', 'passes': 5}
 {'kind': 'classic', 'possible': True, 'bytes': 8, 'bits_per_key': 16, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.000229067, 'rate': 0, 'rate_low': 0, 'rate_high': 0.65762, 'lost': 0}
@@ -63,7 +64,7 @@ $ echo | bloomgate bench -k fuse --json | python3 show.py
 $ echo a | bloomgate bench | wc -l
 17
 
-# Hashing with a seed, or another function.
+# Hashing with a seed, or with a different function.
 $ bloomgate bench -k blocked --hash xxh64 --seed 7 keys --json | python3 show.py
 {'schema': 'bloomgate.bench.1', 'records': 20000, 'keys': 20000, 'absent_keys': 20000, 'cut': False, 'key_bytes': 9.4447, 'rate': 0.01, 'hash': 'xxh64', 'passes': 5}
 {'kind': 'blocked', 'possible': True, 'bytes': 24832, 'bits_per_key': 9.9328, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.00999813, 'rate': 0.0109, 'rate_low': 0.00955198, 'rate_high': 0.0124359, 'lost': 0}
@@ -85,7 +86,7 @@ $ bloomgate bench -k split -p 1e-12 -m 100 keys --json > none.json
 $ python3 -c 'import json; print(json.load(open("none.json"))["kinds"])'
 [{'kind': 'split', 'possible': False, 'why': '--rate: 1e-12 for 100 items needs more than 1024 bits per key'}]
 
-# Charts: rows of bars.
+# Charts contain rows of bars.
 $ bloomgate bench -m 1000 keys --plot bench.svg > table; python3 $CLI_TESTS/svg.py bench.svg
 Measured filters
 Lookup time: 12 of class row

@@ -10,7 +10,7 @@ $ bloomgate canary -q f.bg
 $ bloomgate canary --json f.bg
 {"schema": "bloomgate.canary.1", "file": "f.bg", "generation": 7, "present": 16, "present_of": 16, "absent": 43, "absent_of": 4096, "rate": {"value": 0.010498, "low": 0.00780336, "high": 0.01411}, "predicted_rate": 0.0099102, "good": true}
 
-# No canaries, or those of another generation.
+# The check fails if the filter has no canaries, or canaries of a different generation.
 $ bloomgate build -q --items 10000 --no-canaries bare.bg keys; bloomgate canary bare.bg
 generation   0
 present      0 of 16 found
@@ -25,7 +25,7 @@ $ bloomgate canary --json -g 8 f.bg
 {"schema": "bloomgate.canary.1", "file": "f.bg", "generation": 8, "present": 1, "present_of": 16, "absent": 47, "absent_of": 4096, "rate": {"value": 0.0114746, "low": 0.00864029, "high": 0.0152244}, "predicted_rate": 0.0099102, "good": false, "fault": "canaries are missing"}
 ? 1
 
-# The keys: "bloomgate:p:", the generation and a number.
+# Each canary key consists of "bloomgate:p:", the generation and a number.
 $ bloomgate canary --keys -g 7 | head -2
 626c6f6f6d676174653a703a070000000000000000000000
 626c6f6f6d676174653a703a070000000000000001000000
@@ -35,7 +35,7 @@ $ bloomgate canary --keys -g 7 > k7; bloomgate canary --keys f.bg | cmp - k7
 $ bloomgate check --as hex -c f.bg k7
 16
 
-# Filters of other software that contain canaries.
+# Filters created by other software can contain canaries.
 $ bloomgate convert -q --from-keys keys --items 10000 --to go g.bin; bloomgate canary -g 7 g.bin | tail -1
 verdict      failed: the filter has no canaries of this generation
 $ bloomgate add -q --format go --as hex g.bin k7; bloomgate canary -g 7 g.bin
@@ -68,7 +68,7 @@ verdict      failed: the filter is damaged, or had no space for some keys
 ! bloomgate canary: warning: hurt.bg: has damaged blocks, which answer "maybe"
 ? 1
 
-# A header that was changed to claim canaries.
+# A header that was modified to claim canaries is refused.
 $ cp bare.bg lies.bg; python3 $CLI_TESTS/set_header.py lies.bg 168 16; bloomgate canary lies.bg
 ! bloomgate canary: lies.bg: digest: found ..., expected the digest in the header
 ? 3
@@ -117,5 +117,5 @@ $ bloomgate canary --keys missing.bg
 ! bloomgate canary: missing.bg: No such file or directory
 ? 4
 
-# A new filter passes, however small it is: chance must not raise an alarm.
+# A new filter passes, however small it is: a chance false positive must not cause a failure.
 $ for kind in blocked classic partitioned split register counting cuckoo quotient fuse ribbon scalable; do for rate in 1e-1 1e-2 1e-3 1e-4; do for n in 1 5 10 30 300; do seq $n | bloomgate build -qf -k $kind -n $n -p $rate small.bg; bloomgate canary -q small.bg || echo $kind $rate $n; done; done; done

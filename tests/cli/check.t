@@ -1,4 +1,4 @@
-# bloomgate check: like grep.
+# bloomgate check: filters lines like grep.
 
 $ seq 1000 > numbers
 $ bloomgate build -q numbers.bg numbers
@@ -6,7 +6,7 @@ $ printf 'x\n1\n2\n' | bloomgate check numbers.bg
 1
 2
 
-# The last line may lack a newline; it gets one.
+# If the last line lacks a newline, one is added.
 $ printf 'x\n1\n2' | bloomgate check numbers.bg
 1
 2
@@ -19,12 +19,12 @@ maybe	2
 $ printf 'x\n1\n2' | bloomgate check -c numbers.bg
 2
 
-# Exit code 1: no line was selected.
+# The exit code is 1 if no line was selected.
 $ echo x | bloomgate check numbers.bg
 ? 1
 $ bloomgate check -q numbers.bg numbers
 
-# The file specifies how keys are converted; an integer of another size would never be found.
+# The file specifies how keys are converted; an integer of a different size would never be found.
 $ seq 100 | bloomgate build -q --items 100 --as int64 int64.bg; seq 100 | bloomgate check -c --as int64 int64.bg
 100
 $ seq 100 | bloomgate check -c --as int32 int64.bg

@@ -11,7 +11,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM = os.path.abspath(sys.argv[1])
 
-# A line, the completions that must be offered at its end, and those that must not.
+# A command line, the completions that must be offered at its end, and those that must not be.
 CASES = [
     ("bloomgate ", ["build", "check", "completion", "help", "version"], ["--force", "blocked"]),
     ("bloomgate bui", ["build"], ["check"]),
@@ -26,7 +26,8 @@ CASES = [
     ("bloomgate completion ", ["bash", "zsh", "fish"], ["build"]),
     ("bloomgate help ch", ["check"], ["build"]),
 ]
-# Lines, and whether file names are offered at the end: not if the option takes a number.
+# Command lines, and whether file names are offered at the end; they are not if the option takes a
+# number.
 FILES = [("bloomgate check some_f", True), ("bloomgate check --keyring some_f", True),
          ("bloomgate check --threads some_f", False)]
 
@@ -53,7 +54,7 @@ def by_fish(script, line):
 
 def by_zsh(script, line):
     text = output("zsh", "-f", os.path.join(HERE, "offers.zsh"), script, line)
-    listed = text.split("\r\r\n", 1)[-1].rsplit("END", 1)[0]  # after the echo of the input
+    listed = text.split("\r\r\n", 1)[-1].rsplit("END", 1)[0]  # skips the echoed input
     for sign in ("\x1b[J", "\x1b[0m", "\x1b[K", "\x1b[A", "\x1b[27m", "\x1b[24m", "\r"):
         listed = listed.replace(sign, " ")
     return listed.replace(line, " ").split()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the ```console blocks of documents: commands after "$ ", and their output and messages. The
-blocks of a document share a directory. `...` matches any text within a line; a line of only three
-dots matches any number of lines.
+"""Runs the ```console blocks in documents: commands after "$ ", followed by their output and
+messages. The blocks of a document share a directory. `...` matches any text within a line; a line
+of only three dots matches any number of lines.
 usage: check_documents.py BLOOMGATE DOCUMENT... [--update]      --update: write the actual results"""
 
 import re

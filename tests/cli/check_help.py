@@ -40,15 +40,15 @@ def check_examples(name, text):
     lines = [line for line in examples if re.match(r"  \S", line)]
     expect(len(lines) == EXAMPLES and len(examples) == 2 * EXAMPLES, f"{name} --help: {EXAMPLES} examples: {examples}")
     for line in lines:
-        expect(f"bloomgate {name}" in line, f"an example of {name}: {line}")
+        expect(f"bloomgate {name}" in line, f"an example for {name}: {line}")
 
 
 def check_options(name, text, man, scripts):
     options = re.findall(r"^  (?:-(\S), |    )--([a-z0-9-]+)( \S+)?", text, flags=re.M)
     letters, names = [o[0] for o in options if o[0]], [o[1] for o in options]
     expect("help" in names and "quiet" in names, f"{name}: has the common options: {names}")
-    expect(len(set(names)) == len(names), f"{name}: each option once: {names}")
-    expect(len(set(letters)) == len(letters), f"{name}: each letter once: {letters}")
+    expect(len(set(names)) == len(names), f"{name}: each option is listed once: {names}")
+    expect(len(set(letters)) == len(letters), f"{name}: each letter is used once: {letters}")
     # The part of each shell's script about this subcommand.
     parts = {"bash": re.search(rf"^    {name}\)\n        options='([^']*)'", scripts["bash"], re.M),
              "zsh": re.search(rf"^    {name}\)\n(.*?)^        ;;", scripts["zsh"], re.M | re.S)}
@@ -67,12 +67,13 @@ def check_mistakes(name, names):
     code, out, err = run(name, "--" + longest[:-1] + "_")
     expect(code == 2 and not out and f"did you mean --{longest}?" in err, f"{name}: a mistyped --{longest}: {err}")
     code, out, err = run(name, "--zzzzzzzzzzzz")
-    expect(code == 2 and "unknown option --zzzzzzzzzzzz\n" in err, f"{name}: nothing is near: {err}")
-    expect(f"Try 'bloomgate {name} --help'.\n" in err, f"{name}: shows where help is: {err}")
+    expect(code == 2 and "unknown option --zzzzzzzzzzzz\n" in err, f"{name}: no similar option is suggested: {err}")
+    expect(f"Try 'bloomgate {name} --help'.\n" in err, f"{name}: refers to --help: {err}")
 
 
 def check_page(name, page):
-    """Expects no warnings of mandoc except about the missing date: pages have none, for reproducible builds."""
+    """Expects no mandoc warnings except the one about the missing date, which pages omit for
+    reproducible builds."""
     lines = page.splitlines()
     for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "SEE ALSO"):
         expect(f".SH {section}" in lines, f"{name} has a section {section}")

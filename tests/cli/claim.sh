@@ -1,4 +1,4 @@
-# Runs commands at the same time, for claim.t. A FIFO named `pipe` must exist.
+# Runs commands concurrently, for claim.t. A FIFO named `pipe` must exist.
 
 # Starts a command that reads keys from the FIFO. Returns when the command has opened the FIFO, which happens
 # after it has claimed its file.
@@ -8,13 +8,13 @@ holder() {
     exec 3> pipe
 }
 
-# Ends the input of that command and waits for it.
+# Ends the input of the command that `holder` started, and waits for that command.
 release() {
     exec 3>&-
     wait $holding
 }
 
-# Starts a command. Returns when it has printed something or has ended.
+# Starts a command. Returns when the command has printed something or has ended.
 waiter() {
     : > said
     bloomgate "$@" 2>> said 3>&- &
@@ -22,7 +22,8 @@ waiter() {
     until grep -q . said || ! kill -0 $waiting 2> /dev/null; do :; done
 }
 
-# Runs each command while another one changes FILE. Prints its exit code, and how often it reports that reason.
+# Runs each command while another command changes FILE. Prints each command's exit code, and how
+# often it reports FILE as being changed.
 refused() {
     local file=$1 command
     shift

@@ -1,22 +1,24 @@
-# Commands that change one file at the same time: claim.h. `holder COMMAND...` in claim.sh starts a command that has claimed
-# the file and waits for its keys, `waiter` starts one that waits for the file, and `release` lets the first one continue.
+# Tests commands that change one file at the same time (claim.h). `holder COMMAND...` in claim.sh
+# starts a command that claims the file and then waits for its keys, `waiter` starts a command that
+# waits for the file, and `release` lets the first command continue.
 $ mkfifo pipe
 $ seq 100 > base; echo a > a; echo b > b; bloomgate build -q --items 1000 f.bg base
 
 # The second command waits until the first has ended, and no key is lost.
 $ . $CLI_TESTS/claim.sh; holder add -q f.bg; waiter add f.bg b; echo a >&3; release; wait $waiting; sed q said; bloomgate check -c f.bg a b base
-bloomgate add: f.bg: waiting for another bloomgate command to finish changing it
+bloomgate add: f.bg: waiting for another bloomgate command to finish changing this file
 102
 
-# The same through a link.
+# The same applies to access through a link.
 $ ln -s f.bg link.bg; . $CLI_TESTS/claim.sh; holder add -q f.bg; waiter add link.bg a; release; wait $waiting; sed q said
-bloomgate add: link.bg: waiting for another bloomgate command to finish changing it
+bloomgate add: link.bg: waiting for another bloomgate command to finish changing this file
 
-# Every command that replaces a file, whether or not it has read the file.
+# Every command that replaces a file is refused while the file is claimed, whether or not it reads
+# the file first.
 $ bloomgate build -q --items 1000 --kind counting c.bg base; bloomgate build -q --items 1000 --folds 1 --generation 2 g.bg a; bloomgate diff -q --patch p f.bg f.bg
 $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder add -q c.bg; bloomgate remove c.bg base; echo $?; release
 4
-! bloomgate remove: c.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
+! bloomgate remove: c.bg: another bloomgate command is changing this file; try again when that command has finished, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
 $ . $CLI_TESTS/claim.sh; refused f.bg "add f.bg b" "merge -f f.bg f.bg g.bg" "fold -f f.bg g.bg" "convert -f --to bloomgate f.bg f.bg" "diff -f --apply p f.bg f.bg" "build -f -n 10 f.bg a" "dedup -q --state f.bg a" "add -f -o f.bg g.bg a" "join -f x 2 f.bg"
 4 1 add f.bg b
 4 1 merge -f f.bg f.bg g.bg
@@ -35,9 +37,10 @@ part.1
 part.0
 part.1
 part.2
-! bloomgate split: part.1: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
+! bloomgate split: part.1: another bloomgate command is changing this file; try again when that command has finished, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
 
-# All these locks share one descriptor. A killed split leaves several names of one file; the next split removes them.
+# All these locks share one descriptor. A killed split leaves several links to one lock file; the
+# next split removes them.
 $ (ulimit -n 9; bloomgate split -q -f $CLI_TESTS/../golden/files/shards.bg part); touch part.bloomgate-lock; for i in 0 1 2; do ln part.bloomgate-lock part.$i.bloomgate-lock; done; (ulimit -n 9; bloomgate split -q -f $CLI_TESTS/../golden/files/shards.bg part); ls part*
 part.0
 part.1
@@ -46,29 +49,29 @@ part.2
 # A filter that replaces the input while split waits may have more shards than split has checked names for.
 $ cp $CLI_TESTS/../golden/files/cuckoo_shards.bg many.bg; . $CLI_TESTS/claim.sh; holder build -q -n 10 piece.1; waiter split many.bg piece; cp $CLI_TESTS/../golden/files/shards.bg many.bg; echo mine > piece.2; kill $holding; release; wait $waiting; echo $?; cat said piece.2; ls piece.*
 3
-bloomgate split: piece.1: waiting for another bloomgate command to finish changing it
+bloomgate split: piece.1: waiting for another bloomgate command to finish changing this file
 bloomgate split: many.bg: was replaced by a filter with 3 shards instead of 2; run split again
 mine
 piece.2
 
-# A link is replaced while its target is being changed, and the reverse.
+# A link cannot be replaced while its target is being changed, and vice versa.
 $ export BLOOMGATE_LOCK_WAIT=0; cp g.bg target.bg; ln -s target.bg over.bg; . $CLI_TESTS/claim.sh; holder add -q target.bg; bloomgate merge -f over.bg over.bg g.bg; release; holder add -q -f -o over.bg over.bg; bloomgate add target.bg b; bloomgate add over.bg b; release
-! bloomgate merge: over.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
-! bloomgate add: target.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
-! bloomgate add: over.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
+! bloomgate merge: over.bg: another bloomgate command is changing this file; try again when that command has finished, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
+! bloomgate add: target.bg: another bloomgate command is changing this file; try again when that command has finished, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
+! bloomgate add: over.bg: another bloomgate command is changing this file; try again when that command has finished, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
 
-# Files that do not exist yet.
+# Files that do not exist yet can be claimed.
 $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder dedup -q --state new.bg; bloomgate dedup -q --state new.bg b; bloomgate build -n 10 new.bg b; echo a >&3; release; bloomgate check -c new.bg a b
 a
 1
-! bloomgate dedup: new.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
-! bloomgate build: new.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
+! bloomgate dedup: new.bg: another bloomgate command is changing this file; try again when that command has finished, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
+! bloomgate build: new.bg: another bloomgate command is changing this file; try again when that command has finished, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
 $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder build -q -n 10 out.bg; bloomgate build -n 10 out.bg b; release; bloomgate check -c out.bg b
 0
-! bloomgate build: out.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
+! bloomgate build: out.bg: another bloomgate command is changing this file; try again when that command has finished, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
 ? 1
 
-# A link to a file that does not exist yet is followed, through other links as well, and stays a link.
+# A link to a file that does not exist yet is followed, even through other links, and stays a link.
 $ export BLOOMGATE_LOCK_WAIT=0; mkdir folder; ln -s folder/hop.bg soon.bg; ln -s to.bg folder/hop.bg; . $CLI_TESTS/claim.sh; holder dedup -q --state soon.bg; bloomgate dedup -q --state folder/to.bg b; echo a >&3; release; bloomgate check -c folder/to.bg a b; readlink soon.bg folder/hop.bg; ls folder
 a
 1
@@ -76,7 +79,7 @@ folder/hop.bg
 to.bg
 hop.bg
 to.bg
-! bloomgate dedup: folder/to.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
+! bloomgate dedup: folder/to.bg: another bloomgate command is changing this file; try again when that command has finished, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
 $ ln -s nowhere/to.bg lost.bg; ln -s lost.bg round.bg; bloomgate dedup --state round.bg b
 ! bloomgate dedup: round.bg: No such file or directory
 ? 4
@@ -85,7 +88,8 @@ $ ln -s nowhere/to.bg lost.bg; ln -s lost.bg round.bg; bloomgate dedup --state r
 $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder add -q f.bg; bloomgate check -c f.bg a; bloomgate verify -q f.bg; bloomgate add -q -o h.bg f.bg b; release
 1
 
-# A killed holder blocks no command. The lock file that it leaves is removed by the next command, even if that fails.
+# A killed command does not block others. The next command removes the lock file that the killed
+# command left, even if the next command fails.
 $ export BLOOMGATE_LOCK_WAIT=0; (. $CLI_TESTS/claim.sh; holder add -q f.bg; kill -9 $holding; wait $holding) 2> killed; ls *.bloomgate-lock; echo k | bloomgate add -q f.bg; ls | grep -c bloomgate-lock
 f.bg.bloomgate-lock
 0
@@ -95,11 +99,12 @@ $ bloomgate add f.bg missing; ls | grep -c bloomgate-lock
 ! bloomgate add: missing: No such file or directory
 ? 1
 
-# If the lock file is removed, a command that ends does not remove the new one of another command.
+# If the lock file is removed, a command that ends does not remove a new lock file that belongs to
+# another command.
 $ . $CLI_TESTS/claim.sh; holder add -q f.bg; rm f.bg.bloomgate-lock; touch f.bg.bloomgate-lock; release; ls *.bloomgate-lock; rm *.bloomgate-lock
 f.bg.bloomgate-lock
 
-# Interrupted while waiting.
+# A waiting command can be interrupted.
 $ . $CLI_TESTS/claim.sh; holder add -q f.bg; waiter add f.bg b; kill $waiting; wait $waiting; echo $?; release
 130
 
@@ -117,7 +122,7 @@ $ BLOOMGATE_LOCK_WAIT=soon bloomgate add f.bg b
 $ mkdir sealed; cp f.bg sealed; chmod 555 sealed; $([ $(id -u) != 0 ] || echo setpriv --bounding-set=-dac_override,-dac_read_search) bloomgate add sealed/f.bg b; chmod 755 sealed
 ! bloomgate add: sealed/f.bg: Permission denied
 
-# Users with a umask of 077 wait for each other as well.
+# Locking also works between users with a umask of 077.
 $ umask 077; . $CLI_TESTS/claim.sh; holder add -q f.bg; ls -l f.bg.bloomgate-lock | cut -c1-10; release
 -r--r--r--
 
@@ -125,7 +130,8 @@ $ umask 077; . $CLI_TESTS/claim.sh; holder add -q f.bg; ls -l f.bg.bloomgate-loc
 $ ln -s nowhere f.bg.bloomgate-lock; bloomgate add f.bg b 2>&1 | sed 's|[^ ]*/||'; rm f.bg.bloomgate-lock
 bloomgate add: f.bg.bloomgate-lock: Too many levels of symbolic links
 
-# A link may be switched to another file at any time: the file that is read is the one that is locked and replaced, as messages show.
+# A link may be redirected to another file at any time: the file that is read is also the file that
+# is locked and replaced, and messages name that file.
 $ echo no filter > other; ln -s other switched; bloomgate add --format bloomgate switched a; bloomgate dedup --state switched a
 ! bloomgate add: /.../other: not a bloomgate filter file
 ! bloomgate dedup: /.../other: not a bloomgate filter file

@@ -1,6 +1,6 @@
 # bloomgate convert: converts filters from and to the formats of other software.
 
-# Parquet filters and kind split with xxh64 have the same bits.
+# Parquet filters have the same bits as filters of kind split with xxh64.
 $ seq 1000 > keys; bloomgate build -q --kind split --hash xxh64 --bytes 2048 --bits 8 --no-canaries s.bg keys
 $ bloomgate convert --to parquet s.bg p; bloomgate check -c --format parquet p keys
 1000
@@ -12,13 +12,13 @@ $ bloomgate convert -q --to bloomgate p guessed.bg; bloomgate check -c guessed.b
 $ bloomgate convert -q --to bloomgate -g 4 --format parquet p g4.bg; bloomgate info g4.bg | grep generation
   generation   4
 
-# The conversion of keys is recorded in the file.
+# The file records how keys are converted.
 $ bloomgate convert -q --from-keys keys --as int64 --items 1000 --to parquet i; bloomgate convert -q --format parquet --to bloomgate --as int64 i i.bg
 $ bloomgate info i.bg | grep 'keys  '; bloomgate check -c i.bg keys
   keys         int64
 1000
 
-# Every format that can be created: all keys are found, and rewriting the filter reproduces it.
+# In every format that can be created, all keys are found, and rewriting the filter reproduces it.
 $ for f in guava go dcso redisbloom bip37 spark hadoop cassandra squid bfv1 parquet valkeybloom; do bloomgate convert -q --from-keys keys --items 1000 --to $f $f.out; echo $f $(bloomgate check -c --format $f $f.out keys); bloomgate convert -q --format $f --to $f $f.out again.$f; cmp $f.out again.$f; done
 guava 1000
 go 1000
@@ -49,26 +49,26 @@ $ head -500 keys > k1; tail -500 keys > k2; bloomgate convert -q --from-keys k1 
 $ bloomgate convert -q --from-keys keys --as utf16 --items 1000 --to guava u; bloomgate check -c --as utf16 --format guava u keys
 1000
 
-# From bloomgate to bloomgate: saved again, with another generation.
+# Converting from bloomgate to bloomgate saves the filter with a different generation.
 $ bloomgate build -q --items 1000 b.bg keys; bloomgate convert -q --to bloomgate -g 9 b.bg b9.bg; bloomgate canary b9.bg | head -2
 generation   9
 present      16 of 16 found
 
-# A filter does not store its keys.
+# A filter does not store its keys, so not every format can be converted.
 $ bloomgate convert --to guava s.bg no
-! bloomgate convert: s.bg: cannot convert a filter of kind split with hash xxh64 to guava: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for others
+! bloomgate convert: s.bg: cannot convert a filter of kind split with hash xxh64 to guava: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for other formats
 ? 2
 $ bloomgate convert --to parquet b.bg no
-! bloomgate convert: b.bg: cannot convert a filter of kind blocked with hash fast to parquet: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for others
+! bloomgate convert: b.bg: cannot convert a filter of kind blocked with hash fast to parquet: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for other formats
 ? 2
 $ bloomgate build -q --kind split --hash xxh64 --seed 3 --items 1000 s3.bg keys; bloomgate convert --to parquet s3.bg no
-! bloomgate convert: s3.bg: cannot convert a filter of kind split with hash xxh64 to parquet: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for others
+! bloomgate convert: s3.bg: cannot convert a filter of kind split with hash xxh64 to parquet: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for other formats
 ? 2
 $ bloomgate convert --to bloomgate --format guava guava.out no
-! bloomgate convert: guava.out: cannot convert a filter of guava to bloomgate: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for others
+! bloomgate convert: guava.out: cannot convert a filter of guava to bloomgate: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for other formats
 ? 2
 $ bloomgate convert --to go --format guava guava.out no
-! bloomgate convert: guava.out: cannot convert a filter of guava to go: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for others
+! bloomgate convert: guava.out: cannot convert a filter of guava to go: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for other formats
 ? 2
 $ cp $CLI_TESTS/../golden/tables/rocksdb_xxh3.sst t.sst; bloomgate convert --to rocksdb t.sst no
 ! bloomgate convert: t.sst: filters of format rocksdb are read-only
@@ -157,7 +157,7 @@ $ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring; bloomg
 ! bloomgate convert: k.bg: its keys are hashed with a secret; use --keyring FILE
 ? 2
 $ bloomgate convert --keyring ring --to parquet k.bg no
-! bloomgate convert: k.bg: cannot convert a filter of kind blocked with hash keyed to parquet: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for others
+! bloomgate convert: k.bg: cannot convert a filter of kind blocked with hash keyed to parquet: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for other formats
 ? 2
 
 # --part and --block-key imply the format.

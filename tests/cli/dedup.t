@@ -26,14 +26,14 @@ $ bloomgate dedup -q -c lines
 $ bloomgate dedup -q -c -d lines
 2
 
-# Empty input gives empty output.
+# Empty input produces empty output.
 $ bloomgate dedup < /dev/null
 ! bloomgate dedup: 0 lines, 0 unique, 0 dropped; wrongly dropped: fewer than 0.01 expected; scalable filter, 5.9 MiB
 $ bloomgate dedup -c < /dev/null
 0
 ! bloomgate dedup: 0 lines, 0 unique, 0 dropped; wrongly dropped: fewer than 0.01 expected; scalable filter, 5.9 MiB
 
-# Two files; the last line of each may lack a newline.
+# With two files, the last line of each may lack a newline.
 $ printf 'a\nx' > one; printf 'x\ny' > two
 $ bloomgate dedup -q one two
 a
@@ -42,7 +42,7 @@ y
 $ bloomgate dedup -q -d one two
 x
 
-# The output equals that of awk, for any number of threads and any input.
+# The output is identical to that of awk, for any number of threads and for files and pipes.
 $ python3 -c "import random; r = random.Random(1); print('\n'.join(str(r.randrange(150000)) for _ in range(300000)))" > many
 $ awk '!seen[$0]++' many > awk.out
 $ for t in 1 2 8; do bloomgate dedup -q -t $t many | cmp - awk.out; done
@@ -56,7 +56,7 @@ $ bloomgate dedup -q -d many | wc -l; awk 'seen[$0]++' many | wc -l
 170464
 $ bloomgate dedup -q -d many | cmp - <(awk 'seen[$0]++' many)
 
-# Without order, exactly one of several equal lines is printed.
+# With --unordered, exactly one of several identical lines is printed.
 $ bloomgate dedup -q --unordered -t 8 many | LC_ALL=C sort | cmp - <(LC_ALL=C sort -u many)
 $ cat many | bloomgate dedup --unordered
 ! bloomgate dedup: --unordered requires --items or --memory if the input is not an uncompressed regular file
@@ -107,7 +107,8 @@ $ bloomgate dedup --stats /nowhere/x lines
 ! bloomgate dedup: /nowhere/x: No such file or directory
 ? 4
 
-# Runs with one state of a window share a budget of wrongly dropped lines: a full window stays full.
+# Runs that use the same window state share one budget of wrongly dropped lines: a full window stays
+# full.
 $ for run in 1 2 3; do seq ${run}00000 ${run}40000 | bloomgate dedup -q -c -s full -w 1h -n 10k 2> said | awk '{ print ($1 > 10000) }'; grep -c "the filter is full" said; done; rm full
 1
 1
@@ -116,8 +117,8 @@ $ for run in 1 2 3; do seq ${run}00000 ${run}40000 | bloomgate dedup -q -c -s fu
 0
 1
 
-# No mode drops more than its rate: a full filter of fixed size ends the run. The lines printed until then are
-# correct, and lines that are already in the filter need no space.
+# No mode drops more than its rate: a full filter of fixed size ends the run. The lines printed
+# before that are correct, and lines that are already in the filter need no space.
 $ bloomgate dedup -n 10k -p 1% many > few
 ! bloomgate dedup: stopped after 15,774 lines: the filter is full (about 15,015 keys), and more than 1% of new lines would be dropped; use a larger --items, or omit it so that the filter grows
 ! bloomgate dedup: 15,774 lines, 14,848 unique, 926 dropped; wrongly dropped: 148 expected (0.99%); blocked filter, 12.1 KiB
@@ -144,7 +145,7 @@ $ for input in mixed "long many" "many long"; do bloomgate dedup -q --unordered 
 129537
 129537
 
-# Keys: a field, case-insensitive; records that end with NUL; CSV.
+# Keys can be a field or case-insensitive; records can be NUL-terminated or CSV.
 $ printf 'a\t1\nb\t1\nc\t2\n' | bloomgate dedup -q --field 2
 a	1
 c	2
@@ -164,7 +165,7 @@ $ printf '1\n01\nx\n' > numbers; bloomgate dedup -q --as int64 numbers
 ! bloomgate dedup: numbers: at byte 5: not valid int64: 'x'
 ? 3
 
-# A window: the last 40 keys, or a period.
+# A window covers the last 40 keys, or a period of time.
 $ (seq 100; seq 100) | bloomgate dedup -q -w 40 | wc -l
 200
 $ (seq 100; seq 100) | bloomgate dedup -q -w 200 | wc -l
@@ -191,7 +192,7 @@ $ bloomgate dedup -w 1ms -n 10 lines
 ! Try 'bloomgate dedup --help'.
 ? 2
 
-# State: the next run continues.
+# With a state file, the next run continues where the last one ended.
 $ bloomgate dedup -q -s state.bg lines
 b
 a
@@ -225,8 +226,8 @@ $ bloomgate dedup -q -s register.bg --unordered -n 1k lines | wc -l
 $ bloomgate dedup -q -s register.bg --unordered lines | wc -l
 0
 
-# A state file has space for its canaries, and dedup reports when it is full. The file contains the
-# lines that were printed.
+# A state file has space for its canaries, and dedup reports when the file is full. The file
+# contains the lines that were printed.
 $ for n in 1 2 5 10; do for i in $(seq 10); do rm -f small.bg; seq $((i*1000)) $((i*1000+n-1)) | bloomgate dedup -q -c -p 1e-6 -n $n -s small.bg; done; done | sort -n | uniq -c
      10 1
      10 2
@@ -260,7 +261,8 @@ $ bloomgate dedup -s new.bg --unordered lines
 ! Try 'bloomgate dedup --help'.
 ? 2
 
-# A state that received far more keys than it was created for reports new lines as seen. They are not dropped: the run ends.
+# A state file that received far more keys than its capacity reports new lines as seen. The run ends
+# instead of dropping these lines.
 $ seq 100000 | bloomgate build -q -k register -n 1000 -p 0.1% over.bg 2> /dev/null
 $ for options in "" "-d" "-t 1" "--unordered -t 4"; do seq 200001 300000 | bloomgate dedup -q $options -s over.bg > out; echo $?; cat out; done
 5
@@ -323,7 +325,7 @@ $ bloomgate dedup -s lines/x.bg lines
 ! bloomgate dedup: lines/x.bg: Not a directory
 ? 4
 
-# A link to a state stays a link.
+# A link to a state file stays a link.
 $ mkdir there; seq 3 | bloomgate dedup -q -s there/s.bg; ln -s there/s.bg s.link; seq 5 | bloomgate dedup -q -s s.link; readlink s.link; seq 6 | bloomgate dedup -q -s there/s.bg
 1
 2
@@ -333,7 +335,7 @@ $ mkdir there; seq 3 | bloomgate dedup -q -s there/s.bg; ln -s there/s.bg s.link
 there/s.bg
 6
 
-# An error leaves the state unchanged; so does a reader that closes the pipe.
+# The state stays unchanged after an error, and when the reader closes the pipe.
 $ cp state.bg before.bg; printf '5\nx\n' | bloomgate dedup -q -s state.bg nothing; cmp state.bg before.bg
 ! bloomgate dedup: nothing: No such file or directory
 $ seq 1000000 | bloomgate dedup -q -s state.bg | head -1; echo ${PIPESTATUS[1]}; cmp state.bg before.bg

@@ -10,7 +10,7 @@ $ bloomgate diff -q a.bg same.bg
 $ bloomgate diff --json a.bg same.bg
 {"schema": "bloomgate.diff.1", "a": "a.bg", "b": "same.bg", "same": true, "same_layout": true, "blocks": 4, "different": 0, "patch_bytes": 8272, "header": ""}
 
-# One additional key: some of the blocks differ.
+# With one additional key, some of the blocks differ.
 $ echo new | bloomgate add -q -o b.bg a.bg
 $ bloomgate diff a.bg b.bg | grep -v header
 filters    different

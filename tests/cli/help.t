@@ -82,7 +82,7 @@ $ bloomgate ''
 ! Try 'bloomgate --help'.
 ? 2
 
-# Man pages: characters that are special in troff are escaped.
+# In man pages, characters that are special in troff are escaped.
 $ bloomgate help --man build | head -6
 .TH BLOOMGATE\-BUILD 1 "" "bloomgate 0.2.0" "User Commands"
 .SH NAME
@@ -115,7 +115,7 @@ $ bloomgate completion zsh | head -2
 $ bloomgate completion fish | grep 'check.*invert'
 complete -c bloomgate -n '__bloomgate_is check' -s v -l invert -d 'print lines that are definitely not in the filter'
 
-# Output that cannot be written: the disk is full, or the reader closed the pipe, which is not reported.
+# If the disk is full, the write error is reported; if the reader closed the pipe, it is not.
 $ bloomgate build --help > /dev/full
 ! bloomgate build: stdout: No space left on device
 ? 4

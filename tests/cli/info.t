@@ -107,7 +107,7 @@ $ bloomgate info "$(printf 'no\033]0;title\007')"
 ! bloomgate info: no?]0;title?: No such file or directory
 ? 4
 
-# Notes, and the conversion of keys.
+# Notes and key conversions are shown.
 $ seq 100 | bloomgate build -q --items 100 --note "$(printf 'two\nlines \033[31m')" --trim --as int64 n.bg; bloomgate info n.bg | grep -E 'note|keys  '
   keys         trim,int64
   note         two
@@ -223,7 +223,7 @@ $ (trap '' XFSZ; ulimit -f 2; bloomgate info -f --svg map.svg large.bg); python3
 ! bloomgate info: map.svg: File too large
 ? 2
 
-# Filters of other software.
+# Filters created by other software.
 $ seq 1000 | bloomgate convert -q --from-keys - --items 1000 --to guava g.bf; bloomgate info g.bf
 g.bf
   format       guava

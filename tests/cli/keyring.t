@@ -18,7 +18,7 @@ $ awk '/^(one|two) / { print length($2) }' ring; awk '/^(one|two) / { print $2 }
 32
 2
 
-# A filter that uses a secret, and lookups in it.
+# A filter can use a secret, and then lookups need the keyring.
 $ seq 100 | bloomgate build -q -n 100 --keyring ring f.bg
 $ seq 100 | bloomgate check -c --keyring ring f.bg
 100
@@ -29,7 +29,7 @@ $ seq 100 | bloomgate check -c f.bg
 ! bloomgate check: f.bg: its keys are hashed with a secret; use --keyring FILE
 ? 2
 
-# A retired secret still opens its filters; a removed one does not.
+# A retired secret still opens its filters; a removed secret does not.
 $ sed -i '/^two /s/$/ retired/' ring; bloomgate keyring -q --new three ring; seq 100 | bloomgate check -c --keyring ring f.bg
 100
 $ sed -i '/^two /d' ring; seq 100 | bloomgate check -c --keyring ring f.bg

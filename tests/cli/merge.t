@@ -1,4 +1,4 @@
-# bloomgate merge, fold, split, join: filters created from filters.
+# bloomgate merge, fold, split and join: create filters from other filters.
 
 $ seq 1000 > a; seq 501 1500 > b
 $ bloomgate build -q --items 2000 --folds 4 a.bg a
@@ -8,11 +8,11 @@ $ bloomgate merge ab.bg a.bg b.bg
 $ seq 1500 | bloomgate check -c ab.bg
 1500
 
-# The result equals the filter with the keys of both.
+# The result is identical to a filter built from the keys of both.
 $ cat a b | bloomgate build -q --items 2000 --folds 4 both.bg
 $ bloomgate diff -q ab.bg both.bg
 
-# Several filters; and replacing one of them.
+# Several filters can be merged, and the result can overwrite one of the inputs.
 $ bloomgate merge -q abb.bg a.bg b.bg b.bg
 $ bloomgate merge a.bg a.bg b.bg
 ! bloomgate merge: a.bg: already exists; use -f to overwrite it
@@ -21,7 +21,7 @@ $ bloomgate merge -q -f a.bg a.bg b.bg
 $ seq 1500 | bloomgate check -c a.bg
 1500
 
-# Notes, generation and recipe are those of the first filter.
+# The result has the note, generation and recipe of the first filter.
 $ seq 10 | bloomgate build -q --items 100 --generation 7 --note hello --lower l1.bg
 $ seq 10 | bloomgate build -q --items 100 --generation 8 --note world --lower l2.bg
 $ bloomgate merge -q l.bg l1.bg l2.bg
@@ -44,7 +44,7 @@ present      16 of 16 found
 absent       0 of 4096 answered "maybe": 0% (0% to 0.0937%), predicted 0.00607%
 verdict      passed
 
-# Filters that do not match are reported.
+# Filters that cannot be merged are reported.
 $ seq 10 | bloomgate build -q --items 100 plain.bg
 $ bloomgate merge no.bg l1.bg plain.bg
 ! bloomgate merge: l1.bg and plain.bg: keys were converted differently: 'lower' and ''
@@ -132,7 +132,7 @@ $ bloomgate merge --keyring rings kk.bg k1.bg k3.bg
 ! bloomgate merge: k1.bg and k3.bg: hashed with different secrets
 ? 3
 
-# A full disk: the old file is kept, and no other file is left.
+# If the disk is full, the old file is kept, and no other file is left.
 $ seq 100000 | bloomgate build -q --items 100000 big.bg; cp big.bg before.bg
 $ (trap '' XFSZ; ulimit -f 16; bloomgate merge -f big.bg big.bg big.bg)
 ! bloomgate merge: big.bg: File too large

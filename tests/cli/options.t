@@ -3,7 +3,8 @@
 $ seq 10 > ten
 $ bloomgate build -q ten.bg ten
 
-# A file of keys in the place of the filter: the message does not suggest -f, which would overwrite it.
+# If a key file is passed in place of the filter, the message does not suggest -f, which would
+# overwrite the file.
 $ bloomgate build ten ten.bg
 ! bloomgate build: ten: already exists and is not a bloomgate filter; OUT precedes KEYS
 ! Try 'bloomgate build --help'.
@@ -46,7 +47,7 @@ $ bloomgate check --=x ten.bg ten
 ! Try 'bloomgate check --help'.
 ? 2
 
-# A filter in a pipe: only foreign filters can be read from one.
+# Only foreign filters can be read from a pipe.
 $ bloomgate convert -q --from-keys ten --items 10 --to dcso ten.bloom; bloomgate check -c <(cat ten.bloom) ten; bloomgate check -c - ten < ten.bloom
 10
 10
@@ -54,7 +55,7 @@ $ bloomgate check -c <(cat ten.bg) ten
 ! bloomgate check: /dev/fd/63: not a filter in any known format: bloomgate filters must be read from a file, not from a pipe
 ? 3
 
-# A compressed filter; keys are decompressed, filters are not.
+# Compressed key files are decompressed; compressed filters are refused.
 $ gzip -k ten.bg; bloomgate check -c ten.bg.gz ten; zstd -q ten.bg; bloomgate info ten.bg.zst
 ! bloomgate check: ten.bg.gz: not a filter in any known format: the file is compressed with gzip; decompress it first
 ! bloomgate info: ten.bg.zst: not a filter in any known format: the file is compressed with zstd; decompress it first
@@ -114,7 +115,7 @@ $ bloomgate build --rate 0.1 --bytes 10k x.bg ten
 ! Try 'bloomgate build --help'.
 ? 2
 
-# Equivalent ways to set an option.
+# An option can be set in several equivalent ways.
 $ bloomgate check --threads=2 -c ten.bg ten
 10
 $ bloomgate check --threads 2 -c ten.bg ten

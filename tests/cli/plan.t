@@ -32,7 +32,7 @@ Alternatives if:
   - there may be twice as many keys: plan for them (--growth 2); otherwise blocked has 3.84% false
     positives, 38 times as many
 
-# The caches of another machine.
+# Cache sizes of another machine can be specified.
 $ BLOOMGATE_CACHES=48K,2M,260M bloomgate plan -n 100M -p 0.1% | awk '$1 == "blocked" || $1 == "counting" { print $1, $9 }'
 blocked L3
 counting memory
@@ -42,7 +42,7 @@ blocked memory
 # No line is longer than 100 columns, even with all columns and with rates of many digits.
 $ bloomgate plan -n 1G -p 1e-7 --queries-per-second 1234567890 --call-cost 1 --memory-cost 1 --call-time 5ms | awk 'length > 100'
 
-# Bits per key, or bytes: then the rates differ.
+# With a fixed number of bits per key, or of bytes, the kinds have different rates.
 $ bloomgate plan --items 1M --bits-per-key 16
 1,000,000 keys, 16 bits per key
 |
@@ -83,7 +83,7 @@ kind            size  /key   k  positives  the keys    10x  into   read
 classic      2.0 KiB  16.0  11    0.0459%     4.05%  98.9%  L1       11
 partitioned  2.0 KiB  16.0  10    0.0471%     3.42%  98.1%  L1       10
 
-# One kind, and the kind that plan would otherwise select.
+# A requested kind is compared with the kind that plan would otherwise select.
 $ bloomgate plan -n 1M --bits-per-key 14 --kind cuckoo
 1,000,000 keys, 14 bits per key
 |
@@ -112,7 +112,7 @@ Alternatives if:
   - there may be twice as many keys: plan for them (--growth 2); otherwise split has 15.3% false
     positives, 15 times as many
 
-# Where blocked is wasteful, it is not recommended; if no kind is suitable, none is.
+# Kind blocked is not recommended where it is wasteful. If no kind is suitable, none is recommended.
 $ bloomgate plan -n 1M -p 1e-8 | tail -15
 |
 Not possible:
@@ -160,13 +160,13 @@ Alternatives if:
   - there may be twice as many keys: plan for them (--growth 2); otherwise classic has 1.23e-14%
     false positives, over 1000 times as many
 
-# Growth: sized for the final number of keys.
+# With --growth, the filter is sized for the final number of keys.
 $ bloomgate plan -n 1M -p 1% --growth 2.5 | sed -n '1p;/^blocked/p;/build/p'
 1,000,000 keys, growing to 2,500,000, false-positive rate at most 1%
 blocked       3.0 MiB   9.9   6         1%     12.3%   98.6%  L3        1
   bloomgate build --kind blocked --items 2500000 --rate 0.01 OUT KEYS
 
-# Lookups: calls avoided and wasted.
+# For a lookup rate, plan shows the calls avoided and wasted.
 $ bloomgate plan -n 1G -p 1% --queries-per-second 50k --absent-share 90% | head -7
 1,000,000,000 keys, false-positive rate at most 1%
 |
@@ -180,7 +180,7 @@ blocked      1.2 GiB   9.9   6         1%     12.3%   98.6%  memory      1     9
 $ bloomgate plan -n 1G -p 1% --queries-per-second 10 --absent-share 100% | sed -n '7p'
 blocked      1.2 GiB   9.9   6         1%     12.3%   98.6%  memory      1     9.90     0.10
 
-# Costs; without a rate, plan finds the cheapest one.
+# With costs but no rate, plan finds the cheapest rate.
 $ bloomgate plan -n 1G --queries-per-second 50k --call-cost 1e-7 --memory-cost 1e-6 | head -8
 1,000,000,000 keys, at the cheapest rate
 |
@@ -197,11 +197,11 @@ classic      1.1 GiB   9.6   7         1%     15.7%   99.5%  memory      7  2.23
 partitioned  1.1 GiB   9.6   7         1%     15.7%   99.5%  memory      7  2.23
 blocked      1.2 GiB   9.9   6         1%     12.3%   98.6%  memory      1  2.31
 
-# The recommended size is at the minimum: twice the rate and half of it cost more.
+# The recommended rate has the minimum cost: twice the rate and half the rate both cost more.
 $ cost() { bloomgate plan -n 1G -k blocked --queries-per-second 50k --call-cost 1e-7 --memory-cost 1e-6 --json "$@" | python3 -c 'import json, sys; print(json.load(sys.stdin)["kinds"][0]["cost_per_second"])'; }; python3 -c 'import sys; a, b, c = map(float, sys.argv[1:]); print(a < b, a < c)' $(cost) $(cost -p 1.5e-4) $(cost -p 3.5e-5)
 True True
 
-# An objective: 10 us for calls of 5 ms is a rate of 0.2%.
+# A latency objective of 10 us with calls of 5 ms requires a rate of 0.2%.
 $ bloomgate plan -n 1M --call-time 5ms --latency 10us | sed -n '1p;/^blocked/p;/delay/p'
 1,000,000 keys, at most 10 us per absent key
 blocked      1.6 MiB  13.8   9       0.2%     6.41%    98.7%  L3        1
@@ -231,7 +231,7 @@ kind possible items bytes bits_per_key k units layers rate rate_2x rate_10x fill
 $ bloomgate plan -n 1k --bytes 2k --bits 8 -k classic --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["request"])'
 {'kind': 'classic', 'items': 1000, 'bytes': 2000, 'k': 8}
 
-# Charts: twelve lines each.
+# Each chart has twelve lines.
 $ bloomgate plan -q -n 100M -p 0.1% --plot plan.svg > table; head -1 table
 100,000,000 keys, false-positive rate at most 0.1%
 $ python3 $CLI_TESTS/svg.py plan.svg
@@ -259,7 +259,7 @@ blocked classic counting cuckoo fuse partitioned quotient register ribbon scalab
 bytes.svg
 plan.svg
 
-# Measurements: each kind that has a plan.
+# Each kind that has a plan is measured.
 $ bloomgate plan -n 10k -p 1% --calibrate -q | sed -n '/Measured/,$p'
 Measured on this machine: lookups per second of CPU time, one thread, integer keys, median of 5
 passes; filters from these plans with at most 64 MiB and 8M keys (static kinds: 4M)
@@ -284,12 +284,12 @@ $ bloomgate plan -n 10k --bits-per-key 10 --calibrate --json | python3 -c 'impor
 True
 classic partitioned blocked split register counting cuckoo ribbon
 
-# A size that is too small for a static kind.
+# A size that is too small for a static kind is refused.
 $ bloomgate plan -n 10k --bits-per-key 10 -k fuse
 ! bloomgate plan: --bits-per-key: too small for 10000 keys in a fuse filter
 ? 2
 
-# Errors use the names of options.
+# Errors name the options.
 $ bloomgate plan
 ! bloomgate plan: missing option --items
 ! Try 'bloomgate plan --help'.

@@ -1,5 +1,5 @@
-# Robustness of reading keys. The code is shared by all subcommands; these tests use build, check
-# and dedup.
+# Tests that reading keys is robust. The code is shared by all subcommands; these tests use build,
+# check and dedup.
 
 # ---- Lines ----
 
@@ -20,7 +20,7 @@ $ bloomgate dedup -q long | wc; cat long | bloomgate dedup -q | wc
 $ bloomgate build -q -n 10 long.bg long; bloomgate check -c long.bg < long; rm long
 4
 
-# NUL, bytes that are not UTF-8, no newline at the end.
+# Lines may contain NUL and bytes that are not UTF-8, and the last line may lack a newline.
 $ printf 'a\0b\na\0c\na\0b\n\xff\xfe\n\xc3\n\xff\xfe' > bytes
 $ bloomgate dedup -q bytes | od -An -c
    a  \0   b  \n   a  \0   c  \n 377 376  \n 303  \n
@@ -119,7 +119,7 @@ $ printf '' | gzip | bloomgate dedup -q
 
 # ---- Pipes and signals ----
 
-# The reader closed the pipe: no message.
+# No message is printed if the reader closes the pipe.
 $ seq 2000000 > big; bloomgate build -q -n 10 big.bg empty
 $ bloomgate check -v big.bg big | head -1; echo ${PIPESTATUS[0]}
 1
@@ -138,7 +138,7 @@ $ bloomgate dedup -q empty >&- 2>&-
 $ bloomgate build closed.bg empty <&- >&- 2>&-; bloomgate check -c closed.bg empty
 4
 
-# The answer to a line does not wait for the next line.
+# Each line is answered before the next line arrives.
 $ mkfifo in out; bloomgate check -t 4 numbers.bg < in > out & exec 3> in 4< out; for i in 1 2 3 4 5; do echo $i >&3; read -t 20 line <&4; echo got $line; done; exec 3>&-; wait $!; echo $?
 got 1
 got 2
@@ -147,7 +147,8 @@ got 4
 got 5
 0
 
-# A stop while waiting for a pipe: the old file is kept, and no other file is left.
+# If a command is stopped while it waits for a pipe, the old file is kept, and no other file is
+# left.
 $ mkdir stop; seq 5 > stop/keys; bloomgate build -q stop/old.bg stop/keys; cp stop/old.bg kept.bg
 $ for s in INT TERM HUP XCPU; do mkfifo $s; bloomgate build -f -t 4 stop/old.bg < $s & exec 3> $s; seq 100 >&3; sleep 0.3; kill -$s $!; wait $!; echo $?; exec 3>&-; done
 130
@@ -165,7 +166,7 @@ $ mkfifo CHECK; bloomgate check -t 4 numbers.bg < CHECK > /dev/null & exec 3> CH
 130
 
 # dedup saves the lines that it has printed, no matter which signal it receives. The signal is sent
-# after the line was printed.
+# after the line has been printed.
 $ for s in INT TERM HUP XCPU; do mkfifo in.$s out.$s; bloomgate dedup -q -s stop/$s.bg < in.$s > out.$s & exec 3> in.$s 4< out.$s; echo line >&3; read -t 20 line <&4; kill -$s $!; wait $!; echo $? $line; exec 3>&- 4<&-; echo line | bloomgate dedup -q -c -s stop/$s.bg; rm stop/$s.bg; done
 130 line
 0
@@ -188,7 +189,7 @@ b
 
 # ---- Parts ----
 
-# Lines of every length, so that parts start anywhere; each line is in exactly one part.
+# Lines have many lengths, so parts start at arbitrary positions; each line is in exactly one part.
 $ python3 -c "for i in range(3000): print(str(i) * (i % 40 + 1))" > parts
 $ for i in 1 2 3; do bloomgate build -q -n 3000 -p 1e-6 --shard $i/3 part$i.bg parts; done; bloomgate check -c part1.bg --also part2.bg --also part3.bg parts
 3000
@@ -214,7 +215,8 @@ $ bloomgate build -qf --shard 1/2 x.bg parts
 ! Try 'bloomgate build --help'.
 ? 2
 
-# Parts fit together only if they are built from the same input or copies of it. Missing parts are reported.
+# Parts can be combined only if they are built from the same input or from copies of it. Missing
+# parts are reported.
 $ cp parts copy; for i in 1 2 3; do bloomgate build -qf -n 3000 -p 1e-6 --shard $i/3 part$i.bg $([ $i = 2 ] && echo copy || echo parts); done; bloomgate merge -q all.bg part1.bg part2.bg part3.bg; bloomgate check -c all.bg parts; bloomgate info all.bg | grep note
 3000
 ? 1
@@ -226,13 +228,13 @@ $ bloomgate merge -q some.bg part3.bg part1.bg; bloomgate info some.bg | grep no
 $ bloomgate merge -qf some.bg some.bg part2.bg; bloomgate diff -q some.bg all.bg; bloomgate info some.bg | grep note
 ? 1
 $ head -1000 parts >> parts; bloomgate build -qf -n 3000 -p 1e-6 --shard 3/3 part3.bg parts; bloomgate merge -q no.bg part1.bg part2.bg part3.bg
-! bloomgate merge: part1.bg and part3.bg: parts of different inputs: the input changed between the builds, or other options or numbers of parts were used; build all parts again
+! bloomgate merge: part1.bg and part3.bg: parts of different inputs: the input changed between the builds, or the builds used different options or numbers of parts; build all parts again
 ? 3
 $ tr 0-4 5-9 < copy > parts; bloomgate build -qf -n 3000 -p 1e-6 --shard 3/3 part3.bg parts; bloomgate merge -q no.bg part1.bg part2.bg part3.bg
-! bloomgate merge: part1.bg and part3.bg: parts of different inputs: the input changed between the builds, or other options or numbers of parts were used; build all parts again
+! bloomgate merge: part1.bg and part3.bg: parts of different inputs: the input changed between the builds, or the builds used different options or numbers of parts; build all parts again
 ? 3
 $ bloomgate build -qf -n 3000 -p 1e-6 --field 1 --shard 3/3 part3.bg copy; bloomgate merge -q no.bg part1.bg part2.bg part3.bg
-! bloomgate merge: part1.bg and part3.bg: parts of different inputs: the input changed between the builds, or other options or numbers of parts were used; build all parts again
+! bloomgate merge: part1.bg and part3.bg: parts of different inputs: the input changed between the builds, or the builds used different options or numbers of parts; build all parts again
 ? 3
 $ for i in 1 2; do bloomgate build -qf -n 3000 -p 1e-6 --shard $i/2 half$i.bg parts; done; bloomgate build -qf -n 3000 -p 1e-6 --shard 3/3 part3.bg copy; bloomgate merge -q two.bg half1.bg part1.bg part2.bg half2.bg part3.bg; bloomgate check -c two.bg parts copy
 6000
@@ -243,7 +245,7 @@ $ bloomgate build -qf -n 10 --note 'bloomgate-part: 1 of 1 of 0' x.bg parts
 
 # ---- Stdout ----
 
-# Stdout cannot be a filter, and "-" is not a file name.
+# A filter cannot be written to stdout, and "-" is not a file name.
 $ echo 1 | bloomgate build -q -n 1 -; ls -- - 2>&-
 ! bloomgate build: expected a file, not stdout; for a file with that name, use ./-
 ! Try 'bloomgate build --help'.
@@ -253,7 +255,7 @@ $ echo 1 | bloomgate build -q -n 1 ./-; ls ./-; rm ./-
 
 # ---- Checkpoints ----
 
-# Stopped between the first file and the second: the keys of the second are not lost.
+# If a build stops between the first file and the second, the keys in the second file are not lost.
 $ python3 -c "import sys; sys.stdout.writelines('%0100d\n' % i for i in range((64 << 20) // 101 + 100))" > first; (seq 1000000 1001000; echo bad) > second
 $ bloomgate build -q -n 1M --as int64 --checkpoint 1ms resumed.bg first second
 ! bloomgate build: second: at byte 8008: not valid int64: 'bad'
@@ -295,8 +297,8 @@ $ bloomgate build -q -n 1M --resume resumed.bg second -f
 ! bloomgate build: resumed.bg.partial: No such file or directory
 ? 4
 
-# Input that was read must not change before the build is resumed: it is replaced by a file of the same size, in place or by rename,
-# with its old modification time or a new one.
+# Input that has been read must not change before the build is resumed. The test replaces the input
+# with a file of the same size, in place or by rename, with the old modification time or a new one.
 $ python3 -c "import sys; sys.stdout.writelines('%0100d\n' % i for i in range((64 << 20) // 101 + 100))" > first; (seq 1000000 1001000; echo bad) > second
 $ bloomgate build -q -n 1M --as int64 --checkpoint 1ms again.bg first second 2> /dev/null; cp -p first kept; cp again.bg.partial kept.partial; (seq 1000000 1001000; echo 999) > second
 $ printf 9 | dd of=first bs=1 seek=500000 conv=notrunc status=none; touch -r kept first; bloomgate build -q -n 1M --as int64 --resume again.bg first second
@@ -314,7 +316,8 @@ $ cat kept > first; bloomgate build -q -n 1M --as int64 --resume again.bg first 
 $ ls again.bg*; rm -f again.bg.partial kept
 again.bg.partial
 
-# Checkpoints of version 0.1 do not record what they have read. They are resumed if no input has changed since.
+# Checkpoints written by version 0.1 do not identify the input that was read. They are resumed if no
+# input has changed since then.
 $ mark="$(bloomgate info kept.partial | sed -n 's/.*note *\(build: .*\)/\1/p')"; until [ $(date +%s) -gt $(stat -c %Z first) ]; do sleep 0.1; done; bloomgate build -q -n 1M --as int64 --note "$mark" old.bg.partial first; cp old.bg.partial kept.partial
 $ bloomgate build -q -n 1M --as int64 --resume old.bg first second; bloomgate check -c -v old.bg first second
 0
@@ -322,7 +325,7 @@ $ bloomgate build -q -n 1M --as int64 --resume old.bg first second; bloomgate ch
 $ rm old.bg; mv kept.partial old.bg.partial; touch first; bloomgate build -q -n 1M --as int64 --resume old.bg first second; rm first
 ! bloomgate build: old.bg.partial: first may have changed since the checkpoint; start over with -f instead of --resume
 
-# Kinds that can fill up, with several threads: no key after the checkpoint is lost.
+# For kinds that can fill up, no key after the checkpoint is lost, even with several threads.
 $ seq 9000000 > first; (seq 9000001 12000000; echo bad) > second
 $ for kind in cuckoo quotient; do bloomgate build -q -n 13M -k $kind --as int64 --checkpoint 1ms $kind.bg first second; done
 ! bloomgate build: second: at byte 26000001: not valid int64: 'bad'
@@ -332,7 +335,7 @@ $ (seq 9000001 12000000; echo 999) > second; for kind in cuckoo quotient; do blo
 0
 0
 
-# Stopped by a signal; retried if the build finished before it arrived.
+# A signal stops the build; the test retries if the build finished before the signal arrived.
 $ seq 18000000 > first
 $ for try in $(seq 50); do bloomgate build -q -f -n 18M --trim --checkpoint 1ms cut.bg first & until [ -e cut.bg.partial ] || ! kill -0 $! 2>&-; do sleep 0.01; done; kill -INT $! 2>&-; wait $!; code=$?; [ $code = 0 ] || break; done; rm -f cut.bg; echo $code
 130
@@ -342,7 +345,7 @@ cut.bg
 $ bloomgate check -c cut.bg first; rm first
 18000000
 
-# An interrupted state contains exactly the lines that were printed.
+# The state of an interrupted run contains exactly the lines that were printed.
 $ touch cut.out; (seq 50000; sleep 5) 2> /dev/null | bloomgate dedup -q -s state.bg > cut.out & until [ $(wc -l < cut.out) = 50000 ] || ! kill -0 $!; do sleep 0.1; done; kill -INT $!; wait $!; echo $?
 130
 $ wc -l < cut.out; seq 60000 | bloomgate dedup -q -s state.bg | cat cut.out - | cmp - <(seq 60000)
@@ -376,7 +379,7 @@ c|plain||
 $ printf 'a;"b;c";d\n' | bloomgate build -q semicolon.bg --csv --delimiter ';' --field 2; echo 'b;c' | bloomgate check semicolon.bg
 b;c
 
-# Quotes within a field are ordinary characters: no line swallows the next.
+# Quotes within a field are ordinary characters: no line is merged with the next.
 $ printf 'Alice,5ft10"\nBob,6ft1"\n"C""D","x" y"\nEve,""\n' > feet.csv; bloomgate dedup -q -t 4 --csv feet.csv
 Alice,5ft10"
 Bob,6ft1"
@@ -388,7 +391,7 @@ Bob
 C"D
 Eve
 
-# Unclosed quotes are reported: all following lines would be one key.
+# Unclosed quotes are reported, because all following lines would become one key.
 $ printf 'a,1\nb,"2\nc,3\n' > open.csv; bloomgate build -q open.bg --csv open.csv; ls open.bg
 ! bloomgate build: open.csv: at byte 4: a record with unclosed quotes: 'b,"2?c,3'
 ! ls: cannot access 'open.bg': No such file or directory
@@ -427,7 +430,7 @@ $ bloomgate dedup --length-prefixed --field 1 fields
 ! Try 'bloomgate dedup --help'.
 ? 2
 
-# Forms: valid and invalid text.
+# Valid and invalid text for each key form.
 $ printf '%s\n' 0 -1 9223372036854775807 18446744073709551615 -9223372036854775808 | bloomgate build -q int64.bg --as int64; printf '00\n-01\n5\n' | bloomgate check int64.bg
 00
 -01

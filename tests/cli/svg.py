@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Reads a chart page of bloomgate and prints its title, and for each chart the heading and the number
-of lines or rows of bars. Fails if the file is not well-formed, or if a text is outside the picture.
+"""Reads a chart page created by bloomgate. Prints its title and, for each chart, the heading and
+the number of lines or rows of bars. Fails if the file is not well-formed, or if any text is outside
+the picture.
 usage: svg.py FILE.svg"""
 
 import sys

@@ -186,8 +186,8 @@ def watch_fits_every_size(terminal):
     build(terminal, "seen.bg", 1000, "-n", "1000")
     begin_watch(terminal)
     terminal.tmux("resize-window", "-x", "30", "-y", "5")
-    # One capture has to match completely: a screen drawn for the old size, wrapped and scrolled,
-    # may appear first.
+    # A single capture must match completely, because a screen drawn for the old size, wrapped and
+    # scrolled, may appear first.
     terminal.shows(r"\Aseen\.bg\n  .{0,28}\n  .{0,28}\n  fill        \[####.{0,12}\n  rate.{0,24}\Z")
     terminal.tmux("resize-window", "-x", str(COLUMNS), "-y", str(ROWS))
     terminal.shows(r"(?m)fill        \[#+\.+\] \d+\.\d%$(.|\n)*press q to quit")

@@ -9,8 +9,9 @@ A transcript contains commands, each followed by its expected results:
     ? 1                                      exit code, if it is not 0
     # anything                               a comment
 
-`...` matches any text within a line. A line of output that is empty or starts with one of these signs is
-prefixed with `|`. Commands of one transcript share a directory; $CLI_TESTS is the directory of this script.
+`...` matches any text within a line. Output lines that are empty or start with one of these
+characters are prefixed with `|`. Commands of one transcript share a directory; $CLI_TESTS is the
+directory of this script.
 usage: transcript.py BLOOMGATE TRANSCRIPT... [--update]      --update: write the actual results"""
 
 import os
@@ -23,7 +24,7 @@ SIGNS = ("$", "!", "?", "#", "|")
 
 
 def shown(text, sign=""):
-    """Returns output as lines of a transcript."""
+    """Returns output as transcript lines."""
     if not text:
         return []
     lines = text.split("\n")
@@ -87,7 +88,8 @@ def play(path, environment, update):
 
 
 def surroundings(program):
-    """Returns the environment of commands. Cache sizes are fixed, so that it is the same on every machine."""
+    """Returns the environment for commands. Cache sizes are fixed, so that output is the same on
+    every machine."""
     environment = {**os.environ, "BLOOMGATE_CACHES": "32K,1M,32M", "PATH": os.path.dirname(os.path.abspath(program)) + ":" + os.environ["PATH"],
                    "LC_ALL": "C.UTF-8", "TERM": "xterm", "CLI_TESTS": os.path.dirname(os.path.abspath(__file__))}
     environment.pop("NO_COLOR", None)

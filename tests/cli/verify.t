@@ -7,7 +7,7 @@ $ bloomgate verify -q whole.bg
 $ bloomgate verify --json whole.bg
 {"schema": "bloomgate.verify.1", "file": "whole.bg", "format": "bloomgate", "whole": true, "canaries_asked": true, "blocks": 2, "bad_blocks": 0, "bad": 0}
 
-# A damaged block, two, the header, the digest, the numbers, the table.
+# Damage in one block, two blocks, the header, the digest, the numbers, or the table is reported.
 $ cp whole.bg one.bg; printf 'x' | dd of=one.bg bs=1 seek=80000 conv=notrunc status=none
 $ bloomgate verify one.bg
 one.bg: damaged: block at byte 73728: found block 1: ea075e99 instead of fd551bfa, expected the checksum in the table; 1 of 2 blocks are damaged
@@ -56,7 +56,7 @@ one.bg: damaged: block at byte 73728: found block 1: ea075e99 instead of fd551bf
 ! bloomgate verify: missing.bg: No such file or directory
 ? 4
 
-# Files that cannot be checked: a newer version; not a filter; a directory.
+# Files of a newer version, files that are not filters, and directories cannot be checked.
 $ cp whole.bg newer.bg; python3 $CLI_TESTS/set_header.py newer.bg 8 2
 $ bloomgate verify newer.bg
 ! bloomgate verify: newer.bg: format version: found 2.0, expected 1.x
@@ -77,7 +77,7 @@ $ bloomgate verify
 $ bloomgate verify --keyring nothing whole.bg
 whole.bg: intact
 
-# Secrets: without them, the canaries cannot be looked up.
+# Without the secrets, the canaries cannot be looked up.
 $ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring
 $ printf 'two 100102030405060708090a0b0c0d0e0f\n' > other; chmod 600 other
 $ bloomgate build -q --items 1000 --hash keyed --keyring ring keyed.bg keys
@@ -98,12 +98,12 @@ $ bloomgate verify --keyring ring hurt.bg
 hurt.bg: damaged: block at byte 8192: found block 0: 0752c8c1 instead of 5daa1fbd, expected the checksum in the table; 1 of 1 blocks are damaged
 ? 1
 
-# The wrong secret with the right name.
+# A wrong secret with the right name is detected.
 $ sed s/two/one/ other > wrong; chmod 600 wrong; bloomgate verify --keyring wrong keyed.bg
 ! bloomgate verify: keyed.bg: hash: found a different one, expected the secret or function that the filter was created with
 ? 3
 
-# Filters of other software.
+# Filters created by other software.
 $ bloomgate convert -q --from-keys keys --items 100000 --to guava f.bf; bloomgate verify --format guava f.bf
 f.bf: guava, its structure is valid; the format has no checksum
 $ bloomgate verify --format guava --json f.bf

@@ -34,7 +34,7 @@ full.bg
   fill        [#####################################...] 93.5%
   rate        62.5% now, 0.428% by design
 
-# A secret: only the header, unless --keyring provides it.
+# For a filter with a secret, only the header is shown unless --keyring provides the secret.
 $ echo 'now 000102030405060708090a0b0c0d0e0f' > ring; echo 'other 0f0e0d0c0b0a09080706050403020100' > rings; chmod 600 ring rings
 $ bloomgate build -q --keyring ring keyed.bg keys; bloomgate watch --once keyed.bg | head -4
 keyed.bg
@@ -73,7 +73,7 @@ $ bloomgate watch --once .
 ! bloomgate watch: .: path: found another type of file, expected a regular file
 ? 3
 
-# One line per change, until a signal ends it.
+# Prints one line per change, until a signal ends the command.
 $ touch log; cp seen.bg log.bg; bloomgate watch -i 20ms log.bg > log & wait_for() { until [ $(wc -l < log) = $1 ] || ! kill -0 $!; do sleep 0.02; done; }; wait_for 1; seq 5000 | bloomgate build -q -f -n 5k -g 8 log.bg; wait_for 2; rm log.bg; wait_for 3; cp bad.bg new; mv new log.bg; wait_for 4; cp seen.bg new; mv new log.bg; wait_for 5; kill -TERM $!; wait $!; echo $?; cat log
 130
 ...Z log.bg: blocked, about 1,026 items, fill 50.4%, rate 0.986%, generation 7, digest ..., 9.3 KiB

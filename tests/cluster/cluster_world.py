@@ -1,5 +1,5 @@
-"""A real cluster on this machine: three primaries, a replica of each, with the Bloomgate module; in its own
-directory, on free ports, and deleted at the end.
+"""Runs a real cluster on this machine: three primaries with one replica each, all with the
+Bloomgate module. The cluster uses free ports and its own directory, which is deleted at the end.
 
     with cluster_world.World("redis-server", MODULE) as world:
         world.nodes[0].ask("CLUSTER", "INFO")"""
@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from service import MORTAL  # noqa: E402  pylint: disable=wrong-import-position
 
 PRIMARIES, REPLICAS = 3, 1
-BUS = 10000  # the cluster bus port is this much higher
+BUS = 10000  # offset from a node's port to its cluster bus port
 
 
 class Failed(Exception):
@@ -65,7 +65,7 @@ class Link:
 
 
 def free_port():
-    """Returns a port that is free, together with its bus port."""
+    """Returns a free port whose bus port is also free."""
     while True:
         with socket.socket() as one, socket.socket() as other:
             one.bind(("127.0.0.1", 0))
@@ -90,7 +90,7 @@ def wait_for(condition, what, seconds=60):
 
 
 class Secure:
-    """Certificates of its own authority, in a new directory, and a shared password."""
+    """Certificates issued by a private authority, in a new directory, and a shared password."""
 
     def __init__(self, folder, password="of-the-cluster"):
         self.folder, self.password = folder, password
@@ -208,7 +208,8 @@ class Node:
 
 
 class World:
-    """`secure`: a Secure, for TLS and a password; `arguments`: additional arguments of the server."""
+    """`secure`: a Secure, for TLS and a password; `arguments`: additional arguments for the
+    server."""
 
     def __init__(self, server, module, *module_arguments, node_timeout=2000, primaries=PRIMARIES, replicas=REPLICAS, secure=None, arguments=()):
         self.server, self.module = server, os.path.abspath(module)
@@ -242,7 +243,8 @@ class World:
         return ("--port", "0", "--tls-port", str(port)) if self.secure else ("--port", str(port))
 
     def is_ready(self):
-        """Returns whether all running nodes know all slots, and each replica is connected to its primary."""
+        """Returns whether all running nodes have all slots in their slot maps, and each replica is
+        connected to its primary."""
         for node in filter(Node.is_alive, self.nodes):
             try:
                 state = dict(line.split(":", 1) for line in node.ask("CLUSTER", "INFO").decode().split("\r\n") if line)
@@ -256,13 +258,13 @@ class World:
         return True
 
     def slots_of(self, node):
-        """Returns the number of slots of a node, according to itself."""
+        """Returns the number of slots that a node reports as its own."""
         mine = [line.split() for line in node.ask("CLUSTER", "NODES").decode().split("\n") if "myself" in line][0]
         ranges = [word.split("-") for word in mine[8:] if not word.startswith("[")]
         return sum(int(r[-1]) - int(r[0]) + 1 for r in ranges)
 
     def primary_of(self, slot, asked=None):
-        """Returns the node that has a slot, according to a running node."""
+        """Returns the node that owns a slot, as reported by a running node."""
         asked = asked or next(filter(Node.is_alive, self.nodes))
         for first, last, where, *_ in asked.ask("CLUSTER", "SLOTS"):
             if first <= slot <= last:
@@ -288,7 +290,7 @@ class World:
         return "\n".join(f"--- {node.number}\n{node.log()}" for node in self.nodes)
 
     def move_slot(self, slot, source, target):
-        """Moves a slot like redis-cli --cluster reshard: key by key, then the slot itself."""
+        """Moves a slot like redis-cli --cluster reshard does: key by key, then the slot itself."""
         source_name, target_name = source.name(), target.name()
         target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", source_name)
         source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", target_name)

@@ -1,5 +1,6 @@
-"""Fake cluster nodes: sets instead of filters, and every kind of failure that a client may encounter. Each
-node is a thread that serves RESP; `trouble` is called before each command."""
+"""Fake cluster nodes that store sets instead of filters, and simulate every kind of failure that a
+client may encounter. Each node is a thread that serves RESP; `trouble` is called before each
+command."""
 
 import contextlib
 import copy
@@ -12,11 +13,11 @@ from shard_reference import crc16
 
 
 class Hang(Exception):
-    """The node stops answering on this connection."""
+    """Makes the node stop answering on this connection."""
 
 
 class Cut(Exception):
-    """The node sends these bytes and closes the connection."""
+    """Makes the node send these bytes and close the connection."""
 
 
 def slot_of(key):
@@ -27,12 +28,13 @@ def slot_of(key):
     return crc16(key) % 16384
 
 
-# A dump of one chunk: magic, XXH64 of the rest, stream, offset and length, followed by an empty line and the file.
+# Returns a dump with one chunk: magic, XXH64 of the rest, stream, offset and length, followed by an
+# empty line and the file.
 DUMP = b"BGdump1\n" + struct.pack("<QQQQ", 0xb86d0311b50bb964, 1, 0, 7) + b"\nshard!"
 
 
 class Node:
-    """A node with its own socket; `cluster` has the shared state."""
+    """A node with its own socket; `cluster` holds the shared state."""
 
     def __init__(self, cluster, number):
         self.cluster, self.number = cluster, number
@@ -46,11 +48,11 @@ class Node:
         threading.Thread(target=self.accept, daemon=True).start()
 
     def save(self):
-        """Returns a copy of the data, as a save to disk would keep it, for restart()."""
+        """Returns a copy of the data that a save to disk would contain, for restart()."""
         return copy.deepcopy((self.keys, self.hashes))
 
     def restart(self, saved):
-        """Starts another process with the saved data."""
+        """Simulates a new process that starts with the saved data."""
         self.keys, self.hashes = copy.deepcopy(saved)
         self.run, self.before, self.history = secrets.token_hex(20), self.history, secrets.token_hex(20)
         connections, self.connections = self.connections, []
@@ -61,7 +63,7 @@ class Node:
                 pass
 
     def follow(self, primary):
-        """Becomes a replica with all data of its primary."""
+        """Becomes a replica that has all data of its primary."""
         self.keys, self.hashes = primary.save()
         self.history, self.before = primary.history, "0" * 40
 
@@ -184,9 +186,9 @@ class FakeCluster:
         self.password = None
         self.replicas = 1
         self.trouble = lambda node, words: None
-        self.replica_of = {} # number of a node: number of its replica
-        self.moving = {}     # slot: the node that it is moving to
-        self.told = None     # the reply to CLUSTER SLOTS, if it differs
+        self.replica_of = {} # index of a node: index of its replica
+        self.moving = {}     # slot: the node that the slot is moving to
+        self.told = None     # the reply to CLUSTER SLOTS, if it is overridden
         self.nodes = [Node(self, i) for i in range(nodes)]
         self.owners = [i * nodes // 16384 for i in range(16384)]
 
@@ -210,7 +212,7 @@ class FakeCluster:
         return ",".join(node.address() for node in self.nodes)
 
     def members(self):
-        """Returns all added items of all nodes."""
+        """Returns all items added to any node."""
         return set().union(*(members for node in self.nodes for members in node.keys.values()))
 
     def close(self):

@@ -1,5 +1,5 @@
-"""Names and routes of shards, implemented only from their description in docs/cluster.md, as a reference
-for the C code."""
+"""Implements shard names and routes solely from their description in docs/cluster.md, as a
+reference for the C code."""
 
 import functools
 import math

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A filter that is sharded over a real cluster of three primaries and three replicas, with the command
-line: documented names and routes, exact merges, slots that move, and a primary that is killed while keys
-are being added. Every acknowledged key is found afterwards.
+"""Tests the command-line tool with a filter that is sharded over a real cluster of three primaries
+and three replicas: documented names and routes, exact merges, slots that move, and a primary that
+is killed while keys are being added. Every acknowledged key is found afterwards.
 usage: test_cluster.py BLOOMGATE MODULE [SERVER [SCALE]]      SERVER: redis-server, valkey-server"""
 
 import os
@@ -45,9 +45,9 @@ def create(world, *names):
 
 
 class Adder:
-    """The command line while it adds keys, and the keys that it has acknowledged so far. It gets keys until
-    it is stopped, some thousands at a time, each batch when most of the previous one is acknowledged;
-    when the filter is full, the same keys again."""
+    """A running `bloomgate cluster add`, and the keys that have been acknowledged so far. Until it
+    is stopped, it receives batches of some thousands of keys, each when most of the previous batch
+    has been acknowledged. When the filter is full, the same keys are sent again."""
 
     def __init__(self, world, name, *options):
         self.process = subprocess.Popen([PROGRAM, "--cluster", world.addresses(), "--timeout", "1s", "--patience", "60s",
@@ -163,7 +163,7 @@ def test_dump(world):
 
 
 def test_documents(world):
-    """The examples in docs/cluster.md: shell commands, and a Python program."""
+    """Runs the examples in docs/cluster.md: shell commands and a Python program."""
     with open(DOCUMENT, encoding="utf-8") as file:
         text = file.read()
     environment = {**transcript.surroundings(PROGRAM), "BLOOMGATE_CLUSTER": world.addresses()}
@@ -188,7 +188,7 @@ def test_info_and_drop(world):
 
 def test_slots_move_while_adding(world):
     """Moves slots with redis-cli, as an operator would, and then moves the slots of the shards back
-    and forth by commands."""
+    and forth with cluster commands."""
     create(world, "moved")
     adder = Adder(world, "moved")
     adder.wait_for(1000)
@@ -197,7 +197,7 @@ def test_slots_move_while_adding(world):
                            "--cluster-to", target.name(), "--cluster-slots", str(min(5000, 300 * SCALE)), "--cluster-yes"],
                           capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
-    assert world.primary_of(shard_slots("moved")[0], world.nodes[2]) is target, "a shard was among them"
+    assert world.primary_of(shard_slots("moved")[0], world.nodes[2]) is target, "at least one shard was moved"
     moves = 0
     for _ in range(2 * SCALE):
         for slot in shard_slots("moved"):
@@ -212,7 +212,8 @@ def test_slots_move_while_adding(world):
 
 
 def test_replica_that_lags(world):
-    """Writes that only a primary has are not acknowledged, even if nothing is left to add."""
+    """Writes that only a primary has received are not acknowledged, even if there are no more keys
+    to add."""
     create(world, "lag")
     wait_for(world.is_ready, "all replicas")
     name = shard_reference.names("lag", SHARDS)[0]
@@ -223,7 +224,7 @@ def test_replica_that_lags(world):
     cluster_world.stop(replica)
     try:
         link = cluster_world.Link(primary.port)
-        link.ask("BG.MADD", name, *keys)  # another client adds them, without WAIT
+        link.ask("BG.MADD", name, *keys)  # another client adds the keys, without WAIT
         link.close()
         done = subprocess.run([PROGRAM, "--cluster", primary.address(), "--patience", "300ms", "add", "-w", "1",
                                "--wait", "100ms", "--acknowledged", "lag"],
@@ -236,8 +237,8 @@ def test_replica_that_lags(world):
 
 
 def denied_by_servers(world, name, keys):
-    """Returns the number of keys that the primaries deny when queried directly, without the
-    precautions of the command line."""
+    """Returns the number of keys that the primaries report as absent when queried directly, without
+    the safeguards of the command-line tool."""
     shards = [[] for _ in range(SHARDS)]
     for key in keys:
         shards[shard_reference.route(key.encode(), SHARDS)].append(key)
@@ -249,7 +250,7 @@ def denied_by_servers(world, name, keys):
 
 
 def save(node):
-    """Saves the data of a node, even while it saves for a replica."""
+    """Saves the data of a node, even while the node is saving for a replica."""
     def saved():
         try:
             return node.ask("SAVE") == "OK"
@@ -260,7 +261,8 @@ def save(node):
 
 
 def promote(heir):
-    """Makes a replica the primary. The server gives up after 5 s, so the command is repeated."""
+    """Makes a replica the primary. A failover times out in the server after 5 s, so the command is
+    repeated."""
     def promoted():
         if heir.info("replication")["role"] == "master":
             return True
@@ -273,7 +275,8 @@ def promote(heir):
 
 
 def test_primary_comes_back_with_an_old_save(world):
-    """A primary that restarts before it is failed over loses keys that its replica had: they are not denied."""
+    """A primary that restarts before a failover loses keys that its replica had; the lost keys are
+    not reported as absent."""
     create(world, "restarted")
     wait_for(world.is_ready, "all replicas")
     victim = world.primary_of(shard_slots("restarted")[3])
@@ -289,10 +292,10 @@ def test_primary_comes_back_with_an_old_save(world):
     lost = denied_by_servers(world, "restarted", keys) > 0
     done = cli(world, "check", "-v", "-c", "--open", "restarted", keys=text)
     assert done.stdout == "0\n", done
-    # A replica that started to copy the restarted primary before its promotion is in doubt even if it kept
-    # the keys.
+    # A replica that started to copy data from the restarted primary before its own promotion is in
+    # doubt, even if it kept the keys.
     assert "may have lost keys" in cli(world, "info", "restarted").stdout or not lost
-    if lost:  # its replica has copied the remaining data, and denies no key after its promotion
+    if lost:  # the replica has copied the remaining data; after its promotion, it reports no key as absent
         promote(world.replica_of(world.primary_of(shard_slots("restarted")[3])))
         wait_for(world.is_ready, "the cluster")
         assert cli(world, "check", "-v", "-c", "--open", "restarted", keys=text).stdout == "0\n"
@@ -321,11 +324,12 @@ def test_primary_is_killed_while_adding(world):
         start = time.monotonic()
         wait_for(lambda node=heir: node.info("replication")["role"] == "master", "a failover", 60)
         failover = time.monotonic() - start
-        # It has no replica now, so writes to its slots cannot be acknowledged until there is one again.
+        # The new primary has no replica, so writes to its slots cannot be acknowledged until it has
+        # one again.
         victim.launch()
         adder.wait_for(3000)
     keys = adder.end()
-    victim.kill()  # again, since the current primaries have all keys
+    victim.kill()  # killed again: the current primaries have all keys
     check_all(world, "killed", keys)
     print(f"  {before} keys before, {len(keys) - before} after; the replica took over after {failover:.1f} s")
 

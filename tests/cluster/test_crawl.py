@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The distributed crawl of the examples, on a new cluster.
+"""Runs the distributed crawl example on a new cluster.
 usage: test_crawl.py EXAMPLE MODULE [SERVER]"""
 
 import os
@@ -21,7 +21,7 @@ with cluster_world.World(SERVER, MODULE) as world:
     print(done.stdout + done.stderr, end="")
     end = time.monotonic() + 30
     while (left := sum(node.ask("DBSIZE") for node in world.nodes)) and time.monotonic() < end:
-        time.sleep(0.1)  # replicas delete keys a little later
+        time.sleep(0.1)  # replicas delete keys slightly later
     rows = [line.split() for line in done.stdout.splitlines()[2:]]
     good = done.returncode == 0 and left == 0 and len(rows) == 3 and int(rows[0][4]) < int(rows[2][4])
     if not good:

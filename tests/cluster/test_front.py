@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The service as a front: names that it forwards to a cluster of fake nodes, and its replies if these fail.
+"""Tests the service as a front end: names that it forwards to a cluster of fake nodes, and its
+replies if nodes fail.
 usage: test_front.py BLOOMGATED [PART OF A NAME...]"""
 
 import http.client
@@ -22,7 +23,7 @@ KEYS = [f"key-{i}" for i in range(300)]
 
 
 class Front:
-    """A service in front of its own cluster."""
+    """A service that is the front end of its own cluster."""
 
     def __init__(self, program, *words, lines=(), http=False):
         self.cluster = fake_nodes.FakeCluster(3)
@@ -82,7 +83,7 @@ def test_replies_stay_in_order(program):
 
 @service.alone
 def test_pipelines_are_batches(program):
-    """Pipelines with runs of similar requests, other requests between the runs, and a different
+    """Pipelines contain runs of similar requests, other requests between the runs, and a different
     request at the end."""
     with Front(program) as (front, s):
         with s.connect() as c:
@@ -138,10 +139,11 @@ def test_some_shards_fail(program):
         keys = [KEYS[there.index(0)], KEYS[there.index(1)], KEYS[there.index(2)], *KEYS]
         answer = s.ask("BG.MADD", "seen", *keys)
         assert answer[:-1] == [1, 1] and answer[-1].startswith("FULL the shard '{"), answer
-        assert s.ask("BG.MADD", "seen", *keys[2:]).startswith("FULL"), "no success before the first failure"
+        assert s.ask("BG.MADD", "seen", *keys[2:]).startswith("FULL"), "the whole reply is an error if no key succeeds before the first failure"
         front.cluster.trouble = lambda node, words: \
             b"-NOFILTER gone\r\n" if node.number == 2 and words[0].startswith(b"BG.") else None
-        # A missing shard is not in doubt. A node that answers slowly, as on a busy machine, is.
+        # A missing shard is not in doubt. A node that answers slowly, as on a busy machine, is in
+        # doubt.
         service.wait_for(lambda: str(s.ask("BG.MEXISTS", "seen", *KEYS)).startswith("NOFILTER"), what="the error")
 
 
@@ -158,7 +160,7 @@ def test_what_is_not_forwarded(program):
             assert "over a cluster" in c.ask("BF.ADD", "seen", "a")
             assert c.ask("EXEC").startswith("EXECABORT")
         assert s.ask("BF.ADD", "seen").startswith("ERR wrong number of arguments")
-        assert s.ask("BF.ADD", "seen2", "a") == 1, "another name is another filter"
+        assert s.ask("BF.ADD", "seen2", "a") == 1, "a different name is a different filter"
 
 
 @service.alone
@@ -194,7 +196,7 @@ def test_nobody_else_waits(program):
                 assert other.ask("BF.ADD", "local", i) == 1
             try:
                 early = waiting.socket.recv(1)
-                assert not early, "it was answered before the others: test is void"
+                assert not early, "the request was answered before the others, so the test proves nothing"
             except BlockingIOError:
                 pass
             waiting.socket.settimeout(30)
@@ -224,7 +226,7 @@ def of_node(cluster, number):
 
 
 def is_watch(words):
-    """Returns whether it is a request of the service itself, which checks that a shard exists."""
+    """Returns whether the service itself sent the request, to check that a shard exists."""
     return words[0] != b"BG.MADD" and (words[-1] in (b"", b"SLOTS", b"replication") or words[-1].endswith(b"/witness"))
 
 
@@ -242,7 +244,7 @@ def wait_for_state(s, state, name="seen"):
 
 
 def figures(s):
-    """Returns {(metric, labels as text): value} of the fronts."""
+    """Returns {(metric, labels as text): value} for the front ends."""
     text = Asker(s).told("GET", "/metrics", 200)
     lines = [line.rsplit(" ", 1) for line in text.decode().splitlines() if line.startswith("bloomgate_front_")]
     return {line[0]: float(line[1]) for line in lines}
@@ -250,8 +252,8 @@ def figures(s):
 
 @service.alone
 def test_one_node_is_lost(program):
-    """Only keys of the failed node get a "maybe". No client waits for the node, and it is used
-    again when it returns."""
+    """Only keys on the failed node get a "maybe". No client waits for the node, and the node is
+    used again when it recovers."""
     with Front(program, http=True) as (front, s):
         gone, there = of_node(front.cluster, 2)
         assert s.ask("BF.MADD", "seen", *gone[:2], *there[:2]) == [1] * 4
@@ -268,7 +270,7 @@ def test_one_node_is_lost(program):
         assert s.ask("BG.ADD", "seen", there[7]) == 1
         answer = s.ask("BG.MADD", "seen", there[7], gone[7], there[8])
         assert answer[0] == 0 and answer[1].startswith("FAILED") and len(answer) == 2, answer
-        assert all(is_watch(words) for words in front.cluster.nodes[2].seen), "it is not contacted"
+        assert all(is_watch(words) for words in front.cluster.nodes[2].seen), "the node is not contacted"
         found = figures(s)
         for metric, value in (('checked_keys_total{filter="seen",result="unreachable"}', 2), ('checked_keys_total{filter="seen",result="maybe"}', 1),
                               ('checked_keys_total{filter="seen",result="no"}', 1), ('added_keys_total{filter="seen",result="rejected"}', 2),
@@ -289,8 +291,8 @@ def test_one_node_is_lost(program):
 
 @service.alone
 def test_unanswered_adds_are_unknown(program):
-    """Adds without an answer are reported differently from refused ones, and not retried until the watch
-    succeeds."""
+    """Adds that get no answer are reported differently from refused adds, and are not retried until
+    a health check succeeds."""
     with Front(program, http=True) as (front, s):
         wait_for_state(s, "up")
         gone, there = of_node(front.cluster, 2)
@@ -310,7 +312,7 @@ def test_unanswered_adds_are_unknown(program):
 
 @service.alone
 def test_adds_wait_for_replicas(program):
-    """Without replicas, adds fail, and queries are answered as usual."""
+    """Without replicas, adds fail, but queries are answered as usual."""
     with Front(program, "replicas=1", http=True) as (front, s):
         wait_for_state(s, "up")
         assert s.ask("BF.MADD", "seen", "a", "b") == [1, 1]
@@ -320,7 +322,7 @@ def test_adds_wait_for_replicas(program):
         facts = Asker(s).told("GET", "/api/v1/fronts/seen", 200)
         assert facts["state"] == "up" and facts["shards"]["unwritable"] == 1, facts
         assert s.ask("BF.MEXISTS", "seen", "a", "x") == [1, 0]
-        assert "replicas received the write" in s.ask("BF.ADD", "seen", "c") and "replicas" in facts["error"], "known to accept none"
+        assert "replicas received the write" in s.ask("BF.ADD", "seen", "c") and "replicas" in facts["error"], "the shard is known to accept no adds"
         front.cluster.replicas = 1
         service.wait_for(lambda: s.ask("BF.ADD", "seen", "c") in (0, 1), what="adds to be accepted again")
         log = s.read_log()
@@ -329,8 +331,8 @@ def test_adds_wait_for_replicas(program):
 
 @service.alone
 def test_starts_without_a_cluster(program):
-    """It starts, reports that it is not ready, answers according to its settings, and connects to
-    the cluster once the cluster starts."""
+    """The service starts, reports that it is not ready, answers according to its settings, and
+    connects to the cluster once the cluster starts."""
     def nobody(_, __):
         raise fake_nodes.Cut(b"")
     second = "sharded strict nodes=127.0.0.1:1 shards=4 fail=closed timeout=300ms patience=300ms"
@@ -361,7 +363,7 @@ def test_starts_without_a_cluster(program):
 @service.alone
 def test_a_node_that_hangs_stalls_nobody(program):
     """More requests than there are threads query a node that hangs. These requests return, and so
-    do all others."""
+    do all other requests."""
     second = fake_nodes.FakeCluster(1)
     for name in shard_reference.names("other", 4):
         second.nodes[0].keys[name.encode()] = set()
@@ -386,7 +388,7 @@ def test_a_node_that_hangs_stalls_nobody(program):
         for key in gone:
             assert s.ask("BF.EXISTS", "seen", key) == 1
         assert s.ask("BF.EXISTS", "seen", there[0]) == 0
-        assert all(is_watch(words) for words in front.cluster.nodes[2].seen), "no client waits for it"
+        assert all(is_watch(words) for words in front.cluster.nodes[2].seen), "no client waits for the node"
         front.up()
         wait_for_state(s, "up")
     second.close()
@@ -401,7 +403,8 @@ def complete(program, cluster):
 
 @service.alone
 def test_a_server_that_is_started_again(program):
-    """A shard has lost acknowledged keys: no key is denied until the operator marks the filter as complete."""
+    """A shard has lost acknowledged keys: no key is reported as absent until the operator marks the
+    filter as complete."""
     with Front(program, "replicas=1", http=True) as (front, s):
         wait_for_state(s, "up")
         node = front.cluster.nodes[2]
@@ -410,22 +413,22 @@ def test_a_server_that_is_started_again(program):
         gone, there = of_node(front.cluster, 2)
         assert s.ask("BG.MADD", "seen", *gone, *there) == [1] * 300
         assert s.ask("BG.MEXISTS", "seen", *gone, *there, "absent") == [1] * 300 + [0]
-        for _ in range(5):  # regardless of what the watch has found so far
+        for _ in range(5):  # regardless of the results of health checks so far
             node.restart(saved)
             assert s.ask("BG.MEXISTS", "seen", *gone) == [1] * len(gone)
         facts = wait_for_state(s, "partly")
         assert 0 < facts["shards"]["incomplete"] == 16 - facts["shards"]["up"], facts
         service.wait_for(lambda: "its server restarted and may have lost keys" in
-                         Asker(s).told("GET", "/api/v1/fronts/seen", 200)["error"], what="the watch to report the reason")
+                         Asker(s).told("GET", "/api/v1/fronts/seen", 200)["error"], what="the health check to report the reason")
         assert figures(s)['bloomgate_front_shards{filter="seen",state="incomplete"}'] == facts["shards"]["incomplete"]
         assert s.ask("BG.MEXISTS", "seen", gone[0], "absent-1", "absent-2") [0] == 1
         assert s.ask("BG.MEXISTS", "seen", *there[:5]) == [1] * 5
         assert s.ask("BG.MADD", "seen", *gone) == [1] * len(gone), "adds are accepted"
         rounds = sum(words[0] == b"CLUSTER" or words[0] == b"INFO" for words in node.seen)
-        service.wait_for(lambda: sum(words[0] == b"CLUSTER" or words[0] == b"INFO" for words in node.seen) > rounds + 2, what="rounds of the watch")
-        assert Asker(s).told("GET", "/api/v1/fronts/seen", 200)["state"] == "partly", "it does not end by itself"
+        service.wait_for(lambda: sum(words[0] == b"CLUSTER" or words[0] == b"INFO" for words in node.seen) > rounds + 2, what="rounds of health checks")
+        assert Asker(s).told("GET", "/api/v1/fronts/seen", 200)["state"] == "partly", "the doubt does not end by itself"
         again = service.Service(program, f"sharded seen nodes={front.cluster.addresses()}", http=True)
-        with again as other:  # another front, which has not seen the restart
+        with again as other:  # another front end, which has not observed the restart
             assert other.ask("BG.MEXISTS", "seen", *gone) == [1] * len(gone)
             absent = [f"absent-{i}" for i in range(200)]
             assert 0 < sum(other.ask("BG.MEXISTS", "seen", *absent)) < 200
@@ -543,7 +546,8 @@ def plain(s, method, path, body=None, kind="application/json"):
 
 @service.alone
 def test_passwords_are_read_anew(program):
-    """The password is in a file; after it was changed in the file and the cluster, the front continues."""
+    """The password is stored in a file. After it is changed both in the file and in the cluster,
+    the front end continues."""
     folder = tempfile.mkdtemp(prefix="bloomgate-front-")
     path = os.path.join(folder, "password")
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The command line with fake nodes: redirections, and nodes that fail, lie, hang or send invalid replies.
-In all cases, no acknowledged key is missing, and no added key is reported as absent.
+"""Tests the command-line tool with fake nodes: redirections, and nodes that fail, hang, or send
+wrong or invalid replies. In all cases, no acknowledged key is missing, and no added key is reported
+as absent.
 usage: test_redirections.py BLOOMGATE [PART OF A NAME...]"""
 
 import itertools
@@ -19,7 +20,7 @@ INPUT = "".join(key + "\n" for key in KEYS)
 
 
 def run(cluster, *arguments, keys="", password=None, quick=False):
-    """Runs the command; `quick` sets a short patience."""
+    """Runs the command; `quick` sets a short overall timeout."""
     environment = {**os.environ, "LC_ALL": "C"}
     environment.pop("BLOOMGATE_PASSWORD", None)
     if password:
@@ -47,7 +48,7 @@ def add_and_check(cluster, *options):
 
 
 class Times:
-    """A failure of the first n commands of a name, or of any name."""
+    """Makes the first n commands fail that have a given name, or any name."""
 
     def __init__(self, n, what, name=None):
         self.left, self.what, self.name = n, what, name
@@ -76,7 +77,7 @@ def test_plain():
 
 def test_moved():
     cluster = made()
-    cluster.told = [0] * 16384  # all nodes report that the first has all slots
+    cluster.told = [0] * 16384  # all nodes report that the first node has all slots
     add_and_check(cluster)
 
 
@@ -91,7 +92,7 @@ def test_moved_for_ever():
 
 def test_asked():
     cluster = made(2)
-    for key in list(cluster.nodes[0].keys):  # the first has lost its filters, but still has its slots
+    for key in list(cluster.nodes[0].keys):  # the first node has lost its filters, but still has its slots
         cluster.moving[fake_nodes.slot_of(key)] = cluster.nodes[1]
         cluster.nodes[1].keys[key] = cluster.nodes[0].keys.pop(key)
     add_and_check(cluster)
@@ -120,14 +121,14 @@ def test_hanging():
 
 
 def test_nobody_but_hanging_nodes():
-    """Each node may take its full timeout, but the patience limits the total."""
+    """Each node may use its full timeout, but the overall timeout limits the total."""
     cluster = made(20)
     for node in cluster.nodes:
         node.seen.clear()
     cluster.trouble = lambda node, words: raises(fake_nodes.Hang())()  # CLUSTER SLOTS as well
     done = run(cluster, "check", "f", keys=INPUT, quick=True)
     assert done.returncode == 4 and "timed out waiting for a reply" in done.stderr, done
-    assert 1 <= sum(bool(node.seen) for node in cluster.nodes) < 10, "not all nodes one after another"
+    assert 1 <= sum(bool(node.seen) for node in cluster.nodes) < 10, "not all nodes are tried one after another"
 
 
 def test_nonsense():
@@ -158,7 +159,7 @@ def test_wrong_answers():
         cluster.trouble = Times(1, wrong, b"BG.MEXISTS")
         done = run(cluster, "check", "-v", "--open", "f", keys=INPUT, quick=True)
         assert done.returncode == 1 or wrong == b"*1\r\n:0\r\n", (wrong, done)
-        assert len(done.stdout.split()) <= 1, (wrong, done)  # the 0 in the reply
+        assert len(done.stdout.split()) <= 1, (wrong, done)  # only the key that has the 0 in the reply
 
 
 def test_missing_filter():
@@ -194,7 +195,7 @@ def test_replicas():
     cluster.replicas = 1
     done = run(cluster, "add", "-w", "1", "--acknowledged", "f", keys=INPUT)
     assert done.returncode == 0 and done.stdout == INPUT, done
-    for node in cluster.nodes:  # a write that is certainly replicated is in between
+    for node in cluster.nodes:  # each WAIT follows a write that is certainly replicated
         waits = [i for i, words in enumerate(node.seen) if words[0] == b"WAIT"]
         assert waits and all(node.seen[i - 1][0] == b"SET" for i in waits), node.seen
         assert all(cluster.owner(fake_nodes.slot_of(node.seen[i - 1][1])) is node for i in waits)
@@ -237,7 +238,8 @@ def complete(cluster):
 
 
 def test_restart_from_an_old_save():
-    """A process that restarts with its saved data denies no key until the operator marks the filter as complete."""
+    """A process that restarts with its saved data reports no key as absent until the operator marks
+    the filter as complete."""
     cluster = made()
     saved = cluster.nodes[1].save()
     assert run(cluster, "add", "-w", "1", "f", keys=INPUT).returncode == 0
@@ -253,7 +255,7 @@ def test_restart_from_an_old_save():
         assert done.returncode == 3 and "of 16 shards may have lost keys" in done.stderr, done
     done = run(cluster, "add", "f", keys=INPUT)
     assert done.returncode == 0 and "may have lost keys, and deny no key until" in done.stderr, done
-    assert check(cluster).returncode == 4, "adding some keys does not complete it"
+    assert check(cluster).returncode == 4, "adding some keys does not make the filter complete"
     done = run(cluster, "complete", "misspelled")
     assert done.returncode == 3 and "NOFILTER" in done.stderr, done
     done = run(cluster, "complete", "f")
@@ -264,7 +266,7 @@ def test_restart_from_an_old_save():
 
 
 def test_restart_while_it_is_merged():
-    """Data merged from a server that restarts during the merge may lack keys."""
+    """If a server restarts during a merge, the data merged from it may lack keys."""
     cluster = made()
     saved = cluster.nodes[1].save()
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
@@ -280,7 +282,8 @@ def test_restart_while_it_is_merged():
 
 
 def test_merged_filters_have_witnesses():
-    """A filter that a merge created denies no key after a restart that lost the next merge."""
+    """A filter created by a merge reports no key as absent after a restart that lost the next
+    merge."""
     cluster = made()
     assert run(cluster, "create", "-n", "1000", "empty").returncode == 0
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
@@ -295,7 +298,7 @@ def test_merged_filters_have_witnesses():
 
 def test_restart_while_it_is_completed():
     """The operator's command applies only to data that existed when it started. A restarted
-    server without replicas does not continue its earlier history."""
+    server without replicas does not continue its previous replication history."""
     for word in (b"HGETALL", b"HSET"):
         cluster = made()
         node = cluster.nodes[1]
@@ -317,7 +320,7 @@ def test_restart_while_it_is_completed():
 
 
 def test_restart_while_it_is_asked():
-    """The process changes between two queries of one command."""
+    """The server process changes between two queries of one command."""
     cluster = made()
     saved = [node.save() for node in cluster.nodes]
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
@@ -364,7 +367,8 @@ def fail_over(cluster):
 
 
 def test_replicas_are_witnessed():
-    """A replica that was running when keys were added may be promoted; one that was started later is in doubt."""
+    """A replica that was running when keys were added may be promoted; a replica that was started
+    later is in doubt."""
     for late in (False, True):
         cluster, _ = replicated()
         if late:
@@ -376,8 +380,8 @@ def test_replicas_are_witnessed():
 
 
 def test_replica_of_a_server_that_was_started_again():
-    """The replica was running all the time, but has copied the remaining data of its primary: it is in doubt after its
-    promotion."""
+    """The replica was running all the time, but has copied the remaining data of its primary, so it
+    is in doubt after its promotion."""
     cluster, saved = replicated()
     cluster.nodes[1].restart(saved)
     cluster.nodes[3].follow(cluster.nodes[1])
@@ -415,8 +419,9 @@ def copy_the_rest(cluster, saved):
 
 
 def test_data_are_copied_while_it_is_asked():
-    """A process copies the incomplete data of another one, and is queried on a connection that was opened before:
-    between two rounds of queries, between two queries of a round, or between the last query and the end of a round."""
+    """A process copies the incomplete data of another process, and is queried on a connection that
+    was opened earlier: between two rounds of queries, between two queries of a round, or between
+    the last query and the end of a round."""
     for word, number in ((b"BG.MEXISTS", 1), (b"BG.MEXISTS", 2), (b"BG.MEXISTS", 40), (b"HGETALL", 1), (b"HGETALL", 7),
                          (b"INFO", 2), (b"INFO", 3), (b"INFO", 4)):
         cluster, saved = replicated()
@@ -453,13 +458,14 @@ def test_restart_while_it_is_dumped():
         if change == "none":
             assert done.returncode == 0, done
         else:
-            assert done.returncode == 3 and "its server changed during the dump" in done.stderr, (change, done)
+            assert done.returncode == 3 and "a different server process sent it" in done.stderr, (change, done)
         cluster.trouble = lambda node, words: None
         assert check(cluster, "-v", "--open").stdout == "0\n"
 
 
 def test_data_are_replaced_before_wait():
-    """A primary follows its former replica, which lacks a write, and is promoted again before it executes WAIT."""
+    """A primary becomes a replica of its former replica, which lacks a write, and is promoted again
+    before it executes WAIT."""
     for word in (b"BG.MADD", b"SET", b"WAIT"):
         cluster, _ = replicated()
         more = "".join(f"more-{i}\n" for i in range(2000))
@@ -484,7 +490,8 @@ def test_data_are_replaced_before_wait():
 
 
 def test_promoted_servers_without_a_witness():
-    """A promoted process is trusted before there is a witness, and listed in the first one."""
+    """A promoted process is trusted if there is no witness yet, and is listed in the first
+    witness."""
     cluster = made()
     for node in cluster.nodes:
         node.hashes.clear()
@@ -496,7 +503,7 @@ def test_promoted_servers_without_a_witness():
 
 
 def test_doubt_moves_with_the_data():
-    """Slots that move away from a server in doubt stay in doubt if a client has read the witnesses
+    """Slots that move away from a server in doubt stay in doubt if a client read the witnesses
     before the move."""
     cluster, saved = replicated()
     cluster.nodes[1].restart(saved)
@@ -511,8 +518,8 @@ def test_doubt_moves_with_the_data():
 
 
 def restart_and_move(cluster, saved):
-    """The second node restarts, another client records the doubt, and the slots move to the third
-    node."""
+    """The second node restarts, another client records that the shards are in doubt, and the slots
+    move to the third node."""
     cluster.trouble = lambda node, words: None
     cluster.nodes[1].restart(saved)
     assert "may have lost keys" in run(cluster, "add", "f", keys="a\n").stderr
@@ -522,7 +529,8 @@ def restart_and_move(cluster, saved):
 
 
 def test_doubt_is_noted_while_it_is_asked():
-    """A client that has already read the witness detects a doubt that another client records."""
+    """A client that has already read the witness detects that another client has recorded a
+    doubt."""
     cluster = made()
     saved = cluster.nodes[1].save()
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
@@ -543,7 +551,7 @@ def test_late_witnesses_erase_no_doubt():
         cluster = made()
         saved = cluster.nodes[1].save()
         assert run(cluster, "add", "f", keys=INPUT).returncode == 0
-        if word == "add":  # has a replica to list
+        if word == "add":  # has a replica that the witness lists
             cluster.nodes.append(fake_nodes.Node(cluster, 3))
             cluster.replica_of = {2: 3}
 
@@ -559,7 +567,8 @@ def test_late_witnesses_erase_no_doubt():
 
 
 def test_shards_that_are_created_again():
-    """A server was emptied, or a shard was deleted: the re-created shard denies no key."""
+    """A server was emptied, or a shard was deleted: the re-created shard reports no key as
+    absent."""
     for options, shards, code in (((), 6, 3), (("--missing",), 6, 0), (("--missing",), 1, 0)):
         cluster = made()
         node = cluster.nodes[1]
@@ -591,7 +600,7 @@ def test_shards_that_another_client_creates_again():
 
 
 def test_missing_shards_are_doubted_before_they_are_created():
-    """Lookups deny no key while `create --missing` runs, or after it was killed."""
+    """Lookups report no key as absent while `create --missing` runs, or after it was killed."""
     for lost in (True, False):  # whether the witnesses are lost as well
         cluster = made()
         node = cluster.nodes[1]
@@ -613,8 +622,8 @@ def test_missing_shards_are_doubted_before_they_are_created():
 
 
 def test_create_that_was_interrupted():
-    """Shards without witnesses are not in use yet: the missing shards are created, and all are
-    complete."""
+    """Shards without witnesses are not in use yet: the missing shards are created, and all shards
+    are complete."""
     cluster = made()
     for node in cluster.nodes:
         node.hashes.clear()
@@ -625,7 +634,7 @@ def test_create_that_was_interrupted():
 
 
 def test_history_changes_by_itself():
-    """As on a primary that has had no replica for an hour."""
+    """Simulates a primary that has had no replica for an hour."""
     cluster = made()
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
     cluster.nodes[1].history = "f" * 40
@@ -633,7 +642,8 @@ def test_history_changes_by_itself():
 
 
 def test_shards_of_others():
-    """Shards without a witness are trusted; the first add writes one. Servers without strings have none."""
+    """Shards without a witness are trusted; the first add writes one. Servers that do not support
+    strings have no witnesses."""
     cluster = made()
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
     for node in cluster.nodes:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A cluster of three primaries with TLS, client certificates and a password: the command line and the
-service as a front connect to it, and report errors if they cannot. The front loses a node that is paused
-and one that is killed, and reconnects.
+"""Tests a cluster of three primaries with TLS, client certificates and a password. The command-line
+tool, and the service as a front end, connect to the cluster and report an error if they cannot. The
+front end loses a node that is paused and a node that is killed, and reconnects.
 usage: test_tls.py BLOOMGATE BLOOMGATED MODULE [SERVER]"""
 
 import os
@@ -25,7 +25,7 @@ with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/c
 
 
 class Tried:
-    """The programs, and the cluster they are tested with."""
+    """The programs under test, and their cluster."""
 
     def __init__(self, cli, program, world, folder):
         self.cli, self.program, self.world, self.folder = os.path.abspath(cli), program, world, folder
@@ -42,7 +42,7 @@ class Tried:
         return done.returncode, done.stdout, done.stderr
 
     def refused(self, *words, what, password="of-the-cluster"):
-        """Checks that it fails with the address of a node and this error."""
+        """Checks that the command fails with the address of a node and this error."""
         code, _, said = self.run("info", "seen", "--timeout", "2s", "--patience", "200ms", *words, password=password)
         assert code and what in said and any(node.address() + ": " in said for node in self.world.nodes), (words, code, said)
 
@@ -55,7 +55,7 @@ class Tried:
         return service.Service(self.program, line + " ".join(words), http=True)
 
     def keys_of(self, node):
-        """Returns the keys whose shards are on a node, and the others."""
+        """Returns the keys whose shards are on a node, and the other keys."""
         ports = [self.world.primary_of(shard_reference.slot(NAMES[shard_reference.route(key.encode(), 16)])).port for key in KEYS]
         return [key for key, port in zip(KEYS, ports) if port == node.port], [key for key, port in zip(KEYS, ports) if port != node.port]
 
@@ -124,7 +124,7 @@ def test_what_is_refused(t):
 
 
 def test_no_tls_there(t):
-    """A port without TLS, and one that never answers."""
+    """Connects to a port without TLS, and to a port that never answers."""
     with service.Service(t.program) as plain:
         done = subprocess.run([t.cli, "--cluster", f"127.0.0.1:{plain.port}", "info", "seen", *t.tls, "--patience", "200ms"],
                               capture_output=True, text=True, timeout=60)
@@ -162,7 +162,8 @@ def test_front_that_is_not_let_in(t):
 
 
 def test_nodes_stand_still_and_die(t):
-    """Keys of other nodes are answered as usual. Clients wait only at first."""
+    """Queries for keys on other nodes are answered as usual. Clients wait only until the failure is
+    detected."""
     node = t.world.nodes[1]
     mine, others = t.keys_of(node)
     with t.front() as s:
@@ -181,7 +182,7 @@ def test_nodes_stand_still_and_die(t):
                 assert s.ask("BF.ADD", "seen", doubtful[0]).startswith("FAILED the cluster did not answer")
             finally:
                 back()
-            if lose == node.kill:  # it restarts without its data
+            if lose == node.kill:  # the node restarts without its data
                 facts = service.wait_for(lambda: (lambda f: f if f["shards"]["missing"] and not f["shards"]["down"] else None)(state_of(s)),
                                          what="the shards to be reported as down")
                 assert facts["shards"]["missing"] + facts["shards"]["up"] == 16, facts
@@ -195,7 +196,7 @@ PLACES = {}
 
 
 def where(t, key):
-    """Returns the node of a key while all nodes were running."""
+    """Returns the node that had a key while all nodes were running."""
     slot = shard_reference.slot(NAMES[shard_reference.route(key.encode(), 16)])
     if slot not in PLACES:
         for first, last, place, *_ in t.world.nodes[0].ask("CLUSTER", "SLOTS"):

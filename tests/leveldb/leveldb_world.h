@@ -43,7 +43,7 @@ static inline void world_start(struct world *w, const char *name,
     w->options = leveldb_options_create();
     w->read = leveldb_readoptions_create();
     w->write = leveldb_writeoptions_create();
-    w->cache = leveldb_cache_create_lru(0); /* every read loads its block again */
+    w->cache = leveldb_cache_create_lru(0); /* no cache: each read loads its block */
     leveldb_options_set_create_if_missing(w->options, 1);
     leveldb_options_set_compression(w->options, 0);
     leveldb_options_set_cache(w->options, w->cache);
@@ -72,7 +72,7 @@ static inline void world_end(struct world *w)
     leveldb_cache_destroy(w->cache);
 }
 
-/* Writes key number i: 12 bytes, some of them zeros. */
+/* Writes the 12 bytes of key number i, some of which are zeros. */
 static inline size_t world_key(char key[32], size_t i)
 {
     return (size_t)snprintf(key, 32, "key%09zu", i) + (key[3] = '\0');
@@ -88,7 +88,7 @@ static inline void world_put(struct world *w, size_t i, size_t version)
     world_must(error);
 }
 
-/* Returns whether key number i exists with that version. */
+/* Returns whether key number i exists with the given version. */
 static inline bool world_has(struct world *w, size_t i, size_t version)
 {
     char key[32], expected[100], *error = NULL;
@@ -128,8 +128,8 @@ static inline void world_check(struct world *w, size_t n, size_t version)
 
 /* ---- Tables ---------------------------------------------------------------------------- */
 
-/* Calls a function for each table, and writes the file back if it returns true. Returns the
- * number of files written. */
+/* Calls a function for each table, and writes the file back if the function returns true. Returns
+ * the number of files written. */
 static inline size_t
 world_tables(const struct world *w, const char *ending,
              bool (*change)(uint8_t *file, size_t size, void *context), void *context)
@@ -175,11 +175,12 @@ static inline uint64_t world_varint(const uint8_t **at)
     }
 }
 
-/* The filters that this policy created in a table. `data` is NULL if it has none. */
+/* The filters that this policy created in a table. `data` is NULL if the table has none. */
 struct world_filters {
     uint8_t *data; /* of all filters, */
     uint8_t *
-        offsets; /* ... then 4 bytes for the start of each, and for the end of the last */
+        offsets; /* ... followed by 4 bytes for the start of each filter, and for the end of the
+                    last */
     size_t n;
 };
 
@@ -199,8 +200,7 @@ static inline struct world_filters world_filters_of(uint8_t *file, size_t size,
         at += len;
         uint8_t *block = file + world_varint(&at);
         size_t bytes = world_varint(&at);
-        size_t end =
-            world_u32(block + bytes - 5); /* of the filters; then the last byte */
+        size_t end = world_u32(block + bytes - 5); /* the end of the filters */
         filters.data = block;
         filters.offsets = block + end;
         filters.n = (bytes - 5 - end) / 4;

@@ -1,5 +1,5 @@
 /*
- * test_leveldb_codec.c - options and names of codecs, all sorts of keys, and threads.
+ * test_leveldb_codec.c - codec options and names, all sorts of keys, and threads.
  */
 #include "bloomgate_leveldb.h"
 #include "support/check.h"

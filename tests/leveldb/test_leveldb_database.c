@@ -1,6 +1,7 @@
 /*
- * test_leveldb_database.c - the policy in a real LevelDB: no key is lost when it is written,
- * compacted, repaired, damaged, or opened with another policy; and the filters avoid reads.
+ * test_leveldb_database.c - the policy in a real LevelDB: no key is lost when the database is
+ * written, compacted, repaired, damaged, or opened with another policy; and the filters avoid
+ * reads.
  */
 #define _GNU_SOURCE /* memmem */
 
@@ -11,7 +12,7 @@
 
 enum { KEYS = 8000 };
 
-/* ---- A policy that counts the answers of another one ------------------------------------ */
+/* ---- A policy that counts the answers of another policy ------------------------------------ */
 
 struct counted {
     bg_leveldb_codec *codec;
@@ -107,7 +108,7 @@ static bool has_filters(uint8_t *file, size_t size, void *name)
     return world_filters_of(file, size, name).n > 0;
 }
 
-/* Returns the number of tables with filters of that policy. */
+/* Returns the number of tables that have filters of the given policy. */
 static size_t tables_with(const struct world *w, const char *name)
 {
     char copy[64];
@@ -129,9 +130,9 @@ TEST(database__of_another_policy_and_back)
     CHECK(tables_with(&w, own_name) > 0);
     CHECK_EQ(tables_with(&w, BG_LEVELDB_NAME), 0);
     world_open(&w, ours);
-    world_check(&w, KEYS, 1); /* with filters that are ignored */
+    world_check(&w, KEYS, 1); /* the tables have filters that are ignored */
     world_fill(&w, KEYS, 2);
-    world_check(&w, KEYS, 2); /* with some of each */
+    world_check(&w, KEYS, 2); /* some tables have filters of each policy */
     world_compact(&w);
     world_close(&w);
     CHECK(tables_with(&w, BG_LEVELDB_NAME) > 0);
@@ -217,7 +218,7 @@ static bool zero_all(uint8_t *file, size_t size, void *count)
     return filters.n > 0;
 }
 
-/* Makes all filters empty, regardless of their blocks. */
+/* Makes all filters empty, without changing the data blocks. */
 static bool empty_all(uint8_t *file, size_t size, void *count)
 {
     struct world_filters filters = world_filters_of(file, size, BG_LEVELDB_NAME);
@@ -228,7 +229,7 @@ static bool empty_all(uint8_t *file, size_t size, void *count)
     return filters.n > 0;
 }
 
-/* Simulates a future version: unknown layouts. */
+/* Simulates a future version that uses unknown layouts. */
 static bool later_layouts(uint8_t *file, size_t size, void *count)
 {
     struct world_filters filters = world_filters_of(file, size, BG_LEVELDB_NAME);
@@ -295,7 +296,8 @@ TEST(database__garbage_for_filters)
     for (size_t i = 0; i < KEYS; i++) {
         lost += !world_has(&w, 2 * i, 1);
     }
-    CHECK(lost <= KEYS / 64); /* one filter in 256 has the right check by chance */
+    CHECK(lost
+          <= KEYS / 64); /* one filter in 256 has the right check value by chance */
     world_end(&w);
     leveldb_filterpolicy_destroy(policy);
 }

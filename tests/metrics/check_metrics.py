@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Reads the documents of metrics_sample with the software that they are meant for: promtool, the
-parsers of Prometheus' client library, and a strict JSON parser; and compares the results. Uses
-Debian's interpreter, because the client library is Debian's.
+"""Reads the output of metrics_sample with the software that it is meant for (promtool, the parsers
+of Prometheus' client library, and a strict JSON parser) and compares the results. Uses Debian's
+interpreter, because the client library is Debian's.
 usage: check_metrics.py METRICS_SAMPLE"""
 
 import json
@@ -29,12 +29,12 @@ def promtool(text):
 def no_duplicates(pairs):
     names = [name for name, _ in pairs]
     if len(set(names)) != len(names):
-        sys.exit(f"JSON: a name twice in {names}")
+        sys.exit(f"JSON: a name occurs twice in {names}")
     return dict(pairs)
 
 
 def no_constants(text):
-    sys.exit(f"JSON: {text} is no number")
+    sys.exit(f"JSON: {text} is not a number")
 
 
 def from_json(text):
@@ -49,13 +49,13 @@ def from_json(text):
 
 
 def from_text(families, about, form):
-    """Returns the same from a parser's results; `about` describes the expected families."""
+    """Returns the same data from a parser's results; `about` describes the expected families."""
     samples = {}
     seen = set()
     for family in families:
         names = {s.name for s in family.samples}
         if len(names) != 1 or names & seen:
-            sys.exit(f"{form}: {family.name} has samples {names}, or stands in two places")
+            sys.exit(f"{form}: {family.name} has samples {names}, or occurs in two places")
         seen |= names
         kind, unit, text = about[names.pop()]
         wanted = (TYPES[kind], "") if form == "prometheus" else (kind, unit)

@@ -31,7 +31,8 @@ def queries():
 
 
 def check_queries():
-    """promtool checks rules, so each query becomes a rule. Grafana's variables are replaced."""
+    """promtool checks rules, so each query is wrapped in a rule. Grafana's variables are
+    replaced."""
     rules = [{"record": f"panel:{i}", "expr": query.replace("$__rate_interval", "5m").replace("$__interval", "1m")}
              for i, query in enumerate(queries())]
     with tempfile.NamedTemporaryFile("w", suffix=".yml", encoding="utf-8") as file:
@@ -44,7 +45,7 @@ def check_queries():
 def main():
     promtool("check", "rules", "bloomgate.rules.yml", "bloomgated.rules.yml")
     promtool("test", "rules", "bloomgate.test.yml", "bloomgated.test.yml")
-    print(f"rules: checked and tested; {check_queries()} queries of the dashboard are PromQL")
+    print(f"rules: checked and tested; {check_queries()} dashboard queries are valid PromQL")
 
 
 if __name__ == "__main__":

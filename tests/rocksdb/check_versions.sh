@@ -1,6 +1,6 @@
 #!/bin/bash
-# Versions of RocksDB: the adapter compiles with the functions of each known version, and rejects unknown
-# versions. The headers are the installed ones, with another version number.
+# Checks that the adapter compiles with the functions of each known RocksDB version, and rejects
+# unknown versions. The test uses the installed headers with a changed version number.
 # usage: check_versions.sh COMPILER ROCKSDB-INCLUDE INCLUDE...
 set -euo pipefail
 compiler=$1 installed=$2
@@ -32,7 +32,7 @@ includes=(-I"$adapter")
 for include in "$@"; do
     includes+=(-I"$include")
 done
-for version in 9.6 11.9; do # one for each function order; the installed version has the third
+for version in 9.6 11.9; do # one version for each function order; the installed version uses the third
     compile $version rocksdb_policy.cc && status=0 || status=1
     judge "RocksDB $version compiles" $status
 done

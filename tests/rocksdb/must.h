@@ -1,6 +1,6 @@
 /*
- * must.h - a test harness for C++, where the one for C does not compile: it counts failures,
- * continues, and prints the same last line.
+ * must.h - a test harness for C++, because the C harness does not compile there: it counts
+ * failures, continues, and prints the same last line.
  */
 #ifndef MUST_H
 #define MUST_H
@@ -19,7 +19,7 @@ inline unsigned must_wrong = 0;
                  : (void)(must_wrong++,                                                \
                           std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition)))
 
-/* Runs all cases, prints the failed ones, and returns the result of main. */
+/* Runs all cases, prints the failed cases, and returns the result of main. */
 template <size_t N> int MustRun(const MustCase (&cases)[N])
 {
     unsigned failed = 0;

@@ -1,7 +1,7 @@
 /*
  * Real databases: no key is lost, regardless of the kind and bits that wrote the filters and of
- * the policy that reads them, by Get, MultiGet and iterators; absent keys are answered without
- * reading a block; the kind of a filter is that of its level; invalid names get an error message.
+ * the policy that reads them, by Get, MultiGet and iterators; lookups of absent keys read no block;
+ * the kind of a filter depends on its level; invalid names get an error message.
  */
 #include <cstring>
 #include <filesystem>
@@ -31,7 +31,7 @@ using namespace ROCKSDB_NAMESPACE;
 
 constexpr int kKeys = 10000;
 
-/* Even numbers exist, odd ones are absent. */
+/* Even numbers exist; odd numbers are absent. */
 std::string Key(int number)
 {
     char text[32];
@@ -157,8 +157,8 @@ class Store
         return lost;
     }
 
-    /* Does the same in batches of 50 keys, with absent keys in between, and counts the absent keys
-     * that are found. */
+    /* Does the same in batches of 50 keys that include absent keys, and counts the absent keys that
+     * are found. */
     int LostInBatches()
     {
         int lost = 0;
@@ -180,7 +180,7 @@ class Store
         return lost;
     }
 
-    /* Reads the keys of each prefix with an iterator that may use the filter for it. */
+    /* Reads the keys of each prefix with an iterator that may use the filter for that prefix. */
     int LostByPrefix()
     {
         int lost = 0;
@@ -197,7 +197,8 @@ class Store
         return lost;
     }
 
-    /* Returns the block reads of gets of absent keys, which start like existing keys. */
+    /* Returns the number of blocks read by Get calls for absent keys, which have the same prefixes
+     * as existing keys. */
     uint64_t ReadsOfAbsent(int step)
     {
         std::string value;
@@ -308,7 +309,8 @@ void absent_keys_cost_no_reads()
     }
 }
 
-/* The bottommost level has the policy's kind, others have blocked filters, as their sizes show. */
+/* The bottommost level has the policy's kind, other levels have blocked filters, as the filter
+ * sizes show. */
 void the_bottom_has_its_own_kind()
 {
     const Scratch scratch;

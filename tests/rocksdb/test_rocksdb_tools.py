@@ -1,5 +1,5 @@
-"""RocksDB's own tools, as packaged: db_bench, ldb and sst_dump get the policy from an OPTIONS file, and the
-library by LD_PRELOAD.
+"""Tests RocksDB's own tools, as packaged: db_bench, ldb and sst_dump read the policy from an
+OPTIONS file, and load the library with LD_PRELOAD.
 usage: test_rocksdb_tools.py libbloomgate_rocksdb.so"""
 
 import glob

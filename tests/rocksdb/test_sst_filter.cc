@@ -41,7 +41,7 @@ Block LayOut(double bits, SstKind kind, uint64_t keys)
     return block;
 }
 
-/* Returns the share of absent keys that get a "maybe". */
+/* Returns the share of absent keys for which the filter answers "maybe". */
 double Rate(const SstAsked &asked, uint64_t questions)
 {
     uint64_t maybe = 0;
@@ -78,7 +78,7 @@ void balance_beats_chance()
     MUST(asked.Open(block.bytes.get(), block.size));
     MUST(static_cast<double>(block.size) * 8 <= 10.06 * 200000);
     const double rate = Rate(asked, 2000000);
-    /* Randomly filled lines have 0.97%, and 0.92% is measured. */
+    /* Randomly filled lines would have a rate of 0.97%; 0.92% is measured. */
     MUST(rate > 0.0080 && rate < 0.0095);
 }
 
@@ -121,7 +121,7 @@ void batches_agree_with_single_questions()
     }
 }
 
-/* RocksDB determines the address of a block. */
+/* RocksDB chooses the address of a block. */
 void any_address_will_do()
 {
     for (const SstKind kind : { SstKind::kBlocked, SstKind::kFuse, SstKind::kRibbon }) {
@@ -169,7 +169,7 @@ void what_is_not_known_says_maybe()
     const Block block = LayOut(10, SstKind::kBlocked, 3000);
     std::vector<char> copy(block.bytes.get(), block.bytes.get() + block.size);
     for (size_t cut = 0; cut < block.size; cut += 1 + cut / 100) {
-        SstAsked asked; /* its end is missing */
+        SstAsked asked; /* the end of the filter is missing */
         MUST(!asked.Open(copy.data(), cut) && AllMaybe(asked));
     }
     for (size_t at = block.size - 4; at < block.size; at++) {
@@ -179,7 +179,7 @@ void what_is_not_known_says_maybe()
         copy[at]--;
     }
     for (size_t at = block.size - 8; at < block.size - 4; at++) {
-        copy[at] = static_cast<char>(copy[at] + 40); /* this many groups do not fit */
+        copy[at] = static_cast<char>(copy[at] + 40); /* too many groups for the size */
         SstAsked asked;
         MUST(!asked.Open(copy.data(), copy.size()) && AllMaybe(asked));
         copy[at] = static_cast<char>(copy[at] - 40);

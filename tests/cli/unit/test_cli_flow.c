@@ -65,7 +65,7 @@ static void files_add(struct files *files, const char *bytes, size_t n)
     }
 }
 
-/* Adds a file of random lines, about `size` bytes in total. Each line starts with its number. */
+/* Adds a file of random lines, about `size` bytes in total. Each line starts with its line number. */
 static void files_add_random(struct files *files, size_t size, size_t longest)
 {
     char *bytes = malloc(size + 1);
@@ -90,9 +90,9 @@ static void files_add_random(struct files *files, size_t size, size_t longest)
 struct collected {
     char *bytes;
     size_t n, room;
-    uint64_t next; /* the chunk that must follow */
+    uint64_t next; /* the chunk that must come next */
     bool ordered;
-    uint64_t fail_at; /* `work` or `deliver` fails at that chunk */
+    uint64_t fail_at; /* `work` or `deliver` fails at this chunk */
     int fail_work, fail_deliver;
 };
 
@@ -205,7 +205,7 @@ TEST(flow__legs)
     files_end(&files);
 }
 
-/* After each leg, another flow continues from the position that the previous one reports. */
+/* After each leg, another flow continues from the position that the previous flow reports. */
 static void check_resumed(const struct files *files, unsigned threads, uint64_t leg,
                           struct input_part part, struct collected *c)
 {
@@ -295,7 +295,7 @@ static void check_parts(const struct files *files, uint64_t n, uint64_t leg)
     free(c.bytes);
 }
 
-/* Files of a few bytes, in more parts than bytes. */
+/* Files of a few bytes are divided into more parts than they have bytes. */
 TEST(flow__parts_of_tiny_files)
 {
     for (size_t round = 0; round < 300 * check_scale(); round++) {
@@ -365,7 +365,7 @@ TEST(flow__errors_end_it)
         c = (struct collected){ .fail_deliver = CLI_IO, .fail_at = 2 };
         CHECK_EQ(collect(&files, &c, threads[i], 0, (struct input_part){ 0, 1 }),
                  CLI_IO);
-        CHECK(c.ordered && c.next == 3); /* two chunks, and the one that failed */
+        CHECK(c.ordered && c.next == 3); /* two chunks, and the failed chunk */
         CHECK(memcmp(c.bytes, files.all, c.n) == 0);
         free(c.bytes);
         c = (struct collected){ .fail_deliver = -1,
@@ -450,7 +450,7 @@ static bool pipe_work(struct flow *flow, struct chunk *chunk)
     return true;
 }
 
-/* Runs over the read end of a pipe. */
+/* Runs a flow over the read end of a pipe. */
 static int run_pipe(int fd, unsigned threads, struct pipe_talk *talk,
                     bool (*deliver)(struct flow *flow, struct chunk *chunk))
 {
@@ -495,14 +495,14 @@ static bool pipe_enough(struct flow *flow, struct chunk *chunk)
     return flow_fail(flow, CLI_OK);
 }
 
-/* No more input is needed: no thread waits for the pipe, which stays open. */
+/* When no more input is needed, no thread waits for the pipe, which stays open. */
 TEST(flow__enough_of_a_pipe)
 {
     for (unsigned threads = 1; threads <= 4; threads++) {
         struct pipe_talk talk = { 0 };
         int ends[2];
         CHECK(pipe(ends) == 0 && write(ends[1], "a\nb\n", 4) == 4);
-        (void)alarm(60); /* in case it does wait */
+        (void)alarm(60); /* in case a thread does wait */
         CHECK_EQ(run_pipe(ends[0], threads, &talk, pipe_enough), CLI_OK);
         (void)alarm(0);
         (void)close(ends[0]);

@@ -42,7 +42,7 @@ TEST(json__a_document)
     free(out.text);
 }
 
-/* Checks the text of a field as it is written. */
+/* Checks the text that is written for a field. */
 static void check_text(const char *text, const char *written)
 {
     static const char front[] = "{\"schema\": \"", back[] = "\"}\n";
@@ -68,8 +68,8 @@ TEST(json__text)
                "\\u0008\\u000c\\u000a\\u000d\\u0009\\u0001\\u001f\\u007f");
     check_text("\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80",
                "\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80");
-    /* Invalid UTF-8: a lone byte, truncated, overlong, half a surrogate pair, above the last
-     * code point. */
+    /* Invalid UTF-8: an invalid byte, truncated and overlong sequences, half a surrogate pair, and
+     * values above the last code point. */
     check_text("a\xFF"
                "b",
                "a" REPLACED "b");

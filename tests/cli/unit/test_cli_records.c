@@ -1,6 +1,6 @@
 /*
- * test_cli_records.c - tests splitting bytes into records and keys: random bytes in every format
- * against a reference that is as simple as possible, cut at every position.
+ * test_cli_records.c - tests splitting bytes into records and keys: random bytes in every format,
+ * cut at every position, are compared with a reference that is as simple as possible.
  */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 
@@ -48,7 +48,7 @@ static char random_character(const struct key_format *f)
     static const char text[] = "aZ09 \xC3\xA9";
     static const char digits[] = "0123456789abcdefAF-\n\n";
     const bool is_text = f->form == KEY_TEXT || f->form == KEY_UTF16;
-    /* Two texts in three are arbitrary, and one number in fifty. */
+    /* Two texts in three are arbitrary, and so is one number in fifty. */
     if (check_random_below(150) < (is_text ? 100 : 3)) {
         return any[check_random_below(sizeof any - 1)];
     }
@@ -109,8 +109,8 @@ TEST(records__are_those_of_the_reference)
 
 /* If the input is cut at any byte, the complete records before the cut and the remainder yield all
  * records. */
-/* Every combination of options, with fields that contain a key, and with quotes and blanks
- * around it in all places. Random input hardly ever contains these. */
+/* Tests every combination of options, with fields that contain a key, and with quotes and blanks in
+ * all positions around the key. Random input hardly ever contains such records. */
 static const char *const formed_texts[][4] = {
     [KEY_TEXT] = { "", "aB", "Hello, \"\"World\"\"", "user12345678901234567890" },
     [KEY_INT64] = { "0", "-1", "12345678", "18446744073709551615" },
@@ -119,8 +119,7 @@ static const char *const formed_texts[][4] = {
     [KEY_UTF16] = { "", "abcdef", "\xC3\xA9\xE6\x85\xA2", "\xF0\x9F\x98\x80 12345678" },
 };
 
-/* Writes a record with the text in the second field, with blanks around it, and in quotes if
- * requested. */
+/* Writes a record with the text in the second field, surrounded by blanks and quotes if requested. */
 static size_t put_record(const struct key_format *f, const char *text, bool quoted,
                          unsigned blanks, char *to)
 {
@@ -259,7 +258,7 @@ static void check_keys(const struct key_format *f, const char *bytes, size_t n,
                    sizeof expected / sizeof *expected);                                \
     } while (0)
 
-/* Written by hand, so that the reference is not the only check. */
+/* The expected results are written by hand, so that the reference is not the only check. */
 TEST(records__by_hand)
 {
     const struct key_format lines = { .separator = '\n', .delimiter = '\t' };
@@ -333,8 +332,8 @@ TEST(records__what_has_no_key_is_named)
                   "bloomgate: test: at byte 100: the last record is truncated\n");
 }
 
-/* Every first byte, followed by bytes at the limits of what may follow: overlong, half a
- * surrogate pair, above the last character, truncated. */
+/* Tests every first byte, followed by bytes at the limits of the valid ranges: overlong sequences,
+ * half a surrogate pair, values above the last code point, and truncated sequences. */
 TEST(records__utf8_at_its_limits)
 {
     static const char second[] = "\x01\x7F\x80\x8F\x90\x9F\xA0\xBF\xC0\xFF";
@@ -381,7 +380,8 @@ TEST(records__recipes)
     }
     struct key_format f = { .form = KEY_INT32 };
     CHECK(keys_follow("lower,int64", &f));
-    CHECK(f.lower && f.form == KEY_INT32); /* the options specified something else */
+    CHECK(f.lower
+          && f.form == KEY_INT32); /* the options specified a different conversion */
     CHECK(!keys_follow("upper", &f));
     CHECK(!keys_follow("trim,int", &f));
     CHECK(!keys_follow(",", &f));

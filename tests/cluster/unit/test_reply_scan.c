@@ -1,4 +1,4 @@
-/* test_reply_scan.c - replies that arrive in pieces, and invalid ones. */
+/* test_reply_scan.c - replies that arrive in pieces, and invalid replies. */
 #include "support/check.h"
 
 #include "reply_scan.h"
@@ -9,12 +9,13 @@
 
 #define COUNT(entries) (sizeof(entries) / sizeof *(entries))
 
-/* Parses a text that arrives byte by byte. Returns the state and the length of the reply. */
+/* Parses text that arrives byte by byte. Returns the state and the length of the reply. */
 static enum reply_state drip(const char *text, size_t n, size_t *length)
 {
     struct reply_scan scan = { 0 };
     enum reply_state state = REPLY_MORE;
-    char *copy = malloc(n ? n : 1); /* so that a sanitizer detects its end */
+    char *copy =
+        malloc(n ? n : 1); /* so that a sanitizer detects reads beyond the end */
     for (size_t i = 0; i <= n && state == REPLY_MORE; i++) {
         memcpy(copy, text, i);
         state = reply_scan(&scan, copy, i);

@@ -1,5 +1,4 @@
-/* test_shard_names.c - names of shards, slots, routes and capacities: frozen values and
- * properties. */
+/* test_shard_names.c - shard names, slots, routes and capacities: frozen values and properties. */
 #include "support/check.h"
 
 #include "shard_names.h"
@@ -63,7 +62,7 @@ TEST(names_are_frozen)
     CHECK_STR(name, "{0}/0of1");
 }
 
-/* tests/cluster/shard_reference.py computes these with an independent implementation. */
+/* tests/cluster/shard_reference.py computes these values with an independent implementation. */
 TEST(routes_are_frozen)
 {
     const bg_bytes items[] = { bytes("a"), bytes("b"), bytes("c"), bytes("") };
@@ -104,7 +103,7 @@ TEST(capacities_suffice)
         CHECK(capacity >= ITEMS / shards[s]);
     }
     CHECK_EQ(shard_capacity(1000, 1), 1000);
-    CHECK_EQ(shard_capacity(5, 16), 5); /* they may all belong to one shard */
+    CHECK_EQ(shard_capacity(5, 16), 5); /* all keys may belong to one shard */
     CHECK_EQ(shard_capacity(1000000, 16), 63900);
     CHECK(shard_capacity(UINT64_MAX, 16) > UINT64_MAX / 16);
 }

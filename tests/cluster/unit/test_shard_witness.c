@@ -1,4 +1,5 @@
-/* Witnesses of shards: a written witness can be read, and lists only the processes in it. */
+/* Shard witnesses: a written witness can be read back, and lists only the processes that were
+ * written. */
 #include "support/check.h"
 
 #include "shard_witness.h"
@@ -50,7 +51,7 @@ TEST(witness__what_is_written_is_read)
     CHECK_EQ(read_text(text, process(8, UINT64_MAX, 0)), WITNESS_GOOD);
     CHECK_EQ(read_text(text, process(9, 1, 0)), WITNESS_GOOD); /* served the shard */
     CHECK_EQ(read_text(text, process(9, 1, 2)),
-             WITNESS_RESTART); /* ... and copied other data */
+             WITNESS_RESTART); /* ... but then copied other data */
     CHECK_EQ(read_text(text, process(10, 70, 70)), WITNESS_RESTART);
     CHECK_EQ(read_text(text, process(0, 70, 70)), WITNESS_RESTART);
     free(text);
@@ -101,7 +102,7 @@ TEST(witness__keeps_some_that_do_not_answer)
         CHECK_EQ(read_text(second, process(kept[i], 5, 0)), WITNESS_GOOD);
     }
     CHECK_EQ(read_text(second, process(17, 5, 0)),
-             WITNESS_RESTART); /* its length is limited */
+             WITNESS_RESTART); /* the length of a witness is limited */
     witness_free(&before);
     free(first);
     free(second);
