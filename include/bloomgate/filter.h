@@ -153,10 +153,11 @@ struct bg_filter_calls {
     bool (*add)(struct bgi_core *core, uint64_t hash);
     bool (*may_contain_u64)(const struct bgi_core *core, uint64_t key);
     bool (*add_u64)(struct bgi_core *core, uint64_t key);
-    uint64_t reserved[3];
-    uint8_t more_reserved[6];
+    const void *reserved;
+    uint64_t more_reserved[2];
+    uint32_t last_reserved;
+    uint8_t flags_reserved[2];
     uint8_t may_refuse; /* 1: adds go through bg_filter_add_checked */
-    uint8_t last_reserved;
 };
 
 /*
