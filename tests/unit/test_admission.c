@@ -1,6 +1,6 @@
-/* The admission filter of a cache: rejects a key at its first occurrence, admits it at the
- * second, and rejects it again if the first was too long ago; batches equal single calls;
- * statistics; invalid arguments. */
+/* The admission filter of a cache: it rejects a key at its first occurrence, admits it at the
+ * second, and rejects it again if the first was too long ago. Batches give the same results as
+ * single calls. Also tests statistics and invalid arguments. */
 #include "support/check.h"
 #include "support/filters.h"
 
@@ -54,12 +54,13 @@ TEST(admission__the_second_time)
         CHECK(would_admit(door, key));
         CHECK(admit(door, key));
     }
-    CHECK(!bg_admission_admit(door, NULL, 0)); /* a key like any other */
+    CHECK(!bg_admission_admit(door, NULL, 0)); /* the empty key is a valid key */
     CHECK(bg_admission_admit(door, NULL, 0));
     bg_admission_free(door);
 }
 
-/* By count: a key is remembered for at least `items` calls, and at most items g / (g - 1). */
+/* Expiry by count: a key is remembered for at least `items` calls and at most
+ * items g / (g - 1). */
 TEST(admission__forgets_by_count)
 {
     static const uint32_t generations[] = { 0, 2, 3, 8, 64 };
@@ -238,7 +239,7 @@ TEST(admission__says_how_it_is)
     CHECK_EQ(bg_admission_get_info(door, NULL), BG_EINVAL);
     bg_admission_free(door);
     options.items = 1000000;
-    options.rate = 0; /* the memory that the header documents */
+    options.rate = 0; /* the amount of memory that the header documents */
     door = must_admission(&options);
     CHECK_NEAR(stats_of(door).bytes, 2.8e6, 0.03);
     bg_admission_free(door);
@@ -297,7 +298,7 @@ TEST(admission__memory_comes_from_the_allocator_and_may_be_missing)
         CHECK(door || c.live == 0);
         CHECK(at < 20);
     }
-    CHECK(c.live >= 6); /* generations, a spare one, two handles */
+    CHECK(c.live >= 6); /* the generations, a spare generation and two handles */
     CHECK(!admit(door, 1));
     bg_admission_free(door);
     CHECK_EQ(c.live, 0);

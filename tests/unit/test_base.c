@@ -179,7 +179,7 @@ TEST(err__every_code_has_its_number_name_and_text)
 #undef SAME
     CHECK_EQ(BG_OK, 0);
     CHECK_EQ(BG_EBUILD, 10);
-    CHECK_EQ(BG_ENOTFOUND, 11); /* frozen: numbers must never change */
+    CHECK_EQ(BG_ENOTFOUND, 11); /* frozen: error codes must never change */
     CHECK_EQ(BG_ECANCELED, 12);
     CHECK_EQ(BG_EBUSY, 13);
     CHECK_EQ(BG_EQUOTA, 14);

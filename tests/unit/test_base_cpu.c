@@ -1,7 +1,7 @@
 /*
- * Selection of the instruction set. The environment is read when the library is first used, so
- * each value of BLOOMGATE_CPU is tested in a child process in which nothing has been used yet.
- * These tests must be the first in the file.
+ * Selection of the instruction set. The environment is read when the library is first used,
+ * so each value of BLOOMGATE_CPU is tested in a child process that has not used the library
+ * yet. These tests must be the first in the file.
  */
 #define _POSIX_C_SOURCE 200809L /* setenv, fork */
 
@@ -14,7 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Returns the result of `ask` in a fresh process with BLOOMGATE_CPU=name (NULL: not set). */
+/* Returns the result of `ask` in a fresh process with BLOOMGATE_CPU=name, or without the
+ * variable if name is NULL. */
 static int in_child(const char *name, int (*ask)(void))
 {
     pid_t child = fork();
@@ -38,7 +39,7 @@ static int ask_current(void)
     return (int)bg_cpu_current();
 }
 
-/* Returns all instruction sets of this machine, as bits. */
+/* Returns all instruction sets that this machine supports, as bits. */
 static int ask_available(void)
 {
     int have = 0;

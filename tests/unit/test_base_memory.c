@@ -1,5 +1,5 @@
-/* Memory for filters: aligned, zeroed, zeroed again, and returned to its allocator; hidden if
- * it holds secrets. */
+/* Memory for filters is aligned, zeroed, zeroed again on request, and returned to its
+ * allocator. It is hidden if it holds secrets. */
 #define _GNU_SOURCE /* memmem */
 
 #include "support/check.h"
@@ -32,7 +32,7 @@ static bool all_zero(const unsigned char *p, size_t n)
 typedef bool take_function(struct bgi_memory *memory, size_t bytes,
                            const bg_allocator *allocator, bool small_pages);
 
-/* Allocates, fills, zeroes and frees; all of it must behave as documented in memory.h. */
+/* Allocates, fills, zeroes and frees memory; every step must behave as documented in memory.h. */
 static void check_piece(take_function *take, size_t bytes, bool small_pages)
 {
     struct bgi_memory memory;
@@ -187,7 +187,7 @@ TEST(memory__hidden_is_left_out_of_core_files)
 }
 
 /* At a limit, hidden memory is refused rather than replaced with memory that is not hidden,
- * even if that costs less. */
+ * even if ordinary memory would fit. */
 static size_t limit_room, limit_used;
 
 static bool limit_take(void *context, size_t bytes)

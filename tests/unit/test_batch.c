@@ -1,6 +1,7 @@
 /*
- * Batches of keys in all four forms equal single calls, in small filters and in filters larger
- * than the cache. (For batches of hashes on every instruction set, see test_kind.c.)
+ * Batches of keys in all four forms give the same results as single calls, in small filters
+ * and in filters larger than the cache. (For batches of hashes on every instruction set,
+ * see test_kind.c.)
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -56,7 +57,7 @@ static bool bit_of(const uint64_t *bitmap, size_t i)
     return bitmap[i / 64] >> (i % 64) & 1;
 }
 
-/* Bits beyond n are zero, and words beyond them are untouched. */
+/* Bits beyond n are zero, and the words after them are unchanged. */
 static void check_end(const uint64_t *bitmap, size_t n)
 {
     if (n % 64) {
@@ -80,7 +81,7 @@ static void check_form(bg_kind kind, uint64_t bytes, int form, size_t n)
     CHECK_EQ(count, expected);
     check_end(bitmap, n);
     CHECK(bg_filter_equal(one, many));
-    CHECK_EQ(add_form(form, many, n, NULL), 0); /* all present by now */
+    CHECK_EQ(add_form(form, many, n, NULL), 0); /* all keys are present by now */
 
     memset(bitmap, 0xab, sizeof bitmap);
     count = ask_form(form, many, MOST, bitmap);

@@ -1,6 +1,6 @@
 /*
- * The token bucket: it never grants more than the rate and the burst allow, however time passes;
- * and threads share a bucket.
+ * The token bucket: it never grants more than the rate and the burst allow, however time
+ * passes, and several threads can share a bucket.
  */
 #include "support/check.h"
 
@@ -53,17 +53,19 @@ TEST(bucket__burst_then_rate)
     struct bucket bucket = { 0 };
     uint64_t now = 100 * SECOND;
     CHECK_EQ(bucket_take(&bucket, &rate, now, 2), 2);
-    CHECK_EQ(bucket_take(&bucket, &rate, now, 9), 3); /* as many as are available */
+    CHECK_EQ(bucket_take(&bucket, &rate, now, 9), 3); /* only as many tokens as are
+                                                         available */
     CHECK_EQ(bucket_take(&bucket, &rate, now, 1), 0);
     CHECK_EQ(bucket_take(&bucket, &rate, now + SECOND / 10 - 1, 1), 0);
     CHECK_EQ(bucket_take(&bucket, &rate, now + SECOND / 10, 1), 1);
     CHECK_EQ(bucket_take(&bucket, &rate, now + SECOND / 10, 1), 0);
-    now += 1000 * SECOND; /* it does not accumulate more than the burst */
+    now += 1000 * SECOND; /* the bucket does not accumulate more than the burst */
     CHECK_EQ(bucket_take(&bucket, &rate, now, 100), 5);
     CHECK_EQ(bucket_take(&bucket, &rate, now, 0), 0);
 }
 
-/* Arbitrary steps forward: the tokens taken between any two points in time are bounded (B2). */
+/* The clock advances by arbitrary steps: the number of tokens taken between any two points in
+ * time is bounded (B2). */
 TEST(bucket__never_more_than_promised)
 {
     for (int round = 0; round < 200; round++) {
@@ -99,7 +101,8 @@ TEST(bucket__clock_goes_back)
     struct bucket bucket = { 0 };
     uint64_t now = 1000 * SECOND;
     CHECK_EQ(bucket_take(&bucket, &rate, now, 100), 10);
-    /* A small step back: no tokens until the clock has caught up and a token has accrued. */
+    /* After a small step back, the bucket grants no tokens until the clock has caught up and a
+     * token has accrued. */
     CHECK_EQ(bucket_take(&bucket, &rate, now - SECOND / 2, 1), 0);
     CHECK_EQ(bucket_take(&bucket, &rate, now, 1), 0);
     CHECK_EQ(bucket_take(&bucket, &rate, now + SECOND / 10, 5), 1);
@@ -108,7 +111,7 @@ TEST(bucket__clock_goes_back)
     CHECK_EQ(bucket_take(&bucket, &rate, now, 5), 0);
     CHECK_EQ(bucket_take(&bucket, &rate, now + SECOND / 10, 5), 1);
     CHECK_EQ(bucket_take(&bucket, &rate, now + SECOND, 100), 9);
-    /* Back and forth in small steps: never more than moving forward alone would give. */
+    /* Small steps back and forth never grant more tokens than the forward steps alone would. */
     uint64_t all = 0, top = now + SECOND;
     for (int i = 0; i < 10000; i++) {
         uint64_t at = top + (uint64_t)i * SECOND / 10000;

@@ -1,6 +1,6 @@
 /*
- * The builder: keys of every form, in any order and number, produce the same filter, for every
- * kind. It reports progress, can be stopped, and survives failed allocations.
+ * The builder: for every kind, keys of every form, in any order and number, produce the
+ * same filter. It reports progress, can be stopped, and survives failed allocations.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -41,7 +41,7 @@ static bg_spec rate_spec(bg_kind kind, double rate)
     return spec;
 }
 
-/* Every kind that is one piece of memory. */
+/* Every kind that consists of one block of memory. */
 #define BUILDER_LIST(NAME, number, name) BG_KIND_##NAME,
 static const bg_kind every_kind[] = {
     BG_KIND_AUTO,   BG_BLOOM_KINDS(BUILDER_LIST) BG_KIND_COUNTING,
@@ -144,7 +144,7 @@ TEST(builder__goes_on_after_a_filter)
     bg_builder_free(builder);
 }
 
-/* Enough keys for several buckets of the sort and several pieces of a filter, with duplicates. */
+/* Enough keys for several sort buckets and several parts of a filter, with duplicates. */
 TEST(builder__threads_make_the_same_filter)
 {
     const uint64_t n = CHECK_EMULATED ? 300000 : CHECK_SANITIZED ? 2300000 : 5000000;
@@ -220,8 +220,8 @@ TEST(builder__tells_and_can_be_stopped)
     }
 }
 
-/* With several threads, only the calling thread reports progress, for all of them; when it does
- * depends on which thread is faster. */
+/* With several threads, only the calling thread reports progress, on behalf of all threads;
+ * when it reports depends on which thread is faster. */
 TEST(builder__threads_can_be_stopped)
 {
     bg_spec spec = rate_spec(BG_KIND_FUSE, 0.01);
@@ -305,7 +305,7 @@ TEST(builder__respects_sizes)
     bg_builder_free(builder);
 
     spec.max_bytes = 0;
-    spec.rate = 0; /* in exactly this many bytes */
+    spec.rate = 0; /* requests exactly this many bytes instead */
     spec.bytes = 1600;
     spec.k = 8;
     builder = must_build(&spec);
@@ -324,7 +324,8 @@ TEST(builder__respects_sizes)
     bg_builder_free(builder);
 }
 
-/* Hashes that no hash function produces: refused in reasonable time, never a wrong filter. */
+/* Hashes that no hash function produces are refused in reasonable time and never produce a
+ * wrong filter. */
 TEST(builder__survives_bad_hashes)
 {
     enum { N = 20000 };
@@ -363,7 +364,8 @@ TEST(builder__survives_bad_hashes)
 
 static struct counting c;
 
-/* Returns how many calls failed. Each was repeated until it succeeded, except for creation. */
+/* Returns how many calls failed. Each failed call was repeated until it succeeded, except for
+ * creation. */
 static unsigned scenario(bg_kind kind, const bg_filter *model)
 {
     bg_spec spec = rate_spec(kind, 0.01);
@@ -430,7 +432,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Numbers with every kind of skew, compared with the C library. */
+/* Values with every kind of skew, sorted and compared with the C library's result. */
 TEST(builder__sort_sorts_anything)
 {
     enum { MOST = 30000 };

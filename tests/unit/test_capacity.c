@@ -1,6 +1,6 @@
 /*
- * test_capacity.c - the capacity of a filter, and its layers: for every kind, when created,
- * while growing, in shards, copied and cleared.
+ * test_capacity.c - the capacity and layers of filters of every kind: after creation,
+ * during growth, in shards, and after copying and clearing.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -37,7 +37,8 @@ TEST(capacity__of_bloom_kinds_is_what_the_spec_said)
             check_figures(filter, 12345, 1);
             bg_filter_free(filter);
         }
-        bg_filter *exact = make_filter(kind_at(i), 4096, 0); /* of bytes, not items */
+        bg_filter *exact = make_filter(kind_at(i), 4096, 0); /* sized by bytes, not by
+                                                                items */
         CHECK_EQ(bg_filter_capacity(exact), info_of(exact).design_items);
         bg_filter_free(exact);
     }
@@ -47,7 +48,7 @@ TEST(capacity__of_bloom_kinds_is_what_the_spec_said)
     check_figures(NULL, 0, 0);
 }
 
-/* A filter accepts as many keys as it reports, and not a tenth more. */
+/* A filter accepts as many keys as its reported capacity, but not 10% more. */
 static void check_fills(bg_filter *filter)
 {
     const uint64_t capacity = bg_filter_capacity(filter);
@@ -133,7 +134,7 @@ TEST(capacity__of_scalable_shards)
     CHECK(first >= 1000);
     CHECK_EQ(bg_filter_layers(filter), 1);
     uint64_t key = 0;
-    while (bg_filter_layers(filter) == 1) { /* the first of the shards to be full */
+    while (bg_filter_layers(filter) == 1) { /* until the first shard is full */
         (void)added_u64(filter, key++);
     }
     CHECK_EQ(bg_filter_layers(filter), 2);

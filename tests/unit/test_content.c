@@ -1,6 +1,7 @@
 /*
- * Filters disassembled and reassembled, as files do it: every kind and variant is restored
- * equal and keeps working. Content that no filter of the kind can have written is refused.
+ * Filters are disassembled and reassembled, as files do it: every kind and variant is
+ * restored as an equal filter and keeps working. Content that no filter of the kind can
+ * have written is refused.
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -54,7 +55,7 @@ static struct pieces take_apart(const bg_filter *filter)
     return p;
 }
 
-/* Returns NULL if it is refused. */
+/* Returns NULL if the content is refused. */
 static bg_filter *put_together(const struct pieces *p, const bg_spec *how)
 {
     bg_filter *filter = NULL;
@@ -81,7 +82,7 @@ static void drop(struct pieces *p)
     free(p->words);
 }
 
-/* Checks that the filter is restored equal, reports the same figures, and finds its keys. */
+/* Checks that the restored filter is equal, reports the same statistics, and finds its keys. */
 static void check_returns(const bg_filter *filter, const bg_spec *how)
 {
     struct pieces p = take_apart(filter);
@@ -103,7 +104,7 @@ static void check_returns(const bg_filter *filter, const bg_spec *how)
     CHECK(memcmp(again.numbers, p.numbers, (size_t)p.n * 8) == 0);
     CHECK(memcmp(&again.recipe, &p.recipe, sizeof p.recipe) == 0);
     drop(&again);
-    /* It accepts the other half of the keys. */
+    /* The restored filter accepts the other half of the keys. */
     if (!(bg_kind_traits((bg_kind)p.recipe.kind) & BG_TRAIT_STATIC)) {
         for (size_t i = KEYS / 2; i < KEYS; i++) {
             (void)added_hash(back, hashes[i]);
@@ -257,7 +258,7 @@ TEST(content__a_window_goes_on_where_it_was)
     bg_filter_free(filter);
 }
 
-/* States with a meaning: full, saturated, overflowed. */
+/* Special states: full, saturated, overflowed. */
 TEST(content__states_return)
 {
     random_hashes(hashes, KEYS);
@@ -398,7 +399,7 @@ TEST(content__numbers_that_are_none)
 }
 
 /* Flips every single bit of a quotient filter's table: accepted tables keep the invariants, so
- * that inserting and removing does no harm; most bits are refused. */
+ * that inserts and removes are safe; most flips are refused. */
 TEST(content__quotient_tables_with_a_wrong_bit)
 {
     bg_spec spec = spec_of(BG_KIND_QUOTIENT);
@@ -431,7 +432,7 @@ TEST(content__quotient_tables_with_a_wrong_bit)
 }
 
 /* If one shard uses all words, none are left for the next one, which must not grow without a
- * limit. The layers would be 64 B * 2^i, 40 of them. */
+ * limit. There would be 40 layers, of 64 B * 2^i each. */
 TEST(content__no_room_is_not_any_room)
 {
     bg_spec spec = BG_SPEC_INIT, how = BG_SPEC_INIT;
@@ -446,10 +447,11 @@ TEST(content__no_room_is_not_any_room)
     CHECK_OK(bg_hasher_init(&hasher, NULL, NULL));
     uint64_t room = bg_filter_size_bytes(filter);
     CHECK_OK(bgi_recipe_make(&p.recipe, &how, &hasher, room, &one, NULL));
-    CHECK_EQ(p.n, 5 + 2); /* a node of shards; two of one layer; their layers */
+    CHECK_EQ(p.n, 5 + 2); /* one node for the shards, two with one layer each, and the
+                             layers */
     uint64_t layer = room / 2, numbers[64] = { 0 }, n = 0;
     numbers[n++] = 0;
-    numbers[n++] = 2; /* the first shard: layers of 1 and 2 */
+    numbers[n++] = 2; /* the first shard claims layers 1 and 2 */
     n += 2;
     numbers[n++] = 0;
     numbers[n++] = 0;
@@ -486,7 +488,7 @@ static void release_some(void *context, void *memory, size_t bytes)
     free(memory);
 }
 
-/* Opens a file with less memory than it needs. Returns how often that failed. */
+/* Opens a file with less memory than it needs. Returns how many attempts failed. */
 static unsigned open_without(const unsigned char *bytes, size_t n)
 {
     unsigned pieces = 0, failed = 0;

@@ -1,6 +1,6 @@
 /*
- * test_counting.c - properties of counting filters beyond the contract of all kinds: widths and
- * layouts, saturation, removes of absent keys, merging.
+ * test_counting.c - properties of counting filters beyond the contract of all kinds: widths
+ * and layouts, saturation, removal of absent keys, merging.
  */
 #include "bloomgate/all.h"
 #include "filter/handle.h"
@@ -26,7 +26,7 @@ static bg_spec counting_spec(uint32_t width, uint32_t flags)
     return spec;
 }
 
-/* Runs a test on every width, layout and mode. */
+/* Runs a test with every width, layout and mode. */
 static void for_each_variant(void (*body)(const bg_spec *spec))
 {
     for (int w = 0; w < WIDTHS; w++) {
@@ -92,7 +92,8 @@ static void strangers_body(const bg_spec *spec)
     CHECK(refused > KEYS * 9 / 10);
     CHECK(bg_filter_equal(filter, before)); /* all or nothing */
     CHECK_OK(bg_filter_remove_u64(filter, 3));
-    if (!bg_filter_may_contain_u64(filter, 3)) { /* removed once, not twice */
+    if (!bg_filter_may_contain_u64(filter, 3)) { /* the key can be removed once, not
+                                                    twice */
         CHECK_EQ(bg_filter_remove_u64(filter, 3), BG_ENOTFOUND);
     }
     for (uint64_t key = 0; key < KEYS / 2; key++) {
@@ -134,7 +135,7 @@ TEST(counting__counts)
     for_each_variant(counts_body);
 }
 
-/* A counter at its maximum no longer counts: the key stays, whatever is removed. */
+/* A counter at its maximum no longer counts: the key stays present, whatever is removed. */
 static void saturation_body(const bg_spec *spec)
 {
     if (spec->width > 8) {
@@ -159,7 +160,7 @@ static void saturation_body(const bg_spec *spec)
     bg_filter_clear(filter);
     CHECK_EQ(info_of(filter).saturated, 0);
     CHECK_EQ(info_of(filter).ones, 0);
-    (void)added_u64(filter, 42); /* the cleared filter works */
+    (void)added_u64(filter, 42); /* the cleared filter still works */
     CHECK(bg_filter_may_contain_u64(filter, 42));
     CHECK(bg_filter_may_contain_u64(copy, 42));
     bg_filter_free(copy);
@@ -235,13 +236,13 @@ TEST(counting__variants_do_not_mix)
     bg_filter_free(c);
 }
 
-/* Batches equal single calls. */
+/* Batches give the same results as single calls. */
 static void batches_body(const bg_spec *spec)
 {
     uint64_t keys[300], bitmap[BG_BITMAP_WORDS(300)];
     bg_filter *one = must_create(spec), *many = must_create(spec);
     many->core.adds_prefetch = many->core.lookups_prefetch =
-        1; /* as if larger than the cache */
+        1; /* as if the filter were larger than the cache */
     for (size_t i = 0; i < 300; i++) {
         keys[i] = check_random_below(200);
     }
@@ -282,8 +283,8 @@ TEST(counting__batches_equal_single_calls)
     for_each_variant(batches_body);
 }
 
-/* Compares the predicted and the measured rate, over many small filters or a few large ones: a
- * single small one may well deviate. */
+/* Compares the predicted rate with the measured rate, over many small filters or a few large
+ * ones: a single small filter may well deviate. */
 static void rate_of(uint64_t items, double rate, uint32_t flags)
 {
     bg_spec spec = counting_spec(4, flags | BG_SPEC_EXCLUSIVE);
@@ -312,7 +313,7 @@ static void rate_of(uint64_t items, double rate, uint32_t flags)
 TEST(counting__rate_is_as_predicted)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
-        return; /* arithmetic, the same on every machine */
+        return; /* only tests arithmetic, which is the same on every machine */
     }
     static const double rates[] = { 0.1, 0.01, 0.001 };
     for (int r = 0; r < 3; r++) {
@@ -359,7 +360,7 @@ TEST(change__null_and_kinds_that_cannot)
     CHECK_EQ(bg_kind_traits((bg_kind)99), 0);
 }
 
-/* The same operations with every instruction set give the same answers and words. */
+/* The same operations produce the same answers and words with every instruction set. */
 TEST(counting__every_set_equals_scalar)
 {
     bg_cpu before = bg_cpu_current();

@@ -1,6 +1,6 @@
 /*
- * CRC-32C: the vectors of RFC 3720, the table against its definition, every implementation
- * against one bit at a time, and combined checksums of pieces.
+ * CRC-32C: the test vectors of RFC 3720, the table compared with its definition, every
+ * implementation compared with a bitwise one, and checksums combined from parts.
  */
 #include "support/check.h"
 
@@ -11,7 +11,7 @@
 
 static const bg_cpu cpus[] = { BG_CPU_SCALAR, BG_CPU_AVX2, BG_CPU_AVX512, BG_CPU_NEON };
 
-/* Computes it by the definition. */
+/* Computes the checksum by its definition. */
 static uint32_t slowly(const unsigned char *p, size_t n)
 {
     uint32_t crc = UINT32_MAX;

@@ -1,7 +1,8 @@
 /*
- * Creating a large filter and passing it to a slot touches almost none of its pages. The test
- * counts pages, not time: mincore reports those that were read or written since they were
- * mapped. A filter that is created like another one equals a cleared copy of it.
+ * Creating a large filter and passing it to a slot touches almost none of its pages. The
+ * test counts pages instead of measuring time: mincore reports the pages that were read or
+ * written since they were mapped. A filter created with the settings of another one equals
+ * a cleared copy of it.
  */
 #define _DEFAULT_SOURCE /* mincore */
 
@@ -17,7 +18,7 @@
 
 enum { PIECES = 256, CREATION_ITEMS = 100000000 };
 
-/* An allocator that maps each allocation separately, and lists them. */
+/* An allocator that maps each allocation separately and keeps a list of them. */
 struct pages {
     struct {
         void *base;
@@ -118,7 +119,7 @@ TEST(creation__touches_few_pages)
 
 enum { LIKE_KEYS = 4000 };
 
-/* Creates a filter with keys; a scalable one has several layers. */
+/* Creates a filter with keys; a scalable filter has several layers. */
 static bg_filter *like_source(unsigned i, uint32_t flags)
 {
     bg_spec spec = sample_spec(i, LIKE_KEYS, 0.01);
@@ -146,7 +147,8 @@ static void like_digest(const bg_filter *filter, char digest[BG_DIGEST_TEXT_BYTE
     free(bytes);
 }
 
-/* The files of two windows may differ in how much of the slot for the next period is cleared. */
+/* The files of two windows may differ in how much of the slot for the next period has been
+ * cleared. */
 static void like_same(unsigned i, const bg_filter *a, const bg_filter *b)
 {
     char digests[2][BG_DIGEST_TEXT_BYTES];
@@ -209,7 +211,7 @@ TEST(creation__like_another_keeps_secret_and_allocator)
     CHECK_EQ(c.live, 0);
 }
 
-/* Fails each allocation in turn: nothing stays allocated, and the source is unchanged. */
+/* Fails each allocation in turn: no memory stays allocated, and the source is unchanged. */
 TEST(creation__like_another_without_memory)
 {
     for (unsigned i = 0; i < SAMPLES; i++) {

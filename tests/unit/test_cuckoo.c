@@ -17,7 +17,7 @@ enum { WIDTHS = 4 };
 
 static const uint32_t modes[] = { 0, BG_SPEC_EXCLUSIVE };
 
-/* ---- A slow description of the layout --------------------------------------------- */
+/* ---- A slow reference for the layout --------------------------------------------- */
 
 static uint32_t unit_bytes(uint32_t k)
 {
@@ -90,7 +90,7 @@ static bg_filter *cuckoo_for(uint64_t items, double rate, uint32_t flags)
     return must_create(&spec);
 }
 
-/* Returns the units for at least `slots` slots. */
+/* Returns the number of units needed for at least `slots` slots. */
 static uint64_t units_for(uint64_t slots, uint32_t k)
 {
     uint64_t units = 1;
@@ -100,7 +100,7 @@ static uint64_t units_for(uint64_t slots, uint32_t k)
     return units;
 }
 
-/* Returns a copy of the filter's content, for a later comparison. The caller frees it. */
+/* Returns a copy of the filter's content, for a later comparison. The caller frees the copy. */
 static uint64_t *words_of(const bg_filter *filter)
 {
     uint64_t *words = malloc((size_t)bg_filter_size_bytes(filter));
@@ -175,8 +175,8 @@ static uint64_t hash_in(uint64_t bucket, uint64_t buckets, uint64_t like)
     return (high + (high < UINT32_MAX)) << 32 | (uint32_t)like;
 }
 
-/* The other bucket's other bucket is the first one: a key that starts at the second bucket with
- * the same fingerprint has the same two buckets. */
+/* The alternate bucket of the alternate bucket is the first one: a key that starts at the
+ * second bucket with the same fingerprint has the same two buckets. */
 TEST(cuckoo__other_bucket_is_its_own_inverse)
 {
     for (int w = 0; w < WIDTHS; w++) {
@@ -202,7 +202,7 @@ TEST(cuckoo__other_bucket_is_its_own_inverse)
     }
 }
 
-/* ---- Against an exact multiset ----------------------------------------------------- */
+/* ---- Comparison with an exact multiset ----------------------------------------------------- */
 
 enum { MODEL_KEYS = 700, MODEL_COPIES = 3 };
 
@@ -225,7 +225,8 @@ static void model_insert(struct model *m, uint64_t key)
     if (err) {
         CHECK_EQ(err, BG_EFULL);
         CHECK(same_words(m->filter, before));
-        CHECK(m->stored * 2 >= 600); /* copies leave less choice */
+        CHECK(m->stored * 2 >= 600); /* copies of a key leave fewer free slots to choose
+                                        from */
     } else {
         m->count[key]++;
         m->stored++;
@@ -305,7 +306,7 @@ static double measured_rate(const bg_filter *filter, size_t probes)
     return (double)maybe / (double)asked;
 }
 
-/* 3.5 standard deviations are 5% of this many expected hits. */
+/* With this many expected hits, 5% is 3.5 standard deviations. */
 static size_t probes_for(double rate)
 {
     return (size_t)(5000 / rate);
@@ -314,7 +315,7 @@ static size_t probes_for(double rate)
 TEST(cuckoo__measured_rate_is_the_predicted_one)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
-        return; /* arithmetic, the same on every machine, and slow there */
+        return; /* only tests arithmetic: the same on every machine, and slow on these */
     }
     const double loads[] = { 0.1, 0.5, 0.8, 0.95 };
     const uint64_t slots[] = { 2000, 300000 };
@@ -345,7 +346,7 @@ TEST(cuckoo__measured_rate_is_the_predicted_one)
 TEST(cuckoo__rate_of_tiny_filters)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
-        return; /* arithmetic, the same on every machine, and slow there */
+        return; /* only tests arithmetic: the same on every machine, and slow on these */
     }
     const uint64_t buckets[] = { 1, 2, 3, 5 };
     for (int b = 0; b < 4; b++) {
@@ -388,7 +389,7 @@ TEST(cuckoo__width_follows_from_the_rate)
 
 /* ---- Capacity --------------------------------------------------------------------- */
 
-/* A filter of any size accepts the number of keys it was created for. */
+/* A filter of any size accepts as many keys as it was created for. */
 TEST(cuckoo__takes_what_it_was_made_for)
 {
     unsigned refused = 0, filters = 0;
@@ -445,8 +446,8 @@ TEST(cuckoo__a_refused_insert_changes_nothing)
                 n++;
             }
             uint64_t *words = words_of(filter);
-            for (uint64_t i = 0; i < 50; i++) { /* likewise for repeated adds of one key
-                                                   result */
+            for (uint64_t i = 0; i < 50; i++) { /* repeated adds of one key
+                                                   also fail */
                 CHECK_EQ(bg_filter_add_u64(filter, n, &is_new), BG_EFULL);
                 CHECK(same_words(filter, words));
             }
@@ -502,7 +503,7 @@ TEST(cuckoo__an_add_without_room_makes_everything_maybe)
             CHECK_OK(bg_filter_copy(filter, &copy, NULL));
             check_overflowed(copy);
             bg_filter_free(copy);
-            CHECK(!added_u64(filter, 123456789)); /* no key is new any more */
+            CHECK(!added_u64(filter, 123456789)); /* no key is new anymore */
             CHECK_EQ(bg_filter_remove_u64(filter, 123456789), BG_OK);
             check_overflowed(filter);
             bg_filter_clear(filter);
@@ -516,7 +517,7 @@ TEST(cuckoo__an_add_without_room_makes_everything_maybe)
 
 /* ---- Copies ----------------------------------------------------------------------- */
 
-/* Returns a hash whose two buckets are the same, or are different. */
+/* Returns a hash whose two buckets are the same, or one whose buckets are different. */
 static uint64_t hash_with(uint64_t units, uint32_t k, bool one)
 {
     for (;;) {
@@ -541,7 +542,7 @@ static void check_copies(uint32_t k, uint32_t flags, bool one)
     uint64_t *words = words_of(filter);
     CHECK_EQ(bg_filter_add_hash(filter, hash, &is_new), BG_EFULL);
     CHECK(!is_new && same_words(filter, words));
-    /* Inserts count exactly: all copies can be removed. */
+    /* Inserts are counted exactly: all copies can be removed. */
     for (uint64_t i = most; i > 0; i--) {
         CHECK(bg_filter_may_contain_hash(filter, hash));
         CHECK_OK(bg_filter_remove_hash(filter, hash));
@@ -622,7 +623,7 @@ TEST(cuckoo__a_dropped_copy_ends_removes)
 
 /* ---- Floods ----------------------------------------------------------------------- */
 
-/* Many different keys whose buckets all lie in a small set: those that fit are inserted, the
+/* Many different keys whose buckets all belong to a small set: keys that fit are inserted, the
  * rest are refused without searching the whole table, and nothing else changes. */
 static void check_flood(uint32_t k, uint64_t from, uint64_t to, uint64_t room)
 {
@@ -870,7 +871,7 @@ TEST(cuckoo__plans_say_what_will_be)
     CHECK_EQ(plan.lines_per_lookup, 2);
     CHECK_NEAR(plan.bits_per_key, 12.64, 0.005);
     CHECK_NEAR(plan.fill, 0.95, 0.005);
-    CHECK(plan.rate_2x == 1 && plan.rate_10x == 1); /* they do not fit */
+    CHECK(plan.rate_2x == 1 && plan.rate_10x == 1); /* the additional keys do not fit */
 }
 
 /* ---- Failed allocations ----------------------------------------------------------- */
@@ -905,9 +906,9 @@ TEST(cuckoo__without_memory_nothing_stays)
 /* ---- Threads ---------------------------------------------------------------------- */
 
 /*
- * Members are present throughout. Writers move them: they fill the filter with other keys until
- * every insert relocates something, remove those keys again, and add and remove copies of
- * members. Readers look up members in all ways.
+ * Members are present throughout. Writers move them: they fill the filter with other keys
+ * until every insert relocates a fingerprint, remove those keys again, and add and remove
+ * copies of members. Readers look up members with every function.
  */
 enum { MEMBERS = 200, STRANGERS = 100, READERS = 2, WRITERS = 2 };
 
@@ -1017,9 +1018,9 @@ TEST(cuckoo__readers_miss_nothing_beside_writers)
 
 /*
  * One key that is always present at least once: a copy is added to one bucket, then the copy in
- * the other bucket is removed. This is how a key can move without being relocated. (A remove
- * takes from the first bucket if it can, and the mirrored hash's first bucket is the second
- * one.)
+ * the other bucket is removed. In this way a key can move without being relocated. (A remove
+ * uses the first bucket if it can, and the first bucket of the mirrored hash is the second
+ * bucket of the original.)
  */
 struct dance {
     bg_filter *filter;
@@ -1079,7 +1080,7 @@ TEST(cuckoo__readers_miss_no_key_whose_copies_change)
     }
 }
 
-/* Threads that fill one filter in batches: every key is present exactly once. */
+/* Several threads fill one filter in batches: every key is present exactly once. */
 struct share {
     bg_filter *filter;
     pthread_t thread;

@@ -1,9 +1,10 @@
 /*
- * Estimates that a filter reports about itself. The intervals are documented to include the true
- * value 19 times out of 20. The test counts this over many seeded trials; the count may fall short
- * by four standard deviations, and by 1% for the model. So that an interval cannot pass by being
- * too wide, its width is compared with the actual scatter of the estimates: five standard errors of
- * the observed scatter, and 3% for the model. Both bounds tighten as BG_TEST_SCALE adds trials.
+ * The estimates that a filter reports about itself. The intervals are documented to include the
+ * true value 19 times out of 20. The test counts this over many seeded trials; the count may
+ * fall short by four standard deviations, and by 1% for the model. To reject intervals that are
+ * too wide, the test also compares their width with the actual scatter of the estimates; it
+ * allows five standard errors of the observed scatter, and 3% for the model. Both bounds
+ * tighten as BG_TEST_SCALE adds trials.
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -58,7 +59,7 @@ static void tally_check_width(const struct tally *t, bg_kind kind, double fill)
     }
 }
 
-/* Returns how many keys bring a filter to that fill. */
+/* Returns how many keys bring a filter to the given fill. */
 static size_t keys_for(const bg_filter *filter, double fill)
 {
     struct bgi_model model = filter->kind->model(filter->core.units, filter->core.k);
@@ -111,7 +112,7 @@ TEST(estimate__few_keys_in_a_large_filter)
             (void)added_hash(filter, check_random());
             bg_estimate e = info_of(filter).items;
             CHECK_NEAR(e.value, n, 0.5);
-            e.low = floor(e.low); /* numbers of keys are integers */
+            e.low = floor(e.low); /* the number of keys is an integer */
             e.high = ceil(e.high);
             tally_add(&t, e, (double)n);
         }
@@ -175,7 +176,7 @@ TEST(estimate__rate_is_the_predicted_one_at_this_fill)
 
 /* ---- Two filters ----------------------------------------------------------------- */
 
-/* Sets of n keys that have `common` keys in common. */
+/* Sets of n keys that share `common` keys. */
 static void check_overlap(bg_kind kind, size_t n, size_t common)
 {
     struct tally both = { 0 }, either = { 0 }, jaccard = { 0 };
@@ -250,8 +251,8 @@ TEST(overlap__with_a_full_filter_has_no_upper_bound)
 
 /* ---- Observed rates -------------------------------------------------------------- */
 
-/* By definition, the bounds are the rates p from which the observed one is exactly 1.96
- * standard deviations away: |hits / n - p| = 1.96 sqrt(p (1 - p) / n). */
+/* By definition, the bounds are the rates p that are exactly 1.96 standard deviations away from
+ * the observed rate: |hits / n - p| = 1.96 sqrt(p (1 - p) / n). */
 static void check_wilson_bound(double observed, double n, double p)
 {
     CHECK(p > 0 && p < 1);

@@ -1,7 +1,7 @@
 /*
- * Out of memory: an allocator that fails at its n-th call, once or from then on, for every n
- * that a scenario reaches; and an OS without free memory. Nothing leaks, nothing crashes, the
- * error is reported, and existing content is unchanged.
+ * Out of memory: an allocator fails at its n-th call, once or from then on, for every n
+ * that a scenario reaches; and the OS itself has no free memory. Nothing leaks, nothing
+ * crashes, the error is reported, and existing content is unchanged.
  */
 #define _DEFAULT_SOURCE /* fork, setrlimit */
 
@@ -25,7 +25,7 @@ static bg_spec spec_of(bg_kind kind)
     return spec;
 }
 
-/* Either the call succeeded and there is a filter, or it returned BG_ENOMEM and there is none. */
+/* Either the call succeeded and returned a filter, or it returned BG_ENOMEM and no filter. */
 static bool check_made(bg_err err, const bg_filter *filter, const bg_errinfo *why)
 {
     if (err == BG_OK) {
@@ -41,7 +41,7 @@ static bool check_made(bg_err err, const bg_filter *filter, const bg_errinfo *wh
     return false;
 }
 
-/* Copies and folds `filter`, and merges; counts failures. */
+/* Copies, folds and merges `filter`; counts failures. */
 static unsigned use_filter(bg_filter *filter, const bg_filter *model)
 {
     bg_filter *copy, *folded;
@@ -133,7 +133,7 @@ TEST(fault__allocator_fails_from_then_on)
     }
 }
 
-/* Fails in the middle of three halvings: the intermediate filter is freed. */
+/* An allocation fails in the middle of three halvings: the intermediate filter is freed. */
 TEST(fault__fold_fails_halfway)
 {
     bg_kind kind = BG_KIND_BLOCKED;
@@ -158,7 +158,7 @@ TEST(fault__fold_fails_halfway)
 
 /* ---- Every kind, with all its operations ------------------------------------------- */
 
-/* Checks that a filter has the same keys, or that the call failed for lack of memory. */
+/* Checks that a filter has the same keys, or that the call failed because memory ran out. */
 static unsigned check_derived(bg_err err, bg_filter *made, bg_errinfo *why)
 {
     unsigned failed = !check_made(err, made, why);
@@ -196,8 +196,8 @@ static bg_filter *every_build(const bg_spec *spec, unsigned *failed)
     return filter;
 }
 
-/* Creates a filter of KEYS keys. Growing cannot fail: the filter continues without the layer,
- * and reports that. */
+/* Creates a filter for KEYS keys. Growth cannot fail: the filter continues without the new
+ * layer and reports this. */
 static bg_filter *every_fill(unsigned sample, const bg_spec *spec, unsigned *failed)
 {
     bg_filter *filter = NULL;
@@ -236,7 +236,7 @@ static unsigned every_derive(unsigned sample, const bg_filter *filter)
     return failed;
 }
 
-/* A merge may need memory: for shards that can be full, and for layers. */
+/* A merge may need memory for shards that can be full, and for layers. */
 static unsigned every_merge(unsigned sample, bg_filter *filter, const bg_spec *spec)
 {
     unsigned failed = 0;
@@ -261,8 +261,8 @@ static unsigned every_merge(unsigned sample, bg_filter *filter, const bg_spec *s
     return failed;
 }
 
-/* Returns whether some call failed, or a layer is missing. A scalable filter that has not grown
- * can be compacted. */
+/* Returns whether a call failed or a layer is missing. A scalable filter that has not grown can
+ * be compacted. */
 static bool every_scenario(unsigned sample, bool grows)
 {
     bg_spec spec = sample_spec(sample, 2 * (uint64_t)KEYS, 0.01);
@@ -358,7 +358,7 @@ static int without_memory(void)
     if (!bg_filter_may_contain_u64(filter, 1) || bg_filter_may_contain_u64(filter, 2)) {
         return 6;
     }
-    bg_filter_free(filter); /* and once it is freed, there is memory again */
+    bg_filter_free(filter); /* and once the filter is freed, there is memory again */
     if (bg_filter_create(&spec, &second, &why) != BG_OK) {
         return 7;
     }
@@ -369,7 +369,7 @@ static int without_memory(void)
 TEST(fault__system_has_no_memory)
 {
     if (CHECK_SANITIZED || CHECK_EMULATED) {
-        return; /* they need the address space for themselves */
+        return; /* sanitizers and emulators need the address space themselves */
     }
     pid_t child = fork();
     CHECK(child >= 0);

@@ -1,6 +1,7 @@
 /*
- * Files: every kind is restored from memory, disk and mapping; every flipped bit and every
- * truncation is detected; damaged blocks answer "maybe"; secrets, versions, canaries.
+ * Files: every kind is restored from memory, from disk and from a mapping; every flipped
+ * bit and every truncation is detected; damaged blocks answer "maybe". Also tests secrets,
+ * versions and canaries.
  */
 #include "support/adds.h"
 #include "support/files.h"
@@ -144,7 +145,7 @@ TEST(file__every_truncation_is_noticed)
     }
 }
 
-/* A filter of several blocks. */
+/* A filter that consists of several blocks. */
 static bg_spec large_spec(bg_kind kind)
 {
     bg_spec spec = BG_SPEC_INIT;
@@ -200,7 +201,7 @@ static size_t middle_of_words(const unsigned char *bytes)
     return (size_t)(layout.words_at + header.word_bytes / 2);
 }
 
-/* A file with one bad block of any kind is refused, or all of its keys are still found. */
+/* A file with one bad block of any kind is refused, or the filter still finds all of its keys. */
 TEST(file__a_bad_block_never_says_no)
 {
     static const bg_kind kinds[] = { BG_KIND_BLOCKED,  BG_KIND_CLASSIC,
@@ -303,7 +304,7 @@ TEST(file__unknown_profiles_are_refused)
     bg_filter_free(filter);
 }
 
-/* Fields that a kind or a profile does not use are 0, and no field has a default. */
+/* Fields that a kind or a profile does not use are 0; no field has another default. */
 TEST(file__headers_that_nobody_writes_are_refused)
 {
     static const struct {
@@ -316,7 +317,8 @@ TEST(file__headers_that_nobody_writes_are_refused)
         { 2, 96, 8, 1 },    /* length */
         { 5, 32, 4, 0 },    /* counting: width 0 for 4 */
         { 12, 32, 4, 4 },   /* window: width */
-        { 2, 232, 4, 'x' }, /* a custom hash name, although it has none */
+        { 2, 232, 4, 'x' }, /* the name of a custom hash, although the filter does not
+                               use one */
     };
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
         bg_filter *filter = files_make(lies[i].filter, 1), *back = NULL;
@@ -332,7 +334,8 @@ TEST(file__headers_that_nobody_writes_are_refused)
     }
 }
 
-/* The root of a sharded filter has no numbers, so trailing zeros are one number too many. */
+/* The root of a sharded filter stores no numbers, so the zeros after it are read as one extra
+ * number and refused. */
 TEST(file__one_shard_is_refused)
 {
     bg_filter *filter = files_make(2, 1), *back = NULL;
@@ -345,7 +348,7 @@ TEST(file__one_shard_is_refused)
     bg_filter_free(filter);
 }
 
-/* A static filter of one unit, which no builder creates: lookups would read beyond it. */
+/* A static filter with one unit, which no builder creates: lookups would read beyond it. */
 TEST(file__static_filters_without_room_for_a_key_are_refused)
 {
     for (unsigned i = 9; i < 11; i++) {
@@ -380,7 +383,7 @@ TEST(file__static_filters_without_room_for_a_key_are_refused)
     }
 }
 
-/* Every field with every value of a list: refused, or a usable filter. */
+/* Sets every field to every value in a list: the file is refused, or the filter is usable. */
 TEST(file__forged_headers_do_no_harm)
 {
     static const uint64_t values[] = { 0,
@@ -490,7 +493,8 @@ TEST(file__secrets_and_functions)
     }
 }
 
-/* Words of another filter under a header with valid checksums: the canaries detect it. */
+/* A file has the words of a different filter under a header with valid checksums: the canaries
+ * detect this. */
 TEST(file__canaries_see_an_empty_filter)
 {
     bg_spec spec = files_spec(2);
@@ -585,7 +589,8 @@ TEST(file__arguments)
 
 /* ---- Without canaries -------------------------------------------------------------------- */
 
-/* Returns the answers to absent canaries from the header of a file; 2^32 - 1 if there are none. */
+/* Returns the answers to absent canaries from the header of a file, or 2^32 - 1 if there are
+ * none. */
 static uint32_t absent_maybes(const unsigned char *bytes)
 {
     return (uint32_t)bytes[172] | (uint32_t)bytes[173] << 8 | (uint32_t)bytes[174] << 16
@@ -619,7 +624,7 @@ TEST(file__without_canaries)
     bg_filter_free(filter);
 }
 
-/* The header of a file in memory is reported like that of a file on disk. */
+/* The header of a file in memory is reported the same way as that of a file on disk. */
 TEST(file__about_bytes)
 {
     static unsigned char bytes[1 << 16];

@@ -1,7 +1,8 @@
 /*
- * Known defects of other filter loaders, tested with ours; each test is named after the identifier
- * of the defect. All files here have valid checksums, as an attacker who knows the format would
- * write them. (Defects in RedisBloom's own format are tested in test_foreign_redisbloom.c.)
+ * Known defects of other filter loaders, tested with ours; each test is named after the ID
+ * of the defect. All files here have valid checksums, as an attacker who knows the format
+ * would write them. (Defects in RedisBloom's own format are tested in
+ * test_foreign_redisbloom.c.)
  */
 #include "support/adds.h"
 #include "support/files.h"
@@ -21,7 +22,8 @@ enum {
     NUMBERS = 4096
 };
 
-/* One field of a file is changed: every way to read the file refuses it, for the same reason. */
+/* Changes one field of a file and checks that every way of reading the file refuses it for the
+ * same reason. */
 static void check_refused(unsigned file, size_t offset, size_t size, uint64_t value)
 {
     size_t n;
@@ -44,7 +46,7 @@ static void check_refused(unsigned file, size_t offset, size_t size, uint64_t va
     files_clean();
 }
 
-/* Lengths that are not compared with the actual size: a write beyond the heap buffer. */
+/* Lengths that are not compared with the actual size cause a write beyond the heap buffer. */
 TEST(cve_2024_25115__lengths_beyond_the_bytes)
 {
     static const uint64_t lengths[] = { 1 << 20,        INT32_MAX, UINT32_MAX,
@@ -57,7 +59,7 @@ TEST(cve_2024_25115__lengths_beyond_the_bytes)
     }
 }
 
-/* An assertion that input can reach: this test runs with assertions enabled. */
+/* Input can trigger an assertion; this test runs with assertions enabled. */
 TEST(cve_2024_25116__no_assertion_is_reached)
 {
     for (uint64_t value = 0; value < 70; value++) {
@@ -77,7 +79,7 @@ TEST(cve_2024_25116__no_assertion_is_reached)
     }
 }
 
-/* A product of sizes that wraps around: the number of units times the bytes per unit. */
+/* A product of sizes overflows: the number of units times the bytes per unit. */
 TEST(cve_2024_55656__products_that_wrap)
 {
     check_refused(CASE_BLOCKED, AT_UNITS, 8, (1ull << 58) + 1); /* x 64 = 64 */
@@ -87,7 +89,8 @@ TEST(cve_2024_55656__products_that_wrap)
     check_refused(CASE_BLOCKED, AT_SHARDS, 4, UINT32_MAX);
 }
 
-/* "Invalid Bloom filters: arbitrary memory read and write"; bits and buffer that differ. */
+/* "Invalid Bloom filters: arbitrary memory read and write": the number of bits does not match
+ * the buffer. */
 TEST(redisbloom_2025_11__geometry_and_words_that_differ)
 {
     for (uint64_t units = 1; units < 12; units++) {
@@ -104,7 +107,8 @@ TEST(redisbloom_2025_11__geometry_and_words_that_differ)
     }
 }
 
-/* A shift by more bits than a word has: widths, and sizes that become bits of a quotient. */
+/* A shift by more bits than a word has: widths, and sizes that determine the bits of a
+ * quotient. */
 TEST(red_181297__shifts_beyond_a_word)
 {
     static const uint64_t ks[] = { 0, 1, 33, 63, 64, 65, 128, UINT32_MAX };
@@ -115,7 +119,7 @@ TEST(red_181297__shifts_beyond_a_word)
     check_refused(CASE_SCALABLE, AT_WIDTH, 4, 64);
 }
 
-/* Metadata that contradicts the buffer: the numbers of a filter. */
+/* Metadata that contradicts the buffer: the numbers stored for a filter. */
 TEST(mod_13409__numbers_and_words_that_differ)
 {
     check_refused(CASE_SCALABLE, NUMBERS, 8, 0);
@@ -158,7 +162,7 @@ TEST(mod_18487__work_per_query_is_bounded)
     }
 }
 
-/* One decoder accepted input that another refused: check_refused runs all our decoders. */
+/* One decoder accepted input that another one refused; check_refused runs all our decoders. */
 TEST(valkey_bloom_90__all_ways_in_agree)
 {
     check_refused(CASE_SCALABLE, AT_RATE, 8, 0x4000000000000000 /* 2.0 */);

@@ -38,7 +38,8 @@ static void faults_set(enum fault fault, unsigned at, int error)
     faults.error = error;
 }
 
-/* Returns whether this call fails. Does not return if the process is to be killed before it. */
+/* Returns whether this call is to fail. Does not return if the process is to be killed before
+ * this call. */
 static bool call_fails(void)
 {
     unsigned call = ++faults.calls;
@@ -108,7 +109,7 @@ int __wrap_open(const char *path, int flags, ...)
     return fd;
 }
 
-/* ---- Operations, and what must be true afterwards ------------------------------------- */
+/* ---- Operations, and the conditions that must hold afterwards ------------------------- */
 
 static bg_filter *old_filter, *new_filter;
 
@@ -134,7 +135,8 @@ static unsigned temporaries(void)
     return count;
 }
 
-/* Checks that the file is the old or the new one, complete. Returns whether it is the new one. */
+/* Checks that the file is complete and is either the old or the new one. Returns whether it is
+ * the new one. */
 static bool check_old_or_new(void)
 {
     bg_filter *found = NULL;
@@ -153,7 +155,7 @@ static void begin(bool publishes)
 {
     files_clean();
     old_filter = files_make(2, 1);
-    new_filter = files_make(8, 1); /* of a kind that is copied first */
+    new_filter = files_make(8, 1); /* its kind is copied before it is written */
     if (publishes) {
         CHECK_OK(bg_publish(old_filter, files_folder(), "filter", NULL, NULL, NULL));
     } else {
@@ -311,12 +313,12 @@ static void kill_at_every_call(bool publishes, enum fault fault)
 
 enum { FEW = 50, MANY = 100, PLACE_BYTES = 1 << 16 };
 
-/* Two files of the same size: with FEW keys and with MANY. Each states its number of keys in
- * its metadata. */
+/* Two files of the same size: one with FEW keys and one with MANY. Each states its number of
+ * keys in its metadata. */
 static struct {
     unsigned char bytes[2][PLACE_BYTES];
     size_t n;
-    int next; /* the one that is written */
+    int next; /* index of the file that is written */
 } place;
 
 static bg_filter *place_filter(uint64_t keys)

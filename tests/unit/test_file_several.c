@@ -1,5 +1,6 @@
 /*
- * Files created from files: merged, folded, split and joined, compared, patched.
+ * Files created from other files by merging, folding, splitting, joining, comparing and
+ * patching.
  */
 #include "support/adds.h"
 #include "support/files.h"
@@ -14,7 +15,7 @@ static bg_spec large_spec(void)
     return spec;
 }
 
-/* Creates a filter with the integers from .. to - 1, and saves it. */
+/* Creates a filter with the integers `from` .. `to` - 1 and saves it. */
 static bg_filter *numbers_in_file(const bg_spec *spec, uint64_t from, uint64_t to,
                                   const char *path, const bg_save_options *options)
 {
@@ -26,7 +27,7 @@ static bg_filter *numbers_in_file(const bg_spec *spec, uint64_t from, uint64_t t
     return filter;
 }
 
-/* Saves a filter of the integers from .. to - 1 as `whole`, and splits it. */
+/* Saves a filter with the integers `from` .. `to` - 1 as `whole`, and splits it. */
 static void numbers_in_shards(uint64_t from, uint64_t to, uint64_t generation,
                               const char *whole, const char *prefix)
 {
@@ -47,7 +48,7 @@ static void shard_name(const char *prefix, unsigned i, char name[300])
     (void)snprintf(name, 300, "%s.%u", prefix, i);
 }
 
-/* Replaces shard i of one split with that of another split. */
+/* Replaces shard i of one split with shard i of another split. */
 static void move_shard(const char *from, const char *to, unsigned i)
 {
     char a[300], b[300];
@@ -56,7 +57,7 @@ static void move_shard(const char *from, const char *to, unsigned i)
     CHECK(rename(a, b) == 0);
 }
 
-/* Turns shards into those of version 0.1, without the line about the split. */
+/* Converts shards to the form of version 0.1, without the line about the split. */
 static void forget_split(const char *prefix)
 {
     for (unsigned i = 0; i < 4; i++) {
@@ -99,7 +100,7 @@ TEST(files__merge)
     const char *paths[] = { a, b, c };
     CHECK_OK(bg_file_merge(paths, 3, all, NULL, NULL, NULL));
     check_numbers(all, 0, 3000);
-    /* Refused, with the reason: size, seed, kind, key id. */
+    /* A mismatch in size, seed, kind or key ID is refused, and the error states the reason. */
     bg_errinfo why;
     bg_spec other = spec;
     other.items *= 2;
@@ -165,7 +166,8 @@ TEST(files__split_and_join)
         CHECK(bg_filter_equal(filter, back));
         bg_filter_free(back);
         bg_filter_free(filter);
-        /* In the wrong order or number they would deny keys, so they are refused. */
+        /* Shards in the wrong order or number would answer "no" for added keys, so they are
+         * refused. */
         bg_errinfo why;
         CHECK_EQ(bg_file_join(part, 3, b, NULL, &options, &why), BG_EINCOMPAT);
         CHECK_EQ(bg_file_join(part, 1, b, NULL, &options, &why), BG_EINVAL);
@@ -180,8 +182,8 @@ TEST(files__split_and_join)
     files_clean();
 }
 
-/* A split that overwrites an older one and is killed leaves shards of both. If they were joined,
- * keys would be denied. */
+/* A split that overwrites an older one and is killed leaves shards of both. Joined together,
+ * they would answer "no" for added keys. */
 TEST(files__join_refuses_two_splits)
 {
     const char *old = files_path("old"), *new = files_path("new"), *b = files_path("b"),
@@ -288,7 +290,7 @@ TEST(files__diff_and_patch)
     CHECK_EQ(n, d.patch_bytes);
     CHECK_OK(bg_file_apply(a, p, c, NULL));
     check_same_file(b, c);
-    /* For another file, and damaged anywhere: nothing is created. */
+    /* A patch for a different file, or one with any damage, creates nothing. */
     bg_errinfo why;
     CHECK_EQ(bg_file_apply(b, p, c, &why), BG_EINCOMPAT);
     CHECK(unlink(c) == 0);
@@ -306,7 +308,7 @@ TEST(files__diff_and_patch)
     }
     free(bytes);
     bg_filter_free(filter);
-    /* To another layout: the patch contains everything. */
+    /* A patch to a different layout contains the whole file. */
     spec.items *= 2;
     bg_filter_free(numbers_in_file(&spec, 0, 100, b, NULL));
     CHECK_OK(bg_file_diff(a, b, &d, NULL));

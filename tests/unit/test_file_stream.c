@@ -1,18 +1,19 @@
 /*
- * Files in pieces: bg_encode_stream writes the bytes of bg_encode, for every kind, from the first
- * to the last. It detects concurrent changes of the filter, and stops on request.
+ * Files written in chunks: for every kind, bg_encode_stream writes exactly the bytes of
+ * bg_encode. It detects concurrent changes to the filter, and stops on request.
  */
 #include "support/adds.h"
 #include "support/files.h"
 
 enum { STREAM_PIECE = 1 << 20 };
 
-/* The output so far. */
+/* The output written so far. */
 struct stream {
     unsigned char *bytes;
     size_t n, room, pieces;
-    bg_filter *adds_to; /* gets a key with the first piece; or NULL */
-    size_t stops_after; /* number of pieces; 0: never */
+    bg_filter *adds_to; /* filter that gets a key when the first chunk is written, or
+                           NULL */
+    size_t stops_after; /* number of chunks; 0: never stops */
 };
 
 static bg_err stream_write(void *context, const void *bytes, size_t n)
@@ -40,7 +41,7 @@ static bg_save_options stream_options(uint32_t flags)
     return options;
 }
 
-/* Compares both ways to write a filter; returns the number of pieces. */
+/* Compares both ways of writing a filter; returns the number of chunks. */
 static size_t stream_compare(const bg_filter *filter, const char *name)
 {
     const bg_save_options options = stream_options(0);
@@ -106,8 +107,8 @@ TEST(file_stream__a_change_between_is_noticed)
     }
 }
 
-/* Without BG_FILE_FROZEN, kinds in which keys move are copied: the written file is a consistent
- * snapshot. */
+/* Without BG_FILE_FROZEN, filters of kinds in which keys move are copied: the written file is a
+ * consistent snapshot. */
 TEST(file_stream__kinds_that_move_keys_are_copied)
 {
     bg_spec spec = BG_SPEC_INIT;
@@ -157,7 +158,7 @@ static bool stream_progress(void *context, uint64_t done, uint64_t all)
     return done <= all;
 }
 
-/* As file.h documents for bg_decode, callers may release memory that was already read. */
+/* As file.h documents for bg_decode, callers may release memory that has already been read. */
 TEST(file_stream__what_was_decoded_is_not_read_again)
 {
     for (unsigned i = 0; i < FILES_CASES_COUNT; i++) {

@@ -1,4 +1,4 @@
-/* The life cycle of a filter: creation, also in the caller's memory, and freeing; and its
+/* The life cycle of a filter: creation, including in the caller's memory, and freeing; and its
  * statistics. */
 #include "support/adds.h"
 #include "support/check.h"
@@ -169,7 +169,7 @@ TEST(init_at__refuses_memory_that_is_misaligned_or_too_small)
     free(memory);
 }
 
-/* The handle holds the secret: freeing wipes it completely. */
+/* The handle holds the secret: freeing the filter wipes it completely. */
 TEST(filter__free_wipes_the_handle)
 {
     const uint8_t secret[BG_SECRET_BYTES] = {

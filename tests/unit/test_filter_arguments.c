@@ -1,6 +1,6 @@
 /*
- * Invalid arguments: each is refused with its code, the details name the argument, its value
- * and the allowed values, nothing is allocated, and the handle is NULL.
+ * Invalid arguments: each is refused with its error code; the details include the argument,
+ * its value and the allowed values; nothing is allocated, and the handle is NULL.
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -22,7 +22,7 @@ static bg_spec good_spec(void)
     return spec;
 }
 
-/* `allowed` must occur in the text of the expected values. */
+/* The text of the expected values must include `allowed`. */
 static void check_refused(const bg_spec *spec, bg_err code, const char *what,
                           const char *found, const char *allowed)
 {
@@ -71,7 +71,7 @@ TEST(arguments__items_beside_bytes)
     for (int i = 0; i < KIND_COUNT; i++) {
         bg_spec spec = exact_spec(kind_at(i), 100, kind_k_usual(kind_at(i)), 0);
         (void)good_spec();
-        spec.k = 0; /* kind and bytes alone do not define a geometry */
+        spec.k = 0; /* kind and bytes alone do not determine a geometry */
         check_refused(&spec, BG_EINVAL, "items", "0", "1 or more");
         spec.k = kind_k_usual(kind_at(i));
         spec.kind = BG_KIND_AUTO;
@@ -103,7 +103,7 @@ TEST(arguments__rate)
     check_refused(&spec, BG_EINVAL, "rate, bits_per_key, bytes", "0 of them",
                   "exactly one");
     spec.rate =
-        4.94065645841246544e-324; /* the smallest double: legal, but not reachable */
+        4.94065645841246544e-324; /* the smallest double: legal, but unreachable */
     for (int i = 0; i < KIND_COUNT; i++) {
         spec.kind = (uint32_t)kind_at(i);
         check_refused(&spec, BG_ENOTSUP, "rate", "4.94066e-324 for 1000 items",
@@ -162,7 +162,7 @@ TEST(arguments__bytes)
     }
 }
 
-/* Sizes that are legal but exceed every machine are refused before any allocation. */
+/* Sizes that are legal but exceed the memory of any machine are refused before any allocation. */
 TEST(arguments__sizes_that_no_machine_has)
 {
     for (int i = 0; i < KIND_COUNT; i++) {
@@ -183,7 +183,7 @@ TEST(arguments__sizes_that_no_machine_has)
 
 /* ---- Every kind, and builders ------------------------------------------------------ */
 
-/* Creating, and for static kinds also building, is refused; nothing is allocated. */
+/* Creation, and for static kinds also building, is refused; nothing is allocated. */
 static void check_every_refused(unsigned sample, const bg_spec *spec, bg_err code,
                                 const char *what)
 {
@@ -195,7 +195,7 @@ static void check_every_refused(unsigned sample, const bg_spec *spec, bg_err cod
     CHECK(why.message[0] != 0);
     CHECK_EQ(c.calls, 0);
     if (sample_is_static(sample)) {
-        CHECK(err == code || err == BG_ENOTSUP); /* it refers to the builder */
+        CHECK(err == code || err == BG_ENOTSUP); /* the error refers to the builder */
         err = bg_builder_create(spec, &builder, &why);
         CHECK(builder == NULL);
         CHECK_EQ(c.calls, 0);
@@ -240,7 +240,8 @@ TEST(arguments__every_kind_refuses_numbers_of_keys_that_are_none)
     }
 }
 
-/* 2^40 keys: there is a plan or a reason for the refusal; a size over max_bytes is refused. */
+/* For 2^40 keys there is either a plan or a reason for the refusal; a size over max_bytes is
+ * refused. */
 TEST(arguments__every_kind_plans_a_trillion_keys)
 {
     for (unsigned s = 0; s < SAMPLES; s++) {
@@ -254,7 +255,7 @@ TEST(arguments__every_kind_plans_a_trillion_keys)
         if (err == BG_OK) {
             CHECK(plan.rate <= 0.01);
             CHECK(plan.bytes > UINT64_C(1) << 38);
-        } else { /* units have 32-bit numbers, or size_t is that small */
+        } else { /* units have 32-bit indexes, or size_t has only 32 bits */
             CHECK(sizeof(size_t) == 4 || err == BG_ENOTSUP);
             CHECK(sizeof(size_t) == 4 || strstr(why.message, "units"));
         }
@@ -281,12 +282,14 @@ TEST(arguments__every_kind_is_made_for_one_key)
         for (uint64_t i = 100; i < 1100; i++) {
             strangers += bg_filter_may_contain_u64(filter, i);
         }
-        CHECK(strangers < 40); /* at most 10 are expected; 9 standard deviations */
+        CHECK(strangers < 40); /* at most 10 are expected; 40 is 9 standard deviations
+                                  more */
         bg_filter_free(filter);
     }
 }
 
-/* Checks a filter that gave up: no key is new, and no key is denied. */
+/* Checks a filter that has overflowed: it reports no key as new and answers "maybe" for all
+ * keys. */
 static void check_gave_up(bg_filter *filter)
 {
     bool is_new = true;
@@ -309,7 +312,7 @@ TEST(arguments__every_kind_is_filled_past_its_capacity)
     enum { MADE_FOR = 500 };
     for (unsigned s = 0; s < SAMPLES; s++) {
         if (sample_is_static(s)) {
-            continue; /* has a fixed set of keys: see the tests of builders */
+            continue; /* has a fixed set of keys; see the builder tests */
         }
         bg_spec spec = sample_spec(s, MADE_FOR, 0.01);
         bg_filter *filter = must_create(&spec);
@@ -354,7 +357,7 @@ TEST(arguments__k)
             spec.kind = (uint32_t)kind;
             spec.k = bad[b];
             if (spec.k == 0) {
-                continue; /* requests the best one */
+                continue; /* 0 requests the best k */
             }
             (void)snprintf(text, sizeof text, "%u", bad[b]);
             (void)snprintf(range, sizeof range, "%u .. %u for a %s filter",
@@ -468,7 +471,7 @@ TEST(arguments__nothing_at_all)
     CHECK_EQ(c.calls, 0);
 }
 
-/* Details of an earlier failure are cleared. */
+/* The details of an earlier failure are cleared. */
 TEST(arguments__success_clears_the_details)
 {
     bg_spec spec = good_spec();

@@ -1,7 +1,7 @@
 /*
- * Golomb-coded sets of BIP158: codes from other implementations, sets of all sizes, and codes
- * that no encoder writes. The checksums are those of sets from a second, independent encoder,
- * which also reproduces the ten filters of the BIP's own vectors.
+ * Golomb-coded sets of BIP158: codes from other implementations, sets of all sizes, and
+ * codes that no encoder produces. The checksums were computed from the sets of a second,
+ * independent encoder, which also reproduces the ten filters in the BIP's own test vectors.
  */
 #include "support/check.h"
 #include "support/foreign_bytes.h"
@@ -213,7 +213,7 @@ TEST(bip158__n_beyond_the_bytes)
     memcpy(b, five, sizeof b);
     b[0] = 6;
     refused(b, sizeof b, "N");
-    b[0] = 4; /* a whole item is left over */
+    b[0] = 4; /* one complete item is left over */
     refused(b, sizeof b, "code");
 }
 
@@ -241,7 +241,7 @@ TEST(bip158__cve_2013_5700_no_items)
     refused("\x00\x00", 2, "code");
 }
 
-/* A quotient of ones up to the end, one of 2^20 ones, and ones in the padding. */
+/* A quotient whose ones run to the end, a quotient of 2^20 ones, and ones in the padding. */
 TEST(bip158__quotients_without_end)
 {
     static unsigned char b[1 << 17];

@@ -1,8 +1,9 @@
 /*
- * Foreign formats that consist of one plain Bloom filter. For each format, the test has the bytes
- * that the real software writes for 20 keys (or that programs write which reproduce its files byte
- * for byte): we write the same bytes, read them, and find every key. Then come untrusted inputs:
- * every prefix of such a file, every byte changed, and headers that lie.
+ * Foreign formats that consist of one plain Bloom filter. For each format, the test has the
+ * bytes that the real software (or a program that reproduces its files byte for byte)
+ * writes for 20 keys: we write the same bytes, read them, and find every key. The rest
+ * tests untrusted input: every prefix of such a file, every byte changed, and headers with
+ * false values.
  */
 #include "support/check.h"
 
@@ -199,7 +200,7 @@ TEST(foreign_bloom__reads_what_the_software_writes)
         unsigned char *bytes = bytes_of(g, &n);
         bg_foreign *f;
         CHECK_OK(bg_foreign_decode(g->format, bytes, n, &options, &f, NULL));
-        free(bytes); /* the filter does not refer to them */
+        free(bytes); /* the filter does not keep pointers to the input */
         CHECK_EQ(found_keys(g, f), ITEMS);
         check_written(g, f);
         CHECK_OK(bg_foreign_get_info(f, &about));
@@ -210,8 +211,7 @@ TEST(foreign_bloom__reads_what_the_software_writes)
         CHECK(about.ones <= about.bits && about.ones > about.bits / 4);
         CHECK(about.rate > 0 && about.rate < 0.1);
         CHECK(about.version == g->version || g->version == 0);
-        add_keys(g, f); /* all of them are present: no bit changes, although Squid
-                           counts */
+        add_keys(g, f); /* no bit changes, although Squid counts the keys again */
         CHECK_OK(bg_foreign_get_info(f, &about));
         CHECK_EQ(about.items, g->format == BG_FOREIGN_SQUID  ? 2 * ITEMS
                               : g->format == BG_FOREIGN_DCSO ? ITEMS
@@ -223,7 +223,7 @@ TEST(foreign_bloom__reads_what_the_software_writes)
     }
 }
 
-/* The rate is as expected: absent keys are rarely found. */
+/* The rate is as expected: few absent keys are answered "maybe". */
 TEST(foreign_bloom__keeps_its_rate)
 {
     enum { MANY = CHECK_EMULATED ? 1000 : 10000 };
@@ -289,7 +289,7 @@ TEST(foreign_bloom__refuses_what_follows)
                      BG_EFORMAT);
             continue;
         }
-        /* User data is kept. */
+        /* User data is preserved. */
         CHECK_OK(bg_foreign_decode(g->format, bytes, n, &options, &f, NULL));
         CHECK_OK(bg_foreign_encode(f, again, sizeof again, &size, NULL));
         CHECK(size == n && memcmp(bytes, again, n) == 0);
@@ -297,7 +297,8 @@ TEST(foreign_bloom__refuses_what_follows)
     }
 }
 
-/* Any byte changed to any value: refused, or read, queried, added to and written safely. */
+/* Changes any byte to any value: the file is refused, or it can be read, queried, added to and
+ * written safely. */
 TEST(foreign_bloom__bears_any_byte)
 {
     const unsigned step = CHECK_EMULATED || CHECK_SANITIZED ? 17 : 1;
@@ -331,7 +332,7 @@ TEST(foreign_bloom__bears_any_byte)
 /* A golden file with some bytes changed, and the expected error. */
 struct lie {
     bg_foreign_format format;
-    uint32_t version; /* of the golden file */
+    uint32_t version; /* version of the golden file */
     uint32_t at;      /* offset and new bytes */
     const char *hex;
     bg_err err;
@@ -355,7 +356,7 @@ static const struct lie lies[] = {
     { BG_FOREIGN_GO, 0, 8, "0000000000000101", BG_EFORMAT, 8 },
     { BG_FOREIGN_GO, 0, 8, "0000000100000007", BG_EFORMAT, 8 },
     { BG_FOREIGN_GO, 0, 16, "00000000000000bf", BG_EFORMAT, 16 },
-    /* m of 191, and the last bit of the last word set */
+    /* m is 191, and the last bit of the last word is set */
     { BG_FOREIGN_GO, 0, 0,
       "00000000000000bf000000000000000700000000000000bf"
       "000000000000000000000000000000008000000000000000",
@@ -372,7 +373,8 @@ static const struct lie lies[] = {
     { BG_FOREIGN_DCSO, 0, 32, "ffffffffffffffff", BG_EFORMAT, 48 },
     { BG_FOREIGN_DCSO, 0, 71, "80", BG_EFORMAT, 48 }, /* after bit 190 */
     { BG_FOREIGN_SPARK, 1, 0, "00000003", BG_EVERSION, 0 },
-    { BG_FOREIGN_SPARK, 1, 0, "00000002", BG_EFORMAT, 12 }, /* shifted by the seed */
+    { BG_FOREIGN_SPARK, 1, 0, "00000002", BG_EFORMAT, 12 }, /* the seed shifts the
+                                                               fields */
     { BG_FOREIGN_SPARK, 1, 4, "00000000", BG_EFORMAT, 4 },
     { BG_FOREIGN_SPARK, 1, 4, "ffffffff", BG_EFORMAT, 4 },
     { BG_FOREIGN_SPARK, 1, 8, "00000000", BG_EFORMAT, 8 },
@@ -531,7 +533,7 @@ TEST(foreign_bloom__makes_the_smallest)
     }
 }
 
-/* A number has the specified size; a key of another size was never added. */
+/* An integer has the specified size; a key of a different size was never added. */
 TEST(foreign_bloom__keys_have_their_size)
 {
     static const uint32_t keys[] = { BG_FOREIGN_KEYS_UTF16, BG_FOREIGN_KEYS_INT32,
@@ -605,7 +607,7 @@ TEST(foreign_bloom__squid_knows_methods)
     bg_foreign_free(f);
 }
 
-/* The count is an int, so the number of adds is limited. */
+/* The count is stored as an int, so the number of adds is limited. */
 TEST(foreign_bloom__squid_counts_to_the_end)
 {
     size_t n;
@@ -619,7 +621,7 @@ TEST(foreign_bloom__squid_counts_to_the_end)
     free(bytes);
 }
 
-/* No bytes or no hashes: every key may be present, and nothing is divided by zero. */
+/* Without bytes or hashes, every key may be present, and nothing is divided by zero. */
 TEST(foreign_bloom__bip37_without_bits)
 {
     static const char *const hex[] = { "00050000000100000001", "00000000000000000000",
@@ -641,7 +643,8 @@ TEST(foreign_bloom__bip37_without_bits)
     }
 }
 
-/* From 253 bytes on the size takes three bytes; beyond 36,000 there is no filter. */
+/* A size of 253 bytes or more is encoded in three bytes; filters larger than 36,000 bytes do
+ * not exist. */
 TEST(foreign_bloom__bip37_sizes)
 {
     static unsigned char bytes[40000];

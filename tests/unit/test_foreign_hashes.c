@@ -1,6 +1,6 @@
 /*
  * The hash functions of other software: known answers for six keys, some with bytes above 0x7f,
- * where the variants differ; and one number for 200 keys of every length.
+ * for which the variants differ; and one combined value for 200 keys of every length.
  *
  * The values were computed by Python programs that reproduced files of the real software byte
  * for byte, and by Python's hashlib (MD5, BLAKE2b); Jenkins's values are those in the source of
@@ -70,7 +70,7 @@ TEST(foreign_hashes__murmur3_x64_128_signed)
 {
     uint64_t expected[KEYS][2];
     memcpy(expected, murmur3_x64_128, sizeof expected);
-    expected[4][0] = 0xada3b7d22f817c6fu; /* a tail of ff 80 7f: the only difference */
+    expected[4][0] = 0xada3b7d22f817c6fu; /* only the tail ff 80 7f differs */
     expected[4][1] = 0x9543826c7123438du;
     check_pairs(foreign_murmur3_x64_128_signed, (const uint64_t(*)[2])expected);
 }
@@ -192,7 +192,7 @@ TEST(foreign_hashes__blake2b_of_8_bytes)
 
 /* ---- Every length --------------------------------------------------------------------- */
 
-/* Key number n: n bytes, half of them above 0x7f. */
+/* Returns key n: n bytes, half of them above 0x7f. */
 static const unsigned char *key_of_length(size_t n)
 {
     static unsigned char key[LONG];

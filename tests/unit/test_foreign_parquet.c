@@ -1,6 +1,6 @@
 /*
- * Filters of Parquet files: alone and from whole files, which are created here; the bits of
- * DuckDB's filters; conversion to and from the kind `split`. Invalid input is refused.
+ * Parquet filters: alone and from whole files, which are created here; the bits of DuckDB's
+ * filters; conversion to and from the kind `split`. Invalid input is refused.
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -16,7 +16,7 @@ static const unsigned char three[80] = {
     0x40, 0x04, 0x00, 0x00, 0x00, 0x21, 0x04, 0x00, 0x00, 0x40
 };
 
-/* The bytes of its header. */
+/* The header bytes of this filter. */
 enum { HEADER = 16 };
 
 /* ---- A minimal file writer ---------------------------------------------------------- */
@@ -40,10 +40,10 @@ static void put_integer(struct bytes *b, int64_t value)
     put_varint(b, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
 }
 
-/* Fields that a reader has to skip: one of every type. */
+/* Fields that a reader has to skip, one of every type. */
 static void put_strange(struct bytes *b)
 {
-    put(b, 0x08); /* binary, field 20 by its number */
+    put(b, 0x08); /* binary, with field number 20 in full */
     put_integer(b, 20);
     put_varint(b, 3);
     bytes_append(b, "abc", 3);
@@ -69,7 +69,8 @@ static void put_strange(struct bytes *b)
     put_integer(b, -5);
 }
 
-/* A column chunk. An offset below 0 means that it has no filter; a length of 0 is not written. */
+/* A column chunk. An offset below 0 means that the column has no filter; a length of 0 is not
+ * written. */
 static void put_column(struct bytes *b, int64_t offset, int64_t length)
 {
     put(b, 0x26); /* 2: file_offset */
@@ -125,7 +126,7 @@ static struct bytes make_file(const void *body, size_t n, const struct column c[
     return f;
 }
 
-/* The filter of one key, alone. */
+/* The filter for one key, without a file around it. */
 static struct bytes one_key(const char *key)
 {
     bg_foreign *f;
@@ -136,7 +137,7 @@ static struct bytes one_key(const char *key)
     return b;
 }
 
-/* Filters of "zero", "one" and "two"; the second column of the first group has none. */
+/* Filters for "zero", "one" and "two"; the second column of the first group has none. */
 static struct bytes make_whole(bool with_lengths)
 {
     static const char *const keys[3] = { "zero", "one", "two" };
@@ -193,7 +194,7 @@ TEST(parquet__bits_that_look_like_the_end_of_a_file)
 
 TEST(parquet__creates_what_writers_write)
 {
-    /* n, p and bytes: -8 n / ln(1 - p^(1/8)) bits, rounded up to a power of two. */
+    /* n, p and the expected bytes: -8 n / ln(1 - p^(1/8)) bits, rounded up to a power of two. */
     static const struct {
         uint64_t items;
         double rate;
@@ -362,7 +363,8 @@ TEST(parquet__places_outside_of_the_file)
     refuse_file(three, sizeof three, negative, "bloom_filter_offset");
     refuse_file(three, sizeof three, shorter, "numBytes");
     refuse_file(three, sizeof three, longer, "numBytes");
-    refuse_file(three, sizeof three - 1, cut, "numBytes"); /* reaches into the footer */
+    refuse_file(three, sizeof three - 1, cut, "numBytes"); /* the filter extends into
+                                                              the footer */
 }
 
 TEST(parquet__encrypted_footer)
@@ -397,7 +399,7 @@ TEST(parquet__footer_length_beyond_the_file)
     bytes_drop(&file);
 }
 
-/* Structs nested four million deep: refused, because the stack is limited. */
+/* Structs nested four million levels deep are refused, because the stack is limited. */
 TEST(parquet__footer_that_nests_for_ever)
 {
     const size_t deep = 4000000 / (1 + 3 * CHECK_EMULATED);
@@ -438,7 +440,7 @@ TEST(parquet__footer_with_impossible_numbers)
     put(&footer, 0);
     refuse_footer(&footer, "footer"); /* a varint of more than ten bytes */
     footer.n = 0;
-    put(&footer, 0x05); /* a field whose number does not fit */
+    put(&footer, 0x05); /* a field number that does not fit */
     put_integer(&footer, INT64_MIN);
     put(&footer, 0);
     put(&footer, 0);
@@ -475,7 +477,7 @@ static void check_duckdb(const char *name)
     CHECK_OK(bg_foreign_to_filter(f, &filter, NULL));
     CHECK_EQ(bg_filter_kind(filter), BG_KIND_SPLIT);
     CHECK_EQ(bg_filter_size_bytes(filter), bits.n);
-    for (uint64_t i = 0; i < 5000; i++) { /* both give the same answers */
+    for (uint64_t i = 0; i < 5000; i++) { /* both filters give the same answers */
         CHECK_EQ(bg_filter_may_contain(filter, &i, sizeof i),
                  bg_foreign_may_contain(f, &i, sizeof i));
     }

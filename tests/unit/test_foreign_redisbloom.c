@@ -1,7 +1,8 @@
 /*
- * RedisBloom dumps: read, queried, grown and written as RedisBloom does; and every known defect
- * of loaders of such dumps, by name. The large golden file was compared byte by byte with the
- * dump of RedisBloom 2.6.12 for the same keys; this file has its checksum.
+ * RedisBloom dumps are read, queried, grown and written as RedisBloom does it. Every known
+ * defect of loaders of such dumps is tested by name. The large golden file was compared
+ * byte by byte with the dump of RedisBloom 2.6.12 for the same keys; this file has its
+ * checksum.
  */
 #include "support/check.h"
 #include "support/foreign_bytes.h"
@@ -70,7 +71,7 @@ static void refused(struct bytes *b, const char *what)
     bytes_drop(b);
 }
 
-/* The golden file with another number of 8 or 4 bytes, or a double, in one place. */
+/* The golden file with one 8-byte or 4-byte integer, or one double, changed. */
 static void refused64(size_t at, uint64_t value, const char *what)
 {
     struct bytes b = small_copy();
@@ -201,7 +202,7 @@ TEST(redisbloom__rounded_links)
              BG_ENOTSUP); /* the next link would be rounded too */
     bytes_drop(&again);
     bg_foreign_free(f);
-    b.at[N2] = 1; /* two of the bits: those after them are out of reach */
+    b.at[N2] = 1; /* uses two of the bits: the following bits cannot be reached */
     f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
     (void)foreign_count_items(f, 0, 1000);
     bg_foreign_info about = { .struct_size = sizeof about };
@@ -282,7 +283,7 @@ TEST(redisbloom__bits_per_entry_near_zero)
     bytes_drop(&b);
 }
 
-/* Halving the error repeatedly ends when there are too many hashes. */
+/* Halving the error rate repeatedly ends when too many hashes are needed. */
 TEST(redisbloom__growth_is_bounded)
 {
     bg_foreign *f;
@@ -340,7 +341,7 @@ TEST(redisbloom__damage)
     bytes_drop(&b);
 }
 
-/* A chunk that is longer than its link, longer than the file, or in the wrong place. */
+/* A chunk that is longer than its link, longer than the file, or at the wrong position. */
 TEST(redisbloom__cve_2024_25115_chunk_length)
 {
     refused64(CHUNK_LENGTH, 17, "chunk");
@@ -409,14 +410,14 @@ TEST(redisbloom__red_184456_n2_above_63)
         refused(&b, "n2 of a link");
     }
     struct bytes b = small_copy();
-    b.at[N2] = 7; /* whose number of bits is not stored */
+    b.at[N2] = 7; /* a link of this form does not store its number of bits */
     refused(&b, "bits of a link");
 }
 
 TEST(redisbloom__mod_13409_header_and_chunks_differ)
 {
     struct bytes b = small_copy();
-    bytes_put64(&b, BYTES, 32); /* the right total, but not each */
+    bytes_put64(&b, BYTES, 32); /* only the total of the sizes is correct */
     bytes_put64(&b, BITS, 256);
     bytes_put64(&b, NEXT_LINK, 16);
     bytes_put64(&b, NEXT_LINK + 8, 128);
@@ -431,7 +432,7 @@ TEST(redisbloom__mod_15943_links_beyond_the_header)
     refused32(LINKS, UINT32_MAX, "links");
     refused32(LINKS, 3, "links");
     refused32(LINKS, 1, "links");
-    refused32(LINKS, 0x80000002, "links"); /* 53 times it is the same in 32 bits */
+    refused32(LINKS, 0x80000002, "links"); /* 53 times this is 53 * 2 in 32 bits */
     refused64(LENGTH, 125, "links");
 }
 
@@ -466,7 +467,7 @@ TEST(redisbloom__mod_17621_nan_and_infinite_bits_per_entry)
     refused_double(PER_ENTRY, 5e-324, "hashes of a link");
 }
 
-/* Even with bits per entry that would require them. */
+/* Huge numbers of hashes are refused even if the bits per entry would require them. */
 TEST(redisbloom__mod_18487_hashes_near_int_max)
 {
     refused32(HASHES, INT_MAX, "hashes of a link");

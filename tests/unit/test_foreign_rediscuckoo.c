@@ -1,7 +1,7 @@
 /*
- * Cuckoo filters of RedisBloom: the example from its documentation is read, and "item1" is
- * found where the example shows it. Inconsistent input is refused: a misread filter would deny
- * items that it has. Files that RedisBloom itself has written are in
+ * RedisBloom's cuckoo filters: the example from its documentation is read, and "item1" is
+ * found where the example shows it. Inconsistent input is refused: a misread filter would
+ * answer "no" for items that it has. Files that RedisBloom itself has written are in
  * foreign/redisbloom/samples.json, and foreign/test_redisbloom_samples.py compares them.
  */
 #include "support/check.h"
@@ -34,7 +34,7 @@ enum {
     CHUNK = 62,
     CHUNK_LENGTH = 70,
     SLOTS = 78,
-    ADDRESS = 8 /* missing in the header of other versions */
+    ADDRESS = 8 /* absent from the header of other versions */
 };
 
 static struct bytes example_copy(void)
@@ -42,7 +42,7 @@ static struct bytes example_copy(void)
     return bytes_copy(example, sizeof example);
 }
 
-/* As other versions write it. */
+/* The same header as other versions write it. */
 static struct bytes example_without_address(void)
 {
     struct bytes b = bytes_copy(example, CHUNK - ADDRESS);
@@ -104,7 +104,7 @@ static bg_foreign_info about_of(const bg_foreign *f)
     return about;
 }
 
-/* Creates a filter with that expansion, buckets of `size`, and those keys. */
+/* Creates a filter with the given expansion, buckets of `size`, and the given keys. */
 static bg_foreign *made(unsigned expansion, unsigned size, int keys)
 {
     struct bytes b = example_copy();
@@ -119,7 +119,7 @@ static bg_foreign *made(unsigned expansion, unsigned size, int keys)
     return f;
 }
 
-/* Checks that a written filter can be read, and is written the same again. */
+/* Checks that a written filter can be read and that writing it again produces the same bytes. */
 static void check_written(const bg_foreign *f, int keys)
 {
     struct bytes b = bytes_written(f);
@@ -153,7 +153,7 @@ TEST(rediscuckoo__the_example_of_the_documentation)
     bg_foreign_free(f);
 }
 
-/* An item added here is placed where RedisBloom has placed it. */
+/* An item added here is stored in the same slot that RedisBloom chose. */
 TEST(rediscuckoo__makes_the_example)
 {
     bg_foreign *f;
@@ -219,7 +219,7 @@ TEST(rediscuckoo__gives_filters_back)
         }
         CHECK_EQ(about_of(f).parts, 1);
         check_written(f, 0);
-        CHECK_OK(add_items(f, 100, 200)); /* and it grows again, with empty ones */
+        CHECK_OK(add_items(f, 100, 200)); /* and it grows again, with empty filters */
         CHECK_EQ(count_items(f, 100, 200), 100);
         CHECK_EQ(about_of(f).items, 101);
         check_written(f, 0);
@@ -299,7 +299,8 @@ TEST(rediscuckoo__other_formats_do_not_remove)
 
 /* ---- Invalid filters --------------------------------------------------------------- */
 
-/* More or fewer items than fingerprints: a field then has another meaning than assumed. */
+/* If there are more or fewer items than fingerprints, a field does not have the assumed
+ * meaning. */
 TEST(rediscuckoo__items_that_are_not_there)
 {
     refused64(ITEMS, 0, "items");
@@ -340,7 +341,7 @@ TEST(rediscuckoo__sizes_that_cannot_be)
     refused16(EXPANSION, 3, "expansion");
     refused16(EXPANSION, 65535, "expansion");
     refused64(LENGTH, 45, "chunk");
-    refused64(LENGTH, 38, "chunk"); /* what follows is not a chunk */
+    refused64(LENGTH, 38, "chunk"); /* the following data is not a chunk */
     refused64(LENGTH, 32, "chunk"); /* of versions before 2.2 */
     refused64(0, 2, "chunk");
     refused64(CHUNK, 8, "chunk");
@@ -352,7 +353,7 @@ TEST(rediscuckoo__sizes_that_cannot_be)
     refused(&b, "filters");
 }
 
-/* A filter is sent in pieces, none of which includes bytes of the next filter. */
+/* A filter is sent in chunks, none of which includes bytes of the next filter. */
 TEST(rediscuckoo__pieces_of_filters)
 {
     static const unsigned char end[16] = { 0 };
@@ -362,7 +363,7 @@ TEST(rediscuckoo__pieces_of_filters)
         CHECK_EQ(about_of(f).parts, 2);
         struct bytes b = bytes_written(f), cut = bytes_copy(b.at, chunk);
         unsigned char record[16] = { 0 };
-        for (size_t half = 0; half < 2; half++) { /* the first filter in two pieces */
+        for (size_t half = 0; half < 2; half++) { /* the first filter in two chunks */
             bgi_store_le64(record, 1 + 4 * (half + 1));
             bgi_store_le64(record + 8, 4);
             bytes_append(&cut, record, sizeof record);

@@ -1,8 +1,8 @@
 /*
- * Filters in table files of LevelDB and RocksDB: files written by both (golden/tables), the
- * same files with changed blocks and corrected checksums, and input that must be refused.
- * Format version 6 of RocksDB, which no packaged version writes yet, is derived from version 5
- * by the rules in its source.
+ * Filters in LevelDB and RocksDB table files: files written by both (golden/tables), the same
+ * files with changed blocks and corrected checksums, and input that must be refused. Format
+ * version 6 of RocksDB, which no packaged version writes yet, is derived from version 5 by the
+ * rules in its source.
  */
 #include "support/check.h"
 #include "support/foreign_bytes.h"
@@ -18,7 +18,8 @@ static size_t key_of(int i, char *key)
     return (size_t)snprintf(key, 64, "/a/rather/long/common/path/key%09d", i);
 }
 
-/* Of the even numbers from 0 on, all are present; of the odd ones, at most one in ten. */
+/* All even numbers, starting from 0, are present; of the odd numbers, the filter answers
+ * "maybe" for at most one in ten. */
 static void check_keys(const bg_foreign *f, int keys)
 {
     char key[64];
@@ -103,7 +104,7 @@ static void correct(struct file *f, struct table_handle handle)
     memcpy(p + handle.size + 1, &sum, 4);
 }
 
-/* Checks that the format refuses the file, with valid checksums. */
+/* Checks that the file, with valid checksums, is refused. */
 static void refused_file(struct file *f, struct table_handle changed, bg_err err,
                          const char *what)
 {
@@ -184,7 +185,7 @@ TEST(leveldb__damage)
     bytes_drop(&b);
 }
 
-/* Changes bytes at random and corrects the checksum: the input is refused or harmless. */
+/* Changes random bytes and corrects the checksum: the input is refused or harmless. */
 static void check_corrected(const char *name, bool rocks, int which)
 {
     struct file f = take_apart(name, rocks);
@@ -240,7 +241,7 @@ TEST(leveldb__blocks_outside_of_the_file)
     footer[9] = 1;
     refused(BG_FOREIGN_LEVELDB, &f.b, BG_EFORMAT, "metaindex");
     f = take_apart("tables/leveldb_plain.ldb", false);
-    memset(f.b.at + f.table.end, 0xff, 40); /* no varints at all */
+    memset(f.b.at + f.table.end, 0xff, 40); /* no varints are present */
     refused(BG_FOREIGN_LEVELDB, &f.b, BG_EFORMAT, "metaindex, index");
 }
 
@@ -267,11 +268,13 @@ TEST(leveldb__filter_offsets)
     tail[-1] = 0x80; /* the last filter starts beyond the end */
     refused_file(&f, f.filter, BG_EFORMAT, "offset of a filter");
     f = take_apart("tables/leveldb_plain.ldb", false);
-    f.b.at[f.filter.offset + f.filter.size - 1] = 64; /* a shift by this is undefined */
+    f.b.at[f.filter.offset + f.filter.size - 1] = 64; /* shifting by this base is
+                                                         undefined */
     refused_file(&f, f.filter, BG_EFORMAT, "base");
 }
 
-/* Filters without bits answer "no"; too large a k answers "maybe"; neither divides by zero. */
+/* Filters without bits answer "no", and filters with too large a k answer "maybe"; neither case
+ * divides by zero. */
 TEST(leveldb__cve_2013_5700_no_bits)
 {
     struct file f = take_apart("tables/leveldb_plain.ldb", false);
@@ -344,7 +347,8 @@ TEST(leveldb__other_compression)
     f.b.at[f.index.offset + f.index.size] = 2; /* zstd */
     refused_file(&f, f.index, BG_EFORMAT, "index");
     f = take_apart("tables/leveldb_plain.ldb", false);
-    f.b.at[f.index.offset + f.index.size] = 1; /* snappy, which it is not */
+    f.b.at[f.index.offset + f.index.size] = 1; /* marked as snappy, although it is not
+                                                  compressed */
     refused_file(&f, f.index, BG_EFORMAT, "index");
 }
 
@@ -544,7 +548,7 @@ TEST(rocksdb__shapes)
     }
 }
 
-/* Stores another size for the filter block in the metaindex. */
+/* Changes the size of the filter block in the metaindex. */
 static struct file resized(uint64_t size)
 {
     struct file f = take_apart("tables/rocksdb_xxh3.sst", true);
@@ -571,7 +575,7 @@ TEST(rocksdb__cve_2013_5700_no_bits)
         }
         refused(BG_FOREIGN_ROCKSDB, &f.b, BG_EFORMAT, "filter");
     }
-    struct file f = resized(0); /* what RocksDB writes for no keys at all */
+    struct file f = resized(0); /* the block that RocksDB writes if there are no keys */
     bg_foreign *foreign = foreign_must(BG_FOREIGN_ROCKSDB, &f.b, NULL);
     bg_foreign_info about = { .struct_size = sizeof about };
     CHECK(!bg_foreign_may_contain(foreign, "key", 3));
@@ -636,7 +640,8 @@ TEST(rocksdb__format_version_6_footer)
         bytes_drop(&f.b);
     }
     struct file f = as_version_6("tables/rocksdb_crc32c.sst");
-    f.b.at[f.table.end] = 0; /* no checksums: a metaindex before the file */
+    f.b.at[f.table.end] = 0; /* without checksums: a metaindex before the start of the
+                                file */
     memset(f.b.at + f.table.end + 13, 0xff, 4);
     refused(BG_FOREIGN_ROCKSDB, &f.b, BG_EFORMAT, "size of the metaindex");
 }

@@ -1,7 +1,8 @@
 /*
- * valkey-bloom dumps, as its BF.LOAD accepts them. The golden files were created once by the
- * libraries that the module is built on (bloomfilter 3.0.1, bincode 1.3.3), with the seed 3,
- * 10, 17 ...: the small one is in this file, and the checksum of the large one.
+ * valkey-bloom dumps, in the form that its BF.LOAD accepts. The golden files were created
+ * once with the libraries that the module is built on (bloomfilter 3.0.1, bincode 1.3.3)
+ * and the seed 3, 10, 17 ...: this file has the small one and the checksum of the large
+ * one.
  */
 #include "support/check.h"
 #include "support/foreign_bytes.h"
@@ -92,7 +93,7 @@ static void refused_double(size_t at, double value, const char *what)
     refused(&b, BG_EFORMAT, what);
 }
 
-/* An empty object with that seed, of one filter. */
+/* An empty object with the given seed and one filter. */
 static struct bytes empty_object(uint32_t expansion, double rate, uint64_t bytes,
                                  unsigned char k, uint64_t capacity)
 {
@@ -296,8 +297,8 @@ TEST(valkeybloom__growth_keeps_to_the_bound)
     bg_foreign_free(f);
 }
 
-/* Expansions of valkey-bloom go up to 2^32, and rates up to 1: the size of the next filter is limited by
- * the bytes of the last one. */
+/* valkey-bloom allows expansions up to 2^32 and rates up to 1: the size of the next filter is
+ * limited by the number of bytes in the last one. */
 TEST(valkeybloom__growth_is_bounded_by_what_is_there)
 {
     struct bytes large = empty_object(UINT32_MAX, 0.01, 10, 7, 8);

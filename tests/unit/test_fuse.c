@@ -1,5 +1,6 @@
 /*
- * Specifics of fuse filters: their shapes at every step, their size, and their exact bits.
+ * Specifics of fuse filters: their geometry at every step, their size, and their exact
+ * bits.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -28,15 +29,15 @@ TEST(fuse__shapes_are_sound)
             CHECK(s.pieces * s.slots <= units * FUSE_UNIT);
             CHECK(s.starts == 0 || s.starts + (arity - 1) * s.length == s.slots);
             CHECK(fuse_capacity(arity, units) < (double)(s.slots * s.pieces));
-            /* The remainder that does not fill a segment of each piece is lost; it is a small
-             * part of the whole. */
+            /* The remainder of each part that does not fill a segment is lost; it is a small
+             * fraction of the whole. */
             CHECK(s.length * s.pieces * 4 <= units * FUSE_UNIT || units < 32);
         }
     }
 }
 
 /* Tests both sides of every size at which the segment length doubles, and of the first sizes
- * with two and with three pieces. */
+ * with two and three parts. */
 TEST(fuse__builds_around_every_step)
 {
     const uint64_t most = CHECK_EMULATED || CHECK_SANITIZED ? 30000 : 5200000;

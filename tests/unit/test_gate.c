@@ -109,7 +109,8 @@ TEST(gate__times_the_truth_and_traces_every_look_up)
     CHECK(stats_of(w->gate, false).store_nanoseconds < 720);
     bg_slot_unpin(w->slot, &pin);
     uint64_t before = stats_of(w->gate, false).store_nanoseconds;
-    for (int jump = 0; jump < 3; jump++) { /* or to the maximum: a counter advances */
+    for (int jump = 0; jump < 3; jump++) { /* the clock jumps to its maximum: a counter
+                                              still advances */
         w->now = 1000;
         w->step = UINT64_MAX - 1000;
         CHECK_EQ(look(w, 1), BG_OUTCOME_PRESENT);
@@ -445,7 +446,7 @@ TEST(gate__the_breaker_is_for_tickets_too)
     w->now += 100;
     CHECK_EQ(bg_gate_begin(w->gate, &one, sizeof one, &a, NULL), BG_OUTCOME_PENDING);
     CHECK_EQ(bg_gate_begin(w->gate, &one, sizeof one, &b, NULL), BG_OUTCOME_FAILED);
-    w->now += 100; /* that ticket appears to be lost */
+    w->now += 100; /* the ticket appears to be lost */
     CHECK_EQ(bg_gate_begin(w->gate, &one, sizeof one, &b, NULL), BG_OUTCOME_PENDING);
     CHECK_EQ(bg_gate_finish(w->gate, &b, BG_STORE_PRESENT), BG_OUTCOME_PRESENT);
     CHECK_EQ(stats_of(w->gate, false).breaker, 0);
@@ -538,7 +539,7 @@ TEST(gate__a_key_that_cannot_be_added_makes_every_answer_maybe)
     CHECK_EQ(s.write_errors, 1);
     CHECK_EQ(s.wasted, 0); /* no false positives */
     CHECK_EQ(s.observed.value > 0, false);
-    /* Another base, which has the key. */
+    /* A different base, which has the key. */
     bg_filter *whole = world_filter(0.001);
     (void)added(whole, &key, sizeof key);
     CHECK_OK(bg_slot_swap(w->slot, whole, 0, BG_SLOT_DISCARD, NULL));

@@ -1,4 +1,4 @@
-/* Statistics of a gate and their consequences: figures, rates, rebuilds. */
+/* A gate's statistics and their consequences: counts, rates, rebuilds. */
 #include "support/adds.h"
 #include "support/gate_world.h"
 
@@ -7,7 +7,7 @@
 
 /* ---- Statistics -------------------------------------------------------------------- */
 
-/* The true rate of a filter, over the absent keys that are looked up. */
+/* The true rate of a filter, over all absent keys that are looked up. */
 static double true_rate(const struct world *w)
 {
     uint64_t hits = 0;
@@ -259,7 +259,7 @@ TEST(gate__is_rebuilt_when_the_observed_rate_is_too_high)
     CHECK_EQ(reasons, BG_REASON_OBSERVED);
     CHECK_EQ(reader.at, KEYS);
     CHECK_OK(bg_gate_maintain(w->gate, &policy, &source, &how, &reasons, NULL));
-    CHECK_EQ(reasons, 0); /* not repeatedly for past events */
+    CHECK_EQ(reasons, 0); /* past events do not cause another rebuild */
     for (uint64_t key = 0; key < PRESENT; key++) {
         CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
     }
@@ -285,7 +285,7 @@ TEST(gate__doubt_is_a_reason_to_rebuild)
     world_end(w);
 }
 
-/* Opens a gate on a slot that accepts no adds; returns a key that it denies. */
+/* Opens a gate on a slot that accepts no adds; returns a key for which the slot answers "no". */
 static uint64_t world_seal(struct world *w)
 {
     bg_slot_options sealed = BG_SLOT_OPTIONS_INIT;
@@ -368,7 +368,7 @@ TEST(gate__a_write_during_a_replacement_is_in_doubt)
         opening.context = w;
         how.opening = &opening;
         how.flags = BG_SLOT_DISCARD;
-        w->inside = nothing; /* until it is written */
+        w->inside = nothing; /* until the key is written */
         if (reloads) {
             CHECK_OK(bg_slot_reload(w->slot, path, &how, NULL));
             bg_filter_free(filter);
@@ -420,7 +420,7 @@ TEST(gate__a_file_does_not_replace_a_newer_base)
     CHECK(w->has[key]);
     CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
     CHECK_OK(
-        bg_slot_reload(w->slot, path, &how, NULL)); /* the caller gives up the key */
+        bg_slot_reload(w->slot, path, &how, NULL)); /* the caller abandons the key */
     CHECK(!maybe(w, key));
     world_end(w);
     files_clean();
@@ -439,7 +439,8 @@ static bg_filter *world_older(struct world *w, uint64_t key, const char *path)
     return older;
 }
 
-/* A file that may be older than such a key does not replace a base with the key, unless the caller gives up the key. */
+/* A file that may be older than such a key does not replace a base with the key, unless the
+ * caller abandons the key. */
 TEST(gate__a_base_that_ended_a_doubt_stays)
 {
     struct world *w = world_make(0.05);
@@ -450,7 +451,7 @@ TEST(gate__a_base_that_ended_a_doubt_stays)
     CHECK_EQ(bg_slot_reload(w->slot, path, NULL, NULL), BG_EINCOMPAT);
     CHECK_EQ(bg_slot_swap(w->slot, older, 0, 0, NULL), BG_EINCOMPAT);
     CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
-    CHECK_OK(bg_slot_clear(w->slot, NULL)); /* gives up all keys */
+    CHECK_OK(bg_slot_clear(w->slot, NULL)); /* abandons all keys */
     CHECK_OK(bg_slot_reload(w->slot, path, NULL, NULL));
     bg_filter_free(older);
     world_end(w);
@@ -470,7 +471,7 @@ TEST(gate__a_base_that_ended_a_doubt_stays_in_the_next_doubt)
     CHECK_EQ(bg_slot_reload(w->slot, path, NULL, NULL), BG_EINCOMPAT);
     CHECK_EQ(bg_slot_swap(w->slot, older, 0, 0, NULL), BG_EINCOMPAT);
     CHECK(maybe(w, key));
-    CHECK_OK(bg_slot_clear(w->slot, NULL)); /* gives up the keys of the base only */
+    CHECK_OK(bg_slot_clear(w->slot, NULL)); /* abandons only the keys of the base */
     CHECK_EQ(stats_of(w->gate, false).doubtful, 1);
     CHECK_OK(bg_slot_swap(w->slot, older, 0, 0, NULL));
     CHECK_EQ(stats_of(w->gate, false).doubtful, 1);

@@ -1,6 +1,6 @@
 /*
- * State that a gate keeps between lookups: the breaker, the negative cache, and queries in
- * flight; with the test's own clock.
+ * The state that a gate keeps between lookups: the breaker, the negative cache, and queries
+ * in flight. The test uses its own clock.
  */
 #include "support/gate_world.h"
 
@@ -22,7 +22,7 @@ TEST(gate__breaker_opens_rests_tries_and_closes)
     w->fails = BG_STORE_ERROR;
     CHECK_EQ(look(w, 1), BG_OUTCOME_UNKNOWN);
     CHECK_EQ(look(w, 1), BG_OUTCOME_UNKNOWN);
-    w->fails = BG_STORE_ABSENT; /* not three in a row */
+    w->fails = BG_STORE_ABSENT; /* so there are not three failures in a row */
     CHECK_EQ(look(w, 1), BG_OUTCOME_PRESENT);
     w->fails = BG_STORE_ERROR;
     for (int i = 0; i < 3; i++) {
@@ -39,7 +39,7 @@ TEST(gate__breaker_opens_rests_tries_and_closes)
     CHECK_EQ(look(w, absent_key(w, PRESENT, false)), BG_OUTCOME_ABSENT_BY_FILTER);
     CHECK_EQ(w->asks, 6);
     CHECK_EQ(stats_of(w->gate, false).spared_by_breaker, 1);
-    w->now += 1; /* one lookup may try, and fails */
+    w->now += 1; /* one lookup may query the store, and fails */
     CHECK_EQ(look(w, 1), BG_OUTCOME_UNKNOWN);
     CHECK_EQ(w->asks, 7);
     CHECK_EQ(look(w, 1), BG_OUTCOME_UNKNOWN);
@@ -93,7 +93,7 @@ TEST(gate__breaker_survives_a_clock_that_jumps)
     world_open(w);
     w->fails = BG_STORE_ERROR;
     CHECK_EQ(look(w, 1), BG_OUTCOME_UNKNOWN);
-    w->now = 5; /* back: an early attempt is better than none */
+    w->now = 5; /* the clock moves back: an early attempt is better than none */
     w->fails = BG_STORE_ABSENT;
     CHECK_EQ(look(w, 1), BG_OUTCOME_PRESENT);
     CHECK_EQ(stats_of(w->gate, false).breaker, 0);
@@ -181,7 +181,7 @@ TEST(gate__remembers_from_the_question_on)
     struct world *w = world_make(0.05);
     w->how.negative_entries = 100;
     w->how.negative_ttl = 1000;
-    w->step = 600; /* the answer is that old when it arrives */
+    w->step = 600; /* the answer has this age when it arrives */
     world_open(w);
     const uint64_t unlucky = absent_key(w, PRESENT, true);
     CHECK_EQ(look(w, unlucky), BG_OUTCOME_ABSENT_BY_STORE);
@@ -218,7 +218,7 @@ TEST(gate__a_clock_that_jumps_prolongs_no_absence)
     world_open(w);
     const uint64_t unlucky = absent_key(w, PRESENT, true);
     CHECK_EQ(look(w, unlucky), BG_OUTCOME_ABSENT_BY_STORE);
-    w->now = 999999; /* from the future: its age is unknown */
+    w->now = 999999; /* an answer from the future: its age is unknown */
     CHECK_EQ(look(w, unlucky), BG_OUTCOME_ABSENT_BY_STORE);
     CHECK_EQ(look(w, unlucky), BG_OUTCOME_ABSENT_BY_CACHE);
     w->now = UINT64_MAX;
@@ -273,8 +273,8 @@ static void write_inside(struct world *w, uint64_t key)
     CHECK_OK(put(w, key));
 }
 
-/* The store answers "absent", and before the answer is delivered the key is written, in
- * practice by another thread. The outdated answer must not be cached. */
+/* The store answers "absent", and before the answer is delivered the key is written (in
+ * practice, by another thread). The outdated answer must not be cached. */
 TEST(gate__an_answer_that_a_write_has_overtaken_is_not_remembered)
 {
     for (uint32_t flight = 0; flight < 2; flight++) {
@@ -354,7 +354,7 @@ TEST(recent__keys_are_compared_in_full)
     CHECK(!bgi_recent_find(r, 7, a, 0, 0, &token));
     bgi_recent_put(r, 7, a, token, 0, 0);
     CHECK(bgi_recent_find(r, 7, a, 0, 0, &token));
-    CHECK(!bgi_recent_find(r, 7, b, 0, 0, &token)); /* of the same hash */
+    CHECK(!bgi_recent_find(r, 7, b, 0, 0, &token)); /* different key, same hash */
     CHECK(!bgi_recent_find(r, 7, c, 0, 0, &token));
     bgi_recent_put(r, 7, c, token, 0, 0);
     bgi_recent_forget(r, 7, a);

@@ -1,7 +1,7 @@
 /*
- * Files in version 1.0 of the format stay readable forever, on every machine: each is verified,
- * finds its keys, and is written again bit for bit. tests/support/golden.h describes their
- * content.
+ * Files in version 1.0 of the format stay readable forever, on every machine: each file is
+ * verified, its keys are found, and writing the filter again reproduces it bit for bit.
+ * tests/support/golden.h describes their content.
  */
 #include "support/golden.h"
 
@@ -38,7 +38,7 @@ static void check_about(unsigned i, const char *path, bg_file_info *about)
     CHECK(memcmp(about->key_id, saved.key_id, sizeof saved.key_id) == 0);
 }
 
-/* Writes a filter, and reports the first byte from `first` on at which it differs from its
+/* Writes a filter and reports the first byte, starting at `first`, that differs from the
  * original file. */
 static void check_same_bytes(const bg_filter *filter, unsigned i,
                              const unsigned char *bytes, size_t n, size_t first)
@@ -82,9 +82,9 @@ TEST(golden__files_are_read_and_written_again)
     }
 }
 
-/* The same keys produce the same numbers and words today. The header contains the planned rate,
- * whose last digit differs between machines. The planner may also change, which changes the
- * geometry: then there is nothing to compare. */
+/* The same keys still produce the same numbers and words. The header contains the planned rate,
+ * whose last digit differs between machines. The planner may also change and choose a different
+ * geometry, in which case there is nothing to compare. */
 TEST(golden__files_are_made_again)
 {
     static unsigned char bytes[GOLDEN_MAX];
@@ -99,7 +99,7 @@ TEST(golden__files_are_made_again)
         bg_filter_info info = info_of(filter);
         if (info.units == about.units * (about.shards ? about.shards : 1)
             && info.k == about.k) {
-            /* Windows now count the keys of a period: compare only their words. */
+            /* Windows now count the keys of a period, so only their words are compared. */
             const size_t first = spec.kind == BG_KIND_WINDOW ? 8192 : 4096;
             check_same_bytes(filter, i, bytes, n, first);
             same++;

@@ -1,7 +1,7 @@
 /*
- * The promises of hash.h: batches equal single calls on every instruction set, errors name the
- * argument, hashers are compared and wiped as documented, hashes are well mixed. Known answers
- * are in test_hash_vectors.c.
+ * The guarantees of hash.h: batches give the same results as single calls on every
+ * instruction set, errors name the argument, hashers are compared and wiped as documented,
+ * and hashes are well mixed. Known answers are in test_hash_vectors.c.
  */
 #include "support/check.h"
 
@@ -67,8 +67,8 @@ static void on_cpu(bg_cpu cpu, int profile, const bg_hasher *scalar, hasher_body
     body(&hasher, scalar);
 }
 
-/* Calls `body` for each profile, with the hasher of each instruction set in turn, and a scalar
- * one to compare with. */
+/* Calls `body` for each profile with the hasher of each instruction set in turn, and with a
+ * scalar hasher to compare it with. */
 static void for_each(hasher_body *body)
 {
     bg_cpu before = bg_cpu_current();
@@ -94,8 +94,8 @@ static void fill_random(uint8_t *bytes, size_t n)
 
 /* ---- Batches ---- */
 
-/* Checks batches of every size, and that no byte after the end of `out` is written; also through a
- * range. */
+/* Checks batches of every size, also through a range, and that no byte after the end of `out`
+ * is written. */
 static void check_batches(const bg_hasher *hasher, const bg_keys *keys,
                           const uint64_t *expected, size_t most, size_t step)
 {
@@ -165,7 +165,7 @@ TEST(hash_many_u64__equals_bytes_in_little_endian_order)
     for_each(u64_body);
 }
 
-/* Every key has its own allocation, now and then at an odd address. */
+/* Every key has its own allocation, sometimes at an odd address. */
 static void check_pairs(const bg_hasher *hasher, const bg_hasher *scalar,
                         const size_t *lengths, size_t most, size_t step)
 {
@@ -197,7 +197,7 @@ static void lengths_body(const bg_hasher *hasher, const bg_hasher *scalar)
         }
         check_pairs(hasher, scalar, lengths, 44, 1);
     }
-    for (size_t len = 0; len <= 70; len++) { /* many of one length */
+    for (size_t len = 0; len <= 70; len++) { /* many keys of one length */
         for (size_t i = 0; i < 20; i++) {
             lengths[i] = len;
         }
@@ -309,7 +309,7 @@ TEST(hash_bytes__zeros_at_the_end_count)
 
 /*
  * Each bit of the key changes each bit of the hash for half of the keys. The number of changes
- * in N keys is binomial, with a standard deviation of sqrt(N) / 2. There are about 7 * 10^5
+ * among N keys is binomial, with a standard deviation of sqrt(N) / 2. There are about 7 * 10^5
  * counts in all; each exceeds 8 deviations with probability 1.3e-15, so a sound hash fails here
  * once in 10^9 runs.
  */

@@ -1,11 +1,11 @@
 /*
- * Known answers: published vectors, and values computed by other programs, for every hash
- * function on every instruction set of this machine.
+ * Known answers: published test vectors, and values computed by other programs, for every
+ * hash function on every instruction set of this machine.
  *
- * SipHash: the 64 messages 00, 00 01, ... of the reference code, with the key 00 .. 0f; the
- * values of SipHash-1-3 were computed by a Python program that agrees with CPython's own hash
- * of bytes (PYTHONHASHSEED=0). AES-128: FIPS-197; keyed-int was computed with `openssl enc
- * -aes-128-ecb`. XXH3 and XXH64: the sanity checks of xxHash.
+ * SipHash: the 64 messages 00, 00 01, ... of the reference code, with the key 00 .. 0f. The
+ * values of SipHash-1-3 were computed by a Python program that agrees with CPython's own
+ * hash of bytes (PYTHONHASHSEED=0). AES-128: FIPS-197; keyed-int was computed with `openssl
+ * enc -aes-128-ecb`. XXH3 and XXH64: the sanity checks of xxHash.
  */
 #include "support/check.h"
 
@@ -91,7 +91,7 @@ static const uint64_t siphash24[64] = {
     UINT64_C(0xe51b38608ef25f57), UINT64_C(0x958a324ceb064572),
 };
 
-/* Runs `body` with each instruction set of this machine in effect. */
+/* Runs `body` with each instruction set that this machine supports. */
 static void on_every_cpu(void (*body)(void))
 {
     bg_cpu before = bg_cpu_current();
@@ -228,8 +228,8 @@ TEST(aes__fips_197)
     on_every_cpu(aes_body);
 }
 
-/* Each of the 256 inputs of the S-box, through the key schedule, and then everything else: a
- * chain in which each result is the next key and the next block. */
+/* All 256 inputs of the S-box go through the key schedule; the rest is tested by a chain in
+ * which each result is the next key and the next block. */
 static void aes_chain_body(void)
 {
     const uint32_t features = bgi_features();

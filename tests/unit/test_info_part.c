@@ -25,7 +25,7 @@ static bool part_is_static(unsigned i)
     return bg_kind_traits((bg_kind)files_spec(i).kind) & BG_TRAIT_STATIC;
 }
 
-/* Returns whether a kind knows its figures without counting bits. */
+/* Returns whether a kind has its statistics without counting bits. */
 static bool part_knows(const bg_filter *filter)
 {
     return bg_filter_kind(filter) == BG_KIND_CUCKOO;
@@ -54,7 +54,8 @@ TEST(info_part__tells_of_all)
                        part.rate, all.rate);
         }
         if (!part_knows(
-                filter)) { /* not counted, so slightly different and less certain */
+                filter)) { /* estimated from a sample, so slightly different and less
+                              certain */
             CHECK(part.items.value < all.items.value
                   || part.items.value > all.items.value);
             CHECK(part.items.high - part.items.low > all.items.high - all.items.low);
@@ -65,7 +66,7 @@ TEST(info_part__tells_of_all)
     }
 }
 
-/* A key that no sampled stretch includes: the interval must allow for it. */
+/* A key whose bits are in no sampled range: the interval must allow for it. */
 TEST(info_part__what_is_rare_may_be_there)
 {
     for (unsigned i = 0; i < FILES_CASES_COUNT; i++) {
@@ -93,7 +94,8 @@ TEST(info_part__arguments)
     CHECK_EQ(bg_filter_sample_info(filter, 1, &part), BG_EINVAL);
     part.struct_size = sizeof part;
     CHECK_OK(bg_filter_sample_info(filter, 1,
-                                   &part)); /* small ones in their smallest parts */
+                                   &part)); /* a small filter is sampled in the smallest
+                                               possible parts */
     CHECK(part.fill > 0 && part.fill < 1);
     bg_filter_free(filter);
 }

@@ -1,6 +1,6 @@
 /*
- * Keyrings: valid and invalid text, errors that never reveal a secret, atomic appends, and the
- * rotation of secrets that filters in files use.
+ * Keyrings: valid and invalid text, errors that never reveal a secret, atomic appends, and
+ * rotating the secrets of filters in files.
  */
 #define _GNU_SOURCE /* memmem, strcasestr */
 
@@ -143,7 +143,7 @@ TEST(keyring__names_have_up_to_31_bytes_of_which_16_are_the_id)
     memcpy(key_id, name, sizeof key_id);
     CHECK_OK(bg_keyring_find(ring, key_id, &hash, NULL));
     CHECK(memcmp(hash.secret, first_bytes, sizeof first_bytes) == 0);
-    key_id[15] = 0; /* the name of another */
+    key_id[15] = 0; /* the name of a different secret */
     CHECK_OK(bg_keyring_find(ring, key_id, &hash, NULL));
     CHECK_EQ(hash.secret[0], 0xfe);
     key_id[14] = 0;
@@ -271,7 +271,7 @@ TEST(keyring__bad_text_is_refused_by_line_and_tells_no_secret)
         { "a " FIRST "\nb " SECOND "\n#\na " SECOND " retired\n", "line 4, name",
           "the name of line 1", 72 },
         { "0123456789abcdefg " FIRST "\n0123456789abcdefh " SECOND "\n", "line 2, name",
-          "the name of line 1", 51 }, /* another name with the same id */
+          "the name of line 1", 51 }, /* a different name with the same ID */
         { "0123456789abcdef0123456789abcdef " FIRST "\n", "line 1, name", "32 bytes",
           0 },
     };
@@ -585,7 +585,7 @@ static unsigned temporaries(void)
     return count;
 }
 
-/* Checks that the ring is the old or the new one, complete; returns which. */
+/* Checks that the ring is complete and is either the old or the new one; returns which. */
 static bool check_old_or_new(const char *path, bool there)
 {
     char after[512];
@@ -731,7 +731,7 @@ TEST(keyring__leaves_no_copies_behind)
 
 /* ---- Rotation -------------------------------------------------------------------------- */
 
-/* Creates a filter with the current secret and saves it under its key id. */
+/* Creates a filter with the current secret and saves it under its key ID. */
 static void save_with_current(const char *ring_path, const char *path, uint64_t key)
 {
     bg_keyring *ring = must_open(ring_path);
@@ -747,7 +747,7 @@ static void save_with_current(const char *ring_path, const char *path, uint64_t 
     bg_filter_free(filter);
 }
 
-/* Opens a file with the secret of its key id. */
+/* Opens a file with the secret for its key ID. */
 static bg_err open_by_id(const char *ring_path, const char *path, bg_filter **filter)
 {
     bg_keyring *ring = must_open(ring_path);
@@ -798,12 +798,12 @@ TEST(keyring__secrets_change_under_files)
     bg_file_info about = { .struct_size = sizeof about };
     CHECK_OK(bg_file_get_info(new, &about, NULL));
     CHECK(memcmp(about.key_id, "2026-11\0\0\0\0\0\0\0\0\0", BG_KEY_ID_BYTES) == 0);
-    check_knows(path, old, 1); /* both are queried, each with its own secret */
+    check_knows(path, old, 1); /* both filters are queried, each with its own secret */
     check_knows(path, new, 7);
     change_first_line(path, " retired");
     check_knows(path, old, 1);
     check_knows(path, new, 7);
-    change_first_line(path, ""); /* it is no longer needed */
+    change_first_line(path, ""); /* the old secret is no longer needed */
     CHECK_EQ(open_by_id(path, old, &filter), BG_ENOTFOUND);
     check_knows(path, new, 7);
     files_clean();

@@ -1,7 +1,7 @@
 /*
- * Every kind with every k, in both modes, on every instruction set of this machine: the same
- * hashes give the same words, the same answers and the same "new", one by one and in batches,
- * with and without prefetching.
+ * Every kind with every k, in both modes, on every instruction set of this machine: the
+ * same hashes produce the same words, the same answers and the same "new" results, one by
+ * one and in batches, with and without prefetching.
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -19,7 +19,7 @@ enum {
 
 static const size_t lengths[] = { 0, 1, 63, 64, 65, 1000 };
 
-/* The results of the scalar set in exclusive mode, one hash at a time. */
+/* The results of the scalar code in exclusive mode, one hash at a time. */
 static uint64_t hashes[HASHES + STRANGERS];
 static bool expect_new[HASHES], expect_maybe[HASHES + STRANGERS];
 static uint64_t expect_words[WORDS_MAX];
@@ -57,7 +57,7 @@ static uint64_t units_of(bg_kind kind, uint32_t k)
     return 1 + ABOUT_BYTES / kind_unit_bytes(kind, k);
 }
 
-/* Random hashes, with repetitions near and far. */
+/* Random hashes, some of which repeat after a short or a long distance. */
 static void prepare_hashes(void)
 {
     random_hashes(hashes, HASHES + STRANGERS);
@@ -104,7 +104,8 @@ static void check_bitmap(const uint64_t *bitmap, const bool *expected, size_t n,
     if (n % 64) {
         CHECK_EQ(bitmap[n / 64] >> (n % 64), 0);
     }
-    CHECK_EQ(bitmap[BG_BITMAP_WORDS(n)], UINT64_MAX); /* the word after: untouched */
+    CHECK_EQ(bitmap[BG_BITMAP_WORDS(n)], UINT64_MAX); /* the word after the bitmap is
+                                                         unchanged */
 }
 
 static void add_in_batches(bg_filter *filter, bool with_bitmap)
@@ -161,7 +162,8 @@ static void check_batches(bg_kind kind, uint32_t k, uint32_t flags, bg_cpu cpu,
                           bool large)
 {
     struct seen s = seen_create(kind, units_of(kind, k), k, flags, cpu);
-    s.filter->core.adds_prefetch = large; /* as if it were larger than the cache */
+    s.filter->core.adds_prefetch =
+        large; /* as if the filter were larger than the cache */
     s.filter->core.lookups_prefetch = large;
     add_in_batches(s.filter, true);
     CHECK(memcmp(s.memory, expect_words, 8 * words) == 0);
@@ -199,10 +201,10 @@ static void check_kind(bg_kind kind)
 BG_BLOOM_KINDS(KIND_TEST)
 #undef KIND_TEST
 
-/* ---- Larger than the cache ------------------------------------------------------- */
+/* ---- Filters larger than the cache ------------------------------------------------------- */
 
-/* Larger than the L2 cache, so that the library itself prefetches. It assumes 1 MiB where
- * the size is unknown or too small to be recorded. */
+/* The filter is larger than the L2 cache, so the library itself prefetches. The test assumes 1
+ * MiB if the cache size is unknown or too small to be recorded. */
 static void check_large(bg_kind kind, bg_cpu cpu)
 {
     size_t cache = bg_cpu_cache_bytes(2) > 1 << 20 ? bg_cpu_cache_bytes(2) : 1 << 20;

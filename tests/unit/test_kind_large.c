@@ -1,7 +1,7 @@
 /*
- * Filters above 2^32 bits and above 4 GiB: positions are computed with full precision. (32-bit
- * positions are the classic bug of large filters: keys alias, or are lost.) The memory is never
- * filled; only touched pages exist.
+ * Filters above 2^32 bits and above 4 GiB: positions are computed with full precision.
+ * (32-bit positions are the classic bug in large filters: keys alias or are lost.) The
+ * memory is never filled; only the touched pages exist.
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -30,7 +30,7 @@ static bg_filter *large_filter(bg_kind kind, uint64_t units)
     return filter;
 }
 
-/* Returns whether some bit is set in `bytes` bytes from `start` on. */
+/* Returns whether any bit is set in the `bytes` bytes from `start`. */
 static bool any_bit(const bg_filter *filter, uint64_t start, size_t bytes)
 {
     const unsigned char *p = filter->core.words + start;
@@ -42,8 +42,8 @@ static bool any_bit(const bg_filter *filter, uint64_t start, size_t bytes)
     return false;
 }
 
-/* Returns where the first bit of a hash must lie, in bytes: the hash's fraction of the whole
- * filter, or of the first slice, with the unit as the smallest granularity. */
+/* Returns the offset in bytes of the unit where the first bit of a hash must be: the hash's
+ * fraction of the whole filter, or of the first slice, rounded down to a unit. */
 static uint64_t place_of(const bg_filter *filter, uint64_t hash)
 {
     uint64_t units = filter->core.units;
@@ -58,7 +58,7 @@ static size_t place_bytes(const bg_filter *filter)
     return sliced ? 8 : filter->kind->unit_bytes(filter->core.k);
 }
 
-/* First, last and middle: each hash sets bits where it must, and nowhere else. */
+/* Hashes at the start, the end and the middle: each sets bits where it must, and nowhere else. */
 static void check_corners(bg_filter *filter)
 {
     static const uint64_t corner[] = { 0, UINT64_MAX, UINT64_C(1) << 63,
@@ -84,9 +84,9 @@ static void check_corners(bg_filter *filter)
 }
 
 /*
- * Hashes that differ only in their high bits, with the same low half, spread over the filter at
- * equal distances that are powers of two: if any of these bits were lost, two hashes would
- * coincide. Every second one is added.
+ * Hashes that differ only in their high bits, with the same low half, are spread over the
+ * filter at equal distances that are powers of two: if any of these bits were lost, two
+ * hashes would coincide. Every second hash is added.
  */
 static void check_no_aliases(bg_filter *filter)
 {
@@ -153,7 +153,8 @@ TEST(large__beyond_4_gib)
     }
 }
 
-/* Sizes beyond the positions of the kind, or of a 32-bit size_t, are refused, not truncated. */
+/* Sizes beyond the kind's range of positions, or beyond a 32-bit size_t, are refused, not
+ * truncated. */
 TEST(large__what_cannot_be_addressed_is_refused)
 {
     const bool narrow = sizeof(size_t) < 8;

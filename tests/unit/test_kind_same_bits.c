@@ -1,6 +1,6 @@
 /*
- * The bits of a hash are the same on every machine and in every version: a filter that was
- * written anywhere gives the same answers everywhere. The digests below were computed on
+ * The bits for a hash are the same on every machine and in every version: a filter written on
+ * any machine gives the same answers on every other machine. The digests below were computed on
  * x86-64; words are read as numbers, so the byte order does not matter. If one of them changes,
  * existing files can no longer be read.
  */
@@ -39,7 +39,7 @@ static uint64_t digest_of(bg_kind kind, const void *memory, size_t bytes)
     return digest;
 }
 
-/* A filter of 500 hashes that depend only on this file. */
+/* A filter with 500 hashes that depend only on this file. */
 static uint64_t digest_for(bg_kind kind, uint32_t k)
 {
     bg_spec spec = exact_spec(kind, 1 + ABOUT_BYTES / kind_unit_bytes(kind, k), k,

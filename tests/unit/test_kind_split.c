@@ -1,6 +1,7 @@
 /*
- * `split` has exactly the bits of Parquet's filters: compared with the formula of the Parquet
- * specification, implemented again here, and with filters that DuckDB wrote (golden/parquet).
+ * `split` sets exactly the bits of Parquet's filters: compared with the formula in the
+ * Parquet specification, which is reimplemented here, and with filters that DuckDB wrote
+ * (golden/parquet).
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -97,7 +98,7 @@ static size_t read_bitset(const char *name, uint8_t *bitset, size_t most)
     return bytes;
 }
 
-/* Converts a line of a list of keys to the bytes that Parquet hashes; returns their number.
+/* Converts a line from a list of keys to the bytes that Parquet hashes; returns their number.
  * Numbers have `width` bytes, little-endian; strings (width 0) are unchanged. */
 static size_t key_bytes(char *line, size_t width, uint8_t *key)
 {

@@ -1,7 +1,7 @@
 /*
- * Groups looked up in several filters at a time: the answers equal those of the filters queried
- * one by one, hash by hash, for every number of filters up to ten, every kind of lookup, full
- * and partial groups, on every instruction set of this machine.
+ * Groups looked up in several filters at a time: the answers are the same as from querying
+ * the filters one by one, hash by hash, for every number of filters up to ten, every kind
+ * of lookup, and full and partial groups, on every instruction set of this machine.
  */
 #include "filter/handle.h"
 #include "live/layers.h"
@@ -11,13 +11,14 @@
 
 enum {
     COUNT_MAX = 10,
-    BYTES_LAST = 192,                               /* of the smallest filter ... */
-    BYTES_MAX = CHECK_EMULATED ? 1 << 13 : 1 << 17, /* ... and of the largest */
+    BYTES_LAST = 192,                               /* bytes of the smallest filter
+                                                       ... */
+    BYTES_MAX = CHECK_EMULATED ? 1 << 13 : 1 << 17, /* ... and of the largest filter */
     KEYS_KEPT = 64,
     CPUS = 4
 };
 
-/* Filters, and some hashes that are in each. */
+/* Filters, and some of the hashes in each. */
 struct stack {
     bg_filter *filter[COUNT_MAX];
     uint64_t member[COUNT_MAX][KEYS_KEPT];
@@ -27,14 +28,14 @@ struct stack {
 /* The content of a group. */
 enum mix {
     MIX_STRANGERS,
-    MIX_FIRST,     /* all in the first filter */
-    MIX_FIRST_MAX, /* except for the last ones */
+    MIX_FIRST,     /* all hashes are in the first filter */
+    MIX_FIRST_MAX, /* all except the last ones are in the first filter */
     MIX_LAST,
     MIX_ANY,
     MIXES
 };
 
-/* With only one byte per key, false positives occur now and then. */
+/* With only one byte per key, false positives occur occasionally. */
 static void fill(bg_filter *filter, uint64_t *kept)
 {
     uint64_t n = bg_filter_size_bytes(filter);

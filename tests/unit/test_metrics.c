@@ -1,7 +1,7 @@
 /*
- * Metrics of real slots and gates, through the public functions: the figures equal those of the
- * objects themselves, in all three formats, and unknown figures are omitted. The text format is
- * tested in test_metrics_document.c, registries in test_metrics_registry.c.
+ * Metrics of real slots and gates, read with the public functions: the values match those
+ * of the objects themselves, in all three formats, and unknown values are omitted. The text
+ * format is tested in test_metrics_document.c, registries in test_metrics_registry.c.
  */
 #include "support/files.h"
 #include "support/metrics_reader.h"
@@ -372,7 +372,7 @@ static void look_up(const struct gated *gated, uint64_t from, uint64_t to)
     }
 }
 
-/* Creates a gate that has been used, and whose store is down by now. */
+/* Creates a gate that has been used, and whose store is now down. */
 static void make_gated(struct gated *gated)
 {
     bg_gate_options options = BG_GATE_OPTIONS_INIT;
@@ -387,7 +387,7 @@ static void make_gated(struct gated *gated)
     options.negative_ttl = UINT64_C(3600000000000);
     CHECK_OK(bg_gate_create(gated->slot, &options, &gated->gate, NULL));
     look_up(gated, 0, KEYS + ABSENT);
-    look_up(gated, KEYS, KEYS + ABSENT); /* false positives are in the cache now */
+    look_up(gated, KEYS, KEYS + ABSENT); /* false positives are now in the cache */
     bg_gate_report(gated->gate, true);
     gated->down = true;
     look_up(gated, 0, 10);
@@ -450,7 +450,8 @@ TEST(gate__breaker_and_writes)
     CHECK(users("gate_write_errors_total", "") == 0);
     CHECK(users("gate_shared_lookups_total", "") == 0);
     CHECK(users("gate_doubtful", "") == 0);
-    CHECK(!has_family("bloomgate_gate_drifting")); /* only the cheap ones */
+    CHECK(!has_family("bloomgate_gate_drifting")); /* only the cheap metrics are
+                                                      included */
     CHECK(has_family("bloomgate_gate_observed_fpr_ratio"));
     bg_gate_free(gated.gate);
     bg_slot_free(gated.slot);
@@ -461,7 +462,8 @@ TEST(gate__false_negatives_are_told)
     struct gated gated;
     bg_gate_options options = BG_GATE_OPTIONS_INIT;
     bg_metrics_item item;
-    gated.slot = make_slot(empty_filter(), NULL); /* nothing was reported to it */
+    gated.slot = make_slot(empty_filter(), NULL); /* no result was reported to the
+                                                     slot */
     gated.down = false;
     options.query = ask;
     options.context = &gated.down;

@@ -1,7 +1,8 @@
 /*
- * Metrics as text: numbers that are read back unchanged whatever the locale, labels of any
- * bytes, the rules of the table, and documents in three formats with the same content. The
- * facts are made up here; test_metrics.c uses those of real slots and gates.
+ * Metrics as text: numbers that are read back unchanged in every locale, labels with
+ * arbitrary bytes, the rules of the metrics table, and documents in three formats with the
+ * same content. The facts are generated here; test_metrics.c uses those of real slots and
+ * gates.
  */
 #include "support/metrics_reader.h"
 
@@ -13,8 +14,8 @@
 
 /* ---- Numbers ----------------------------------------------------------------------- */
 
-/* The library's calls are redirected here. If `comma` is set, they behave as in a locale with a
- * decimal comma: few machines have such a locale installed. */
+/* The library's calls are redirected here. If `comma` is set, the functions behave as in a
+ * locale with a decimal comma, because few machines have such a locale installed. */
 static bool comma;
 
 int __wrap_snprintf(char *to, size_t room, const char *format, ...)
@@ -43,7 +44,7 @@ double __wrap_strtod(const char *text, char **end)
     if (n >= sizeof part) {
         return (double)NAN;
     }
-    memcpy(part, text, n); /* then what follows a point is not part of the number */
+    memcpy(part, text, n); /* then the text after a point is not part of the number */
     part[n] = 0;
     return comma ? __real_strtod(part, end) : __real_strtod(text, end);
 }
@@ -92,7 +93,7 @@ TEST(number__is_written_as_people_write_it)
     CHECK_STR(number(-(double)INFINITY), "-Inf");
 }
 
-/* Returns a random number, with many exponents, many short ones, and some subnormal ones. */
+/* Returns a random number: the exponent varies widely, and many numbers are short or subnormal. */
 static double any_number(void)
 {
     uint64_t bits = check_random();
@@ -155,7 +156,7 @@ static const char *written(const char *text, bool json)
     return reader.text;
 }
 
-/* Returns the same, read back. */
+/* Returns the string that is read back from the written one. */
 static const char *there_and_back(const char *text, bool json)
 {
     static char back[8][READER_VALUE];
@@ -424,7 +425,7 @@ static size_t expect_labels(const struct metrics_facts *facts,
     return n;
 }
 
-/* Compares the next samples of a document with those of one family and one fact. */
+/* Compares the next samples in a document with those of one family and one fact. */
 static size_t expect_samples(const struct reader *from, size_t at,
                              const struct metrics_facts *facts,
                              const struct metrics_family *family, bool json)
@@ -534,7 +535,8 @@ static bool stubborn_sink(void *context, const char *text, size_t len)
 {
     struct stubborn *stubborn = context;
     CHECK(text && len > 0);
-    CHECK(stubborn->calls < stubborn->most); /* no calls after it returned "stop" */
+    CHECK(stubborn->calls < stubborn->most); /* no calls after the sink returned
+                                                "stop" */
     stubborn->longest = len > stubborn->longest ? len : stubborn->longest;
     return ++stubborn->calls < stubborn->most;
 }

@@ -1,6 +1,6 @@
 /*
- * Metrics of registries: their own figures, and those of tenants in memory only. Reading the
- * metrics neither keeps tenants in memory nor loads them.
+ * Metrics of registries: their own values, and those of tenants that are in memory. Reading
+ * the metrics neither keeps tenants in memory nor loads them.
  */
 #include "support/files.h"
 #include "support/metrics_reader.h"

@@ -1,7 +1,7 @@
 /*
- * The rate model compared with sums that are computed in another, slow way: over the number of
- * keys in a unit, and over the number of set bits. (tests/prop compares it with measured
- * rates.)
+ * The rate model compared with sums that are computed in a different, slow way: over the
+ * number of keys in a unit, and over the number of set bits. (tests/prop compares it with
+ * measured rates.)
  */
 #define _POSIX_C_SOURCE 200809L /* fork, alarm */
 
@@ -28,7 +28,7 @@ static double binomial(double n, double j, double p)
                + (n - j) * log1p(-p));
 }
 
-/* after[x]: probability that `balls` throws into `bits` bits have hit x of them. */
+/* after[x]: the probability that `balls` throws into `bits` bits have hit x different bits. */
 static void occupancy(unsigned bits, unsigned balls, double *after)
 {
     memset(after, 0, (bits + 1) * sizeof *after);
@@ -54,8 +54,8 @@ static double slow_rate_throws(unsigned bits, unsigned balls, unsigned k)
     return rate;
 }
 
-/* Units with `lanes` lanes, all of which a key uses: lanes are independent, given the number of
- * keys in the unit. */
+/* Units with `lanes` lanes, all of which a key uses: given the number of keys in the unit, the
+ * lanes are independent. */
 static double slow_rate_lanes(unsigned units, unsigned lanes, unsigned bits, unsigned n)
 {
     double rate = 0;
@@ -66,7 +66,8 @@ static double slow_rate_lanes(unsigned units, unsigned lanes, unsigned bits, uns
 }
 
 /* The model is exact down to 1e-10. Below that, it treats lanes as independent and loads as
- * Poisson-distributed: this gives a few times too much, never too little. */
+ * Poisson-distributed, which overestimates the rate by a small factor and never underestimates
+ * it. */
 static void check_rate(const struct bgi_model *model, double n, double exact)
 {
     double rate = bgi_model_rate(model, n);
@@ -115,7 +116,8 @@ static double choose(unsigned n, unsigned k)
     return c;
 }
 
-/* Returns the probability that k different bits of a word are set, after j keys have set k each. */
+/* Returns the probability that k different bits of a word are set, after j keys have set k bits
+ * each. */
 static double slow_rate_word(unsigned j, unsigned k)
 {
     double after[65] = { 1 }, rate = 0;
@@ -175,8 +177,8 @@ TEST(model__partitioned_is_the_product_over_slices)
     }
 }
 
-/* Lanes of which a key uses some. With one line and one key, a false positive must have the
- * same k of 8 lanes and the same bit in each. */
+/* Lanes, of which a key uses only some. With one line and one key, a false positive must have
+ * the same k of 8 lanes and the same bit in each. */
 TEST(model__masked_lines_with_one_key)
 {
     for (uint32_t k = 3; k < 8; k++) {
@@ -275,10 +277,10 @@ TEST(model__a_single_smallest_unit)
 }
 
 /*
- * With few keys in many bits, keys rarely share a bit, and the error of the number derived from
- * the ones falls with the square root of the size: sixteen times the size, a quarter of the
- * error. The remaining error is small compared with the terms whose difference it is, so it
- * must not be computed as that difference.
+ * With few keys in many bits, keys rarely share a bit, and the error of the estimate
+ * derived from the set bits falls with the square root of the size: sixteen times the size
+ * gives a quarter of the error. The remaining error is small compared with the two terms
+ * that differ by it, so it must not be computed as their difference.
  */
 TEST(model__items_error_of_few_keys_falls_with_size)
 {
@@ -302,7 +304,7 @@ TEST(model__items_error_of_few_keys_falls_with_size)
     }
 }
 
-/* ---- Few keys in more bits than any machine has: found by fuzz_plan -------------- */
+/* ---- Few keys in more bits than any machine has; fuzz_plan found this case ------- */
 
 TEST(model__rates_are_never_negative)
 {
@@ -315,8 +317,8 @@ TEST(model__rates_are_never_negative)
     }
 }
 
-/* The sum over loads terminates even if its terms are negligible compared with the first. This
- * runs in a child, so that an endless sum fails only this test. */
+/* The sum over loads ends even if its terms are negligible compared with the first one. The
+ * test runs in a child process, so that an endless sum fails only this test. */
 TEST(model__sums_over_tiny_loads_end)
 {
     pid_t child = fork();

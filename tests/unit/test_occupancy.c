@@ -1,5 +1,6 @@
 /*
- * The distribution of bits in a filter: by cells of equal size, over the words of all its parts.
+ * The distribution of bits in a filter, by cells of equal size over the words of all its
+ * parts.
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -62,7 +63,8 @@ TEST(occupancy__shows_where_the_bits_are)
     bg_filter_free(filter);
 }
 
-/* Parts one after another: every word belongs to exactly one cell, whatever the cells. */
+/* The parts follow one another: every word belongs to exactly one cell, for any number of
+ * cells. */
 TEST(occupancy__of_parts_adds_up)
 {
     for (uint32_t shards = 2; shards <= 7; shards += 5) {
@@ -105,7 +107,7 @@ TEST(occupancy__of_more_cells_than_words_repeats_them)
     bg_filter_free(filter);
 }
 
-/* Layers, generations, slots: all have words. */
+/* Layers, generations and slots all have words. */
 TEST(occupancy__is_told_by_every_kind)
 {
     static const bg_kind kinds[] = { BG_KIND_COUNTING, BG_KIND_CUCKOO, BG_KIND_QUOTIENT,

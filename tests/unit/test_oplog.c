@@ -1,7 +1,8 @@
 /*
- * The operation log: exactly the appended records are read back, whatever is truncated or flipped;
- * syncing by policy and shared by threads; snapshots after which nothing is replayed twice; and a
- * process that dies, a disk that fails and a power loss at every single system call.
+ * The operation log: exactly the appended records are read back, whatever is truncated or
+ * flipped; syncs follow the policy and are shared by threads; no record is replayed twice
+ * after a snapshot; and the process dies, the disk fails or the power is lost at every
+ * single system call.
  */
 #define _GNU_SOURCE /* flock, usleep */
 
@@ -234,7 +235,7 @@ TEST(oplog__a_replay_can_be_cancelled)
 struct small {
     unsigned char bytes[OPLOG_HEADER + 256];
     size_t n;
-    size_t ends[5]; /* of the header and of the frames */
+    size_t ends[5]; /* size of the header and of the frames */
     struct heard heard;
 };
 
@@ -474,7 +475,8 @@ TEST(oplog__a_torn_tail_is_cut_off_and_appended_behind)
         bg_oplog_options how = BG_OPLOG_OPTIONS_INIT;
         how.position = 2;
         CHECK_OK(bg_oplog_open(path, filter, &how, &log, &report, NULL));
-        CHECK_EQ(disk.data_syncs, syncs + 1); /* the found records are synced */
+        CHECK_EQ(disk.data_syncs, syncs + 1); /* the records that were found are
+                                                 synced */
         CHECK_EQ(report.next, 2);
         CHECK_EQ(report.dropped, 29 - torn);
         CHECK_EQ(report.code, torn == 29 ? BG_OK : BG_EFORMAT);
@@ -498,7 +500,7 @@ TEST(oplog__only_one_has_it_open)
     bg_filter *filter = make(BG_KIND_BLOCKED);
     bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_NO, 0), *second = NULL;
     bg_errinfo why;
-    for (int turn = 0; turn < 2; turn++) { /* also after the file was replaced */
+    for (int turn = 0; turn < 2; turn++) { /* again after the file was replaced */
         CHECK_EQ(bg_oplog_open(path, filter, NULL, &second, NULL, &why), BG_EIO);
         CHECK_EQ(why.os_errno, EWOULDBLOCK);
         CHECK(second == NULL);
@@ -564,7 +566,7 @@ TEST(oplog__each_policy_syncs_when_it_says)
     files_clean();
 }
 
-/* Threads that append to one log. */
+/* Threads that append to the same log. */
 enum { THREADS = 4 };
 
 struct worker {
@@ -649,7 +651,7 @@ TEST(oplog__threads_append_whole_frames_in_their_order)
     files_clean();
 }
 
-/* The first sync takes until all threads have written. */
+/* The first sync lasts until all threads have written. */
 static bg_oplog *slow_log;
 
 static void slow_first_sync(void)
@@ -671,7 +673,8 @@ TEST(oplog__threads_share_the_next_sync)
     join_workers(workers);
     disk.on_sync = NULL;
     CHECK_EQ(state_of(slow_log).synced, THREADS * 3);
-    CHECK_EQ(state_of(slow_log).syncs, 2); /* one for the first, one for all others */
+    CHECK_EQ(state_of(slow_log).syncs, 2); /* one sync for the first thread, one for all
+                                              others */
     CHECK_OK(bg_oplog_close(slow_log, NULL));
     slow_log = NULL;
     bg_filter_free(filter);
@@ -719,7 +722,7 @@ TEST(oplog__a_filter_comes_back_from_its_log_alone)
     files_clean();
 }
 
-/* A window that is recovered after every rotation has the same time as the one in memory. */
+/* A window that is recovered after every rotation has the same time as the window in memory. */
 TEST(oplog__a_recovered_window_is_in_the_same_period)
 {
     const char *path = files_path("log"), *snapshot = files_path("snapshot");
@@ -755,8 +758,8 @@ static uint64_t window_clock(void *context)
     return *(const uint64_t *)context;
 }
 
-/* The clock of a process that recovers a window may lag behind the times in the log, for
- * example after a reboot. */
+/* The clock of a process that recovers a window may be behind the times in the log, for example
+ * after a reboot. */
 TEST(oplog__a_clock_that_starts_again_forgets_nothing)
 {
     const char *path = files_path("log"), *snapshot = files_path("snapshot");
@@ -851,7 +854,7 @@ TEST(oplog__a_snapshot_says_up_to_where_it_is_complete)
     files_clean();
 }
 
-/* A crash between the two: the snapshot is new, and the log still has its records. */
+/* A crash between the two steps: the snapshot is new, and the log still has its records. */
 TEST(oplog__nothing_in_the_snapshot_is_replayed)
 {
     const char *path = files_path("log"), *snapshot = files_path("snapshot");
@@ -898,12 +901,12 @@ TEST(oplog__gaps_are_refused_and_short_logs_replaced)
     CHECK_OK(bg_oplog_change(log, filter, NULL, &hash, 1, NULL, NULL));
     CHECK_OK(bg_oplog_snapshot(log, filter, snapshot, NULL, NULL));
     CHECK_OK(bg_oplog_close(log, NULL));
-    /* The old snapshot lacks records that the log no longer has. */
+    /* The old snapshot lacks records that are no longer in the log. */
     CHECK_EQ(bg_oplog_recover(old, path, NULL, &back, NULL, &why), BG_EINCOMPAT);
     CHECK(back == NULL);
     CHECK_EQ(bg_oplog_open(path, filter, NULL, &log, NULL, &why), BG_EINCOMPAT);
     CHECK_STR(why.what, "position");
-    /* A log that ends before its snapshot: new records must not reuse numbers. */
+    /* A log that ends before its snapshot: new records must not reuse record numbers. */
     CHECK(unlink(path) == 0);
     log = open_log(path, filter, BG_OPLOG_SYNC_ALWAYS, 0);
     CHECK_OK(bg_oplog_append(log, NULL, &hash, 1, NULL, NULL));
@@ -925,7 +928,7 @@ TEST(oplog__gaps_are_refused_and_short_logs_replaced)
     files_clean();
 }
 
-/* A filter that lacks records of the log must not be saved as if it had them. */
+/* A filter that lacks records of the log must not be saved as if it included them. */
 TEST(oplog__a_filter_that_lacks_records_is_refused)
 {
     const char *path = files_path("log"), *snapshot = files_path("snapshot");
@@ -983,7 +986,8 @@ TEST(oplog__positions_are_read_strictly)
     CHECK_EQ(position, UINT64_MAX);
     CHECK_EQ(oplog_write_position("a\noplog: 3\n", 4, text, NULL), BG_EINVAL);
     memset(filled, 'x', sizeof filled);
-    filled[sizeof filled - 10] = 0; /* newline, oplog: 7, newline, and the end: 11 */
+    filled[sizeof filled - 10] = 0; /* newline, "oplog: 7", newline and the final zero
+                                       need 11 bytes */
     CHECK_EQ(oplog_write_position(filled, 7, text, NULL), BG_EINVAL);
     filled[sizeof filled - 11] = 0;
     CHECK_OK(oplog_write_position(filled, 7, text, NULL));
@@ -1031,7 +1035,7 @@ TEST(oplog__snapshots_while_threads_change_the_filter)
     }
 }
 
-/* What happens while a filter is being saved, called from its progress callback. */
+/* Changes the log while a filter is being saved; called from the progress callback. */
 struct during {
     bg_oplog *log;
     bg_filter *filter;
@@ -1062,7 +1066,7 @@ static bool add_during(void *context, uint64_t done, uint64_t all)
         during->cleared = true;
         next = state_of(during->log).next;
         CHECK(pthread_create(&during->clearing, NULL, clear_it, during) == 0);
-        (void)usleep(20000); /* it had the time, and waits */
+        (void)usleep(20000); /* the thread had time to clear the filter, but waits */
         CHECK_EQ(state_of(during->log).next, next);
         CHECK(bg_filter_may_contain_hash(during->filter, hash));
     }
@@ -1071,7 +1075,7 @@ static bool add_during(void *context, uint64_t done, uint64_t all)
 
 static struct during *early;
 
-/* Called when the snapshot's file is created, before anything of the filter is in it. */
+/* Called when the snapshot's file is created, before any part of the filter is in it. */
 static void add_early(void)
 {
     (void)add_during(early, 0, 0);
@@ -1113,9 +1117,10 @@ TEST(oplog__what_happens_during_a_snapshot_is_in_the_log)
     }
 }
 
-/* ---- A life, ended at every call --------------------------------------------------- */
+/* ---- A sequence of operations, ended at every call ------------------------------- */
 
-/* Returns operation number i. Each prefix of the sequence gives a filter that can be compared. */
+/* Returns operation number i. Each prefix of the sequence produces a filter that can be
+ * compared. */
 enum { LIFE = 45 };
 
 static struct record life_record(uint64_t i)
@@ -1124,7 +1129,7 @@ static struct record life_record(uint64_t i)
                       : (struct record){ BG_OPLOG_ADD, hash_of(i % 20) };
 }
 
-/* Appends the frame that starts with number i, with 1 to 3 records, and applies it. */
+/* Appends the frame that starts with number i and has 1 to 3 records, and applies it. */
 static bg_err life_step(bg_oplog *log, bg_filter *filter, uint64_t i, uint64_t *next)
 {
     uint8_t ops[3];
@@ -1157,7 +1162,7 @@ static bool there_is(const char *path)
     return access(path, F_OK) == 0;
 }
 
-/* Returns the filter of a directory, and the number up to which it is complete. */
+/* Returns the filter in a directory, and the record number up to which it is complete. */
 static bg_filter *life_recover(const char *folder, uint64_t *next)
 {
     char path[600], snapshot[600];
@@ -1182,7 +1187,7 @@ static bg_filter *life_recover(const char *folder, uint64_t *next)
     return filter;
 }
 
-/* Checks that nothing acknowledged is missing, that the content is correct, and that the log
+/* Checks that no acknowledged record is missing, that the content is correct, and that the log
  * can be continued. */
 static void life_check_folder(const char *folder, uint64_t acknowledged)
 {
@@ -1202,8 +1207,8 @@ static void life_check_folder(const char *folder, uint64_t acknowledged)
     bg_filter_free(filter);
 }
 
-/* A whole life: snapshots in between, and one close and reopen. Writes every acknowledged
- * number to `acknowledged`. */
+/* Runs the whole sequence, with snapshots in between and one close and reopen. Writes every
+ * acknowledged number to `acknowledged`. */
 static void life_live(const char *folder, int acknowledged)
 {
     char path[600], snapshot[600];
@@ -1235,7 +1240,7 @@ TEST(oplog__death_and_loss_of_power_at_every_call)
     const unsigned long step = CHECK_EMULATED ? 17 : CHECK_SANITIZED ? 5 : 1;
     const unsigned long deaths =
         lives_with_every_fault(&lives, DISK_STOP_BEFORE, DISK_STOP_AFTER, step);
-    CHECK(deaths * step > 100); /* the calls of a life */
+    CHECK(deaths * step > 100); /* number of calls in a run */
 }
 
 TEST(oplog__death_at_any_moment)
@@ -1263,8 +1268,8 @@ TEST(oplog__death_at_any_moment)
 
 /* ---- A disk that fails ------------------------------------------------------------- */
 
-/* A life on a disk that fails once: it retries, and if the log has failed, recovers and
- * continues. Returns whether the fault occurred. */
+/* Runs the sequence on a disk that fails once: it retries, and if the log has failed, it
+ * recovers and continues. Returns whether the fault occurred. */
 static bool life_with_fault(const char *folder, unsigned long at, enum disk_fault fault)
 {
     char path[600], snapshot[600];
@@ -1361,12 +1366,13 @@ TEST(oplog__a_full_disk_can_be_emptied)
     files_clean();
 }
 
-/* Until the directory is synced, it is unknown which of the two logs will be found. */
+/* Until the directory is synced, either of the two logs may be found after a crash. */
 TEST(oplog__a_log_whose_new_name_may_get_lost_has_failed)
 {
     const char *path = files_path("log"), *snapshot = files_path("snapshot");
     bg_filter *filter = make(BG_KIND_BLOCKED);
-    int folders = 0; /* opened and synced for the snapshot, then for the log */
+    int folders = 0; /* the directory is opened and synced for the snapshot, then for
+                        the log */
     for (unsigned long at = 0; folders < 4; at++) {
         bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_ALWAYS, 0);
         bg_errinfo why;
@@ -1460,7 +1466,8 @@ static void count_written(int file, off_t at, size_t n)
     written_again += n;
 }
 
-/* The process that created the log died before its name was on disk, or could not sync its records. */
+/* The process that created the log died before the file name was on disk, or could not sync its
+ * records. */
 TEST(oplog__opening_makes_file_and_name_safe)
 {
     const char *folder = lives_folder("live"), *platter = lives_folder("platter");
@@ -1473,7 +1480,7 @@ TEST(oplog__opening_makes_file_and_name_safe)
     disk_empty_folder(after);
     (void)snprintf(path, sizeof path, "%s/log", folder);
     CHECK_OK(bg_oplog_close(open_log(path, filter, BG_OPLOG_SYNC_NO, 0), NULL));
-    disk.folder = folder; /* of all, nothing was synced */
+    disk.folder = folder; /* simulates that none of the log has been synced yet */
     disk.platter = platter;
     disk.on_write = count_written;
     written_again = 0;

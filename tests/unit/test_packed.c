@@ -1,7 +1,7 @@
 /*
- * Packed filters: their answers equal those of the filter, at any address that is a multiple of
- * 8, with every instruction set. Invalid bytes are refused, and everything that is accepted can
- * be queried.
+ * Packed filters: they give the same answers as the filter, at any address that is a
+ * multiple of 8, with every instruction set. Invalid bytes are refused, and every accepted
+ * filter can be queried.
  */
 #include "support/adds.h"
 #include "support/samples.h"
@@ -32,7 +32,7 @@ static bg_filter *sample_filled(unsigned i)
     return filling_end(&fill);
 }
 
-/* Returns memory of `room` bytes, `offset` bytes into a line. */
+/* Returns memory of `room` bytes that starts `offset` bytes into a cache line. */
 static unsigned char *memory_at(unsigned char **piece, size_t room, size_t offset)
 {
     *piece = aligned_alloc(64, (room + offset + 127) / 64 * 64);
@@ -114,7 +114,7 @@ static unsigned char *packed_sample(bg_kind kind, size_t *n)
     return bytes;
 }
 
-/* Queries the filter if it is accepted; returns whether it was. */
+/* Queries the filter if it is accepted; returns whether it was accepted. */
 static bool ask_any(const unsigned char *bytes, size_t n)
 {
     bg_packed *packed;
@@ -209,7 +209,8 @@ TEST(packed__empty_set_says_no)
     CHECK_OK(bg_packed_open(block, n, &packed, NULL));
     CHECK(!bg_packed_may_contain_hash(packed, 1));
     bg_packed_free(packed);
-    (void)added_hash(filter, 1); /* lost: "maybe" from now on */
+    (void)added_hash(filter, 1); /* the filter is invalid: it answers "maybe" from now
+                                    on */
     CHECK_OK(bg_packed_encode(filter, block, sizeof block, &n, NULL));
     CHECK_OK(bg_packed_open(block, n, &packed, NULL));
     CHECK(bg_packed_may_contain_hash(packed, 2));

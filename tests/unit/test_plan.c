@@ -1,4 +1,4 @@
-/* Plans: figures derived from a geometry, costs and objectives, and invalid requests. */
+/* Plans: values derived from a geometry, costs and objectives, and invalid requests. */
 #include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
@@ -98,7 +98,8 @@ TEST(plan__growth_multiplies_the_items)
     CHECK_EQ(plan_of(&ask).items, 100000);
     ask.growth = 0; /* same as 1 */
     CHECK_EQ(plan_of(&ask).items, 100000);
-    ask.spec.items = (UINT64_C(1) << 55) + 1; /* more digits than a double has */
+    ask.spec.items = (UINT64_C(1) << 55) + 1; /* more bits than a double can
+                                                 represent */
     ask.spec.max_bytes = 0;
     bg_plan p;
     if (bg_plan_compute(&ask, &p, NULL) == BG_OK) {
@@ -110,7 +111,8 @@ TEST(plan__calls_avoided_and_wasted)
 {
     bg_plan_request ask = request_of(100000, 0.01);
     ask.queries_per_second = 5000;
-    bg_plan p = plan_of(&ask); /* share unknown: all absent */
+    bg_plan p = plan_of(&ask); /* with an unknown share, all keys are assumed to be
+                                  absent */
     CHECK_NEAR(p.calls_wasted, 5000 * p.rate, 1e-12);
     CHECK_NEAR(p.calls_avoided + p.calls_wasted, 5000, 1e-12);
     ask.absent_share = 0.25;
@@ -180,7 +182,7 @@ TEST(plan__spec_and_filter_have_its_geometry)
     check_same_geometry(&ask);
 }
 
-/* ---- The cheapest, and the latency ----------------------------------------------- */
+/* ---- The cheapest plan, and the latency ------------------------------------------ */
 
 static double cost_at(bg_plan_request ask, double rate)
 {
@@ -188,7 +190,7 @@ static double cost_at(bg_plan_request ask, double rate)
     return plan_of(&ask).cost;
 }
 
-/* Neighboring rates cost no less, except for steps of whole units. */
+/* Neighboring rates do not cost less, except for steps of whole units. */
 static void check_cheapest(const bg_plan_request *ask)
 {
     bg_plan p = plan_of(ask);
@@ -280,7 +282,7 @@ TEST(plan__calibration_measures_the_keyed_hash)
     CHECK(p.keyed_hash_ns >= 0 && p.keyed_hash_ns < 1e6);
     CHECK(isfinite(p.keyed_hash_ns));
     p.keyed_hash_ns = 0;
-    CHECK(memcmp(&p, &same, sizeof p) == 0); /* and it changes nothing else */
+    CHECK(memcmp(&p, &same, sizeof p) == 0); /* and calibration changes nothing else */
     bg_plan_calibrate(NULL);
 }
 
@@ -389,7 +391,8 @@ TEST(plan__refuses_what_is_out_of_range)
     char text[20];
     (void)snprintf(text, sizeof text, "%u", ask.struct_size);
     check_refused(&ask, "struct_size", text);
-    ask = request_of(1000, 0); /* neither rate nor size, and no costs to find it */
+    ask = request_of(1000, 0); /* neither a rate nor a size, and no costs to derive them
+                                  from */
     check_refused(&ask, "rate, bits_per_key, bytes", "0 of them");
     ask.call_cost = ask.memory_cost = 1;
     check_refused(&ask, "rate, bits_per_key, bytes", "0 of them");

@@ -1,7 +1,7 @@
 /*
- * Quotient filters: compared with an exact multiset, in every width, mode and instruction set,
- * with uniform and with clustered hashes; full filters and floods; rates, sizes and estimates;
- * listing, merging and resizing; threads.
+ * Quotient filters: compared with an exact multiset, in every width, mode and instruction
+ * set, with uniform and clustered hashes; full filters and floods of keys; rates, sizes and
+ * estimates; listing, merging and resizing; threads.
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -14,8 +14,8 @@
 
 enum { POOL = 700, SMALLEST = 256 /* quotients */ };
 
-/* Returns the slots of a block for remainders of k bits: as many as fit into 512 bits with an
- * offset of 8 bits and two more bits for each. */
+/* Returns the number of slots in a block for remainders of k bits: as many as fit into 512 bits
+ * with an offset of 8 bits and two more bits per slot. */
 static uint64_t slots_of_a_block(uint32_t k)
 {
     return k < 6 ? 63 : 504 / (k + 2);
@@ -58,8 +58,8 @@ static unsigned quotient_bits_of(const bg_filter *filter)
 
 /* ---- An exact multiset ----------------------------------------------------------- */
 
-/* Some hashes, all different in the bits that are kept, in ascending order, and how often each
- * is in the filter. */
+/* Some hashes in ascending order, all different in the bits that are kept, and how often the
+ * filter has each. */
 static uint64_t pool[POOL], counts[POOL];
 static size_t pool_size;
 
@@ -71,7 +71,7 @@ static int compare_hashes(const void *a, const void *b)
 
 enum spread { EVENLY, CROWDED, AT_THE_END };
 
-/* `crowded`: half of the hashes share a few quotients; `at the end`: the last ones. */
+/* `crowded`: half of the hashes share a few quotients; `at the end`: they share the last ones. */
 static void make_pool(unsigned kept, enum spread spread)
 {
     uint64_t mask = UINT64_MAX << (64 - kept), all[POOL];
@@ -94,7 +94,7 @@ static void make_pool(unsigned kept, enum spread spread)
     memset(counts, 0, sizeof counts);
 }
 
-/* Returns a hash that has the first bits of one in the pool. */
+/* Returns a hash that has the same first bits as a hash in the pool. */
 static uint64_t some_hash(size_t i, unsigned kept)
 {
     return pool[i] | (kept < 64 ? check_random() >> kept : 0);
@@ -119,8 +119,8 @@ static bool check_next(void *context, uint64_t prefix, uint64_t count)
     return true;
 }
 
-/* Checks answers, counts, the listing, and that the words equal those of a filter that received
- * its keys in another order. */
+/* Checks the answers, the counts and the listing, and that the words equal those of a filter
+ * that received its keys in a different order. */
 static void check_content(const bg_filter *filter, unsigned kept)
 {
     struct listing listing = { 0, 0 };
@@ -209,8 +209,8 @@ TEST(quotient__agrees_with_a_multiset)
 
 /* ---- Known words ------------------------------------------------------------------ */
 
-/* Two blocks of 50 slots of 8 bits: the offset in bits 0 .. 7, occupieds from bit 8 on,
- * runends from 58, slots from 108. */
+/* Two blocks of 50 slots with 8 bits each: the offset is in bits 0 .. 7, occupieds start at bit
+ * 8, runends at bit 58 and slots at bit 108. */
 TEST(quotient__known_words)
 {
     bg_filter *filter = quotient_filter(8, 8, 0);
@@ -226,9 +226,10 @@ TEST(quotient__known_words)
     CHECK_EQ(first[1], 0);
     CHECK_EQ(first[7], 0x2211ull << 44);
     CHECK_EQ(second[0], 3 | one << 58 | one << 60); /* runs end in slots 50 and 52 */
-    CHECK_EQ(second[1], 0x55533ull << 44);          /* and the rest in the next word */
+    CHECK_EQ(second[1], 0x55533ull << 44);          /* the rest of the runends are in
+                                                       the next word */
     CHECK_EQ(second[2], 0x5);
-    /* A third and a fourth time: three slots and a digit. */
+    /* The third and fourth adds of the same hash use three slots and a digit. */
     CHECK(!added_hash(filter, 0x3155ull << 48));
     CHECK_EQ(second[2], 0x00555);
     CHECK_EQ(second[0], 5 | one << 58 | one << 62);
@@ -283,7 +284,8 @@ TEST(quotient__does_not_wrap)
     while (bg_filter_add_hash(filter, last | n << 40, NULL) == BG_OK) {
         n++;
     }
-    CHECK_EQ(n, 1 + SMALLEST - SMALLEST / 32 - 1); /* as many as are allowed in all */
+    CHECK_EQ(n, 1 + SMALLEST - SMALLEST / 32 - 1); /* as many as the whole filter
+                                                      allows */
     CHECK_EQ(bg_filter_may_contain_hash(filter, 0), false);
     for (uint64_t i = 0; i < n; i++) {
         CHECK(bg_filter_may_contain_hash(filter, last | i << 40));
@@ -295,7 +297,8 @@ TEST(quotient__does_not_wrap)
         n++;
     }
     CHECK_EQ(n, 55 * 28 - 1020); /* from quotient 1020 to the end of the last block */
-    CHECK_EQ(bg_filter_add_hash(filter, last, NULL), BG_EFULL); /* no slot for it */
+    CHECK_EQ(bg_filter_add_hash(filter, last, NULL),
+             BG_EFULL); /* no slot is left for this hash */
     CHECK_OK(bg_filter_add_hash(filter, 0, NULL));
     bg_filter_free(filter);
 }
@@ -370,7 +373,8 @@ TEST(quotient__counts_saturate)
 TEST(quotient__measured_rate_is_the_predicted_one)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
-        return; /* arithmetic, the same on every machine, and slow there */
+        return; /* only tests arithmetic: the same on every machine, and slow on
+                   these */
     }
     static const double loads[] = { 0.3, 0.6, 0.95 };
     static const uint32_t widths[] = { 2, 3, 5, 7 };
@@ -780,7 +784,8 @@ static void *read_keys(void *context)
             STEADY);
         uint64_t told[2] = { 0, 0 };
         CHECK_OK(bg_filter_for_each(shared, count_told, told));
-        CHECK(told[1] >= STEADY - 10); /* an entry may be between two chunks */
+        CHECK(told[1] >= STEADY - 10); /* an entry may move between two chunks during
+                                          the listing */
         bg_filter *copy = NULL;
         CHECK_OK(bg_filter_copy(shared, &copy, NULL));
         CHECK_EQ(bg_filter_may_contain_many(copy, bg_keys_hashes(steady, STEADY), NULL),
@@ -829,7 +834,7 @@ static void run_threads(uint32_t k, unsigned bits, bool crowded)
 
 TEST(quotient__threads)
 {
-    run_threads(9, 13, false); /* two regions and a bit, 61% load */
+    run_threads(9, 13, false); /* slightly more than two regions, 61% load */
     run_threads(16, 13, true); /* runs are shifted from one region into the next */
     run_threads(12, 14, true);
 }

@@ -1,7 +1,7 @@
 /*
- * Answers of the backing store that became invalid: every order of finding, putting, forgetting
- * and an event that ends the era (recent.c), for the negative cache, for shared queries and for
- * tickets.
+ * Backing-store answers that have become invalid: every order of finding, putting,
+ * forgetting and an event that ends the era (recent.c), for the negative cache, for shared
+ * queries and for tickets.
  */
 #include "support/adds.h"
 #include "support/gate_world.h"
@@ -13,7 +13,7 @@
 
 static const bg_bytes apple = { "apple", 5 }, pear = { "pear", 4 };
 
-/* One set, so that all keys share a version. */
+/* A cache with one set, so that all keys share a version. */
 static struct bgi_recent *one_set(void)
 {
     return bgi_recent_create(4, 16, UINT64_MAX, NULL);
@@ -49,7 +49,7 @@ TEST(recent__an_answer_that_an_event_overtook_is_not_found)
     struct bgi_recent *r = one_set();
     uint64_t token, later;
     CHECK(!find(r, apple, 1, &token));
-    remember(r, apple, token); /* the event happened between find and put */
+    remember(r, apple, token); /* the event occurred between find and put */
     CHECK(!find(r, apple, 2, &later));
     bgi_recent_free(r);
 }
@@ -59,7 +59,7 @@ TEST(recent__an_answer_that_a_later_lookup_overtook_is_not_put)
     struct bgi_recent *r = one_set();
     uint64_t token, later;
     CHECK(!find(r, apple, 1, &token));
-    CHECK(!find(r, pear, 2, &later)); /* of the same set */
+    CHECK(!find(r, pear, 2, &later)); /* a key in the same set */
     remember(r, apple, token);
     CHECK(!find(r, apple, 2, &later));
     CHECK_EQ(bgi_recent_count(r, 2, 0), 0);
@@ -78,7 +78,7 @@ TEST(recent__a_lookup_of_an_earlier_era_gets_no_token)
     CHECK(!find(r, apple, 1, &token));
     CHECK_EQ(token, 0);
     remember(r, apple, token);
-    CHECK_EQ(bgi_recent_count(r, 2, 0), 1); /* and it removes nothing */
+    CHECK_EQ(bgi_recent_count(r, 2, 0), 1); /* and the put removes nothing */
     CHECK(find(r, pear, 2, &later));
     bgi_recent_free(r);
 }
@@ -107,7 +107,7 @@ TEST(recent__a_write_and_an_event_in_any_order_leave_nothing)
 /*
  * Two lookups, each of which starts (reads the era), finds and puts; a write of the key; and an
  * event. A third lookup may start at any point. It may find an answer only if neither the write
- * nor the event came after the query.
+ * nor the event occurred after the query.
  */
 enum step {
     BEGIN,
@@ -139,14 +139,14 @@ static void story_step(struct story *s, unsigned step)
         s->eras[who] = s->era;
     } else if (step % 3 == FIND) {
         (void)find(s->r, apple, s->eras[who], &s->tokens[who]);
-        s->asked[who] = s->happened; /* it queries right after that */
+        s->asked[who] = s->happened; /* the lookup queries the store right after this */
     } else {
         remember(s->r, apple, s->tokens[who]);
         s->told[who] = true;
     }
 }
 
-/* Runs these n steps; returns whether a lookup that starts then finds the key. */
+/* Runs these n steps; returns whether a lookup that starts afterwards finds the key. */
 static bool story_ends(const unsigned order[STEPS], unsigned n)
 {
     struct story s = { .r = one_set(), .era = 1 };
@@ -201,9 +201,9 @@ TEST(flight__a_lookup_of_a_later_era_does_not_join)
     bgi_flights_free(flights);
 }
 
-/* ---- What ends an era ---------------------------------------------------------------- */
+/* ---- Events that end an era ------------------------------------------------------ */
 
-/* A source of all keys that the backing store has. */
+/* A source with all keys of the backing store. */
 struct reader {
     struct world *w;
     uint64_t at, key;
@@ -312,10 +312,10 @@ static const struct event {
 
 enum { EVENTS = sizeof events / sizeof *events };
 
-static const struct event *event; /* the one under test */
+static const struct event *event; /* the event under test */
 
-/* A gate with a cache whose entries never expire; returns an absent key that gets past the
- * filter. */
+/* A gate with a cache whose entries never expire; returns an absent key for which the filter
+ * answers "maybe". */
 static struct world *world_of(const struct event *tested, uint32_t flags, uint64_t *key)
 {
     struct world *w = world_make(0.05);
@@ -344,7 +344,7 @@ TEST(gate__an_event_makes_the_remembered_void)
         CHECK_EQ(stats_of(w->gate, false).negative_entries, 0);
         CHECK(bg_gate_may_contain(w->gate, &key, sizeof key));
         CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
-        w->has[key] = false; /* from now on it is cached as before */
+        w->has[key] = false; /* from now on answers are cached as before */
         CHECK_EQ(look(w, key), BG_OUTCOME_ABSENT_BY_STORE);
         CHECK_EQ(look(w, key), BG_OUTCOME_ABSENT_BY_CACHE);
         world_end(w);
@@ -510,7 +510,8 @@ TEST(gate__doubt_ends_with_a_rebuild_that_begins_later)
     const uint64_t denied = absent_key(w, PRESENT, false);
     w->has[denied] = true;
     bg_gate_doubt(w->gate);
-    CHECK_OK(bg_rebuild_commit(rebuild, NULL, NULL)); /* it has not read the key */
+    CHECK_OK(bg_rebuild_commit(rebuild, NULL, NULL)); /* the rebuild has not read the
+                                                         key */
     CHECK_EQ(stats_of(w->gate, false).doubtful, 1);
     CHECK_EQ(look(w, denied), BG_OUTCOME_PRESENT);
     CHECK_EQ(look(w, unlucky), BG_OUTCOME_ABSENT_BY_STORE);
@@ -539,7 +540,7 @@ TEST(gate__an_answer_that_a_doubt_overtook_is_not_used)
 
 /* ---- Audits --------------------------------------------------------------------------- */
 
-/* A gate that audits every "no", over a filter from which keys can be removed. */
+/* A gate that audits every "no", on a filter from which keys can be removed. */
 static struct world *world_of_audits(void)
 {
     struct world *w = world_make(0.05);
@@ -574,8 +575,8 @@ static bg_outcome look_by_ticket(struct world *w, uint64_t key)
     return bg_gate_finish(w->gate, &ticket, BG_STORE_PRESENT);
 }
 
-/* The cache has a key, the filter loses it, and the key is written without the gate. When an
- * audit has found it, and the filter has it again, it is no longer cached as absent. */
+/* The cache has a key, the filter loses it, and the key is written without using the gate. Once
+ * an audit has found the key and the filter has it again, it is no longer cached as absent. */
 TEST(gate__what_an_audit_finds_is_not_remembered_as_absent)
 {
     static bg_outcome (*const ways[])(struct world *, uint64_t) = { look, look_in_batch,
@@ -623,7 +624,7 @@ TEST(gate__each_audit_that_finds_a_key_raises_one_alarm)
     world_end(w);
 }
 
-/* The key is deleted, and the slot gets a base of the remaining keys. */
+/* The key is deleted, and the slot gets a base with the remaining keys. */
 static void deleted_inside(struct world *w, uint64_t key)
 {
     w->inside = NULL;
@@ -632,7 +633,7 @@ static void deleted_inside(struct world *w, uint64_t key)
     CHECK(!maybe(w, key));
 }
 
-/* The answer of the backing store is older than the base, so it does not apply to the base. */
+/* The backing store's answer is older than the base, so it does not apply to the base. */
 TEST(gate__an_audit_from_before_the_base_is_no_alarm)
 {
     struct world *w = world_of_audits();

@@ -1,4 +1,4 @@
-/* The registry: names and their files, listing tenants, gates of tenants; failed allocations. */
+/* The registry: names and their files, listing tenants, tenants' gates, and failed allocations. */
 #define _GNU_SOURCE /* O_DIRECTORY */
 
 #include "support/registry_world.h"
@@ -50,7 +50,8 @@ TEST(names__longest)
         name[BG_TENANT_NAME_MAX] = 0;
         check_form(name, NULL);
     }
-    for (int i = 0; i < 2000; i++) { /* on both sides of where forms change */
+    for (int i = 0; i < 2000; i++) { /* lengths on both sides of the point where the
+                                        form changes */
         size_t len = 1 + (size_t)check_random_below(BG_TENANT_NAME_MAX);
         uint64_t odd = check_random_below(101);
         for (size_t j = 0; j < len; j++) {
@@ -89,7 +90,7 @@ TEST(names__one_form_each)
     form[0] = '+';
     form[sizeof form - 1] = 0;
     CHECK(!decodes(form));
-    /* Every valid form is the form of the name that it decodes to. */
+    /* Every valid form is the one that its decoded name encodes to. */
     for (int i = 0; i < 20000; i++) {
         char text[16] = "", name[BG_TENANT_NAME_MAX + 1], again[NAME_FILE_BYTES];
         size_t len = 1 + (size_t)check_random_below(12);
@@ -118,14 +119,14 @@ TEST(table__all_in_one_place)
 {
     struct thing things[3] = { { "a" }, { "b" }, { "c" } };
     struct name_table *table = name_table_make(3, NULL);
-    for (int i = 0; i < 3; i++) { /* one hash, at the end of the table */
+    for (int i = 0; i < 3; i++) { /* all have the same hash, at the end of the table */
         name_table_put(table, UINT64_MAX, &things[i]);
     }
     CHECK(name_table_find(table, UINT64_MAX, is_named, "c") == &things[2]);
     CHECK(name_table_find(table, UINT64_MAX, is_named, "d") == NULL);
     CHECK(name_table_find(table, UINT64_MAX - 1, is_named, "a") == NULL);
     name_table_take(table, UINT64_MAX, &things[1]);
-    name_table_take(table, UINT64_MAX, &things[1]); /* not present: does nothing */
+    name_table_take(table, UINT64_MAX, &things[1]); /* not present: has no effect */
     CHECK(name_table_find(table, UINT64_MAX, is_named, "b") == NULL);
     CHECK(name_table_find(table, UINT64_MAX, is_named, "c") == &things[2]);
     unsigned more = 0;
@@ -286,7 +287,7 @@ TEST(registry__bad_options)
     CHECK_EQ(bg_registry_create(&options, NULL, &why), BG_EINVAL);
 }
 
-/* Counts, and modifies the registry in the middle. */
+/* Counts tenants, and modifies the registry in the middle. */
 struct counted {
     bg_registry *registry;
     unsigned n, stop_at, remove_at;
@@ -301,7 +302,7 @@ static bool count_tenant(void *context, bg_tenant *tenant)
     CHECK(i < 500 && !c->seen[i]);
     c->seen[i] = true;
     c->n++;
-    if (c->n == c->remove_at) { /* everything that exists, including this tenant */
+    if (c->n == c->remove_at) { /* removes every tenant, including this one */
         for (unsigned j = 0; j < 300; j++) {
             (void)snprintf(name, sizeof name, "t%u", j);
             (void)!bg_registry_remove(c->registry, name, NULL);
@@ -328,7 +329,7 @@ TEST(registry__each)
     struct counted some = { .registry = registry, .stop_at = 100 };
     bg_registry_for_each(registry, count_tenant, &some);
     CHECK_EQ(some.n, 100);
-    /* Removed tenants may be listed; new ones are listed after them. */
+    /* Removed tenants may be listed; new tenants are listed after them. */
     struct counted less = { .registry = registry, .remove_at = 70 };
     bg_registry_for_each(registry, count_tenant, &less);
     CHECK(less.n >= 70 + 10 && less.n <= 128 + 10);
@@ -383,7 +384,7 @@ TEST(registry__removed_while_held)
     CHECK_EQ(bg_registry_remove(registry, "acme", NULL), BG_ENOTFOUND);
     CHECK_EQ(find(registry, "acme"), BG_ENOTFOUND);
     CHECK_EQ(registry_stats(registry).tenants, 0);
-    check_keys(old, 0, 100); /* existing holders keep it */
+    check_keys(old, 0, 100); /* existing holders keep the tenant */
     add_all(old, 100, 200);
     bg_tenant *young = get_tenant(registry, "acme");
     CHECK(young != old);
@@ -489,7 +490,8 @@ TEST(gates__one_per_tenant)
         CHECK(bg_tenant_may_contain(acme, "new", 3));
         bg_tenant_release(acme);
         bg_tenant_release(other);
-        CHECK_EQ(pass(registry, IDLE), 2); /* and again, with another gate */
+        CHECK_EQ(pass(registry, IDLE), 2); /* evicts them again, with a different
+                                              gate */
         acme = get_tenant(registry, "acme");
         other = get_tenant(registry, "other");
     }
@@ -522,7 +524,8 @@ TEST(gates__learn_of_what_tenants_add)
     bg_registry *registry = open_registry(&options);
     bg_tenant *acme = get_tenant(registry, "acme");
     bg_gate *own = bg_tenant_gate(acme);
-    add_all(acme, 1000, 1100); /* ten times the capacity: it denies little */
+    add_all(acme, 1000, 1100); /* ten times the capacity: it answers "no" for few
+                                  keys */
     uint64_t keys[2] = { 0, 0 };
     for (unsigned n = 0, key = 1; n < 2; key++) {
         if (look_up(own, key) == BG_OUTCOME_ABSENT_BY_STORE) {
@@ -540,7 +543,7 @@ TEST(gates__learn_of_what_tenants_add)
     bg_registry_free(registry);
 }
 
-/* A gate is in doubt about a key that the filter lacks: a file could not record that. */
+/* A gate is in doubt about a key that the filter lacks; a file could not record the doubt. */
 TEST(gates__doubtful_ones_stay)
 {
     bg_errinfo why;
@@ -561,7 +564,7 @@ TEST(gates__doubtful_ones_stay)
         err = bg_gate_add(own, &key, sizeof key);
     }
     CHECK_EQ(err, BG_EFULL);
-    bg_tenant_release(acme); /* so that only the doubt keeps it in memory */
+    bg_tenant_release(acme); /* so that only the doubt keeps the tenant in memory */
     CHECK_EQ(pass(registry, IDLE), 1);
     acme = get_tenant(registry, "acme");
     CHECK_EQ(tenant_stats(acme).in_memory, 1);
@@ -579,7 +582,7 @@ TEST(gates__doubtful_ones_stay)
     files_clean();
 }
 
-/* The same with a gate that the caller created and frees before releasing the tenant. */
+/* The same test with a gate that the caller creates, and frees before releasing the tenant. */
 TEST(gates__doubts_of_own_gates_stay)
 {
     bg_errinfo why;
@@ -610,7 +613,8 @@ TEST(gates__doubts_of_own_gates_stay)
     files_clean();
 }
 
-/* A base that ended a doubt is not replaced by an older file, even after it was evicted twice. */
+/* A base that ended a doubt is not replaced with an older file, even after it was evicted
+ * twice. */
 TEST(gates__ended_doubts_stay_over_evictions)
 {
     const uint64_t key = 100;
@@ -661,7 +665,7 @@ TEST(memory__any_allocation_fails)
             add_all(tenant, 0, 100);
             CHECK_EQ(pass(registry, IDLE), 1);
             CHECK_EQ(count_found(tenant, 0, 100),
-                     100); /* it may not have been read: "maybe" */
+                     100); /* the file may not have been read: "maybe" */
             err = add(tenant, 1);
             the_time += SECOND;
             check_keys(tenant, 0, 100);

@@ -1,6 +1,6 @@
 /*
- * Tenants that are evicted from memory and reloaded with every key; directories; and failures
- * of files, the disk or the clock.
+ * Tenants are evicted from memory and reloaded with every key; also tests directories, and
+ * failures of files, the disk and the clock.
  */
 #define _GNU_SOURCE /* O_DIRECTORY */
 
@@ -95,7 +95,7 @@ TEST(evict__secrets)
     CHECK_EQ(pass(registry, IDLE), 1);
     bg_tenant_release(acme);
     bg_registry_free(registry);
-    registry = open_registry(&options); /* with the wrong one */
+    registry = open_registry(&options); /* with the wrong secret */
     acme = get_tenant(registry, name);
     CHECK(has(acme, 1 << 30));
     CHECK_EQ(add(acme, 1), BG_EINCOMPAT);
@@ -120,7 +120,7 @@ TEST(evict__unchanged_ones_are_not_written)
     CHECK_EQ(pass(registry, IDLE), 1);
     CHECK(file_number("acme.bg") != number);
     check_keys(acme, 0, 101);
-    /* Unless the file is missing or was replaced. */
+    /* It is written if the file is missing or was replaced. */
     CHECK(unlink(files_path("acme.bg")) == 0);
     CHECK_EQ(pass(registry, IDLE), 1);
     check_keys(acme, 0, 101);
@@ -225,7 +225,7 @@ TEST(evict__clock_jumps)
     bg_tenant *acme = get_tenant(registry, "acme");
     add_all(acme, 0, 100);
     the_time -= 900 * SECOND;
-    CHECK_EQ(pass(registry, 0), 0); /* it counts from there */
+    CHECK_EQ(pass(registry, 0), 0); /* idle time is counted from the new time */
     CHECK_EQ(pass(registry, IDLE - 1), 0);
     CHECK_EQ(pass(registry, 1), 1);
     check_keys(acme, 0, 100);
@@ -266,7 +266,8 @@ TEST(evict__many)
     files_clean();
 }
 
-/* Not enough memory to reload: answers are "maybe" and adds are refused, until there is memory. */
+/* If there is not enough memory to reload a tenant, it answers "maybe" and refuses adds until
+ * memory is available. */
 TEST(evict__no_room_to_come_back)
 {
     bg_errinfo why;
@@ -329,12 +330,12 @@ TEST(away__damaged_file)
     CHECK_EQ(pass(registry, IDLE), 1);
     damage("acme.bg", 4096 + 100);
     check_away(registry, acme, BG_ECHECKSUM);
-    CHECK_EQ(pass(registry, IDLE), 0); /* nothing is written in its place */
+    CHECK_EQ(pass(registry, IDLE), 0); /* nothing is written to replace it */
     damage("acme.bg", 4096 + 100);     /* intact again */
     check_keys(acme, 0, 500);
     CHECK_EQ(tenant_stats(acme).returns, 1);
     CHECK_EQ(pass(registry, IDLE), 1);
-    damage("acme.bg", 20); /* the header, and from the first pause on */
+    damage("acme.bg", 20); /* damages the header, starting with the first pause again */
     the_time += SECOND;
     CHECK(has(acme, 1 << 30));
     damage("acme.bg", 20);
@@ -445,7 +446,8 @@ static void check_listed(bg_registry *registry)
         CHECK_OK(bg_registry_get(registry, odd_names[i], 0, &tenant, NULL));
         bg_tenant_info stats = tenant_stats(tenant);
         CHECK_EQ(stats.in_memory, 0);
-        CHECK(stats.items >= 15 && stats.items <= 20); /* known without reading it */
+        CHECK(stats.items >= 15 && stats.items <= 20); /* known without reading the
+                                                          file */
         CHECK_EQ(count_found(tenant, 100 * i, 100 * i + 20), 20);
         CHECK(count_found(tenant, 1 << 20, (1 << 20) + 100) < 20);
         bg_tenant_release(tenant);
@@ -518,12 +520,13 @@ TEST(folder__what_else_is_there)
     bg_registry *registry = open_registry(&options);
     CHECK_EQ(registry_stats(registry).tenants, 0);
     CHECK(!file_exists("gone.bg.tmp.12.00ab")); /* left by an unfinished save */
-    CHECK_EQ(count_files(), 4);                 /* and .bg, which is not counted */
+    CHECK_EQ(count_files(), 4);                 /* plus .bg, which is not counted as a
+                                                   tenant */
     bg_registry_free(registry);
     files_clean();
 }
 
-/* A filter that was saved manually: its number of items is estimated. */
+/* A filter that was saved manually: the number of its items is estimated. */
 TEST(folder__a_file_by_hand)
 {
     bg_registry_options options = on_disk();
@@ -536,7 +539,8 @@ TEST(folder__a_file_by_hand)
     bg_tenant *acme = get_tenant(registry, "acme");
     check_keys(acme, 0, 500);
     CHECK_NEAR(tenant_stats(acme).items, 500, 0.1);
-    /* A file that appears later is found at creation, instead of creating an empty filter. */
+    /* A file that appears later is found when its tenant is created, instead of creating an
+     * empty filter. */
     CHECK_OK(bg_save(filter, files_path("late.bg"), NULL, NULL));
     bg_tenant *late = get_tenant(registry, "late");
     check_keys(late, 0, 500);
@@ -571,7 +575,7 @@ TEST(folder__removal_deletes)
     CHECK(file_exists("acme.bg"));
     CHECK_OK(bg_registry_remove(registry, "acme", NULL));
     CHECK(!file_exists("acme.bg"));
-    CHECK(has(acme, 1 << 30)); /* deleted from disk while held: unknown */
+    CHECK(has(acme, 1 << 30)); /* deleted from disk while held: the number is unknown */
     CHECK_EQ(add(acme, 1), BG_ENOTFOUND);
     bg_tenant *young = get_tenant(registry, "acme");
     CHECK(count_found(young, 0, 100) < 20);
@@ -599,7 +603,7 @@ TEST(folder__save)
     add_all(a, 200, 300);
     CHECK_OK(bg_registry_save(registry, NULL));
     CHECK(file_number("a.bg") != number_a);
-    CHECK_EQ(file_number("b.bg"), number_b); /* it had not changed */
+    CHECK_EQ(file_number("b.bg"), number_b); /* this tenant had not changed */
     bg_slot *slot = bg_tenant_slot(b);
     CHECK_OK(bg_slot_add(slot, "x", 1, NULL));
     CHECK_OK(bg_registry_save(registry, NULL));
@@ -631,8 +635,8 @@ static void fault_at(unsigned long at, enum disk_fault fault)
     disk.fault = fault;
 }
 
-/* At every single disk call: the tenant stays in memory with all its keys, or is evicted and
- * can be reloaded with all of them; and the next tick works normally. */
+/* Faults at every single disk call: the tenant stays in memory with all its keys, or is evicted
+ * and can be reloaded with all of them; and the next tick works normally. */
 static void fail_everywhere(enum disk_fault fault, bool saving)
 {
     bool failed = true;
@@ -685,7 +689,8 @@ TEST(disk__full_at_any_call)
     fail_everywhere(DISK_ENOSPC, true);
 }
 
-/* The process dies at any call: the next one finds every tenant in its old or its new state. */
+/* The process dies at any call: the next process finds every tenant in its old or its new
+ * state. */
 TEST(disk__process_dies_at_any_call)
 {
     bool died = !CHECK_EMULATED;
@@ -741,7 +746,7 @@ TEST(disk__file_that_cannot_be_removed)
     files_clean();
 }
 
-/* ---- Files that are replaced in the meantime --------------------------------------------- */
+/* ---- Files that are replaced at the same time ------------------------------------ */
 
 static unsigned opens_left;
 
@@ -767,8 +772,8 @@ static void put_older_after_rename(const char *to)
     }
 }
 
-/* The file that is compared is the file that is read: the older one is never used, whichever
- * open it precedes, even right after the newer one was written. */
+/* The file that is compared is the file that is read: the older file is never used, before
+ * whichever open it is put in place, even right after the newer one was written. */
 TEST(evict__a_file_that_is_replaced_meanwhile_is_not_used)
 {
     for (unsigned moment = 0; moment < 3; moment++) {
@@ -822,8 +827,8 @@ TEST(evict__keeps_the_generation)
     files_clean();
 }
 
-/* A key whose add was not followed by an advance has no number, even after the tenant was evicted
- * and reloaded. So no file may replace the base as if the file had the key. */
+/* A key whose add was not followed by an advance has no number, even after the tenant was
+ * evicted and reloaded. So no file may replace the base as if the file included the key. */
 TEST(evict__keeps_adds_without_a_number)
 {
     for (int numbered = 0; numbered < 2; numbered++) {

@@ -1,4 +1,4 @@
-/* Quotas of tenants: items, bytes, rates; and that one tenant cannot use up another's. */
+/* Tenants' quotas for items, bytes and rates; one tenant cannot use up another tenant's quota. */
 #define _GNU_SOURCE /* O_DIRECTORY */
 
 #include "support/registry_world.h"
@@ -25,7 +25,7 @@ TEST(quotas__items)
     CHECK_STR(why.what, "max_items");
     CHECK(strstr(why.message, "50 items") != NULL);
     CHECK(!has(acme, refused));
-    CHECK_OK(add(acme, 3)); /* it exists: the number of items stays the same */
+    CHECK_OK(add(acme, 3)); /* the key exists: the number of items stays the same */
     CHECK_EQ(tenant_stats(acme).items, 50);
     CHECK_EQ(tenant_stats(acme).limited_items, 1);
     CHECK_EQ(registry_stats(registry).limited, 1);
@@ -47,7 +47,7 @@ TEST(quotas__items_of_a_batch)
     bg_registry *registry = open_registry(&options);
     bg_tenant *acme = get_tenant(registry, "acme");
     for (size_t i = 0; i < N; i++) {
-        numbers[i] = i % 2 ? 0 : i; /* every second one exists already */
+        numbers[i] = i % 2 ? 0 : i; /* every second key already exists */
         keys[i] = (bg_bytes){ &numbers[i], sizeof numbers[i] };
     }
     CHECK_OK(bg_tenant_add_many(acme, keys, N, &done, &added, NULL));
@@ -137,7 +137,7 @@ TEST(quotas__total_bytes)
     bg_registry_free(registry);
 }
 
-/* Checks that the limit of all tenants refused keys of `hog` only, and frees everything. */
+/* Checks that the limit for all tenants refused only keys of `hog`, and frees everything. */
 static void check_only_one_is_limited(bg_registry *registry, bg_tenant *hog,
                                       bg_tenant *small, const bg_errinfo *why)
 {
@@ -149,7 +149,7 @@ static void check_only_one_is_limited(bg_registry *registry, bg_tenant *hog,
     bg_registry_free(registry);
 }
 
-/* The total limits a tenant that has grown, but not one that has not. */
+/* The total limit restricts a tenant that has grown, but not one that has not. */
 TEST(quotas__total_bytes_of_those_who_grow)
 {
     bg_errinfo why = { .code = BG_OK };
@@ -166,7 +166,7 @@ TEST(quotas__total_bytes_of_those_who_grow)
     check_only_one_is_limited(registry, hog, small, &why);
 }
 
-/* Returns the options of windows that grow when all keys are added again in each period. */
+/* Returns options for windows that grow when all keys are added again in each period. */
 static bg_window_options window_of_ten_minutes(void)
 {
     bg_window_options window = BG_WINDOW_OPTIONS_INIT;
@@ -175,11 +175,11 @@ static bg_window_options window_of_ten_minutes(void)
     return window;
 }
 
-/* A window stays within the quota, even after an eviction, and does not forget keys early. */
+/* A window stays within the quota, even after an eviction, and does not forget keys too early. */
 TEST(quotas__bytes_of_a_window)
 {
     for (int own = 0; own < 2;
-         own++) { /* the quota of the registry, or that of the spec */
+         own++) { /* the quota of the registry, or the limit in the spec */
         bg_registry_options options = on_disk();
         const bg_window_options window = window_of_ten_minutes();
         options.spec.kind = BG_KIND_WINDOW;
@@ -294,7 +294,8 @@ TEST(quotas__clock_jumps)
     bg_registry *registry = open_registry(&options);
     bg_tenant *acme = get_tenant(registry, "acme");
     add_all(acme, 0, 10);
-    the_time -= 900 * SECOND; /* moving back grants no tokens, but time goes on */
+    the_time -= 900 * SECOND; /* moving back grants no tokens, but time passes as usual
+                                 afterwards */
     CHECK_EQ(add(acme, 10), BG_EQUOTA);
     the_time += SECOND;
     add_all(acme, 10, 20);

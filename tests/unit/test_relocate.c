@@ -28,7 +28,7 @@ static void check_keys(const bg_filter *filter, uint64_t n)
     }
 }
 
-/* Moves the filter and compares it with a copy from before, which is not moved. */
+/* Moves the filter and compares it with an earlier copy, which is not moved. */
 static void move_and_compare(bg_filter **filter, struct movable *m)
 {
     bg_filter *copy = NULL;
@@ -75,7 +75,7 @@ static void fill_moving(unsigned sample, const bg_spec *spec, struct movable *m)
     bg_filter_free(filter);
 }
 
-/* Scalable ones start small, so that they grow far beyond the layers in their handle. */
+/* Scalable filters start small, so that they grow far beyond the layers in their handle. */
 TEST(relocate__every_kind_keeps_its_keys)
 {
     for (unsigned i = 0; i < SAMPLES; i++) {
@@ -169,7 +169,7 @@ static void foreign_story(bg_foreign_format format)
     CHECK_OK(bg_foreign_create(format, format == BG_FOREIGN_BIP158 ? 1000 : 100, 0.02,
                                &how, &foreign, NULL));
     CHECK(bg_foreign_allocator(foreign)->context == &m);
-    for (uint64_t i = 0; i < 1000; i++) { /* enough for a chain to get links */
+    for (uint64_t i = 0; i < 1000; i++) { /* enough keys for a chain to get links */
         const bg_bytes key = key_of(i, text);
         CHECK_OK(bg_foreign_add(foreign, key.data, key.len, NULL));
         if (i % 100 == 0) {
@@ -242,7 +242,8 @@ TEST(relocate__slots_keep_their_keys)
         add_keys(slot, 2000, 500);
         CHECK_EQ(count_keys(slot, 0, 2500), 2500);
         CHECK_OK(bg_slot_begin_migration(slot, make_in(&m, BG_KIND_BLOCKED), NULL));
-        CHECK_OK(bg_slot_relocate(&slot, &m.mover, NULL)); /* with memory to settle */
+        CHECK_OK(bg_slot_relocate(&slot, &m.mover, NULL)); /* together with the memory
+                                                              for settling */
         CHECK_OK(bg_slot_end_migration(slot, true, NULL));
         CHECK_EQ(count_keys(slot, 0, 2500), 2500);
         CHECK_OK(bg_slot_swap(slot, make_in(&m, BG_KIND_COUNTING), 0, BG_SLOT_DISCARD,

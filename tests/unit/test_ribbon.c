@@ -1,6 +1,6 @@
 /*
- * Specifics of ribbon filters: their shapes, every width, their size, their exact bits, and the
- * same answers from every instruction set.
+ * Specifics of ribbon filters: their geometry, every width, their size, their exact bits,
+ * and the same answers with every instruction set.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -37,7 +37,8 @@ TEST(ribbon__shapes_are_sound)
     }
 }
 
-/* Tests both sides of the size at which the second layer is introduced, and of two pieces. */
+/* Tests both sides of the size at which the second layer is introduced, and of the size at
+ * which a filter gets two parts. */
 TEST(ribbon__builds_around_every_step)
 {
     static const uint64_t steps[] = { 2, 3, RIBBON_LAYERED, RIBBON_PIECE_UNITS,

@@ -1,6 +1,6 @@
 /*
- * Scalable filters: the ladder, growth, merging, compacting, planning; a model; threads; failed
- * allocations.
+ * Scalable filters: the ladder, growth, merging, compacting, planning, a model, threads,
+ * and failed allocations.
  */
 #include "filter/handle.h"
 #include "live/ladder.h"
@@ -69,7 +69,7 @@ TEST(scalable__ladder_ends)
     struct ladder ladder;
     struct bgi_geometry g;
     if (sizeof(size_t) < 8) {
-        return; /* not even the first layer */
+        return; /* not even the first layer fits */
     }
     CHECK_OK(ladder_solve(&spec, &ladder, NULL));
     CHECK(!ladder_layer(&ladder, 63, &g));
@@ -178,8 +178,8 @@ TEST(scalable__single_and_batch_agree)
     bg_filter_free(many);
 }
 
-/* Batches of every length, of members and other keys, after each new layer: on most machines
- * the last of them exceed the L2 cache. */
+/* Batches of every length, with members and other keys, after each new layer: on most machines
+ * the last layers exceed the L2 cache. */
 TEST(scalable__batches_agree_with_every_number_of_layers)
 {
     enum { MOST = CHECK_EMULATED ? 5 : 10, KEYS = 200 };
@@ -331,7 +331,7 @@ TEST(scalable__merges_whatever_the_order)
     CHECK(bg_filter_equal(both, large));
     bg_filter_info info = info_of(both);
     CHECK_NEAR(info.items.value, 21500, 0.03);
-    CHECK(info.saturated > 0); /* layer 0 has the keys of two */
+    CHECK(info.saturated > 0); /* layer 0 has the keys of both filters */
     CHECK(info.rate < 0.2);
     bg_filter_free(small);
     bg_filter_free(large);
@@ -583,7 +583,7 @@ struct conc {
     bool done[THREAD_KEYS / 100];
 };
 
-/* Adds its keys in hundreds, and publishes its progress; half of them singly. */
+/* Adds its keys in batches of a hundred, half of them singly, and publishes its progress. */
 static void *conc_add(void *context)
 {
     struct conc *t = context;
@@ -643,7 +643,7 @@ TEST(scalable__threads_lose_nothing_while_it_grows)
     CHECK_NEAR(info.items.value, added, 0.03);
     CHECK(info.rate < 0.0101);
     CHECK(info.saturated < 64 * THREADS * 12); /* (I4) of scalable.c */
-    /* Exactly one layer each time: as many as one thread would have created. */
+    /* Exactly one layer was created each time: as many as one thread would have created. */
     bg_plan plan = plan_of(&spec, (double)added / 100);
     CHECK(info.bytes <= plan.bytes * 2 + 64 && info.bytes * 2 >= plan.bytes);
     bg_filter_free(filter);

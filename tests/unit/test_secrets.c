@@ -1,6 +1,6 @@
 /*
- * Secrets of keyed filters in memory: none is where a core file would include it, and none is
- * left in freed memory.
+ * Secrets of keyed filters in memory: no secret is where a core file would include it, and
+ * none remains in freed memory.
  */
 #define _GNU_SOURCE /* memmem */
 
@@ -35,7 +35,8 @@ static bg_spec keyed_spec(unsigned i, bg_hash_profile profile, const uint8_t *se
     return spec;
 }
 
-/* Creates empty objects, before later calls can overwrite what the first call left in memory. */
+/* Creates empty objects, before later calls can overwrite the data that the first call left in
+ * memory. */
 static void begin(const bg_spec *spec, void (*look)(const bg_filter *filter))
 {
     bg_filter *filter = NULL;
@@ -51,7 +52,7 @@ static void begin(const bg_spec *spec, void (*look)(const bg_filter *filter))
     look(NULL);
 }
 
-/* A filter that is created, copied, saved and opened; calls `look` for each. */
+/* Creates, copies, saves and opens a filter; calls `look` for each. */
 static void live(unsigned i, bg_hash_profile profile, const uint8_t *secret,
                  void (*look)(const bg_filter *filter))
 {
@@ -107,8 +108,9 @@ static void look_everywhere(const bg_filter *filter)
     CHECK_EQ(pages_dumped(looked_for, BG_SECRET_BYTES), 0);
 }
 
-/* Covers not only handles but also layers, shards and generations inside, and what functions
- * left on the stack or on the heap. Skipped with a sanitizer, whose own memory is many TiB. */
+/* Covers not only handles but also the layers, shards and generations inside them, and data
+ * that functions left on the stack or on the heap. Skipped under sanitizers, which map many TiB
+ * of memory themselves. */
 TEST(secrets__none_is_in_memory_that_would_be_dumped)
 {
     struct bgi_memory memory;
@@ -131,7 +133,7 @@ TEST(secrets__none_is_in_memory_that_would_be_dumped)
     files_clean();
 }
 
-/* A registry has a copy of the secret of its template. */
+/* A registry has a copy of its template's secret. */
 TEST(secrets__none_of_a_registry_would_be_dumped)
 {
     struct bgi_memory memory;

@@ -1,4 +1,4 @@
-/* Two filters: merging, folding, copying, comparing, clearing. */
+/* Operations on two filters: merging, folding, copying, comparing, clearing. */
 #include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
@@ -40,7 +40,7 @@ static void check_fold(bg_kind kind, uint32_t k, uint32_t flags)
         CHECK_EQ(bg_filter_size_bytes(folded), bg_filter_size_bytes(large) >> times);
         CHECK_EQ(info_of(folded).flags, flags);
         check_members(folded, 0, KEYS);
-        /* It is a complete filter: it accepts more keys. */
+        /* The folded filter is complete: it accepts more keys. */
         add_keys(folded, KEYS, KEYS + 10);
         add_keys(small, KEYS, KEYS + 10);
         CHECK(bg_filter_equal(folded, small));
@@ -311,7 +311,7 @@ TEST(copy__without_filter_or_place_is_refused)
     bg_filter_free(filter);
 }
 
-/* A single different bit is detected, wherever it is. */
+/* A single different bit is detected, wherever it is located. */
 TEST(equal__sees_every_bit)
 {
     for (int i = 0; i < KIND_COUNT; i++) {

@@ -1,5 +1,5 @@
 /*
- * test_sharded.c - sharded filters behave like a single filter, whatever the kind.
+ * test_sharded.c - sharded filters of every kind behave like a single filter.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -225,7 +225,7 @@ TEST(sharded__a_plan_tells_what_will_be)
     bg_filter_free(filter);
 }
 
-/* The rate with few keys in many shards is still the requested one. */
+/* With few keys in many shards, the rate is still the requested rate. */
 TEST(sharded__rate_is_as_asked)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
@@ -281,7 +281,7 @@ TEST(sharded__threads_add)
     for_each_kind(threads_body);
 }
 
-/* Every allocation fails once: nothing leaks, and no filter is partially created. */
+/* Every allocation fails once: no memory leaks, and no partial filter is created. */
 static void fault_body(const bg_spec *spec)
 {
     static struct counting c;

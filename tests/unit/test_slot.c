@@ -1,6 +1,7 @@
 /*
- * test_slot.c - slots in one thread: which filters are queried and accept adds in every state,
- * every change, files, rebuilding, and refused operations. (For threads, see conc_slot.c.)
+ * test_slot.c - slots in one thread: which filters are queried and accept adds in every
+ * state; all changes; files; rebuilding; and refused operations. (For threads, see
+ * conc_slot.c.)
  */
 #define _GNU_SOURCE /* truncate */
 
@@ -114,11 +115,11 @@ TEST(slot__a_delta_takes_the_adds)
     CHECK_OK(bg_slot_set_delta(slot, make(BG_KIND_CLASSIC, 2000), NULL));
     add_keys(slot, 500, 500);
     CHECK_OK(bg_slot_add_u64(slot, 3, &is_new));
-    CHECK(!is_new); /* the base has it */
+    CHECK(!is_new); /* the base has the key */
     CHECK_EQ(count_keys(slot, 0, 1000), 1000);
     CHECK_OK(bg_slot_swap(slot, make_with(1000, 500), 0, 0, NULL));
     CHECK_EQ(count_keys(slot, 500, 1000), 1000); /* the delta stayed */
-    CHECK(bg_slot_may_contain_u64(slot, 3));     /* key 3 was added to the delta, too */
+    CHECK(bg_slot_may_contain_u64(slot, 3));     /* key 3 was also added to the delta */
     bg_slot_free(slot);
 }
 
@@ -139,8 +140,8 @@ TEST(slot__compaction_makes_one_of_base_and_delta)
     bg_slot_free(slot);
 }
 
-/* A compaction also merges two deltas, which two calls of bg_slot_set_delta or a failed compaction
- * leave. */
+/* A compaction also merges two deltas, which exist after two calls of bg_slot_set_delta or a
+ * failed compaction. */
 TEST(slot__compaction_takes_two_deltas)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
@@ -212,7 +213,7 @@ TEST(slot__nobody_migrates_to_what_takes_no_adds)
     bg_slot_free(slot);
 }
 
-/* A batch equals single calls, whatever the hashers. */
+/* A batch gives the same results as single calls, with any hashers. */
 TEST(slot__batches_over_several_hashes)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
@@ -288,7 +289,7 @@ TEST(slot__no_is_said_only_of_what_is_known)
     CHECK_EQ(bg_slot_complete_to(slot), 150);
     CHECK(!bg_slot_may_contain_up_to(slot, "x", 1, 150));
     CHECK_OK(bg_slot_swap(slot, make_with(0, 10), 130, 0,
-                          NULL)); /* the delta has the rest */
+                          NULL)); /* the delta has the remaining keys */
     CHECK_EQ(bg_slot_complete_to(slot), 150);
     CHECK_OK(
         bg_slot_swap(slot, make_with(0, 10), 90, 0, NULL)); /* no filter has 91 .. 99 */
@@ -477,8 +478,8 @@ TEST(slot__a_watch_reloads_when_the_file_is_replaced)
     files_clean();
 }
 
-/* If the directory is moved away or deleted, the watch follows the file that is at its path
- * then. */
+/* If the directory is moved away or deleted, the watch follows the file that is then at its
+ * path. */
 TEST(slot__a_watch_finds_its_folder_again)
 {
     char folder[512], away[512], path[600];
@@ -507,7 +508,7 @@ TEST(slot__a_watch_finds_its_folder_again)
     files_clean();
 }
 
-/* A file that is published during a rebuild is loaded after it. */
+/* A file that is published during a rebuild is loaded after the rebuild. */
 struct publisher {
     bg_watch *watch;
     const char *path;
@@ -522,7 +523,8 @@ static bg_err publish_next(void *context, bg_bytes *keys, size_t room, size_t *n
     (void)info;
     save_keys(publisher->path, 500, 500, 1, NULL);
     CHECK_EQ(bg_watch_poll(publisher->watch, 10000, NULL, NULL), BG_EBUSY);
-    CHECK_OK(bg_watch_poll(publisher->watch, 0, NULL, NULL)); /* and reports it once */
+    CHECK_OK(bg_watch_poll(publisher->watch, 0, NULL,
+                           NULL)); /* and the failure is reported only once */
     *n = 0;
     return BG_OK;
 }
@@ -567,13 +569,14 @@ TEST(slot__a_watch_with_a_thread_of_its_own)
 
 /* ---- Rebuilding -------------------------------------------------------------------------- */
 
-/* Numbers from 0 to n - 1; fails at `dies`. Adds to the slot while it is read. */
+/* A source of the numbers from 0 to n - 1; fails at `dies`. Keys are added to the slot while
+ * the source is read. */
 struct numbers {
     uint64_t n, at, dies;
     uint64_t key[64];
     bg_slot *slot;
     uint64_t add; /* the next key to add in the meantime */
-    bool counted; /* it is read twice: the first time to count */
+    bool counted; /* the source is read twice; the first pass counts the keys */
     unsigned rewinds, stops;
 };
 
@@ -657,12 +660,12 @@ TEST(slot__rebuilds_by_the_true_count)
     CHECK_OK(bg_slot_get_health(slot, &health));
     CHECK_EQ(health.capacity, 6000);
     CHECK_NEAR(health.items.value, 3000 + (double)(numbers.add - added_from), 0.05);
-    CHECK_OK(bg_slot_add_u64(slot, 12345678, NULL)); /* it still accepts adds */
+    CHECK_OK(bg_slot_add_u64(slot, 12345678, NULL)); /* the slot still accepts adds */
     CHECK_EQ(stats_of(slot).rebuilds, 1);
     bg_slot_free(slot);
 }
 
-/* A base that was sealed later, merged or rebuilt includes keys that were added here. */
+/* A base that was sealed later, merged or rebuilt includes the keys that were added here. */
 static void let_base_have_adds(int way, bg_slot *slot)
 {
     struct numbers numbers = numbers_of(1000, NULL);
@@ -688,8 +691,7 @@ TEST(slot__what_has_adds_is_not_thrown_away)
         CHECK_EQ(bg_slot_swap(slot, other, 69, 0, NULL), BG_EINCOMPAT);
         CHECK_EQ(count_keys(slot, 0, 500), 500);
         CHECK_OK(bg_slot_swap(slot, other, 70, 0, NULL));
-        other =
-            make_with(0, 10); /* which lacks keys that the previous one had to have */
+        other = make_with(0, 10); /* lacks keys that the previous base had to have */
         CHECK_EQ(bg_slot_swap(slot, other, 69, 0, NULL), BG_EINCOMPAT);
         CHECK_OK(bg_slot_swap(slot, other, 69, BG_SLOT_DISCARD, NULL));
         CHECK_OK(
@@ -698,9 +700,9 @@ TEST(slot__what_has_adds_is_not_thrown_away)
     }
 }
 
-/* However often it fails, it can be retried, with or without a delta. */
-/* Without a base, it is unknown which keys came before, whatever a delta has: while a first
- * base is being created, and after that has failed. */
+/* A rebuild can be retried after any number of failures, with or without a delta. */
+/* Without a base, it is unknown which keys came before, even if there is a delta: this applies
+ * while the first base is being created, and after that has failed. */
 static bool maybe_while_making(void *context, const bg_rebuild_progress *progress)
 {
     bg_slot *slot = context;
@@ -752,7 +754,7 @@ TEST(slot__rebuilds_that_failed_do_not_use_it_up)
         for (uint64_t round = 0; round < 10; round++) {
             add_keys(slot, 500 + 10 * round, 10);
             numbers = numbers_of(2000, slot);
-            numbers.stops = 3; /* after it has been counted */
+            numbers.stops = 3; /* fails after the keys have been counted */
             CHECK_EQ(rebuild(slot, &numbers, make(BG_KIND_BLOCKED, 2000), BG_KIND_AUTO,
                              NULL, NULL),
                      BG_ECANCELED);
@@ -845,7 +847,8 @@ TEST(slot__rebuilds_are_stopped_and_refused)
     bg_slot_free(slot);
 }
 
-/* A cuckoo filter that is too small for the source fails, and the old one stays. */
+/* A rebuild into a cuckoo filter that is too small for the source fails, and the old filter
+ * stays in use. */
 TEST(slot__a_new_filter_without_room_is_not_used)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
@@ -961,7 +964,7 @@ TEST(slot__notices_pollution)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         bg_slot *slot = make_slot(make(kinds[i], 20000), 0);
         bg_slot_health health = { .struct_size = sizeof health };
-        add_keys(slot, 0, 40000); /* also when it is too full */
+        add_keys(slot, 0, 40000); /* even if the filter is too full */
         CHECK_OK(bg_slot_get_health(slot, &health));
         CHECK_EQ(health.polluted, 0);
         CHECK_NEAR(health.bits_per_insert, health.honest_per_insert, 0.1);
@@ -992,7 +995,7 @@ TEST(slot__notices_pollution)
     bg_slot_free(slot);
 }
 
-/* Bits that no add has set are also detected from a part of the filter. */
+/* A sample of the filter is enough to detect bits that no add has set. */
 TEST(slot__notices_pollution_from_a_part)
 {
     bg_slot *slot = make_slot(make(BG_KIND_BLOCKED, 20000), 0);
@@ -1011,7 +1014,7 @@ TEST(slot__notices_pollution_from_a_part)
     CHECK_EQ(health.polluted, 1);
     const uint64_t ones = health.ones;
     CHECK_OK(bg_slot_sample_health(slot, 4096, &health));
-    CHECK(health.ones != ones); /* not all were counted */
+    CHECK(health.ones != ones); /* not all bits were counted */
     CHECK_EQ(health.polluted, 1);
     CHECK_EQ(bg_slot_sample_health(NULL, 1, &health), BG_EINVAL);
     CHECK_EQ(bg_slot_sample_health(slot, 1, NULL), BG_EINVAL);
@@ -1019,7 +1022,7 @@ TEST(slot__notices_pollution_from_a_part)
     bg_slot_free(slot);
 }
 
-/* Keys that the base has already still set bits in the delta. */
+/* Keys that are already in the base still set bits in the delta. */
 TEST(slot__adding_again_is_no_pollution)
 {
     bg_slot *slot = make_slot(make_with(0, 2000), 0);
@@ -1060,7 +1063,7 @@ TEST(slot__measures_its_rate)
         CHECK(health.measured.value > before);
         before = health.measured.value;
     }
-    for (unsigned i = 0; i < 4; i++) { /* other keys each time */
+    for (unsigned i = 0; i < 4; i++) { /* each call samples different keys */
         CHECK_OK(bg_slot_get_health(slot, &health));
         others += health.measured.value != before;
     }

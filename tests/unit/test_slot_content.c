@@ -1,6 +1,6 @@
 /*
- * test_slot_content.c - the content of a slot as a whole: cleared, merged into, rotated, in
- * every possible state; and a copy of it taken by its owner.
+ * test_slot_content.c - the content of a slot as a whole: clearing it, merging into it and
+ * rotating it, in every possible state; and copying it as its owner.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -28,7 +28,7 @@ static const bg_filter *base_of(const bg_slot *slot)
 
 /* ---- Clearing ----------------------------------------------------------------------- */
 
-/* Every kind: the same filter as before, but empty, and it accepts keys again. */
+/* For every kind, the cleared filter is the same as before, but empty, and accepts keys again. */
 TEST(slot_clear__leaves_an_empty_filter_of_the_same_recipe)
 {
     static const struct {
@@ -73,7 +73,7 @@ TEST(slot_clear__keeps_sealed_what_is_sealed)
     bg_slot_free(slot);
 }
 
-/* A base for one thread is sealed; if it is to accept adds, it is created for many threads. */
+/* A base for one thread is sealed; a base that is to accept adds is created for many threads. */
 TEST(slot_clear__makes_one_filter_of_base_and_deltas)
 {
     bg_spec spec = BG_SPEC_INIT;
@@ -151,7 +151,7 @@ TEST(slot_clear__readers_of_the_old_list_are_safe)
     bg_slot *slot = make_slot(make_with(0, 500), 0);
     bg_pin pin;
     bg_slot_pin(slot, &pin);
-    CHECK_OK(bg_slot_clear(slot, NULL)); /* does not wait forever */
+    CHECK_OK(bg_slot_clear(slot, NULL)); /* does not wait for the pin */
     const bg_filter *old = bg_pin_filter(&pin, 0, NULL);
     CHECK(old && bg_filter_may_contain_u64(old, 499));
     CHECK(!bg_slot_may_contain_u64(slot, 499));
@@ -171,7 +171,7 @@ TEST(slot_clear__refuses_what_cannot_be)
     bg_slot_free(slot);
 }
 
-/* If memory runs out at any point, the slot is unchanged. */
+/* If memory runs out at any point, the slot stays unchanged. */
 TEST(slot_clear__without_memory_changes_nothing)
 {
     size_t failures = 0;
@@ -255,7 +255,7 @@ TEST(slot_merge__goes_where_adds_go)
     CHECK_OK(bg_slot_merge(slot, other, NULL));
     CHECK_EQ(count_keys(slot, 0, 1000), 1000);
     bg_filter *fresh = make_with(0, 500);
-    CHECK(bg_filter_equal(base_of(slot), fresh)); /* the delta has it */
+    CHECK(bg_filter_equal(base_of(slot), fresh)); /* the delta has the key */
     bg_filter_free(fresh);
     bg_slot_free(slot);
     slot = make_slot(make_with(0, 500), 0);
@@ -265,7 +265,8 @@ TEST(slot_merge__goes_where_adds_go)
     CHECK_EQ(count_keys(slot, 500, 500), 500);
     CHECK_OK(bg_slot_begin_migration(slot, make(BG_KIND_BLOCKED, 9000), NULL));
     bg_filter *third = make_with(1000, 500);
-    CHECK_EQ(bg_slot_merge(slot, third, NULL), BG_EINCOMPAT); /* one of them could */
+    CHECK_EQ(bg_slot_merge(slot, third, NULL),
+             BG_EINCOMPAT); /* one of the two filters could accept it */
     CHECK(count_keys(slot, 1000, 500) < 20);
     bg_filter_free(third);
     bg_filter_free(other);
@@ -324,7 +325,7 @@ TEST(slot_rotate__moves_a_window)
     bg_slot_free(slot);
 }
 
-/* By time; a cleared window continues at its current time. */
+/* Rotation by time; a cleared window continues at its current time. */
 TEST(slot_rotate__by_time)
 {
     bg_slot *slot = make_slot(make_window(300), 0);
@@ -363,7 +364,7 @@ TEST(slot_rotate__moves_what_takes_adds)
 
 /* ---- Copies ------------------------------------------------------------------------- */
 
-/* As slot.h documents it for owners. */
+/* Works as slot.h documents it for owners. */
 TEST(slot_copy__of_the_base_by_pin_and_copy)
 {
     bg_slot *slot = make_slot(make(BG_KIND_SCALABLE, 200), 0);

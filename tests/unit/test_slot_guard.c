@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A filter may be refused; then the caller still owns it. */
+/* A filter may be refused, in which case the caller still owns it. */
 static bg_err swap(bg_slot *slot, bg_filter *filter, uint64_t complete, uint32_t flags)
 {
     bg_err err = bg_slot_swap(slot, filter, complete, flags, NULL);
@@ -51,7 +51,8 @@ static bg_err no_keys(void *context, bg_bytes *keys, size_t room, size_t *n,
     return BG_EIO;
 }
 
-/* Starts a rebuild with a delta that fails, because its source fails or because it is aborted. */
+/* Starts a rebuild with a delta; the rebuild fails because its source fails or because it is
+ * aborted. */
 static void fail_to_rebuild(bg_slot *slot, bool pushes)
 {
     bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
@@ -92,9 +93,9 @@ TEST(slot_guard__after_a_rebuild_that_failed)
     }
 }
 
-/* A rebuild after several failed ones keeps the last of their deltas. That delta does not reach
- * back to the start of the first one: a base from in between leaves a gap, and the slot is not
- * complete. */
+/* A rebuild after several failed rebuilds keeps the last of their deltas. That delta does not
+ * reach back to the start of the first rebuild: a base from in between leaves a gap, and the
+ * slot is not complete. */
 TEST(slot_guard__a_delta_reaches_back_to_its_own_beginning)
 {
     enum { STEP = 100 };
@@ -137,7 +138,7 @@ TEST(slot_guard__after_two_swaps)
     CHECK_EQ(swap(slot, make_with(1, 1), 1, 0), BG_EINCOMPAT);
     CHECK_OK(swap(slot, make_with(1, 3), 3, 0));
     CHECK_EQ(swap(slot, make_with(1, 1), 1, 0), BG_EINCOMPAT);
-    CHECK_OK(swap(slot, make_with(1, 2), 2, 0)); /* the delta has the third */
+    CHECK_OK(swap(slot, make_with(1, 2), 2, 0)); /* the delta has the third key */
     CHECK_EQ(count_keys(slot, 1, 3), 3);
     CHECK_EQ(bg_slot_complete_to(slot), 3);
     bg_slot_free(slot);
@@ -162,7 +163,7 @@ TEST(slot_guard__without_a_number_nothing_is_as_complete)
     }
 }
 
-/* Nor does a number that was lowered by a less complete base. */
+/* Nor does a completeness number that was lowered by a less complete base. */
 TEST(slot_guard__after_completeness_was_lowered)
 {
     bg_slot *slot = make_slot(make_with(0, 5), BG_SLOT_SEALED);
@@ -181,7 +182,7 @@ TEST(slot_guard__after_completeness_was_lowered)
 
 /* ---- Migrations ------------------------------------------------------------------------- */
 
-/* Compaction merges the delta into the new filter only, so there is no way back. */
+/* Compaction merges the delta only into the new filter, so it cannot be undone. */
 TEST(slot_guard__no_way_back_after_a_compaction)
 {
     for (int ends = 0; ends < 3; ends++) {
@@ -295,7 +296,7 @@ TEST(slot_guard__requires_the_generation_that_it_is_told)
     files_clean();
 }
 
-/* Reloads the same file after a delta was merged with the filter from it. */
+/* Reloads the same file after a delta was merged with the filter from that file. */
 TEST(slot_guard__not_the_same_file_again_after_a_compaction)
 {
     const char *path = files_path("file");
@@ -304,7 +305,7 @@ TEST(slot_guard__not_the_same_file_again_after_a_compaction)
     CHECK_OK(bg_slot_reload(slot, path, NULL, NULL));
     CHECK_OK(bg_slot_set_delta(slot, empty(), NULL));
     add_keys(slot, 5, 1);
-    CHECK_OK(bg_slot_reload(slot, path, NULL, NULL)); /* it is there already */
+    CHECK_OK(bg_slot_reload(slot, path, NULL, NULL)); /* the file is already loaded */
     CHECK_EQ(stats_of(slot).reload_unchanged, 1);
     CHECK_OK(bg_slot_compact(slot, empty(), NULL));
     CHECK_EQ(bg_slot_reload(slot, path, NULL, NULL), BG_EINCOMPAT);
@@ -355,7 +356,7 @@ TEST(slot_guard__settles_without_memory)
     }
 }
 
-/* Neither a failed rebuild nor a successful one leaves a filter behind. */
+/* Neither a failed nor a successful rebuild leaves a filter behind. */
 TEST(slot_guard__a_rebuild_ends_without_memory)
 {
     for (int way = 0; way < 4; way++) {
@@ -383,7 +384,7 @@ TEST(slot_guard__a_rebuild_ends_without_memory)
     }
 }
 
-/* If memory runs out in the middle of a change, the slot is unchanged. */
+/* If memory runs out in the middle of a change, the slot stays unchanged. */
 TEST(slot_guard__migrates_or_not)
 {
     bool done = false;
@@ -405,12 +406,12 @@ TEST(slot_guard__migrates_or_not)
 
 /* ---- Adds and advances at the same time -------------------------------------------------- */
 
-/* The allocator of a slot is called in the middle of a change, and a custom hash in the middle of an add. There
- * they act as another thread, which advances the slot. */
+/* The allocator of a slot is called in the middle of a change, and a custom hash in the middle
+ * of an add. There they act like another thread that advances the slot. */
 struct meanwhile {
     bg_slot *slot;
-    uint64_t advance; /* to this number; 0: do nothing */
-    int call;         /* in which call, from 1 */
+    uint64_t advance; /* advance to this number; 0: do nothing */
+    int call;         /* the call in which to advance, counted from 1 */
 };
 
 static void advance_meanwhile(struct meanwhile *now)
@@ -438,13 +439,13 @@ static void release(void *context, void *memory, size_t bytes)
     free(memory);
 }
 
-/* A swap does not undo an advance that comes between its steps: a later file must have the key that got its
- * number that way. */
+/* A swap does not undo an advance that occurs between its steps: a later file must include the
+ * key whose number that advance covers. */
 TEST(slot_guard__an_advance_during_a_swap)
 {
     for (int way = 0; way < 4; way++) {
         const uint64_t complete =
-            way & 1 ? 40 : 50; /* less than the slot, or as much */
+            way & 1 ? 40 : 50; /* below the slot's number, or equal to it */
         struct meanwhile now = { .slot = NULL };
         const bg_allocator allocator = { allocate_meanwhile, release, &now };
         bg_slot_options options = BG_SLOT_OPTIONS_INIT;
@@ -487,7 +488,7 @@ static bg_filter *make_meanwhile(struct meanwhile *now)
     return must_create(&spec);
 }
 
-/* An advance that comes before the end of an add gives no number to its key. */
+/* An advance that occurs before an add has ended does not cover its key. */
 TEST(slot_guard__an_advance_during_an_add)
 {
     for (int way = 0; way < 3; way++) {

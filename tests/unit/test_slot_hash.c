@@ -1,6 +1,6 @@
 /*
- * test_slot_hash.c - slots used by hash: hashes have the same effect as keys in every state of a
- * slot, and no effect in filters with another hasher.
+ * test_slot_hash.c - slots used by hash: hashes have the same effect as keys in every state
+ * of a slot, and no effect in filters with a different hasher.
  */
 #include "bloomgate/all.h"
 #include "support/check.h"
@@ -13,9 +13,10 @@
 
 enum { MOST = 1500 };
 
-/* Keys first .. first + n - 1, as bytes and as a slot hashes them. */
+/* Keys first .. first + n - 1, as bytes and as hashes computed by a slot. */
 struct batch {
-    uint8_t keys[MOST][8]; /* as bg_hash_u64 reads a number: little-endian */
+    uint8_t keys[MOST][8]; /* the bytes that bg_hash_u64 hashes for an integer:
+                              little-endian */
     bg_bytes bytes[MOST];
     uint64_t hashes[MOST];
     uint64_t check;
@@ -44,7 +45,7 @@ static bool bit(const uint64_t *bitmap, size_t i)
     return bitmap[i / 64] >> i % 64 & 1;
 }
 
-/* Creates a filter with another hasher, and returns its check value. */
+/* Creates a filter with a different hasher, and returns its check value. */
 static bg_filter *other_filter(uint64_t *check)
 {
     bg_filter *filter = make_seeded(BG_KIND_BLOCKED, 2000, 77);
@@ -52,8 +53,8 @@ static bg_filter *other_filter(uint64_t *check)
     return filter;
 }
 
-/* Counts the keys from `first` on that may be present, by hash. The bitmap and single lookups
- * must agree. */
+/* Counts the keys, starting at `first`, that may be present, by hash. The bitmap and single
+ * lookups must agree. */
 static size_t ask_hashes(const bg_slot *slot, uint64_t first, size_t n)
 {
     uint64_t maybe[BG_BITMAP_WORDS(MOST)];
@@ -178,7 +179,7 @@ TEST(slot_hash__a_key_twice_in_a_batch_is_new_once)
         CHECK_OK(bg_slot_hash_many(slot, bg_keys_bytes(batch->bytes, MOST),
                                    batch->hashes, &batch->check));
         size_t done = 0, news = 0;
-        if (k == 1) { /* this one by key */
+        if (k == 1) { /* this batch is added by key */
             CHECK_OK(bg_slot_add_many(slot, bg_keys_bytes(batch->bytes, MOST), is_new,
                                       &done, NULL));
         } else {
@@ -223,7 +224,7 @@ TEST(slot_hash__of_another_hasher_adds_nothing_and_finds_everything)
     bg_slot_free(slot);
 }
 
-/* During a migration to another hasher, both filters must get the key, so hashes cannot be
+/* During a migration to a different hasher, both filters must get the key, so hashes cannot be
  * used; with the same hasher they can. */
 TEST(slot_hash__in_a_migration)
 {
@@ -257,14 +258,14 @@ TEST(slot_hash__in_a_migration)
     batch = hashed(slot, 7000, 100);
     CHECK_OK(bg_slot_add_many(slot, bg_keys_hashes_of(batch->hashes, 100, batch->check),
                               is_new, &done, NULL));
-    CHECK_OK(
-        bg_slot_end_migration(slot, false, NULL)); /* only the new filter has them */
+    CHECK_OK(bg_slot_end_migration(slot, false, NULL)); /* only the new filter has these
+                                                           keys */
     CHECK_EQ(ask_hashes(slot, 7000, 100), 100);
     bg_slot_free(slot);
 }
 
-/* A sealed base with another hasher, and a delta: the content of the base cannot be queried by
- * hash. */
+/* A sealed base with a different hasher, and a delta: the content of the base cannot be queried
+ * by hash. */
 TEST(slot_hash__beside_a_base_of_another_hasher_nothing_is_certainly_new)
 {
     bg_slot *slot = make_slot(make_with(0, 500), BG_SLOT_SEALED);

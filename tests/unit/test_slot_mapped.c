@@ -1,6 +1,7 @@
 /*
- * Slots whose filters are mapped files: when such a file is written to, the filter answers
- * "maybe" as soon as the write is detected, and from then on never "no" for a key that it had.
+ * Slots whose filters are mapped files: when a process writes to such a file, the filter
+ * answers "maybe" as soon as the write is detected, and from then on never answers "no" for
+ * a key that it had.
  */
 #define _GNU_SOURCE /* truncate */
 
@@ -23,7 +24,7 @@ static const bg_kind kinds[] = { BG_KIND_CLASSIC, BG_KIND_PARTITIONED, BG_KIND_B
                                  BG_KIND_FUSE,    BG_KIND_RIBBON };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* Creates a filter of a kind; with `shards`, in shards. */
+/* Creates a filter of the given kind, sharded if `shards` is not 0. */
 static bg_filter *make_of(bg_kind kind, uint32_t shards, uint64_t first, uint64_t n)
 {
     bg_spec spec = BG_SPEC_INIT;
@@ -75,7 +76,7 @@ static uint64_t count_of(const bg_slot *slot, uint64_t first)
     return found;
 }
 
-/* Writes the bytes of one file to another one, in place, as cat does. */
+/* Writes the bytes of one file to another file in place, as cat does. */
 static void overwrite(const char *from, const char *to)
 {
     char bytes[4096];
@@ -94,7 +95,7 @@ static uint32_t is_degraded(bg_slot *slot)
     return health.degraded;
 }
 
-/* Creates a sealed slot with a mapped filter of generation 7 and the keys from 0 on. */
+/* Creates a sealed slot with a mapped filter of generation 7 that has the keys from 0. */
 static bg_slot *map_slot(const char *path, bg_kind kind, uint32_t shards)
 {
     bg_reload_options how = BG_RELOAD_OPTIONS_INIT;
@@ -128,7 +129,7 @@ TEST(slot_mapped__a_file_that_is_overwritten)
         CHECK_EQ(count_of(slot, 0), KEYS);
         CHECK_EQ(count_of(slot, ABSENT), KEYS);
         CHECK_EQ(is_degraded(slot), 1);
-        /* Replacing the file properly ends that, even with the same content. */
+        /* Replacing the file properly ends the doubt, even if the content is the same. */
         save_of(path, kind, shards, 0, 7);
         CHECK_OK(bg_slot_reload(slot, path, &how, NULL));
         CHECK_EQ(count_of(slot, 0), KEYS);
@@ -139,8 +140,8 @@ TEST(slot_mapped__a_file_that_is_overwritten)
     files_clean();
 }
 
-/* Reading beyond the end of a mapped file raises SIGBUS, but not after the truncation was
- * noticed. */
+/* Reading beyond the end of a mapped file raises SIGBUS, but not once the truncation has been
+ * detected. */
 TEST(slot_mapped__a_file_that_is_cut_off)
 {
     if (!files_are_mapped) {
@@ -160,7 +161,7 @@ TEST(slot_mapped__a_file_that_is_cut_off)
     files_clean();
 }
 
-/* Replacing, renaming, linking and removing a file do not write to it: the filter is not in
+/* Replacing, renaming, linking and removing a file do not write to it, so the filter is not in
  * doubt. */
 TEST(slot_mapped__a_file_that_is_replaced)
 {
@@ -196,7 +197,7 @@ TEST(slot_mapped__a_file_that_is_not_mapped)
     files_clean();
 }
 
-/* Queries keys that are in the filter, repeatedly. */
+/* Repeatedly queries keys that are in the filter. */
 #if !BGI_TSAN /* the sanitizer treats mmap as a write to all of the memory */
 struct asker {
     bg_slot *slot;
@@ -213,8 +214,8 @@ static void *ask_on(void *argument)
     return NULL;
 }
 
-/* The same bytes are written again, so all keys stay in; readers see no other answer while the
- * memory below them is replaced. */
+/* The same bytes are written again, so all keys stay present; readers see no other answer while
+ * the mapped memory is replaced. */
 TEST(slot_mapped__readers_go_on)
 {
     if (!files_are_mapped) {
@@ -246,7 +247,8 @@ TEST(slot_mapped__readers_go_on)
 }
 #endif
 
-/* Even before the write is noticed, nothing that outlives the mapping is created from its words. */
+/* Even before the write is detected, nothing that outlives the mapping is created from its
+ * words. */
 TEST(slot_mapped__what_is_made_of_an_overwritten_file)
 {
     if (!files_are_mapped) {

@@ -1,19 +1,21 @@
 /*
- * test_slot_model.c - random sequences of all changes of a slot, failures included, against an exact
- * model of the keys that were acknowledged.
+ * test_slot_model.c - random sequences of all changes to a slot, including failures, compared
+ * with an exact model of the acknowledged keys.
  *
- * The world has a log: every written key gets the next number, and is then added to the slot. A filter
- * or file that is complete up to N has every key of the log up to N. The slot is advanced after every
- * add, after some adds, or never. Failures are injected now and then: the source of a rebuild fails, the
- * caller aborts a rebuild, files are damaged, and the slot runs out of memory.
+ * The world has a log: every written key gets the next number and is then added to the slot. A
+ * filter or file that is complete up to N has every key in the log up to N. The slot is
+ * advanced after every add, after some adds, or never. Failures are injected occasionally: the
+ * source of a rebuild fails, the caller aborts a rebuild, files are damaged, and the slot runs
+ * out of memory.
  *
- *   (M1) No acknowledged key is denied, unless it was given up: by BG_SLOT_DISCARD, by
- *        bg_slot_clear, or because it was older than a migration that was settled.
- *   (M2) No file of a lower generation than the last one is accepted, unless with
- *        BG_SLOT_ANY_GENERATION, or after bg_slot_clear.
+ * (M1) No lookup answers "no" for an acknowledged key, unless the key was abandoned: by
+ *   BG_SLOT_DISCARD, by bg_slot_clear, or because it was older than a migration that was
+ *   settled.
+ * (M2) No file of a lower generation than the last one is accepted, except with
+ *   BG_SLOT_ANY_GENERATION or after bg_slot_clear.
  *   (M3) Ending a migration or a rebuild needs no memory.
  *
- * A failure prints the number of the world and its last changes.
+ * A failed check prints the number of the world and its last changes.
  */
 #include "base/bits.h"
 #include "bloomgate/all.h"
@@ -36,7 +38,7 @@ enum {
 
 struct file {
     char path[512];
-    uint64_t complete; /* has the keys of the log up to here */
+    uint64_t complete; /* has the keys in the log up to this number */
     uint64_t generation;
     bool there;
 };
@@ -44,14 +46,16 @@ struct file {
 struct world {
     bg_slot *slot;
     struct counting memory; /* the slot's */
-    uint64_t state;         /* of the random number generator */
+    uint64_t state;         /* state of the random number generator */
     uint64_t log;           /* the last number */
-    uint64_t number[KEYS];  /* the number of a key in the log; 0: it is not there */
+    uint64_t number[KEYS];  /* the number of a key in the log; 0 if it is not in the
+                               log */
     bool acked[KEYS];
     bool before[KEYS]; /* acknowledged before the migration started */
-    uint32_t advances; /* after how many of 4 adds */
+    uint32_t advances; /* number of adds out of 4 that are followed by an advance */
     struct file files[FILES];
-    uint64_t generation, published; /* the lowest accepted; the last written */
+    uint64_t generation, published; /* the lowest accepted generation; the last one
+                                       written */
     bg_rebuild *rebuild;
     /* The source of a rebuild. */
     uint64_t at, dies, adds, source_key[KEYS];
@@ -93,13 +97,13 @@ static bg_filter *make_seeded(uint64_t seed)
     return must_create(&spec);
 }
 
-/* Creates an empty filter, sometimes with another hash. */
+/* Creates an empty filter, sometimes with a different hash function. */
 static bg_filter *make(struct world *world)
 {
     return make_seeded(once_in(world, 8) ? 1 : 0);
 }
 
-/* Creates a filter that is complete up to a number. */
+/* Creates a filter that is complete up to the given number. */
 static bg_filter *make_complete(struct world *world, uint64_t complete)
 {
     bg_filter *filter = make_seeded(0);
@@ -165,8 +169,8 @@ static bool delta_has(const struct world *world, uint64_t key)
     return has;
 }
 
-/* BG_SLOT_DISCARD permanently gives up keys that are in no delta: the new filter may have them,
- * but the one after that need not. */
+/* BG_SLOT_DISCARD permanently abandons keys that are in no delta: the new filter may have them,
+ * but the filter after it need not. */
 static void give_up(struct world *world)
 {
     for (size_t key = 0; key < KEYS; key++) {
@@ -245,7 +249,8 @@ static bool is_migrating(const struct world *world)
 }
 
 /* By settling forward, the caller states that the new filter has the keys of the old one, or
- * that they are no longer needed. The new filter has the keys that were added since. */
+ * that they are no longer needed. The new filter has the keys that were added since the
+ * migration started. */
 static void settle(struct world *world)
 {
     const bool back = once_in(world, 2), migrating = is_migrating(world);
@@ -322,7 +327,7 @@ static void reload(struct world *world)
 
 /* ---- Rebuilding -------------------------------------------------------------------------- */
 
-/* Returns all keys of the log while others are added, or an error. */
+/* Returns all keys in the log while other keys are added, or an error. */
 static bg_err source_next(void *context, bg_bytes *keys, size_t room, size_t *n,
                           bg_errinfo *info)
 {

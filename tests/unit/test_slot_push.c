@@ -1,7 +1,7 @@
 /*
- * test_slot_push.c - rebuilds whose keys are pushed by the caller: every key of the backing
- * store, and every key added in the meantime, is in the new base; and if anything fails, the
- * old base stays.
+ * test_slot_push.c - rebuilds whose keys are pushed by the caller: the new base has every
+ * key of the backing store and every key added in the meantime; if anything fails, the old
+ * base stays.
  */
 #include "base/bits.h"
 #include "bloomgate/all.h"
@@ -59,7 +59,7 @@ TEST(slot_push__replaces_the_base)
     CHECK_EQ(stats_of(slot).rebuilding, 1);
     CHECK_EQ(count_keys(slot, 0, 500), 500);
     add_keys(slot, 2000, 300);
-    CHECK_OK(push(rebuild, 300, 1000)); /* the store no longer has 0 .. 299 */
+    CHECK_OK(push(rebuild, 300, 1000)); /* the store no longer has keys 0 .. 299 */
     CHECK_OK(bg_rebuild_add_many(rebuild, bg_keys_bytes(NULL, 0), NULL));
     add_keys(slot, 2300, 300);
     CHECK_EQ(count_keys(slot, 0, 500), 500);
@@ -167,7 +167,7 @@ TEST(slot_push__keeps_other_changes_away)
     bg_slot_free(slot);
 }
 
-/* A merge also goes to the next base, or is refused if that base cannot accept it. */
+/* A merge is also applied to the next base, or is refused if that base cannot accept it. */
 TEST(slot_push__gets_what_is_merged_meanwhile)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
@@ -189,7 +189,7 @@ TEST(slot_push__gets_what_is_merged_meanwhile)
     bg_slot_free(slot);
 }
 
-/* A merge that does not fit into the next base fails the rebuild, not the merge. */
+/* A merge that does not fit into the next base makes the rebuild fail, not the merge. */
 TEST(slot_push__is_given_up_when_a_merge_does_not_fit_the_next_base)
 {
     bg_slot *slot = make_slot(make(BG_KIND_QUOTIENT, 100), 0);
@@ -208,7 +208,8 @@ TEST(slot_push__is_given_up_when_a_merge_does_not_fit_the_next_base)
     bg_slot_free(slot);
 }
 
-/* Too small for the pushed keys, or for keys added in the meantime: the old base stays. */
+/* The new base is too small for the pushed keys, or for keys added in the meantime: the old
+ * base stays. */
 TEST(slot_push__that_was_too_small_fails)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
@@ -261,8 +262,8 @@ TEST(slot_push__refuses_what_cannot_be)
     bg_slot_free(slot);
 }
 
-/* A rebuild with another secret, for a caller that hashes once: hashes of the old secret never
- * get into the new filter, nor the other way round. */
+/* A rebuild with a different secret, for a caller that hashes once: hashes with the old secret
+ * never get into the new filter, nor do hashes with the new secret get into the old one. */
 TEST(slot_push__with_another_hasher)
 {
     bg_slot *slot = make_slot(make(BG_KIND_BLOCKED, 2000), 0);
@@ -313,7 +314,7 @@ TEST(slot_push__says_how_complete_it_is)
     bg_slot_free(slot);
 }
 
-/* If memory runs out at any point, the slot is unchanged. */
+/* If memory runs out at any point, the slot stays unchanged. */
 TEST(slot_push__without_memory_changes_nothing)
 {
     size_t failures = 0;
@@ -421,8 +422,8 @@ static void *begin_it(void *argument)
     return NULL;
 }
 
-/* The rebuild waits for readers from before the next base, because an add among them would not
- * see it. */
+/* The rebuild waits for readers that started before the next base existed, because an add among
+ * them would not see it. */
 TEST(slot_push__begins_when_all_have_left_who_did_not_see_it)
 {
     struct beginner beginner = { .slot = make_slot(make_with(0, 500), 0) };
@@ -430,7 +431,8 @@ TEST(slot_push__begins_when_all_have_left_who_did_not_see_it)
     pthread_t thread;
     bg_slot_pin(beginner.slot, &pin);
     CHECK_EQ(pthread_create(&thread, NULL, begin_it, &beginner), 0);
-    while (stats_of(beginner.slot).filters < 2) { /* the list has it already */
+    while (stats_of(beginner.slot).filters < 2) { /* the list already includes the next
+                                                     base */
         (void)sched_yield();
     }
     for (int i = 0; i < 1000; i++) {

@@ -1,6 +1,6 @@
 /*
- * From a request to a geometry: the documented bits per key, the best k, sizes that grow with
- * the request, limits, and the choice of a kind.
+ * From a request to a geometry: the documented bits per key, the best k, sizes that grow
+ * with the request, limits, and the choice of kind.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -58,7 +58,7 @@ TEST(solve__promised_bits_per_key)
     CHECK(bits_for(BG_KIND_REGISTER, 0.001) <= 23.2);
 }
 
-/* No filter can use fewer bits than log2(1 / rate): a model that claims so is wrong. */
+/* No filter can use fewer bits than log2(1 / rate): a model that predicts fewer is wrong. */
 TEST(solve__no_kind_beats_what_is_possible)
 {
     for (int i = 0; i < KIND_COUNT; i++) {
@@ -83,8 +83,8 @@ TEST(solve__rates_at_10_bits_per_key)
 
 /* ---- The best k ------------------------------------------------------------------ */
 
-/* For a given rate, no other k needs fewer bytes, except for the tolerance of 1 in 4096 of the
- * size search, and one unit. */
+/* For a given rate, no other k needs fewer bytes, apart from one unit and the size search's
+ * tolerance of 1 in 4096. */
 static void check_best_for_rate(bg_kind kind, uint64_t items, double rate)
 {
     bg_spec spec = rate_spec(kind, items, rate);
@@ -95,7 +95,7 @@ static void check_best_for_rate(bg_kind kind, uint64_t items, double rate)
         bg_plan other;
         ask.spec = spec;
         if (bg_plan_compute(&ask, &other, NULL) != BG_OK) {
-            continue; /* this k does not reach the rate */
+            continue; /* this k cannot reach the rate */
         }
         CHECK_EQ(other.k, spec.k);
         CHECK(other.rate <= rate);
@@ -161,7 +161,8 @@ TEST(solve__k_is_the_best_for_a_size)
 
 /* ---- Bits per key ---------------------------------------------------------------- */
 
-/* The result is the requested one within a unit of the kind; a small filter is not inflated. */
+/* The result matches the request to within one unit of the kind; a small filter is not
+ * inflated. */
 TEST(solve__bits_per_key_are_kept)
 {
     static const uint64_t items[] = { 1, 10, 100, 1000, 1000000 };
@@ -190,7 +191,7 @@ TEST(solve__bits_per_key_with_k)
 {
     bg_spec spec = rate_spec(BG_KIND_PARTITIONED, 10, 0);
     spec.bits_per_key = 10;
-    spec.k = 20; /* one unit is larger than all requested bits: one unit */
+    spec.k = 20; /* one unit is larger than all requested bits */
     bg_plan plan = plan_of(&spec);
     CHECK_EQ(plan.k, 20);
     CHECK_EQ(plan.units, 1);
@@ -222,7 +223,7 @@ TEST(solve__size_grows_with_items_and_shrinks_with_rate)
     }
 }
 
-/* One unit fewer would miss the rate, except for the tolerance of 1 in 4096 of the search. */
+/* One unit fewer would miss the rate, apart from the search's tolerance of 1 in 4096. */
 TEST(solve__size_is_not_larger_than_needed)
 {
     for (int i = 0; i < KIND_COUNT; i++) {
@@ -277,8 +278,8 @@ TEST(solve__exact_geometry_needs_no_items)
     }
 }
 
-/* A number of bytes that a double cannot represent exactly is still rounded down, exact to the
- * unit. */
+/* A number of bytes that a double cannot represent exactly is still rounded down to an exact
+ * multiple of the unit. */
 TEST(solve__bytes_are_exact_beyond_2_to_the_53)
 {
     if (sizeof(size_t) < 8) {
@@ -316,7 +317,7 @@ TEST(solve__folds_are_honoured)
     }
 }
 
-/* For a given size, the filter becomes smaller, not larger, to be foldable. */
+/* For a given size, a foldable filter becomes smaller, not larger. */
 TEST(solve__folds_within_given_bytes)
 {
     for (int i = 0; i < KIND_COUNT; i++) {
@@ -397,7 +398,7 @@ TEST(solve__auto_is_classic_where_only_that_fits)
     ask.spec.max_bytes = 14 * 1000000 / 8; /* neither fits */
     CHECK_EQ(bg_plan_compute(&ask, &plan, &why), BG_ENOMEM);
     ask.spec = rate_spec(BG_KIND_AUTO, 1000000, 0.01);
-    ask.spec.k = 40; /* more than a line has */
+    ask.spec.k = 40; /* more bits than a line can have for one key */
     CHECK_OK(bg_plan_compute(&ask, &plan, &why));
     CHECK_EQ(plan.kind, BG_KIND_CLASSIC);
     CHECK_EQ(plan.k, 40);

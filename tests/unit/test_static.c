@@ -1,6 +1,6 @@
 /*
- * Common promises of all static kinds: every key of the set is answered "maybe", absent keys at
- * the predicted rate, whatever the number of keys; copies and equality; adds to a filter that
+ * Guarantees of all static kinds: every key of the set is answered "maybe", and absent keys
+ * at the predicted rate, for any number of keys; copies and equality; adds to a filter that
  * accepts no keys.
  */
 #include "support/adds.h"
@@ -34,7 +34,7 @@ static bg_spec spec_of(struct variant v)
     return spec;
 }
 
-/* Returns key number i of a set, and of no other set, as a hash. */
+/* Returns key i of a set, as a hash that is in no other set. */
 static uint64_t key_of(uint64_t set, uint64_t i)
 {
     uint64_t state = set << 40 ^ i;
@@ -113,7 +113,7 @@ TEST(static__sizes_all_over_build)
     }
 }
 
-/* More than one piece. */
+/* More than one part. */
 TEST(static__millions_build)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
@@ -135,8 +135,9 @@ static void check_rate(struct variant v, uint64_t n)
     double expected = n ? ldexp(1, -(int)v.k) : 0;
     CHECK_NEAR(info.rate, expected, 1e-12);
     CHECK(n == 0 || fabs(info.design_rate / expected - 1) < 1e-12);
-    /* 6400 hits deviate by 1.25% at one standard deviation: 5% is four. Rates too low for that
-     * get fewer probes; large filters, and all filters in a soak, get the most. */
+    /* With 6400 expected hits, one standard deviation is 1.25%, so a bound of 5% is four
+     * standard deviations. Rates too low for that get fewer probes; large filters, and all
+     * filters in a soak test, get the maximum. */
     uint64_t probes = n ? (uint64_t)(6400 / expected) : 1000000, hits = 0, asked = 0;
     if (probes > 30000000) {
         probes = n >= 1000000 || check_scale() > 1 ? 30000000 : 4000000;
@@ -174,7 +175,7 @@ TEST(static__rate_is_as_predicted)
 
 /* ---- Lookups ------------------------------------------------------------------------- */
 
-/* Singly, in batches of any length, by hash and by key: the answers agree. */
+/* The answers agree singly, in batches of any length, by hash and by key. */
 TEST(static__all_ways_to_ask_agree)
 {
     enum { N = 3000, ASK = 5000 };
@@ -216,7 +217,7 @@ TEST(static__all_ways_to_ask_agree)
     }
 }
 
-/* Random sets, with some duplicate keys, compared with the exact answer. */
+/* Random sets with some duplicate keys, compared with the exact answers. */
 TEST(static__model)
 {
     enum { MOST = 4000 };
@@ -256,7 +257,7 @@ TEST(static__copies_and_equality)
         CHECK(bg_filter_equal(a, copy));
         CHECK_EQ(missing(copy, 1, 1000), 0);
         CHECK_NEAR(info_of(copy).items.value, 1000, 0);
-        added_hash(copy, 1); /* which invalidates it: no longer equal */
+        added_hash(copy, 1); /* invalidates the copy: it is no longer equal */
         CHECK(!bg_filter_equal(a, copy));
         bg_filter_free(copy);
         CHECK_OK(bg_filter_copy(a, &copy, NULL));
@@ -271,7 +272,7 @@ TEST(static__copies_and_equality)
     }
 }
 
-/* No keys: every answer is "no". */
+/* Without keys, every answer is "no". */
 TEST(static__empty_set)
 {
     for (int v = 0; v < VARIANTS; v++) {
@@ -397,7 +398,7 @@ TEST(static__refuses_bad_specs)
 
 struct asker {
     const bg_filter *filter;
-    uint64_t lost, refused; /* missed members; denied other keys */
+    uint64_t lost, refused; /* number of "no" answers for members, and for other keys */
 };
 
 static void *ask(void *context)
@@ -410,7 +411,7 @@ static void *ask(void *context)
     return NULL;
 }
 
-/* Queries during an add: members are never missed, and later answers are "maybe". */
+/* Queries during an add: members are never missed, and after the add all answers are "maybe". */
 TEST(static__threads_ask_while_one_adds)
 {
     enum { THREADS = 4 };

@@ -99,7 +99,7 @@ TEST(table_hashes__leveldb)
     }
 }
 
-/* The library's own SipHash-2-4 is the one that BIP158 uses. */
+/* The library's own SipHash-2-4 matches the one that BIP158 uses. */
 TEST(table_hashes__siphash24)
 {
     static const uint64_t expected[6] = { 0x726fdb47dd0e0e31, 0x2ba3e8e9a71148ca,
@@ -113,4 +113,4 @@ TEST(table_hashes__siphash24)
     }
 }
 
-/* RFC 3720, B.4, and the standard check value; in one piece and in two. */
+/* RFC 3720, B.4, and the standard check value, hashed in one call and in two. */

@@ -1,5 +1,5 @@
 /*
- * Watches: every way to put another file at a path is detected.
+ * Watches: every way of putting a different file at a path is detected.
  */
 #define _GNU_SOURCE /* symlink */
 
@@ -13,7 +13,7 @@
 
 enum { PATIENCE = 20000 }; /* milliseconds; detection takes at most a second */
 
-/* Returns a path in the directory of the test. */
+/* Returns a path in the test's directory. */
 static const char *below(const char *name)
 {
     return files_path(name);
@@ -48,7 +48,7 @@ static void put_away(const char *name)
     CHECK_EQ(remove(below(name)), 0);
 }
 
-/* Creates two directories with a file each. */
+/* Creates two directories with one file each. */
 static void make_two(const char *first, const char *second)
 {
     char name[64];
@@ -87,7 +87,7 @@ static struct watched watched_begin(const char *name, uint32_t flags)
     return w;
 }
 
-/* Checks that the watch finds the file of generation 2, which has the keys 500 .. 999. */
+/* Checks that the watch detects the file of generation 2, which has the keys 500 .. 999. */
 static void watched_end(struct watched w)
 {
     for (int i = 0; i < 100 && stats_of(w.slot).generation != 2; i++) {
@@ -111,7 +111,7 @@ TEST(watch__a_link_of_a_folder_is_switched)
     files_clean();
 }
 
-/* As in Kubernetes: the file is a link through another link, and the latter is switched. */
+/* As in Kubernetes, the file is a link through another link, and the latter is switched. */
 TEST(watch__a_link_within_a_link_is_switched)
 {
     make_two("v1", "v2");
@@ -208,7 +208,8 @@ TEST(watch__a_pointer_that_comes_first)
     files_clean();
 }
 
-/* A file that cannot be loaded for lack of memory is loaded when there is memory again, without another change. */
+/* A file that cannot be loaded because memory runs out is loaded once memory is available
+ * again, without another change. */
 TEST(watch__memory_that_is_missing_for_a_while)
 {
     struct counting counting;
@@ -233,7 +234,7 @@ TEST(watch__memory_that_is_missing_for_a_while)
     put_away("filter");
 }
 
-/* The descriptor also becomes readable for changes without an event. */
+/* The descriptor also becomes readable for changes that raise no event. */
 TEST(watch__its_descriptor_becomes_readable)
 {
     make_two("r1", "r2");

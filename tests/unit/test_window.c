@@ -1,6 +1,6 @@
 /*
- * Windows, by generations and aged: ages, rates, batches, copies, merges, clocks; a model with
- * ages; threads; failed allocations.
+ * Windows, by generations and aged: ages, rates, batches, copies, merges, clocks, a model
+ * with ages, threads, and failed allocations.
  */
 #include "filter/handle.h"
 #include "live/window_body.h"
@@ -122,7 +122,7 @@ TEST(window__follows_a_clock)
                 CHECK(ask_range(filter, (t - gone) << 20, 100) < 5);
             }
         }
-        test_now = 1455; /* no adds for a while */
+        test_now = 1455; /* no keys are added for a while */
         rotate(filter, 1455);
         CHECK_EQ(ask_range(filter, (uint64_t)1399 << 20, 100), 100);
         test_now = 100000; /* for a long while */
@@ -235,7 +235,8 @@ TEST(window__generations_have_the_planned_rate)
 TEST(window__aged_has_the_planned_rate)
 {
     if (CHECK_EMULATED) {
-        return; /* arithmetic, the same on every machine, and slow there */
+        return; /* only tests arithmetic: the same on every machine, and slow on
+                   these */
     }
     const uint32_t generations[] = { 2, 5, 8, 13, 24, 40 };
     for (size_t i = 0; i < 6; i++) {
@@ -386,7 +387,8 @@ TEST(window__like_an_exact_set_with_ages)
             model_run(mode, 8, 2000, BG_SPEC_EXCLUSIVE);
             model_run(mode, 24, 2000, 0);
         }
-        model_run(BG_WINDOW_GENERATIONS, 8, 600, 0); /* more than a share in a period */
+        model_run(BG_WINDOW_GENERATIONS, 8, 600, 0); /* a period gets more than its
+                                                        share of keys */
         model_run(BG_WINDOW_GENERATIONS, 24, 180, BG_SPEC_EXCLUSIVE);
     }
 }
@@ -562,13 +564,13 @@ enum { ADDERS = 3, ROUNDS = CHECK_EMULATED ? 200 : 1500, BATCH = 70 };
 
 struct conc {
     bg_filter *filter;
-    bg_filter *copy; /* which is rotated as well, for comparison */
+    bg_filter *copy; /* rotated at the same time, for comparison */
     uint32_t generations;
     bool stop;
     uint64_t id;
 };
 
-/* Adds a batch, and finds all of it as long as it is younger than a window. */
+/* Adds a batch, and finds all of its keys as long as they are younger than the window. */
 static void *conc_add(void *context)
 {
     struct conc *t = context;

@@ -1,6 +1,7 @@
 /*
- * Windows whose keys do not arrive evenly: all within one period, or all of them in every
- * period. The rate holds, no key is forgotten early, and no unneeded memory is allocated.
+ * Windows whose keys do not arrive evenly: all keys arrive within one period, or all arrive
+ * in every period. The rate holds, no key is forgotten early, and no unneeded memory is
+ * allocated.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -41,7 +42,7 @@ static double measured(const bg_filter *filter)
     return (double)ask_range(filter, absent, PROBES) / PROBES;
 }
 
-/* Returns an upper bound for a measured rate whose true value is `rate`: it is exceeded once in
+/* Returns an upper bound for the measurement of a true rate `rate`: it is exceeded once in
  * 30,000 runs. */
 static double at_most(double rate)
 {
@@ -101,7 +102,7 @@ TEST(window_burst__keys_that_are_renewed_keep_the_rate)
     bg_filter_free(filter);
 }
 
-/* With more keys than planned, the measured rate is the one that the plan predicts. */
+/* With more keys than planned, the measured rate matches the one that the plan predicts. */
 TEST(window_burst__plans_of_more_keys_are_true)
 {
     const uint32_t g = 8;
@@ -151,7 +152,7 @@ TEST(window_burst__without_room_nothing_is_lost)
     (void)add_range(filter, 0, ITEMS);
     CHECK_EQ(bg_filter_size_bytes(filter), plan.bytes);
     CHECK_EQ(ask_range(filter, 0, ITEMS), ITEMS);
-    CHECK(info_of(filter).rate > 0.01); /* and it is reported */
+    CHECK(info_of(filter).rate > 0.01); /* and the filter reports the higher rate */
     bg_filter_free(filter);
 }
 
@@ -249,7 +250,8 @@ TEST(window_burst__layers_that_cannot_be_are_refused)
     enum { NUMBERS = CONTAINER_HEADER };
     static const struct {
         unsigned
-            number; /* after that of the node: period, cleared, added, filled, ... */
+            number; /* index after the node's numbers: period, cleared, added, filled,
+                       ... */
         uint64_t value;
     } lies[] = { { 0, 4 },          { 0, 8 }, { 5, 1 << 20 },
                  { 5, UINT64_MAX }, { 6, 0 }, { 6, 7 },
@@ -271,8 +273,8 @@ TEST(window_burst__layers_that_cannot_be_are_refused)
     bg_filter_free(filter);
 }
 
-/* A file that claims too many keys for its size does not make the window allocate memory for as
- * many. */
+/* A file that claims too many keys for its size does not make the window allocate memory for
+ * that many keys. */
 TEST(window_burst__claimed_keys_take_no_memory)
 {
     enum { PERIOD_ITEMS_AT = 88, FILLED_AT = CONTAINER_HEADER + 24 };

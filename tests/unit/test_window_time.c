@@ -1,6 +1,6 @@
 /*
- * The time of windows that are saved and opened: with another clock, by a replica, many
- * times, from files of version 0.1, and merged.
+ * The time of windows that are saved and opened: with a different clock, by a replica, many
+ * times, from files of version 0.1, and after merging.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -83,7 +83,7 @@ static void rotate(bg_filter *filter, uint64_t to)
     CHECK_OK(bg_filter_rotate(filter, to, NULL));
 }
 
-/* Returns after how many ticks the key is forgotten; at most `most`. */
+/* Returns the number of ticks after which the key is forgotten, at most `most`. */
 static uint64_t ticks_left(bg_filter *filter, uint64_t most)
 {
     uint64_t ticks = 0;
@@ -104,7 +104,7 @@ static uint64_t longest(uint32_t mode, uint32_t generations)
 /* ---- Another clock --------------------------------------------------------------------- */
 
 /* The key is added just before a period ends, and the file is opened with a clock whose period
- * is about to end: neither shortens the window of the key. */
+ * is about to end: neither shortens the time for which the key is kept. */
 TEST(window_time__any_clock_may_go_on_with_a_file)
 {
     static const uint64_t clocks[] = { 0, 7, 99, 50099, UINT64_MAX - 5 };
@@ -131,7 +131,7 @@ TEST(window_time__any_clock_may_go_on_with_a_file)
     }
 }
 
-/* Time in memory counts, however often the window is opened. */
+/* Time spent in memory counts, however often the window is opened. */
 TEST(window_time__reopened_often_it_still_forgets)
 {
     for (uint32_t mode = 0; mode < 2; mode++) {
@@ -203,7 +203,7 @@ TEST(window_time__replicas_stay_the_same)
 
 enum { MINOR_AT = 10, ELAPSED_AT = 200, MOVED_AT = 208 };
 
-/* They do not record how much of their period has passed, so the period starts over. */
+/* Such files do not record how much of their period has passed, so the period starts over. */
 TEST(window_time__files_of_0_1_lose_nothing)
 {
     for (uint32_t mode = 0; mode < 2; mode++) {
@@ -227,7 +227,7 @@ TEST(window_time__files_of_0_1_lose_nothing)
     }
 }
 
-/* Format 1.0 has no time, and in 1.1 only windows with a length have one. */
+/* Format 1.0 stores no time, and in 1.1 only windows with a length store one. */
 TEST(window_time__times_that_nobody_writes_are_refused)
 {
     const bg_window_options o = timed(0, 3, false);
@@ -253,7 +253,7 @@ TEST(window_time__times_that_nobody_writes_are_refused)
     CHECK_EQ(bg_filter_window_time(NULL), 0);
 }
 
-/* The file of a window can be opened, however far ahead its time is. */
+/* The file of a window can be opened even if its time is far ahead. */
 TEST(window_time__times_that_are_far_can_be_saved)
 {
     const uint64_t far = (uint64_t)1 << 62;
@@ -293,9 +293,9 @@ TEST(window_time__a_merged_key_keeps_its_window)
         rotate(late, 10 * PERIOD);
         (void)added_u64(late, KEY);
         rotate(early, 11 * PERIOD + 90);
-        rotate(late, 11 * PERIOD + 1); /* at the earliest 1 tick after its add */
+        rotate(late, 11 * PERIOD + 1); /* at least 1 tick after the add */
         CHECK_OK(bg_filter_merge(early, late, NULL));
-        now = 11 * PERIOD + 90; /* the time of both, by the clock of `early` */
+        now = 11 * PERIOD + 90; /* the time of both windows, by the clock of `early` */
         CHECK(ticks_left(early, 3 * PERIOD) + 1 >= o.length);
         bg_filter_free(early);
         bg_filter_free(late);
