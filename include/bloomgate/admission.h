@@ -3,7 +3,7 @@
  *
  * Most objects that pass through a cache are requested once. Storing them evicts objects
  * that would have been requested again. An admission filter admits a key only if it was
- * seen before, not too long ago:
+ * seen recently:
  *
  *     if (!cache_get(key, len)) {
  *         fetch(key, len);
@@ -11,12 +11,12 @@
  *             cache_put(key, len);
  *     }
  *
- * It remembers keys in a window filter (window.h), which needs 2.8 bytes per key of the
+ * It remembers keys in a window filter (window.h), which needs 2.8 bytes per key in the
  * window at a false-positive rate of 1%, and 1.6 bytes at 10%. A false positive admits a
  * key that is seen for the first time, which does no harm.
  *
- * Admission pays off if popularity lasts longer than the window. docs/admission.md has
- * figures, and shows a case in which it does not pay off.
+ * Admission pays off if keys stay popular for longer than the window. docs/admission.md
+ * has measurements, including a case in which it does not pay off.
  */
 #ifndef BLOOMGATE_ADMISSION_H
 #define BLOOMGATE_ADMISSION_H
@@ -43,8 +43,8 @@ typedef struct bg_admission_options {
     uint32_t generations; /* 2 to 64; 0: 4 */
     uint64_t items;  /* number of keys to remember: two to four times the capacity of
                         the cache */
-    double rate;     /* share of new keys that are wrongly admitted; 0: 0.01 */
-    uint64_t length; /* ticks of the clock until a key is forgotten; 0: it is forgotten
+    double rate;     /* share of new keys that are wrongly admitted; 0 selects 0.01 */
+    uint64_t length; /* clock ticks until a key is forgotten; 0: a key is forgotten
                         after `items` calls, or up to a period later */
     uint64_t (*clock)(void *context); /* as in bg_window_options; required with
                                          `length`, NULL without it */
@@ -79,8 +79,8 @@ BG_API void bg_admission_free(bg_admission *admission);
 BG_API bool bg_admission_admit(bg_admission *admission, const void *key, size_t len);
 
 /*
- * Does the same as bg_admission_admit for an array of keys. Returns how many to admit, and
- * sets their bits in the bitmap `admitted` unless it is NULL.
+ * Does for an array of keys what bg_admission_admit does for one key. Returns how many
+ * keys to admit, and sets their bits in the bitmap `admitted` unless it is NULL.
  * Thread safety: same as bg_admission_admit.
  */
 BG_API size_t bg_admission_admit_many(bg_admission *admission, bg_keys keys,

@@ -25,12 +25,12 @@
  *   server.h       long-running services: slots, gates, tenants, admission, metrics
  *   all.h          everything
  *
- * The library opens no sockets. It opens only the files that the caller names and, once,
- * the kernel's description of the CPU caches. It prints nothing, never exits and installs
- * no signal handlers. Two functions start threads: bg_builder_finish_threaded, whose
- * threads end before it returns, and bg_watch_thread_start. The library needs no
+ * The library opens no sockets. It opens only the files that the caller specifies and,
+ * once, the kernel's description of the CPU caches. It prints nothing, never exits and
+ * installs no signal handlers. Two functions start threads: bg_builder_finish_threaded,
+ * whose threads end before it returns, and bg_watch_thread_start. The library needs no
  * initialization. Its only global state is the detected CPU, the memory guard (memory.h),
- * and counters that show which threads are inside a lookup of a slot.
+ * and the counters that track threads inside slot lookups.
  */
 #ifndef BLOOMGATE_H
 #define BLOOMGATE_H

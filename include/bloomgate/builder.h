@@ -1,5 +1,5 @@
 /*
- * builder.h - filters that are built from all keys at once.
+ * builder.h - build a filter from all of its keys at once.
  *
  * Static kinds (BG_TRAIT_STATIC: fuse and ribbon) need less memory at the same
  * false-positive rate than any kind that accepts keys later, but all keys must be known.
@@ -22,7 +22,7 @@
  *     bg_filter_may_contain(filter, "apple", 5);
  *
  * The result is an ordinary bg_filter, except that bg_filter_add returns BG_ENOTSUP.
- * (bg_filter_clear leaves a filter that answers "no" to every key.)
+ * (After bg_filter_clear, the filter answers "no" to every key.)
  *
  * Sizing. The number of keys need not be known: spec.items is ignored, and the filter is
  * sized for the number of distinct keys added. This works for all kinds except scalable and
@@ -32,9 +32,9 @@
  *
  * Memory. The builder stores 8 bytes per add, including repeated keys, and reserves up to
  * half as much again; the reserve occupies address space, but no memory until it is used.
- * bg_builder_finish needs 8 more bytes per add while it sorts the hashes. After sorting, it
- * frees them and needs the memory of the filter plus 60 MB per thread (small filters: 25
- * bytes per key). All of this memory comes from spec.allocator.
+ * bg_builder_finish needs 8 more bytes per add while it sorts the hashes. After sorting,
+ * it frees this memory and needs memory for the filter plus 60 MB per thread (small
+ * filters: 25 bytes per key). All of this memory comes from spec.allocator.
  *
  * Time. For 1e7 to 1e8 keys, fuse needs about 80 ns of CPU time per key and ribbon 110 ns;
  * a quarter to a third of that is sorting. Threads share all of this work except the adds.
@@ -77,7 +77,7 @@ BG_API void bg_builder_free(bg_builder *builder);
 /*
  * Adds a key as bytes, as an integer or as a hash (see keys.h). Keys may be repeated.
  * Errors: BG_ENOMEM; BG_EINVAL for NULL. The key is then not added; earlier keys remain.
- * Cost: the hash, and storing it.
+ * Cost: hashes the key and stores the hash.
  */
 BG_API BG_MUST_CHECK bg_err bg_builder_add(bg_builder *builder, const void *key,
                                            size_t len);
@@ -98,15 +98,17 @@ BG_API uint64_t bg_builder_count(const bg_builder *builder);
  */
 typedef bool (*bg_progress_fn)(void *context, double share);
 
-/* Sets the function that reports the progress of later calls of bg_builder_finish; NULL
- * for none. */
+/*
+ * Sets the function that reports the progress of later bg_builder_finish calls; NULL
+ * disables reporting.
+ */
 BG_API void bg_builder_on_progress(bg_builder *builder, bg_progress_fn progress,
                                    void *context);
 
 /*
- * Builds a filter from the keys added so far, which may be none. The builder is then empty
- * and can be used for the next filter. On error *filter is NULL and the builder keeps its
- * keys, but bg_builder_count may count repeated keys once from then on.
+ * Builds a filter from the keys added so far, if any. The builder is then empty and can be
+ * used for the next filter. On error *filter is NULL and the builder keeps its keys, but
+ * from then on bg_builder_count may count repeated keys only once.
  * Errors: BG_ENOMEM if memory runs out or the filter exceeds spec.max_bytes; BG_EFULL if a
  * size was set and the keys do not fit; BG_EBUILD if no seed worked, which does not happen
  * with well-mixed hashes; BG_ECANCELED if the progress function returned false; BG_EINVAL
@@ -117,7 +119,7 @@ BG_API BG_MUST_CHECK bg_err bg_builder_finish(bg_builder *builder, bg_filter **f
 
 /*
  * Builds the same filter, bit for bit, with up to `threads` threads (1 to 256), including
- * the calling one. If the OS cannot start that many, fewer threads do the work.
+ * the calling thread. If the OS cannot start that many, fewer threads do the work.
  */
 BG_API BG_MUST_CHECK bg_err bg_builder_finish_threaded(bg_builder *builder,
                                                        unsigned threads,

@@ -23,7 +23,8 @@ extern "C" {
 
 /*
  * Creates an empty filter with the geometry, hash, flags and allocator of `filter`. A
- * window starts in the same period. The content of `filter` is not read.
+ * window filter starts in the same period as `filter`. The content of `filter` is not
+ * read.
  * Errors: BG_EINVAL if an argument is NULL; BG_ENOMEM. On error *empty is NULL.
  * Thread safety: MT-Safe. Cost: same as bg_filter_create.
  */
@@ -32,15 +33,15 @@ BG_API BG_MUST_CHECK bg_err bg_filter_create_like(const bg_filter *filter,
 
 /*
  * Adds all keys of `other` to `filter`, which then answers as if the keys of both had been
- * added to it. Merging a filter into itself changes nothing.
- * Counters add up, so that each key can be removed as often as it was added to either
- * filter; merging such a filter into itself is refused. `quotient` filters may differ in
- * size if bg_filter_resize could turn one into the other.
- * Errors: BG_EINCOMPAT if the filters differ in kind, size, k or hash, or two windows in
- * their periods; the message names the difference. BG_ENOTSUP unless the kind has
- * BG_TRAIT_MERGE. BG_EFULL if the keys of both do not fit; the filter is then unchanged,
- * except that a sharded filter with concurrent adds may have received part of `other`.
- * BG_ENOMEM for a sharded filter or one that has to grow.
+ * added to it. Merging a filter into itself changes nothing. In kinds with counters, the
+ * counters are added together, so each key can be removed as many times as it was added to
+ * both filters in total; merging a filter with counters into itself is refused. `quotient`
+ * filters may differ in size if bg_filter_resize could turn one into the other.
+ * Errors: BG_EINCOMPAT if the filters differ in kind, size, k or hash, or if two windows
+ * differ in their periods; the message names the difference. BG_ENOTSUP unless the kind
+ * has BG_TRAIT_MERGE. BG_EFULL if the keys of both do not fit; the filter is then
+ * unchanged, except that a sharded filter with concurrent adds may have received part of
+ * `other`. BG_ENOMEM can occur only for a sharded filter or a filter that must grow.
  * Thread safety: MT-Safe (MT-Excl on a BG_SPEC_EXCLUSIVE `filter`). Cost: reads both filters
  * and writes one.
  */
@@ -51,34 +52,35 @@ BG_API BG_MUST_CHECK bg_err bg_filter_merge(bg_filter *filter, const bg_filter *
  * Creates a smaller filter, 1/2^times the size, with the same keys and a higher
  * false-positive rate. The result is the filter that you would get by adding the keys to an
  * empty filter of that size. Size generously, then fold when the number of keys is known.
- * Errors: BG_EINVAL if the size cannot be halved that often (see bg_spec.folds); BG_ENOTSUP
- * unless the kind has BG_TRAIT_FOLD; BG_ENOMEM; BG_EFORMAT if the filter is a mapped file
- * that was modified in place.
+ * Errors: BG_EINVAL if the size cannot be halved that many times (see bg_spec.folds);
+ * BG_ENOTSUP unless the kind has BG_TRAIT_FOLD; BG_ENOMEM; BG_EFORMAT if the filter is a
+ * mapped file that was modified in place.
  * Thread safety: MT-Safe. Cost: reads every byte.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_fold(const bg_filter *filter, uint32_t times,
                                            bg_filter **folded, bg_errinfo *info);
 
 /*
- * Creates a filter with 2^doublings times the capacity (a smaller one if `doublings` is
- * negative), the same content and the same rate. `filter` is unchanged. Each doubling moves
- * one bit of the stored hashes from the remainder to the quotient, so `k` becomes k -
- * doublings.
+ * Creates a filter with the same content, the same rate and 2^doublings times the
+ * capacity. A negative `doublings` creates a smaller filter. `filter` is unchanged. Each
+ * doubling moves one bit of the stored hashes from the remainder to the quotient, so `k`
+ * becomes k - doublings.
  * Errors: BG_EINVAL if the filter cannot have that size; BG_EFULL if the content does not
  * fit; BG_ENOTSUP unless the kind has BG_TRAIT_RESIZE; BG_ENOMEM. On error *resized is
  * NULL.
- * Thread safety: MT-Safe; adds wait until it returns. Cost: reads one filter and writes the
- * other.
+ * Thread safety: MT-Safe; adds wait until the call returns. Cost: reads one filter and
+ * writes the other.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_resize(const bg_filter *filter, int doublings,
                                              bg_filter **resized, bg_errinfo *info);
 
 /*
- * Creates a filter of one layer, blocked or classic, from a scalable filter. It has the
- * same keys and at most the rate of the spec, and is as small as that rate allows. The keys
- * are not needed: large layers are folded, small layers are unfolded (each line repeated),
- * and the lines are ORed, so the fill adds up. This works while the layers are sparse,
- * typically with one layer, or when the last layer has received few keys.
+ * Creates a single-layer filter, blocked or classic, from a scalable filter. The result
+ * has the same keys and at most the false-positive rate of the spec, and is as small as
+ * that rate allows. The keys are not needed: large layers are folded, small layers are
+ * unfolded (each line repeated), and the lines are ORed, so the fills of the layers add
+ * up. This works only while the layers are sparse, typically if there is one layer or the
+ * last layer has received few keys.
  * Errors: BG_EFULL if the layers are too full; in that case, add the keys to a new filter
  * with spec.items set to bg_filter_info.items. BG_ENOTSUP unless the kind is scalable;
  * BG_ENOMEM.
@@ -101,7 +103,7 @@ BG_API bool bg_filter_compatible(const bg_filter *a, const bg_filter *b);
  */
 BG_API bool bg_filter_equal(const bg_filter *a, const bg_filter *b);
 
-/* Estimates of the keys of two filters. */
+/* Estimated numbers of keys in two filters. */
 typedef struct bg_overlap {
     bg_estimate a;       /* distinct keys in a */
     bg_estimate b;       /* distinct keys in b */
@@ -120,10 +122,10 @@ BG_API BG_MUST_CHECK bg_err bg_filter_overlap(const bg_filter *a, const bg_filte
 
 /*
  * Calls `visit` for each stored hash in ascending order, until it returns false.
- * `hash_prefix` has the leading bits of the hash, which are stored, followed by zeros;
- * `count` is the number of adds. Keys that share these bits count as one. Keys that did not
- * fit (bg_filter_info.overflowed) are not included. `visit` may change the filter;
- * concurrent changes may or may not be included.
+ * `hash_prefix` contains the leading bits of the hash that the filter stores, followed by
+ * zeros; `count` is the number of adds. Keys with the same leading bits count as one. Keys
+ * that did not fit (bg_filter_info.overflowed) are not included. `visit` may change the
+ * filter; concurrent changes may or may not be included.
  * Errors: BG_ENOTSUP unless the kind has BG_TRAIT_ENUMERATE; BG_EINVAL for NULL.
  * Thread safety: MT-Safe. Cost: reads every byte.
  */

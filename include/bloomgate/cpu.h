@@ -2,8 +2,8 @@
  * cpu.h - which instruction set the filters use.
  *
  * Bloomgate detects the CPU once and uses the widest instruction set that both the CPU and
- * the OS support. All sets compute the same bits, so a filter written on one machine answers
- * the same on any other.
+ * the OS support. All instruction sets compute the same bits, so a filter written on one
+ * machine gives the same answers on any other.
  *
  * To use a different set (for tests, for comparison, or on machines where wide vectors
  * lower the clock rate), set the environment variable BLOOMGATE_CPU, which is read when the
@@ -12,8 +12,8 @@
  *     BLOOMGATE_CPU=scalar|avx2|avx512|neon
  *
  * or call bg_cpu_select. A set that the machine does not support is never used; if
- * BLOOMGATE_CPU names one, the best available set below it is used. A filter keeps the set
- * that was current when it was created.
+ * BLOOMGATE_CPU specifies one, the best supported set below it is used. A filter keeps the
+ * set that was selected when it was created.
  */
 #ifndef BLOOMGATE_CPU_H
 #define BLOOMGATE_CPU_H
@@ -29,7 +29,7 @@
 extern "C" {
 #endif
 
-/* X(NAME, number, "name"): the list of instruction sets, narrowest first per family. */
+/* X(NAME, number, "name"): the list of instruction sets, narrowest first within each family. */
 #define BG_CPUS(X)                                                                     \
     X(SCALAR, 0, "scalar")                                                             \
     X(AVX2, 1, "avx2")                                                                 \
@@ -43,7 +43,7 @@ typedef enum bg_cpu {
 } bg_cpu;
 
 /*
- * Returns the set that new filters use.
+ * Returns the instruction set that new filters use.
  * Thread safety: MT-Safe. Cost: one atomic load; the first call detects the CPU.
  */
 BG_API bg_cpu bg_cpu_current(void);
@@ -55,9 +55,10 @@ BG_API bg_cpu bg_cpu_current(void);
 BG_API bool bg_cpu_available(bg_cpu cpu);
 
 /*
- * Selects the set that new filters use, in the whole process. Existing filters keep theirs.
+ * Selects the instruction set that new filters in this process use. Existing filters keep
+ * theirs.
  * Errors: BG_ENOTSUP if this machine does not support it; BG_EINVAL for an unknown number.
- * The selection is then unchanged.
+ * On error the selection is unchanged.
  * Thread safety: MT-Safe. Cost: one atomic store.
  */
 BG_API BG_MUST_CHECK bg_err bg_cpu_select(bg_cpu cpu);

@@ -31,7 +31,7 @@
 extern "C" {
 #endif
 
-/* X(name, number, text): the one list of errors. */
+/* X(name, number, text): the list of all errors. */
 #define BG_ERRORS(X)                                                                   \
     X(OK, 0, "success")                                                                \
     X(EINVAL, 1, "invalid argument")                                                   \
@@ -80,15 +80,15 @@ typedef struct bg_errinfo {
 } bg_errinfo;
 
 /*
- * Returns the description of a code, such as "invalid argument". Never NULL: an unknown
- * number returns "unknown error".
+ * Returns the description of a code, such as "invalid argument". Never returns NULL: for
+ * an unknown number, returns "unknown error".
  * Thread safety: MT-Safe. Cost: a table lookup.
  */
 BG_API const char *bg_strerror(bg_err err);
 
 /*
- * Returns the name of a code, such as "BG_EINVAL". Never NULL: an unknown number returns
- * "BG_UNKNOWN".
+ * Returns the name of a code, such as "BG_EINVAL". Never returns NULL: for an unknown
+ * number, returns "BG_UNKNOWN".
  * Thread safety: MT-Safe. Cost: a table lookup.
  */
 BG_API const char *bg_err_name(bg_err err);

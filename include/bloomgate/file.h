@@ -154,11 +154,11 @@ BG_API BG_MUST_CHECK bg_err bg_save(const bg_filter *filter, const char *path,
 
 /*
  * Reads a filter into memory, on large pages. Verifies every checksum and the canaries.
- * With BG_FILE_TOLERATE_DAMAGE, damaged blocks are accepted: the filter answers "maybe" to
- * every key that such a block could deny, and bg_filter_info.degraded is true. Damage
- * outside of blocks is always refused.
+ * With BG_FILE_TOLERATE_DAMAGE, damaged blocks are accepted: the filter answers "maybe"
+ * for every key whose answer depends on a damaged block, and bg_filter_info.degraded is
+ * true. A file with damage outside the blocks is always refused.
  * Errors: BG_EFORMAT, BG_EVERSION, BG_ECHECKSUM, each with the offset; BG_EINVAL if the
- * secret or function is missing; BG_EINCOMPAT if it is the wrong one; BG_EIO; BG_ENOMEM.
+ * secret or function is missing; BG_EINCOMPAT if it is wrong; BG_EIO; BG_ENOMEM.
  * Thread safety: MT-Safe. Memory: the filter plus 64 KiB; never more than twice the size of
  * the file, plus a handle for each part of the filter.
  */

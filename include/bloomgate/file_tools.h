@@ -24,11 +24,10 @@ extern "C" {
 #endif
 
 /*
- * Saves a filter under a name that includes its digest, and updates a pointer to it: the
- * file is `directory`/`name`-DIGEST.bg, and `directory`/`name` is a small text file with
- * that name, replaced atomically. bg_open follows the pointer. So bits and metadata change
- * together, and processes that have the old file open keep using it. Old files are not
- * deleted.
+ * Saves a filter as `directory`/`name`-DIGEST.bg, and then atomically replaces the pointer
+ * `directory`/`name`, a small text file that contains the name of the new file. bg_open
+ * follows the pointer. Bits and metadata therefore change together, and processes that
+ * have the old file open keep using it. Old files are not deleted.
  * Errors: those of bg_save.
  */
 BG_API BG_MUST_CHECK bg_err bg_publish(const bg_filter *filter, const char *directory,
@@ -37,9 +36,9 @@ BG_API BG_MUST_CHECK bg_err bg_publish(const bg_filter *filter, const char *dire
                                        bg_errinfo *info);
 
 /*
- * Opens a file as bg_open does, and fills in `out`, whose struct_size must be set, from the
- * header of the same file, even if the file at that path is replaced in the meantime. `out`
- * is also filled in if only the header could be read.
+ * Opens a file as bg_open does, and fills in `out` from the header of the same file, even
+ * if the file at that path is replaced in the meantime. The caller must set
+ * out->struct_size. `out` is also filled in if only the header could be read.
  */
 BG_API BG_MUST_CHECK bg_err bg_open_with_info(const char *path,
                                               const bg_open_options *options,
@@ -62,10 +61,10 @@ BG_API BG_MUST_CHECK bg_err bg_encode(const bg_filter *filter,
 typedef bg_err (*bg_file_write_fn)(void *context, const void *bytes, size_t n);
 
 /*
- * Passes the bytes that bg_encode would write to `write`, piece by piece and in order. A
- * piece has at most 1 MiB, except for the table of checksums of very large filters. The
- * file is not held in memory: the filter is read twice instead, because the header includes
- * a digest of everything after it.
+ * Passes the bytes that bg_encode would produce to the callback `write`, chunk by chunk
+ * and in order. A chunk has at most 1 MiB, except for the checksum table of a very large
+ * filter. The file is not held in memory: the filter is read twice instead, because the
+ * header includes a digest of everything after it.
  * Errors: BG_EINVAL; BG_ENOMEM, before anything is written; BG_EBUSY if the filter changed
  * between the two passes, so that the written bytes are not a valid file; BG_ECANCELED; the
  * error of `write`.
@@ -86,8 +85,10 @@ BG_API BG_MUST_CHECK bg_err bg_decode(const void *bytes, size_t n,
                                       const bg_open_options *options,
                                       bg_filter **filter, bg_errinfo *info);
 
-/* Reads the header of a file in memory, its first 4096 bytes, as bg_file_get_info does for a
- * file on disk. */
+/*
+ * Reads the header (the first 4096 bytes) of a file in memory, as bg_file_get_info does
+ * for a file on disk.
+ */
 BG_API BG_MUST_CHECK bg_err bg_encoded_get_info(const void *bytes, size_t n,
                                                 bg_file_info *out, bg_errinfo *info);
 
@@ -124,8 +125,8 @@ BG_API BG_MUST_CHECK bg_err bg_file_split(const char *path, const char *to,
 
 /*
  * Joins the shards `from`.0 to `from`.(shards - 1) that bg_file_split wrote.
- * Errors: BG_EINCOMPAT if a shard is in the wrong place, or if the shards are from different
- * splits, which an interrupted split can leave behind.
+ * Errors: BG_EINCOMPAT if a shard is in the wrong position, or if the shards are from
+ * different splits, which an interrupted split can leave behind.
  */
 BG_API BG_MUST_CHECK bg_err bg_file_join(const char *from, uint32_t shards,
                                          const char *to, const bg_open_options *opening,
@@ -135,7 +136,7 @@ BG_API BG_MUST_CHECK bg_err bg_file_join(const char *from, uint32_t shards,
 /* The difference between two files. */
 typedef struct bg_file_difference {
     uint32_t struct_size; /* sizeof(bg_file_difference) */
-    bool same_layout;     /* false: blocks cannot be compared, and the rest is 0 */
+    bool same_layout;     /* false: blocks cannot be compared; other fields are 0 */
     uint64_t blocks;      /* blocks of each file */
     uint64_t different;   /* blocks that differ */
     uint64_t patch_bytes; /* size of the patch that bg_file_patch would write */
@@ -152,7 +153,7 @@ BG_API BG_MUST_CHECK bg_err bg_file_patch(const char *from, const char *to,
                                           const char *patch, bg_errinfo *info);
 
 /*
- * Applies a patch to `from` and saves the result to `to`, verified before the rename.
+ * Applies a patch to `from`, verifies the result and saves it to `to`.
  * Errors: BG_EINCOMPAT if the patch was created for a file other than `from`; those of
  * bg_save.
  */
@@ -166,7 +167,7 @@ BG_API BG_MUST_CHECK bg_err bg_file_apply(const char *from, const char *patch,
 
 /*
  * Computes canary i (0 to BG_CANARY_COUNT - 1) of a generation: a key that does not occur
- * in real data. Add all of them before you save a filter under that generation. bg_open
+ * in real data. Add all canaries before you save a filter with that generation. bg_open
  * then refuses the file if a canary is missing. Canaries detect a wrong hash, a faulty
  * instruction or an empty filter, which checksums cannot. A file records whether it has
  * canaries.

@@ -26,25 +26,26 @@
  * elements, and its bits beyond n are zero. Pass NULL if you need only the count.
  *
  * Adds. An add returns an error if the filter cannot store the key; the filter is then
- * unchanged and keeps serving. Bloom kinds (classic, partitioned, blocked, split,
+ * unchanged and can still be used. Bloom kinds (classic, partitioned, blocked, split,
  * register), counting, scalable and window filters accept every key. Filters of kinds with
  * BG_TRAIT_FILLS_UP return BG_EFULL when they are full, and static filters return
  * BG_ENOTSUP. A key whose add was refused is not in the filter, so check the result.
  *
  * Threads. Any number of threads may add and query at the same time.
- *   (C1) If a query starts after an add has returned, it answers "maybe". "After" means:
+ *   (C1) A query that starts after an add of the same key has returned answers "maybe".
+ *   "After" means:
  *        later in the same thread, or ordered by anything that orders memory between
  *        threads (a lock, a join, a release store read by an acquire load, a message).
  *   (C2) A "maybe" stays a "maybe" until the key is removed or the filter is cleared.
  *   (C3) An add reports whether the key was certainly new. If two threads add the same key
  *        at the same time, and a query would have answered "no" before, at least one add
- *        reports "new", and both may. In a `register` filter exactly one does.
+ *        reports "new", and both may. In a `register` filter, exactly one add does.
  * Queries never take locks. Adds to Bloom kinds are lock-free. In a `cuckoo` filter all
- * adds and removes share one lock; in a `quotient` filter, those of neighboring slots do.
- * MT-Safe functions may run at the same time as any other MT-Safe function. MT-Excl
- * functions need exclusive access to the filter. A filter created with BG_SPEC_EXCLUSIVE
- * belongs to one thread at a time: its adds are MT-Excl, and its queries may run only
- * alongside other queries.
+ * adds and removes share one lock; in a `quotient` filter, adds and removes in neighboring
+ * slots share one. MT-Safe functions may run at the same time as any other MT-Safe
+ * function. MT-Excl functions need exclusive access to the filter. A filter created with
+ * BG_SPEC_EXCLUSIVE belongs to one thread at a time: its adds are MT-Excl, and its queries
+ * may run only alongside other queries.
  *
  * Caveats
  *   - Bloom kinds accept more keys than they were sized for, at a rising false-positive
@@ -90,7 +91,7 @@ typedef struct bg_filter bg_filter;
  * Errors: those of bg_plan_compute and bg_hasher_init; BG_ENOTSUP for a static kind (use a
  * bg_builder); BG_ENOMEM. On error *filter is NULL and nothing stays allocated.
  * Thread safety: MT-Safe.
- * Cost: below a millisecond; the OS zeroes memory when it is first touched.
+ * Cost: less than a millisecond; the OS zeroes memory when it is first touched.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_create(const bg_spec *spec, bg_filter **filter,
                                              bg_errinfo *info);
@@ -106,8 +107,8 @@ BG_API BG_MUST_CHECK bg_err bg_filter_copy(const bg_filter *filter, bg_filter **
 
 /*
  * Removes all keys.
- * Thread safety: MT-Excl. Cost: large memory is returned to the OS, which zeroes it when it
- * is next touched; otherwise writes every byte.
+ * Thread safety: MT-Excl. Cost: the memory of a large filter is returned to the OS, which
+ * zeroes it when it is next touched; in other filters, every byte is written.
  */
 BG_API void bg_filter_clear(bg_filter *filter);
 
@@ -118,22 +119,23 @@ BG_API void bg_filter_free(bg_filter *filter);
 
 /*
  * Returns false if the key was certainly never added, and true if it may have been.
- * Thread safety: MT-Safe. Cost: the hash, and one cache line for blocked, split and
- * register; classic and partitioned read up to k lines and stop at the first bit that is
- * not set.
+ * Thread safety: MT-Safe. Cost: hashes the key, and reads one cache line in blocked, split
+ * and register filters; classic and partitioned filters read up to k lines and stop at the
+ * first bit that is not set.
  */
 BG_API bool bg_filter_may_contain(const bg_filter *filter, const void *key, size_t len);
 
 /*
  * Adds a key. *is_new, unless NULL, is set to true if the key was certainly not in the
- * filter, and to false if it may have been, or on error.
+ * filter, and to false if it may have been, or if the add failed.
  *
  * A cuckoo filter stores a key once per add, at most 8 times; further adds of the same key
  * return BG_EFULL.
  * Errors: BG_EFULL if a kind with BG_TRAIT_FILLS_UP has no space left; BG_ENOTSUP for a
  * static kind; BG_EINVAL if filter is NULL. The filter is then unchanged.
- * Thread safety: MT-Safe (see Threads above). Cost: the hash, and one cache line for
- * blocked, split and register, or k lines for classic and partitioned.
+ * Thread safety: MT-Safe (see Threads above). Cost: hashes the key, and accesses one cache
+ * line in blocked, split and register filters, or k lines in classic and partitioned
+ * filters.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_add(bg_filter *filter, const void *key,
                                           size_t len, bool *is_new);
@@ -218,8 +220,8 @@ BG_API inline bool bg_filter_may_contain_u64(const bg_filter *filter, uint64_t k
  * lookups of the member would return false negatives.
  * Errors: BG_ENOTFOUND if the key is certainly not in the filter, which is then unchanged;
  * BG_ENOTSUP unless the kind has BG_TRAIT_REMOVE; BG_EINVAL if filter is NULL.
- * Thread safety: MT-Safe; removes of neighboring keys are serialized, and in a cuckoo
- * filter all adds and removes are. Queries never wait. Cost: same as an add.
+ * Thread safety: MT-Safe; removes of neighboring keys are serialized, and so are all adds
+ * and removes in a cuckoo filter. Queries never wait. Cost: same as an add.
  */
 BG_API bg_err bg_filter_remove(bg_filter *filter, const void *key, size_t len);
 BG_API bg_err bg_filter_remove_u64(bg_filter *filter, uint64_t key);
@@ -227,8 +229,8 @@ BG_API bg_err bg_filter_remove_hash(bg_filter *filter, uint64_t hash);
 
 /*
  * Returns how often a key may have been added: at least the number of its adds minus the
- * number of its removes. 0 means certainly never. Kinds without BG_TRAIT_COUNT return 0
- * or 1.
+ * number of its removes. 0 means that the key was certainly never added. Kinds without
+ * BG_TRAIT_COUNT return 0 or 1.
  * Thread safety: MT-Safe. Cost: same as a query.
  */
 BG_API uint64_t bg_filter_count(const bg_filter *filter, const void *key, size_t len);
@@ -240,8 +242,8 @@ BG_API uint64_t bg_filter_count_hash(const bg_filter *filter, uint64_t hash);
 /*
  * Queries an array of keys. Returns how many may be in the filter, and sets their bits in
  * the bitmap `maybe` unless it is NULL.
- * Thread safety: MT-Safe. Cost: close to the machine's limit of random cache lines per
- * second (`bgbench limit`).
+ * Thread safety: MT-Safe. Cost: close to the machine's limit for reading random cache
+ * lines (`bgbench limit`).
  */
 BG_API size_t bg_filter_may_contain_many(const bg_filter *filter, bg_keys keys,
                                          uint64_t *maybe);
@@ -249,24 +251,24 @@ BG_API size_t bg_filter_may_contain_many(const bg_filter *filter, bg_keys keys,
 /*
  * Adds an array of keys in order, up to the first one that is refused. Sets *done to the
  * number of keys added, *added to the number of these that were certainly new, and their
- * bits in the bitmap `is_new`. Each of these three may be NULL. A key that occurs twice in
- * the array is new at most once.
+ * bits in the bitmap `is_new`. Each of these three arguments may be NULL. A key that
+ * occurs twice in the array is new at most once.
  * Errors: those of bg_filter_add; BG_EINCOMPAT for hashes of a different hasher. The keys
- * from index *done on were not added.
+ * at index *done and above were not added.
  * Thread safety: same as bg_filter_add. Cost: same as bg_filter_may_contain_many; kinds
- * with BG_TRAIT_FILLS_UP add key by key.
+ * with BG_TRAIT_FILLS_UP add one key at a time.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_add_many(bg_filter *filter, bg_keys keys,
                                                uint64_t *is_new, size_t *done,
                                                size_t *added);
 
 /*
- * Adds an array of keys even if they do not fit. If one does not fit, or the kind is
+ * Adds an array of keys even if they do not fit. If a key does not fit, or the kind is
  * static, the filter answers "maybe" to every query from then on
- * (bg_filter_info.overflowed): no key is lost, but the filter no longer excludes any. This
- * is for callers that cannot replace a full filter immediately, such as the replay of a
- * log. A cuckoo filter drops further copies of a key if it has no space for them; that key,
- * or all keys, can then no longer be removed (bg_filter_info.saturated).
+ * (bg_filter_info.overflowed): no key is lost, but the filter no longer rules out any key.
+ * This is for callers that cannot replace a full filter immediately, such as a log replay.
+ * A cuckoo filter drops further copies of a key if it has no space for them; that key, or
+ * all keys, can then no longer be removed (bg_filter_info.saturated).
  * Errors: BG_EINVAL; BG_EINCOMPAT for hashes of a different hasher.
  * Thread safety: same as bg_filter_add.
  */

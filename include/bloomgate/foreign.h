@@ -1,10 +1,9 @@
 /*
- * foreign.h - filters of other software: read, query, add to and write them.
+ * foreign.h - read, query, add to and write filters of other software.
  *
- *     bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
- *     how.keys = BG_FOREIGN_KEYS_INT64;                  // Guava: a funnel of longs
- *     bg_foreign *f;
- *     if (bg_foreign_decode(BG_FOREIGN_GUAVA, bytes, n, &how, &f, &why))
+ *     bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT; how.keys = BG_FOREIGN_KEYS_INT64;
+ *     // Guava: Funnels.longFunnel() bg_foreign *f; if
+ *     (bg_foreign_decode(BG_FOREIGN_GUAVA, bytes, n, &how, &f, &why))
  *         return 1;
  *     if (!bg_foreign_may_contain(f, &key, sizeof key))
  *         puts("certainly absent");
@@ -18,9 +17,9 @@
  * and ranges are checked before memory is allocated. After reading a filter, store it in a
  * file with a checksum.
  *
- * None of these formats records how keys were converted to bytes. Where the hash depends on
- * it, set `keys` in the options; in all other cases pass the bytes that the other software
- * hashed.
+ * None of these formats records how keys were converted to bytes. If the hash depends on
+ * this conversion, set `keys` in the options; otherwise pass the bytes that the other
+ * software hashed.
  */
 #ifndef BLOOMGATE_FOREIGN_H
 #define BLOOMGATE_FOREIGN_H
@@ -38,7 +37,7 @@
 extern "C" {
 #endif
 
-/* X(NAME, number, name): the one list of formats. The numbers are permanent. */
+/* X(NAME, number, name): the list of all formats. The numbers are permanent. */
 #define BG_FOREIGN_FORMATS(X)                                                          \
     X(PARQUET, 1, parquet)                                                             \
     X(GUAVA, 2, guava)                                                                 \
@@ -91,7 +90,7 @@ typedef struct bg_foreign_options {
     uint32_t version; /* version of the format; 0: the default, see docs/foreign.md */
     uint32_t part;    /* index of the filter in a file with several, from 0 */
     uint64_t seed;    /* seed or tweak of a new filter, if the format has one */
-    const uint8_t *secret; /* BIP158: the 16 bytes of its key */
+    const uint8_t *secret; /* BIP158: the filter's 16-byte key */
     uint64_t max_bytes; /* memory limit, in addition to twice the size of the input; 0:
                            none */
     const bg_allocator *allocator; /* or NULL */
@@ -108,8 +107,8 @@ typedef struct bg_foreign_info {
     uint32_t format;      /* a bg_foreign_format */
     uint32_t version;     /* version of the format */
     uint32_t keys;        /* a bg_foreign_keys, from the options */
-    uint32_t parts;       /* filters in the file, or links of a chain */
-    uint32_t k;           /* bits per key of the first part */
+    uint32_t parts;       /* number of filters in the file, or of links in a chain */
+    uint32_t k;           /* number of bits per key in the first part */
     uint64_t bits;        /* size of all parts in bits */
     uint64_t ones;        /* bits set */
     uint64_t items;       /* number of keys added; 0 if the format does not record it */
@@ -120,8 +119,8 @@ typedef struct bg_foreign_info {
 } bg_foreign_info;
 
 /*
- * Returns the name of a format, such as "guava". Never NULL: an unknown number returns
- * "unknown".
+ * Returns the name of a format, such as "guava". Never returns NULL: for an unknown
+ * number, returns "unknown".
  * Thread safety: MT-Safe.
  */
 BG_API const char *bg_foreign_name(bg_foreign_format format);
@@ -150,8 +149,8 @@ BG_API BG_MUST_CHECK bg_err bg_foreign_decode(bg_foreign_format format,
                                               bg_foreign **foreign, bg_errinfo *info);
 
 /*
- * Creates an empty filter of the size that the other software would choose for this number
- * of items and this rate.
+ * Creates an empty filter of the size that the other software would choose for the given
+ * number of items and rate.
  * Errors: BG_ENOTSUP unless the format has BG_FOREIGN_CAN_CREATE; BG_EINVAL; BG_ENOMEM. On
  * error *foreign is NULL.
  * Thread safety: MT-Safe.

@@ -31,11 +31,11 @@
  * about to be written. With the backing store first, every "no" is correct once the write
  * has returned.
  *
- * Failures. If the backing store fails, a lookup returns BG_OUTCOME_UNKNOWN: the key may be
- * present. With BG_GATE_FAIL_CLOSED it returns BG_OUTCOME_FAILED instead. After
+ * Failures. If the backing store fails, a lookup returns BG_OUTCOME_UNKNOWN: the key may
+ * be present. With BG_GATE_FAIL_CLOSED it returns BG_OUTCOME_FAILED instead. After
  * `breaker_failures` failures in a row a circuit breaker stops all queries for
- * `breaker_rest`; then one lookup at a time tries the backing store again. The breaker does
- * not affect "no" answers of the filter, which need no query.
+ * `breaker_rest`; then one lookup at a time tries the backing store again. The breaker
+ * does not affect "no" answers from the filter, which need no query.
  *
  * Optional features, off by default:
  *   negative cache   remembers keys that the backing store reported absent, so that repeated
@@ -72,21 +72,21 @@ extern "C" {
 /* A gate. Opaque. */
 typedef struct bg_gate bg_gate;
 
-/* An answer of the backing store. */
+/* An answer from the backing store. */
 typedef enum bg_store_answer {
     BG_STORE_ABSENT = 0,
     BG_STORE_PRESENT = 1,
     BG_STORE_ERROR = 2, /* the query failed or timed out */
 } bg_store_answer;
 
-/* X(NAME, number, "name"): the one list of outcomes of a lookup. The numbers are permanent. */
+/* X(NAME, number, "name"): the list of all lookup outcomes. The numbers are permanent. */
 #define BG_OUTCOMES(X)                                                                 \
     X(ABSENT_BY_FILTER, 0, "absent_by_filter")                                         \
     X(ABSENT_BY_CACHE, 1, "absent_by_cache") /* by the negative cache */               \
     X(ABSENT_BY_STORE, 2, "absent_by_truth") /* a false positive of the filter */      \
     X(PRESENT, 3, "present")                                                           \
-    X(UNKNOWN, 4, "unknown") /* the backing store failed: may be present */            \
-    X(FAILED, 5, "failed")   /* the same with BG_GATE_FAIL_CLOSED: an error */         \
+    X(UNKNOWN, 4, "unknown") /* the backing store failed: the key may be present */    \
+    X(FAILED, 5, "failed")   /* the backing store failed, with BG_GATE_FAIL_CLOSED */  \
     X(PENDING, 6, "pending") /* bg_gate_begin only: query the backing store */
 
 /* The outcome of a lookup. */
@@ -97,8 +97,8 @@ typedef enum bg_outcome {
 } bg_outcome;
 
 /*
- * Returns the name of an outcome, such as "absent_by_filter". Never NULL: an unknown number
- * returns "unknown outcome". Thread safety: MT-Safe.
+ * Returns the name of an outcome, such as "absent_by_filter". Never returns NULL: for an
+ * unknown number, returns "unknown outcome". Thread safety: MT-Safe.
  */
 BG_API const char *bg_outcome_name(bg_outcome outcome);
 
@@ -119,17 +119,17 @@ typedef enum bg_alarm_kind {
 typedef struct bg_alarm {
     uint32_t struct_size; /* sizeof(bg_alarm) */
     uint32_t kind;        /* a bg_alarm_kind */
-    uint64_t key_hash;    /* hash of the key by the filter's hasher, or 0 */
+    uint64_t key_hash;    /* the key's hash, computed by the filter's hasher; or 0 */
     uint64_t count;       /* number of alarms of this kind so far */
 } bg_alarm;
 
 /* A trace of one lookup. */
 typedef struct bg_trace {
-    uint32_t struct_size;       /* sizeof(bg_trace) */
-    uint32_t outcome;           /* a bg_outcome */
-    uint64_t key_hash;          /* hash of the key by the filter's hasher, or 0 */
+    uint32_t struct_size; /* sizeof(bg_trace) */
+    uint32_t outcome;     /* a bg_outcome */
+    uint64_t key_hash;    /* the key's hash, computed by the filter's hasher; or 0 */
     uint64_t store_nanoseconds; /* duration of the query; 0: no query */
-    bool audited;               /* true: a "no" that was checked */
+    bool audited;               /* true: a "no" answer that was audited */
     bool shared;                /* true: answered by the query of another lookup */
 } bg_trace;
 
@@ -142,8 +142,8 @@ typedef struct bg_gate_options {
     uint32_t struct_size; /* sizeof(bg_gate_options) */
     uint32_t flags;       /* BG_GATE_FAIL_CLOSED, BG_GATE_SINGLE_FLIGHT */
     void *context;        /* first argument of all callbacks */
-    /* Queries the backing store. `request` is the argument of bg_gate_lookup, such as the
-     * destination of a row or a deadline. May be NULL if only bg_gate_begin is used. */
+    /* Queries the backing store. `request` is the argument of bg_gate_lookup, such as a
+     * buffer for the row, or a deadline. May be NULL if only bg_gate_begin is used. */
     bg_store_answer (*query)(void *context, const void *key, size_t len, void *request);
     /* Single flight: copies the result of one request to another request for the same
      * key. Called only if the key is present and neither request is NULL. If `share` is
@@ -152,9 +152,9 @@ typedef struct bg_gate_options {
     void (*share)(void *context, const void *from_request, void *to_request);
     /* Writes a key to the backing store; see bg_gate_write. */
     bg_err (*write)(void *context, const void *key, size_t len, void *request);
-    /* Reports an alarm, or NULL. */
+    /* Called for each alarm; may be NULL. */
     void (*alarm)(void *context, const bg_alarm *alarm);
-    /* Reports a finished lookup, or NULL. */
+    /* Called for each finished lookup; may be NULL. */
     void (*trace)(void *context, const bg_trace *trace);
     uint64_t (*clock)(void *context); /* nanoseconds, monotonic; NULL: OS clock */
     double audit;                     /* share of "no" answers to check, 0 to 1 */
@@ -197,7 +197,7 @@ BG_API bg_slot *bg_gate_slot(const bg_gate *gate);
  * If a query is needed and the gate has no `query`, the lookup ends as if the query had
  * failed.
  * Thread safety: MT-Safe; waits only for `query` and, with single flight, for another
- * lookup of the same key. Cost: for a "no" of the filter, one counter more than
+ * lookup of the same key. Cost: if the filter answers "no", one counter update more than
  * bg_slot_may_contain.
  */
 BG_API bg_outcome bg_gate_lookup(bg_gate *gate, const void *key, size_t len,
@@ -241,10 +241,10 @@ BG_API bg_outcome bg_gate_begin(bg_gate *gate, const void *key, size_t len,
                                 bg_ticket *ticket, bool *audit);
 
 /*
- * Finishes a lookup with the answer of the backing store and returns its outcome. Any
- * thread may call it. The ticket of an audit raises no alarm if the slot has received a new
- * base since bg_gate_begin, because the answer may be older than that base. A ticket that
- * is not pending returns BG_OUTCOME_UNKNOWN and changes nothing.
+ * Finishes a lookup with the answer from the backing store and returns its outcome. Any
+ * thread may call it. The ticket of an audit raises no alarm if the slot has received a
+ * new base since bg_gate_begin, because the answer may be older than that base. For a
+ * ticket that is not pending, returns BG_OUTCOME_UNKNOWN and changes nothing.
  * Thread safety: MT-Safe.
  */
 BG_API bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket,
@@ -262,15 +262,15 @@ BG_API bool bg_gate_may_contain(bg_gate *gate, const void *key, size_t len);
 /* ---- Writes --------------------------------------------------------------------- */
 
 /*
- * Writes a key to the backing store with the callback `write`. If that succeeds, adds the
- * key to the filter. Then removes it from the negative cache, even after an error. Once the
- * call has returned BG_OK, every new lookup finds the key.
+ * Writes a key to the backing store with the callback `write`. If the write succeeds, adds
+ * the key to the filter. Then removes the key from the negative cache, even after an
+ * error. Once the call has returned BG_OK, every new lookup finds the key.
  *
- * If the key was written but could not be added to the filter, all gates of the slot are in
- * doubt: every lookup queries the backing store, even for keys in the negative cache. The
- * doubt ends when the slot receives a base that has the key: from a bg_slot_rebuild that
- * starts later, or from any other replacement with BG_SLOT_DISCARD. So there is never a
- * false "no".
+ * If the key was written but could not be added to the filter, all gates of the slot are
+ * in doubt: every lookup queries the backing store, even for keys in the negative cache.
+ * The doubt ends when a base that has the key replaces the current base: through a
+ * bg_slot_rebuild that starts later, or through any other replacement with
+ * BG_SLOT_DISCARD. So there is never a false "no".
  *
  * A write that fails may still have taken effect. If your callback cannot determine whether
  * it did, let it return BG_OK: an unnecessary key in the filter costs a query, but a
@@ -291,23 +291,24 @@ BG_API BG_MUST_CHECK bg_err bg_gate_write(bg_gate *gate, const void *key, size_t
 BG_API BG_MUST_CHECK bg_err bg_gate_add(bg_gate *gate, const void *key, size_t len);
 
 /*
- * Invalidates all earlier "absent" answers of the backing store: those in the negative
- * caches of all gates of the slot, and those of queries in progress. A lookup that starts
- * after this call uses no such answer; running lookups still return theirs. Call it when
- * keys may have been written without going through the gate. A new base of the slot
- * (rebuild, swap, reload, clear) and bg_slot_merge have the same effect. NULL is allowed.
+ * Invalidates all earlier "absent" answers from the backing store: the answers in the
+ * negative caches of all gates of the slot, and the answers to queries in progress. A
+ * lookup that starts after this call uses none of them; lookups in progress still return
+ * theirs. Call it when keys may have been written without going through the gate. A
+ * new base of the slot (rebuild, swap, reload, clear) and bg_slot_merge have the same
+ * effect. NULL is allowed.
  * Thread safety: MT-Safe; never waits. Cost: one atomic addition.
  */
 BG_API void bg_gate_forget_absent(bg_gate *gate);
 
 /*
- * Declares that the backing store may have keys that the filter denies, for example because
- * a change feed was interrupted. From then on all gates of the slot query the backing store
- * for every lookup, and do not use the negative cache or single flight. The doubt ends as
- * described for bg_gate_write: when a bg_slot_rebuild that starts later finishes, or when
- * the base is replaced with BG_SLOT_DISCARD. Until then the slot cannot be saved.
- * Afterwards only a rebuild or BG_SLOT_DISCARD can replace its base. Also does what
- * bg_gate_forget_absent does. NULL is allowed.
+ * Declares that the backing store may have keys for which the filter answers "no", for
+ * example because a change feed was interrupted. From then on all gates of the slot query
+ * the backing store for every lookup, and do not use the negative cache or single flight.
+ * The doubt ends as described for bg_gate_write: when a bg_slot_rebuild that starts later
+ * finishes, or when the base is replaced with BG_SLOT_DISCARD. Until then the slot cannot
+ * be saved. Afterwards only a rebuild or BG_SLOT_DISCARD can replace its base. Also does
+ * what bg_gate_forget_absent does. NULL is allowed.
  * Thread safety: MT-Safe. Cost: a lock that is held only briefly.
  */
 BG_API void bg_gate_doubt(bg_gate *gate);
@@ -326,20 +327,20 @@ typedef struct bg_gate_info {
     uint32_t struct_size;       /* sizeof(bg_gate_info), set by the caller */
     uint32_t breaker;           /* 0: closed, 1: open, 2: trying */
     uint64_t lookups;           /* finished lookups */
-    uint64_t outcomes[6];       /* lookups by bg_outcome */
-    uint64_t store_calls;       /* queries of the backing store, including audits */
+    uint64_t outcomes[6];       /* number of lookups for each bg_outcome */
+    uint64_t store_calls;       /* queries to the backing store, including audits */
     uint64_t store_errors;      /* failed queries */
     uint64_t store_nanoseconds; /* total duration of all queries */
     uint64_t avoided; /* lookups answered "no" by the filter without a query */
-    uint64_t wasted;  /* false positives, in lookups and reported */
+    uint64_t wasted;  /* false positives, found by lookups or reported */
     uint64_t shared;  /* lookups answered by the query of another lookup */
     uint64_t spared_by_breaker; /* queries suppressed by the open breaker */
     uint64_t breaker_opened;    /* number of times the breaker opened */
     uint64_t audits;            /* "no" answers that were checked */
-    uint64_t false_negatives;   /* false negatives found by audits: must be 0 */
-    uint64_t reported;          /* calls of bg_gate_report */
-    uint64_t writes;            /* calls of bg_gate_write and bg_gate_add */
-    uint64_t write_errors;      /* failed ones */
+    uint64_t false_negatives;   /* false negatives found by audits; should be 0 */
+    uint64_t reported;          /* calls to bg_gate_report */
+    uint64_t writes;            /* calls to bg_gate_write and bg_gate_add */
+    uint64_t write_errors;      /* failed writes */
     uint64_t negative_entries;  /* valid keys in the negative cache */
     uint64_t negative_hits;     /* lookups answered by the negative cache */
     bool doubtful; /* true: a key could not be added, or bg_gate_doubt was called; every
@@ -348,7 +349,7 @@ typedef struct bg_gate_info {
                       predicted one by more than chance explains */
     bg_estimate observed; /* false-positive rate of the current base: share of absent
                              keys that the filter did not deny */
-    double predicted;     /* predicted rate of `health`; 0 without `health` */
+    double predicted;     /* predicted rate from `health`; 0 if `health` is NULL */
 } bg_gate_info;
 
 /*
@@ -364,9 +365,9 @@ BG_API BG_MUST_CHECK bg_err bg_gate_get_info(const bg_gate *gate,
 /*
  * Evaluates a policy with the observed false-positive rate (bg_slot_advise), and rebuilds
  * the slot if there is a reason to and `source` is not NULL. A NULL policy selects
- * BG_POLICY_INIT. *reasons, unless NULL, is set to the reasons. A gate in doubt has
- * BG_REASON_DEGRADED. Call it regularly, from a thread that can block for the duration of a
- * rebuild.
+ * BG_POLICY_INIT. *reasons, unless NULL, is set to the reasons. For a gate in doubt, they
+ * include BG_REASON_DEGRADED. Call it regularly, from a thread that can block for the
+ * duration of a rebuild.
  * Errors: BG_EINVAL; those of bg_slot_rebuild.
  * Thread safety: MT-Safe.
  */

@@ -28,8 +28,8 @@
  *   - With 64-bit hashes, no filter of n keys has a false-positive rate below about
  *     n / 2^64: 5e-11 at a billion keys.
  *   - Hashes that you compute yourself must be well mixed in all 64 bits: filters use the
- *     high bits to choose the place and the low bits to choose the pattern. Never pass
- *     counters, pointers, or 32-bit hashes widened to 64 bits.
+ *     high bits to choose the location and the low bits to choose the bit pattern. Never
+ *     pass counters, pointers, or 32-bit hashes widened to 64 bits.
  */
 #ifndef BLOOMGATE_HASH_H
 #define BLOOMGATE_HASH_H
@@ -69,7 +69,7 @@ typedef enum bg_hash_profile {
 
 /*
  * A custom hash function. Its result must depend only on its arguments and must be well
- * mixed in all 64 bits. Every thread that uses the filter calls it.
+ * mixed in all 64 bits. It may be called from every thread that uses the filter.
  */
 typedef uint64_t (*bg_hash_fn)(void *context, const void *key, size_t len);
 
@@ -77,7 +77,7 @@ typedef uint64_t (*bg_hash_fn)(void *context, const void *key, size_t len);
 typedef struct bg_hash_spec {
     uint32_t profile;        /* a bg_hash_profile */
     uint32_t reserved;       /* 0 */
-    uint64_t seed;           /* fast and xxh64: selects the function; no protection */
+    uint64_t seed;           /* fast and xxh64: selects the function; not a secret */
     const uint8_t *secret;   /* keyed profiles: BG_SECRET_BYTES random bytes */
     bg_hash_fn custom;       /* custom: the function */
     void *custom_context;    /* custom: first argument of the function */

@@ -33,11 +33,11 @@ typedef struct bg_hasher {
 } bg_hasher;
 
 /*
- * Prepares a hasher. If `spec` is NULL, selects the defaults.
+ * Prepares a hasher. If `spec` is NULL, the defaults are used.
  * Errors: BG_EINVAL for an unknown profile, a keyed profile without a secret, or a custom
  * profile without a function or without a name of 1 to 31 bytes.
- * Thread safety: MT-Safe on different hashers. Cost: below 1 us; about 4 us for keyed-int
- * on a CPU without AES instructions.
+ * Thread safety: MT-Safe on different hashers. Cost: less than 1 us; about 4 us for
+ * keyed-int on a CPU without AES instructions.
  */
 BG_API BG_MUST_CHECK bg_err bg_hasher_init(bg_hasher *hasher, const bg_hash_spec *spec,
                                            bg_errinfo *info);
@@ -87,8 +87,8 @@ BG_API uint64_t bg_hash_str(const bg_hasher *hasher, const char *key);
 BG_API uint64_t bg_hash_u64(const bg_hasher *hasher, uint64_t key);
 
 /*
- * Writes the hashes of an array of keys to `out`. Each equals the result of a single call;
- * keys that are already hashes are copied. The keyed profiles hash several keys in
+ * Writes the hashes of an array of keys to `out`. Each hash equals the result of a single
+ * call; keys that are already hashes are copied. The keyed profiles hash several keys in
  * parallel.
  * Thread safety: MT-Safe.
  */

@@ -1,5 +1,5 @@
 /*
- * inspect.h - more measurements of filters, and predictions without a filter.
+ * inspect.h - additional measurements of filters, and predictions without a filter.
  */
 #ifndef BLOOMGATE_INSPECT_H
 #define BLOOMGATE_INSPECT_H
@@ -33,8 +33,9 @@ BG_API double bg_filter_fill(const bg_filter *filter);
 /*
  * Returns how many keys the filter can hold in its current state. For a scalable filter,
  * this is the sum over its layers. For kinds with BG_TRAIT_FILLS_UP, it is the number of
- * slots times the highest load that plans allow, up to which adds are rarely refused. For
- * other kinds, it is `items` of the spec. Returns 0 if that is unknown, and for NULL.
+ * slots times the maximum load that plans allow; below that load, adds are rarely refused.
+ * For other kinds, it is `items` from the spec. Returns 0 if the capacity is unknown, and
+ * for NULL.
  * Thread safety: MT-Safe; with concurrent adds the result is a snapshot. Cost: a few loads
  * per layer and shard.
  */
@@ -49,12 +50,12 @@ BG_API uint64_t bg_filter_capacity(const bg_filter *filter);
 BG_API uint32_t bg_filter_layers(const bg_filter *filter);
 
 /*
- * Measures how evenly a filter is filled: divides its words, in file order, into `cells` (1
- * to 65536) pieces of equal size, and sets shares[i] to the share of bits set in piece i.
- * With more cells than words, neighboring cells show the same word. For kinds with
+ * Measures how evenly a filter is filled: divides its words, in file order, into `cells`
+ * (1 to 65536) parts of equal size, and sets shares[i] to the share of bits set in part i.
+ * If there are more cells than words, neighboring cells show the same word. For kinds with
  * counters, fingerprints or slots, the shares are not comparable with bg_filter_info.fill,
  * but show how evenly these are distributed.
- * Errors: BG_EINVAL for NULL or a number of cells out of range.
+ * Errors: BG_EINVAL for NULL or an out-of-range number of cells.
  * Thread safety: MT-Safe; with concurrent adds the result is a snapshot. Cost: reads every
  * byte.
  */

@@ -7,10 +7,9 @@
  *     2026-10 000102030405060708090a0b0c0d0e0f retired
  *     2026-11 8d5d9f0c4e1b2a3748596a7b8c9dae0f
  *
- * The last line that is not retired is the current secret, which new filters use. The other
- * secrets are for existing filters. Filter files contain a key id, never the secret. The
- * key id is the name, or its first 16 bytes; these 16 bytes must differ among all names in
- * a keyring.
+ * The last line that is not retired is the current secret, which new filters use. The
+ * other secrets are for existing filters. Filter files contain a key id, never the secret.
+ * The key id is the name, truncated to 16 bytes, and must be unique within a keyring.
  *
  *     bg_keyring *ring;
  *     if (bg_keyring_open("/etc/bloomgate/keyring", &ring, &why)
@@ -22,9 +21,9 @@
  * retired, and delete it when no file needs it anymore.
  *
  * Secrets are kept in memory that is locked, excluded from core dumps, and wiped when the
- * keyring is freed. A child process created by fork() does not inherit it and has an empty
- * keyring. Secrets never appear in error messages. Filters keep the secrets they use in
- * their own memory, which is excluded from core dumps and wiped by bg_filter_free.
+ * keyring is freed. A child process created by fork() does not inherit this memory, so its
+ * keyring is empty. Secrets never appear in error messages. Filters keep the secrets they
+ * use in their own memory, which is excluded from core dumps and wiped by bg_filter_free.
  */
 #ifndef BLOOMGATE_KEYRING_H
 #define BLOOMGATE_KEYRING_H
@@ -42,13 +41,13 @@
 extern "C" {
 #endif
 
-/* A keyring. Opaque; it never changes, so all functions that read it are MT-Safe. */
+/* A keyring. Opaque and immutable, so all functions that read it are MT-Safe. */
 typedef struct bg_keyring bg_keyring;
 
 /*
  * Reads a keyring. The file must be a regular file, owned by the effective user or root,
- * without any permissions for group and others, of at most 64 KiB and 256 secrets. Symbolic
- * links are not followed.
+ * without any permissions for group and others, and have at most 64 KiB and 256 secrets.
+ * Symbolic links are not followed.
  * Errors: BG_EINVAL if the mode or owner is wrong; BG_EFORMAT, with the line; BG_EIO;
  * BG_ENOMEM. On error *ring is NULL.
  * Thread safety: MT-Safe.
@@ -63,8 +62,8 @@ BG_API void bg_keyring_free(bg_keyring *ring);
 BG_API size_t bg_keyring_count(const bg_keyring *ring);
 
 /*
- * Returns the name of secret i in the order of the file, or "" if there are fewer.
- * *retired, unless NULL, is set to true if the secret is retired.
+ * Returns the name of secret i, in file order, or "" if i is out of range. *retired,
+ * unless NULL, is set to true if the secret is retired.
  * Thread safety: MT-Safe.
  */
 BG_API const char *bg_keyring_name(const bg_keyring *ring, size_t i, bool *retired);
@@ -91,9 +90,10 @@ BG_API BG_MUST_CHECK bg_err bg_keyring_find(const bg_keyring *ring,
                                             bg_hash_spec *hash, bg_errinfo *info);
 
 /*
- * Appends a new secret, generated from random bytes of the OS, to a keyring file. A missing
- * file is created with mode 0600. The file is replaced atomically, and concurrent calls are
- * serialized. `name` consists of 1 to 31 letters, digits, '-', '_' and '.'.
+ * Generates a new secret with the OS's random number generator and appends it to a keyring
+ * file. A missing file is created with mode 0600. The file is replaced atomically, and
+ * concurrent calls are serialized. `name` consists of 1 to 31 letters, digits, '-', '_'
+ * and '.'.
  * Errors: those of bg_keyring_open; BG_EINVAL if the name already exists or is invalid;
  * BG_EBUSY if other processes keep replacing the file.
  * Thread safety: MT-Safe.

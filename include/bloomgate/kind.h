@@ -18,14 +18,15 @@
  *   scalable     layers of blocked filters, any n     14..41            layers  no
  *   window       the last T seconds or N items        20..25            1..g    by age
  *
- * `blocked` is the default: once a filter outgrows the cache, the number of cache lines per
- * key determines the speed, and one line costs 4% more memory at 1% than the best filter of
- * k scattered bits. Use `classic` if memory matters more than time. `partitioned` is the
- * basis of filters that age. `split` is bit-identical with Parquet's filters. `register` is
- * for deduplication by many threads: if two threads add the same key at the same time,
- * exactly one add reports that it is new. `quotient` removes, counts, lists its hashes,
- * merges and resizes; its number of slots is a power of two, so the bits per key depend on
- * the number of keys: use the planner (plan.h).
+ * `blocked` is the default: once a filter outgrows the cache, the number of cache lines
+ * per key determines the speed, and at 1%, using only one line costs 4% more memory than
+ * the best filter with k scattered bits. Use `classic` if memory matters more than time.
+ * `partitioned` is the basis of aged windows (window.h). `split` is bit-identical with
+ * Parquet's filters. `register` is for deduplication by many threads: if two threads add
+ * the same key at the same time, exactly one add reports that the key is new. `quotient`
+ * filters can remove and count keys, list their hashes, and be merged and resized; the
+ * number of slots is a power of two, so the bits per key depend on the number of keys: use
+ * the planner (plan.h).
  */
 #ifndef BLOOMGATE_KIND_H
 #define BLOOMGATE_KIND_H
@@ -75,7 +76,7 @@ typedef enum bg_kind {
 /* What a kind supports in addition to adds and queries: see bg_kind_traits. */
 enum {
     BG_TRAIT_REMOVE = 1u << 0,    /* bg_filter_remove */
-    BG_TRAIT_COUNT = 1u << 1,     /* bg_filter_count returns more than 0 or 1 */
+    BG_TRAIT_COUNT = 1u << 1,     /* bg_filter_count can return more than 1 */
     BG_TRAIT_MERGE = 1u << 2,     /* bg_filter_merge */
     BG_TRAIT_FOLD = 1u << 3,      /* bg_filter_fold */
     BG_TRAIT_OVERLAP = 1u << 4,   /* bg_filter_overlap */

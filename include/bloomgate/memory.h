@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 /*
- * Computes how many bytes bg_filter_create_at needs for a spec, bits and handle together.
+ * Computes how many bytes bg_filter_create_at needs for a spec, including bits and handle.
  * Errors: those of bg_plan_compute. Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_memory_needed(const bg_spec *spec, size_t *bytes,
@@ -46,10 +46,11 @@ BG_API BG_MUST_CHECK bg_err bg_filter_create_at(void *memory, size_t bytes,
 BG_API const bg_allocator *bg_filter_allocator(const bg_filter *filter);
 
 /*
- * Moves memory; see bg_filter_relocate. `move` receives a piece of memory that an allocator
- * returned. It either leaves the piece in place and returns NULL, or copies the bytes to a
- * new address, frees the old memory and returns the new address. The new address must be a
- * multiple of `alignment`, and `release` of the same allocator must accept it.
+ * Moves memory; see bg_filter_relocate. `move` receives a block of memory that an
+ * allocator returned. It either leaves the block in place and returns NULL, or copies the
+ * bytes to a new address, frees the old memory and returns the new address. The new
+ * address must be a multiple of `alignment`, and `release` of the same allocator must
+ * accept it.
  */
 typedef struct bg_mover {
     void *(*move)(void *context, void *memory, size_t bytes, size_t alignment);
@@ -57,22 +58,22 @@ typedef struct bg_mover {
 } bg_mover;
 
 /*
- * Offers every piece of memory that the filter received from spec.allocator to `mover`, and
- * updates *filter. Content and answers do not change. Memory from the OS, the caller or a
- * mapped file stays in place. If an argument is NULL, nothing is moved. All other pointers
- * to the filter become invalid, so the caller must be its only user; for a filter in a slot
- * use bg_slot_relocate. Secrets are removed from a piece while it is moved, so no copy is
- * left in the old memory.
- * Thread safety: MT-Excl. Cost: one call per piece.
+ * Offers every block of memory that the filter received from spec.allocator to `mover`,
+ * and updates *filter. Content and answers do not change. Memory from the OS, the caller
+ * or a mapped file stays in place. If an argument is NULL, nothing is moved. All other
+ * pointers to the filter become invalid, so the caller must be its only user; for a filter
+ * in a slot use bg_slot_relocate. Secrets are removed from a block while it is moved, so
+ * no copy is left in the old memory.
+ * Thread safety: MT-Excl. Cost: one call per block.
  */
 BG_API void bg_filter_relocate(bg_filter **filter, const bg_mover *mover);
 
 /*
  * Counts the memory that the library allocates from the OS for all filters of the process,
  * and can refuse allocations. The library calls `take` before an allocation; if it returns
- * false, the operation fails with BG_ENOMEM. It calls `give` after freeing memory, with the
- * same number of bytes. Any thread may call both. Memory of a bg_allocator and mapped files
- * are not counted.
+ * false, the operation fails with BG_ENOMEM. It calls `give` after freeing memory, with
+ * the same number of bytes. Any thread may call either of them. Memory from a bg_allocator
+ * and mapped files are not counted.
  */
 typedef struct bg_memory_guard {
     bool (*take)(void *context, size_t bytes);

@@ -11,9 +11,9 @@
  *     # TYPE bloomgate_filter_items gauge
  *     bloomgate_filter_items{filter="users"} 9987231
  *
- * Names follow the conventions of Prometheus: base units, `_total` for counters and
- * `_ratio` for shares between 0 and 1. docs/metrics.md lists all metrics; ops/ has alerts
- * and a dashboard.
+ * Names follow the Prometheus conventions: base units, `_total` for counters and `_ratio`
+ * for shares between 0 and 1. docs/metrics.md lists all metrics; ops/ has alerts and a
+ * dashboard.
  */
 #ifndef BLOOMGATE_METRICS_H
 #define BLOOMGATE_METRICS_H
@@ -47,7 +47,7 @@ BG_API const char *bg_metrics_content_type(bg_metrics_format format);
  * in hex, such as \xff. */
 typedef struct bg_metrics_item {
     const char *name;    /* value of the label `filter` */
-    const bg_slot *slot; /* NULL: that of the gate */
+    const bg_slot *slot; /* NULL: the gate's slot */
     const bg_gate *gate; /* or NULL */
 } bg_metrics_item;
 
@@ -57,9 +57,9 @@ enum {
     BG_METRICS_CHEAP = 1u << 0
 };
 
-/* Receives a piece of the document. Return false to cancel (BG_ECANCELED). All figures
- * are collected before the first call, and no lock or pin is held during the calls, so a
- * sink may be slow and may use the slots. */
+/* Receives a part of the document. Return false to cancel (BG_ECANCELED). All values are
+ * collected before the first call, and no lock or pin is held during the calls, so a sink
+ * may be slow and may use the slots. */
 typedef bool (*bg_metrics_sink_fn)(void *context, const char *text, size_t len);
 
 /*

@@ -15,20 +15,20 @@
  *
  * An operation is one byte and a 64-bit number, usually the hash of a key. Operations are
  * numbered from 0, and numbers are never reused. A snapshot records the number up to which
- * it is complete, so operations that it has are not replayed. This keeps removes and counts
- * correct.
+ * it is complete, so operations that it already includes are not replayed. This keeps
+ * removes and counts correct.
  *
  * The sync policy determines durability:
  *   always    an append returns when its records are on disk (fdatasync). Threads that append
  *             while the disk is busy share the next sync.
  *   everysec  an append or bg_oplog_tick syncs if a second has passed since the last sync. A
- *             crash of the machine loses the records after the last sync; a crash of the
- *             process loses nothing.
- *   no        the OS decides when to write. A crash of the process loses nothing.
+ *             system crash loses the records after the last sync; a process crash loses
+ *             nothing.
+ *   no        the OS decides when to write. A process crash loses nothing.
  *
  * The records of one append form a frame, which is replayed completely or not at all. A
- * frame that a crash cut short is detected by its checksum, and everything after it is
- * ignored.
+ * frame that was truncated by a crash is detected by its checksum, and everything after it
+ * is ignored.
  *
  * Caveats
  *   - Only one process at a time can have a log open.
@@ -59,7 +59,7 @@ extern "C" {
 /* A log that is open for appending. Opaque. */
 typedef struct bg_oplog bg_oplog;
 
-/* Operations, with the meaning of the number in the record. The values are permanent. */
+/* Operations. The comments describe the number in the record. The values are permanent. */
 enum {
     BG_OPLOG_ADD = 1,    /* a hash */
     BG_OPLOG_REMOVE = 2, /* a hash */
@@ -109,7 +109,7 @@ typedef struct bg_oplog_report {
     uint64_t dropped;     /* bytes after that offset: a torn tail */
     bg_err code;          /* BG_OK if dropped is 0; BG_EFORMAT: a frame is incomplete;
                              BG_ECHECKSUM: a frame is damaged */
-    char what[BG_ERR_WHAT_MAX]; /* the part that is wrong: "frame", "checksum" ... */
+    char what[BG_ERR_WHAT_MAX]; /* the invalid part: "frame", "checksum" ... */
     char found[BG_ERR_FOUND_MAX];
     char expected[BG_ERR_EXPECTED_MAX];
 } bg_oplog_report;
@@ -130,23 +130,24 @@ typedef struct bg_oplog_info {
 
 /*
  * Opens a log for appending, or creates it. A log belongs to a kind and a hasher; the log
- * of a filter with a different kind or hasher is refused. The whole log is read to find its
- * end. Bytes after the last complete frame are cut off, and `report`, unless NULL, is set
- * to how many and why. To inspect a log without changing it, use bg_oplog_replay. The
+ * of a filter with a different kind or hasher is refused. The whole log is read to find
+ * its end. Bytes after the last complete frame are cut off; `report`, unless NULL, shows
+ * how many and why. To inspect a log without changing it, use bg_oplog_replay. The
  * remaining records are rewritten and synced, and so is the directory.
  *
  * options->position is compared with the log. A log that starts after the position lacks
  * operations and is refused. A log that ends before the position has only operations that
- * the filter already has, and is replaced with an empty log that starts at the position. A
- * log with records at or after the position is refused, because the filter lacks these
- * records and its next snapshot would drop them: apply them with bg_oplog_apply (`from` =
- * position), and open the log with report->next as the position. A process that has waited
- * for another process to close the log must do this before it opens the log.
+ * the filter already includes, and is replaced with an empty log that starts at the
+ * position. A log with records at or after the position is refused, because the filter
+ * lacks these records and its next snapshot would drop them: apply them with
+ * bg_oplog_apply (`from` = position), and open the log with report->next as the position.
+ * A process that has waited for another process to close the log must do this before it
+ * opens the log.
  * Errors: BG_EIO, with EWOULDBLOCK if another process has the log open; BG_EFORMAT,
  * BG_EVERSION or BG_ECHECKSUM for a damaged header or a record of a newer version;
- * BG_EINCOMPAT for the log of another filter, or if operations are missing from the log or
- * the filter; BG_EINVAL; BG_ENOMEM. On error *log is NULL. A refused log is unchanged;
- * after BG_EIO its torn tail may have been cut off.
+ * BG_EINCOMPAT for the log of a different filter, or if operations are missing from the
+ * log or the filter; BG_EINVAL; BG_ENOMEM. On error *log is NULL. A refused log is
+ * unchanged; after BG_EIO its torn tail may have been cut off.
  * Thread safety: MT-Safe. Cost: reads and writes the file.
  */
 BG_API BG_MUST_CHECK bg_err bg_oplog_open(const char *path, const bg_filter *filter,
@@ -166,7 +167,7 @@ BG_API bg_err bg_oplog_close(bg_oplog *log, bg_errinfo *info);
  * Appends n records, 1 to BG_OPLOG_BATCH_MAX, as one frame: operation ops[i] with
  * hashes[i]. If `ops` is NULL, all operations are adds. *first, unless NULL, is set to the
  * number of the first record. The filter is not changed: change it before the call, and
- * hold a lock over both where order matters.
+ * hold a lock during both steps if order matters.
  *
  * If the write fails, nothing was appended. If the disk was full, the log can be used again
  * once space is available. After any other failed write, and after every failed sync, the
@@ -183,11 +184,11 @@ BG_API BG_MUST_CHECK bg_err bg_oplog_append(bg_oplog *log, const uint8_t *ops,
 
 /*
  * Appends records as bg_oplog_append does, and applies them to `filter`: adds, removes,
- * rotations and clears. With concurrent calls, records are applied in the order of the log.
- * Adds are those of bg_filter_add_forced. If the write fails, the filter is unchanged. If
- * the sync fails, the filter has changed, but the change may not survive a crash. Do not
- * change the filter in any other way; queries may run at the same time, except during a
- * clear.
+ * rotations and clears. With concurrent calls, records are applied in the order of the
+ * log. Keys are added as by bg_filter_add_forced. If the write fails, the filter is
+ * unchanged. If the sync fails, the filter has changed, but the change may not survive a
+ * crash. Do not change the filter in any other way; queries may run at the same time,
+ * except during a clear.
  * Errors: those of bg_oplog_append; BG_ENOTSUP if the kind does not support an operation,
  * and BG_EINCOMPAT if the log belongs to a different filter. In both cases nothing has
  * changed.
@@ -221,8 +222,8 @@ BG_API BG_MUST_CHECK bg_err bg_oplog_get_info(bg_oplog *log, bg_oplog_info *out)
 
 /*
  * Saves the filter to `snapshot` with bg_save, adding the line "oplog: N" to the metadata
- * of `options`: the snapshot has all operations numbered below N. Then replaces the log
- * with one that starts at N. At whatever point the machine stops, the snapshot and the log
+ * of `options`: the snapshot includes all operations numbered below N. Then replaces the
+ * log with one that starts at N. Whenever a crash occurs, the snapshot and the log
  * together have every synced operation, and no operation is replayed twice.
  *
  * Other threads may use bg_oplog_change during the call; only clears and rotations wait.
@@ -232,7 +233,7 @@ BG_API BG_MUST_CHECK bg_err bg_oplog_get_info(bg_oplog *log, bg_oplog_info *out)
  * Errors: those of bg_save and bg_oplog_append; BG_EINVAL for BG_FILE_NO_SYNC, and for
  * metadata that already has a line "oplog:" or has no space for it. If the snapshot cannot
  * be saved, nothing has changed. If the log cannot be replaced after that, the old log
- * stays in use. If the log was replaced but the sync of the directory failed, the log has
+ * stays in use. If the log was replaced but its directory could not be synced, the log has
  * failed.
  * Thread safety: MT-Safe, see above. Cost: same as bg_save, plus a copy of the filter
  * unless its kind only sets bits.
@@ -243,9 +244,9 @@ BG_API BG_MUST_CHECK bg_err bg_oplog_snapshot(bg_oplog *log, const bg_filter *fi
                                               bg_errinfo *info);
 
 /*
- * Reads the number N of a snapshot.
- * Errors: BG_EFORMAT if the snapshot has none; those of bg_file_get_info. Thread safety:
- * MT-Safe.
+ * Reads the number N from the metadata of a snapshot.
+ * Errors: BG_EFORMAT if the snapshot has no such number; those of bg_file_get_info. Thread
+ * safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_oplog_position(const char *snapshot, uint64_t *position,
                                               bg_errinfo *info);
@@ -276,9 +277,9 @@ BG_API BG_MUST_CHECK bg_err bg_oplog_replay(const char *path, bg_oplog_visit_fn 
  * Applies the records numbered `from` and above to a filter. `from` is the number up to
  * which the filter is complete: the position of its snapshot, or 0 for an empty filter.
  * report->next is set to the number up to which it is complete afterwards, which is never
- * below `from`. Adds are those of bg_filter_add_forced.
- * Errors: those of bg_oplog_replay; BG_EINCOMPAT for the log of another filter, or one that
- * starts after `from`; BG_ENOTSUP if the kind does not support an operation.
+ * below `from`. Keys are added as by bg_filter_add_forced.
+ * Errors: those of bg_oplog_replay; BG_EINCOMPAT for the log of a different filter, or for
+ * a log that starts after `from`; BG_ENOTSUP if the kind does not support an operation.
  * Thread safety: MT-Excl on the filter.
  */
 BG_API BG_MUST_CHECK bg_err bg_oplog_apply(const char *path, uint64_t from,

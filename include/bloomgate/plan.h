@@ -33,9 +33,9 @@ extern "C" {
 #endif
 
 /*
- * The requirements for a filter. Only `spec` is required. The other fields add figures to
- * the plan, or let it find the cheapest size: if items, call_cost, queries_per_second and
- * memory_cost are set, and neither rate nor size, the plan minimizes
+ * The requirements for a filter. Only `spec` is required. The other fields add predictions
+ * to the plan, or let it find the cheapest size: if items, call_cost, queries_per_second
+ * and memory_cost are set, and neither the rate nor the size is set, the plan minimizes
  *
  *     memory_cost x GiB  +  call_cost x (wasted calls per second)
  */
@@ -49,14 +49,14 @@ typedef struct bg_plan_request {
     double absent_share;       /* share of lookups for absent keys, 0 to 1; 0: unknown,
                                   treated as 1 */
     double call_cost;          /* cost of one call to the backing store, in any unit */
-    double memory_cost;        /* cost of one GiB per second, in the same unit */
-    double call_seconds;       /* duration of one call to the backing store */
-    double latency_objective;  /* maximum mean time per absent key in seconds,
-                                  including calls wasted on false positives. Limits
-                                  the rate to latency_objective / call_seconds: a
-                                  higher or unset rate is changed to that bound, and a
-                                  size that misses it is refused. Must be less than
-                                  call_seconds; 0: none */
+    double memory_cost; /* cost of one GiB of memory for one second, in the same unit */
+    double call_seconds;      /* duration of one call to the backing store */
+    double latency_objective; /* maximum mean time per absent key in seconds,
+                                 including calls wasted on false positives. Limits
+                                 the rate to latency_objective / call_seconds: a
+                                 higher or unset rate is changed to that bound, and a
+                                 size that misses it is refused. Must be less than
+                                 call_seconds; 0: none */
 } bg_plan_request;
 
 #ifdef __cplusplus
@@ -80,7 +80,7 @@ typedef struct bg_plan {
     double rate_2x;       /* ... with twice as many keys */
     double rate_10x;      /* ... with ten times as many keys */
     double fill;          /* share of bits set at `items` */
-    uint32_t cache_level; /* smallest cache it fits in: 1, 2, 3; 4: only memory */
+    uint32_t cache_level; /* smallest cache level that the filter fits in; 4: none */
     uint32_t
         lines_per_lookup; /* cache lines read for a key that may be in the filter */
     double keyed_hash_ns; /* additional nanoseconds per 16-byte key for `keyed` instead
@@ -100,7 +100,7 @@ typedef struct bg_plan {
  * Errors: BG_EINVAL names the argument that is missing or out of range; BG_ENOMEM if the
  * size exceeds spec.max_bytes or the address space; BG_ENOTSUP if the kind cannot reach the
  * rate or does not support the flags, or if the latency objective cannot be met.
- * Thread safety: MT-Safe. Cost: below a millisecond; tens of milliseconds to find the
+ * Thread safety: MT-Safe. Cost: less than a millisecond; tens of milliseconds to find the
  * cheapest size.
  */
 BG_API BG_MUST_CHECK bg_err bg_plan_compute(const bg_plan_request *request,

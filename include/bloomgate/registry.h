@@ -25,11 +25,11 @@
  * second with a burst. Operations over quota fail with BG_EQUOTA and are counted. Other
  * tenants are not affected.
  *
- * bg_registry_tick evicts tenants that were not used for `idle` nanoseconds: it writes them
- * to `directory` and frees their memory. The next use reads the tenant back and waits until
- * it is loaded. If its file cannot be read, the tenant answers "maybe" and refuses adds,
- * and the read is retried later with backoff; there is never a false "no". A new registry
- * has the tenants whose files are in its directory.
+ * bg_registry_tick evicts tenants that have not been used for `idle` nanoseconds: it
+ * writes them to `directory` and frees their memory. The next use reads the tenant back
+ * and waits until it is loaded. If its file cannot be read, the tenant answers "maybe" and
+ * refuses adds, and the read is retried later with backoff; there is never a false "no". A
+ * new registry has the tenants whose files are in its directory.
  *
  * Caveats
  *   - Keys that are only in memory are lost when the process dies; a tenant is then restored
@@ -71,13 +71,12 @@ typedef struct bg_registry_options {
     const bg_gate_options *gate;    /* gate of a new tenant, copied; NULL: no gate */
     const bg_open_options *opening; /* secrets for opening files, not copied; or NULL */
     uint64_t max_items;             /* quota of distinct keys per tenant; 0: none */
-    uint64_t max_bytes;             /* quota of memory per tenant; 0: none */
-    double inserts_per_second;      /* quota of inserts per tenant; 0: none */
-    double burst;                   /* inserts allowed at once; 0: the inserts of one
-                                       second */
+    uint64_t max_bytes;             /* memory quota per tenant; 0: none */
+    double inserts_per_second;      /* insert quota per tenant; 0: none */
+    double burst;                   /* inserts allowed at once; 0: one second's worth */
     uint64_t max_total_bytes;       /* limit for all tenants in memory; 0: none */
-    const char *directory;          /* for evicted tenants, copied; NULL: no eviction */
-    uint64_t idle; /* idle time until eviction in nanoseconds; 0: never */
+    const char *directory; /* files of evicted tenants, copied; NULL: no eviction */
+    uint64_t idle;         /* idle time until eviction in nanoseconds; 0: never */
     uint64_t (*clock)(void *context); /* nanoseconds, monotonic; NULL: OS clock */
     void *context;                    /* argument of `clock` */
     const bg_allocator *allocator;    /* or NULL */
@@ -147,8 +146,8 @@ BG_API void bg_registry_for_each(bg_registry *registry,
 /*
  * Writes idle tenants to the directory and frees their memory. Call it regularly. *evicted,
  * unless NULL, is set to the number of evicted tenants. Ticks and saves are serialized.
- * Errors: that of the first tenant that could not be written. Such tenants stay in memory;
- * all others are evicted. BG_EINVAL for NULL.
+ * Errors: the error of the first tenant that could not be written. Tenants that could not
+ * be written stay in memory; all other idle tenants are evicted. BG_EINVAL for NULL.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_registry_tick(bg_registry *registry, size_t *evicted,
@@ -157,9 +156,9 @@ BG_API BG_MUST_CHECK bg_err bg_registry_tick(bg_registry *registry, size_t *evic
 /*
  * Writes every tenant that has changed to the directory. Tenants stay in memory. Saves and
  * ticks are serialized.
- * Errors: that of the first tenant that could not be written, after trying the others;
- * BG_EINCOMPAT for a tenant whose gate is in doubt (bg_gate_doubt); BG_EINVAL if the
- * registry has no directory.
+ * Errors: the error of the first tenant that could not be written, after the other tenants
+ * have been tried; BG_EINCOMPAT for a tenant whose gate is in doubt (bg_gate_doubt);
+ * BG_EINVAL if the registry has no directory.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_registry_save(bg_registry *registry, bg_errinfo *info);

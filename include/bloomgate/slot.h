@@ -22,14 +22,14 @@
  *     during a rebuild     as before             as before, and the next base
  *
  * A query answers "no" only if all queried filters answer "no". Each change replaces the
- * list with another one in a single atomic step. A query finds every key whose add returned
+ * list with a new one in a single atomic step. A query finds every key whose add returned
  * before the query started, even if the add and the query saw different lists.
  *
  * Queries never wait. To use the list, a thread registers as a reader with an atomic
  * addition in a cache line of its CPU, and unregisters when it is done. A replaced filter
  * is freed after its last reader has left. The thread that replaced it waits up to 100 ms
- * for that and frees it; after that, the last reader frees it. Changes are serialized, and
- * some wait for all readers.
+ * for its readers and then frees it; if readers remain, the last one frees it. Changes are
+ * serialized, and some wait for all readers.
  *
  * Caveats
  *   - A plain slot cannot be reloaded from a file, because keys added since the file was
@@ -62,12 +62,12 @@ extern "C" {
 /* A slot. Opaque. */
 typedef struct bg_slot bg_slot;
 
-/* Flags of slots, swaps and reloads. */
+/* Flags for slots, swaps and reloads. */
 enum {
     /* Slots: the filter accepts no adds. Adds go to a delta, or are refused. */
     BG_SLOT_SEALED = 1u << 0,
-    /* Swaps and reloads: the new filter has all keys added to the replaced one, or these keys
-     * may be lost. */
+    /* Swaps and reloads: the new filter has all keys that were added to the replaced
+     * filter, or losing these keys is acceptable. */
     BG_SLOT_DISCARD = 1u << 1,
     /* Reloads: accept a different kind of filter. */
     BG_SLOT_ANY_KIND = 1u << 2,
@@ -76,7 +76,7 @@ enum {
     /* Reloads: map the file instead of reading it. Only for files that are always replaced by
      * rename and never written in place: see "Mapping" in docs/slots.md. */
     BG_SLOT_MAP = 1u << 4,
-    /* Reloads: accept a file of a lower generation than the last one. */
+    /* Reloads: accept a file with a lower generation than the last file. */
     BG_SLOT_ANY_GENERATION = 1u << 5,
     /* Slots: keep one set of counters instead of one per CPU. For many slots, each used by one
      * thread at a time. */
@@ -90,7 +90,7 @@ typedef struct bg_slot_options {
     uint64_t complete;                /* initial value of bg_slot_complete_to */
     uint64_t (*clock)(void *context); /* nanoseconds, monotonic; NULL: OS clock */
     void *context;                    /* argument of `clock` */
-    const bg_allocator *allocator;    /* for the slot, not its filters; or NULL */
+    const bg_allocator *allocator;    /* for the slot, not for its filters; or NULL */
 } bg_slot_options;
 
 #define BG_SLOT_OPTIONS_INIT                                                           \
@@ -139,8 +139,9 @@ BG_API bool bg_slot_may_contain_u64(const bg_slot *slot, uint64_t key);
 
 /*
  * Queries an array of keys. Returns how many may have been added, and sets their bits in
- * the bitmap `maybe` unless it is NULL. Hashes must come with their check value (see Hashes
- * below). If it does not match the hasher of every queried filter, all answers are "maybe".
+ * the bitmap `maybe` unless it is NULL. Hashes must come with their check value (see
+ * Hashes below). If the check value does not match the hasher of every queried filter, all
+ * answers are "maybe".
  * Thread safety: MT-Safe; never waits. Cost: that of bg_filter_may_contain_many, plus at
  * most four atomic additions per call.
  */
@@ -148,9 +149,9 @@ BG_API size_t bg_slot_may_contain_many(const bg_slot *slot, bg_keys keys,
                                        uint64_t *maybe);
 
 /*
- * Queries a key on behalf of a request that depends on all writes up to `sequence`, such as
- * a position in the log of a database. Returns false only if the key was certainly never
- * added and the slot is complete up to `sequence`: see bg_slot_complete_to.
+ * Queries a key on behalf of a request that depends on all writes up to `sequence`, such
+ * as a position in a database log. Returns false only if the key was certainly never added
+ * and the slot is complete up to `sequence`: see bg_slot_complete_to.
  * Thread safety: MT-Safe; never waits.
  */
 BG_API bool bg_slot_may_contain_up_to(const bg_slot *slot, const void *key, size_t len,
@@ -175,10 +176,10 @@ BG_API BG_MUST_CHECK bg_err bg_slot_add_u64(bg_slot *slot, uint64_t key, bool *i
  * the array is new at most once. The results are set even if keys are refused.
  *
  * Hashes must come with their check value (see Hashes below). If a filter that is queried
- * but accepts no adds has a different hasher, no key is certainly new.
- * Errors: those of bg_slot_add; BG_EINCOMPAT for hashes if a filter that accepts adds has a
- * different hasher. In that case no key is added, and none counts as refused in
- * bg_slot_info: add the keys themselves instead.
+ * but accepts no adds has a different hasher, no key is reported as new.
+ * Errors: those of bg_slot_add; BG_EINCOMPAT for hashes if a filter that accepts adds has
+ * a different hasher. In that case no key is added, and none counts as refused in
+ * bg_slot_info: add the keys instead of their hashes.
  * Thread safety: same as bg_slot_add.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_add_many(bg_slot *slot, bg_keys keys,
@@ -230,7 +231,7 @@ BG_API BG_MUST_CHECK bg_err bg_slot_hash_many(const bg_slot *slot, bg_keys keys,
                                               uint64_t *hashes, uint64_t *check);
 
 /*
- * Reverts one add of a key that is given by its hash, with the check value of its hasher.
+ * Reverts one add of a key, given the key's hash and the check value of the hasher.
  * Errors: those of bg_slot_remove; BG_EINCOMPAT if the filter has a different hasher; the
  * filter is then unchanged.
  * Thread safety: same as bg_filter_remove.
@@ -240,8 +241,8 @@ BG_API bg_err bg_slot_remove_hash(bg_slot *slot, uint64_t hash, uint64_t check);
 /* ---- Pins ---------------------------------------------------------------------- */
 
 /*
- * A pin on the filters of a slot. While it is held, no filter in the list is freed, even if
- * it is replaced; so do not hold it for long.
+ * A pin on the filters of a slot. While a pin is held, no filter in the list is freed,
+ * even if the filter is replaced, so do not hold a pin for long.
  */
 typedef struct bg_pin {
     const void *opaque[3];
@@ -258,38 +259,38 @@ typedef enum bg_role {
 /*
  * Pins the current list of filters until bg_slot_unpin.
  *
- * To save a slot yourself, pin it, copy each filter with bg_filter_copy, unpin it and write
- * the copies. A copy has all keys that were added to its filter before the call, and may
- * have some of the keys that are being added at the same time. To exclude those, block
- * writers with your own lock while you copy.
+ * To save a slot yourself, pin it, copy each filter with bg_filter_copy, unpin it and
+ * write the copies. A copy has all keys that were added to its filter before the call, and
+ * may have some of the keys that are being added at the same time. To exclude these keys,
+ * block writers with your own lock while you copy.
  * Thread safety: MT-Safe; never waits.
  */
 BG_API void bg_slot_pin(const bg_slot *slot, bg_pin *pin);
 
-/* Releases a pin, in any thread. Thread safety: MT-Safe; never waits. */
+/* Releases a pin. Any thread may call it. Thread safety: MT-Safe; never waits. */
 BG_API void bg_slot_unpin(const bg_slot *slot, bg_pin *pin);
 
 /*
- * Returns filter i of a pinned list, or NULL if there are fewer. *role, unless NULL, is set
- * to its role. The filter is valid until the pin is released. Thread safety: MT-Safe.
+ * Returns filter i of a pinned list, or NULL if i is out of range. *role, unless NULL, is
+ * set to its role. The filter is valid until the pin is released. Thread safety: MT-Safe.
  */
 BG_API const bg_filter *bg_pin_filter(const bg_pin *pin, size_t i, bg_role *role);
 
 /* ---- Changes ------------------------------------------------------------------- */
 
 /*
- * Replaces the base with `filter`, which the slot owns from then on. A delta stays; the old
- * filter of a migration is removed. The new base is sealed if the replaced one was. If the
- * slot had no base, the new base is sealed if the slot was created with BG_SLOT_SEALED or
- * has a delta. `complete` is the number up to which the filter is complete: see
- * bg_slot_complete_to.
+ * Replaces the base with `filter`, which the slot owns from then on. An existing delta is
+ * kept; the old filter of a migration is removed. The new base is sealed if the replaced
+ * base was. If the slot had no base, the new base is sealed if the slot was created with
+ * BG_SLOT_SEALED or has a delta. `complete` is the number up to which the filter is
+ * complete: see bg_slot_complete_to.
  *
  * Without BG_SLOT_DISCARD in `flags`, no key that was added through the slot is lost. A
- * base has such keys if it was merged with a delta, was rebuilt, or accepted adds before it
- * was sealed (by bg_slot_set_delta or by a rebuild with a delta, even a failed one). It can
- * be replaced only by a filter that is at least as complete as the slot was at that time.
- * The slot's own number is used only if bg_slot_advance was called after the last of these
- * adds. Every later replacement must be at least as complete, too.
+ * base has such keys if it was merged with a delta, was rebuilt, or accepted adds before
+ * it was sealed (by bg_slot_set_delta or by a rebuild with a delta, even a failed one).
+ * Such a base can be replaced only by a filter that is at least as complete as the slot
+ * was at that time. The slot's own number is used only if bg_slot_advance was called after
+ * the last of these adds. Every later replacement must also be at least as complete.
  * Errors: BG_EINCOMPAT if `flags` lacks BG_SLOT_DISCARD and keys would be lost, the base
  * accepts adds, or the base ended the doubt of a gate (bg_gate_doubt); BG_EBUSY during a
  * rebuild, or if a rebuild or a replacement with BG_SLOT_DISCARD started after this call
@@ -345,24 +346,25 @@ BG_API BG_MUST_CHECK bg_err bg_slot_set_delta(bg_slot *slot, bg_filter *delta,
 
 /*
  * Merges the base and the delta into a new base. Further adds go to `delta`, an empty
- * filter. If the slot has two deltas, both are merged. The base is copied first, so queries
- * are not disturbed. The kinds must support merging (bg_filter_merge, or a resized quotient
- * filter); otherwise use bg_slot_rebuild, which needs the keys. The slot owns `delta` from
- * the call on, even on error.
- * Errors: BG_EINVAL if the slot has no base or no delta; BG_EINCOMPAT, BG_ENOTSUP and
- * BG_EFULL as in bg_filter_merge; BG_EBUSY during a rebuild; BG_ENOMEM. No key is lost on
- * error: if merging fails, the slot has its old base and both deltas.
+ * filter. If the slot has two deltas, both are merged. The base is copied first, so
+ * queries are not disturbed. The kinds must support merging (bg_filter_merge, or a resized
+ * quotient filter); otherwise use bg_slot_rebuild, which needs the keys. The call
+ * transfers ownership of `delta` to the slot, even on error. Errors: BG_EINVAL if the slot
+ * has no base or no delta; BG_EINCOMPAT, BG_ENOTSUP and BG_EFULL as in bg_filter_merge;
+ * BG_EBUSY during a rebuild; BG_ENOMEM. No key is lost on error: if merging fails, the
+ * slot has its old base and both deltas.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_compact(bg_slot *slot, bg_filter *delta,
                                             bg_errinfo *info);
 
 /*
- * Removes all keys: atomically replaces the base with an empty filter of the same geometry,
- * and removes the delta and the old filter. The new base accepts adds if any queried filter
- * did. A base of a static kind cannot accept adds, so it gets an empty delta like the
- * current one. Keys being added at the same time may or may not be removed.
- * bg_slot_complete_to becomes 0; call bg_slot_advance when a higher number is known.
+ * Removes all keys: atomically replaces the base with an empty filter of the same
+ * geometry, and removes the delta and the old filter. The new base accepts adds if any
+ * queried filter did. A static base cannot accept adds, so the slot gets a new empty delta
+ * with the geometry of the current delta. Keys being added at the same time may or may not
+ * be removed. bg_slot_complete_to becomes 0; call bg_slot_advance when a higher number is
+ * known.
  * Errors: BG_ENOTFOUND if there is no base; BG_EBUSY during a rebuild; BG_ENOMEM. On error
  * nothing has changed.
  * Thread safety: MT-Safe. Memory: both filters, until the last reader of the old one has
@@ -374,10 +376,10 @@ BG_API BG_MUST_CHECK bg_err bg_slot_clear(bg_slot *slot, bg_errinfo *info);
  * Adds all keys of `other`, which the caller still owns, to every filter that accepts adds:
  * see bg_filter_merge. Concurrent queries may see some of the keys before others. The keys
  * do not count as adds in bg_slot_info.
- * Errors: those of bg_filter_merge; BG_ENOTSUP if no filter accepts adds; BG_EINCOMPAT also
- * if only the next base of a rebuild differs from `other`, for example in size; nothing has
- * changed, and you can merge again after the rebuild. After BG_EFULL or BG_ENOMEM during a
- * migration, one of the two filters may have received the keys.
+ * Errors: those of bg_filter_merge; BG_ENOTSUP if no filter accepts adds; BG_EINCOMPAT
+ * also if only the next base of a rebuild differs from `other`, for example in size; in
+ * that case nothing has changed, and you can merge again after the rebuild. After BG_EFULL
+ * or BG_ENOMEM during a migration, one of the two filters may have received the keys.
  * Thread safety: MT-Safe; waits for other changes. Cost: reads both filters and writes one.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_merge(bg_slot *slot, const bg_filter *other,
@@ -407,7 +409,7 @@ BG_API uint64_t bg_slot_complete_to(const bg_slot *slot);
 
 /*
  * Declares that all keys up to the number `sequence` are in the slot. A number below the
- * current one changes nothing.
+ * current value changes nothing.
  *
  * After a swap or reload has lowered the number, add the missing keys before advancing
  * again. Do not advance during the swap or reload: the slot cannot detect which keys are
@@ -427,8 +429,8 @@ typedef struct bg_reload_options {
     const bg_open_options *opening;  /* secret and other options of bg_open, or NULL. A
                                         watch keeps the pointer, so the options and
                                         everything they point to must outlive it */
-    uint8_t key_id[BG_KEY_ID_BYTES]; /* required key id; all zero: that of the last
-                                        file, if there was one */
+    uint8_t key_id[BG_KEY_ID_BYTES]; /* required key id; all zero: the key id of the
+                                        last file, if there was one */
 } bg_reload_options;
 
 #define BG_RELOAD_OPTIONS_INIT                                                         \
@@ -443,13 +445,13 @@ typedef struct bg_reload_options {
  * Replaces the base with the filter in a file. The whole file is verified, even if it is
  * mapped afterwards, and its canaries are queried. It is then compared with the current
  * filter: kind, hash profile, secret, key id and generation. If any check fails, the old
- * filter keeps serving, and the error is returned, counted and kept in bg_slot_info. A file
- * with the same digest as the current one is not read again.
+ * filter keeps serving, and the error is returned, counted and kept in bg_slot_info. A
+ * file with the same digest as the current file is not read again.
  *
- * The generation must not be below that of the last file loaded, even if other changes have
- * replaced the base since. BG_SLOT_ANY_GENERATION accepts a lower one, and bg_slot_clear
- * resets the number. The line "complete: N" in the metadata of a file is the number up to
- * which the filter is complete.
+ * The generation must not be below that of the last file loaded, even if other changes
+ * have replaced the base since. BG_SLOT_ANY_GENERATION accepts a lower generation, and
+ * bg_slot_clear resets the limit. The line "complete: N" in the metadata of a file is the
+ * number up to which the filter is complete.
  * Errors: those of bg_verify, bg_open and bg_slot_swap; BG_EINCOMPAT also if the comparison
  * fails.
  * Thread safety: MT-Safe; reloads of the same slot are serialized.
@@ -516,10 +518,11 @@ BG_API int bg_watch_fd(const bg_watch *watch);
 
 /*
  * Checks the file, and reloads the slot if the file was replaced. Waits up to `timeout_ms`
- * milliseconds for that (-1: indefinitely, 0: not at all). *reloaded, unless NULL, is set
- * to true if the slot has a new filter.
+ * milliseconds for a replacement (-1: indefinitely, 0: not at all). *reloaded, unless
+ * NULL, is set to true if the slot has a new filter.
  * Errors: those of bg_slot_reload; the slot keeps serving its filter. After BG_ENOMEM and
- * BG_EIO the reload is retried once a second; after other errors, when the file changes.
+ * BG_EIO the reload is retried once a second; after other errors, it is retried when the
+ * file changes.
  * Thread safety: MT-Excl on the watch.
  */
 BG_API BG_MUST_CHECK bg_err bg_watch_poll(bg_watch *watch, int timeout_ms,
@@ -555,11 +558,11 @@ typedef struct bg_source {
 
 /* The progress of a rebuild. */
 typedef struct bg_rebuild_progress {
-    uint32_t struct_size;   /* sizeof(bg_rebuild_progress) */
-    bool counting;          /* true: keys are being counted; false: added */
-    uint64_t keys;          /* keys processed so far */
-    uint64_t expected;      /* number of keys; 0: unknown */
-    double seconds;         /* elapsed time */
+    uint32_t struct_size; /* sizeof(bg_rebuild_progress) */
+    bool counting;     /* true: keys are being counted; false: keys are being added */
+    uint64_t keys;     /* keys processed so far */
+    uint64_t expected; /* number of keys; 0: unknown */
+    double seconds;    /* elapsed time */
     double keys_per_second; /* average speed */
     double seconds_left;    /* estimated remaining time; below 0: unknown */
 } bg_rebuild_progress;
@@ -610,11 +613,11 @@ typedef struct bg_rebuild_report {
  * keys. Fields that `spec` leaves unset (kind, rate, hash) are copied from the current
  * base. A static kind is built from the hashes of all keys, 8 bytes each, and needs a
  * `delta`.
- * Errors: those of the source; BG_ECANCELED; BG_EBUSY during another rebuild; BG_EFULL if a
- * kind with BG_TRAIT_FILLS_UP was sized too small; BG_ENOTSUP if spec.items and
+ * Errors: those of the source; BG_ECANCELED; BG_EBUSY during another rebuild; BG_EFULL if
+ * a kind with BG_TRAIT_FILLS_UP was sized too small; BG_ENOTSUP if spec.items and
  * source->count are 0 and the source cannot be rewound; BG_EINVAL; BG_ENOMEM. On error the
  * slot keeps its filters, and also `delta` if it has started to accept adds. After several
- * failed rebuilds the slot keeps its last delta and frees the one passed in.
+ * failed rebuilds the slot keeps its last delta and frees the delta that was passed in.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_rebuild(bg_slot *slot, const bg_source *source,
@@ -638,10 +641,10 @@ typedef struct bg_rebuild bg_rebuild;
  *     err = bg_rebuild_commit(rebuild, NULL, &why);
  *
  * When the call returns, the new base (or `delta`) receives every add, and all adds that
- * did not go to it have finished. So no key is lost if you read the backing store after
- * that. `progress` is not called. The slot refuses other changes, except merges, with
- * BG_EBUSY until bg_rebuild_commit or bg_rebuild_abort, and must not be freed before that.
- * The slot owns `delta` from the call on, even on error.
+ * bypassed it have finished. So no key is lost if you read the backing store after that.
+ * `progress` is not called. The slot refuses other changes, except merges, with BG_EBUSY
+ * until bg_rebuild_commit or bg_rebuild_abort, and must not be freed before that. The slot
+ * owns `delta` from the call on, even on error.
  * Errors: those of bg_slot_rebuild; BG_EINVAL if spec.items is 0. On error *rebuild is
  * NULL.
  * Thread safety: MT-Safe.
@@ -664,8 +667,8 @@ BG_API BG_MUST_CHECK bg_err bg_rebuild_add_many(bg_rebuild *rebuild, bg_keys key
 /*
  * Ends a rebuild: replaces the filters of the slot with the new base, and frees the handle,
  * even on error. `report`, unless NULL, describes the result.
- * Errors: that of the first bg_rebuild_add_many that failed; those of bg_slot_rebuild. On
- * error the slot keeps its filters, plus `delta` if there is one.
+ * Errors: the error of the first bg_rebuild_add_many that failed; those of
+ * bg_slot_rebuild. On error the slot keeps its filters, plus `delta` if there is one.
  * Thread safety: MT-Excl on the rebuild, so call it after the last add has returned.
  */
 BG_API BG_MUST_CHECK bg_err bg_rebuild_commit(bg_rebuild *rebuild,
@@ -688,7 +691,7 @@ typedef struct bg_slot_info {
     uint64_t maybes;           /* queries answered "maybe" */
     uint64_t adds;             /* keys added */
     uint64_t news;             /* added keys that were certainly new */
-    uint64_t refused;          /* calls with a refused add */
+    uint64_t refused;          /* number of calls in which an add was refused */
     uint64_t swaps;            /* replacements of the base, for any reason */
     uint64_t reloads;          /* successful reloads */
     uint64_t reload_failures;  /* failed reloads */
@@ -728,13 +731,13 @@ typedef struct bg_slot_health {
     uint64_t bits, ones;    /* their bits, and the bits that are set */
     double fill;            /* fill of the fullest filter */
     uint64_t capacity;      /* number of keys that base and delta were sized for */
-    bg_estimate items;      /* number of different keys, estimated from the fill */
+    bg_estimate items;      /* number of distinct keys, estimated from the fill */
     double target;          /* false-positive rate that the base was sized for */
     double rate;            /* predicted false-positive rate of all filters combined */
-    bg_estimate measured;   /* the same, measured with BG_SLOT_PROBES absent keys,
-                               different ones each time */
+    bg_estimate measured;   /* false-positive rate measured with BG_SLOT_PROBES absent
+                               keys, different ones each time */
     double bits_per_insert; /* bits set per new key; 0: no adds, or not measured */
-    double honest_per_insert; /* bits that a key not chosen by an attacker would set */
+    double honest_per_insert; /* bits that a randomly chosen key would set */
     bool polluted; /* true: keys set more bits than honest_per_insert, by more than
                       chance explains */
     uint32_t reserved;
@@ -750,7 +753,7 @@ BG_API BG_MUST_CHECK bg_err bg_slot_get_health(const bg_slot *slot,
                                                bg_slot_health *health);
 
 /*
- * Estimates the same figures as bg_slot_get_health, from a sample of about `max_bytes`
+ * Estimates the same values as bg_slot_get_health, from a sample of about `max_bytes`
  * bytes of each part of the filters (0: all bytes); see bg_filter_sample_info. `polluted`
  * is set only if the sampling error cannot explain the difference.
  * Errors: those of bg_slot_get_health.

@@ -30,9 +30,9 @@ extern "C" {
 #endif
 
 /*
- * Where memory comes from. `allocate` returns `bytes` bytes aligned to `alignment` (a power
- * of two, at most 4096), or NULL; the bytes must be zero if `zeroed` is true. `release`
- * frees memory that `allocate` returned, with the same number of bytes.
+ * A memory allocator. `allocate` returns `bytes` bytes aligned to `alignment` (a power of
+ * two, at most 4096), or NULL; the bytes must be zero if `zeroed` is true. `release` frees
+ * memory that `allocate` returned, with the same number of bytes.
  */
 typedef struct bg_allocator {
     void *(*allocate)(void *context, size_t bytes, size_t alignment, bool zeroed);
@@ -55,9 +55,9 @@ enum {
     /* Do not use 2 MiB pages. */
     BG_SPEC_SMALL_PAGES = 1u << 2,
     /*
-     * counting: counters anywhere in the filter instead of in one line; needs an eighth less
-     * memory at 1%, but k cache lines per operation. scalable: layers of classic instead of
-     * blocked filters, with the same trade-off.
+     * counting: counters anywhere in the filter instead of in one line; the filter needs
+     * an eighth less memory at 1%, but each operation accesses k cache lines. scalable:
+     * layers of classic instead of blocked filters, with the same trade-off.
      */
     BG_SPEC_SCATTERED = 1u << 3
 };
@@ -72,18 +72,17 @@ typedef struct bg_spec {
     uint64_t bytes; /* instead of rate: size of the bits, rounded down to whole units
                        of the kind (8, 32 or 64 bytes); quotient: to a size whose
                        number of slots is a power of two */
-    uint32_t k;     /* bits per key; 0: the best. classic, partitioned: 1 to 64;
+    uint32_t k;     /* bits per key; 0: the optimum. classic, partitioned: 1 to 64;
                        blocked: 3 to 16; split: 8; register: 1 to 10; counting: 1 to 8
                        counters per key, scattered 1 to 32; cuckoo: 8, 12, 16 or 32 bits
                        of a fingerprint; quotient: 2 to 32 bits of a remainder; fuse: 8,
                        16 or 32 bits of a fingerprint; ribbon: 1 to 32 bits */
-    uint32_t
-        folds; /* how often it must be possible to fold the filter, 0 to 20; scalable:
-                  the first layer after bg_filter_compact */
+    uint32_t folds; /* how many times the filter can be folded, 0 to 20; scalable:
+                       the first layer after bg_filter_compact */
     uint32_t flags; /* BG_SPEC_EXCLUSIVE and so on */
     uint32_t
-        width; /* counting: bits of a counter, 4 (also 0), 8, 16 or 32; fuse: positions
-                  of a key, 3 (also 0) or 4; scalable: growth factor of the layers, 2
+        width; /* counting: bits per counter, 4 (also 0), 8, 16 or 32; fuse: positions
+                  per key, 3 (also 0) or 4; scalable: growth factor of the layers, 2
                   (also 0), 4 or 8: fewer layers are faster to query, but the last one
                   is emptier; otherwise 0 */
     uint32_t shards;    /* number of parts, selected by hash, that share no memory, so
@@ -93,7 +92,7 @@ typedef struct bg_spec {
     uint32_t reserved;  /* 0 */
     uint64_t max_bytes; /* refuse filters above this size; 0: no limit */
     bg_hash_spec hash;  /* all zero: `fast`, seed 0 */
-    const bg_allocator *allocator; /* NULL: memory of the OS, on 2 MiB pages for large
+    const bg_allocator *allocator; /* NULL: memory from the OS, on 2 MiB pages for large
                                       filters; copied, but its context must outlive the
                                       filter */
     const struct bg_window_options

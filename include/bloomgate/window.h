@@ -6,40 +6,39 @@
  *     last_hour.clock = seconds_since_start;      // your function, monotonic
  *     last_hour.generations = 24;
  *
- *     bg_spec spec = BG_SPEC_INIT;
- *     spec.kind = BG_KIND_WINDOW;
- *     spec.items = 1000000;                       // different keys per hour
- *     spec.rate = 0.01;
- *     spec.window = &last_hour;
+ *     bg_spec spec = BG_SPEC_INIT; spec.kind = BG_KIND_WINDOW; spec.items = 1000000;
+ *     // distinct keys per hour spec.rate = 0.01; spec.window = &last_hour;
  *
  * A window is divided into periods: of length / (generations - 1) ticks of a clock, of
- * count / (generations - 1) adds, or as ended by bg_filter_rotate. It remembers the last
- * `generations` periods, including the current one.
+ * count / (generations - 1) adds, or of any length, each ended by bg_filter_rotate. It
+ * remembers the last `generations` periods, including the current one.
  *   - A key that was added less than one window ago is always found: it is remembered until
  *     at least `generations - 1` periods have passed since its period ended. Only time in
  *     memory counts: a window does not age between saving and opening.
  *   - A key that was added more than generations / (generations - 1) windows ago is
- *     forgotten, apart from false positives. An aged window forgets it over up to 10 further
- *     periods, half of the remaining keys in each. More generations make the limit sharper.
+ *     forgotten, apart from false positives. An aged window forgets such keys over up to
+ *     10 further periods, half of the remaining keys in each. More generations make the
+ *     limit sharper.
  * Adding a key again renews it. Adds and rotations move the window; queries do not read the
  * clock. If adds may stop, call bg_filter_rotate regularly.
  *
  * There are two implementations with the same answers:
- *   generations  one filter per generation, of any Bloom kind; a query looks at all of them.
- *   aged         slices by age, with all slices of a key in one or two cache lines; a query
+ *   generations  one filter per generation, of any Bloom kind; a query reads all of them.
+ *   aged         slices by age, with all slices of a key in one or two cache lines; a
+ *   query
  *                costs the same for 2 as for 50 generations.
  * Use `generations` for a small number of generations and `aged` for a large one. With 24
- * generations at 1%, `generations` needs 19.9 bits per key of the window and reads up to 24
- * cache lines per query; `aged` needs 25.2 bits and reads one line. docs/choosing.md
+ * generations at 1%, `generations` needs 19.9 bits per key in the window and reads up to
+ * 24 cache lines per query; `aged` needs 25.2 bits and reads one line. docs/choosing.md
  * compares them.
  *
- * Memory. A window is created for items / (generations - 1) keys per period. A window of
- * generations keeps its rate for up to `items` different keys per period: a period with more
- * keys than planned, because of a burst or because keys are renewed, allocates more memory,
- * up to bg_spec.max_bytes. An aged window does not grow; more keys in a period raise its
- * rate.
+ * Memory. A window is sized for items / (generations - 1) keys per period. A window of
+ * generations keeps its rate for up to `items` distinct keys per period: a period with
+ * more keys than planned, because of a burst or because keys are renewed, allocates more
+ * memory, up to bg_spec.max_bytes. An aged window does not grow; more keys in a period
+ * raise its rate.
  *
- * Adds and rotations forget old keys in small steps. Queries never wait.
+ * Old keys are cleared in small steps, during adds and rotations. Queries never wait.
  */
 #ifndef BLOOMGATE_WINDOW_H
 #define BLOOMGATE_WINDOW_H
@@ -92,9 +91,9 @@ typedef struct bg_window_options {
  *
  * After a window is created or opened, the first `now` only starts its clock: a window
  * without a clock moves with the second call. Time between saving and opening does not
- * count, whatever the clock, because the file stores only the elapsed part of the current
- * period. To continue with the clock of the file, as a replica or a log replay does, first
- * call bg_filter_rotate(filter, bg_filter_window_time(filter), info).
+ * count, regardless of the clock, because the file stores only the elapsed part of the
+ * current period. To continue with the clock of the file, as a replica or a log replay
+ * does, first call bg_filter_rotate(filter, bg_filter_window_time(filter), info).
  *
  * A call that does not end the period clears part of the memory of the next period, so that
  * adds need not do it.
