@@ -1,4 +1,4 @@
-/* bench_report.c - prints results of bloomgate bench as a table, JSON and charts
+/* bench_report.c - prints the results of bloomgate bench as a table, JSON and charts
  * (bench_rows.h). */
 #include "bench_rows.h"
 

@@ -1,5 +1,5 @@
 /*
- * bench_rows.h - data of bloomgate bench: one result per kind, which bench_report.c prints as a
+ * bench_rows.h - the data of bloomgate bench: one result per kind, which bench_report.c prints as a
  * table, JSON and charts.
  */
 #ifndef CLI_BENCH_ROWS_H
@@ -19,7 +19,7 @@ enum { BENCH_KINDS = 0 BG_KINDS(BENCH_ONE), BENCH_PASSES = 5 };
 
 struct bench_row {
     bg_kind kind;
-    bg_err err; /* why there is no result; `why` uses option names */
+    bg_err err; /* the reason for a missing result; `why` uses option names */
     char why[PLAN_TEXT];
     struct measured result;
 };

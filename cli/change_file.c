@@ -28,10 +28,11 @@ const char *change_kinds(uint32_t trait, char text[CHANGE_KINDS])
 static int change_expect_no_pointer(const struct change *c)
 {
     return filter_is_ours(c->to, &c->options->open) && filter_is_pointer(c->to)
-               ? say_failed(CLI_USAGE,
-                            "%s: points to a published file, which must not change; "
-                            "use -o to write another file",
-                            c->name)
+               ? say_failed(
+                   CLI_USAGE,
+                   "%s: points to a published file, which must not change; use -o to "
+                   "write to another file",
+                   c->name)
                : CLI_OK;
 }
 
@@ -57,7 +58,7 @@ static int change_check_foreign(struct change *c)
     int code = CLI_OK;
     const bg_foreign_format format = foreign_format(c->file.foreign);
     if (!(bg_foreign_traits(format) & BG_FOREIGN_CAN_CREATE)) {
-        return say_failed(CLI_USAGE, "%s: filters of format %s are read-only",
+        return say_failed(CLI_USAGE, "%s: filters in %s format are read-only",
                           c->file.path, bg_foreign_name(format));
     }
     if (c->options->save.generation) {
@@ -87,15 +88,16 @@ static int change_check_ours(struct change *c)
     }
     keys_recipe(&c->format, now);
     if (strcmp(now, c->file.recipe) != 0 && *c->file.recipe) {
-        return say_failed(CLI_DATA,
-                          "%s: its keys were converted differently: '%s', not '%s'; "
-                          "use the same --trim, --lower and --as",
-                          c->file.path, c->file.recipe, now);
+        return say_failed(
+            CLI_DATA,
+            "%s: the file's keys were converted with different options ('%s', not "
+            "'%s'); use the same --trim, --lower and --as",
+            c->file.path, c->file.recipe, now);
     }
-    if (*now && !*c->file.recipe) { /* other software may have converted them */
+    if (*now && !*c->file.recipe) { /* other software may have converted the keys */
         say_warning(
-            "%s: does not record the conversion of its keys ('%s'); use the same "
-            "options for lookups",
+            "%s: the format does not record how keys are converted ('%s'); use the "
+            "same options for lookups",
             c->file.path, now);
     }
     return saving_begin(&c->options->save, &c->file.about,

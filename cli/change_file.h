@@ -32,7 +32,7 @@ struct change {
     struct saving saving;
     const char *name; /* the name of the target, for messages */
     char to[CLAIM_PATH];
-    bool refuses; /* the kind can fill up */
+    bool refuses; /* whether filters of this kind can become full */
     atomic_uint_fast64_t keys, changed;
 };
 

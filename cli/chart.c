@@ -32,7 +32,7 @@ enum {
 static const char chart_ink[] = "#222222", chart_gray[] = "#666666",
                   chart_grid[] = "#d9d9d9", chart_faint[] = "#f0f0f0";
 
-/* The colors of Okabe and Ito without yellow, which is too light on white. */
+/* The Okabe-Ito palette without yellow, which is too light on white. */
 static const char *const chart_colors[] = { "#0072b2", "#e69f00", "#009e73", "#cc79a7",
                                             "#56b4e9", "#d55e00", "#000000" };
 enum { CHART_COLORS = sizeof chart_colors / sizeof *chart_colors };
@@ -97,7 +97,8 @@ static void chart_tick(struct chart_ticks *ticks, double at, bool named)
     }
 }
 
-/* Ticks at powers of ten and their multiples; if there are few decades, 2 and 5 have labels. */
+/* Places ticks at powers of ten and their multiples. If there are few decades, 2 and 5 get labels,
+ * too. */
 static void chart_log_ticks(const struct chart_axis *axis, struct chart_ticks *ticks)
 {
     const double low = fmin(axis->low, axis->high), high = fmax(axis->low, axis->high);
@@ -235,7 +236,8 @@ static void chart_stroke(FILE *to, unsigned style)
                   style / CHART_COLORS % 2 ? " stroke-dasharray=\"7 4\"" : "");
 }
 
-/* Returns the point, clipped to slightly outside the plot; false if there is none. */
+/* Computes the position of a point, clipped to slightly outside the plot. Returns false if the
+ * point has no position. */
 static bool chart_point(const struct chart_lines *lines, const struct chart_series *s,
                         size_t i, double *x, double *y)
 {
@@ -295,7 +297,7 @@ static void chart_mark(FILE *to, const struct chart_lines *lines, double top)
     chart_text(to, x, top - 8, font, lines->mark_name);
 }
 
-/* Draws a name of the legend; the caller draws the sample. */
+/* Draws a name in the legend; the caller draws the sample. */
 static void chart_name(FILE *to, double y, const char *name)
 {
     const struct chart_font font = { 12, chart_ink, "start", false, false };

@@ -1,10 +1,10 @@
 /*
  * chart.h - charts as SVG: lines over linear or logarithmic axes, and bars.
  *
- * A page has a title, a subtitle, and charts below each other, each with a legend on the right.
- * It is collected in memory and written atomically. The background is always white. The colors
- * can be distinguished by color-blind readers; lines also differ in dash and marker, so that
- * they can be distinguished in print.
+ * A page has a title, a subtitle, and charts arranged vertically, each with a legend on the right.
+ * It is collected in memory and written atomically. The background is always white. Color-blind
+ * readers can distinguish the colors; lines also differ in dash pattern and marker, so that they
+ * can be distinguished in print.
  */
 #ifndef CLI_CHART_H
 #define CLI_CHART_H
@@ -56,7 +56,8 @@ struct chart_bars {
     size_t row_count;
     const char *const *series;
     size_t series_count;
-    const double *values; /* row by row; a value that is not finite has no bar */
+    const double *values; /* values, row by row; a value that is not finite has no
+                             bar */
 };
 
 void chart_begin(struct chart_page *page, const char *title, const char *below);

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 enum {
-    CLAIM_MANY = 64,  /* number of claims at which the limit on open files is raised */
+    CLAIM_MANY = 64,  /* number of claims at which the open-file limit is raised */
     CLAIM_AGAIN = 10, /* milliseconds between attempts */
     CLAIM_LINKS = 40  /* maximum number of links to follow, as in Linux */
 };
@@ -46,7 +46,7 @@ static bool claim_is_there(const struct claim *claim)
            && claim->inode == named.st_ino;
 }
 
-/* Returns whether this command already holds the claim, under this path or another one. */
+/* Returns whether this command already holds the claim, by this path or a different one. */
 static bool claim_is_held(const char *name)
 {
     struct stat named;
@@ -159,15 +159,16 @@ static int claim_patience(double *seconds)
                    text);
 }
 
-/* Waits between two attempts. Returns an exit code; CLI_OK means try again. */
+/* Waits between two attempts. Returns an exit code; CLI_OK means that the caller should try
+ * again. */
 static int claim_pause(const char *path, const struct progress *since, double most)
 {
     struct pollfd stop = { .fd = stop_fd(), .events = POLLIN };
     if (progress_seconds(since) >= most) {
         return say_failed(
             CLI_IO,
-            "%s: another bloomgate command is changing it; try again when that command "
-            "has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)",
+            "%s: another bloomgate command is changing this file; try again when that "
+            "command has finished, or wait longer (BLOOMGATE_LOCK_WAIT=5m)",
             path);
     }
     (void)poll(&stop, 1, CLAIM_AGAIN);
@@ -198,8 +199,10 @@ static int claim_take(const char *path, struct claim *claim, double most)
         }
         if (!told && state == CLAIM_BUSY) {
             told = true;
-            say_note("%s: waiting for another bloomgate command to finish changing it",
-                     path);
+            say_note(
+                "%s: waiting for another bloomgate command to finish changing this "
+                "file",
+                path);
         }
         const int code =
             state == CLAIM_BUSY ? claim_pause(path, &since, most) : (int)CLI_OK;
@@ -259,8 +262,8 @@ static bool claim_append(char to[CLAIM_PATH], size_t n, const char *text)
     return fits;
 }
 
-/* Replaces the path of a link with its target. Returns false if it is not a link, or if the
- * target is too long. */
+/* Replaces the path of a link with the path of its target. Returns false if it is not a link, or if
+ * the target is too long. */
 static bool claim_read_link(char to[CLAIM_PATH])
 {
     char text[CLAIM_PATH];

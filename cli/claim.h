@@ -1,20 +1,21 @@
 /*
  * claim.h - at most one command at a time changes a file.
  *
- * A command that writes a file claims it before it reads or checks it, and holds the claim until
- * it ends. Files are replaced by rename, so a lock on the file itself would be a lock on the old
- * version. A claim is therefore a lock (flock) on an empty file next to it, FILE.bloomgate-lock:
+ * A command that writes a file claims it before it reads or checks it, and holds the claim until it
+ * ends. Files are replaced by rename, so a lock on the file itself would be a lock on the old
+ * version. A claim is therefore a lock (flock) on an empty file in the same directory,
+ * FILE.bloomgate-lock:
  *
  *   (L1) the holder removes the lock file when it ends; a command that has locked a file that was
  *        removed in the meantime starts over;
  *   (L2) the kernel releases the lock of a killed holder, so a leftover lock file blocks no other
  *        command;
- *   (L3) the holder removes only its own lock file: if that was removed, another command may have
- *        locked the new one;
+ *   (L3) the holder removes only its own lock file: if that file was already removed, another
+ *     command may have created and locked a new one;
  *   (L4) a command that claims several files needs only one descriptor: the lock files are hard
- *        links to the first one, if the file system supports them. A killed holder leaves several
- *        names of one file. The next command that locks it by one of these names removes the name
- *        and starts over, so that the names do not block each other.
+ *        links to the first one, if the file system supports them. A holder that is killed leaves
+ *        behind several names for one file. The next command that locks this file by one of these
+ *        names removes the name and starts over, so that the names do not block each other.
  *
  * Commands that only read need no claim: they open either the old file or the new one.
  */
@@ -25,17 +26,18 @@
 
 enum { CLAIM_PATH = 4096 };
 
-/* Claims the name `path`, where a file may or may not exist. Waits for another command that holds
- * it, for at most BLOOMGATE_LOCK_WAIT (default: 60s). Returns an exit code, and reports errors. */
+/* Claims the name `path`, where a file may or may not exist. If another command holds the claim,
+ * waits for at most BLOOMGATE_LOCK_WAIT (default: 60s). Returns an exit code, and reports
+ * errors. */
 int claim_file(const char *path);
 
-/* Claims the file that `path` leads to, and writes its name to `to`. Links are followed even
- * if the target does not exist. Read and write `to` from then on: the links may be changed at
- * any time. */
+/* Claims the file that `path` leads to, and writes its name to `to`. Links are followed even if the
+ * target does not exist. From then on, read and write `to`, because the links may be changed at any
+ * time. */
 int claim_target(const char *path, char to[CLAIM_PATH]);
 
-/* Returns whether this command has claimed the file that `path` leads to, by this path or another
- * one. The file does not have to exist. */
+/* Returns whether this command has claimed the file that `path` leads to, by this path or a
+ * different one. The file does not have to exist. */
 bool claim_holds(const char *path);
 
 /* Releases all claims. main calls it when a command ends. */

@@ -31,7 +31,8 @@ struct cluster_work {
     const char *name;
     struct cluster *cluster;
     struct sharded filter;
-    const struct arguments *arguments; /* all arguments: action, name, others */
+    const struct arguments *arguments; /* all arguments: the action, the name, and the
+                                          rest */
 };
 
 /* Return exit codes, and report errors. */
@@ -44,9 +45,9 @@ int cluster_dump(struct cluster_work *work);
 int cluster_drop(struct cluster_work *work);
 int cluster_complete(struct cluster_work *work);
 
-/* Reads the witnesses of a filter's shards, and may write those that are out of date, or all
- * of them (sharded_vouch). Sets *doubted to the number of shards that may have lost keys, and
- * `why` to the reason for the first. Returns an exit code. */
+/* Reads the witnesses of a filter's shards and, depending on the mode, writes the witnesses that
+ * are out of date, or all of them (sharded_vouch). Sets *doubted to the number of shards that may
+ * have lost keys, and `why` to the reason for the first of them. Returns an exit code. */
 enum cluster_vouching { VOUCH_READ, VOUCH_RENEW, VOUCH_COMPLETE };
 int cluster_vouch(struct cluster_work *work, struct sharded *filter,
                   enum cluster_vouching how, uint32_t *doubted, char why[WITNESS_WHY]);
@@ -55,12 +56,12 @@ int cluster_vouch(struct cluster_work *work, struct sharded *filter,
  * Returns an exit code. */
 int cluster_renew(struct cluster_work *work);
 
-/* Fails if shards of a filter may have lost keys, because a copy would lack these keys, too.
- * Returns an exit code. */
+/* Fails if shards of a filter may have lost keys, because a copy of the filter would lack these
+ * keys, too. Returns an exit code. */
 int cluster_expect_complete(struct cluster_work *work, struct sharded *filter,
                             const char *name);
 
-/* Reports the error of a call. */
+/* Reports the error of a failed call. */
 int cluster_say(const struct cluster_work *work, const bg_errinfo *why);
 
 #endif

@@ -2,8 +2,8 @@
  * cluster_dump.c - bloomgate cluster dump: writes the shards of a filter to filter files.
  *
  * Each shard is read with BG.DUMP in chunks (dump.h) and kept in memory until its last chunk has
- * arrived; then its file is written atomically. If a shard moves to another node in the
- * meantime, its dump ends and is restarted there.
+ * arrived; then its file is written atomically. If a shard moves to another node during its dump,
+ * the dump is restarted on that node.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -39,7 +39,7 @@ struct shard_dump {
     bg_errinfo why;
 };
 
-/* Stores a chunk. Returns false if it does not follow the previous chunk. */
+/* Stores a chunk. Returns false if the chunk does not follow the previous one. */
 static bool dump_keep(struct shard_dump *d, const struct dump_chunk *chunk)
 {
     if (chunk->offset == 0) {
@@ -64,7 +64,7 @@ static bool dump_keep(struct shard_dump *d, const struct dump_chunk *chunk)
     return true;
 }
 
-/* Handles a reply (cursor, chunk). The last one has cursor 0 and may have no bytes. */
+/* Handles a reply (cursor, chunk). The last reply has cursor 0, and its chunk may be empty. */
 static void dump_told(void *context, uint32_t shard, bg_bytes reply)
 {
     struct shard_dump *d = context;
@@ -131,17 +131,18 @@ static int dump_read(struct cluster_work *w, uint32_t shard, struct shard_dump *
     return CLI_INTERRUPTED;
 }
 
-/* Fails if the process that sent a shard is not listed in the witness that was read before.
- * The data of that process may lack keys, and another process may have replaced it by the time
- * the witnesses are read again. */
+/* Fails if the process that sent a shard is not listed in the witness that was read before the
+ * dump. The data of that process may lack keys, and another process may have replaced it by the
+ * time the witnesses are read again. */
 static int dump_expect_listed(const struct cluster_work *w, uint32_t shard)
 {
     return witness_believes(&w->filter.witnesses[shard], &w->filter.served[shard])
                ? CLI_OK
-               : say_failed(CLI_DATA,
-                            "%s: shard %u may lack keys: its server changed during the "
-                            "dump; run the command again",
-                            w->name, shard);
+               : say_failed(
+                   CLI_DATA,
+                   "%s: shard %u may lack keys: the process that serves it changed "
+                   "during the dump; run the command again",
+                   w->name, shard);
 }
 
 /* Writes the filter file of a shard: the dump without its first line. */
@@ -176,7 +177,8 @@ int cluster_dump(struct cluster_work *w)
     }
     const char *prefix = w->arguments->items[2];
     int code = cluster_expect_complete(w, &w->filter, w->name);
-    code = code ? code : claim_file(prefix); /* claimed first, as in split */
+    code = code ? code : claim_file(prefix); /* claim it before claiming the files, as
+                                                split does */
     for (uint32_t i = 0; i < w->filter.tags.shards && !code; i++) {
         code = dump_shard(w, i, prefix);
     }

@@ -63,7 +63,7 @@ static bool add_print(struct flow *flow, struct chunk *chunk)
     return out_write(chunk->out, n) || flow_fail(flow, out_code());
 }
 
-/* Adds replicas that were started recently to the witnesses, so that they may be promoted.
+/* Adds recently started replicas to the witnesses, so that they are trusted if they are promoted.
  * Errors are ignored here, because the next add reports them. */
 static void add_renew(struct cluster_keys *k)
 {
@@ -114,7 +114,7 @@ int cluster_add(struct cluster_work *work)
 
 /* ---- Checking ----------------------------------------------------------------------------------- */
 
-/* Writes every record, with its answer in front. Returns the number of bytes. */
+/* Writes every record, preceded by its answer. Returns the number of bytes. */
 static size_t check_annotate(const struct cluster_keys *k, const struct chunk *chunk,
                              char *to)
 {
@@ -178,8 +178,8 @@ int cluster_check(struct cluster_work *work)
     }
     if (k.unanswered) {
         say_warning(
-            "%s: some shards did not reply, or may have lost keys; for this reason, "
-            "some of %s lines are \"maybe\"",
+            "%s: some shards did not reply or may have lost keys, so some of the %s "
+            "affected lines are reported as \"maybe\"",
             work->name, number_show(k.unanswered, lines));
     }
     return code ? code : out_finish(k.selected ? CLI_OK : CLI_NO);

@@ -3,8 +3,8 @@
  * operation on every shard.
  *
  * create sizes each shard for its share of the keys (shard_capacity). merge combines shard i with
- * shard i of the other filters: these shards are in one slot and hold the same share of the keys,
- * so the result equals one filter with all keys.
+ * shard i of the other filters: these shards are in the same slot and hold the same share of the
+ * keys, so the result equals a single filter with all keys.
  */
 #include "cluster_actions.h"
 #include "number.h"
@@ -23,7 +23,7 @@ static bg_bytes shards_word(const char *word)
 
 /* ---- Replies of shards -------------------------------------------------------------------------- */
 
-/* Counts of replies that are +OK or numbers, or the first error. */
+/* The number of replies that are +OK or integers, or the first error. */
 struct shards_told {
     uint32_t fine, there, ones;
     uint32_t shard; /* the shard that replied with the error */
@@ -76,7 +76,7 @@ static int shards_order(struct cluster_work *w, struct sharded_order *order,
 int cluster_vouch(struct cluster_work *w, struct sharded *filter,
                   enum cluster_vouching how, uint32_t *doubted, char why[WITNESS_WHY])
 {
-    struct cluster_view view = { 0 }; /* empty: nothing is written */
+    struct cluster_view view = { 0 }; /* empty, so nothing is written */
     bg_errinfo info;
     *doubted = 0;
     if ((how != VOUCH_READ && cluster_survey(w->cluster, 0, &view, &info))
@@ -95,9 +95,10 @@ int cluster_renew(struct cluster_work *w)
     uint32_t doubted;
     const int code = cluster_vouch(w, &w->filter, VOUCH_RENEW, &doubted, why);
     if (!code && doubted) {
-        say_warning("%s: %u of %u shards may have lost keys, and deny no key until you "
-                    "run bloomgate --cluster NODES complete %s: %s",
-                    w->name, doubted, w->filter.tags.shards, w->name, why);
+        say_warning(
+            "%s: %u of %u shards may have lost keys and never answer \"no\" until you "
+            "run bloomgate --cluster NODES complete %s: %s",
+            w->name, doubted, w->filter.tags.shards, w->name, why);
     }
     return code;
 }
@@ -151,7 +152,7 @@ static void create_missing(void *context, uint32_t shard, bg_bytes reply)
         item.type == '-' && reply_begins(item.text, "NOFILTER");
 }
 
-/* If the filter is in use, marks missing shards as doubted before they are re-created. Other
+/* If the filter is in use, marks missing shards as doubted before they are re-created: other
  * clients look up keys in the meantime, and this command may be interrupted. */
 static int create_doubt(struct cluster_work *w)
 {
@@ -193,7 +194,7 @@ static int create_tell(struct cluster_work *w, const struct shards_told *told,
             "to accept them",
             w->name, told->there, w->filter.tags.shards);
     }
-    say_note("%s: %u shards created, for %s keys each", w->name, told->fine,
+    say_note("%s: created %u shards for %s keys each", w->name, told->fine,
              number_show(capacity, items));
     return CLI_OK;
 }
@@ -310,7 +311,8 @@ int cluster_merge(struct cluster_work *w)
 struct shards_facts {
     struct shards_told told;
     uint64_t capacity, items, bytes;
-    double estimate, rate, fullest; /* sums; the largest fill of a shard */
+    double estimate, rate, fullest; /* sums over all shards; the highest fill of a
+                                       shard */
     char kind[32];
 };
 

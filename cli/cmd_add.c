@@ -116,9 +116,8 @@ const struct command command_add = {
         "extracted from lines as recorded in the file. The file is replaced atomically "
         "at the end. If anything fails, the file is unchanged: for example, when the "
         "filter has no space for all keys (exit code 5). Notes, key id and generation "
-        "are kept.\n\n"
-        "Keys can also be added to filters of other software if the format permits it. "
-        "Commands that change the same file wait for each other.",
+        "are kept.\n\nKeys can also be added to filters in other formats, if the "
+        "format supports it. Commands that change the same file wait for each other.",
     .size = sizeof(struct change_options),
     .uses = { { &add_group, 0 },
               { &save_options_group, offsetof(struct change_options, save) },

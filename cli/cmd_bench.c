@@ -258,13 +258,12 @@ const struct command command_bench = {
         "present keys, in batches of absent keys, and one key at a time (half of them "
         "absent); bits per key; and the measured and predicted false-positive rates. "
         "Times are nanoseconds of CPU time per key for one thread, the median of 5 "
-        "passes, including hashing.\n\n"
-        "At most --most distinct keys are kept in memory; the rest of the input is not "
-        "read. Duplicate keys are ignored. Absent keys are created from these keys by "
-        "appending two bytes, 01 and 7f; a result that is itself one of the keys is "
-        "skipped.\n\n"
-        "If a filter denies a key that was added to it, which would be a bug, the "
-        "command reports it and exits with code 3.",
+        "passes, including hashing.\n\nAt most --most distinct keys are kept in "
+        "memory; the rest of the input is not read. Duplicate keys are ignored. Absent "
+        "keys are created from these keys by appending two bytes, 01 and 7f; a result "
+        "that is itself one of the keys is skipped.\n\nIf a filter answers \"no\" for "
+        "a key that was added to it, which would be a bug, the command reports the "
+        "error and exits with code 3.",
     .size = sizeof(struct bench_options),
     .uses = { { &bench_group, 0 },
               { &key_options_group, offsetof(struct bench_options, keys) },

@@ -2,17 +2,18 @@
  * cmd_build.c - bloomgate build: creates a filter file from keys.
  *
  * Size. --items sets the number of keys. Without it, plain files (regular, uncompressed) are read
- * twice, the first time to count keys. Keys from a pipe go to a `scalable` filter; if another
- * kind was requested, they are collected as 8-byte hashes (bg_builder), and the filter is sized
- * afterward. Static kinds are always built that way. Kinds that can remove keys count how many
- * times a key was added, so their keys are collected with duplicates (hash_pile.h).
+ * twice, the first time to count keys. Keys from a pipe are added to a `scalable` filter. If
+ * another kind was requested, they are collected as 8-byte hashes (bg_builder), and the filter is
+ * sized afterward. Static kinds are always built that way. Kinds that can remove keys count how
+ * many times a key was added, so their keys are collected with duplicates (hash_pile.h).
  *
- * Long builds. With --checkpoint, the work is divided into legs: all threads finish, the filter
- * is saved as OUT.partial with the input position in its metadata, and the threads continue.
- * --resume starts from that file. A checkpoint contains every key before its position in the
- * input, so no key is lost. It may also contain keys after that position; adding them again
- * changes nothing. A checkpoint also records a number that identifies the files already read
- * (identity.h), as they were when the build started. --resume fails if one of them has changed.
+ * Long builds. With --checkpoint, the work is divided into legs. At the end of each leg, all
+ * threads pause, the filter is saved as OUT.partial with the input position in its metadata, and
+ * the threads continue. --resume starts from that file. A checkpoint contains every key before its
+ * position in the input, so no key is lost. It may also contain keys after that position; adding
+ * these keys again changes nothing. A checkpoint also records a number that identifies the files
+ * already read (identity.h), as they were when the build started. --resume fails if one of them has
+ * changed.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -68,7 +69,10 @@ static const struct option build_table[] = {
 #undef AT
 static const struct option_group build_group = { "Building", build_table };
 
-enum { BUILD_FIRST_LAYER = 1 << 20 }; /* capacity in keys, if their number is unknown */
+enum {
+    BUILD_FIRST_LAYER = 1 << 20
+}; /* initial capacity if the number of keys is
+      unknown */
 
 struct build {
     const struct build_options *options;
@@ -86,8 +90,8 @@ struct build {
     struct hash_pile pile;
     bg_hasher hasher;       /* computes the hashes for `pile` */
     uint64_t *files;        /* identity of each input file, for checkpoints; or NULL */
-    uint64_t whole;         /* identity of the whole input, for parts of it */
-    bool refuses;           /* the filter is of a kind that can fill up */
+    uint64_t whole;         /* identity of the whole input, for building parts of it */
+    bool refuses;           /* filters of this kind can become full */
     bool has_canaries;      /* the checkpoint already has canaries */
     char made[SPEC_RECORD]; /* options of the filter, for checkpoints; "": unknown */
     atomic_bool full;       /* the filter is full, and the error was reported */
@@ -134,9 +138,12 @@ static bool build_collect(struct flow *flow, struct chunk *chunk)
                  : bg_builder_add_many(b->builder,
                                        bg_keys_hashes(chunk->hashes, chunk->count))
                        != BG_OK) {
-        return flow_fail(flow, say_failed(CLI_FULL,
-                                          "out of memory: collecting keys takes 8 "
-                                          "bytes per key; set --items to avoid it"));
+        return flow_fail(
+            flow,
+            say_failed(
+                CLI_FULL,
+                "out of memory: collecting keys takes 8 bytes per key; set --items to "
+                "avoid collecting them"));
     }
     atomic_fetch_add(&b->keys, chunk->count);
     return true;
@@ -194,8 +201,8 @@ static int build_size(struct build *b)
         b->spec.items = BUILD_FIRST_LAYER;
         if (!(b->spec.rate > 0)) {
             return say_usage(
-                "if the number of keys is unknown, the size must be set with --rate; "
-                "or set --items");
+                "if the number of keys is unknown, use --rate to set the size, or set "
+                "--items");
         }
     }
     return code;
@@ -208,8 +215,8 @@ static bool build_is_divided(const struct build *b)
            || b->spec.kind == BG_KIND_BLOCKED || b->spec.kind == BG_KIND_SPLIT;
 }
 
-/* Canaries need space like other keys. With many keys, the difference does not matter, unless
- * the kind accepts a limited number of keys. */
+/* Canaries need space like other keys. With many keys, the additional space does not matter, unless
+ * filters of this kind accept a limited number of keys. */
 static void build_count_canaries(struct build *b)
 {
     const bool limited =
@@ -293,8 +300,8 @@ static int build_identify(struct build *b)
     return code;
 }
 
-/* Checks that the input of a part has not changed: parts fit together only if all have the
- * same input. */
+/* Checks that the input of a part has not changed: parts fit together only if they were all built
+ * from the same input. */
 static int build_check_part(const struct build *b)
 {
     uint64_t now = 0;
@@ -432,7 +439,7 @@ enum { BUILD_PATH = 4096, BUILD_LEG = 64 << 20 };
 
 static const char build_mark[] = "build: "; /* position and command */
 static const char build_input_mark[] =
-    "build-input: "; /* files read; absent in version 0.1 */
+    "build-input: "; /* identity of the files read; absent in version 0.1 */
 static const char build_made_mark[] =
     "build-options: "; /* options of the filter; absent in version 0.1 */
 
@@ -491,7 +498,7 @@ static int build_read_mark(const char *path, const bg_file_info *about, struct b
         end = end == from ? NULL : end;
     }
     if (!end) {
-        return say_failed(CLI_DATA, "%s: not a checkpoint of a build", path);
+        return say_failed(CLI_DATA, "%s: not a build checkpoint", path);
     }
     if (numbers[3] != b->input.size) {
         return say_failed(CLI_DATA,
@@ -503,17 +510,18 @@ static int build_read_mark(const char *path, const bg_file_info *about, struct b
     filter_read_recipe(about->metadata, was);
     keys_recipe(&b->format, now);
     if (strcmp(was, now) != 0) {
-        return say_failed(CLI_DATA,
-                          "%s: its keys were converted differently: '%s', not '%s'; "
-                          "use the same --trim, --lower and --as",
-                          path, was, now);
+        return say_failed(
+            CLI_DATA,
+            "%s: the checkpoint was written with different key options ('%s', not "
+            "'%s'); use the same --trim, --lower and --as",
+            path, was, now);
     }
     if (numbers[4] != build_fingerprint(b)) {
-        return say_failed(CLI_DATA,
-                          "%s: belongs to a different command; use the same files in "
-                          "the same order, and the same record, field and --shard "
-                          "options",
-                          path);
+        return say_failed(
+            CLI_DATA,
+            "%s: the checkpoint was written by a different command; use the same files "
+            "in the same order, and the same record, field and --shard options",
+            path);
     }
     *at = (size_t)numbers[0];
     *offset = numbers[1];
@@ -582,7 +590,8 @@ static int build_resume(struct build *b)
     uint64_t offset = 0;
     int code = build_partial(b, path);
     if (!code
-        && !bg_file_get_info(path, &about, NULL)) { /* opening it reports errors */
+        && !bg_file_get_info(path, &about,
+                             NULL)) { /* opening the file reports errors */
         b->spec.kind = about.kind;
     }
     code = code
@@ -608,7 +617,7 @@ static int build_resume(struct build *b)
 
 /* ---- Command ----------------------------------------------------------------------------------- */
 
-/* Runs legs of about the requested duration. */
+/* Runs the build in legs of about the requested duration. */
 static int build_run_legs(struct build *b)
 {
     int code = CLI_OK;
@@ -730,14 +739,14 @@ static int build_check(const struct build *b)
     if ((b->options->checkpoint > 0 || b->options->resume)
         && (build_is_static((bg_kind)b->spec.kind) || !input_is_plain(&b->input))) {
         return say_usage(
-            "--checkpoint and --resume require uncompressed regular files, and a kind "
-            "that is not built from all keys at once");
+            "--checkpoint and --resume require uncompressed regular files and a kind "
+            "that is not static");
     }
     return CLI_OK;
 }
 
-/* Prevents the loss of a checkpoint, or of another file with that name, if --resume is forgotten.
- * An input file is never overwritten, even with -f. */
+/* Prevents the loss of a checkpoint, or of another file with its name, if the user forgets
+ * --resume. An input file is never overwritten, even with -f. */
 static int build_check_partial(const struct build *b)
 {
     const struct build_options *o = b->options;
@@ -825,16 +834,16 @@ const struct command command_build = {
     .summary = "create a filter file from keys",
     .usage = "[options] OUT [KEYS...]",
     .about =
-        "Reads keys from files, or from stdin, and writes a filter of them to OUT. OUT "
-        "is replaced atomically at the end, or is unchanged if anything fails.\n\n"
-        "The default false-positive rate is 1%. Without --items, uncompressed regular "
-        "files are read twice, the first time to count their keys. Keys from a pipe "
-        "are added to a scalable filter, which starts with a capacity of 1,048,576 "
-        "keys (1.7 MiB at 1%) and grows. With another --kind, they are collected "
-        "first, at 8 bytes per key. Files compressed with gzip or zstd are "
-        "decompressed.\n\n"
-        "How keys are extracted from lines (--trim, --lower, --as) is recorded in the "
-        "file, and bloomgate check processes its input in the same way.",
+        "Reads keys from files, or from stdin, and writes a filter built from them to "
+        "OUT. OUT is replaced atomically at the end, or is unchanged if anything "
+        "fails.\n\nThe default false-positive rate is 1%. Without --items, "
+        "uncompressed regular files are read twice, the first time to count their "
+        "keys. Keys from a pipe are added to a scalable filter, which starts with a "
+        "capacity of 1,048,576 keys (1.7 MiB at 1%) and grows. With any other --kind, "
+        "they are first collected in memory, at 8 bytes per key. Files compressed with "
+        "gzip or zstd are decompressed.\n\nHow keys are extracted from lines (--trim, "
+        "--lower, --as) is recorded in the file, and bloomgate check processes its "
+        "input in the same way.",
     .size = sizeof(struct build_options),
     .uses = { { &build_group, 0 },
               { &spec_options_group, offsetof(struct build_options, spec) },
@@ -843,6 +852,6 @@ const struct command command_build = {
     .examples = { { "bloomgate build --rate 0.1% seen.bg urls.txt",
                     "build a filter from the lines of a file" },
                   { "zcat logs/*.gz | bloomgate build --field 3 --delimiter ' ' u.bg",
-                    "build a filter from the third field of each line of a pipe" } },
+                    "build a filter from the third field of each line in a pipe" } },
     .run = build_command,
 };

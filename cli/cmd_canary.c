@@ -2,8 +2,9 @@
  * cmd_canary.c - bloomgate canary: tests a filter with keys whose answers are known.
  *
  * Present canaries were added when the filter was created: all 16 must be found. Absent canaries
- * are never added: the share of 4096 that is answered "maybe" is the measured false-positive
- * rate. Both are derived from the generation (docs/format.md, section 8).
+ * are never added: the share of the 4096 absent canaries for which the filter answers "maybe" is
+ * the measured false-positive rate. Both sets of canaries are derived from the generation
+ * (docs/format.md, section 8).
  */
 #include "command.h"
 #include "filter_file.h"
@@ -40,11 +41,11 @@ static const struct option_group canary_group = { "Canaries", canary_table };
 enum { CANARY_ABSENT = 4096, CANARY_KIND = 10 }; /* position of "p" or "a" in a key */
 
 /*
- * The number of absent canaries that may be answered "maybe". Two random effects make the number
- * differ from the prediction, and neither must raise an alarm for a sound filter:
+ * The number of absent canaries for which the filter may answer "maybe". Two random effects make
+ * the number differ from the prediction, and neither may raise an alarm for a sound filter:
  *
- *   - The prediction is the mean over filters with the same number of set bits. In a filter with few
- *     keys n, the bits are spread over the cache lines more or less evenly, which multiplies the
+ *   - The prediction is the mean over filters with the same number of set bits. In a filter with
+ *     few keys n, how evenly the bits are spread over the cache lines varies, which multiplies the
  *     rate by about exp(k z / sqrt(n)), where z is normally distributed. 4 standard deviations are
  *     allowed. Fingerprint kinds (cuckoo, quotient, static kinds) are not affected.
  *   - 4096 keys are a sample. An alarm requires a result with a probability below 1 in a million at
@@ -53,15 +54,15 @@ enum { CANARY_ABSENT = 4096, CANARY_KIND = 10 }; /* position of "p" or "a" in a 
 static const double canary_tolerated = 1.5, canary_deviations = 4,
                     canary_improbable = 1e-6;
 
-/* Above this rate, finding the present canaries proves nothing. */
+/* Above this rate, the fact that the present canaries are found proves nothing. */
 static const double canary_too_much = 0.5;
 
 struct canary_answers {
     uint64_t generation;
     size_t present; /* found, out of BG_CANARY_COUNT */
-    size_t absent;  /* answered "maybe", out of CANARY_ABSENT */
+    size_t absent;  /* number of "maybe" answers, out of CANARY_ABSENT */
     bg_estimate measured;
-    double predicted; /* rate at this fill */
+    double predicted; /* predicted rate at this fill */
     double
         deviation; /* standard deviation of the logarithm of the rate, due to the spread of bits */
     bool hurt;         /* degraded or overflowed: some parts always answer "maybe" */
@@ -80,7 +81,7 @@ static void canary_print_keys(uint64_t generation)
     }
 }
 
-/* Absent canary i is present canary i with another letter; its last 4 bytes are the number. */
+/* Absent canary i is present canary i with a different letter; the last 4 bytes are i. */
 static void canary_absent(uint64_t generation, uint32_t i, uint8_t key[BG_CANARY_BYTES])
 {
     bg_canary(generation, 0, key);
@@ -122,8 +123,8 @@ static void canary_predict(const struct filter_file *file, struct canary_answers
     }
 }
 
-/* Returns whether more absent canaries are answered "maybe" than chance explains: Chernoff's
- * bound for a Poisson distribution, P(X >= x) <= exp(x - m) (m / x)^x for x > m. */
+/* Returns whether the filter answers "maybe" for more absent canaries than chance explains. Uses
+ * Chernoff's bound for a Poisson distribution, P(X >= x) <= exp(x - m) (m / x)^x for x > m. */
 static bool canary_lets_too_much(const struct canary_answers *a)
 {
     const double allowed =
@@ -268,18 +269,18 @@ const struct command command_canary = {
     .usage = "[options] FILTER",
     .about =
         "Looks up the 16 keys that bloomgate build adds to every filter, and 4096 keys "
-        "that are never added. All 16 must be found; the share of the 4096 that is "
-        "answered \"maybe\" is the measured false-positive rate. Exit code: 0 if all "
-        "canaries are found, and the rate is below one half and not significantly "
-        "higher than the filter's fill predicts; 1 if not; higher on errors.\n\n"
-        "Other software can add canaries, too: --keys prints them, 24 bytes each, in "
-        "hexadecimal. bloomgate canary --generation N then looks them up in any format "
-        "whose keys are byte strings.",
+        "that are never added. All 16 must be found; the share of the 4096 for which "
+        "the filter answers \"maybe\" is the measured false-positive rate. Exit code: "
+        "0 if all canaries are found, and the rate is below one half and not "
+        "significantly higher than the filter's fill predicts; 1 if not; higher on "
+        "errors.\n\nOther software can also add canaries: --keys prints them, 24 bytes "
+        "each, in hexadecimal. bloomgate canary --generation N then looks them up in "
+        "any format whose keys are byte strings.",
     .size = sizeof(struct canary_options),
     .uses = { { &canary_group, 0 },
               { &open_options_group, offsetof(struct canary_options, open) } },
     .examples = { { "bloomgate canary seen.bg", "test whether the filter works" },
                   { "bloomgate canary --keys -g 7 | bloomgate add --as hex f.bf",
-                    "add canaries to a filter of other software" } },
+                    "add canaries to a filter in another format" } },
     .run = canary_command,
 };

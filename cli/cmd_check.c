@@ -29,11 +29,11 @@ static const struct option check_table[] = {
     { "count", 'c', OPTION_FLAG, AT(count), NULL,
       "print only the number of selected lines", NULL },
     { "annotate", 'a', OPTION_FLAG, AT(annotate), NULL,
-      "print every line after \"maybe\" or \"no\" and a tab", NULL },
+      "prefix every line with \"maybe\" or \"no\" and a tab", NULL },
     { "also", 0, OPTION_LIST, AT(also), "FILTER",
       "query an additional filter; may be repeated", NULL },
     { "all", 0, OPTION_FLAG, AT(all), NULL,
-      "require a \"maybe\" from all filters, not from any", NULL },
+      "require a \"maybe\" from all filters, not just one", NULL },
     { "threads", 't', OPTION_COUNT, AT(threads), "N",
       "number of threads (default: all cores)", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
@@ -46,7 +46,7 @@ struct check {
     struct key_format format;
     struct filter_file files[OPTION_LIST_MAX + 1];
     size_t count;
-    uint64_t selected; /* lines; written only by deliver */
+    uint64_t selected; /* numbers of lines; written only by deliver */
 };
 
 /* ---- Chunks ------------------------------------------------------------------------------- */
@@ -72,7 +72,7 @@ static bool check_ask(const struct check *c, struct chunk *chunk)
     return true;
 }
 
-/* Writes every record, with its answer in front. Returns the number of bytes. */
+/* Writes every record, preceded by its answer. Returns the number of bytes. */
 static size_t check_annotate(const struct check *c, const struct chunk *chunk, char *to)
 {
     char *const begin = to;
@@ -162,7 +162,7 @@ static int check_run(struct check *c, const struct arguments *arguments)
 
 static int check_command(void *options, const struct arguments *arguments)
 {
-    static struct check c; /* 64 files of a few kilobytes each */
+    static struct check c; /* space for 64 structs of a few kilobytes each */
     if (arguments->count == 0) {
         return say_usage("missing argument FILTER");
     }
@@ -182,17 +182,18 @@ const struct command command_check = {
     .about =
         "Reads lines from files, or from stdin, and prints those whose key may be in "
         "the filter, or with -v those whose key is definitely not in it. Lines are "
-        "printed unchanged and in order.\n\n"
-        "FILTER may be a file of bloomgate or of other software (--format). Exit code: "
-        "0 if a line was selected, 1 if none was, higher on errors. With -q, nothing "
-        "is printed, and the command exits at the first selected line.",
+        "printed unchanged and in order.\n\nFILTER may be a bloomgate file or a file "
+        "written by other software (--format). Exit code: 0 if a line was selected, 1 "
+        "if none was, higher on errors. With -q, nothing is printed, and the command "
+        "exits at the first selected line.",
     .size = sizeof(struct check_options),
     .uses = { { &check_group, 0 },
               { &key_options_group, offsetof(struct check_options, keys) },
               { &open_options_group, offsetof(struct check_options, open) } },
     .examples = { { "bloomgate check seen.bg new.txt",
                     "print the lines that may have been seen before" },
-                  { "tail -f access.log | bloomgate check -v --field 1 --delimiter ' ' k.bg",
+                  { "tail -f access.log | bloomgate check -v --field 1 --delimiter ' ' "
+                    "k.bg",
                     "print lines whose first field is definitely not in k.bg" } },
     .run = check_command,
 };

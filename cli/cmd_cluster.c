@@ -2,8 +2,8 @@
  * cmd_cluster.c - bloomgate cluster: operates on one filter in a Redis Cluster. bloomgate
  * --cluster HOST:PORT ACTION NAME is the same command.
  *
- * The first argument selects an action from a table. Every action connects, computes the names
- * of the shards of NAME, and runs.
+ * The first argument selects an action from a table. Every action first connects to the cluster and
+ * computes the shard names of NAME.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -24,17 +24,17 @@ static const struct option cluster_table[] = {
     { "replicas", 'w', OPTION_COUNT, AT(replicas), "N",
       "replicas that must acknowledge an add (default: 0)", NULL },
     { "wait", 0, OPTION_SECONDS, AT(wait), "T",
-      "wait for replicas per attempt (default: 1s)", NULL },
+      "replica timeout of each attempt (default: 1s)", NULL },
     { "connect-timeout", 0, OPTION_SECONDS, AT(connect), "T",
       "connect timeout (default: --timeout)", NULL },
     { "timeout", 0, OPTION_SECONDS, AT(timeout), "T", "reply timeout (default: 5s)",
       NULL },
     { "patience", 0, OPTION_SECONDS, AT(patience), "T",
-      "time to retry after the last reply (default: 30s)", NULL },
+      "how long to retry after the last reply (default: 30s)", NULL },
     { "batch", 0, OPTION_COUNT, AT(batch), "N", "keys per command (default: 500)",
       NULL },
     { "user", 0, OPTION_TEXT, AT(user), "NAME",
-      "user name; the password is in BLOOMGATE_PASSWORD", NULL },
+      "user name; set the password in BLOOMGATE_PASSWORD", NULL },
     { "password-file", 0, OPTION_TEXT, AT(password_file), "FILE",
       "file whose first line is the password", NULL },
     { "tls", 0, OPTION_FLAG, AT(tls), NULL, "connect with TLS", NULL },
@@ -68,7 +68,7 @@ static const struct option cluster_create_table[] = {
     { "count", 'c', OPTION_FLAG, AT(count), NULL,
       "check: print only the number of selected lines", NULL },
     { "annotate", 'a', OPTION_FLAG, AT(annotate), NULL,
-      "check: print every line after \"maybe\" or \"no\"", NULL },
+      "check: prefix every line with \"maybe\" or \"no\"", NULL },
     { "open", 0, OPTION_FLAG, AT(open_on_error), NULL,
       "check: answer \"maybe\" for nodes that do not reply", NULL },
     { "force", 'f', OPTION_FLAG, AT(force), NULL, "dump: overwrite existing files",
@@ -199,29 +199,27 @@ const struct command command_cluster = {
     .about =
         "A filter NAME with S shards consists of S filters named {tag}NAME/0ofS, "
         "{tag}NAME/1ofS and so on, distributed over the nodes of a cluster with the "
-        "bloomgate module. Each key belongs to one of them. A single Redis or "
-        "bloomgated server also works. Use the same --shards every time. bloomgate "
-        "--cluster NODES ACTION ... is the same command; BLOOMGATE_CLUSTER can also "
-        "provide the nodes.\n\n"
-        "create NAME creates the shards, each large enough for its share of --items. "
-        "add NAME [KEYS...] and check NAME [KEYS...] read keys from files or stdin. "
-        "info NAME prints sizes, rates, and which node has which shard. merge NAME "
-        "OTHER... adds all keys of other filters with the same number of shards and "
-        "the same design. dump NAME PREFIX writes the shards to the files PREFIX.0, "
-        "PREFIX.1 and so on. drop NAME deletes them.\n\n"
-        "A server that restarts may have lost acknowledged keys, even with --replicas. "
-        "Its shards then deny no key: check fails, or with --open reports their keys "
-        "as \"maybe\". Add all keys again, then run complete NAME to mark all shards "
-        "as complete.\n\n"
-        "Slots may move and primaries may fail while the command runs: unanswered "
-        "requests are sent again. With --replicas 1, an add is acknowledged only after "
-        "a replica has received it, so that it survives the failure of its primary. "
-        "--acknowledged prints the lines whose add was acknowledged. If nodes do not "
-        "reply within --patience, add and check fail; check --open reports their keys "
-        "as \"maybe\" instead. A missing shard is always an error.\n\n"
-        "With --tls, a node must present a certificate issued by an authority in "
-        "--tls-ca, for the host name under which the cluster lists it. Passwords are "
-        "never arguments: use BLOOMGATE_PASSWORD or --password-file.",
+        "bloomgate module. Each key belongs to one shard. A single Redis or bloomgated "
+        "server also works. Use the same --shards every time. bloomgate --cluster "
+        "NODES ACTION ... is the same command; BLOOMGATE_CLUSTER can also provide the "
+        "nodes.\n\ncreate NAME creates the shards, each large enough for its share of "
+        "--items. add NAME [KEYS...] and check NAME [KEYS...] read keys from files or "
+        "stdin. info NAME prints sizes, rates, and which node has which shard. merge "
+        "NAME OTHER... adds all keys of other filters with the same number of shards "
+        "and the same design. dump NAME PREFIX writes the shards to the files "
+        "PREFIX.0, PREFIX.1 and so on. drop NAME deletes the shards.\n\nA server that "
+        "restarts may have lost acknowledged keys, even with --replicas. Its shards "
+        "then never answer \"no\": check fails, or with --open reports their keys as "
+        "\"maybe\". Add all keys again, then run complete NAME to mark all shards as "
+        "complete.\n\nSlots may move and primaries may fail while the command runs: "
+        "unanswered requests are sent again. With --replicas 1, an add is acknowledged "
+        "only after a replica has received it, so that it survives the failure of its "
+        "primary. --acknowledged prints the lines whose add was acknowledged. If nodes "
+        "do not reply within --patience, add and check fail; check --open reports "
+        "their keys as \"maybe\" instead. A missing shard is always an error.\n\nWith "
+        "--tls, a node must present a certificate issued by an authority in --tls-ca, "
+        "for the host name under which the cluster lists it. Passwords are never "
+        "arguments: use BLOOMGATE_PASSWORD or --password-file.",
     .size = sizeof(struct cluster_settings),
     .uses = { { &cluster_group, 0 },
               { &cluster_create_group, 0 },

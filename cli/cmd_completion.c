@@ -1,5 +1,5 @@
-/* cmd_completion.c - bloomgate completion: prints completion scripts; also functions shared by
- * the generators. */
+/* cmd_completion.c - bloomgate completion: prints completion scripts. Also contains functions that
+ * the generators share. */
 #include "complete.h"
 #include "say.h"
 
@@ -12,7 +12,7 @@ struct completion_options {
 
 /* ---- Shared by the generators -------------------------------------------------------------- */
 
-const char complete_help_summary[] = "print the help of a subcommand";
+const char complete_help_summary[] = "print help for a subcommand";
 const char complete_version_summary[] = "print the version";
 
 enum complete_value complete_value(const struct option *option)
@@ -88,12 +88,11 @@ const struct command command_completion = {
     .usage = "bash|zsh|fish",
     .about =
         "Prints a script that completes subcommands, options and their values when the "
-        "Tab key is pressed. It requires only the shell.\n\n"
-        "For bash, source it, or save it as "
-        "~/.local/share/bash-completion/completions/bloomgate. For zsh, source it "
-        "after compinit, or save it as _bloomgate in a directory of fpath. For fish, "
-        "save it as ~/.config/fish/completions/bloomgate.fish. Installing bloomgate "
-        "installs all three.",
+        "Tab key is pressed. It requires only the shell.\n\nFor bash, source it, or "
+        "save it as ~/.local/share/bash-completion/completions/bloomgate. For zsh, "
+        "source it after compinit, or save it as _bloomgate in an fpath directory. For "
+        "fish, save it as ~/.config/fish/completions/bloomgate.fish. Installing "
+        "bloomgate installs all three.",
     .size = sizeof(struct completion_options),
     .examples = { { "source <(bloomgate completion bash)",
                     "enable completion in this shell" },

@@ -2,9 +2,9 @@
  * cmd_convert.c - bloomgate convert: converts filters between formats, and builds filters of
  * other formats from keys.
  *
- * The keys of a filter cannot be listed, so it can be converted only to a format with exactly
- * the same bits: Parquet filters equal bloomgate filters of kind `split` with hash xxh64 and
- * seed 0. All other filters have to be rebuilt from their keys (--from-keys).
+ * The keys of a filter cannot be listed, so a filter can be converted only to a format with exactly
+ * the same bits: Parquet filters equal bloomgate filters of kind `split` with hash xxh64 and seed
+ * 0. All other filters have to be rebuilt from their keys (--from-keys).
  */
 #include "command.h"
 #include "flow.h"
@@ -48,7 +48,7 @@ static const struct option_group convert_group = { "Converting", convert_table }
 static const char convert_possible[] =
     "a filter does not store its keys, so only formats with the same bits can be "
     "converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use "
-    "--from-keys for others";
+    "--from-keys for other formats";
 
 static bool convert_to_ours(const struct convert_options *o)
 {
@@ -72,7 +72,8 @@ static int convert_foreign_to_ours(const struct convert_options *o,
     }
     if (bg_foreign_to_filter(file->foreign, &filter, &why)) {
         return why.code == BG_ENOTSUP ? say_failed(
-                   CLI_USAGE, "%s: cannot convert a filter of %s to bloomgate: %s",
+                   CLI_USAGE,
+                   "%s: cannot convert a filter in %s format to bloomgate: %s",
                    file->path, bg_foreign_name(foreign_format(file->foreign)),
                    convert_possible)
                                       : say_error(file->path, &why);
@@ -118,18 +119,18 @@ static int convert_ours_to_foreign(const struct convert_options *o,
     return code;
 }
 
-/* Extracts the filter from a file that may contain other data as well. */
+/* Extracts the filter from a file that may also contain other data. */
 static int convert_foreign_to_foreign(const struct convert_options *o,
                                       const struct filter_file *file, const char *to)
 {
     const bg_foreign_format from = foreign_format(file->foreign);
     if (from != foreign_named(filter_formats[o->to])) {
-        return say_failed(CLI_USAGE, "%s: cannot convert a filter of %s to %s: %s",
-                          file->path, bg_foreign_name(from), filter_formats[o->to],
-                          convert_possible);
+        return say_failed(
+            CLI_USAGE, "%s: cannot convert a filter in %s format to %s: %s", file->path,
+            bg_foreign_name(from), filter_formats[o->to], convert_possible);
     }
     if (!(bg_foreign_traits(from) & BG_FOREIGN_CAN_WRITE)) {
-        return say_failed(CLI_USAGE, "%s: filters of format %s are read-only",
+        return say_failed(CLI_USAGE, "%s: filters in %s format are read-only",
                           file->path, bg_foreign_name(from));
     }
     return foreign_save(file->foreign, to);
@@ -224,7 +225,7 @@ static int convert_create(const struct convert_options *o, struct key_format *fo
         return code;
     }
     if (!(bg_foreign_traits(to) & BG_FOREIGN_CAN_CREATE)) {
-        return say_failed(CLI_USAGE, "filters of format %s are read-only",
+        return say_failed(CLI_USAGE, "filters in %s format are read-only",
                           filter_formats[o->to]);
     }
     how.seed = o->seed;
@@ -287,19 +288,18 @@ const struct command command_convert = {
         "seed 0 (bloomgate build --kind split --hash xxh64). The resulting bloomgate "
         "file has checksums, can be merged, and records how its keys are converted, "
         "which you specify with --as. Converting a filter to its own format extracts "
-        "it from a file that contains more.\n\n"
-        "--from-keys builds a filter of another format from keys, with the size that "
-        "the other software would choose for --items and --rate. --as specifies the "
-        "type of the keys, such as int64 for a funnel of longs in Guava. "
-        "--format-version selects the version of a format, and --block-key is the key "
-        "of BIP 158.",
+        "it from a file that contains more.\n\n--from-keys builds a filter in another "
+        "format from keys, with the size that the other software would choose for "
+        "--items and --rate. --as specifies the type of the keys, such as int64 for "
+        "Guava's longFunnel. --format-version selects the version of a format, and "
+        "--block-key sets the BIP 158 key.",
     .size = sizeof(struct convert_options),
     .uses = { { &convert_group, 0 },
               { &save_options_group, offsetof(struct convert_options, save) },
               { &key_options_group, offsetof(struct convert_options, keys) },
               { &open_options_group, offsetof(struct convert_options, open) } },
     .examples = { { "bloomgate convert --to bloomgate --part 2 t.parquet col3.bg",
-                    "extract the third filter of a Parquet file" },
+                    "extract the third filter from a Parquet file" },
                   { "bloomgate convert --from-keys ids.txt --as int64 --to guava -n 1M "
                     "ids.bf",
                     "build a filter that Guava can read" } },

@@ -43,7 +43,7 @@ static const struct option dedup_table[] = {
     { "duplicates", 'd', OPTION_FLAG, AT(duplicates), NULL,
       "print the lines that may have occurred before", NULL },
     { "count", 'c', OPTION_FLAG, AT(count), NULL,
-      "print only the number of these lines", NULL },
+      "print only the number of selected lines", NULL },
     { "stats", 0, OPTION_TEXT, AT(stats), "FILE",
       "write the final statistics to FILE, as JSON", NULL },
     { "threads", 't', OPTION_COUNT, AT(threads), "N",
@@ -63,7 +63,7 @@ struct dedup {
     const bg_hasher *hasher;
     FILE *stats;
     struct drops drops;
-    pthread_mutex_t turn; /* protects the fields below, and stdout, with --unordered */
+    pthread_mutex_t turn; /* with --unordered, protects the fields below and stdout */
     uint64_t lines, selected;
 };
 
@@ -218,7 +218,7 @@ static int dedup_write_stats(const struct dedup *d, const bg_filter_info *info)
 static int dedup_finish(struct dedup *d)
 {
     const bool reports = !say_is_quiet() || d->options->stats;
-    if (reports || *d->seen.window) { /* the state of a window stores the sum */
+    if (reports || *d->seen.window) { /* the saved state of a window includes the sum */
         drops_look(&d->drops);
     }
     int code = d->options->stats ? dedup_write_stats(d, &d->drops.info) : CLI_OK;
@@ -284,7 +284,8 @@ static int dedup_run(struct dedup *d)
     drops_begin(&d->drops, d->seen.filter, d->seen.keys, d->seen.rate, d->seen.past);
     const int flowed = dedup_flow(d);
     const int ran =
-        out_code() ? out_code() : flowed; /* writing may fail after another stop */
+        out_code() ? out_code() : flowed; /* writing may still fail after the run was
+                                             stopped */
     const bool full = d->drops.full && (!ran || ran == CLI_FULL);
     const int code = full ? dedup_say_full(d) : ran;
     if (code && !full && !(code == CLI_INTERRUPTED && d->options->seen.state)) {
@@ -306,9 +307,10 @@ static int dedup_run(struct dedup *d)
 static int dedup_open_stats(struct dedup *d)
 {
     const struct dedup_options *o = d->options;
-    const bool is_state = o->stats && o->seen.state
-                          && (input_is_same_file(o->stats, o->seen.state)
-                              || claim_holds(o->stats)); /* neither file has to exist */
+    const bool is_state =
+        o->stats && o->seen.state
+        && (input_is_same_file(o->stats, o->seen.state)
+            || claim_holds(o->stats)); /* neither file must exist */
     if (is_state || (o->stats && input_reads(&d->input, o->stats))) {
         return say_usage(
             "--stats %s: this file is also an input or the --state file; choose "
@@ -367,29 +369,28 @@ const struct command command_dedup = {
         "Reads lines from files, or from stdin, and prints the first occurrence of "
         "each line, in order. This is what awk '!seen[$0]++' does, in a fraction of "
         "the memory. Lines are remembered in a filter, which reports a small share of "
-        "new lines as seen; these lines are dropped. The expected number of such lines "
-        "is reported at the end, unless -q is set.\n\n"
-        "By default, the filter grows with the number of distinct lines, at a "
-        "false-positive rate of 1 in 1,000,000: about 6 bytes per line, and up to "
-        "twice that at times. --items fixes its size for that number of lines, and "
-        "--memory fixes its size in bytes. When a filter of fixed size is full, and a "
-        "larger share of new lines than --rate would be dropped, dedup stops with exit "
-        "code 5. All lines up to that point are printed.\n\n"
-        "--window remembers only the last N keys (up to one seventh more may be "
-        "remembered), or the keys of a period; a key that occurs again is renewed. A "
-        "period requires --items, and time between runs does not count.\n\n"
-        "--state loads the filter of an earlier run, and saves it atomically at the "
-        "end, even if the command is interrupted or the filter is full: the state then "
-        "contains exactly the lines that were printed. After any other error, the old "
-        "state is kept. Keys must be extracted and hashed in the same way in all runs. "
-        "The size and the rate of a state do not change: --items, --rate and --memory "
-        "are refused if the state does not satisfy them.\n\n"
-        "With --unordered, each thread adds and prints lines independently. Exactly "
-        "one of several equal lines is printed, but not always the first. It uses a "
-        "filter of kind register, which does not grow, at a rate of 1 in 100,000 by "
-        "default. Without --items and --memory, uncompressed regular files are read "
-        "twice, the first time to count their lines. Input from a pipe and a new "
-        "--state require --items or --memory.",
+        "new lines as already seen; these lines are dropped. The expected number of "
+        "such lines is reported at the end, unless -q is set.\n\nBy default, the "
+        "filter grows with the number of distinct lines, at a false-positive rate of 1 "
+        "in 1,000,000: about 6 bytes per line, and up to twice that at times. --items "
+        "fixes its size for that number of lines, and --memory fixes its size in "
+        "bytes. When a filter of fixed size is full, and a larger share of new lines "
+        "than --rate would be dropped, dedup stops with exit code 5. All lines up to "
+        "that point are printed.\n\n--window remembers only the last N keys (up to one "
+        "seventh more may be remembered), or the keys of a time period; a key that "
+        "occurs again is renewed. A period requires --items, and time between runs "
+        "does not count.\n\n--state loads the filter from an earlier run, and saves it "
+        "atomically at the end, even if the command is interrupted or the filter is "
+        "full: the state then contains exactly the lines that were printed. After any "
+        "other error, the old state is kept. Keys must be extracted and hashed in the "
+        "same way in all runs. The size and the rate of a state do not change: "
+        "--items, --rate and --memory are refused if the state does not satisfy "
+        "them.\n\nWith --unordered, each thread adds and prints lines independently. "
+        "Exactly one of several equal lines is printed, but not always the first. It "
+        "uses a filter of kind register, which does not grow, at a rate of 1 in "
+        "100,000 by default. Without --items and --memory, uncompressed regular files "
+        "are read twice, the first time to count their lines. Piped input and a new "
+        "--state file require --items or --memory.",
     .size = sizeof(struct dedup_options),
     .uses = { { &dedup_group, 0 },
               { &seen_options_group, offsetof(struct dedup_options, seen) },
@@ -397,7 +398,9 @@ const struct command command_dedup = {
               { &hash_options_group, offsetof(struct dedup_options, hash) } },
     .examples = { { "bloomgate dedup access.log > unique.log",
                     "print each line once, in order" },
-                  { "tail -F app.log | bloomgate dedup -w 10m -n 1M --field 2 --delimiter ' '",
-                    "print lines whose second field has not occurred for ten minutes" } },
+                  { "tail -F app.log | bloomgate dedup -w 10m -n 1M --field 2 "
+                    "--delimiter ' '",
+                    "print lines whose second field has not occurred for ten "
+                    "minutes" } },
     .run = dedup_command,
 };

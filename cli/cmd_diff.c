@@ -179,7 +179,7 @@ static int diff_apply(const struct diff_options *o, const char *from, const char
     }
     const int code = filter_claim(to, o->force);
     if (!code && bg_file_apply(from, o->apply, to, &why)) {
-        if (why.os_errno) { /* the message contains the name of the file */
+        if (why.os_errno) { /* the message includes the file name */
             return say_error(NULL, &why);
         }
         return say_failed(say_code(why.code), "%s applied to %s: %s", o->apply, from,

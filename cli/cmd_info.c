@@ -42,10 +42,10 @@ static int info_map(const struct filter_file *file, struct occupancy_map *map)
         return map_find(file->filter, map);
     }
     if (!file->foreign) {
-        return say_failed(CLI_USAGE,
-                          "%s: showing its bits requires its secret: use --keyring "
-                          "FILE",
-                          file->path);
+        return say_failed(
+            CLI_USAGE,
+            "%s: showing the bits requires the filter's secret; use --keyring FILE",
+            file->path);
     }
     if (bg_foreign_to_filter(file->foreign, &same, NULL)) {
         return say_failed(CLI_USAGE,
@@ -144,12 +144,11 @@ const struct command command_info = {
         "converted and hashed, its generation and its digest. It also prints how full "
         "the filter is: the estimated number of distinct keys with its 95% confidence "
         "interval, the current false-positive rate, and whether the filter is within "
-        "its design. For files of other software, info prints what the format "
-        "records.\n\n"
-        "For a filter with a secret, only the header is printed, unless --keyring is "
-        "set.\n\n"
-        "--bits draws the filter as up to 64 by 16 cells, shaded by the share of bits "
-        "set. In a filter that fills evenly, all cells look alike.",
+        "its design. For files written by other software, info prints the properties "
+        "that the format records.\n\nFor a filter with a secret, only the header is "
+        "printed, unless --keyring is set.\n\n--bits draws the filter as up to 64 by "
+        "16 cells, shaded by the share of bits set. In a filter that fills evenly, all "
+        "cells look alike.",
     .size = sizeof(struct info_options),
     .uses = { { &info_group, 0 },
               { &open_options_group, offsetof(struct info_options, open) } },

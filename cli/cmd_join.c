@@ -17,7 +17,7 @@ struct join_options {
 
 enum { JOIN_PATH = 4096, JOIN_MAX = 65536 };
 
-/* Removes the lines that record which shard a file is, and from which split. */
+/* Removes the lines that record which shard of which split the file contains. */
 static void join_metadata(struct saving *saving)
 {
     static const char *const names[] = { "bloomgate-shard: ", "bloomgate-split: " };
@@ -52,7 +52,7 @@ static int join_files(const struct join_options *o, const char *prefix, uint32_t
         const bg_err err =
             bg_file_join(prefix, shards, to, &opening, &saving.how, &why);
         progress_end(&saving.progress);
-        /* Messages of I/O errors contain the name of the file. */
+        /* Messages about I/O errors already contain the file name. */
         code = err ? say_error(why.os_errno ? NULL : prefix, &why) : CLI_OK;
     }
     if (!code) {
@@ -86,9 +86,10 @@ const struct command command_join = {
     .usage = "[options] PREFIX N OUT",
     .about =
         "Recombines the N shards PREFIX.0, PREFIX.1 and so on, written by bloomgate "
-        "split, into one filter. Every file records which shard it is, and from which "
-        "split. Files with the wrong number, from another split, or with a different "
-        "size or hash are refused. If bloomgate split was interrupted, run it again.",
+        "split, into one filter. Every file records its shard number and the split "
+        "that created it. Files with the wrong number, from a different split, or with "
+        "a different size or hash are refused. If bloomgate split was interrupted, run "
+        "it again.",
     .size = sizeof(struct join_options),
     .uses = { { &force_options_group, offsetof(struct join_options, save) },
               { &open_ours_group, offsetof(struct join_options, open) } },

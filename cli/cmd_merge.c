@@ -1,8 +1,8 @@
 /*
  * cmd_merge.c - bloomgate merge: creates the union of filter files.
  *
- * The files are opened one after another, so that at most two filters are in memory. They must
- * have the same kind, size and hash, and convert keys in the same way.
+ * The files are opened one after another, so that at most two filters are in memory. The filters
+ * must have the same kind, size and hash, and must convert keys in the same way.
  */
 #include "command.h"
 #include "parts.h"
@@ -20,7 +20,7 @@ struct merge_options {
 };
 
 static struct part_sets
-    merge_parts; /* parts of inputs that the filters are built from */
+    merge_parts; /* parts of inputs from which the filters were built */
 
 /* Refuses filters with different numbers of shards, such as a filter and one of its own
  * shards. */

@@ -2,9 +2,8 @@
  * cmd_plan.c - bloomgate plan: recommends the kind and size of a filter, and predicts its
  * behavior.
  *
- * The library creates a plan for each kind. Kinds that do not support the request are listed
- * with the reason. The library's errors use field names; they are translated to option names
- * here.
+ * The library creates a plan for each kind. Kinds that do not support the request are listed with
+ * the reason. The library's errors use field names; this file replaces them with option names.
  */
 #include "command.h"
 #include "filter_file.h"
@@ -177,19 +176,17 @@ const struct command command_plan = {
         "times as many keys, the smallest cache that it fits into, and the number of "
         "cache lines a lookup reads. Nothing is created. Below the table, plan prints "
         "which kind bloomgate build selects by default, why, and when another kind is "
-        "better. The rates are those of the actual layouts, not of the textbook "
-        "formula.\n\n"
-        "Instead of a rate, specify a number of bits per key, a size, or an objective. "
-        "--call-time and --latency bound the rate so that the mean delay of an absent "
-        "key, caused by unnecessary calls, does not exceed --latency. With "
+        "better. The rates are computed for the actual layouts, not with the textbook "
+        "formula.\n\nInstead of a rate, specify a number of bits per key, a size, or "
+        "an objective. --call-time and --latency limit the rate so that unnecessary "
+        "calls do not delay an absent key by more than --latency on average. With "
         "--queries-per-second, plan reports how many calls are avoided and wasted per "
-        "second; with --call-cost and --memory-cost, it reports their cost, and "
-        "without a rate it finds the cheapest one.\n\n"
-        "--calibrate builds filters from these plans, of up to 64 MiB and 8 million "
-        "keys (static kinds: 4 million), and measures them on this machine with one "
-        "thread and integer keys.\n\n"
-        "--plot draws two charts: the rate against the number of keys, and bits per "
-        "key against the rate.",
+        "second; with --call-cost and --memory-cost, it also reports the cost of the "
+        "calls and the memory, and if no rate is specified, it finds the rate with the "
+        "lowest total cost.\n\n--calibrate builds the planned filters, up to 64 MiB "
+        "and 8 million keys each (static kinds: 4 million), and measures them on this "
+        "machine with one thread and integer keys.\n\n--plot draws two charts: the "
+        "rate against the number of keys, and bits per key against the rate.",
     .size = sizeof(struct plan_options),
     .uses = { { &spec_options_group, offsetof(struct plan_options, spec) },
               { &plan_group, 0 } },

@@ -28,13 +28,14 @@ static int split_name(const char *prefix, uint32_t i, char name[SPLIT_PATH])
                : say_failed(CLI_USAGE, "%s: path is too long", prefix);
 }
 
-/* Claims the names of all files, so that no other command changes them. None of them may exist.
- * */
+/* Claims the names of all shard files, so that no other command changes them. Fails if one of the
+ * files exists. */
 static int split_may_write(const struct split_options *o, const char *prefix,
                            uint32_t shards)
 {
     char name[SPLIT_PATH];
-    int code = claim_file(prefix); /* first, so that two splits cannot deadlock */
+    int code = claim_file(prefix); /* claimed first, so that two splits cannot
+                                      deadlock */
     for (uint32_t i = 0; i < shards && !code; i++) {
         code = split_name(prefix, i, name);
         code = code ? code : filter_claim(name, o->save.force);

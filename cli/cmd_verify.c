@@ -91,8 +91,8 @@ static void verify_print(const char *path, const bg_verify_report *report, bool 
     printf("\n");
 }
 
-/* Other errors are not damage: the file cannot be read, was written by a newer version, or has
- * another secret. */
+/* Other errors are not damage: for example, the file cannot be read, was written by a newer
+ * version, or uses a different secret. */
 static bool verify_is_damage(bg_err err)
 {
     return err == BG_EFORMAT || err == BG_ECHECKSUM;
@@ -196,14 +196,13 @@ const struct command command_verify = {
     .usage = "[options] FILTER...",
     .about =
         "Reads each file completely and checks every checksum, the internal structure, "
-        "and the lookups of its canaries. Prints \"intact\", or the first error, its "
+        "and the answers for its canaries. Prints \"intact\", or the first error, its "
         "position, and the number of damaged blocks. Exit code: 0 if all files are "
         "intact, 1 if a file is damaged, higher if a file cannot be checked, because "
-        "it does not exist, is not a filter, or was written by a newer version.\n\n"
-        "Without the secret of a filter, everything except its canaries can be "
-        "verified. Most "
-        "formats of other software have no checksum, so only the structure can be "
-        "checked. With -q, only damaged files are printed.",
+        "it does not exist, is not a filter, or was written by a newer "
+        "version.\n\nWithout a filter's secret, everything except its canaries can be "
+        "verified. Most formats used by other software have no checksum, so only the "
+        "structure can be checked. With -q, only damaged files are printed.",
     .size = sizeof(struct verify_options),
     .uses = { { &verify_group, 0 },
               { &open_options_group, offsetof(struct verify_options, open) } },

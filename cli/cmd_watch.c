@@ -1,9 +1,9 @@
 /*
  * cmd_watch.c - bloomgate watch: shows the state of a filter file as it changes.
  *
- * The file is checked at an interval. If it was replaced (files are never written in place), it
- * is read, and its figures are added to the history. If the file cannot be read, the error is
- * shown, and the figures of the last good file remain.
+ * The file is checked at regular intervals. If it was replaced (files are never written in place),
+ * it is read, and its values are added to the history. If the file cannot be read, the error is
+ * shown, and the values of the last good file remain on the screen.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -54,10 +54,10 @@ struct watch {
     bg_keyring *ring;
     struct stat identity; /* identity of the last file checked; all zeros: no file */
     bool looked;
-    char trouble[512]; /* why the file cannot be read now; "": it can */
+    char trouble[512]; /* why the file cannot be read; "" if it can */
     int code;          /* exit code of that error */
 
-    bool known;         /* a good file was read */
+    bool known;         /* a good file has been read */
     bg_file_info about; /* header of the last good file */
     bool opened;        /* whether its content was read */
     bg_filter_info info;
@@ -84,8 +84,8 @@ static void watch_is_bad(struct watch *w, const bg_errinfo *why)
                    *why->message ? why->message : bg_strerror(why->code));
 }
 
-/* Reads the content. Returns false if it is damaged. The content of a keyed filter is not read
- * without its secret. */
+/* Reads the content. Returns false if the file is damaged. The content of a keyed filter is not
+ * read without its secret. */
 static bool watch_read_content(struct watch *w, const bg_file_info *about, bool *opened,
                                bg_filter_info *content)
 {
@@ -227,7 +227,7 @@ static bool watch_may_draw_blocks(void)
     return false;
 }
 
-/* Draws a column for each recent change, with its figure as the height. */
+/* Draws a column for each recent change; the height shows the value. */
 static void watch_show_history(const struct watch *w, struct picture *p)
 {
     static const char *const blocks[] = { "\u2581", "\u2582", "\u2583", "\u2584",
@@ -253,7 +253,7 @@ static void watch_show_history(const struct watch *w, struct picture *p)
                 w->changes == 2 ? "" : "s");
 }
 
-/* Shows the first line of the metadata that bloomgate did not write. */
+/* Shows the first metadata line that bloomgate did not write. */
 static void watch_show_note(const struct watch *w, struct picture *p)
 {
     for (const char *line = w->about.metadata; *line;) {
@@ -408,11 +408,11 @@ const struct command command_watch = {
         "Shows the kind, items, fill, rate, generation and age of a filter file on the "
         "terminal, with a short history, and updates them whenever the file is "
         "replaced. FILE may be a pointer file. While the file is missing or damaged, "
-        "the error is shown together with the figures of the last good file. Press q "
-        "or Ctrl-C to quit.\n\n"
-        "If stdout is not a terminal, one line is printed at the start and one for "
-        "every change, like a log. --once prints the current state and exits. For "
-        "filters with a secret, only the header is shown, unless --keyring is set.",
+        "the error is shown together with the properties of the last good file. Press "
+        "q or Ctrl-C to quit.\n\nIf stdout is not a terminal, one line is printed at "
+        "the start and one for every change, like a log. --once prints the current "
+        "state and exits. For filters with a secret, only the header is shown, unless "
+        "--keyring is set.",
     .size = sizeof(struct watch_options),
     .uses = { { &watch_group, 0 } },
     .examples = { { "bloomgate watch seen.bg", "watch a file until q is pressed" },

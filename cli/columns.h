@@ -1,6 +1,6 @@
 /*
- * columns.h - prints tables: columns as wide as their content, numbers right-aligned, headings
- * of two lines. Cells are short texts; a cell that was not set is empty.
+ * columns.h - prints tables: columns are as wide as their content, numbers are right-aligned, and
+ * headings have two lines. Cells are short texts; a cell that was not set is empty.
  */
 #ifndef CLI_COLUMNS_H
 #define CLI_COLUMNS_H
@@ -19,7 +19,7 @@ struct columns {
     char cells[COLUMNS_ROWS][COLUMNS_MAX][COLUMNS_CELL];
 };
 
-/* Add a column, or a row; columns_set writes to the last row. */
+/* Add a column or a row; columns_set writes to the last row. */
 void columns_add(struct columns *columns, const char *above, const char *name,
                  bool left);
 void columns_row(struct columns *columns);

@@ -1,6 +1,7 @@
 /*
- * command.h - the table of subcommands: name, options and function of each. main.c runs them;
- * help.c, man.c and complete.h generate --help, man pages and completions from the same entries.
+ * command.h - the table of subcommands, with the name, options and function of each. main.c runs
+ * them; help.c, man.c and complete.h generate --help, man pages and completions from the same
+ * entries.
  */
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
@@ -19,7 +20,7 @@ struct command {
     const char *summary; /* one line: "create a filter file from keys" */
     const char *usage;   /* "[options] OUT [KEYS...]" */
     const char *about;   /* for the man page: paragraphs separated by empty lines */
-    size_t size;         /* size of the struct of its options, which starts zeroed */
+    size_t size;         /* size of its options struct, which is zeroed at the start */
     struct option_use uses[COMMAND_USES + 1]; /* in addition to the common options */
     struct command_example examples[COMMAND_EXAMPLES];
     const char *const *words; /* allowed arguments, NULL-terminated; NULL: file names */

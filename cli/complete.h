@@ -22,7 +22,7 @@ enum complete_value {
 };
 enum complete_value complete_value(const struct option *option);
 
-/* Prints text with the character `before` in front of each character that is in `special`. */
+/* Prints text, with the character `before` in front of each character that occurs in `special`. */
 void complete_escaped(const char *text, const char *special, char before);
 
 /* Prints a NULL-terminated list of words with a separator. */

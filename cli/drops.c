@@ -31,7 +31,7 @@ static double drops_affordable(const struct drops *d)
     return excess > 0 ? budget / excess : HUGE_VAL;
 }
 
-/* Returns how many new keys may be added until the next measurement; below 1: none. */
+/* Returns how many new keys may be added until the next measurement. A value below 1 means none. */
 static double drops_step(const struct drops *d)
 {
     const double capacity = (double)bg_filter_capacity(d->filter);
@@ -74,10 +74,10 @@ struct drops_sum drops_total(const struct drops *d)
                                .wrong = d->past.wrong + d->wrong };
 }
 
-/* Returns whether a full filter still distinguishes seen keys from new keys. Before the first
- * new line ends the run, an expected r / (1 - r) new lines are dropped, which is unbounded for
- * a filter that reports nearly all keys as seen. A window has to renew seen keys, which it
- * cannot do when it is full. */
+/* Returns whether a full filter still distinguishes seen keys from new keys. The first line that is
+ * reported new ends the run. The expected number of new lines dropped before it is r / (1 - r),
+ * which is unbounded for a filter that reports nearly all keys as seen. A window has to renew seen
+ * keys, which it cannot do when it is full. */
 static bool drops_may_skip(const struct drops *d)
 {
     return d->info.kind != BG_KIND_WINDOW && drops_odds(d->info.rate) <= drops_slack;
@@ -100,7 +100,7 @@ static bool drops_grant(struct drops *d)
     return granted;
 }
 
-/* Takes up to `most` keys from the grant. */
+/* Takes up to `most` keys from the grant, and returns their number. */
 static size_t drops_take(struct drops *d, size_t most)
 {
     uint_fast64_t granted = atomic_load(&d->granted);
@@ -120,8 +120,8 @@ static void drops_answer(struct chunk *chunk, size_t i, bool is_new)
     *word |= (uint64_t)is_new << (i % DROPS_WORD);
 }
 
-/* Adds keys starting at `from`, up to `taken` new ones: in whole groups of 64 answers, or one
- * by one where only part of a group is left or allowed. Returns the number of keys. */
+/* Adds up to `taken` keys starting at `from`: in whole groups of 64, or one by one where only part
+ * of a group is left or allowed. Returns the number of keys added. */
 static size_t drops_add_taken(struct drops *d, struct chunk *chunk, size_t from,
                               size_t taken, size_t *news)
 {

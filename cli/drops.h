@@ -13,19 +13,20 @@
  * measurement grants a number of new keys that preserves the guarantee, and no key is added
  * without a grant:
  *
- *   - A filter of fixed size accepts the keys it was created for. Beyond that, its rate is above
- *     the stated rate, but the share so far is below it, because the filter was emptier before.
- *     The difference is a budget, which grants use up. Each grant assumes twice the measured
+ *   - A filter of fixed size accepts the keys it was created for. Beyond that, its rate exceeds the
+ *     stated rate, but the share of lines dropped so far is lower, because the filter was emptier
+ *     before. The difference is a budget that grants use up. Each grant assumes twice the measured
  *     rate, because the rate rises while keys are added.
  *   - A scalable filter accepts any number of keys, until it cannot allocate another layer.
- *   - A window accepts keys while its rate is at or below the stated one; above that, it has the
- *     same budget. The fill of a small window varies by chance, so its budget is at least half
- *     a line. Several runs with one state share a budget: `past` is the sum of earlier runs.
+ *   - A window accepts keys while its rate is at or below the stated rate; above that rate, it has
+ *     the same kind of budget. The fill of a small window varies by chance, so its budget is at
+ *     least half a line. Several runs with the same state share a budget: `past` is the sum over
+ *     the earlier runs.
  *
- * Without a grant, the filter is full. Lines whose keys are in it are still dropped correctly;
- * the first line with a new key ends the run. A filter that received far more keys than it was
- * created for (from `build`, `add` or version 0.1) reports nearly all new keys as seen. With such
- * a filter, the first line ends the run.
+ * Without a grant, the filter is full. Lines whose keys are in the filter are still dropped
+ * correctly; the first line with a new key ends the run. A filter that received far more keys than
+ * it was created for (from `build`, `add` or version 0.1) reports nearly all new keys as seen. With
+ * such a filter, the first line ends the run.
  */
 #ifndef CLI_DROPS_H
 #define CLI_DROPS_H
@@ -36,7 +37,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* The sum over all runs with one state. */
+/* The sum over all runs with the same state. */
 struct drops_sum {
     uint64_t unique; /* lines that were new */
     double wrong;    /* expected number of wrongly dropped lines */
@@ -46,7 +47,7 @@ struct drops {
     bg_filter *filter;
     uint64_t before;             /* keys in the filter at the start */
     double rate;                 /* the stated rate */
-    struct drops_sum past;       /* sum of earlier runs */
+    struct drops_sum past;       /* sum over the earlier runs */
     atomic_uint_fast64_t unique; /* keys that were new in this run */
     atomic_bool full;            /* a new key was refused */
 
@@ -68,13 +69,13 @@ void drops_end(struct drops *drops);
 /* Measures the rate from the whole filter. Must not run concurrently with drops_add. */
 void drops_look(struct drops *drops);
 
-/* Returns the sum of earlier runs and of this run up to the last measurement. */
+/* Returns the sum over the earlier runs and this run, up to the last measurement. */
 struct drops_sum drops_total(const struct drops *drops);
 
 /*
- * Adds the keys of a chunk by their hashes and sets the answers: 1 for each key that is new.
- * Returns the number of new keys. If the filter is full, the chunk is cut before the first key
- * that was refused, and `full` is set. Thread safety: MT-Safe if adds to the filter are.
+ * Adds the keys of a chunk by their hashes, and sets the answer bit of each key that is new.
+ * Returns the number of new keys. If the filter is full, the chunk is cut before the first key that
+ * was refused, and `full` is set. Thread safety: MT-Safe if adds to the filter are.
  */
 size_t drops_add(struct drops *drops, struct chunk *chunk);
 

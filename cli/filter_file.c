@@ -147,7 +147,7 @@ int filter_claim(const char *path, bool force)
     char to[CLAIM_PATH];
     const bool is_file = strcmp(path, "-") != 0;
     int code = is_file ? claim_file(path) : CLI_OK;
-    /* The file replaces a link, so commands that change the link's target must wait as well. */
+    /* The new file replaces a link, so commands that change the link's target must wait, too. */
     code = code || !is_file ? code : claim_target(path, to);
     return code ? code : filter_may_write(path, force);
 }
@@ -157,8 +157,8 @@ int filter_claim(const char *path, bool force)
 static const char filter_magic[] = "\x89"
                                    "BGF";
 
-/* Returns whether a file starts with these bytes. Does not read from pipes, because the bytes
- * would then be missing. */
+/* Returns whether a file starts with these bytes. Does not read from pipes, because these bytes
+ * would be consumed. */
 static bool filter_begins(const char *path, const char *with, size_t n)
 {
     char first[32];
@@ -370,7 +370,7 @@ static bg_foreign *filter_read_foreign(int format, const struct filter_bytes *al
                : foreign;
 }
 
-/* Tries every reader. `names` receives the names of the readers that accept the bytes. */
+/* Tries every reader. Writes the names of the readers that accept the bytes to `names`. */
 static bg_foreign *filter_guess(const struct filter_bytes *all,
                                 const bg_foreign_options *how, char names[256],
                                 int *found)

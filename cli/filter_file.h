@@ -15,7 +15,7 @@
 
 struct open_options {
     const char *keyring;
-    int format; /* 0: detect; 1: bloomgate; then the foreign formats in their order */
+    int format; /* 0: detect; 1: bloomgate; then the foreign formats in order */
     bool tolerate;
     uint64_t part, version; /* for foreign formats: bg_foreign_options */
     const char *block_key;  /* likewise: 32 hexadecimal digits */
@@ -28,12 +28,12 @@ extern const char *const filter_formats[];
 
 struct filter_file {
     const char *path;
-    bg_filter *filter; /* a file of bloomgate, or */
+    bg_filter *filter; /* set for a bloomgate file; otherwise `foreign` is set */
     bg_foreign *foreign;
-    bg_file_info about;      /* for files of bloomgate */
+    bg_file_info about;      /* for bloomgate files */
     char recipe[KEY_RECIPE]; /* how its keys are converted: keys_follow */
     struct bg_keyring *ring;
-    bg_hash_spec hash; /* hash of a keyed filter, to open it again */
+    bg_hash_spec hash; /* hash of a keyed filter, for opening it again */
 };
 
 /* Flags for opening. */
@@ -45,8 +45,8 @@ int filter_open(const char *path, const struct open_options *options, unsigned f
                 enum key_form form, struct filter_file *file);
 void filter_close(struct filter_file *file);
 
-/* Return whether a file is a bloomgate filter, by its first bytes or by --format, and whether
- * it is a bloomgate filter whose keys are hashed with a secret. */
+/* Return whether a file is a bloomgate filter, according to its first bytes or to --format, and
+ * whether it is a bloomgate filter whose keys are hashed with a secret. */
 bool filter_is_ours(const char *path, const struct open_options *options);
 bool filter_needs_secret(const char *path);
 
@@ -59,9 +59,9 @@ bool filter_is_pointer(const char *path);
 /* Returns whether the first bytes are those of a bloomgate filter or of a pointer to one. */
 bool filter_looks_ours(const char *path);
 
-/* Sets options for reading or creating a foreign filter: the options of the command line, and the
- * form of its keys. `secret` provides space for the key. `format` is 0 if it is not yet known.
- * Returns an exit code. */
+/* Sets the options for reading or creating a foreign filter, from the command line and the form of
+ * its keys. `secret` is the memory for the key. `format` is 0 if it is not yet known. Returns an
+ * exit code. */
 int filter_foreign_options(const struct open_options *options, bg_foreign_format format,
                            enum key_form form, uint8_t secret[BG_SECRET_BYTES],
                            bg_foreign_options *how);
@@ -83,8 +83,8 @@ void filter_metadata(const struct key_format *format, const char *note,
 /* Reads the recipe from that line; "" if there is none. */
 void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE]);
 
-/* Converts keys as the file specifies, unless options specify a conversion. Refuses an --as that
- * differs from the file, because no key would be found. Returns an exit code. */
+/* Converts keys as the file specifies, unless options specify a conversion. Refuses an --as option
+ * that contradicts the file, because no key would be found. Returns an exit code. */
 int filter_follow(const struct filter_file *file, struct key_format *format);
 
 /* Refuses to change a shard that bloomgate split wrote, because keys that belong to other
@@ -95,7 +95,7 @@ int filter_expect_whole(const struct filter_file *file);
  * exit code. */
 int filter_may_write(const char *path, bool force);
 
-/* The same for a filter file; also claims it, so that no other command changes it (claim.h). */
+/* Does the same for a filter file, and claims it, so that no other command changes it (claim.h). */
 int filter_claim(const char *path, bool force);
 
 #endif

@@ -115,7 +115,7 @@ static bool flow_leave_rest(struct flow *flow, struct chunk *chunk, size_t whole
     return true;
 }
 
-/* A part of a file may start in the middle of a line, which belongs to the previous part.
+/* A part of a file may start in the middle of a line; that line belongs to the previous part.
  * Returns false if more bytes have to be read to find the end of that line. */
 static bool flow_cut_front(struct flow *flow, struct chunk *chunk)
 {
@@ -148,8 +148,8 @@ static size_t flow_cut_back(struct flow *flow, const struct chunk *chunk, size_t
     return stop ? (size_t)(stop - chunk->bytes) + 1 : whole;
 }
 
-/* If a pipe has nothing to read, waits until the other threads have delivered their chunks.
- * Returns false if one of them ended the flow. */
+/* If a pipe has nothing to read, waits until the other threads have delivered their chunks. Returns
+ * false if another thread has ended the flow. */
 static bool flow_await_others(struct flow *flow)
 {
     if (input_is_ready(flow->input)) {
@@ -165,9 +165,9 @@ static bool flow_await_others(struct flow *flow)
 }
 
 /* Returns how many bytes are whole records. Bytes before `searched` do not contain the end of a
- * line: a record of many megabytes arrives through a pipe in small pieces, and must not be
- * searched again for each piece. Records other than lines cannot be resumed that way; they are
- * searched when the buffer is full. */
+ * line: a record of many megabytes arrives through a pipe in small chunks, and must not be searched
+ * again for each chunk. For records other than lines, the search cannot be resumed in the middle;
+ * they are searched only when the buffer is full. */
 static size_t flow_whole(const struct flow *flow, const struct chunk *chunk,
                          size_t *searched)
 {
@@ -207,7 +207,8 @@ static bool flow_fill(struct flow *flow, struct chunk *chunk)
         }
         chunk->used += n;
         flow->ended = state == INPUT_END;
-        if (state != INPUT_BYTES) { /* the rest is a record, even without a separator */
+        if (state != INPUT_BYTES) { /* the remaining bytes are a record, even without a
+                                       separator */
             if (chunk->used || flow->ended) {
                 bool cut = false;
                 chunk->offset = input->offset - chunk->used;
@@ -221,7 +222,7 @@ static bool flow_fill(struct flow *flow, struct chunk *chunk)
             continue;
         }
         if (chunk->used < chunk->room && !input->streams) {
-            continue; /* a file has more bytes, or ends */
+            continue; /* a file either has more bytes or ends */
         }
         whole = flow_whole(flow, chunk, &searched);
         if (whole) {
@@ -292,7 +293,7 @@ static bool flow_deliver(struct flow *flow, struct chunk *chunk)
     return true;
 }
 
-/* All earlier chunks were delivered, so each of them reaches this function: no thread waits
+/* All earlier chunks were delivered, so their threads reach this function, and no thread waits
  * forever. */
 static bool flow_write(struct flow *flow, struct chunk *chunk)
 {

@@ -6,17 +6,18 @@
  *
  * Each thread has its own chunk and performs all steps on it. It fills the chunk with the next
  * whole records, under a lock; splits it into keys and works on them, in parallel with the other
- * threads; waits for its turn, and delivers; waits for its turn again, and writes, while the
- * next chunk is delivered. There are no queues, memory is one chunk per thread, and with one
- * thread the flow is a plain loop.
+ * threads; waits for its turn and delivers the chunk; and waits for its turn again and writes the
+ * chunk, while the next chunk is being delivered. There are no queues, each thread needs memory for
+ * one chunk, and with one thread the flow is a plain loop.
  *
  * Delivered chunks are always written, even if a stop is requested in the meantime. So deliver
  * and write process the same chunks.
  *
- * Chunks of files are large enough to be worth a turn, and small enough for the cache. A chunk
- * from a pipe contains whatever is available, so that the answer to a line is written at once.
- * For the same reason, delivering does not wait for reading (there are two locks), and no thread
- * waits for a pipe while other threads are working, because one of them may end the flow.
+ * Chunks from files are large enough to be worth the synchronization, and small enough for the
+ * cache. A chunk from a pipe contains whatever is available, so that the answer to a line is
+ * written at once. For the same reason, delivering does not wait for reading (there are two locks),
+ * and no thread waits for a pipe while other threads are working, because one of them may end the
+ * flow.
  */
 #ifndef CLI_FLOW_H
 #define CLI_FLOW_H
@@ -37,16 +38,16 @@ struct flow {
     /* Processes the keys of a chunk, at least one, in parallel with other threads. Returns false
      * to stop, with the exit code set by flow_fail. */
     bool (*work)(struct flow *flow, struct chunk *chunk);
-    /* Called in the order of the input, one chunk at a time; or NULL. */
+    /* Called in input order, for one chunk at a time; or NULL. */
     bool (*deliver)(struct flow *flow, struct chunk *chunk);
-    /* The same, after deliver; or NULL. */
+    /* Called in the same way, after deliver; or NULL. */
     bool (*write)(struct flow *flow, struct chunk *chunk);
     void *context;
 
     /* Private. */
     pthread_mutex_t
         lock;   /* protects the input and the fields below; locked before `turns` */
-    char *rest; /* the start of a record, already read */
+    char *rest; /* the start of a record that was already read */
     size_t rest_used, rest_room;
     uint64_t chunks, legs_end;
     bool ended; /* the input has ended */
@@ -87,8 +88,8 @@ int flow_count(const struct flow *like, const struct input *input, int when,
 bool flow_has_more(const struct flow *flow);
 uint64_t flow_offset(const struct flow *flow);
 
-/* Ends the flow from `work` or `deliver` with an exit code: CLI_OK if no more input is needed.
- * Returns false. */
+/* Ends the flow with an exit code, which is CLI_OK if no more input is needed. Call it from `work`
+ * or `deliver`. Returns false. */
 bool flow_fail(struct flow *flow, int code);
 
 #endif

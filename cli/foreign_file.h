@@ -1,5 +1,5 @@
 /*
- * foreign_file.h - writes filters of other software to files.
+ * foreign_file.h - writes filters in the formats of other software to files.
  */
 #ifndef CLI_FOREIGN_FILE_H
 #define CLI_FOREIGN_FILE_H
@@ -12,9 +12,9 @@
 int foreign_save(const bg_foreign *foreign, const char *path);
 
 /*
- * Sets *alone to whether the file that the filter was read from contains nothing else. A table or
- * a Parquet file contains other data, which saving the filter to the same file would destroy.
- * Returns an exit code.
+ * Sets *alone to whether the file that the filter was read from contains nothing else. A database
+ * table or a Parquet file contains other data, which would be lost if the filter were saved to the
+ * same file. Returns an exit code.
  */
 int foreign_is_alone(const bg_foreign *foreign, const char *path, bool *alone);
 

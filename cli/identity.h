@@ -1,9 +1,9 @@
 /*
  * identity.h - detects whether an input file has changed.
  *
- * Work that is resumed later, or divided among several runs, is correct only while its input
- * stays the same. An unchanged name and size do not prove that: a file can be replaced by another
- * one of the same size. Reading the whole file again would cost as much as the work itself.
+ * Work that is resumed later, or divided among several runs, is correct only while its input stays
+ * the same. An unchanged name and size do not prove that: a file can be replaced by a different
+ * file of the same size. Reading the whole file again would cost as much as the work itself.
  * Therefore a file is identified by a hash of
  *
  *   content   the size, and 64 blocks of 4 KiB spread evenly over the file: the same for copies;
@@ -19,8 +19,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Compute the identity; 0 for anything other than a regular file. They return exit codes and
- * report errors. */
+/* Compute the identity of a file; 0 for anything other than a regular file. They return exit codes
+ * and report errors. */
 int identity_content(const char *path, uint64_t *number);
 int identity_file(const char *path, uint64_t *number);
 

@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-/* info reports a filter as over capacity if its rate exceeds the design rate by this factor.
- * Excess due to the canaries of a small filter, or to chance, is not reported: an estimate may
- * exceed the capacity even if the number of keys does not. */
+/* bloomgate info reports a filter as over capacity if its rate exceeds the design rate by this
+ * factor. It does not report an excess that is due to chance, or to the canaries of a small filter:
+ * an estimate may exceed the capacity even if the number of keys does not. */
 static const double info_worth_telling = 1.1;
 
 static void info_find_health(struct info_facts *facts)

@@ -16,32 +16,32 @@ struct info_facts {
     uint64_t file_bytes;
     bg_file_info about; /* files of bloomgate */
     char recipe[KEY_RECIPE];
-    bg_filter_info info;     /* files of bloomgate, if complete */
-    bg_foreign_info foreign; /* files of other software */
+    bg_filter_info info;     /* for bloomgate files, if `complete` */
+    bg_foreign_info foreign; /* for files of other software */
     double foreign_keys;     /* other software: estimated number of keys; 0: unknown */
     double bits_per_key;     /* 0: unknown */
     enum info_health health;
-    double times; /* INFO_FULLER: the rate as a multiple of the design rate */
+    double times; /* with INFO_FULLER: the rate as a multiple of the design rate */
 };
 
 /* Collects the facts. `file` is the result of filter_open, or contains neither filter. Returns
  * an exit code. */
 int info_find(const struct filter_file *file, struct info_facts *facts);
 
-/* Key IDs are usually text, which is printed as is; others are printed as hexadecimal digits. ""
- * means none. */
+/* Key IDs are usually text, which is printed unchanged; other IDs are printed as hexadecimal
+ * digits. "" means none. */
 enum { INFO_KEY_ID = 2 * BG_KEY_ID_BYTES + 1, INFO_TIME = 32 };
 void info_key_id(const uint8_t id[BG_KEY_ID_BYTES], char text[INFO_KEY_ID]);
 
 /* "2026-11-16T04:00:00Z" */
 void info_time(uint64_t seconds, char text[INFO_TIME]);
 
-/* Returns the name of a health: "fine", "fuller", "overflowed", "degraded". */
+/* Returns the name of a health state: "fine", "fuller", "overflowed", "degraded". */
 const char *info_health_name(enum info_health health);
 
 void info_print_text(const struct info_facts *facts);
 
-/* Includes the shares of set bits of `cells` cells, if any. */
+/* Includes the share of set bits in each of the `cells` cells, if any. */
 void info_print_json(const struct info_facts *facts, const double *shares,
                      size_t cells);
 

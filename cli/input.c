@@ -28,7 +28,7 @@ const char *input_name(const struct input *input)
     return input_is_stdin(path) ? "stdin" : path;
 }
 
-/* Returns the size of a file that can be read at any position; false for other files. */
+/* Gets the size of a file that can be read at any position. Returns false for other files. */
 static bool input_size_of(const char *path, uint64_t *size)
 {
     struct stat about;
@@ -142,7 +142,7 @@ static bool input_wait(const struct input *input)
     struct pollfd both[] = { { input->fd, POLLIN, 0 }, { stop_fd(), POLLIN, 0 } };
     while (!stop_wanted()) {
         if (poll(both, 2, -1) >= 0 || errno != EINTR) {
-            return !stop_wanted(); /* read reports errors of the file */
+            return !stop_wanted(); /* read() will report any error */
         }
     }
     errno = EINTR;
@@ -172,7 +172,7 @@ static void input_prepare_stdin(const struct input *input)
     if (isatty(input->fd)) {
         say_note("reading from the terminal; press Ctrl-D to end the input");
     }
-    (void)fcntl(input->fd, F_SETPIPE_SZ, INPUT_PIPE); /* for pipes, if permitted */
+    (void)fcntl(input->fd, F_SETPIPE_SZ, INPUT_PIPE); /* faster, if permitted */
 }
 
 static int input_seek(struct input *input, uint64_t offset)
@@ -264,7 +264,7 @@ static int input_open(struct input *input)
     return CLI_OK;
 }
 
-/* Reads more compressed bytes if all were used. Returns false on error. */
+/* Reads more compressed bytes if all previous ones were used. Returns false on error. */
 static bool input_get_packed(struct input *input)
 {
     if (input->ahead_at < input->ahead_used) {
@@ -361,7 +361,8 @@ int input_go_to(struct input *input, size_t at, uint64_t offset)
     input_close(input);
     input->at = at;
     if (at >= input->count || offset == 0) {
-        return CLI_OK; /* the file is read from its start, or from the start of its part */
+        return CLI_OK; /* reading starts at the beginning of the file, or of the
+                          selected part */
     }
     const int code = input_open(input);
     input->cut = false;

@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The part of the input to read: part i of n, by bytes (or by files, if they are compressed or
- * cannot be read from the middle). The whole input is 0 of 1. */
+/* The part of the input to read: part i of n, split by bytes (or by files, if they are compressed
+ * or not seekable). The whole input is 0 of 1. */
 struct input_part {
     uint64_t i, n;
 };
@@ -25,17 +25,19 @@ struct input {
     bool raw; /* do not decompress */
     struct input_part part;
 
-    size_t at;       /* index of the path that is open or next */
+    size_t at;       /* index of the path that is open or will be opened next */
     int fd;          /* -1: none */
     bool streams;    /* a pipe: reading may block for data */
     uint64_t offset; /* offset of the next byte in the open file, decompressed */
     uint64_t end; /* lines that start at this offset or later belong to the next part */
-    bool cut; /* starts in the middle of a line, which belongs to the previous part */
-    bool skipped;              /* compressed, and belongs to another part */
+    bool cut; /* the part starts in the middle of a line, which belongs to the previous
+                 part */
+    bool skipped;              /* the file is compressed and belongs to another part */
     struct unpacker *unpacker; /* NULL: not compressed */
-    char *ahead; /* the first bytes, read to detect the format; then compressed bytes */
+    char *ahead; /* the first bytes, which were read to detect the format; later,
+                    compressed bytes */
     size_t ahead_used, ahead_at;
-    uint64_t done, size; /* bytes read; total size of all files, 0: unknown */
+    uint64_t done, size; /* bytes read so far; total size of all files (0: unknown) */
 };
 
 /* Prepares to read the first file, or stdin if there are no paths. Determines `size`, but opens
@@ -63,14 +65,14 @@ enum input_state {
     INPUT_FAILED    /* the error was reported; the exit code is in *code */
 };
 
-/* Reads up to `room` bytes, as many as are available at once. */
+/* Reads up to `room` bytes: as many as are immediately available. */
 enum input_state input_read(struct input *input, char *to, size_t room, size_t *n,
                             int *code);
 
-/* Returns whether there is data to read without waiting, if that can be determined. */
+/* Returns whether data can be read without waiting, if that can be determined. */
 bool input_is_ready(const struct input *input);
 
-/* Continues at an earlier value of `at` and `offset`. Regular files only. */
+/* Continues at a position given by earlier values of `at` and `offset`. Regular files only. */
 int input_go_to(struct input *input, size_t at, uint64_t offset);
 
 /* Skips the rest of the open file. */

@@ -120,7 +120,7 @@ bool key_pool_add(struct key_pool *pool, bg_bytes key)
 bool key_pool_absent(const struct key_pool *pool, bg_bytes **absent, size_t *count,
                      char **memory)
 {
-    static const char more[2] = { '\x01', '\x7f' }; /* few keys end with these bytes */
+    static const char more[2] = { '\x01', '\x7f' }; /* bytes with which few keys end */
     char *to = malloc((size_t)pool->bytes + sizeof more * pool->count + 1);
     bg_bytes *keys = malloc((pool->count + 1) * sizeof *keys);
     *memory = to;

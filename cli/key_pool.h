@@ -16,7 +16,7 @@ struct key_pool {
     bg_bytes *keys;
     size_t count, room;
     uint64_t bytes;  /* total length of all keys */
-    uint32_t *slots; /* hash table of key numbers, from 1 */
+    uint32_t *slots; /* hash table of key numbers, counted from 1 */
     size_t slot_count;
     struct key_pool_block *blocks;
     bg_hasher hasher;
@@ -34,9 +34,9 @@ bool key_pool_has(const struct key_pool *pool, bg_bytes key);
 
 /*
  * Creates keys that are not in the pool: each of its keys with two bytes appended, unless the
- * result happens to be in the pool. So the lengths and contents of absent keys resemble those of
- * the present keys. Sets an array and the memory it points into; free both. Returns false if out
- * of memory.
+ * result happens to be in the pool. The absent keys therefore resemble the present keys in length
+ * and content. Sets *absent to an array and *memory to the block that the array points into; the
+ * caller frees both. Returns false if out of memory.
  */
 bool key_pool_absent(const struct key_pool *pool, bg_bytes **absent, size_t *count,
                      char **memory);

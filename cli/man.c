@@ -174,7 +174,8 @@ static const struct man_entry man_recipes[] = {
       "a comma with --csv." },
     { "--trim, --lower", "Remove whitespace around the key; convert A-Z to a-z." },
     { "--as int64, --as int32",
-      "Parse the text as a decimal integer. The key is its 8 or 4 bytes, little-endian." },
+      "Parse the text as a decimal integer. The key is its 8 or 4 bytes, "
+      "little-endian." },
     { "--as hex", "Parse the text as hexadecimal digits, two per byte of the key." },
     { "--as utf16",
       "Convert the text from UTF-8. The key is its UTF-16, little-endian." },
@@ -185,8 +186,8 @@ static const struct man_entry man_environment[] = {
       "If set and not empty, disables colors unless --color enables them." },
     { "TERM", "If set to dumb, disables colors." },
     { "BLOOMGATE_CPU",
-      "The most capable instruction set to use: scalar, avx2, avx512 or neon. Results "
-      "do not depend on it." },
+      "The most capable instruction set to use: scalar, avx2, avx512 or neon. The "
+      "choice does not affect results." },
     { "BLOOMGATE_CACHES",
       "Sizes of the L1, L2 and L3 caches, such as 48K,2M,260M (default: the sizes of "
       "this machine). Set it to plan filters for another machine." },
@@ -209,7 +210,7 @@ static void man_formats(void)
         stdout,
         "bloomgate also reads filters written by other software. Most of these files "
         "do not identify their format, so bloomgate tries each reader. If several "
-        "accept a file, set --format. Its values are auto, bloomgate, and");
+        "readers accept a file, set --format. Its values are auto, bloomgate, and");
     for (size_t i = 0; i < n; i++) {
         printf("\\fB");
         roff_inside(stdout, names[i]);
@@ -228,7 +229,7 @@ static void man_commands(void)
     for (size_t i = 0; i < n; i++) {
         roff_item(stdout, all[i]->name, all[i]->summary);
     }
-    roff_item(stdout, "help [SUBCOMMAND]", "print the help of a subcommand");
+    roff_item(stdout, "help [SUBCOMMAND]", "print help for a subcommand");
     roff_item(stdout, "version", "print the version");
 }
 

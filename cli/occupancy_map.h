@@ -22,7 +22,8 @@ int map_find(const bg_filter *filter, struct occupancy_map *map);
 /* Prints the map to stdout. */
 void map_print(const struct occupancy_map *map, bool colors);
 
-/* Writes the map to a file, which is replaced; `title` may be any text. Returns an exit code. */
+/* Writes the map to a file, replacing any existing file; `title` may be any text. Returns an exit
+ * code. */
 int map_write_svg(const struct occupancy_map *map, const char *title, const char *path);
 
 #endif

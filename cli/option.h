@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Type of the field, and how its value is parsed. */
+/* The type of the field, which determines how its value is parsed. */
 enum option_type {
     OPTION_FLAG,    /* bool: takes no value, sets true */
     OPTION_TEXT,    /* const char *: any text */

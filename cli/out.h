@@ -1,6 +1,6 @@
 /*
- * out.h - writes data to stdout, and nothing else. Streams are written in large pieces without
- * buffering, so that the next program in a pipeline receives each piece at once. Small documents
+ * out.h - writes data to stdout, and nothing else. Streams are written in large chunks without
+ * buffering, so that the next program in a pipeline receives each chunk at once. Small documents
  * are written with stdio and checked at the end.
  */
 #ifndef CLI_OUT_H
@@ -9,15 +9,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Writes n bytes. Returns false on an error, which was reported, or if the reader closed the
- * pipe, which is not reported. out_code then returns the exit code. */
+/* Writes n bytes. Returns false after reporting an error, or if the reader closed the pipe, which
+ * is not reported. out_code then returns the exit code. */
 bool out_write(const char *bytes, size_t n);
 
 /* Does the same, but writes all bytes even if a stop is requested in the meantime, for data that
  * is already recorded as written. */
 bool out_write_through(const char *bytes, size_t n);
 
-/* Flushes stdout. Returns `code`, or another exit code if flushing or an earlier write failed. */
+/* Flushes stdout. Returns `code`, or a different exit code if flushing or an earlier write
+ * failed. */
 int out_finish(int code);
 
 /* Returns the exit code of the last error; 0: none. */

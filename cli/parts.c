@@ -112,9 +112,10 @@ int parts_take(struct part_sets *all, struct filter_file *file)
         const size_t n = strcspn(line, "\n");
         set = (struct part_set){ .path = file->path };
         if (!parts_read(line, &set)) {
-            return say_failed(CLI_DATA,
-                              "%s: the metadata line about its part is damaged: '%.*s'",
-                              file->path, (int)n, line);
+            return say_failed(
+                CLI_DATA,
+                "%s: the metadata line that describes its part is damaged: '%.*s'",
+                file->path, (int)n, line);
         }
         if (!parts_unite(all, &set)) {
             return say_failed(
@@ -161,7 +162,7 @@ static bool parts_are_all(const struct part_set *set)
     return !memchr(set->has, false, set->count);
 }
 
-/* Puts the line of an incomplete set before the other lines. */
+/* Inserts the line about an incomplete set before the other metadata lines. */
 static int parts_keep(const struct part_set *set, char metadata[BG_METADATA_MAX])
 {
     static char list[BG_METADATA_MAX], text[BG_METADATA_MAX];
@@ -177,7 +178,7 @@ static int parts_keep(const struct part_set *set, char metadata[BG_METADATA_MAX]
             set->path);
     }
     memcpy(metadata, text, sizeof text);
-    (void)parts_list(set, false, list, 64); /* truncated if it is long */
+    (void)parts_list(set, false, list, 64); /* truncated if it is too long */
     say_warning("lines are missing: of %" PRIu32 " parts, these have not been merged "
                 "yet: %s",
                 set->count, list);
@@ -196,8 +197,8 @@ int parts_finish(const struct part_sets *all, char metadata[BG_METADATA_MAX])
             return say_failed(
                 CLI_DATA,
                 "%s and %s: parts of different inputs: the input changed between the "
-                "builds, or other options or numbers of parts were used; build all "
-                "parts again",
+                "builds, or the builds used different options or numbers of parts; "
+                "build all parts again",
                 lacking->path, set->path);
         }
         lacking = set;

@@ -2,14 +2,15 @@
  * parts.h - keeps track of filters that build --shard creates from parts of an input, so that
  * merge can check whether they fit together and whether any are missing.
  *
- * Part i of n contains the lines that start in its share of the bytes. So the parts fit together
- * only if the input was the same for all of them: if it has grown in between, some lines are in
- * no part. A line in the metadata of each file records the part and identifies the input:
+ * Part i of n contains the lines that start in its share of the bytes. The parts therefore fit
+ * together only if they were built from the same input: if the input has grown in between, some
+ * lines are in no part. A line in the metadata of each file records the part and identifies the
+ * input:
  *
  *     bloomgate-part: 3 of 8 of 90b6f1d1a2c3e4f5
  *
- * The last number identifies the input (identity.h) and how it is split into records. Merging
- * joins the sets of parts ("1-3,7 of 8 of ..."). A complete set needs no line.
+ * The last number identifies the input (identity.h) and how it is split into records. Merging joins
+ * the sets of parts ("1-3,7 of 8 of ..."). The metadata of a complete set needs no such line.
  */
 #ifndef CLI_PARTS_H
 #define CLI_PARTS_H
@@ -30,13 +31,13 @@ struct part_set {
     bool has[PARTS_MAX];
 };
 
-/* All parts in a merge, from any number of inputs. */
+/* All parts that are being merged, from any number of inputs. */
 struct part_sets {
     struct part_set sets[PARTS_SETS];
     size_t count;
 };
 
-/* Writes the line of part i of n, counted from 0. */
+/* Writes the line for part i of n; i is counted from 0. */
 void parts_line(uint32_t i, uint32_t n, uint64_t input, char line[PARTS_LINE]);
 
 /* Returns whether the metadata contains a line that records parts. */

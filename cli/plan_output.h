@@ -19,7 +19,7 @@ struct plan_speeds {
     } rows[PLAN_KINDS];
 };
 
-/* Describes an error of the library with option names: --items, not items. */
+/* Describes a library error in terms of option names: --items, not items. */
 void plan_words(const bg_errinfo *why, char text[PLAN_TEXT]);
 
 /* Measures each kind (plan_calibrate.c). Returns an exit code. */

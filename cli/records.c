@@ -222,9 +222,9 @@ static size_t keys_whole_prefixed(const char *bytes, size_t n)
 }
 
 /*
- * The parser state within a line of CSV. A quote at the start of a field opens quoting, until a
- * quote closes it; two consecutive quotes close and reopen it. Elsewhere quotes are ordinary
- * characters, as in 5ft10".
+ * The parser state within a CSV line. A quote at the start of a field opens a quoted section, and
+ * the next quote closes it; two consecutive quotes close and reopen it. Elsewhere quotes are
+ * ordinary characters, as in 5ft10".
  */
 struct csv_place {
     bool begun;  /* the field is not empty */
@@ -270,7 +270,7 @@ size_t keys_whole(const struct key_format *format, const char *bytes, size_t n)
     return last ? (size_t)(last - bytes) + 1 : 0;
 }
 
-/* Returns a mask of 64 bytes: bit i is set if byte i is the separator. */
+/* Returns a mask for 64 bytes: bit i is set if byte i is the separator. */
 static uint64_t keys_mask(const char *bytes, char separator)
 {
 #ifdef __SSE2__
@@ -292,9 +292,9 @@ static uint64_t keys_mask(const char *bytes, char separator)
 #endif
 }
 
-/* Records the ends that a mask indicates. Lines usually have twenty bytes or more, so four
- * ends per mask are recorded without a branch, which would be mispredicted for every other
- * mask. Invalid ends are overwritten by the next ones. */
+/* Records the ends that a mask indicates. Lines usually have twenty bytes or more, so four ends per
+ * mask are recorded without a branch, which would be mispredicted for every other mask. Surplus
+ * ends are overwritten by the next mask's ends. */
 static size_t keys_note_ends(uint64_t mask, size_t at, size_t *ends, size_t count)
 {
     const uint64_t top = UINT64_C(1) << 63; /* keeps the count of zeros defined */
@@ -333,7 +333,7 @@ static bool keys_find_separated(struct chunk *chunk, char separator)
     return true;
 }
 
-/* Does the same for other record formats, one record at a time. `next` returns the end of the
+/* Finds the ends of records in other formats, one record at a time. `next` returns the end of the
  * record that starts at `at`. */
 static bool keys_find_others(const struct key_format *format, struct chunk *chunk,
                              size_t (*next)(const struct key_format *format,
@@ -388,7 +388,7 @@ static bool keys_find(const struct key_format *format, struct chunk *chunk)
     return false;
 }
 
-/* Moves records first .. last, which are contiguous. Returns the number of bytes. */
+/* Moves the contiguous records first .. last. Returns the number of bytes. */
 static size_t keys_move(const struct chunk *chunk, size_t first, size_t last, char *to)
 {
     const size_t begin = first ? chunk->ends[first - 1] : 0;
@@ -461,7 +461,7 @@ static bg_bytes keys_field(const struct key_format *format, bg_bytes record)
     }
 }
 
-/* Writes a CSV field without its quotes to `to`; doubled quotes become single. */
+/* Writes a CSV field without its quotes to `to`; doubled quotes become single quotes. */
 static bg_bytes keys_unquote(bg_bytes field, char *to)
 {
     const char *from = field.data;
@@ -489,7 +489,7 @@ static bg_bytes keys_trim(bg_bytes text)
     return (bg_bytes){ data, text.len };
 }
 
-/* Convert text to another form of key, written to `to`. They return false if the text is
+/* Convert text to another key form, and write the result to `to`. They return false if the text is
  * invalid. */
 static bool keys_integer(bg_bytes text, bool wide, char *to, bg_bytes *key)
 {
@@ -585,8 +585,8 @@ static bool keys_is_cut_off(const struct key_format *format, const struct chunk 
            && (n < KEY_PREFIX || n - KEY_PREFIX != keys_prefix(chunk->bytes + begin));
 }
 
-/* Returns whether quotes are open at the end of the input, which then include all following
- * records. */
+/* Returns whether a quoted field is still open at the end of the input. The field then contains all
+ * records after its opening quote. */
 static bool keys_is_open(const struct key_format *format, const struct chunk *chunk,
                          size_t i)
 {
@@ -653,7 +653,7 @@ static int keys_make_all(const struct key_format *format, struct chunk *chunk)
 {
     for (size_t i = 0, used = 0; i < chunk->count; i++) {
         const size_t begin = i ? chunk->ends[i - 1] : 0;
-        /* The text, twice as much for UTF-16, and a number. */
+        /* Space for the text, twice as much for UTF-16, and a number. */
         const size_t most = 3 * (chunk->ends[i] - begin) + 8;
         if (keys_is_cut_off(format, chunk, i) || keys_is_open(format, chunk, i)
             || !keys_make(format, chunk, i, chunk->arena + used)) {
@@ -687,7 +687,7 @@ int keys_split(const struct key_format *format, struct chunk *chunk)
         begin = chunk->ends[i];
     }
     if (chunk->count && chunk->bytes[chunk->used - 1] != format->separator) {
-        chunk->keys[chunk->count - 1].len++; /* it has no separator at its end */
+        chunk->keys[chunk->count - 1].len++; /* it does not end with a separator */
     }
     return CLI_OK;
 }

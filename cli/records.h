@@ -1,15 +1,15 @@
 /*
  * records.h - extracts keys from bytes.
  *
- * A record is delimited by separators (lines, or NUL), preceded by its length (binary), or a
- * line of CSV, which may contain newlines in quotes. The key is the record, or one of its
- * fields, after the conversions that the options specify: trimmed, lowercased, as a number. The
- * conversion is recorded in the filter file (keys_recipe) and applied again when the filter is
- * queried, so that both sides use the same keys.
+ * A record is delimited by separators (newline or NUL), is preceded by its length (binary), or is a
+ * CSV row, which may contain quoted newlines. The key is the record, or one of its fields, after
+ * the conversions that the options specify, such as trimming, lowercasing or conversion to a
+ * number. The conversion is recorded in the filter file (keys_recipe) and applied again when the
+ * filter is queried, so that both sides use the same keys.
  *
  * Records are processed in chunks (struct chunk): blocks of memory with whole records, sized for
  * the CPU cache, or larger for a large record. keys_split finds the keys in a chunk; several
- * threads do that in parallel.
+ * threads process chunks in parallel.
  */
 #ifndef CLI_RECORDS_H
 #define CLI_RECORDS_H
@@ -21,7 +21,7 @@
 /* Values of the options. */
 struct key_options {
     bool nul, prefixed, csv, crlf, trim, lower, raw;
-    uint64_t field;        /* from 1; 0: the whole record */
+    uint64_t field;        /* counted from 1; 0: the whole record */
     const char *delimiter; /* NULL: tab, or comma in CSV */
     int as;                /* enum key_form */
 };
@@ -30,7 +30,7 @@ extern const struct option_group key_options_group;
 
 enum key_form { KEY_TEXT, KEY_INT64, KEY_INT32, KEY_HEX, KEY_UTF16 };
 
-/* The same values, validated. */
+/* The validated option values. */
 struct key_format {
     enum { KEY_RECORDS_SEPARATED, KEY_RECORDS_PREFIXED, KEY_RECORDS_CSV } records;
     char separator; /* between records */
@@ -54,13 +54,13 @@ bool keys_follow(const char *recipe, struct key_format *format);
 struct chunk {
     char *bytes; /* followed by CHUNK_PAD readable bytes after `used` */
     size_t used, room;
-    const char *path; /* source file; with `offset`, used in messages */
+    const char *path; /* source file; used in messages, together with `offset` */
     uint64_t offset;
     uint64_t number; /* position in the sequence of chunks */
 
     size_t count; /* number of records */
     size_t
-        *ends; /* record i is bytes[ends[i - 1] .. ends[i]), including its separator */
+        *ends; /* record i is bytes[ends[i - 1] .. ends[i]), including the separator */
     bg_bytes *keys; /* pointers into `bytes` or `arena` */
     size_t places;  /* capacity of `ends` and `keys` */
     char *arena;
@@ -90,9 +90,9 @@ size_t keys_whole(const struct key_format *format, const char *bytes, size_t n);
 /* Finds the records and keys of a chunk. Reports errors. Returns an exit code. */
 int keys_split(const struct key_format *format, struct chunk *chunk);
 
-/* Copies the records whose bit in `answers` is set (or not set, if `others` is true) to `to`,
- * which may be the chunk's own bytes. `to` needs one byte more than the records: a last line
- * without a newline gets one. Returns the number of bytes. */
+/* Copies the records whose bit in `answers` is set (or not set, if `others` is true) to `to`, which
+ * may be the chunk's own bytes. `to` needs one more byte than the records, because a newline is
+ * added to a last line without one. Returns the number of bytes. */
 size_t chunk_select(const struct key_format *format, const struct chunk *chunk,
                     bool others, char *to);
 

@@ -1,6 +1,6 @@
 /*
- * replace_file.h - writes a small file atomically: opening the path yields either the old file
- * or the new one, never a partial one.
+ * replace_file.h - writes a small file atomically: opening the path yields either the complete old
+ * file or the complete new file.
  */
 #ifndef CLI_REPLACE_FILE_H
 #define CLI_REPLACE_FILE_H
@@ -12,8 +12,8 @@
 bool replace_sync(int fd);
 
 /*
- * Writes n bytes to a temporary file next to `path`, syncs it, and renames it to `path`. The
- * file keeps its mode, and is untouched if anything fails. Reports errors. Returns an exit code.
+ * Writes n bytes to a temporary file next to `path`, syncs it, and renames it to `path`. The file
+ * keeps its mode. If anything fails, it is unchanged. Reports errors. Returns an exit code.
  */
 int replace_file(const char *path, const void *bytes, size_t n);
 

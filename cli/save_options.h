@@ -14,7 +14,8 @@
 
 struct save_options {
     bool force;
-    const char *generation; /* a number; NULL: keep the generation of the file */
+    const char *generation; /* the generation as text; NULL: keep the file's
+                               generation */
 };
 extern const struct option_group save_options_group;
 extern const struct option_group force_options_group; /* only --force */
@@ -24,11 +25,11 @@ struct saving {
     struct progress progress;
     enum say_when when;
     uint64_t was;      /* the previous generation */
-    bool has_canaries; /* the file has the canaries of that generation */
+    bool has_canaries; /* the file contains the canaries of that generation */
     char metadata[BG_METADATA_MAX];
 };
 
-/* Applies the options, and takes all other values from `like`. Returns an exit code. */
+/* Applies the options, and copies all other values from `like`. Returns an exit code. */
 int saving_begin(const struct save_options *options, const bg_file_info *like,
                  enum say_when progress, struct saving *saving);
 

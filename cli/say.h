@@ -12,7 +12,8 @@
 /* Exit codes, as documented in bloomgate(1). */
 enum cli_exit {
     CLI_OK = 0,    /* success; check: at least one line was selected */
-    CLI_NO = 1,    /* negative result of check, verify, diff, canary, remove --strict */
+    CLI_NO = 1,    /* negative result from check, verify, diff, canary or remove
+                      --strict */
     CLI_USAGE = 2, /* invalid command line */
     CLI_DATA = 3,  /* a filter or input is damaged or invalid */
     CLI_IO = 4,    /* OS error: no such file, disk full, file in use */
@@ -23,9 +24,9 @@ enum cli_exit {
 
 enum say_when { SAY_AUTO, SAY_ALWAYS, SAY_NEVER };
 
-/* Sets the subcommand that messages start with ("build"; NULL: none yet), whether notes are
- * suppressed, and when to use colors. SAY_AUTO uses colors on terminals that support them,
- * unless NO_COLOR is set. */
+/* Sets the subcommand name at the start of messages ("build"; NULL: none yet), whether notes are
+ * suppressed, and when colors are used. SAY_AUTO uses colors on terminals that support them, unless
+ * NO_COLOR is set. */
 void say_begin(const char *command, bool quiet, enum say_when color);
 bool say_is_quiet(void);
 
@@ -41,7 +42,7 @@ int say_failed(enum cli_exit code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 int say_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Prints an error of the library, with the file or option that it concerns, or NULL. */
+/* Prints a library error. `about` is the file or option that it concerns, or NULL. */
 int say_error(const char *about, const bg_errinfo *why);
 enum cli_exit say_code(bg_err err);
 

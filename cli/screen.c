@@ -101,8 +101,8 @@ int screen_columns(void)
     return screen_size().ws_col;
 }
 
-/* Returns the length in bytes of a line's first characters, which may have several bytes in
- * UTF-8. */
+/* Returns the length in bytes of the first characters of a line; in UTF-8, a character may have
+ * several bytes. */
 static size_t screen_cut(const char *line, size_t n, unsigned columns)
 {
     size_t bytes = 0;

@@ -23,7 +23,7 @@ void picture_add(struct picture *picture, const char *format, ...)
 /* Adds untrusted text: control characters become '?'. */
 void picture_add_text(struct picture *picture, const char *text);
 
-/* Uses stdout as a screen, and reads keys from stdin if that is also a terminal. */
+/* Uses stdout as a screen, and reads key presses from stdin if stdin is also a terminal. */
 void screen_begin(void);
 void screen_end(void);
 
@@ -33,9 +33,9 @@ int screen_columns(void);
 /* Draws as much of a picture as fits. Returns false on error; see out_code. */
 bool screen_draw(const struct picture *picture);
 
-/* Waits for a key press for at most this time. Returns its character; 0 if no key was pressed, a
- * stop was requested (stop.h), or the size of the screen has changed; -1 if the reader of stdout
- * is closed. */
+/* Waits for a key press for at most this time. Returns the key's character; 0 if no key was
+ * pressed, a stop was requested (stop.h), or the size of the screen has changed; -1 if the reader
+ * of stdout is closed. */
 int screen_wait(double seconds);
 
 #endif

@@ -136,8 +136,8 @@ static int seen_plan_window(struct seen *seen, bg_window_options *window, bg_spe
 }
 
 /* Determines the number of keys for a filter of fixed size if no option sets it. --unordered
- * filters do not grow, so an estimate is not sufficient: lines are counted. Keys of later runs
- * cannot be counted. */
+ * filters do not grow, so an estimate is not sufficient: lines are counted. Keys in later runs
+ * cannot be counted in advance. */
 static int seen_count_items(const struct seen *seen, const struct input *input,
                             const struct key_format *format, uint64_t *items)
 {
@@ -245,9 +245,9 @@ static int seen_make(struct seen *seen, const struct input *input,
 
 static const char seen_window_name[] = "window: ";
 static const char seen_past_name[] =
-    "dedup: "; /* number of new lines, and of drops * 1e6 */
+    "dedup: "; /* number of new lines, and number of drops times 1e6 */
 
-/* Returns the line of the metadata that starts with a name, or NULL. */
+/* Returns the metadata line that starts with a name, or NULL. */
 static const char *seen_find_line(const char *metadata, const char *name)
 {
     const char *line = metadata;
@@ -270,7 +270,7 @@ static void seen_find_window(const char *metadata, char window[SEEN_WINDOW])
     }
 }
 
-/* Reads the totals of earlier runs; zeros if there is no line. */
+/* Reads the totals of earlier runs, which are zero if there is no such line. */
 static struct drops_sum seen_find_past(const char *metadata)
 {
     struct drops_sum past = { .unique = 0 };
@@ -316,7 +316,8 @@ static int seen_check_kind(const struct seen *seen, const char *path,
                           path, bg_kind_name(kind));
     }
     if ((kind == BG_KIND_WINDOW) != (*seen->window != 0)) {
-        return say_failed(CLI_DATA, "%s: its window was not created by dedup", path);
+        return say_failed(CLI_DATA, "%s: this window filter was not created by dedup",
+                          path);
     }
     if (o->window && strcmp(o->window, seen->window) != 0) {
         return say_failed(CLI_DATA,
@@ -354,10 +355,11 @@ static int seen_check_keys(const char *path, const char *recipe,
     keys_recipe(format, now);
     return known && strcmp(now, recipe) == 0
                ? CLI_OK
-               : say_failed(CLI_DATA,
-                            "%s: its keys were converted differently: '%s', not '%s'; "
-                            "use the same --trim, --lower and --as",
-                            path, recipe, now);
+               : say_failed(
+                   CLI_DATA,
+                   "%s: the file's keys were converted with different options ('%s', "
+                   "not '%s'); use the same --trim, --lower and --as",
+                   path, recipe, now);
 }
 
 /* Checks that the options do not require more than the filter offers, since its size and rate do

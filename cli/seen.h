@@ -2,11 +2,12 @@
  * seen.h - the memory of dedup: a filter of the keys seen so far, created according to the
  * options or loaded from a state file.
  *
- * Choice of the filter. The number of distinct lines is unknown, and hardly any may be wrongly
- * dropped. So by default the filter is scalable, at a rate of 1 in 1,000,000: memory grows with
- * the number of distinct keys. --items, with --rate, creates a filter of exactly that capacity;
- * --memory creates one of that size; --window, one that forgets old keys; and --unordered, one
- * that many threads can add to at once, sized for the number of lines.
+ * Choice of the filter. The number of distinct lines is unknown, and hardly any new line may be
+ * wrongly dropped. So by default the filter is scalable, with a rate of 1 in 1,000,000, and memory
+ * grows with the number of distinct keys. --items, with --rate, creates a filter of exactly that
+ * capacity; --memory creates a filter of that size; --window creates a filter that forgets old
+ * keys; and --unordered creates a filter to which many threads can add concurrently, sized for the
+ * number of lines.
  */
 #ifndef CLI_SEEN_H
 #define CLI_SEEN_H
@@ -26,7 +27,7 @@ struct seen_options {
 };
 extern const struct option_group seen_options_group;
 
-enum { SEEN_WINDOW = 64 }; /* bytes of --window, as stored in a file */
+enum { SEEN_WINDOW = 64 }; /* bytes for the value of --window, as stored in a file */
 
 struct seen {
     const struct seen_options *options;
@@ -34,22 +35,23 @@ struct seen {
     unsigned threads; /* for counting lines */
     int progress;     /* enum say_when */
     bg_filter *filter;
-    uint64_t keys;           /* keys at the start; approximate for a state */
+    uint64_t keys;           /* keys at the start; approximate if loaded from a state
+                                file */
     struct drops_sum past;   /* totals of earlier runs, for the state of a window */
     double rate;             /* share of new lines that may be dropped */
     struct secret secret;    /* secret of a new filter */
     struct filter_file file; /* the state file; its path is NULL if there is none */
     char window[SEEN_WINDOW];
-    char to[CLAIM_PATH]; /* target of the state: a link stays a link */
+    char to[CLAIM_PATH]; /* path of the state file, with links resolved */
     uint64_t generation;
     uint8_t key_id[BG_KEY_ID_BYTES];
 };
 
-/* Creates the filter, or loads the state. `input` determines the expected size; `format` adopts
- * the conversion of keys from the state. Returns an exit code. */
+/* Creates the filter, or loads the state. `input` determines the expected size; the key conversion
+ * in the state is applied to `format`. Returns an exit code. */
 int seen_begin(struct seen *seen, const struct input *input, struct key_format *format);
 
-/* Saves the state, if there is one; `total` is the sum of all runs. Returns an exit code. */
+/* Saves the state, if there is one; `total` is the sum over all runs. Returns an exit code. */
 int seen_save(const struct seen *seen, const struct key_format *format,
               struct drops_sum total);
 

@@ -9,7 +9,8 @@
 #include "bloomgate/all.h"
 
 struct spec_options {
-    int kind; /* index into spec_kinds: "auto", then the kinds by number */
+    int kind; /* index into spec_kinds: "auto", followed by the kinds in numerical
+                 order */
     uint64_t items, bytes, folds, k;
     double rate, bits_per_key;
 };
@@ -38,7 +39,7 @@ int secret_current(const struct hash_options *options, struct secret *secret);
 void secret_free(struct secret *secret);
 
 /* Returns whether a file is a keyring that contains secrets. Filters cannot be read without their
- * secrets, so no command overwrites such a file. */
+ * secrets, so no command overwrites a keyring. */
 bool secret_is_keyring(const char *path);
 
 #endif

@@ -39,7 +39,7 @@ void spec_record(const bg_spec *spec, char text[SPEC_RECORD])
     }
 }
 
-/* Reports an option whose value was `then`, or was unset, and is now `now`. */
+/* Reports an option whose value was `then` (or was not set) and is now `now`. */
 static int record_differs(const char *path, const char *name, const char *then,
                           const char *now)
 {

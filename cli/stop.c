@@ -50,14 +50,15 @@ static void stop_ignore(int number)
 void stop_prepare(void)
 {
     if (pipe2(stop_pipe, O_CLOEXEC | O_NONBLOCK) != 0) {
-        stop_pipe[0] = stop_pipe[1] = -1; /* signals still interrupt the main thread */
+        stop_pipe[0] = stop_pipe[1] = -1; /* if this fails, signals still interrupt the
+                                             main thread */
     }
     stop_on(SIGINT, (int)SA_RESETHAND);
     stop_on(SIGTERM, (int)SA_RESETHAND);
     stop_on(SIGXCPU, (int)SA_RESETHAND);
     if (!stop_is_ignored(SIGHUP)) { /* nohup */
-        /* When a terminal closes, the kernel and the shell both send SIGHUP: the second one
-         * must not end the shutdown that the first one started. */
+        /* When a terminal closes, the kernel and the shell both send SIGHUP: the second signal must
+         * not end the shutdown that the first one started. */
         stop_on(SIGHUP, 0);
     }
     stop_ignore(SIGPIPE);

@@ -15,9 +15,9 @@ void stop_prepare(void);
 /* Returns whether a stop was requested. Thread safety: MT-Safe. */
 bool stop_wanted(void);
 
-/* Returns a descriptor that becomes readable when a stop is requested, for threads that wait
- * in poll: a signal interrupts only one thread, possibly another one. Returns -1 if there is
- * none. */
+/* Returns a descriptor that becomes readable when a stop is requested, for threads that wait in
+ * poll: a signal interrupts only one thread, which may not be the waiting one. Returns -1 if there
+ * is no such descriptor. */
 int stop_fd(void);
 
 #endif

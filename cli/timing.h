@@ -2,7 +2,7 @@
  * timing.h - measures how fast a kind of filter is on this machine, and checks its answers.
  *
  * A filter is built from keys, and is queried for these keys and for absent keys, in batches and
- * one at a time. Each time is the CPU time of one thread, the median of several passes.
+ * one at a time. Each result is the CPU time of one thread, as the median of several passes.
  */
 #ifndef CLI_TIMING_H
 #define CLI_TIMING_H
@@ -19,7 +19,7 @@ struct measure_keys {
 
 struct measure_task {
     bg_spec spec;                         /* the kind must not be auto */
-    struct measure_keys present, absent;  /* absent: at least one key */
+    struct measure_keys present, absent;  /* `absent` has at least one key */
     unsigned build_passes, lookup_passes; /* at most MEASURE_PASSES */
 };
 

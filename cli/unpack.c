@@ -13,7 +13,7 @@
 
 struct unpacker {
     enum unpack_format format;
-    bool inside; /* within a member: the data must not end here */
+    bool inside; /* within a member, where the data must not end */
     z_stream gzip;
     ZSTD_DStream *zstd;
 };
@@ -24,7 +24,7 @@ static const char unpack_zstd_magic[4] = { '\x28', '\xb5', '\x2f', '\xfd' };
  * 0x5f. */
 static const char unpack_skip_magic[4] = { '\x50', '\x2a', '\x4d', '\x18' };
 
-/* Returns whether n bytes, at most four, match that magic number. */
+/* Returns whether n bytes (at most four) match that magic number. */
 static bool unpack_is_skipped(const char *bytes, size_t n)
 {
     return ((unsigned char)bytes[0] & 0xF0) == 0x50

@@ -12,20 +12,21 @@ enum unpack_format { UNPACK_PLAIN, UNPACK_GZIP, UNPACK_ZSTD };
 /* Detects the format from the first bytes. */
 enum unpack_format unpack_recognise(const char *bytes, size_t n);
 
-/* Returns whether bytes that are too few for detection may be the start of either format. */
+/* Returns whether the bytes, if there are too few to detect a format, may be the start of either
+ * format. */
 bool unpack_may_become(const char *bytes, size_t n);
 
 struct unpacker;
 struct unpacker *unpacker_new(enum unpack_format format); /* NULL: out of memory */
 void unpacker_free(struct unpacker *unpacker);            /* NULL is allowed */
 
-/* One step: the input and the output buffer, and how much of each was used. */
+/* One step of decompression: the input and output buffers, and how much of each was used. */
 struct unpack_step {
     const char *from;
     size_t n, used;
     char *to;
     size_t room, made;
-    const char *why; /* the reason, if it failed */
+    const char *why; /* the reason for a failure */
 };
 
 /* Decompresses: consumes `used` of the n bytes at `from`, and writes `made` bytes to `to`.

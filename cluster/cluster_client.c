@@ -22,15 +22,16 @@ struct cluster {
     struct slot_map map;
     bool stale;      /* the map is out of date: refresh it before the next round */
     uint16_t teller; /* the node that last provided the map */
-    int64_t end;     /* deadline of the current call, by cluster_now */
-    unsigned marker; /* number in the last marker of WAIT */
+    int64_t end;     /* deadline of the current call, on the clock of cluster_now */
+    unsigned marker; /* number in the last marker written before WAIT */
     char wrong[400]; /* the last error */
 };
 
 enum {
     CLUSTER_PAUSE = 50,     /* milliseconds between attempts */
-    CLUSTER_BOUNCES = 5,    /* rounds with redirections only, before a pause */
-    CLUSTER_OPENING = 1000, /* milliseconds to find a responding node, initially */
+    CLUSTER_BOUNCES = 5,    /* number of rounds with only redirections before a pause */
+    CLUSTER_OPENING = 1000, /* milliseconds allowed at the start to find a responding
+                               node */
 };
 
 bg_err cluster_fail(bg_errinfo *info, bg_err code, const char *format, ...)
@@ -52,7 +53,7 @@ int64_t cluster_now(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Stores the error of a node: a connection error, or its error reply. */
+/* Stores a node's error: a connection error or an error reply. */
 static void cluster_note(struct cluster *c, uint16_t node, const char *what, size_t n)
 {
     (void)snprintf(c->wrong, sizeof c->wrong, "%.120s:%u: %.*s",
@@ -87,8 +88,8 @@ static bool cluster_signs_in(const struct cluster *c, const struct node_link *li
     return link->fresh && c->options.password;
 }
 
-/* Returns the number of requests that precede those of a round: AUTH and INFO, if the link is
- * new. */
+/* Returns the number of requests that are sent before the requests of a round: AUTH and INFO, if
+ * the link is new. */
 static size_t cluster_greetings(const struct cluster *c, const struct node_link *link)
 {
     return (size_t)cluster_signs_in(c, link) + link->fresh;
@@ -110,8 +111,8 @@ static bool cluster_put_info(struct node_link *link)
     return link_put(link, info, 3);
 }
 
-/* Opens a node's link for a round, and sends greetings if the link is new. Returns false if it
- * cannot be opened. */
+/* Opens a node's link for a round, and sends greetings if the link is new. Returns false if the
+ * link cannot be opened. */
 static bool cluster_begin(struct cluster *c, uint16_t node)
 {
     struct node_link *link = c->map.nodes[node];
@@ -123,7 +124,7 @@ static bool cluster_begin(struct cluster *c, uint16_t node)
            && (!link->fresh || cluster_put_info(link));
 }
 
-/* Handles the reply to AUTH. Returns false if it is an error; the link is closed then. */
+/* Handles the reply to AUTH. If it is an error, closes the link and returns false. */
 static bool cluster_take_auth(struct cluster *c, struct node_link *link)
 {
     bg_bytes reply;
@@ -141,8 +142,8 @@ static bool cluster_take_auth(struct cluster *c, struct node_link *link)
     return item.type != '-';
 }
 
-/* Returns the first 16 digits of a field in the reply to INFO, such as "run_id:"; 0 if there are
- * none. */
+/* Returns the value of the first 16 digits of a field in the reply to INFO, such as "run_id:"; 0 if
+ * the field is missing. */
 static uint64_t cluster_read_field(bg_bytes text, const char *name)
 {
     const size_t skip = strlen(name);
@@ -158,7 +159,7 @@ static uint64_t cluster_read_field(bg_bytes text, const char *name)
     return 0;
 }
 
-/* Reads a reply to INFO. Returns false if a later attempt may succeed; the link is closed then. */
+/* Reads a reply to INFO. If a later attempt may succeed, closes the link and returns false. */
 static bool cluster_read_info(struct node_link *link, bg_bytes reply)
 {
     size_t at = 0;
@@ -180,7 +181,7 @@ static bool cluster_read_info(struct node_link *link, bg_bytes reply)
     return true;
 }
 
-/* Handles the next reply, which answers INFO. Returns false if there is none, or if
+/* Handles the next reply, which is the reply to INFO. Returns false if there is no reply, or if
  * cluster_read_info fails. */
 static bool cluster_take_info(struct node_link *link)
 {
@@ -202,8 +203,8 @@ static bool cluster_greeted(struct cluster *c, uint16_t node)
 
 /* ---- The map --------------------------------------------------------------------------------- */
 
-/* Handles a node's reply to CLUSTER SLOTS. Returns false if it cannot be used; `wrong` then
- * contains the reason. */
+/* Handles a node's reply to CLUSTER SLOTS. If the reply cannot be used, returns false and stores
+ * the reason in `wrong`. */
 static bool cluster_read_map(struct cluster *c, uint16_t node, bg_bytes reply)
 {
     size_t at = 0;
@@ -260,12 +261,12 @@ static bool cluster_ask_map(struct cluster *c, uint16_t node, bg_err *err)
     return good;
 }
 
-/* Requests the map from one node after another, until a node provides it or there is no time
- * left, but at least from one. Returns false if no node provides it. Sets *err if further
+/* Requests the map from one node after another, until a node provides it or the deadline has
+ * passed. Tries at least one node. Returns false if no node provides it. Sets *err if further
  * attempts are pointless. */
 static bool cluster_refresh(struct cluster *c, bg_err *err)
 {
-    const size_t count = c->map.count; /* more may be added in the meantime */
+    const size_t count = c->map.count; /* nodes may be added in the meantime */
     for (size_t i = 0; i < count && !*err && (i == 0 || cluster_now() < c->end); i++) {
         const uint16_t node = (uint16_t)((c->teller + i) % count);
         if (cluster_ask_map(c, node, err)) {
@@ -507,8 +508,8 @@ struct cluster_turn {
     bool begun, failed, writes, steady;
 };
 
-/* Adds a request to the pipeline of its node. Returns false if it has to wait for a later round.
- * Sets *err if memory is short. */
+/* Adds a request to the pipeline of its node. Returns false if the request has to wait for a later
+ * round. Sets *err if out of memory. */
 static bool cluster_send(struct cluster *c, struct cluster_ask *ask,
                          struct cluster_turn *turns, bg_err *err)
 {
@@ -516,7 +517,7 @@ static bool cluster_send(struct cluster *c, struct cluster_ask *ask,
     const uint16_t node = ask->next != MAP_NOBODY ? ask->next : c->map.owner[ask->slot];
     ask->node = MAP_NOBODY;
     if (node == MAP_NOBODY) {
-        (void)snprintf(c->wrong, sizeof c->wrong, "no node has slot %u", ask->slot);
+        (void)snprintf(c->wrong, sizeof c->wrong, "no node owns slot %u", ask->slot);
         return false;
     }
     struct node_link *link = c->map.nodes[node];
@@ -540,8 +541,8 @@ static bool cluster_send(struct cluster *c, struct cluster_ask *ask,
     return true;
 }
 
-/* Writes a number whose slot belongs to a node. The number differs each time, because slots may
- * be migrating. Returns false if the node has no slots. */
+/* Writes the name of a marker key whose slot belongs to a node. The number in the name differs each
+ * time, because slots may be migrating. Returns false if the node has no slots. */
 static bool cluster_marker(struct cluster *c, uint16_t node, char *text, size_t room)
 {
     enum { TRIED = 4096 };
@@ -566,7 +567,8 @@ static bool cluster_put_wait(struct cluster *c, uint16_t node)
     if (!cluster_marker(c, node, marker, sizeof marker)) {
         const bg_bytes pings[] = { cluster_word("PING"), cluster_word("PING") };
         return link_put(link, &pings[0], 1)
-               && link_put(link, &pings[1], 1); /* neither reply counts as success */
+               && link_put(link, &pings[1], 1); /* neither reply is accepted as
+                                                   success */
     }
     const bg_bytes set[] = { cluster_word("SET"), cluster_word(marker),
                              cluster_word("1"), cluster_word("EX"),
@@ -601,7 +603,7 @@ static void cluster_count_passing(struct cluster_tally *tally, bg_bytes text)
     atomic_fetch_add(count, 1);
 }
 
-/* Decides what to do with a reply. `ask` records where to send the request next. */
+/* Decides what to do with a reply. `ask` records the node to send the request to next. */
 static enum cluster_verdict cluster_judge(struct cluster *c, struct cluster_ask *ask,
                                           bg_bytes reply)
 {
@@ -625,7 +627,7 @@ static enum cluster_verdict cluster_judge(struct cluster *c, struct cluster_ask 
         }
         if (moved) {
             c->map.owner[slot] = node;
-            c->stale = true; /* other slots have probably moved too */
+            c->stale = true; /* other slots have probably moved, too */
             c->tally->moved++;
         } else {
             c->tally->asked++;
@@ -643,7 +645,7 @@ static enum cluster_verdict cluster_judge(struct cluster *c, struct cluster_ask 
 }
 
 /* Returns whether WAIT confirms that enough replicas have all writes. The marker must have been
- * written first. If writing it failed, the user lacks permission or the slot has moved. */
+ * written first. If writing the marker failed, the user lacks permission or the slot has moved. */
 static bool cluster_waited(struct cluster *c, uint16_t node, bg_bytes marker,
                            bg_bytes wait)
 {
@@ -685,7 +687,8 @@ static bool cluster_check_wait(struct cluster *c, uint16_t node, size_t before)
     return good && cluster_waited(c, node, marker, wait);
 }
 
-/* Returns whether a process had the same history before and after the requests of a round. */
+/* Returns whether a node had the same process and history before and after the requests of a
+ * round. */
 static bool cluster_check_steady(struct cluster *c, uint16_t node)
 {
     struct node_link *link = c->map.nodes[node];
@@ -700,7 +703,7 @@ static bool cluster_check_steady(struct cluster *c, uint16_t node)
                       && link->process.before == before.before
                       && link->process.refused == before.refused;
     if (!same) {
-        static const char text[] = "its data was replaced during a request";
+        static const char text[] = "the node's data was replaced during a request";
         cluster_note(c, node, text, sizeof text - 1);
     }
     return same;
@@ -710,7 +713,7 @@ struct cluster_round {
     struct cluster *cluster;
     struct cluster_ask *asks;
     size_t n, left;
-    size_t number; /* number of this round within its call */
+    size_t number; /* index of this round within its call */
     bool later;    /* some requests must be retried after a pause */
 };
 

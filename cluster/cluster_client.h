@@ -2,9 +2,9 @@
  * cluster_client.h - sends requests to a Redis Cluster, or to a single server, until they are
  * answered.
  *
- * A call takes any number of requests, each for one slot. It works in rounds: each round sends
- * every unanswered request to the node that has its slot, to all nodes in parallel, and then
- * handles the replies:
+ * A call handles any number of requests, each for one slot. It works in rounds: each round sends
+ * every unanswered request to the node that has its slot, contacting all nodes in parallel, and
+ * then handles the replies:
  *
  *     MOVED                  the map is updated, and the request goes to the other node
  *     ASK                    the request goes to the other node once, after ASKING
@@ -13,8 +13,8 @@
  *     anything else          is the answer, including errors
  *
  * A call fails when no request has been answered for the duration of `patience`. A request whose
- * answer was lost is sent again, so it may be executed twice. Requests must tolerate this: adds
- * to sets of bits do; counting filters count twice, which loses nothing.
+ * answer was lost is sent again, so it may be executed twice. Requests must tolerate this: adds to
+ * sets of bits do; counting filters count the key twice, which loses no key.
  *
  * WAIT. Redis acknowledges a write before its replicas have it, so an acknowledged write can be
  * lost with its primary. With `replicas` set, a write counts as answered only when that many
@@ -26,13 +26,13 @@
  * client handles these writes as `steady` requests (see below).
  *
  * Processes. A node that restarts has the data of its last save and may have lost later writes,
- * without reporting it to its clients. So INFO is the first request of every connection, and each
- * answer is returned with the process that gave it (shard_witness.h). A new process always breaks
+ * without its clients noticing. So INFO is the first request of every connection, and each answer
+ * is returned together with the process that sent it (shard_witness.h). A new process always breaks
  * the connection, so all answers of a connection come from one process. But a process can replace
- * its data without closing its connections, which gives it a new history. So a round with
- * `steady` requests ends with INFO on their connections. If the process or its history has
- * changed since the start of the round, the requests are repeated. History IDs are random and
- * never reused, so a history that is the same before and after the round was the same throughout.
+ * its data without closing its connections; it then has a new history. So a round with `steady`
+ * requests ends with INFO on their connections. If the process or its history has changed since the
+ * start of the round, the requests are repeated. History IDs are random and never reused, so a
+ * history that is the same before and after the round was the same throughout.
  *
  * Passwords and certificates may be in files, which are read when a client is opened. After a
  * failure, close the client and open another one, so that changed files take effect.
@@ -50,31 +50,33 @@ struct cluster_tally {
     _Atomic uint64_t repeated;                       /* requests sent again */
     _Atomic uint64_t moved, asked;                   /* MOVED and ASK replies */
     _Atomic uint64_t tryagain, clusterdown, passing; /* other transient errors */
-    _Atomic uint64_t unopened, broken; /* connections not opened, or broken */
+    _Atomic uint64_t unopened, broken; /* connections that could not be opened, or
+                                          broke */
     _Atomic uint64_t refreshed;        /* requests for the map */
     _Atomic int64_t
-        told; /* time of the last reply with the map, by cluster_now; 0: never */
+        told; /* time of the last reply with the map (cluster_now); 0: never */
 };
 
 struct cluster_options {
     const char *nodes;           /* "host:port,host:port": some nodes of the cluster */
     const char *user, *password; /* NULL: none */
-    const char *password_file;   /* NULL: none; its first line is the password */
+    const char *password_file;   /* file whose first line is the password; NULL: none */
     struct node_tls_options tls;
     uint32_t
         connect; /* milliseconds to open a connection, including TLS; 0: same as `timeout` */
     uint32_t timeout;  /* milliseconds without a reply; 0: 5000 */
-    uint32_t patience; /* milliseconds of retries after the last success; 0: 30,000 */
+    uint32_t patience; /* milliseconds to keep retrying after the last success; 0:
+                          30,000 */
     uint32_t replicas; /* number of replicas that must have a write; 0: no WAIT */
-    uint32_t wait;     /* milliseconds to wait for them, per attempt; 0: 1000 */
+    uint32_t wait;     /* milliseconds to wait for the replicas, per attempt; 0: 1000 */
     int stop_fd;       /* cancels a call when it becomes readable; -1: none */
-    struct cluster_tally *tally; /* NULL: the client has its own */
+    struct cluster_tally *tally; /* NULL: the client uses its own counters */
 };
 
 struct cluster;
 
 /* Connects to a cluster and reads the slots of its nodes. Errors: BG_EINVAL (nodes), BG_EIO,
- * BG_ECANCELED, BG_ENOMEM; the message contains the node and its error. */
+ * BG_ECANCELED, BG_ENOMEM; the message includes the node and its error. */
 bg_err cluster_open(const struct cluster_options *options, struct cluster **cluster,
                     bg_errinfo *info);
 void cluster_close(struct cluster *cluster);
@@ -92,22 +94,23 @@ struct cluster_ask {
     const bg_bytes *argv; /* argv[1] is the key that determines the slot */
     size_t argc;
     bool write;
-    bool steady; /* repeated if the process replaces its data in the meantime */
+    bool steady; /* repeat the request if the process replaces its data in the
+                    meantime */
     cluster_answered *answered;
     void *context; /* for `answered` */
 
     /* Internal. */
     bool done;
     unsigned slot;
-    uint16_t node, next; /* the node it was sent to; the node it is redirected to */
-    bool asking;         /* the redirected request follows ASKING */
-    size_t round;        /* the round of the call in which it was answered */
+    uint16_t node, next; /* nodes that the request was sent to and is redirected to */
+    bool asking;         /* send ASKING before the redirected request */
+    size_t round;        /* the round in which the request was answered */
 
     const struct link_process *by; /* the process that answered; valid in `answered` */
 };
 
-/* Sends the requests of a round to each node in the order of `asks`. Errors: same as
- * cluster_open. Requests that were answered before an error stay answered (`done`). */
+/* Sends all requests. In each round, a node receives its requests in the order of `asks`. Errors:
+ * same as cluster_open. Requests that were answered before an error stay answered (`done`). */
 bg_err cluster_call(struct cluster *cluster, struct cluster_ask *asks, size_t n,
                     bg_errinfo *info);
 
@@ -118,16 +121,16 @@ struct cluster_view {
     struct link_process processes[MAP_NODES];
 };
 
-/* Sends INFO once to every node that has slots and to every replica, and returns their processes.
- * Also refreshes the map if it is older than `age` milliseconds. Errors: BG_ECANCELED, BG_ENOMEM.
- * */
+/* Sends INFO once to every node that has slots and to every replica, and returns the processes that
+ * answer. Also refreshes the map if it is older than `age` milliseconds. Errors: BG_ECANCELED,
+ * BG_ENOMEM. */
 bg_err cluster_survey(struct cluster *cluster, uint32_t age, struct cluster_view *view,
                       bg_errinfo *info);
 
 /* Returns the number of nodes that have slots. */
 size_t cluster_nodes(const struct cluster *cluster);
 
-/* Returns milliseconds of a monotonic clock. */
+/* Returns the time of a monotonic clock, in milliseconds. */
 int64_t cluster_now(void);
 
 /* Writes "host:port" of the node that has a slot, according to the current map. */

@@ -200,7 +200,7 @@ static bool link_is_busy(const struct node_link *link)
     return link->fd >= 0 && link->whole < link->expected;
 }
 
-/* Handles a failed call: closes the link, unless the call has to be repeated. */
+/* Handles a failed socket call: closes the link, unless the call should be repeated. */
 static void link_failed(struct node_link *link)
 {
     if (errno == EPROTO && link->secrecy) {
@@ -212,7 +212,7 @@ static void link_failed(struct node_link *link)
     }
 }
 
-/* Continues opening a link. Returns true when it is open. */
+/* Continues opening a link. Returns true when the link is open. */
 static bool link_opens(struct node_link *link)
 {
     if (link->connecting) {
@@ -268,14 +268,14 @@ static void link_scan(struct node_link *link)
     }
 }
 
-/* Returns false if memory is short. */
+/* Returns false if out of memory. */
 static bool link_receive(struct node_link *link)
 {
     enum {
         AT_ONCE = 65536
     }; /* larger than a TLS record, so TLS never buffers data that poll cannot see */
     if (link->in.used > LINK_MAX) {
-        link_break(link, "its replies exceed %d bytes", (int)LINK_MAX);
+        link_break(link, "the node's replies exceed %d bytes", (int)LINK_MAX);
         return true;
     }
     if (!bytes_reserve(&link->in, AT_ONCE)) {
@@ -322,7 +322,7 @@ static size_t links_watch(struct node_link *const *links, size_t n, struct pollf
     return count;
 }
 
-/* Makes progress on a link. Returns false if memory is short. */
+/* Makes progress on a link. Returns false if out of memory. */
 static bool link_work(struct node_link *link, short events)
 {
     if (link_is_opening(link) && !link_opens(link)) {
@@ -335,8 +335,8 @@ static bool link_work(struct node_link *link, short events)
            || link_receive(link);
 }
 
-/* Handles the events reported by poll. Sets *moved if any link made progress. Returns false if
- * memory is short. */
+/* Handles the events reported by poll. Sets *moved if any link made progress. Returns false if out
+ * of memory. */
 static bool links_work(struct node_link *const *links, size_t n,
                        const struct pollfd *told, bool *moved)
 {

@@ -2,15 +2,15 @@
  * node_link.h - a connection to one node: requests are pipelined, and replies arrive in order.
  *
  * Work is done in rounds. In a round, requests are added to any number of links (link_put), all
- * of them are sent and all replies are awaited together (links_exchange), and then the replies of
+ * requests are sent and all replies are received together (links_exchange), and then the replies of
  * each link are read in the order of its requests (link_take). A link that breaks during a round,
- * times out, or sends an invalid reply is closed, and has no replies beyond those that arrived
+ * times out, or sends an invalid reply is closed, and keeps only the replies that arrived
  * completely. The caller sends the unanswered requests again, on a new connection. Sockets never
  * block, so a full pipeline to one node does not delay the others. Opening a link, including TLS
  * (node_tls.h), has a shorter timeout than a reply.
  *
- * Memory: the requests and replies of a round, up to LINK_MAX.
- * Thread safety: one thread per link.
+ * Memory: a link stores the requests and replies of a round, up to LINK_MAX. Thread safety: one
+ * thread per link.
  */
 #ifndef CLUSTER_NODE_LINK_H
 #define CLUSTER_NODE_LINK_H
@@ -31,18 +31,18 @@ struct link_bytes {
     size_t used, room;
 };
 
-/* A server process, described by the first 16 digits of three IDs: run_id, which is unique;
+/* A server process, identified by the first 16 digits of three IDs: run_id, which is unique;
  * master_replid, the history of its data, which it shares with its primary or its replicas; and
- * master_replid2, the history that its own history continues. 0: unknown. */
+ * master_replid2, the history that its own history continues. 0 means unknown. */
 struct link_process {
     uint64_t run, history, before;
-    bool refused; /* unknown, because the user lacks permission */
+    bool refused; /* the IDs are unknown, because the user lacks permission */
 };
 
-/* How links are opened, and counters of failures, shared by links. */
+/* How to open links, and failure counters. Several links share these values. */
 struct link_how {
     const struct node_tls *tls; /* NULL: no TLS */
-    uint32_t connect;           /* milliseconds to open a link; 0: as long as a round */
+    uint32_t connect;           /* milliseconds to open a link; 0: same as a round */
     _Atomic uint64_t *unopened,
         *broken; /* links that could not be opened; open links that broke */
 };
@@ -56,38 +56,38 @@ struct node_link {
     bool fresh;                   /* opened in this round */
     bool connecting;              /* connect is in progress */
     bool greeting;                /* TLS handshake in progress */
-    int64_t open_until;           /* deadline for opening, by links_now */
+    int64_t open_until;           /* deadline for opening (links_now) */
     unsigned attempt; /* index of the address to try; incremented after a failure */
     struct link_bytes out, in;
     size_t sent, taken;     /* bytes of `out` and `in` */
     size_t expected, whole; /* replies of this round: expected and complete */
     struct reply_scan
-        scan;           /* state of parsing the next reply, which starts at `begin` */
-    size_t begin, last; /* `last`: where the last complete reply starts */
+        scan;           /* parser state of the next reply */
+    size_t begin, last; /* offsets of the next reply and of the last complete reply */
     struct link_process process; /* the server process; set by the caller */
-    char wrong[200];             /* why it was closed */
+    char wrong[200];             /* why the link was closed */
 };
 
-/* Sets the address of a node. The link is closed at first. Returns false if the host name is too
+/* Sets the address of a node. The link is initially closed. Returns false if the host name is too
  * long. */
 bool link_name(struct node_link *link, const char *host, size_t n, uint16_t port);
 
-/* Starts a round and opens the link if it is closed (then sets `fresh`). Returns false on
- * failure, with the reason in `wrong`. */
+/* Starts a round. If the link is closed, opens it and sets `fresh`. Returns false on failure, with
+ * the reason in `wrong`. */
 bool link_begin(struct node_link *link);
 
-/* Adds a request, encoded as an array of strings. Returns false if memory is short. */
+/* Adds a request, encoded as an array of strings. Returns false if out of memory. */
 bool link_put(struct node_link *link, const bg_bytes *argv, size_t argc);
 
 /* Sends all requests and waits for all replies, until nothing arrives for `timeout` milliseconds.
- * `stop_fd`, unless -1, cancels the wait when it becomes readable. Returns false if memory is
- * short, or if the wait was canceled. */
+ * `stop_fd`, unless -1, cancels the wait when it becomes readable. Returns false if out of memory,
+ * or if the wait was canceled. */
 bool links_exchange(struct node_link *const *links, size_t n, int timeout, int stop_fd);
 
-/* Returns the next reply of the round; false if there is none. */
+/* Gets the next reply of the round. Returns false if there is none. */
 bool link_take(struct node_link *link, bg_bytes *reply);
 
-/* Returns the last reply of the round, regardless of which replies were taken; false if it did
+/* Gets the last reply of the round, regardless of which replies were taken. Returns false if it did
  * not arrive. */
 bool link_last(const struct node_link *link, bg_bytes *reply);
 

@@ -18,9 +18,11 @@ struct node_tls {
 
 struct node_secrecy {
     SSL *ssl;
-    short sending, receiving; /* events that send and receive wait for; 0: none */
+    short sending, receiving; /* events that send and receive are waiting for; 0:
+                                 none */
     bool
-        asked; /* the node requested a certificate that is missing, and has sent nothing since */
+        asked; /* the node requested a certificate, none is configured, and the node has
+                  sent nothing since */
     char wrong[NODE_TLS_WHY];
 };
 
@@ -36,8 +38,8 @@ static int tls_no_password(char *to, int room, int writing, void *context)
     return 0; /* never prompt for a passphrase */
 }
 
-/* Called when a node requests a certificate and none is configured. Whether the node requires a
- * certificate becomes known only later; with TLS 1.3, possibly only when the node closes the
+/* Called when a node requests a certificate and none is configured. Whether the node requires the
+ * certificate becomes clear only later; with TLS 1.3, possibly only when the node closes the
  * connection. */
 static int tls_no_certificate(SSL *ssl, X509 **certificate, EVP_PKEY **key)
 {
@@ -195,7 +197,8 @@ static void tls_failed(struct node_secrecy *s)
     }
 }
 
-/* Translates a failed OpenSSL call: returns 0 at the end of the stream, otherwise -1 and errno. */
+/* Translates the error of a failed OpenSSL call: returns 0 at the end of the stream; otherwise
+ * returns -1 and sets errno. */
 static int tls_outcome(struct node_secrecy *s, int result, short *waits)
 {
     const int before = errno;

@@ -1,11 +1,12 @@
 /*
  * node_tls.h - TLS connections to the nodes of a cluster: certificates and their verification.
  *
- * TLS 1.2 and 1.3, ciphers with forward secrecy. A node's certificate must always be issued by a
- * trusted authority: one in a given file, or one that the OS trusts. It must also be valid for
- * the host name or address of the connection; or for one name that all nodes share; or for any
- * name ("*"), if only nodes have certificates of that authority. Nodes that request a client
- * certificate get the configured one.
+ * Connections use TLS 1.2 or 1.3, and ciphers with forward secrecy. A node's certificate must
+ * always be issued by a trusted authority, which is either in a specified file or trusted by the
+ * OS. By default, the certificate must also be valid for the host name or address of the
+ * connection. Alternatively, it must be valid for one name that all nodes share, or for any name
+ * ("*"), which is safe only if the authority issues certificates to nodes alone. Nodes that request
+ * a client certificate get the configured one.
  *
  * Calls behave like send and recv on non-blocking sockets. Processes must ignore SIGPIPE.
  * Thread safety: any thread may use a context; a connection belongs to one thread.
@@ -23,9 +24,10 @@ struct node_tls_options {
     bool on;
     const char
         *ca; /* file of CA certificates; NULL: the certificates trusted by the OS */
-    const char *cert, *key; /* files of the client certificate; NULL: none */
+    const char *cert, *key; /* files with the client certificate and its key; NULL:
+                               none */
     const char *
-        name; /* name in the certificates of all nodes; NULL: each node's host; "*": any */
+        name; /* name in all node certificates; NULL: each node's host; "*": any name */
 };
 
 struct node_tls;     /* a context */
@@ -36,15 +38,15 @@ struct node_tls *node_tls_create(const struct node_tls_options *options,
                                  char why[NODE_TLS_WHY]);
 void node_tls_free(struct node_tls *tls); /* accepts NULL */
 
-/* Creates a connection to a host over a socket that is connected, or will be. Returns NULL if
- * memory is short. */
+/* Creates a connection to a host over a socket that is connected, or will be. Returns NULL if out
+ * of memory. */
 struct node_secrecy *node_tls_connect(const struct node_tls *tls, const char *host,
                                       int fd);
 void node_tls_close(
     struct node_secrecy *s); /* does not close the socket; accepts NULL */
 
-/* Continues the handshake. Returns 1 when it is complete and the node is verified; otherwise -1
- * and errno. After EPROTO, node_tls_wrong returns the reason. */
+/* Continues the handshake. Returns 1 when the handshake is complete and the node is verified.
+ * Otherwise returns -1 and sets errno. After EPROTO, node_tls_wrong returns the reason. */
 int node_tls_greet(struct node_secrecy *s);
 
 /* Behave like send and recv, with errors as above. node_tls_receive returns 0 if the connection
@@ -52,8 +54,8 @@ int node_tls_greet(struct node_secrecy *s);
 ssize_t node_tls_send(struct node_secrecy *s, const void *bytes, size_t n);
 ssize_t node_tls_receive(struct node_secrecy *s, void *bytes, size_t n);
 
-/* Returns the events to poll for after EAGAIN, depending on whether there is something to send:
- * TLS may have to read in order to write, and vice versa. */
+/* Returns the events to poll for after EAGAIN, depending on whether there is data to send: TLS may
+ * have to read in order to write, and vice versa. */
 short node_tls_waits(const struct node_secrecy *s, bool sends);
 const char *node_tls_wrong(const struct node_secrecy *s);
 

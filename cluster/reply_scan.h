@@ -1,10 +1,10 @@
 /*
  * reply_scan.h - an incremental parser for RESP2 replies: finds their end and reads their items.
  *
- * Bytes arrive in pieces of any size. A scan stores its position, so that each byte is examined
- * once, and finds the end of a reply. It allocates nothing, regardless of the sizes in headers. A
- * complete reply is then read item by item: an array is an item with the number of items that
- * follow it.
+ * Bytes may arrive in chunks of any size. A scan finds the end of a reply, and stores its position,
+ * so that each byte is examined once. The parser allocates nothing, regardless of the sizes in
+ * headers. A complete reply is then read item by item: an array is an item with the number of items
+ * that follow it.
  *
  *     +OK\r\n   -ERR text\r\n   :12\r\n   $3\r\nabc\r\n   $-1\r\n   *2\r\n and two replies
  *     *-1\r\n
@@ -32,7 +32,7 @@ enum reply_state { REPLY_MORE, REPLY_WHOLE, REPLY_BAD };
 struct reply_scan {
     size_t at;      /* bytes parsed; the length of the reply when it is complete */
     unsigned depth; /* number of open arrays */
-    uint64_t left[REPLY_DEPTH]; /* number of missing items of each open array */
+    uint64_t left[REPLY_DEPTH]; /* number of items still missing in each open array */
 };
 
 /* Continues with the first n bytes received. Pass the same bytes, and possibly more, in each
@@ -43,10 +43,10 @@ struct reply_item {
     char type; /* one of + - : $ *, or 0 after the end */
     bool null;
     bg_bytes text;  /* of + - $ */
-    int64_t number; /* value of :, or number of items of * */
+    int64_t number; /* value of a number (:), or number of items in an array (*) */
 };
 
-/* Returns the item at *at of a complete reply, and moves *at past it. */
+/* Returns the item at offset *at of a complete reply, and moves *at past it. */
 struct reply_item reply_next(bg_bytes reply, size_t *at);
 
 /* Moves *at past an item and everything in it. */

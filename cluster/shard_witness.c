@@ -11,7 +11,7 @@ enum {
     WITNESS_HEAD = 2 + WITNESS_DIGITS,      /* "1 run" */
     WITNESS_ENTRY = 2 + 2 * WITNESS_DIGITS, /* " run:history" */
     WITNESS_KEPT =
-        16, /* processes that do not answer: at least this many are kept, or as many as do answer */
+        16, /* minimum number of unresponsive processes that stay listed */
     WITNESS_MAX = 2 * MAP_NODES
 };
 
@@ -116,8 +116,8 @@ static bool witness_begins(bg_bytes field, const char *word)
     return field.len >= n && memcmp(field.data, word, n) == 0;
 }
 
-/* Reads the fields of a witness. A malformed doubt also counts as one. Returns false if memory is
- * short. */
+/* Reads the fields of a witness. A malformed doubt counts as a doubt. Returns false if out of
+ * memory. */
 static bool witness_fields(bg_bytes reply, size_t at, int64_t n,
                            struct witness *witness)
 {
@@ -170,8 +170,9 @@ enum witness_verdict witness_read(const struct cluster_ask *ask, bg_bytes reply,
     }
     if (ask->by->refused) {
         return witness_doubt(
-            why, "INFO is refused, so restarts cannot be detected: grant +info to "
-                 "the user");
+            why,
+            "the node refuses INFO, so restarts cannot be detected: grant +info to the "
+            "user");
     }
     if (item.type != '*') {
         return witness_doubt(why, "its witness is not a list of fields");

@@ -1,10 +1,10 @@
 /*
  * shard_witness.h - detects that a shard may have lost keys because its server restarted.
  *
- * A primary that restarts before its replica is promoted has the data of its last save, stays
+ * A primary that restarts before its replica is promoted loads the data of its last save, stays the
  * primary, and makes its replica copy that data. WAIT does not help: it counts replicas, and this
- * replica had the write. The shard then reports acknowledged keys as absent, and nothing in its
- * replies reveals it.
+ * replica had the write before it copied the older data. The shard then reports acknowledged keys
+ * as absent, and nothing in its replies reveals the loss.
  *
  * Therefore each shard has a witness, a hash in the same slot. It lists the process that served the
  * shard when the witness was written, and all processes that were running in the cluster at that
@@ -19,44 +19,45 @@
  * (W2) If the witness in the data of a process lists that process, with its current history or one
  *      that the current history continues, then the process received the data while it was running:
  *      as the primary, as a promoted replica, or by a migration of slots. A replica that has copied
- *      the data of a restarted primary has a new history by then, because Redis starts each process
- *      with a new one.
+ *      the data of a restarted primary has a new history by then, because every Redis process
+ *      starts with a new history.
  * (W3) The process that served the shard when the witness was written may start a history that
- *   continues no other, as a primary does after an hour without a replica. A history that
- *   continues an unlisted one belongs to another primary, whose data the process has copied
- *   since.
+ *   continues no other, as a primary does after an hour without a replica. A history that continues
+ *   an unlisted history belongs to another primary, whose data the process has copied since then.
  * (W4) A shard in doubt gets a field with the run of the process that served it, so that the doubt
- *      moves together with the data. It lasts, for all clients and across their restarts, until the
- *      operator marks the shard as complete.
+ *      moves together with the data. The doubt persists, for all clients and across their restarts,
+ *      until the operator marks the shard as complete.
  * (W5) The processes are determined before the witnesses are read, and a witness is read before it
  *      is written. A process that starts in between is not on the list, and the operator's command
  *      does not mark the shards of such a process as complete.
- * (W6) A delayed client writes to whichever server has the slot by then. So the list never
- *   overwrites a doubt, and the operator's command deletes only the doubts that it has read.
- * (W7) A "no" counts if the process that sent it is listed before and after, and had the same
- *      history throughout: the witness is read after the query, and INFO is sent after both
- *      (cluster_client.h). Otherwise a client would not notice that the process copied other
- *      data, or that another client noted a doubt before the slot moved to a listed process.
+ * (W6) A delayed client writes to whichever server has the slot by then. Writing the list therefore
+ *   never overwrites a doubt, and the operator's command deletes only the doubts that it has read.
+ * (W7) A "no" counts if the process that sent it is listed both before and after the query, and had
+ *      the same history throughout: the witness is read after the query, and INFO is sent after
+ *      both commands (cluster_client.h). Otherwise a client would not notice that the process has
+ *      copied other data, or that another client has recorded a doubt before the slot moved to a
+ *      listed process.
  * (W8) If some shards of a filter have a witness, the filter is in use, and a shard without a
- *      witness has lost it along with its keys. Such a shard is in doubt, even if it was re-created
- *      by a client that does not support witnesses. `create` notes doubts before it creates shards
- *      of a filter in use.
+ *      witness has lost the witness along with its keys. Such a shard is in doubt, even if it was
+ *      re-created by a client that does not support witnesses. `create` records doubts before it
+ *      creates shards of a filter in use.
  *
  * A replica that was started after the witness was last written is not on the list. Fronts update
  * the list about once a second, and so does `bloomgate --cluster NODES add` while it runs.
  *
- * Not detected: the promotion of a replica that was disconnected for a long time (CLUSTER
- * FAILOVER TAKEOVER); a restart from a save that is older than the first witness, if this client
- * has never seen a witness; and the migration of a slot from a restarted server before any client
- * has noticed the restart. Servers without strings (bloomgated, which has a journal) have no
- * witnesses and are trusted.
+ * The following are not detected: the promotion of a replica that was disconnected for a long time
+ * (CLUSTER FAILOVER TAKEOVER); a restart from a save that is older than the first witness, if this
+ * client has never seen a witness; and the migration of a slot from a restarted server before any
+ * client has noticed the restart. Servers that do not support strings have no witnesses and are
+ * trusted: this is bloomgated, which has a journal.
  */
 #ifndef CLUSTER_SHARD_WITNESS_H
 #define CLUSTER_SHARD_WITNESS_H
 
 #include "cluster_client.h"
 
-enum { WITNESS_NAME_MORE = 16 }; /* maximum number of bytes that a witness name adds */
+enum { WITNESS_NAME_MORE = 16 }; /* maximum number of bytes that a witness name adds to
+                                    a shard name */
 
 struct witness_entry {
     uint64_t run, history;
@@ -65,7 +66,7 @@ struct witness_entry {
 enum {
     WITNESS_DOUBTS =
         8, /* maximum number of doubts read; clients add one if they find none */
-    WITNESS_FIELD = 24 /* bytes of a field name */
+    WITNESS_FIELD = 24 /* maximum length of a field name in bytes */
 };
 
 /* The processes whose answers are trusted, unless there are doubts. */
@@ -75,7 +76,7 @@ struct witness {
     size_t count;
     uint64_t doubts[WITNESS_DOUBTS]; /* runs of processes that were not listed */
     size_t doubt_count;
-    bool any; /* trust all: the server has no witnesses */
+    bool any; /* trust all processes, because the server has no witnesses */
 };
 
 void witness_free(struct witness *witness);
@@ -84,7 +85,7 @@ void witness_free(struct witness *witness);
 void witness_distrust(struct witness *witness);
 bool witness_believes(const struct witness *witness, const struct link_process *who);
 
-/* Returns whether the witness lists a process in its current state; if not, it should be
+/* Returns whether the witness lists a process in its current state. If not, the witness should be
  * rewritten. */
 bool witness_has(const struct witness *witness, const struct link_process *process);
 
@@ -96,25 +97,26 @@ enum witness_verdict {
     WITNESS_NO_MEMORY
 };
 
-/* Interprets the reply to HGETALL of a witness. `known` states that a witness existed before.
+/* Interprets the reply to HGETALL of a witness. `known` means that the shard had a witness before.
  * Fills in `why` if the shard is in doubt. */
 enum { WITNESS_WHY = 200 };
 enum witness_verdict witness_read(const struct cluster_ask *ask, bg_bytes reply,
                                   bool known, struct witness *witness,
                                   char why[WITNESS_WHY]);
 
-/* Parses a list of processes; a malformed text lists none. Returns false if memory is short. */
+/* Parses a list of processes. A malformed text counts as an empty list. Returns false if out of
+ * memory. */
 bool witness_parse(bg_bytes text, struct witness *witness);
 
 /* Returns whether a process was running when `view` was determined. */
 bool witness_runs(const struct cluster_view *view, uint64_t run);
 
 /* Returns the text of a new list: the process that serves the shard, the running processes, and
- * some of the earlier ones. The caller frees it. Returns NULL if memory is short. */
+ * some of the earlier ones. The caller frees the text. Returns NULL if out of memory. */
 char *witness_write(const struct witness *before, uint64_t holder,
                     const struct cluster_view *view);
 
-/* Field names: of the list, and of the doubt about a process. */
+/* The field names of the list and of a doubt about a process. */
 extern const char witness_list[];
 void witness_doubt_name(uint64_t run, char name[WITNESS_FIELD]);
 

@@ -55,7 +55,7 @@ void sharded_close(struct sharded *filter)
 
 /* ---- Witnesses ------------------------------------------------------------------------------- */
 
-/* A request about the witness of a shard. */
+/* A request that concerns the witness of a shard. */
 struct witness_errand {
     struct sharded *filter;
     uint32_t shard;
@@ -95,7 +95,7 @@ static void witness_told(struct cluster_ask *ask, bg_bytes reply)
     }
 }
 
-/* Returns whether a witness was changed. A witness that cannot be written does not protect the
+/* Returns whether a witness was changed. A witness that cannot be written does not protect its
  * shard. */
 static bool witness_changed(const struct witness_errand *e, bg_bytes reply)
 {
@@ -142,14 +142,15 @@ static bg_bytes witness_word(const char *text)
     return (bg_bytes){ text, strlen(text) };
 }
 
-/* Builds HGETALL. */
+/* Builds an HGETALL command. */
 static size_t witness_get(struct witness_errand *e)
 {
     e->words[0] = witness_word("HGETALL");
     return 2;
 }
 
-/* Builds HSET of the list, or of a doubt about the process that serves the witness. */
+/* Builds an HSET command that writes the list, or a doubt about the process that serves the
+ * witness. */
 static size_t witness_set(struct witness_errand *e)
 {
     witness_doubt_name(e->filter->holders[e->shard], e->fields[0]);
@@ -159,7 +160,7 @@ static size_t witness_set(struct witness_errand *e)
     return 4;
 }
 
-/* Builds HDEL of the doubts that were read. */
+/* Builds an HDEL command that deletes the doubts that were read. */
 static size_t witness_clear(struct witness_errand *e)
 {
     const struct witness *witness = &e->filter->witnesses[e->shard];
@@ -171,7 +172,7 @@ static size_t witness_clear(struct witness_errand *e)
     return 2 + witness->doubt_count;
 }
 
-/* An operation on witnesses: the command, and the handler of its reply. */
+/* An operation on witnesses: its command and the handler of the reply. */
 struct witness_task {
     size_t (*words)(struct witness_errand *errand);
     cluster_answered *told;
@@ -181,7 +182,7 @@ static const struct witness_task witness_reading = { witness_get, witness_told }
 static const struct witness_task witness_writing = { witness_set, witness_set_told };
 static const struct witness_task witness_clearing = { witness_clear, witness_cleared };
 
-/* Returns the request of an errand whose filter and shard are set. */
+/* Returns the request for an errand whose filter and shard are set. */
 static struct cluster_ask witness_ask(struct witness_errand *e,
                                       const struct witness_task *task)
 {
@@ -193,7 +194,7 @@ static struct cluster_ask witness_ask(struct witness_errand *e,
                                  .context = e };
 }
 
-/* Sends a command about the witnesses of some shards. `texts` are the values to write. */
+/* Sends a command for the witness of each selected shard. `texts` are the values to write. */
 static bg_err witness_run(struct sharded *filter, const bool *which,
                           const struct witness_task *task, char **texts,
                           char why[WITNESS_WHY], bg_errinfo *info)
@@ -278,8 +279,8 @@ static bg_err witness_renew(struct sharded *filter, const struct cluster_view *v
     return err;
 }
 
-/* Deletes the doubts that were read. The new lists must have been written before, since the old
- * lists may contain the process that the slot moves to. */
+/* Deletes the doubts that were read. The new lists must already be written, because the old lists
+ * may contain the process that the slot moves to. */
 static bg_err witness_absolve(struct sharded *filter, char why[WITNESS_WHY],
                               bg_errinfo *info)
 {
@@ -326,8 +327,8 @@ enum {
     WITNESS_PAUSE = 40 /* milliseconds between these reads */
 };
 
-/* Reads all witnesses. If some are missing, reads them again after a pause, because another
- * client may be writing the first ones. */
+/* Reads all witnesses. If some witnesses are missing, reads all of them again after a pause,
+ * because another client may be writing the filter's first witnesses. */
 static bg_err witness_read_all(struct sharded *filter, char why[WITNESS_WHY],
                                bg_errinfo *info)
 {
@@ -402,8 +403,8 @@ bg_err sharded_forget(struct sharded *filter, bg_errinfo *info)
     return cluster_call(filter->cluster, asks, filter->tags.shards, info);
 }
 
-/* Reads the witnesses of the shards of a job for which none was read yet. If one of these shards
- * has no witness, reads the witnesses of all shards. */
+/* Reads the witnesses of those shards of a job whose witnesses have not been read yet. If one of
+ * these shards has no witness, reads the witnesses of all shards of the filter. */
 static bg_err witness_prepare(struct sharded *filter, const bg_bytes *items, size_t n,
                               char why[WITNESS_WHY], bg_errinfo *info)
 {
@@ -429,25 +430,27 @@ static bg_err witness_prepare(struct sharded *filter, const bg_bytes *items, siz
 
 /* ---- Items ----------------------------------------------------------------------------------- */
 
-/* Items of a call, sorted by shard so that each command has consecutive items. */
+/* The items of a call, sorted by shard, so that each command has consecutive items. */
 struct sharded_job {
     struct sharded *filter;
     const bg_bytes *items;
     size_t n;
     uint16_t *shards;         /* shard of each item */
-    size_t *order;            /* item numbers, sorted by shard */
+    size_t *order;            /* item indexes, sorted by shard */
     bg_bytes *argv;           /* arguments of all commands, consecutively */
     struct cluster_ask *asks; /* commands, followed by reads of witnesses */
     struct sharded_part *parts;
     size_t count;                    /* commands */
     struct witness_errand *errands;  /* reads of witnesses */
     size_t readings;                 /* number of reads */
-    const struct cluster_ask **read; /* the read of each shard's witness, or NULL */
+    const struct cluster_ask **read; /* the request that reads each shard's witness, or
+                                        NULL */
     uint64_t *done, *answers;        /* bits */
     bg_err err;                      /* the first error reply to a command */
     bg_errinfo *info;                /* text of that error */
-    bg_err told;                     /* BG_ENOMEM if memory for a witness is short */
-    bool writes;                     /* if false, a "no" must be trusted */
+    bg_err told;                     /* BG_ENOMEM if out of memory for a witness */
+    bool writes;                     /* if false, a "no" must come from a trusted
+                                        process */
     char why[WITNESS_WHY];           /* why a shard is not trusted */
 };
 
@@ -455,7 +458,7 @@ struct sharded_job {
 struct sharded_part {
     struct sharded_job *job;
     size_t begin, n;        /* range in `order` */
-    bool denies;            /* reported some items as absent */
+    bool denies;            /* the reply reported some items as absent */
     bool refused;           /* the process that answered is not trusted */
     struct link_process by; /* the process that answered */
 };
@@ -501,7 +504,7 @@ static bool job_sort(struct sharded_job *job)
     return true;
 }
 
-/* Stores an error of a command, with the name of its shard. */
+/* Stores the error of a command, with the name of its shard. */
 static void job_failed(struct sharded_job *job, const struct cluster_ask *ask,
                        bg_bytes text)
 {
@@ -517,8 +520,8 @@ static void job_failed(struct sharded_job *job, const struct cluster_ask *ask,
     }
 }
 
-/* Returns whether a "no" from a command's shard counts. If not, the witness must be read again.
- * */
+/* Returns whether a "no" from a command's shard counts. If not, discards the witness, which must be
+ * read again. */
 static bool job_believes(struct sharded_job *job, const struct cluster_ask *ask,
                          const struct link_process *by, uint16_t shard)
 {
@@ -536,7 +539,8 @@ static bool job_believes(struct sharded_job *job, const struct cluster_ask *ask,
     return true;
 }
 
-/* Handles a list of 0 and 1 for the items of a command, whose last element may be an error. */
+/* Handles the reply to a command: an array with 0 or 1 for each item, whose last element may be an
+ * error. */
 static void job_answered(struct cluster_ask *ask, bg_bytes reply)
 {
     struct sharded_part *part = ask->context;
@@ -567,7 +571,7 @@ static void job_answered(struct cluster_ask *ask, bg_bytes reply)
         }
     }
     if (n != part->n) {
-        job_failed(job, ask, (bg_bytes){ "a list of wrong length", 22 });
+        job_failed(job, ask, (bg_bytes){ "a list of the wrong length", 22 });
     }
 }
 
@@ -621,7 +625,7 @@ static void job_read_witnesses(struct sharded_job *job)
     }
 }
 
-/* Removes the answers of a command that reported items as absent. */
+/* Discards the "absent" answers of a command. */
 static void job_retract(struct sharded_job *job, const struct sharded_part *part)
 {
     for (size_t i = part->begin; i < part->begin + part->n; i++) {
@@ -647,7 +651,7 @@ static bool job_is_read(const struct sharded_job *job, size_t command)
                || (read->round == ask->round && read->node == ask->node));
 }
 
-/* Confirms every "no": see (W7) in shard_witness.h. */
+/* Confirms every "no"; see (W7) in shard_witness.h. */
 static bg_err job_confirm(struct sharded_job *job, bg_errinfo *info)
 {
     struct sharded *filter = job->filter;
@@ -673,7 +677,7 @@ static bg_err job_confirm(struct sharded_job *job, bg_errinfo *info)
     return err;
 }
 
-/* Sends the items of a job with a command. There must be at least one item. */
+/* Sends the items of a job as arguments of a command. There must be at least one item. */
 static bg_err job_run(struct sharded_job *job, const char *word, bool write)
 {
     struct sharded *filter = job->filter;
@@ -735,7 +739,7 @@ bg_err sharded_ask(struct sharded *filter, const bg_bytes *items, size_t n,
     memset(filter->doubted, 0, sizeof filter->doubted);
     bg_err err = witness_prepare(filter, items, n, job.why, info);
     err = err || n == 0 ? err : job_run(&job, "BG.MEXISTS", false);
-    for (size_t i = 0; i < n; i++) { /* items without an answer are "maybe" */
+    for (size_t i = 0; i < n; i++) { /* items without an answer count as "maybe" */
         maybe[i / 64] |= (~done[i / 64] >> i % 64 & 1) << i % 64;
     }
     if (answered) {

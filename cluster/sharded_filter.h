@@ -1,5 +1,5 @@
 /*
- * sharded_filter.h - a filter that is sharded over a cluster: adds, queries, and commands for
+ * sharded_filter.h - a filter that is sharded across a cluster: adds, queries, and commands for
  * each shard.
  *
  * Items are sorted by shard (shard_names.h) and sent to all nodes in parallel, in BG.MADD and
@@ -11,7 +11,7 @@
  * witness is read before the first query to a shard, and again after the queries of each call, in
  * the same pipeline. Answers that are not trusted are not returned.
  *
- * Thread safety: belongs to one thread, like its cluster client.
+ * Thread safety: a sharded filter belongs to one thread, like its cluster client.
  */
 #ifndef CLUSTER_SHARDED_FILTER_H
 #define CLUSTER_SHARDED_FILTER_H
@@ -33,13 +33,16 @@ struct sharded {
         [SHARDS_MAX]; /* shards in doubt whose witness does not record the doubt yet */
     bool recreated[SHARDS_MAX]; /* shards that are missing, or were re-created empty */
     bool bare[SHARDS_MAX];      /* shards that had no witness at the last read */
-    uint64_t holders[SHARDS_MAX]; /* runs of the processes that serve the witnesses */
+    uint64_t holders[SHARDS_MAX]; /* run IDs of the processes that serve the
+                                     witnesses */
     struct link_process
-        served[SHARDS_MAX]; /* the process that answered the last command, per shard */
-    struct witness *witnesses; /* per shard, if its witness was read */
+        served[SHARDS_MAX]; /* for each shard, the process that answered the last
+                               command */
+    struct witness *witnesses; /* witness of each shard, if it was read */
     bg_bytes *witness_names;
     atomic_bool *
-        witnessed; /* shards that ever had a witness; may be shared by several filters */
+        witnessed; /* shards that have ever had a witness; filters may share this
+                      array */
     atomic_bool *own;
 };
 
@@ -49,23 +52,23 @@ bg_err sharded_open(struct cluster *cluster, const char *name, uint64_t shards,
                     struct sharded *filter, bg_errinfo *info);
 void sharded_close(struct sharded *filter);
 
-/* Adds n items. Bits in `added` mark the items that are stored, and bits in `is_new` mark the
- * items that were definitely new. Both are also valid after an error. Errors: BG_EFULL,
- * BG_ENOTFOUND, those of cluster_call. */
+/* Adds n items. Bits in `added` mark the items that are stored, and bits in `is_new` mark the items
+ * that were definitely new. Both bitmaps are valid even after an error. Errors: BG_EFULL,
+ * BG_ENOTFOUND, and those of cluster_call. */
 bg_err sharded_add(struct sharded *filter, const bg_bytes *items, size_t n,
                    uint64_t *added, uint64_t *is_new, bg_errinfo *info);
 
-/* Sets bits in `maybe` for the items that the filter may contain. After an error, items without
- * an answer are also marked. Bits in `answered`, unless NULL, mark the items that were answered.
- * */
+/* Sets bits in `maybe` for the items that the filter may contain. After an error, also sets the
+ * bits of items without an answer. Bits in `answered`, unless NULL, mark the items that were
+ * answered. */
 bg_err sharded_ask(struct sharded *filter, const bg_bytes *items, size_t n,
                    uint64_t *answered, uint64_t *maybe, bg_errinfo *info);
 
 /*
- * A command for every shard: words[0], the name of the shard, and the other words. `others`,
- * unless NULL, are filters with the same number of shards, whose shards follow the shard's name
- * (BG.MERGE). `told` receives the number of each shard and its reply, including errors, in any
- * order.
+ * A command for every shard, which consists of words[0], the name of the shard, and the other
+ * words. `others`, unless NULL, are filters with the same number of shards; the names of their
+ * corresponding shards follow the shard's name (BG.MERGE). `told` is called with the index of each
+ * shard and its reply, including error replies, in any order.
  */
 struct sharded_order {
     const bg_bytes *words;
@@ -81,13 +84,13 @@ bg_err sharded_each(struct sharded *filter, const struct sharded_order *order,
                     bg_errinfo *info);
 
 /*
- * Reads all witnesses and records in `doubted` which shards may have lost keys. Then writes the
- * witnesses that are out of date, with the processes in `view`, which must have been determined
- * beforehand. With an empty view, no witness is written. A shard in doubt gets a witness that
- * marks it as doubted. If any shard has a witness, shards that are in `recreated` or have no
- * witness are in doubt as well. With `complete`, all witnesses are rewritten, because the
- * operator states that the shards have all keys. `why` contains the reason for the first doubted
- * shard. Errors: those of cluster_call; results up to the error are kept.
+ * Reads all witnesses and records in `doubted` which shards may have lost keys. Then rewrites
+ * outdated witnesses with the processes in `view`, which must have been determined beforehand. With
+ * an empty view, no witness is written. A shard in doubt gets a witness that marks it as doubted.
+ * If any shard has a witness, shards that are in `recreated` or have no witness are in doubt as
+ * well. With `complete`, which means that the operator has confirmed that the shards have all keys,
+ * rewrites all witnesses. `why` contains the reason for the first doubted shard. Errors: those of
+ * cluster_call; results up to the error are kept.
  */
 bg_err sharded_vouch(struct sharded *filter, const struct cluster_view *view,
                      bool complete, char why[WITNESS_WHY], bg_errinfo *info);

@@ -63,7 +63,8 @@ static bg_err codec_check(const bg_leveldb_options *options, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Sets the name, which includes the hash, so that filters with another hash are never read. */
+/* Sets the policy name. It includes the hash, so that filters with a different hash are never
+ * read. */
 static void codec_take_name(bg_leveldb_codec *codec, const bg_hash_spec *hash)
 {
     (void)strcpy(codec->name, BG_LEVELDB_NAME);
@@ -116,7 +117,8 @@ const char *bg_leveldb_codec_name(const bg_leveldb_codec *codec)
 
 /* ---- Building ------------------------------------------------------------------------ */
 
-/* Hashes all keys. Keeps one of equal adjacent keys, which LevelDB's order produces. */
+/* Hashes all keys. Keeps one of several equal adjacent keys. LevelDB passes keys in sorted order,
+ * so equal keys are adjacent. */
 static size_t codec_hash(const bg_leveldb_codec *codec, const char *const *keys,
                          const size_t *lengths, size_t n, uint64_t *hashes)
 {
@@ -130,7 +132,7 @@ static size_t codec_hash(const bg_leveldb_codec *codec, const char *const *keys,
     return kept;
 }
 
-/* Returns the filter of this shape in new memory, or NULL. */
+/* Builds a filter of this shape in newly allocated memory. Returns NULL on failure. */
 static char *codec_make_shape(const struct small_shape *shape, const uint64_t *hashes,
                               size_t n, size_t *bytes)
 {
@@ -164,7 +166,7 @@ char *bg_leveldb_codec_make(const bg_leveldb_codec *codec, const char *const *ke
         struct small_shape shape =
             small_shape_for(kept, codec->bits_per_key, codec->bloom);
         out = codec_make_shape(&shape, hashes, kept, bytes);
-        if (!out && shape.rows) { /* no solution, or not enough memory for it */
+        if (!out && shape.rows) { /* no solution exists, or out of memory */
             shape = small_shape_for(kept, codec->bits_per_key, true);
             out = codec_make_shape(&shape, hashes, kept, bytes);
         }

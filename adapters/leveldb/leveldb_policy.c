@@ -2,8 +2,9 @@
  * leveldb_policy.c - wraps a codec in a filter policy of LevelDB's C interface.
  *
  * LevelDB calls make from the thread that writes a table, often the compaction thread, and
- * may_match from any thread that reads. It appends the result of make to its own buffer and frees
- * it, so the result must come from malloc and must not be NULL, even if it has no bytes.
+ * may_match from any thread that reads. LevelDB appends the result of make to its own buffer and
+ * frees the result, which therefore must come from malloc and must not be NULL, even if it is
+ * empty.
  */
 #include "bloomgate_leveldb.h"
 

@@ -15,7 +15,7 @@ static inline uint64_t small_word(const uint8_t *p)
            | (uint64_t)p[6] << 48 | (uint64_t)p[7] << 56;
 }
 
-/* Reads the bytes from offset `byte` to the end, at most 8, padded with zeros. */
+/* Reads up to 8 bytes starting at offset `byte`, padded with zeros. */
 static inline uint64_t small_last_word(const uint8_t *bytes, size_t n, size_t byte)
 {
     uint64_t word = 0;
@@ -66,9 +66,10 @@ static inline uint64_t small_ones(size_t n)
 }
 
 /*
- * Returns the equation of a hash in a ribbon of this many columns (1 .. 2^32 - 1). It spans all
- * columns if there are at most SMALL_DENSE, and otherwise SMALL_DENSE columns from a start that
- * depends on the hash. Hashes are well mixed, so their own bits serve as values and start.
+ * Returns the equation of a hash in a ribbon of this many columns (1 .. 2^32 - 1). The equation
+ * spans all columns if there are at most SMALL_DENSE, and otherwise SMALL_DENSE columns starting at
+ * a position that depends on the hash. Hashes are well mixed, so their own bits serve as the values
+ * and the start position.
  */
 static inline struct small_equation small_equation_of(uint64_t hash, uint32_t seed,
                                                       size_t columns)

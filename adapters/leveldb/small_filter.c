@@ -1,13 +1,13 @@
 /*
  * small_filter.c - the layout of small filters.
  *
- * LevelDB builds a filter for every data block: about 37 keys of 16 bytes with values of 100
- * bytes. Its own filter is a Bloom filter of about 47 bytes, whose k positions come from one
- * 32-bit hash by double hashing. In so few bits, the positions of a key often coincide, and its
+ * LevelDB builds a filter for every data block: about 37 keys of 16 bytes with values of 100 bytes.
+ * LevelDB's built-in filter is a Bloom filter of about 47 bytes, whose k positions are derived from
+ * one 32-bit hash by double hashing. In so few bits, the positions of a key often coincide, so the
  * false-positive rate is 1 in 100 at 10 bits per key. With well-mixed positions, a Bloom filter
  * would have a rate of 1 in 125. But all keys are known when a filter is built, and there are few
- * of them. The usual objections to solving equations (time, memory, spare columns) therefore
- * carry little weight, and the optimum is within reach: 1 in 2^10.
+ * of them. The usual objections to solving equations (time, memory, spare columns) therefore carry
+ * little weight, and the optimum is within reach: 1 in 2^10.
  *
  *   byte 0   layout    0 .. 191    ribbon: 8 * (rows - 1) + seed, for rows 1 .. 24
  *                      192 .. 215  Bloom filter: 191 + k, for k 1 .. 24
@@ -15,11 +15,11 @@
  *   byte 1   check     of all other bytes, see small_filter_check
  *   then     bits      bit i is bit i % 8 of byte i / 8
  *
- * Ribbon. The bits are `rows` rows of m columns each, m = bits / rows; the rest at the end is
- * zero. A hash has m coefficients and one value per row (small_equation_of). The set may contain
- * the hash if, in every row, the parity of the columns selected by its coefficients equals its
- * value. The builder solves these equations for all keys (small_solve.c). The values of an absent
- * key match only by chance: once in 2^rows, regardless of the number of keys.
+ * Ribbon. The bits are `rows` rows of m columns each, where m = bits / rows; unused bits at the end
+ * are zero. A hash has m coefficients and one value per row (small_equation_of). The set may
+ * contain the hash if, in every row, the parity of the columns selected by its coefficients equals
+ * its value. The builder solves these equations for all keys (small_solve.c). The values of an
+ * absent key match only by chance: once in 2^rows, regardless of the number of keys.
  *   Up to 128 columns, an equation spans all of them, so as many columns as keys suffice: a
  *   random square matrix over bits can be solved with probability 0.29, hence after 3.5 seeds on
  *   average. If none of the eight seeds works, which happens in 6% of cases, one more byte is used.
@@ -30,10 +30,10 @@
  * Bloom filter. It has m = bits positions; position i of a hash is one half of a mix of the hash
  * and i / 2. It is cheaper to build, and is used for more than a million keys.
  *
- * Invalid bytes. Queries of anything other than a complete filter of this layout return "maybe":
- * bytes that are too short, have an unknown layout, or fail the check. LevelDB has a checksum for
- * all filters of a table, but verifies it only with paranoid checks; and a ribbon with wrong bits
- * would answer "no" for half of its keys.
+ * Invalid bytes. Queries return "maybe" for bytes that are not a complete filter of this layout:
+ * bytes that are too short, have an unknown layout, or fail the check. LevelDB stores a checksum of
+ * all filters of a table, but verifies it only with paranoid checks enabled. Without this check, a
+ * ribbon with wrong bits would answer "no" for half of its keys.
  *
  * Invariants
  *   (S1) A filter that make() wrote answers "maybe" for each of its hashes.
@@ -65,11 +65,11 @@ static inline uint64_t small_filter_turn(uint64_t x, unsigned bits)
 }
 
 /*
- * Computes the XOR of all 8-byte words, with adjacent words rotated by different numbers of bits,
- * and of layout and length; then returns the XOR of its 8 bytes. Damage within one byte changes
- * at most one bit of each position mod 8, so the check differs; after other damage, it matches
- * once in 256 times. The check of zeros is not zero. Four independent sums allow the CPU to
- * overlap the loads.
+ * Computes the XOR of the layout, the length and all 8-byte words, with adjacent words rotated by
+ * different numbers of bits. Returns the XOR of the 8 bytes of the result. Damage within one byte
+ * changes at most one bit of each position mod 8, so the check always detects it; it misses other
+ * damage once in 256 times. The check of all-zero bytes is not zero. Four independent sums allow
+ * the CPU to overlap the loads.
  */
 static uint8_t small_filter_check(const uint8_t *filter, size_t len)
 {
@@ -139,8 +139,8 @@ static void small_filter_bloom_add(uint8_t *bits, uint64_t m, uint32_t k, uint64
 
 /* ---- Ribbons ------------------------------------------------------------------------- */
 
-/* Functions compiled twice, with and without an instruction that counts ones; `popcnt` is a
- * constant in them. */
+/* Functions that are compiled twice, with and without the popcount instruction; `popcnt` is a
+ * compile-time constant in each copy. */
 #define SMALL_INLINE __attribute__((always_inline)) static inline
 
 /* A hash, and the ribbon in which it is looked up. */
@@ -150,8 +150,8 @@ struct small_question {
     struct small_equation e;
 };
 
-/* Returns in bit 0 whether the value of row r differs from the value of the hash; `x` are the
- * columns that the coefficients select. */
+/* Returns 1 if the parity of row r differs from the value of the hash, else 0. `x` contains the
+ * columns of row r that the coefficients select. */
 SMALL_INLINE uint32_t small_filter_differs(const struct small_question *q, uint32_t r,
                                            uint64_t x, bool popcnt)
 {
@@ -170,7 +170,7 @@ SMALL_INLINE uint32_t small_filter_miss(const struct small_question *q, uint32_t
     return small_filter_differs(q, r, x, popcnt);
 }
 
-/* Does the same, without checking that the bytes exist. */
+/* Does the same as small_filter_miss, without checking for the end of the bits. */
 SMALL_INLINE uint32_t small_filter_near_miss(const struct small_question *q, uint32_t r,
                                              bool popcnt)
 {

@@ -3,8 +3,8 @@
  * filter, so a table has the overhead of a filter thousands of times.
  *
  * small_filter.c describes the layout and its rationale. This file deals only with hashes and
- * bytes, independent of keys and LevelDB. It uses no memory except for the caller's scratch
- * space.
+ * bytes, independent of keys and LevelDB. The functions allocate no memory; the caller provides
+ * scratch space.
  *
  * Thread safety: pure functions.
  */
@@ -33,8 +33,8 @@ struct small_shape {
     size_t max_bytes; /* maximum for the whole filter */
 };
 
-/* One equation of the ribbon: its coefficients, with bit 0 for column `start`, and the required
- * bit of every row. Also a pivot during elimination. */
+/* One equation of the ribbon: its coefficients, where bit 0 belongs to column `start`, and the
+ * required bit of every row. Pivots have the same type during elimination. */
 struct small_equation {
     uint64_t low, high;
     uint32_t start, values;
@@ -57,13 +57,13 @@ size_t small_filter_make(const struct small_shape *shape, const uint64_t *hashes
 
 /*
  * Returns false if the hash is definitely not among the hashes of the filter. Returns true for
- * bytes that are not a complete filter of this layout. `popcnt`, which requires
- * small_filter_can_popcnt, returns the same result faster.
+ * bytes that are not a complete filter of this layout. If `popcnt` is set, which requires
+ * small_filter_can_popcnt, the result is the same, but faster.
  */
 bool small_filter_may_match(const uint8_t *filter, size_t len, uint64_t hash,
                             bool popcnt);
 
-/* Returns whether the CPU has an instruction that counts ones. */
+/* Returns whether the CPU has a popcount instruction. */
 bool small_filter_can_popcnt(void);
 
 #endif

@@ -1,20 +1,19 @@
 /*
  * small_solve.c - solves the equations of a ribbon.
  *
- * There is one equation per key: the parity of some columns of row r is bit r of the key's
- * values. All rows have the same coefficients, so these are eliminated once, together with the
- * values of all rows.
+ * There is one equation per key: the parity of some columns of row r is bit r of the key's values.
+ * All rows have the same coefficients, so one elimination solves for all rows at once.
  *
  * If coefficients and values fit into one or two words, which is the usual case in LevelDB, the
  * whole matrix is brought to diagonal form: for each column, the first remaining equation that
  * contains it is XORed into all others that contain it. This is more work than necessary, but it
  * has no branches, and compilers vectorize it, so it is twice as fast as the other method.
  *
- * Otherwise, elimination proceeds key by key. pivots[i] is the equation whose first column is i,
- * if there is one (its lowest bit is then set); bit 0 of its coefficients is column i. A new
- * equation is XORed with the pivot of its first column until that position is free, where it is
- * stored, or until no coefficient is left. Afterwards the columns are determined from last to
- * first.
+ * Otherwise, elimination proceeds key by key. pivots[i] is the equation whose first column is i, if
+ * there is one (its lowest bit is then set); bit 0 of its coefficients is column i. A new equation
+ * is XORed with the pivot of its first column until there is no such pivot, and is then stored as
+ * that pivot, or until it has no coefficients left. Afterwards the columns are determined from last
+ * to first.
  *
  * In both methods, an equation without coefficients must have zero values, like the equation of a
  * repeated key; otherwise it contradicts the others. Columns that are not the first of any
@@ -56,8 +55,8 @@ static void small_matrix_fill(struct small_matrix *m, uint32_t seed,
     }
 }
 
-/* Moves an equation that contains the column to index `used`. Returns false if there is none
- * left. */
+/* Moves an equation that contains the column to index `used`. Returns false if no remaining
+ * equation contains it. */
 static bool small_matrix_pick(struct small_matrix *m, size_t used, size_t column)
 {
     const uint64_t *words = m->words[column / 64];
@@ -74,8 +73,8 @@ static bool small_matrix_pick(struct small_matrix *m, size_t used, size_t column
     return false;
 }
 
-/* XORs a pivot into all equations that have bit `at` in `words`, the array of one of their words;
- * `others` is the array of the other word. */
+/* XORs a pivot into all equations in which bit `at` of `words` is set. `words` is the array with
+ * one word of each equation, and `others` is the array with the other word. */
 static void small_matrix_clear(uint64_t *restrict words, uint64_t *restrict others,
                                size_t n, size_t used, unsigned at)
 {
@@ -153,7 +152,7 @@ static bool small_solve_whole(uint32_t rows, size_t columns, uint32_t seed,
 
 /* ---- Bands ----------------------------------------------------------------------------- */
 
-/* Drops the zeros below the lowest coefficient. There must be a coefficient. */
+/* Shifts out the zeros below the lowest coefficient. There must be a coefficient. */
 static void small_solve_shift(struct small_equation *e)
 {
     if (!e->low) {

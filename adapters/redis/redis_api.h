@@ -2,9 +2,9 @@
  * redis_api.h - declarations of the server API that the module uses.
  *
  * A server passes a module one pointer: the first word of the context that RedisModule_OnLoad
- * receives points to a function that finds others by name. REDIS_API lists all functions that the
- * module uses. The REQUIRED ones exist in Redis 7.0, Valkey 8.0 and all later versions; the
- * OPTIONAL ones may be missing: test them for NULL. Valkey provides every function under its
+ * receives points to a function that looks up API functions by name. REDIS_API lists all functions
+ * that the module uses. The REQUIRED ones exist in Redis 7.0, Valkey 8.0 and all later versions;
+ * the OPTIONAL ones may be missing: test them for NULL. Valkey provides every function under its
  * Redis name, so one binary works with both.
  *
  *     redis.ReplyWithLongLong(ctx, 1);
@@ -79,7 +79,8 @@ enum { /* Register...Config */
        REDIS_CONFIG_IMMUTABLE = 1 << 0,
        REDIS_CONFIG_SENSITIVE = 1 << 1,
        REDIS_CONFIG_MEMORY = 1 << 7,
-       REDIS_CONFIG_UNPREFIXED = 1 << 9 /* Redis 8; other servers reject or ignore it */
+       REDIS_CONFIG_UNPREFIXED = 1 << 9 /* Redis 8 only; other servers reject or ignore
+                                           this flag */
 };
 
 #define REDIS_NO_EXPIRE (-1) /* GetExpire */
@@ -122,7 +123,7 @@ enum { /* key flags */
        REDIS_KEY_DELETE = 1 << 7
 };
 
-enum { /* how the first and the following keys are found */
+enum { /* how to find the first key and the following keys */
        REDIS_KEYS_BY_INDEX = 2,
        REDIS_KEYS_IN_RANGE = 2
 };
@@ -147,7 +148,7 @@ enum { /* argument flags */
 struct redis_command_argument {
     const char *name;
     enum redis_argument_type type;
-    int key_spec_index; /* index for a key argument; otherwise -1 */
+    int key_spec_index; /* key index of a key argument; -1 for other arguments */
     const char *token;
     const char *summary;
     const char *since;
@@ -321,7 +322,7 @@ typedef void (*redis_free_private)(RedisModuleCtx *ctx, void *data);
              (RedisModuleKey *, RedisModuleType *, void *value))                       \
     REQUIRED(int, ModuleTypeReplaceValue,                                              \
              (RedisModuleKey *, RedisModuleType *, void *value, void **old))           \
-    /* files of the server */                                                          \
+    /* RDB and AOF serialization */                                                          \
     REQUIRED(void, SaveUnsigned, (RedisModuleIO *, uint64_t value))                    \
     REQUIRED(void, SaveDouble, (RedisModuleIO *, double value))                        \
     REQUIRED(uint64_t, LoadUnsigned, (RedisModuleIO *))                                \

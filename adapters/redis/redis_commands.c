@@ -3,7 +3,7 @@
  * server, with description, keys and categories, except for commands that need files or gates.
  *
  * The server calls a function per command without identifying the command. Each command therefore
- * gets its own function from a fixed list; each function only passes on its number. (argv[0] does
+ * gets its own function from a fixed list; each function only passes on its index. (argv[0] does
  * not identify a command, since commands can be renamed.)
  */
 #include "redis_commands.h"
@@ -80,7 +80,7 @@ static void commands_categories(const struct command *c, bool own, char *text,
     commands_add_word(text, room, own && c->categories & CATEGORY_GATE, "gate");
 }
 
-/* Returns the flags of a key: how the command accesses it. */
+/* Returns the key flags, which describe how the command accesses its key. */
 static uint64_t commands_key_flags(const struct command *c)
 {
     if (c->flags & COMMAND_READONLY) {
@@ -192,7 +192,7 @@ bool redis_commands_add(RedisModuleCtx *ctx, const struct command *c,
     return true;
 }
 
-/* Adds the module's ACL categories, if the server supports it. */
+/* Adds the module's ACL categories, if the server supports them. */
 static bool commands_own_categories(RedisModuleCtx *ctx)
 {
     static const char *const names[] = { "bloom", "cuckoo", "gate" };

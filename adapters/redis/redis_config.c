@@ -9,13 +9,15 @@
  * INITIAL_SIZE, CF_MAX_EXPANSIONS) work there, too.
  *
  * Aliases: when the module is loaded, the server sets every name that is not in its configuration
- * file to its default. A default therefore changes nothing at that time.
+ * file to its default. While the module is being loaded, setting a name to its default therefore
+ * changes nothing.
  *
  * max-filter-memory 0 means half of the machine's memory. Without a limit, one command could
  * request more memory than the machine has. A kernel that overcommits memory grants the request
  * and kills the server later.
  *
- * Thread safety: main thread of the server; other threads of the module use copies.
+ * Thread safety: settings are used only on the server's main thread; other threads of the module
+ * use copies.
  */
 #include "redis_config.h"
 
@@ -107,8 +109,8 @@ static struct config_number {
            redis_settings.cf_max_expansions, REDIS_CONFIG_UNPREFIXED),
     NUMBER("max-filter-memory", NULL, 0, 0, LLONG_MAX, config_limit,
            REDIS_CONFIG_MEMORY),
-    /* The names of valkey-bloom, with its ranges, which the other names share: CONFIG REWRITE
-     * writes both. */
+    /* The names and ranges of valkey-bloom. The other names have the same ranges, because CONFIG
+     * REWRITE writes both names. */
     NUMBER("bloom-capacity", NULL, 100, 1, 1LL << CONFIG_BITS,
            redis_settings.bf_initial_size, 0),
     NUMBER("bloom-expansion", NULL, 2, 0, UINT32_MAX,
@@ -191,9 +193,9 @@ static int config_digit(char c)
     return small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
 }
 
-/* A secret is never shown: CONFIG GET, and therefore CONFIG REWRITE, return its ID, which reveals
- * nothing about it. An ID is accepted as a value if its secret is known, or in the server's
- * configuration file. */
+/* Secrets are never shown: CONFIG GET, and therefore CONFIG REWRITE, return the secret's ID, which
+ * does not reveal the secret. The setting also accepts an ID if the secret with that ID is known,
+ * or if the ID is in the server's configuration file. */
 #define CONFIG_ID "id:"
 
 static void config_show_secret(char *value, size_t room)
@@ -210,7 +212,7 @@ static const char *config_set_secret(bg_bytes text)
 {
     static const char expected[] =
         "secret: expected 32 hexadecimal digits, an empty value for a random secret, "
-        "or the ID of the secret of an existing filter (id:...)";
+        "or the ID of an existing filter's secret (id:...)";
     uint8_t secret[BG_SECRET_BYTES];
     const char *digits = text.data;
     const size_t id = strlen(CONFIG_ID);
@@ -239,7 +241,7 @@ static const char *config_set_secret(bg_bytes text)
     return NULL;
 }
 
-/* Settings without effect are still validated. */
+/* Settings that have no effect are still validated. */
 
 static const char *config_check_ratio(bg_bytes text)
 {
@@ -282,8 +284,8 @@ static struct config_text {
     { "hash", NULL, "keyed", 0, config_set_hash, NULL, "keyed", NULL },
     { "secret", NULL, "", REDIS_CONFIG_SENSITIVE, config_set_secret, NULL, "", NULL },
     { "bloom-defrag-enabled", NULL, "yes", 0, config_set_moves, NULL, "yes", NULL },
-    /* Settings of valkey-bloom without effect: layers are mergeable and have the requested rate,
-     * and secrets are set by the settings above. */
+    /* valkey-bloom settings that have no effect here: layers are always mergeable and have the
+     * requested rate, and the settings above select the secret. */
     { "bloom-tightening-ratio", NULL, "0.5", 0, config_check_ratio, NULL, "0.5", NULL },
     { "bloom-use-random-seed", NULL, "yes", 0, config_check_switch, NULL, "yes", NULL },
 };
@@ -394,7 +396,7 @@ static bool config_named(bg_bytes word, const char *name, const char *old)
 
 static const char *const config_names[] = { "bloomgate", "bf" };
 
-/* Returns the module name that a text specifies, or NULL. */
+/* Returns the module name specified by a text, or NULL. */
 static const char *config_name_of(bg_bytes text)
 {
     for (size_t i = 0; i < sizeof config_names / sizeof *config_names; i++) {
@@ -422,7 +424,7 @@ const char *redis_config_name(RedisModuleString **argv, int argc)
 static const char *config_argument(bg_bytes word, bg_bytes value)
 {
     uint64_t number = 0;
-    if (args_is(word, "NAME")) { /* already handled at startup */
+    if (args_is(word, "NAME")) { /* handled earlier, when the module was loaded */
         return config_name_of(value) ? NULL : "expected bloomgate or bf";
     }
     for (size_t i = 0; i < CONFIG_TEXTS; i++) {

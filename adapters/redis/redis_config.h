@@ -9,8 +9,8 @@
 #include "host.h"
 #include "redis_api.h"
 
-/* The settings of commands, and the same settings without limits, for commands from a primary or
- * a file. */
+/* The settings for commands from clients, and the same settings without limits, for commands from a
+ * primary or a file. */
 extern struct command_settings redis_settings, redis_settings_obeyed;
 
 /* Returns the module name: `name bf` in the loadmodule line, or bloomgate. redis_config_register

@@ -134,7 +134,7 @@ enum {
     HAPPENED_ADD = 1 << 1,
     HAPPENED_REMOVE = 1 << 2,
     HAPPENED_ROTATE = 1 << 3,
-    HAPPENED_WHOLE = 1 << 4, /* an event with the command's name */
+    HAPPENED_WHOLE = 1 << 4, /* the keyspace event has the command's name */
     HAPPENED_DROP = 1 << 5
 };
 
@@ -147,11 +147,12 @@ struct redis_host {
     const struct command *command;
     int mode;
     struct object *first; /* the object of argv[1] */
-    struct object *old;   /* a replaced object, freed after the handler returns */
+    struct object *old;   /* the object that was replaced; freed after the handler
+                             returns */
     uint32_t happened;
     int protocol;  /* protocol of the client, 2 or 3 */
     bool verbatim; /* the command itself was replicated */
-    bool still;    /* time stands still: the primary moves the windows */
+    bool still;    /* on a replica, where only the primary moves windows */
 };
 
 static struct redis_host *host_of(struct host *host)
@@ -167,7 +168,7 @@ static void host_send_verbatim(struct redis_host *h)
     }
 }
 
-/* Names are arguments, so their addresses identify them. */
+/* Names are command arguments, so an address identifies a name. */
 static size_t host_index(const struct redis_host *h, bg_bytes name)
 {
     size_t i = 1;
@@ -200,9 +201,9 @@ static bool host_loads(const struct redis_host *h)
            || host_is(h, "CF.LOADCHUNK") || host_is(h, "BF.LOAD");
 }
 
-/* Sets the secret of an object before it gets its name, and the limit of its filter. An object
- * that BF.INSERT creates counts as new, although a filter with a valkey-bloom seed is replicated
- * as content. */
+/* Sets an object's secret and its filter's growth limit, before the object gets its name. An object
+ * that BF.INSERT creates counts as new, although a filter with a valkey-bloom seed is replicated as
+ * content. */
 static bg_err host_adopt(struct redis_host *h, struct object *object, bg_errinfo *info)
 {
     if (!object->born_full || host_loads(h) || host_is(h, "BF.INSERT")) {
@@ -227,8 +228,8 @@ static bg_err host_abandon(struct object *object, bg_err err)
     return err;
 }
 
-/* Replicates an object that gets a name: its creation, the command itself if it has the same
- * result `anywhere`, or its content. */
+/* Replicates an object that gets a name: as a creation if it is empty; otherwise as the command
+ * itself, if the command has the same result `anywhere`, or as its content. */
 static bg_err host_send_object(struct redis_host *h, const struct object *object,
                                bool anywhere, bg_errinfo *info)
 {
@@ -333,7 +334,7 @@ static bg_err host_checkpoint(struct host *host, struct object *object,
     const bg_err err = redis_replay_content(h->client.ctx, h->names[1], object, info);
     if (err) {
         redis.Log(h->client.ctx, "warning",
-                  "a filter has changed and cannot be replicated: %s",
+                  "a filter was changed, but the change cannot be replicated: %s",
                   bg_strerror(err));
     }
     return err;
@@ -437,11 +438,11 @@ static void host_tell_all(struct redis_host *h)
 
 /*
  * When the last chunk of a large dump has arrived, the whole dump is verified and decoded. This
- * takes about a second per one or two gigabytes, so the handler runs on the thread of
- * redis_worker.h: the client waits, but the server does not. No other client can use the object
- * in the meantime, since its content is unknown. The object is held, so that it survives the
- * deletion of its key. The keyspace is accessed under the server's lock, and only when a command
- * could write: see host_job_lock.
+ * takes about one second for every 1 to 2 GB, so the handler runs on the thread of redis_worker.h:
+ * the client is blocked, but the server is not. No other client can use the object in the meantime,
+ * since its content is unknown. The object is held, so that it survives the deletion of its key.
+ * The keyspace is accessed under the server's lock, and only when a command could write: see
+ * host_job_lock.
  */
 struct host_job {
     struct redis_host h;
@@ -465,7 +466,7 @@ static void host_run_request(struct redis_host *h)
 
 static struct host_job *host_job_of(struct host *host)
 {
-    return (struct host_job *)host; /* its first member's first member */
+    return (struct host_job *)host; /* the first member of its first member */
 }
 
 /* Returns whether the result may still be written: the server has been a primary since the job
@@ -497,12 +498,14 @@ static void host_job_sleep(void)
 
 /*
  * Acquires the server's lock at a time when the object may be written. If the change has to be
- * replicated, its content is prepared beforehand. The lock is also held on error.
+ * replicated, its content is prepared beforehand. The lock is held on return even if an error is
+ * returned.
  *
  * CLIENT PAUSE, FAILOVER and a SHUTDOWN that waits for replicas freeze the data set: the server
- * aborts if a module replicates anything during that time. The server postpones commands, and
- * this function waits as well. All three conditions (role and key, pause, listeners) are checked
- * under the same lock under which the object is written, so none of them can change in between.
+ * aborts if a module replicates anything during that time. The server postpones commands during
+ * that time, and this function waits until the pause ends. All three conditions (role and key,
+ * pause, listeners) are checked under the same lock under which the object is written, so none of
+ * them can change in between.
  */
 static bg_err host_job_lock(struct host_job *job, const struct object *object,
                             struct redis_pieces *pieces, bg_errinfo *info)
@@ -579,7 +582,8 @@ static void host_job_run(void *context)
     redis.ThreadSafeContextUnlock(job->h.client.ctx);
     redis.FreeThreadSafeContext(job->h.client.ctx);
     redis_memory_free_object(job->h.old);
-    redis_memory_release(job->object); /* before the client can use the object again */
+    redis_memory_release(job->object); /* must happen before the client can use the
+                                          object again */
     redis_worker_count();
     (void)redis.UnblockClient(job->client, NULL);
     free(job);
@@ -613,7 +617,8 @@ static bool host_job_begin(struct redis_host *h)
     return true;
 }
 
-/* Returns whether this is the last chunk of a large dump, and the client may wait. */
+/* Returns whether this command loads the last chunk of a large dump, and its client can be
+ * blocked. */
 static bool host_job_fits(struct redis_host *h, int flags)
 {
     uint64_t done = 0, total = 0;
@@ -627,15 +632,16 @@ static bool host_job_fits(struct redis_host *h, int flags)
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
-/* Returns whether a command has to be refused because the thread holds its object. Commands from
- * a primary are never refused, because the replica would then differ from its primary. */
+/* Returns whether a command must be refused because the worker thread is using its object. Commands
+ * from a primary are never refused, because refusing one would make the replica differ from its
+ * primary. */
 static bool host_must_wait(const struct redis_host *h)
 {
     return h->first && h->command->flags & COMMAND_SLOW && !redis_config_obeys()
            && redis_memory_is_held(h->first);
 }
 
-/* Frees a copy that has not been read for too long, when its filter is next used. */
+/* When a filter is used, frees its dump copy if the copy has not been read for too long. */
 static void host_tidy(struct redis_host *h)
 {
     if (h->first && atomic_load(&h->first->held) > 0) {
@@ -651,7 +657,8 @@ static void host_handle(struct redis_host *h)
                                .argc = h->argc,
                                .reply = { &redis_reply_ops, &h->client, 2 } };
     int flags =
-        0; /* looking it up takes time, and replies about items are the same in both protocols */
+        0; /* determining the protocol takes time, and item replies are the same in both
+              protocols */
     if (!h->command->run_many && !(h->command->flags & COMMAND_ASKS)) {
         flags = redis.GetContextFlags(h->client.ctx);
         h->protocol = flags & REDIS_CTX_RESP3 ? 3 : 2;

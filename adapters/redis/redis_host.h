@@ -16,7 +16,7 @@
 int redis_host_run(RedisModuleCtx *ctx, RedisModuleString **argv, int argc,
                    const struct command *command);
 
-/* Arguments as bytes. Small numbers of arguments need no allocation. */
+/* Arguments as bytes. A command with few arguments needs no allocation. */
 enum { REDIS_ARGV_FEW = 128 };
 
 struct redis_argv {
@@ -32,7 +32,8 @@ void redis_argv_give(struct redis_argv *argv);
 bool redis_host_find(RedisModuleCtx *ctx, RedisModuleString *name, int mode,
                      struct object **object);
 
-/* Stores an object in a key that is empty or holds another object, which is returned. */
+/* Stores an object in a key that is empty or holds a filter object. Returns the previous object, or
+ * NULL. */
 struct object *redis_host_place(RedisModuleCtx *ctx, RedisModuleString *name,
                                 struct object *object);
 

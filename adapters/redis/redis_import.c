@@ -92,7 +92,8 @@ static bool import_load_failed(struct import_source *source)
     return redis.IsIOError(import_of_source(source));
 }
 
-/* Loads a value. Files of the server are loaded at any size; clients have to respect the limit. */
+/* Loads a value. Values from the server's files are loaded regardless of their size; values from
+ * clients must not exceed the limit. */
 static void *import_load(RedisModuleIO *io, int version, size_t which)
 {
     struct import_io from = { .source = { import_load_number, import_load_real,

@@ -4,10 +4,10 @@
  * Alignment. The server guarantees the alignment of malloc. For larger alignments, more bytes are
  * allocated. The address returned by the server is stored in the word before the aligned address.
  *
- * Defragmentation. The server visits each value regularly, on its main thread. Every allocation
- * of the object is offered to the server. The server moves allocations in nearly empty slabs
- * (allocations up to 14 KiB). Small filters consist of such allocations; the bits of large
- * filters are pages of their own, which the server leaves in place.
+ * Defragmentation. The server visits each value regularly, on its main thread. The module offers
+ * the server every allocation of the object. The server moves allocations in nearly empty slabs
+ * (allocations up to 14 KiB). Small filters consist of such allocations. The bits of large filters
+ * occupy whole pages, which the server does not move.
  *
  * Thread safety: `reaper.lock` protects the list and the lifetime of the thread, which starts
  * with the first large object. A child of fork has no such thread and frees objects at once.
@@ -52,14 +52,14 @@ static void memory_clear(char *memory, size_t bytes)
 enum {
     GUARD_STEP = 1 << 20, /* bytes between two checks of the server's memory */
     GUARD_SHARE =
-        8 /* share of maxmemory (1/8) that a command may use if keys can be evicted */
+        8 /* 1/8: share of maxmemory that a command may use if keys can be evicted */
 };
 
 static _Thread_local struct {
     bool on, refused;
-    uint64_t unseen;  /* bytes since the last check */
-    uint64_t taken;   /* bytes since the guard was switched on */
-    uint64_t granted; /* bytes that will not be refused */
+    uint64_t unseen;  /* bytes allocated since the last check */
+    uint64_t taken;   /* bytes allocated since the guard was switched on */
+    uint64_t granted; /* bytes whose allocation will not be refused */
 } guard;
 
 void redis_memory_guard(bool on)
@@ -74,7 +74,7 @@ bool redis_memory_refused(void)
     return guard.refused;
 }
 
-/* Returns whether `bytes` more bytes fit. */
+/* Returns whether another `bytes` bytes fit into maxmemory. */
 static bool guard_has_room(uint64_t bytes)
 {
     int unknown = 0;
@@ -91,7 +91,7 @@ static bool guard_has_room(uint64_t bytes)
            || (evicts && guard.taken <= most / GUARD_SHARE);
 }
 
-/* Checks an allocation of `bytes`. */
+/* Returns whether an allocation of `bytes` bytes is allowed. */
 static bool guard_checks(uint64_t bytes)
 {
     guard.unseen += bytes;
@@ -219,7 +219,8 @@ void redis_memory_let_move(bool on)
     defrag_on = on;
 }
 
-/* One call of the server. An object with many allocations needs several calls. */
+/* The state of one defragmentation call from the server. An object with many allocations needs
+ * several calls. */
 struct defrag {
     RedisModuleDefragCtx *ctx;
     unsigned long from; /* allocations offered in earlier calls */
@@ -243,8 +244,8 @@ static bool defrag_next(struct defrag *defrag)
     return true;
 }
 
-/* Moves an allocation. The server copies the whole block as it was; at the new address, the
- * aligned address may be at another offset. */
+/* Moves an allocation. The server copies the whole block unchanged; in the new block, the aligned
+ * address may be at a different offset. */
 static void *defrag_move(void *context, void *memory, size_t bytes, size_t alignment)
 {
     struct defrag *defrag = context;
@@ -335,9 +336,10 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t come, gone;
     pthread_t thread;
-    pid_t process; /* the process of the thread; 0: none */
+    pid_t process; /* ID of the process in which the thread runs; 0: none */
     bool stops;
-    struct object *first; /* linked by `entry`, which is no longer needed */
+    struct object *first; /* list of objects, linked by `entry`, which is no longer
+                             needed otherwise */
     uint64_t waiting;     /* number of objects, including the one being freed */
 } reaper = { .lock = PTHREAD_MUTEX_INITIALIZER,
              .come = PTHREAD_COND_INITIALIZER,
@@ -421,7 +423,7 @@ bool redis_memory_is_held(const struct object *object)
     return held;
 }
 
-/* Returns whether the object is held. In that case its last holder frees it. */
+/* Returns whether the object is held by another thread. In that case its last holder frees it. */
 static bool memory_is_left(struct object *object)
 {
     pthread_mutex_lock(&reaper.lock);

@@ -8,7 +8,8 @@
 #include "object.h"
 #include "redis_api.h"
 
-/* The server's memory, aligned. Never aborts the server if memory is short. Thread-safe. */
+/* The server's memory, aligned. If out of memory, it returns NULL instead of aborting the server.
+ * Thread-safe. */
 extern const bg_allocator redis_allocator;
 
 /* Returns the number of bytes allocated from redis_allocator. */
@@ -30,31 +31,32 @@ bool redis_memory_grant(uint64_t bytes);
 /* Returns whether an allocation was refused since the guard was switched on. */
 bool redis_memory_refused(void);
 
-/* Moves the allocations of an object that the server wants to defragment. Returns nonzero if some
- * are left: call again. An object that is held is not moved. */
+/* Moves the allocations of an object that the server wants to defragment. Returns nonzero if
+ * allocations remain to be moved; call it again in that case. Does not move an object that is
+ * held. */
 int redis_memory_defrag(RedisModuleDefragCtx *ctx, struct object **object);
 
-/* Enables or disables defragmentation, which is enabled at first. */
+/* Enables or disables defragmentation (default: enabled). */
 void redis_memory_let_move(bool on);
 
-/* Returns the bytes that the server counts for an object; 0 if this cannot be determined now, or
- * the memory is not the server's. Main thread only. */
+/* Returns the number of bytes that the server counts for an object; 0 if the number cannot be
+ * determined now, or if the memory was not allocated by the server. Main thread only. */
 size_t redis_memory_of(struct object *object);
 
 /* Returns the number of allocations moved so far. */
 uint64_t redis_memory_moves(void);
 
 /*
- * Frees an object that is no longer in the keyspace. On the server's main thread, a large object
- * is freed by a background thread, and the call waits for at most a millisecond. While the server
- * is over maxmemory, the call waits until the memory is free, because the server is evicting keys
- * and would otherwise evict more of them. Other threads, such as the server's thread for lazy
- * freeing, free at once.
+ * Frees an object that is no longer in the keyspace. On the server's main thread, a large object is
+ * freed by a background thread, and the call waits for at most a millisecond. While the server is
+ * over maxmemory, the call waits until the memory is free, because the server is evicting keys and
+ * would otherwise evict more of them. Other threads, such as the server's lazy-free thread, free
+ * the object immediately.
  */
 void redis_memory_free_object(struct object *object);
 
-/* Hold and release an object. While it is held, it is not freed: freeing is left to the last
- * holder. The count is stored in the object's `id`. */
+/* Hold and release an object. A held object is not freed until its last holder releases it. The
+ * count is stored in the object's `id`. */
 void redis_memory_hold(struct object *object);
 void redis_memory_release(struct object *object);
 bool redis_memory_is_held(const struct object *object);
@@ -69,7 +71,8 @@ bool redis_memory_is_short(void);
 /* Initializes the module's memory. Call it once, on the server's main thread. */
 void redis_memory_start(void);
 
-/* Stops the thread after everything is freed. Called when the module is unloaded. */
+/* Stops the background thread after it has freed all objects. Called when the module is
+ * unloaded. */
 void redis_memory_stop(void);
 
 #endif

@@ -2,8 +2,8 @@
  * redis_replay.c - see redis_replay.h.
  *
  * The pieces of a filter's content arrive consecutively, in one transaction or one file, so one
- * buffer is enough. It grows with the bytes received (gather.h). A piece for another key, or a
- * piece out of order, discards it.
+ * buffer is enough. The buffer grows with the bytes received (gather.h). A piece for another key,
+ * or a piece out of order, discards the buffer.
  *
  * Pieces are encoded while they are sent, so the content is not copied here; the server keeps the
  * pieces that replicas have not read yet. A thread without the server's lock encodes them in
@@ -27,7 +27,7 @@
 
 enum {
     REPLAY_HASH = 8,
-    REPLAY_SECRET = 4 /* argument index of the secret in CREATE and DONE */
+    REPLAY_SECRET = 4 /* index of the secret argument in CREATE and DONE */
 };
 
 /* ---- Sending --------------------------------------------------------------------------------- */
@@ -115,8 +115,8 @@ static bg_err replay_send_piece(void *context, const void *bytes, size_t n)
     return BG_OK;
 }
 
-/* Ends the content: creates the object or, unless `whole` is set, an object of unknown content.
- * */
+/* Ends the content: creates the object with the received content or, unless `whole` is set, with
+ * unknown content. */
 static void replay_send_end(const struct sending *s, const struct object *object,
                             bool whole)
 {
@@ -264,7 +264,7 @@ static const char *put_piece(int db, bg_bytes name, uint64_t offset, uint64_t to
     const uint64_t most = redis_settings.max_filter_bytes;
     if (piece.len == 0 || total > SIZE_MAX || offset > total
         || piece.len > total - offset) {
-        return "ERR the piece exceeds the end of its content";
+        return "ERR the chunk extends past the end of the content";
     }
     if (most && total / 2 > most && !redis_config_obeys()) {
         return "ERR the content exceeds max-filter-memory";
@@ -274,7 +274,7 @@ static const char *put_piece(int db, bg_bytes name, uint64_t offset, uint64_t to
     }
     if (!put_is_for(db, name) || offset != put.n || total != put.gather.size) {
         put_forget();
-        return "ERR the piece does not follow the last one";
+        return "ERR the chunk does not follow the previous one";
     }
     if (!gather_count(&put.gather, put.n + piece.len)) {
         put_forget();
@@ -348,7 +348,7 @@ static const char *replay_put(struct replay *r)
     uint64_t offset = 0, total = 0;
     if (r->argc != 6 || !args_count(r->argv[3], &offset)
         || !args_count(r->argv[4], &total)) {
-        return "ERR expected an offset, a total and bytes";
+        return "ERR expected an offset, a total size and a chunk";
     }
     return put_piece(redis.GetSelectedDb(r->ctx), r->argv[1], offset, total,
                      r->argv[5]);
@@ -370,7 +370,7 @@ static const char *replay_hashes(struct replay *r, enum change_op op, const char
 {
     uint64_t hashes[OBJECT_BATCH];
     if (r->argc != 4 || r->argv[3].len == 0 || r->argv[3].len % REPLAY_HASH != 0) {
-        return "ERR expected hashes, 8 bytes each";
+        return "ERR expected hashes of 8 bytes each";
     }
     const uint8_t *bytes = r->argv[3].data;
     const size_t all = r->argv[3].len / REPLAY_HASH;
@@ -434,7 +434,7 @@ static const char *replay_run(struct replay *r)
 /* ---- Permissions ----------------------------------------------------------------------------- */
 
 /* Returns whether the client's user may run REPLCONF, which is in the categories admin and
- * dangerous. A client without a known user (a script, another module) may not. */
+ * dangerous. A client without a known user (a script, another module) may not run it. */
 static bool replay_user_is_admin(RedisModuleCtx *ctx)
 {
     static const char word[] = "REPLCONF";
@@ -512,9 +512,9 @@ bool redis_replay_register(RedisModuleCtx *ctx)
         1,
         NULL,
         NULL,
-        "key <CREATE state secret | ADD hashes | KEYS item [item ...] | REMOVE hashes | "
-        "ROTATE milliseconds | PUT offset total piece | DONE state secret>",
-        "Internal: applies a replicated change of a filter",
+        "key <CREATE state secret | ADD hashes | KEYS item [item ...] | REMOVE hashes "
+        "| ROTATE milliseconds | PUT offset total chunk | DONE state secret>",
+        "Internal: applies a replicated change to a filter",
         "O(N) where N is the size in bytes",
         "0.1.0"
     };

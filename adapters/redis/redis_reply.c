@@ -1,4 +1,4 @@
-/* redis_reply.c - see redis_reply.h. Each function is one call of the server API. */
+/* redis_reply.c - see redis_reply.h. Each function makes one server API call. */
 #include "redis_reply.h"
 
 #include "redis_memory.h"

@@ -15,18 +15,19 @@ struct redis_secret {
     uint8_t secret[BG_SECRET_BYTES];
 };
 
-/* The table holds two secrets: the current one, and the previous one, which a failed CONFIG SET
- * restores by its ID. */
+/* The table holds two secrets: the current one, and the previous one. If CONFIG SET fails, the
+ * server restores the previous secret by its ID. */
 static struct {
     pthread_mutex_t lock;
     struct redis_secret *first, *current, *before;
     bool chosen; /* the current secret was set, not generated */
     uint8_t wanted
-        [BG_KEY_ID_BYTES]; /* if chosen and `current` is NULL: the ID of the expected secret */
+        [BG_KEY_ID_BYTES]; /* if `chosen` is set and `current` is NULL: the ID of the
+                              expected secret */
 } secrets = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* The secret that secret_of last returned to the handler on this thread. It is held until the
- * handler returns, because another thread may delete the last filter that uses it. */
+/* The secret that secret_of last returned to the handler on this thread. The secret is held until
+ * the handler returns, because another thread may delete the last filter that uses it. */
 static _Thread_local struct redis_secret *lent;
 
 /* ---- IDs ------------------------------------------------------------------------------------- */
@@ -118,7 +119,7 @@ static bg_err secret_make(bg_errinfo *info)
                             (const char *)secrets.wanted);
     }
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) {
-        return object_error(info, BG_EIO, "the OS provides no random numbers");
+        return object_error(info, BG_EIO, "cannot read random bytes from the OS");
     }
     const bg_err err = secret_take(random, &secrets.current, info);
     explicit_bzero(random, sizeof random);
@@ -155,20 +156,20 @@ static bg_err secret_of(void *context, const uint8_t key_id[BG_KEY_ID_BYTES],
         lent = found;
     }
     pthread_mutex_unlock(&secrets.lock);
-    return found ? BG_OK
-                 : object_error(
-                     info, BG_EINVAL,
-                     "the secret of this filter is not known here: use RESTORE, "
-                     "MIGRATE or replication, which include it, or set "
-                     "bloomgate.secret");
+    return found
+               ? BG_OK
+               : object_error(
+                   info, BG_EINVAL,
+                   "this server does not have the filter's secret: use RESTORE, "
+                   "MIGRATE or replication, which include it, or set bloomgate.secret");
 }
 
 const struct secret_source redis_secrets = { secret_current, secret_of, NULL };
 
 /* ---- For the module -------------------------------------------------------------------------- */
 
-/* Sets the current secret, or NULL. The table takes over the caller's hold on `now`. The caller
- * holds `lock`. */
+/* Sets the current secret, or NULL. The table takes over the caller's reference to `now`. The
+ * caller holds `lock`. */
 static void secret_put(struct redis_secret *now, bool chosen)
 {
     secret_drop(secrets.before);
@@ -181,8 +182,7 @@ void redis_secret_set(const uint8_t secret[BG_SECRET_BYTES])
 {
     struct redis_secret *now = NULL;
     pthread_mutex_lock(&secrets.lock);
-    if (!secret
-        || !secret_take(secret, &now, NULL)) { /* fails only if memory is short */
+    if (!secret || !secret_take(secret, &now, NULL)) { /* fails only if out of memory */
         secret_put(now, secret != NULL);
     }
     pthread_mutex_unlock(&secrets.lock);

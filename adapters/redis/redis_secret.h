@@ -1,17 +1,17 @@
 /*
  * redis_secret.h - the secrets of keyed filters in the server.
  *
- * A server has one secret for its new filters: the configured one, or random bytes that are
- * generated when they are first needed. The secret is stored and sent with each filter (RDB, AOF,
- * replicas, DUMP), so that the filter gives the same answers everywhere. A secret that arrived
+ * A server has one secret for its new filters: either the configured secret, or random bytes that
+ * are generated when a secret is first needed. The secret is stored and sent with each filter (RDB,
+ * AOF, replicas, DUMP), so that the filter gives the same answers everywhere. A secret that arrived
  * with a filter is known as long as a filter with this secret exists.
  *
  * The ID of a secret is a keyed hash of a fixed text, in 16 letters. It reveals nothing about the
  * secret, and a secret that does not match its ID is detected.
  *
- * Filters dumped by the service contain the ID from its keyring. They are tried with the current
- * secret, so setting bloomgate.secret to the keyring's secret allows loading them. The library's
- * decoder rejects a filter with another secret.
+ * Filters dumped by the service contain the ID from its keyring. The module tries to load them with
+ * the current secret, so set bloomgate.secret to the keyring's secret to load them. The library's
+ * decoder rejects a filter whose secret differs.
  *
  * Thread safety: any thread may call these functions. The bytes of a secret do not change while
  * it is held.
@@ -26,26 +26,29 @@ struct redis_secret; /* a secret, held by its users */
 /* For command_settings. */
 extern const struct secret_source redis_secrets;
 
-/* Sets the secret of new filters; older ones keep theirs. NULL selects a random secret again. */
+/* Sets the secret for new filters; existing filters keep their secrets. NULL selects a random
+ * secret again. */
 void redis_secret_set(const uint8_t secret[BG_SECRET_BYTES]);
 
-/* Sets the secret with this ID, which must be the secret of a filter or one that was set before.
- * If it is unknown, returns false and changes nothing; or, with `expect`, new filters that need a
- * secret are refused until a filter with that secret is loaded, or the secret is set. */
+/* Selects the secret with this ID for new filters. It must be the secret of a filter, or have been
+ * set before. If the secret is unknown, returns false and changes nothing, unless `expect` is set:
+ * then new filters that need a secret are refused until a filter with that secret is loaded, or the
+ * secret is set. */
 bool redis_secret_choose(const uint8_t key_id[BG_KEY_ID_BYTES], bool expect);
 
-/* Returns the ID of the secret that was set or is expected; false if new filters use a random
- * secret. */
+/* Writes the ID of the secret that was set or is expected. Returns false if new filters use a
+ * random secret. */
 bool redis_secret_chosen(uint8_t key_id[BG_KEY_ID_BYTES]);
 
-/* Holds a secret received with its ID. Errors: BG_EFORMAT if they do not match; BG_ENOMEM. */
+/* Takes a reference to a secret that was received with its ID. Errors: BG_EFORMAT if the secret
+ * does not match the ID; BG_ENOMEM. */
 bg_err redis_secret_join(const uint8_t key_id[BG_KEY_ID_BYTES],
                          const uint8_t secret[BG_SECRET_BYTES],
                          struct redis_secret **held, bg_errinfo *info);
 
-/* Holds a secret and sets `key_id` to its ID: the secret with this ID, or else the one that
- * redis_secrets.find last returned to this handler, or else the current one. Returns NULL if
- * there is none. */
+/* Takes a reference to a secret and sets `key_id` to its ID. Selects the secret with the ID in
+ * `key_id`; if there is none, the secret that redis_secrets.find last returned to this handler; and
+ * otherwise the current secret. Returns NULL if there is no such secret. */
 struct redis_secret *redis_secret_hold(uint8_t key_id[BG_KEY_ID_BYTES]);
 
 /* Releases the secret that redis_secrets.find last returned to this thread. Call it at the end

@@ -55,7 +55,7 @@ struct state {
     struct object_shape shape;
 };
 
-/* Parses a number and the byte after it. */
+/* Parses a number and the separator byte after it. */
 static bool state_number(const char **text, const char *end, char behind,
                          uint64_t *value)
 {
@@ -94,7 +94,8 @@ static bg_err state_parse(bg_bytes text, struct state *state, bg_errinfo *info)
     return object_shape_read(p, (size_t)(end - p), &state->shape, info);
 }
 
-/* Holds the secret that came with the object. An object without a keyed hash has none. */
+/* Takes a reference to the secret that was received with the object. An object without a keyed hash
+ * has no secret. */
 static bg_err state_secret(const struct object_shape *shape, bg_bytes secret,
                            struct redis_secret **held, bg_errinfo *info)
 {
@@ -117,7 +118,7 @@ static bg_err state_decode(const struct object_shape *shape, struct gather *cont
     bg_err err = BG_ENOMEM;
     if (most && content->size / 2 > most) {
         return object_error(info, BG_ENOMEM,
-                            "the filter has %zu bytes, and the limit is %llu",
+                            "the filter's size of %zu bytes exceeds the limit of %llu",
                             content->size, (unsigned long long)most);
     }
     if (shape->limit && (!most || shape->limit < most)) {
@@ -130,8 +131,8 @@ static bg_err state_decode(const struct object_shape *shape, struct gather *cont
                : err;
 }
 
-/* Caps the growth limit of an object at the limit for new objects of this server. 0 means that
- * the state comes from a primary or a file, and its limit is kept. */
+/* Caps the growth limit of an object at the limit for new objects of this server. A limit of 0
+ * means that the state comes from a primary or a file; the object then keeps its own limit. */
 static void state_limit(struct object_shape *shape, uint64_t most)
 {
     if (most && shape->limit > most) {
@@ -160,11 +161,11 @@ static bg_err state_make(const struct state *state, struct gather *content, bool
     }
     if (limited && settings.max_filter_bytes
         && state->shape.limit > settings.max_filter_bytes) {
-        return object_error(info, BG_ENOMEM,
-                            "the filter has a limit of %llu bytes, and the limit "
-                            "here is %llu",
-                            (unsigned long long)state->shape.limit,
-                            (unsigned long long)settings.max_filter_bytes);
+        return object_error(
+            info, BG_ENOMEM,
+            "the filter's limit of %llu bytes exceeds this server's limit of %llu",
+            (unsigned long long)state->shape.limit,
+            (unsigned long long)settings.max_filter_bytes);
     }
     return object_create(&state->shape, &settings, object, info);
 }
@@ -204,6 +205,6 @@ bg_err redis_state_attach(struct object *object, bg_errinfo *info)
     return object->entry
                ? BG_OK
                : object_error(info, BG_EINVAL,
-                              "the secret of this filter is not known here: set "
+                              "this server does not have the filter's secret: set "
                               "bloomgate.secret");
 }

@@ -19,8 +19,8 @@
 
 enum { REDIS_STATE_TEXT = OBJECT_SHAPE_TEXT + 160 };
 
-/* Writes the state of an object and returns its length. `whole` states that its content follows
- * or that it is empty. */
+/* Writes the state of an object and returns its length. `whole` means that the object is empty or
+ * that its content follows. */
 size_t redis_state_write(const struct object *object, bool whole,
                          char text[REDIS_STATE_TEXT]);
 
@@ -35,17 +35,17 @@ bg_err redis_state_content(const struct object *object, bg_file_write_fn write,
                            void *context, size_t *n, bg_errinfo *info);
 
 /*
- * Re-creates the object. Without content (size 0), it is empty if `empty` is set, or of unknown
- * content if its shape is imported. If `limited` is set, it must not be larger than the settings
- * allow. The content must be complete, and its memory is released while it is read. Errors:
- * BG_EFORMAT, BG_ECHECKSUM and others of bg_decode; BG_ENOMEM.
+ * Re-creates the object. Without content (size 0), the object is empty if `empty` is set, and has
+ * unknown content if its shape is imported. If `limited` is set, the object must not exceed the
+ * size limit in the settings. The content must be complete, and its memory is released while it is
+ * read. Errors: BG_EFORMAT, BG_ECHECKSUM and the other errors of bg_decode; BG_ENOMEM.
  */
 bg_err redis_state_read(bg_bytes text, bg_bytes secret, struct gather *content,
                         bool empty, bool limited, struct object **object,
                         bg_errinfo *info);
 
-/* Holds the secret that an object needs before it gets a name. Errors: BG_EINVAL if it is
- * unknown. */
+/* Takes a reference to the secret that an object needs. Call it before the object gets a name.
+ * Errors: BG_EINVAL if the secret is unknown. */
 bg_err redis_state_attach(struct object *object, bg_errinfo *info);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * redis_syntax.c - see redis_syntax.h. A recursive-descent parser: the arguments of a list are
- * collected on the stack and then copied to the nodes, after those of their parts.
+ * redis_syntax.c - see redis_syntax.h. This is a recursive-descent parser. The arguments of a list
+ * are collected on the stack, and are copied to the nodes after the nodes of their sub-arguments.
  */
 #include "redis_syntax.h"
 
@@ -33,7 +33,7 @@ static bool reader_is_upper(const char *word, size_t n)
     return n > 0;
 }
 
-/* Copies some letters, in lowercase if `small` is set. Returns NULL if there is no space. */
+/* Copies n characters, in lowercase if `small` is set. Returns NULL if there is no space. */
 static const char *reader_text(struct reader *r, const char *word, size_t n, bool small)
 {
     struct redis_syntax *to = r->to;

@@ -8,9 +8,9 @@
  * logged and make RESTORE, or loading the file, fail: they never produce a filter that answers
  * "no".
  *
- * Values are also saved in a child of fork, so saving acquires no lock that another thread might
- * have held (pinning a slot needs none). Pieces of 1 MiB are written as they are encoded; the
- * content is not copied, neither in the child nor here.
+ * Values are also saved in a forked child process, so saving acquires no lock that another thread
+ * might have held (pinning a slot needs no lock). Pieces of 1 MiB are written as they are encoded;
+ * the content is not copied, either in the child or in the server process.
  */
 #include "redis_type.h"
 
@@ -141,7 +141,7 @@ static void *type_load(RedisModuleIO *io, int version)
     bg_errinfo info = { 0 };
     if (version != TYPE_VERSION) {
         redis.LogIOError(io, "warning",
-                         "cannot load a filter of version %d, expected %d", version,
+                         "cannot load a filter: found version %d, expected %d", version,
                          TYPE_VERSION);
         return NULL;
     }
@@ -172,11 +172,11 @@ static void type_rewrite(RedisModuleIO *io, RedisModuleString *key, void *value)
 
 /* ---- Other methods --------------------------------------------------------------------------- */
 
-/* The approximate size of an object without its bits. */
+/* The approximate size of an object, excluding its bits. */
 enum { TYPE_OVERHEAD = 3 << 10 };
 
-/* Returns the size as the server counts it, plus memory held for a dump. Approximate while a
- * thread works on the object. */
+/* Returns the size as counted by the server, plus the memory held for a dump. The result is
+ * approximate while a thread is working on the object. */
 static size_t type_memory(RedisModuleKeyOptCtx *ctx, const void *value, size_t samples)
 {
     (void)ctx;
@@ -187,10 +187,10 @@ static size_t type_memory(RedisModuleKeyOptCtx *ctx, const void *value, size_t s
                  : (size_t)object_bytes(object) + TYPE_OVERHEAD;
 }
 
-/* Returns the effort to free an object in the server's units: pages, or allocations if there are
- * many. The server frees up to 64 units on its main thread. A server that is evicting keys must
- * free at once: it does not see memory that another thread is still freeing, and would evict more
- * keys. */
+/* Returns the effort of freeing an object, in the server's units: approximately the number of pages
+ * and shards. The server frees up to 64 units on its main thread. A server that is evicting keys
+ * must free the object immediately: it does not account for memory that another thread is still
+ * freeing, and would evict more keys. */
 static size_t type_free_effort(RedisModuleKeyOptCtx *ctx, const void *value)
 {
     (void)ctx;

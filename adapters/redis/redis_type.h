@@ -12,7 +12,7 @@ bool redis_type_register(RedisModuleCtx *ctx);
 /* Returns the number of filters in the server, including those being freed. */
 uint64_t redis_type_count(void);
 
-/* Counts an object that became a value. The type's `free` method decrements the count. */
+/* Counts an object that has become a value. The type's `free` method decrements the count. */
 void redis_type_born(void);
 
 #endif

@@ -1,4 +1,5 @@
-/* redis_worker.c - see redis_worker.h. A list under a lock; the thread waits for entries. */
+/* redis_worker.c - see redis_worker.h. The jobs are in a list protected by a lock; the thread waits
+ * for entries. */
 #include "redis_worker.h"
 
 #include <pthread.h>
@@ -16,9 +17,9 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t come;
     struct task *first, **last;
-    struct task *spare; /* allows adding a task without allocating */
+    struct task *spare; /* a link, so that adding a task needs no allocation */
     _Atomic uint64_t done;
-    pid_t process; /* the process of the thread; 0: none */
+    pid_t process; /* ID of the process in which the thread runs; 0: none */
 } worker = { .lock = PTHREAD_MUTEX_INITIALIZER,
              .come = PTHREAD_COND_INITIALIZER,
              .last = &worker.first };

@@ -12,8 +12,8 @@ bool redis_worker_there(void);
 /* Runs a function on the thread, which must exist. */
 void redis_worker_run(void (*run)(void *job), void *job);
 
-/* Counts a finished job. Call it before unblocking the client of the job, so that the client sees
- * the new count. */
+/* Counts a finished job. Call it before unblocking the job's client, so that the client sees the
+ * new count. */
 void redis_worker_count(void);
 
 /* Returns the number of finished jobs. */

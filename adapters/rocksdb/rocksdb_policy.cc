@@ -1,22 +1,23 @@
 /*
  * rocksdb_policy.cc - the RocksDB filter policy: glue code only.
  *
- * A table file gets one builder. RocksDB passes it the keys and prefixes one by one; they are
- * hashed at once, and laid out when the file (or a partition of its filter) ends. A reader is
- * created for every filter block that is loaded into memory, and queries it in place: see
- * sst_filter.h.
+ * A table file gets one builder. RocksDB passes the keys and prefixes to it one by one; they are
+ * hashed immediately, and the filter is laid out when the file (or a partition of its filter) ends.
+ * A reader is created for every filter block that is loaded into memory, and queries it in place:
+ * see sst_filter.h.
  *
- * Kinds. Static filters are smaller, but take several times as long to build, so they pay off
- * where files are long-lived. RocksDB reports the level of a file: the bottommost level gets the
- * policy's own kind, and so do files whose level is not known because they are written to be
- * ingested (SstFileWriter). All other files get blocked filters with as many bits as the same
- * rate requires: a get queries all levels, and the upper levels hold few of the keys.
+ * Kinds. Static filters are smaller, but take several times as long to build, so they pay off where
+ * files are long-lived. RocksDB reports the level of a file. The bottommost level gets the policy's
+ * own kind, and so do files whose level is unknown because they are written for ingestion
+ * (SstFileWriter). All other files get blocked filters, with enough bits for the same rate: a get
+ * queries all levels, and the upper levels hold few of the keys.
  *
  * Names. One factory handles "bloomgate" and "bloomgate:<anything>", so that invalid names get an
  * error message. The compatibility name, by which RocksDB finds filter blocks in files, contains
  * the version of the layout, but not bits and kind, which are stored in the filters.
  *
- * Thread safety: a policy is immutable. A builder is used by one thread, a reader by any number.
+ * Thread safety: a policy is immutable. A builder is used by one thread, a reader by any number of
+ * threads.
  */
 #include "bloomgate_rocksdb.h"
 

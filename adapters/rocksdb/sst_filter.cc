@@ -2,8 +2,8 @@
  * sst_filter.cc - lays out a filter of a table file, and opens one.
  *
  * Invariants
- *   (I1) A filter answers "maybe" to all hashes that it was laid out from.
- *   (I2) Any bytes can be opened; bytes that are not fully valid answer "maybe".
+ *   (I1) A filter answers "maybe" for all hashes that it was laid out from.
+ *   (I2) Any bytes can be opened. If they are not fully valid, all answers are "maybe".
  *   (I3) A place of a group is below the places of the next group, so that neighboring groups
  *   share at most one line, and `packed.h` finds the line as for any hash.
  *
@@ -67,7 +67,8 @@ const bg_hasher &Hasher()
     return hasher;
 }
 
-/* ---- The bytes around a packed filter ------------------------------------------------ */
+/* ---- The bytes before and after a packed filter
+ * ------------------------------------------------ */
 
 void PutTrailer(unsigned char *to, uint64_t groups, size_t zeros)
 {
@@ -153,7 +154,7 @@ void Group(HashPieces *from, bool keep, uint64_t groups, Grouped *to)
     }
 }
 
-/* Finds the way with the lowest price to distribute the keys of a group over its lines. */
+/* Finds the lowest-cost way to distribute a group's keys over its lines. */
 class Balance
 {
   public:
@@ -213,7 +214,7 @@ void AddPlaced(bg_filter *filter, const SstPlaces &places, const Grouped &groupe
         for (size_t j = 0; j < n; j++) {
             placed[j] = places.Of(grouped.hashes[i + j]);
         }
-        /* Filters of the Bloom kinds refuse no key. */
+        /* Bloom filters accept every key. */
         (void)!bg_filter_add_many(filter, bg_keys_hashes(placed, n), nullptr, nullptr,
                                   nullptr);
         i += n;
@@ -222,8 +223,8 @@ void AddPlaced(bg_filter *filter, const SstPlaces &places, const Grouped &groupe
 
 /* ---- Static kinds -------------------------------------------------------------------- */
 
-/* Fills in the spec of the best filter of a static kind in this many bytes. Returns false if
- * there is none. */
+/* Fills in the spec of the best filter of a static kind that fits in this many bytes. Returns false
+ * if there is none. */
 bool SealedSpec(SstKind kind, size_t keys, size_t bytes, bg_spec *spec)
 {
     struct Choice {
@@ -379,7 +380,7 @@ size_t SstShape::LayOutSealed(SstKind kind, HashPieces *hashes, bool keep,
             return 0;
         }
     }
-    (void)keep; /* on failure, a blocked filter needs the hashes */
+    (void)keep; /* always kept: if this fails, a blocked filter needs the hashes */
     if (bg_builder_finish(builder, &filter, nullptr) != BG_OK) {
         return 0;
     }

@@ -24,17 +24,16 @@
  * many more keys than others, and have many more false positives. Here, all keys are known when a
  * filter is laid out. The lines are divided into groups of 16, and for each group, the best of 16
  * ways to distribute its keys over its lines is chosen: the one with the fewest false positives.
- * This avoids 6% of false positives, at a cost of 1/4 bit per line and one multiplication per
+ * This avoids 6% of the false positives, at a cost of 1/4 bit per line and one multiplication per
  * lookup. Without balancing, a filter would have to be 1.2% larger.
  *
  *     hash x groups = [ group | rest ]            the two halves of one product
  *     place         = group x span + (turned x span >> 64)
  *
- * with span = 2^64 / groups, and `turned` being the rest, rotated by 4 bits times the group's
- * way. The ways therefore differ in which 4 bits of the rest select the line. The number of
- * groups is odd, so all bits of the rest are as well distributed as the bits of the hash. A place
- * is again a hash, in the same group: its high bits select the line, and its low bits select the
- * pattern.
+ * with span = 2^64 / groups; `turned` is the rest, rotated by 4 bits times the group's way. The
+ * ways therefore differ in which 4 bits of the rest select the line. The number of groups is odd,
+ * so all bits of the rest are as well distributed as the bits of the hash. A place is again a hash,
+ * in the same group: its high bits select the line, and its low bits select the pattern.
  */
 #ifndef SST_FILTER_H
 #define SST_FILTER_H
@@ -56,9 +55,10 @@ enum class SstKind { kBlocked, kFuse, kRibbon };
 /* Returns the hash of a key: XXH3-64, seed 0. */
 uint64_t HashKey(const char *data, size_t size);
 
-/* The hashes of a future filter, in pieces, so that growing does not copy them and laying out can
- * free each piece. A hash that equals one of the last two is dropped: the versions of a key
- * arrive one after another, alternating with their prefix, which stays the same for many keys. */
+/* The hashes of a future filter, stored in chunks, so that growing does not copy them and each
+ * chunk can be freed while the filter is laid out. A hash that equals one of the last two is
+ * dropped: the versions of a key arrive one after another, alternating with their prefix, which
+ * stays the same for many keys. */
 class HashPieces
 {
   public:
@@ -116,8 +116,8 @@ class SstShape
   public:
     explicit SstShape(double bits_per_key);
 
-    /* Returns the bits per key at which blocked filters have the same rate as that kind at
-     * `bits`: from `bits` to 64. */
+    /* Returns the number of bits per key, from `bits` to 64, at which a blocked filter has the same
+     * rate as a filter of that kind with `bits` bits per key. */
     static double BlockedBits(SstKind kind, double bits);
 
     double bits_per_key() const
@@ -125,17 +125,17 @@ class SstShape
         return bits_;
     }
 
-    /* Return the size in bytes of a filter for this many keys, and the number of keys for a size.
-     * */
+    /* Return the size in bytes of a filter for this many keys, and the number of keys that fit in a
+     * filter of this size. */
     size_t Bytes(size_t keys) const;
     size_t Keys(size_t bytes) const;
     /* Returns the rate of a blocked filter of this size. */
     double Rate(size_t keys, size_t bytes) const;
 
-    /* Lays out the filter of these hashes, or a blocked filter if there are too few hashes for
-     * that kind at this many bits. Frees the pieces as it proceeds, unless `keep` is set. Returns
-     * the number of bytes in *buffer; 0, for which any reader answers "maybe", if there are no
-     * hashes or memory is short. */
+    /* Lays out a filter of these hashes, or a blocked filter if there are too few hashes for that
+     * kind with this many bits. Frees the chunks as it proceeds, unless `keep` is set. Returns the
+     * number of bytes in *buffer. Returns 0 if there are no hashes or if out of memory; readers of
+     * an empty filter always answer "maybe". */
     size_t LayOut(SstKind kind, HashPieces *hashes, bool keep,
                   std::unique_ptr<const char[]> *buffer) const;
 
@@ -183,13 +183,13 @@ class SstAsked
     SstAsked(const SstAsked &) = delete;
     SstAsked &operator=(const SstAsked &) = delete;
 
-    /* Opens any bytes. Returns false if they are not a filter of this format: all answers are
+    /* Opens any bytes. Returns false if the bytes are not a filter of this format; all answers are
      * then "maybe". Call it once per object. */
     bool Open(const char *data, size_t size);
 
     bool MayMatch(uint64_t hash) const;
 
-    /* Queries up to 64 hashes, with one bit of the result for each. Modifies the hashes. */
+    /* Queries up to 64 hashes, and returns one bit for each. Modifies the hashes. */
     uint64_t MayMatch64(uint64_t *hashes, size_t count) const;
 
     bool copied() const
@@ -233,8 +233,8 @@ inline uint64_t SstPlaces::Of(uint64_t hash) const
     return group * span + SstHigh(SstTurn(hash * groups, Way(group)), span);
 }
 
-/* The line is known only after the way of its group has been loaded, but its page is known
- * before. If the page has not been used for a while, translating its address takes as long as
+/* The line is known only after its group's way has been loaded, but the line's page is known
+ * earlier. If the page has not been used for a while, translating its address takes as long as
  * loading the line, so the page is prefetched first. */
 inline bool SstAsked::MayMatch(uint64_t hash) const
 {

@@ -221,7 +221,7 @@ $ bloomgate add --format guava -g 1 g.bf b
 ! Try 'bloomgate add --help'.
 ? 2
 $ echo x | bloomgate add $CLI_TESTS/../golden/tables/leveldb_plain.ldb 2>&1 | sed 's/: .*leveldb_/: leveldb_/'
-bloomgate add: leveldb_plain.ldb: filters of format leveldb are read-only
+bloomgate add: leveldb_plain.ldb: filters in leveldb format are read-only
 $ cp g.bf before.bf; (trap '' XFSZ; ulimit -f 1; echo x | bloomgate add --format guava g.bf) 2>&1 | sed 's/: .*g.bf/: g.bf/'; cmp g.bf before.bf; ls *tmp 2>/dev/null
 bloomgate add: g.bf: File too large
 ? 2
@@ -286,11 +286,11 @@ $ bloomgate remove -t 1 --keyring ring kc.bg c
 
 # Lookups would not find keys that are converted differently from the file's settings.
 $ echo Bob | bloomgate build -q --items 100 plain.bg; echo Eve | bloomgate add -q --lower plain.bg
-! bloomgate add: warning: plain.bg: does not record the conversion of its keys ('lower'); use the same options for lookups
+! bloomgate add: warning: plain.bg: the format does not record how keys are converted ('lower'); use the same options for lookups
 $ seq 9 | bloomgate build -q --items 100 --as int64 int64.bg; seq 9 | bloomgate add -q --as int32 int64.bg
 ! bloomgate add: int64.bg: its keys are converted with 'int64'; use the same --as, or omit it
 ! Try 'bloomgate add --help'.
 ? 2
 $ echo ' 34' | bloomgate add --trim int64.bg
-! bloomgate add: int64.bg: its keys were converted differently: 'int64', not 'trim,int64'; use the same --trim, --lower and --as
+! bloomgate add: int64.bg: the file's keys were converted with different options ('int64', not 'trim,int64'); use the same --trim, --lower and --as
 ? 3

@@ -65,16 +65,16 @@ $ bloomgate build -q --kind split --hash xxh64 --seed 3 --items 1000 s3.bg keys;
 ! bloomgate convert: s3.bg: cannot convert a filter of kind split with hash xxh64 to parquet: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for other formats
 ? 2
 $ bloomgate convert --to bloomgate --format guava guava.out no
-! bloomgate convert: guava.out: cannot convert a filter of guava to bloomgate: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for other formats
+! bloomgate convert: guava.out: cannot convert a filter in guava format to bloomgate: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for other formats
 ? 2
 $ bloomgate convert --to go --format guava guava.out no
-! bloomgate convert: guava.out: cannot convert a filter of guava to go: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for other formats
+! bloomgate convert: guava.out: cannot convert a filter in guava format to go: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for other formats
 ? 2
 $ cp $CLI_TESTS/../golden/tables/rocksdb_xxh3.sst t.sst; bloomgate convert --to rocksdb t.sst no
-! bloomgate convert: t.sst: filters of format rocksdb are read-only
+! bloomgate convert: t.sst: filters in rocksdb format are read-only
 ? 2
 $ bloomgate convert --from-keys keys --items 10 --to rocksdb no
-! bloomgate convert: filters of format rocksdb are read-only
+! bloomgate convert: filters in rocksdb format are read-only
 ? 2
 $ ls no
 ! ls: cannot access 'no': No such file or directory

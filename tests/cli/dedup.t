@@ -280,7 +280,7 @@ $ seq 10 | bloomgate dedup -q -n 100 -s over2.bg > out; seq 100000 | bloomgate a
 
 # The options must match the state.
 $ bloomgate dedup -s state.bg --lower lines
-! bloomgate dedup: state.bg: its keys were converted differently: '', not 'lower'; use the same --trim, --lower and --as
+! bloomgate dedup: state.bg: the file's keys were converted with different options ('', not 'lower'); use the same --trim, --lower and --as
 ? 3
 $ bloomgate dedup -s state.bg --hash xxh64 lines
 ! bloomgate dedup: state.bg: its keys are hashed differently; use the same --hash, --seed and --keyring
@@ -313,7 +313,7 @@ $ bloomgate build -q -k fuse fuse.bg lines; bloomgate dedup -s fuse.bg lines
 ! bloomgate dedup: fuse.bg: a filter of kind fuse accepts no more keys; start a new state
 ? 3
 $ bloomgate build -q -k window -n 100 other.bg lines; bloomgate dedup -s other.bg lines
-! bloomgate dedup: other.bg: its window was not created by dedup
+! bloomgate dedup: other.bg: this window filter was not created by dedup
 ? 3
 $ bloomgate dedup -s lines lines
 ! bloomgate dedup: lines: not a bloomgate filter file

@@ -181,7 +181,7 @@ $ bloomgate info --keyring missing k.bg
 ! bloomgate info: missing: No such file or directory
 ? 4
 $ bloomgate info --bits k.bg
-! bloomgate info: k.bg: showing its bits requires its secret: use --keyring FILE
+! bloomgate info: k.bg: showing the bits requires the filter's secret; use --keyring FILE
 ? 2
 
 # The distribution of bits.
