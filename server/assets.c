@@ -1,6 +1,6 @@
 /*
- * assets.c - finds a file of the dashboard by its path. There are about twenty, so a linear
- * search suffices.
+ * assets.c - finds a dashboard file by its path. There are about twenty, so a linear search
+ * suffices.
  */
 #include "assets.h"
 

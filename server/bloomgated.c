@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* SIGTERM and SIGINT: the first stops after requests in progress are answered, the second
- * stops immediately. */
+/* SIGTERM and SIGINT: the first signal stops the service after the requests in progress have been
+ * answered; the second stops it immediately. */
 static void main_stop(int number)
 {
     static _Atomic int asked; /* two threads may handle two signals at the same time */
@@ -45,8 +45,8 @@ static int main_fail(const char *why)
     return 1;
 }
 
-/* Warns if the open-file limit is too low for maxclients, so that some connections will not be
- * accepted. */
+/* Warns if the open-file limit is too low for maxclients, in which case some connections will not
+ * be accepted. */
 static void main_make_room(uint64_t clients)
 {
     const uint64_t room = startup_descriptors(clients);

@@ -1,4 +1,4 @@
-/* buffer.c - growing buffers, and frequent writes. */
+/* buffer.c - growable buffers, and functions for common writes. */
 #include "buffer.h"
 
 #include "ledger.h"
@@ -7,7 +7,7 @@
 
 enum {
     BUFFER_FIRST = 1024,
-    /* Up to this size, memory is refused only when it is critically low. */
+    /* Allocations up to this size are refused only when memory is critically low. */
     BUFFER_SMALL = 16 << 10
 };
 
@@ -27,7 +27,7 @@ void buffer_clear(struct buffer *b, size_t keep)
     b->overflow = false;
 }
 
-/* Returns the size to grow to so that `need` bytes fit: the next power-of-two multiple, but not far
+/* Returns a size that fits `need` bytes: a power-of-two multiple of the current size, but not far
  * beyond the limit. */
 static size_t buffer_next_room(const struct buffer *b, size_t need)
 {
@@ -49,7 +49,8 @@ static void buffer_settle(struct buffer *b)
     }
 }
 
-/* Counts memory in the ledger. The first piece is never refused, so that errors can be sent. */
+/* Counts memory in the ledger. The first BUFFER_FIRST bytes are never refused, so that errors can
+ * be sent. */
 static bool buffer_reserve(size_t room, size_t more)
 {
     if (room <= BUFFER_FIRST) {
@@ -60,7 +61,7 @@ static bool buffer_reserve(size_t room, size_t more)
                                 : ledger_reserve(LEDGER_BUFFERS, more);
 }
 
-/* Moves the bytes to a block of another size if the limit allows it. */
+/* Moves the bytes to a block of a different size if the limit allows it. */
 static bool buffer_resize(struct buffer *b, size_t room)
 {
     const size_t more = room - b->room;

@@ -8,14 +8,15 @@
  * moved to the front of the memory only when at least as many bytes have been removed as remain, so
  * each byte is moved a bounded number of times. The memory stays below four times the limit.
  *
- * The memory counts toward the limit of the ledger (ledger.h).
+ * The memory counts toward the ledger's limit (ledger.h).
  *
- * Bytes that do not fit, because of the limit or for lack of memory, set `overflow`. From then on
- * nothing more is written, so a reply is never followed by part of another. Writers need not check
- * `overflow`: the code that sends the bytes checks it once and closes the connection.
+ * If bytes do not fit, because of the limit or because memory is unavailable, `overflow` is set.
+ * Nothing more is written after that, so a reply is never followed by part of another one. Writers
+ * need not check `overflow`: the code that sends the bytes checks it once and closes the
+ * connection.
  *
- * A buffer of zeros with a limit is empty and has no memory, so idle connections use none. Thread
- * safety: one thread at a time.
+ * A zero-initialized buffer with a limit is empty and owns no memory, so idle connections use no
+ * buffer memory. Thread safety: one thread at a time.
  */
 #ifndef SERVER_BUFFER_H
 #define SERVER_BUFFER_H

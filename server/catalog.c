@@ -19,7 +19,7 @@ enum {
 
 struct places {
     size_t mask;
-    size_t used; /* occupied places, including deleted entries */
+    size_t used; /* occupied slots, including those of deleted entries */
     struct places *next_garbage;
     _Atomic(struct entry *) at[];
 };
@@ -31,7 +31,7 @@ struct garbage {
     struct places *places;
 };
 
-/* A dropped entry keeps its place until the list is compacted. */
+/* A dropped entry keeps its position until the list is compacted. */
 struct ordered {
     uint64_t number;
     struct entry *entry; /* NULL: dropped */
@@ -49,13 +49,13 @@ struct catalog {
     uint64_t next_number;
     struct ordered *ordered; /* sorted by number */
     size_t ordered_count, ordered_room, ordered_empty;
-    uint64_t swept; /* number that the current sweep has reached */
+    uint64_t swept; /* number of the last entry that the current sweep has examined */
     struct garbage garbage;
 
     pthread_mutex_t base_lock; /* protects entry->base.digest; held only to copy it */
 };
 
-/* Marks a deleted place: a search skips it and continues. */
+/* Marks a deleted slot: a search skips it and continues. */
 static struct entry *const catalog_gone = (struct entry *)(uintptr_t)1;
 
 static bg_err catalog_fail(bg_errinfo *info, bg_err code, const char *message)
@@ -111,8 +111,8 @@ bg_err catalog_create(struct quiet *quiet, struct catalog **catalog, bg_errinfo 
     return BG_OK;
 }
 
-/* The memory of an entry, not counting its name and its filter: its object, its places in the table
- * and in the list, and the allocator's overhead. */
+/* The memory used by an entry, excluding its name and its filter: its object, its slots in the
+ * table and in the list, and the allocator's overhead. */
 enum {
     CATALOG_ENTRY = sizeof(struct entry) + sizeof(struct object)
                     + 4 * sizeof(struct entry *) + 2 * sizeof(struct ordered) + 3 * 16
@@ -144,7 +144,7 @@ static void entry_free(struct entry *entry)
     entry_discard(entry);
 }
 
-/* Frees garbage, except for entries that are still held: returns these, to be freed later. */
+/* Frees garbage, except for entries that are still held, which it returns to be freed later. */
 static struct entry *garbage_free(struct garbage *garbage)
 {
     struct entry *held = NULL, *next = NULL;
@@ -213,7 +213,7 @@ static bool entry_expired(const struct entry *entry, uint64_t now)
     return expires != 0 && expires <= now;
 }
 
-/* Returns the place of a name, or the empty place where the search for it ends. All loads are
+/* Returns the slot of a name, or the empty slot where the search for the name ends. All loads are
  * sequentially consistent, as quiet.h requires. */
 static size_t places_find(const struct places *places, uint64_t hash, bg_bytes name,
                           struct entry **found)
@@ -236,9 +236,9 @@ struct entry *catalog_find(const struct catalog *catalog, bg_bytes name, uint64_
     return entry && !entry_expired(entry, now) ? entry : NULL;
 }
 
-/* ---- Changes, with the lock held --------------------------------------------------------- */
+/* ---- Changes (the caller holds the lock) ------------------------------------------------- */
 
-/* Creates a table for twice the entries; the old one is freed later. */
+/* Creates a table for twice as many entries; the old table is freed later. */
 static bool catalog_grow(struct catalog *catalog)
 {
     struct places *old = atomic_load(&catalog->places);
@@ -282,7 +282,7 @@ static bool catalog_order_reserve(struct catalog *catalog)
     return true;
 }
 
-/* Returns the index of the first number above `after`. */
+/* Returns the index of the first entry whose number is above `after`. */
 static size_t catalog_order_find(const struct catalog *catalog, uint64_t after)
 {
     size_t low = 0, high = catalog->ordered_count;
@@ -314,7 +314,7 @@ static void catalog_disorder(struct catalog *catalog, const struct entry *entry)
     }
 }
 
-/* Removes the places of dropped entries once they exceed half of the list. */
+/* Compacts the list once more than half of it consists of dropped entries. */
 static void catalog_squeeze(struct catalog *catalog)
 {
     size_t left = 0;
@@ -331,7 +331,7 @@ static void catalog_squeeze(struct catalog *catalog)
     catalog->ordered_empty = 0;
 }
 
-/* Sets when an entry expires, and updates the count of entries with an expiry. */
+/* Sets the expiry of an entry, and updates the number of entries that have one. */
 static void catalog_set_expiry(struct catalog *catalog, struct entry *entry,
                                uint64_t expires)
 {
@@ -343,7 +343,7 @@ static void catalog_set_expiry(struct catalog *catalog, struct entry *entry,
     }
 }
 
-/* Removes an entry's name, which is at `at`. */
+/* Removes an entry's name, whose slot is `at`. */
 static void catalog_bury(struct catalog *catalog, size_t at, struct entry *entry,
                          struct entry *instead)
 {
@@ -404,7 +404,7 @@ static bg_err catalog_make_room(struct catalog *catalog, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Stores an entry under its name: replaces the current entry, or uses the empty place. */
+/* Stores an entry under its name: replaces the current entry, or uses the empty slot. */
 static void catalog_place(struct catalog *catalog, struct entry *entry)
 {
     struct places *places = atomic_load(&catalog->places);
@@ -431,8 +431,9 @@ static bg_err catalog_moved(bg_errinfo *info)
     return BG_ECANCELED;
 }
 
-/* Returns whether the entry that currently has the name (NULL if none) satisfies the terms. If it
- * does, and the terms depend on its content, changes to it are blocked until catalog_decide. */
+/* Returns whether the entry that currently has the name (NULL if there is none) satisfies the
+ * terms. If it does, and the terms depend on its content, changes to the entry are blocked until
+ * catalog_decide is called. */
 static bool catalog_agrees(struct entry *present, const struct catalog_terms *terms)
 {
     if (!(terms->flags & CATALOG_INSTEAD_OF)) {
@@ -464,7 +465,8 @@ bg_err catalog_changing(struct entry *entry, bg_errinfo *info)
     uint32_t decision;
     atomic_fetch_add(&entry->changes, 1);
     while ((decision = atomic_load(&entry->decision)) == ENTRY_UNDECIDED) {
-        (void)sched_yield(); /* not a lock, because the caller may hold others */
+        /* Spins instead of locking, because the caller may hold locks. */
+        (void)sched_yield();
     }
     return decision == ENTRY_STAYS ? BG_OK : catalog_moved(info);
 }
@@ -569,7 +571,7 @@ bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object
     return catalog_put_on(catalog, name, object, base, &terms, now, info);
 }
 
-/* Returns the entry with a name and sets its place; NULL if there is none. */
+/* Returns the entry with a name, and its slot; NULL if there is none. */
 static struct entry *catalog_find_locked(struct catalog *catalog, bg_bytes name,
                                          uint64_t now, size_t *at)
 {
@@ -635,7 +637,7 @@ static bg_err catalog_rename_entry(struct catalog *catalog, struct entry *entry,
         name_free(name);
         return err;
     }
-    size_t at = 0; /* found again: growing the table may have moved the entry */
+    size_t at = 0; /* search again: growing the table may have moved the entry */
     (void)catalog_find_locked(catalog, catalog_name(entry), 0, &at);
     atomic_store(&atomic_load(&catalog->places)->at[at], catalog_gone);
     atomic_fetch_sub(&catalog->count, 1);

@@ -8,19 +8,19 @@
  *                 |        |           |
  *               entry    entry       entry -> object (command/object.h)
  *
- * A lookup loads the table and examines places until it finds the name or an empty place. A renamed
- * entry gets another name and another place; a lookup of the old name sees at least one of these
- * changes and does not find the entry. A change holds the lock, is recorded in the journal, and
- * then stores one pointer. Removed memory (an entry, an outgrown table) is put on a list, and
- * catalog_reap frees it once no thread uses it (quiet.h). Only catalog_reap waits, so the thread
- * that runs DEL does not have to free gigabytes of memory.
+ * A lookup loads the table and examines slots until it finds the name or an empty slot. A renamed
+ * entry gets a new name and a new slot; a lookup of the old name sees at least one of these changes
+ * and does not find the entry. A change holds the lock, is recorded in the journal, and then stores
+ * one pointer. Removed memory (an entry, an outgrown table) is put on a list, and catalog_reap
+ * frees it once no thread uses it (quiet.h). Only catalog_reap waits, so the thread that runs DEL
+ * does not have to free gigabytes of memory.
  *
  * Names are hashed with a secret generated at startup, because clients choose them.
  *
- * Entries have numbers that only increase. An object that replaces another one gets a new number,
- * so the records of the old object never apply to the new one. The list of all entries is ordered
- * by number: SCAN continues after the last number that it returned, so it returns every name that
- * exists for its entire duration exactly once.
+ * Entries have numbers that only increase. An object that replaces another gets a new number, so
+ * the old object's records never apply to the new object. The list of all entries is ordered by
+ * number: SCAN continues after the last number that it returned, so it returns every name that
+ * exists throughout the scan exactly once.
  *
  * Threads. Only threads inside a batch (quiet_enter) may look up names and use the entries they
  * find. To use an entry for longer, hold it.
@@ -38,13 +38,13 @@
 
 /* The file that contains an object's content up to a frame of the journal. */
 struct entry_base {
-    char file[96]; /* name in the directory `filters`; "": none yet */
+    char file[96]; /* file name in the directory `filters`; "": no file yet */
     char digest[BG_DIGEST_TEXT_BYTES];
-    uint64_t from; /* changes recorded from this frame on are not in the file */
+    uint64_t from; /* changes recorded in this frame or later are not in the file */
     uint64_t items, deleted, expansions; /* the object's counters at that time */
 };
 
-/* A name; replaced as a whole when it changes. */
+/* A name. A change replaces the whole struct. */
 struct entry_name {
     uint64_t hash;
     struct entry_name *next_garbage;
@@ -52,7 +52,7 @@ struct entry_name {
     char bytes[]; /* any bytes, followed by a NUL */
 };
 
-/* Whether another object conditionally replaces this one; the condition is unchanged content. */
+/* Whether another object replaces this one, on the condition that its content has not changed. */
 enum entry_decision {
     ENTRY_STAYS,
     ENTRY_UNDECIDED, /* while the catalog is being changed */
@@ -65,22 +65,23 @@ struct entry {
     struct object *object;
     uint64_t created;         /* milliseconds since 1970 */
     _Atomic uint64_t expires; /* likewise; 0: never */
-    /* Number of the last frame that changes the object; 0: none since its base. */
+    /* Number of the last frame that changes the object; 0: no changes since its base. */
     _Atomic uint64_t recorded;
-    /* Number of changes to its content: see catalog_changing. */
+    /* Number of changes to the object's content; see catalog_changing. */
     _Atomic uint64_t changes;
     _Atomic uint32_t decision; /* enum entry_decision */
-    _Atomic uint32_t holds;    /* number of callers that use it beyond their batch */
-    _Atomic bool gone;         /* no name refers to the entry */
-    /* `from` belongs to snapshots, under their lock; the other fields are written under the
-     * catalog's lock as well. */
+    /* Number of callers that use the entry beyond their batch. */
+    _Atomic uint32_t holds;
+    _Atomic bool gone; /* no name refers to the entry */
+    /* `from` is accessed only by snapshots, under their lock; the other fields are written while
+     * holding the catalog's lock as well. */
     struct entry_base base;
     struct entry *next_garbage;
 };
 
 struct catalog;
 
-/* Called before a change becomes visible, to record it in the journal. All calls are under one
+/* Called before a change becomes visible, to record it in the journal. All calls are made under one
  * lock. An error prevents the change. Any hook may be NULL. */
 struct catalog_hooks {
     /* `before`, which may be NULL, had the name until now and is dropped in the same step. */
@@ -103,37 +104,40 @@ void catalog_set_hooks(struct catalog *catalog, const struct catalog_hooks *hook
 /* Returns the entry with a name, or NULL if there is none or it has expired by `now`. */
 struct entry *catalog_find(const struct catalog *catalog, bg_bytes name, uint64_t now);
 
-/* Returns the hash of a name, keyed with a secret of this process so that clients cannot choose
+/* Returns the hash of a name. It is keyed with a per-process secret, so that clients cannot choose
  * colliding names. */
 uint64_t catalog_hash(const struct catalog *catalog, bg_bytes name);
 
 enum {
-    CATALOG_REPLACE = 1u << 0,      /* replaces the entry with that name */
-    CATALOG_FORCE_NUMBER = 1u << 1, /* recovery: object->id is the number */
-    CATALOG_KEEP_EXPIRY = 1u << 2,  /* keeps the expiry of the replaced entry */
-    CATALOG_INSTEAD_OF = 1u << 3,   /* only if terms->instead_of has the name */
-    CATALOG_UNCHANGED = 1u << 4     /* and only if its change count is terms->changes */
+    CATALOG_REPLACE = 1u << 0, /* replaces the entry with that name */
+    /* For recovery: object->id is already set to the number. */
+    CATALOG_FORCE_NUMBER = 1u << 1,
+    CATALOG_KEEP_EXPIRY = 1u << 2, /* keeps the expiry of the replaced entry */
+    /* Only if terms->instead_of currently has the name. */
+    CATALOG_INSTEAD_OF = 1u << 3,
+    /* And only if its change count equals terms->changes. */
+    CATALOG_UNCHANGED = 1u << 4
 };
 
-/* The terms of a change. The catalog checks them and makes the change under the same lock, so no
- * other change happens in between. */
+/* The terms of a change to the catalog. They are checked under the same lock as the change itself,
+ * so no other change happens in between. */
 struct catalog_terms {
     uint32_t flags;
-    const struct entry *instead_of; /* NULL: the name must be free */
+    const struct entry *instead_of; /* NULL: no entry may have the name */
     uint64_t changes;
     uint64_t expires; /* milliseconds since 1970; 0: never */
     uint64_t most;    /* maximum number of names afterwards; 0: no limit */
 };
 
 /* Adds an object under a name. The catalog then owns the object; object->id becomes its number and
- * object->entry its entry. `base`, unless NULL, is a file with its content. Errors: BG_EBUSY if the
- * name is taken; BG_ECANCELED if the terms are not met; BG_EQUOTA if there are too many names;
- * BG_EINVAL if the name is longer than 64 KiB. */
+ * object->entry its entry. `base`, unless NULL, describes a file with the object's content. Errors:
+ * BG_EBUSY if the name is taken; BG_ECANCELED if the terms are not met; BG_EQUOTA if there are too
+ * many names; BG_EINVAL if the name is longer than 64 KiB. */
 bg_err catalog_put_on(struct catalog *catalog, bg_bytes name, struct object *object,
                       const struct entry_base *base, const struct catalog_terms *terms,
                       uint64_t now, bg_errinfo *info);
 
-/* Like catalog_put_on, with terms that consist only of flags. */
+/* Like catalog_put_on, with no terms except flags. */
 bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object,
                    const struct entry_base *base, uint32_t flags, uint64_t now,
                    bg_errinfo *info);
@@ -146,8 +150,9 @@ bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object
  *
  * To compare content and replace it in one step: read entry->changes, wait for batches
  * (quiet_wait), compare, and call catalog_put_on with CATALOG_INSTEAD_OF | CATALOG_UNCHANGED. A
- * change that was counted before the comparison is part of the compared content. A later change
- * is either seen by catalog_put_on or sees its decision, since each side stores before it loads.
+ * change that was counted before the comparison is part of the compared content. A later change is
+ * either seen by catalog_put_on or sees catalog_put_on's decision, since each side stores before it
+ * loads.
  */
 bg_err catalog_changing(struct entry *entry, bg_errinfo *info);
 
@@ -170,13 +175,13 @@ bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to,
 bg_err catalog_expire(struct catalog *catalog, bg_bytes name, uint64_t expires,
                       uint64_t now, bg_errinfo *info);
 
-/* Conditions for EXPIRE: the current expiry of the name must be ... */
+/* Conditions for EXPIRE. The current expiry of the name must be: */
 enum {
     CATALOG_EXPIRE_NX = 1u << 0, /* unset */
     CATALOG_EXPIRE_XX = 1u << 1, /* set */
     CATALOG_EXPIRE_GT = 1u << 2, /* set, and earlier than the new one */
     CATALOG_EXPIRE_LT = 1u << 3, /* later than the new one, or unset */
-    /* Not a condition: a time that has passed drops the name. */
+    /* Not a condition: if the new time has already passed, drop the name. */
     CATALOG_EXPIRE_DROPS = 1u << 4
 };
 
@@ -184,14 +189,14 @@ enum {
 bg_err catalog_expire_if(struct catalog *catalog, bg_bytes name, uint64_t expires,
                          unsigned conditions, uint64_t now, bg_errinfo *info);
 
-/* Sets a new base, and records it unless `silent`. *before, unless NULL, becomes the previous
+/* Sets a new base, and records it unless `silent`. *before, unless NULL, is set to the previous
  * base. Returns BG_ENOTFOUND if the object has been dropped. */
 bg_err catalog_set_base(struct catalog *catalog, struct entry *entry,
                         const struct entry_base *base, bool silent,
                         struct entry_base *before, bg_errinfo *info);
 
-/* Copies the digest of the object's base; "": none. Does not wait for changes to the catalog.
- * Thread-safe. */
+/* Copies the digest of the object's base; "" if there is none. Does not wait for changes to the
+ * catalog. Thread-safe. */
 void catalog_digest(struct catalog *catalog, const struct entry *entry,
                     char digest[BG_DIGEST_TEXT_BYTES]);
 
@@ -199,10 +204,11 @@ void catalog_digest(struct catalog *catalog, const struct entry *entry,
  * Returns the number of dropped entries. */
 size_t catalog_sweep(struct catalog *catalog, uint64_t now);
 
-/* Frees removed memory that no thread still uses. Waits for batches: do not call it inside one. */
+/* Frees removed memory that no thread still uses. Waits for batches to end, so it must not be
+ * called inside one. */
 void catalog_reap(struct catalog *catalog);
 
-/* Marks the numbers below `next` as used, during recovery. */
+/* Marks the numbers below `next` as used. Called during recovery. */
 void catalog_skip_numbers(struct catalog *catalog, uint64_t next);
 
 /* ---- All entries ------------------------------------------------------------------------- */
@@ -211,7 +217,7 @@ size_t catalog_count(const struct catalog *catalog);
 /* Returns the number of entries that have an expiry. */
 size_t catalog_expiring(const struct catalog *catalog);
 
-/* Returns a start for catalog_scan: the number just before that of an entry selected by
+/* Returns a starting point for catalog_scan: the number just below that of an entry selected by
  * `random`. */
 uint64_t catalog_before_any(struct catalog *catalog, uint64_t random);
 
@@ -229,13 +235,14 @@ bg_err catalog_each(struct catalog *catalog,
 void catalog_hold(struct entry *entry);
 void catalog_release(struct entry *entry);
 
-/* Return the total size of all objects in bytes: as of the last catalog_measure, and measured
- * now. */
+/* Return the total size of all objects in bytes: as of the last catalog_measure call, and as
+ * measured now. */
 uint64_t catalog_bytes(const struct catalog *catalog);
 uint64_t catalog_measure(struct catalog *catalog);
-void catalog_grew(struct catalog *catalog, uint64_t bytes); /* adds to that sum */
+/* Adds to the last measured size. */
+void catalog_grew(struct catalog *catalog, uint64_t bytes);
 
-/* Returns the current name; valid inside a batch, until its end. */
+/* Returns the current name, which is valid until the end of the current batch. */
 static inline bg_bytes catalog_name(const struct entry *entry)
 {
     const struct entry_name *name = atomic_load(&entry->name);

@@ -2,8 +2,7 @@
  * cmd.h - declarations shared by the commands for connections, names and the service itself
  * (cmd_*.c, multi.c, slowlog.c).
  *
- * Their replies match those of Redis 7.2, in structure and wording, wherever clients depend on
- * them.
+ * Their replies match those of Redis 7.2 in structure and wording wherever clients depend on them.
  */
 #ifndef SERVER_CMD_H
 #define SERVER_CMD_H
@@ -16,7 +15,7 @@ extern const struct command connection_commands[], client_commands[],
     keyspace_commands[], scan_commands[], admin_commands[], acl_commands[],
     config_commands[], info_commands[], command_commands[];
 
-/* The version of Redis, and of its filter module, that the service reports. */
+/* The versions of Redis and of its filter module that the service reports. */
 #define CMD_REDIS_VERSION "7.2.0"
 enum { CMD_MODULE_VERSION = 20612 };
 
@@ -32,7 +31,8 @@ static inline void cmd_arity(struct request *request)
     args_arity(request);
 }
 
-/* Converts a command name to lowercase, truncated to fit: "client|list". Returns `text`. */
+/* Converts a command name such as "client|list" to lowercase, and truncates it if necessary.
+ * Returns `text`. */
 enum { CMD_NAME = 64 };
 const char *cmd_lower(const char *name, char text[CMD_NAME]);
 
@@ -44,10 +44,11 @@ const char *cmd_type_name(const struct object *object);
 bool cmd_set_text(struct request *request, bg_bytes value, const char *what, char *text,
                   size_t room);
 
-/* Sends the list of modules, as in MODULE LIST: only the module whose commands are built in. */
+/* Sends the list of modules, as MODULE LIST does. It has one entry: the module whose commands are
+ * built in. */
 void cmd_tell_modules(const struct reply *reply);
 
-/* Handlers of a command that has subcommands, and of HELP, which lists them. */
+/* Handlers of a command that has subcommands, and of its HELP subcommand, which lists them. */
 void cmd_container(struct request *request);
 void cmd_help(struct request *request);
 

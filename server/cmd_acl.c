@@ -1,5 +1,5 @@
 /*
- * cmd_acl.c - ACL: lists users, and the commands of each category. Users are changed in the
+ * cmd_acl.c - ACL: lists users, and the commands in each category. Users are changed in the
  * settings file (users.h), so there is no SETUSER. Passwords and their hashes are never sent.
  */
 #include "cmd.h"
@@ -17,8 +17,8 @@ static void acl_whoami(struct request *request)
 
 /* ---- All users ----------------------------------------------------------------------------- */
 
-/* Lines, each preceded by its length. They are collected because their number must be sent
- * first. */
+/* Reply lines, each preceded by its length. They are collected because the number of lines must be
+ * sent first. */
 struct acl_lines {
     struct buffer text;
     size_t count;
@@ -157,7 +157,7 @@ const struct command acl_commands[] = {
     { "ACL|WHOAMI", 2, ACL_FLAGS, 0, 0, 0, 0, acl_whoami, NULL, "",
       "Returns the name of the current user", "O(1)", "0.1.0" },
     { "ACL|CAT", -2, ACL_FLAGS, 0, 0, 0, 0, acl_cat, NULL, "[category]",
-      "Lists the categories, or the commands of one category", "O(1)", "0.1.0" },
+      "Lists the categories, or the commands in one category", "O(1)", "0.1.0" },
     { "ACL|LIST", 2, ACL_FLAGS | COMMAND_ADMIN, 0, 0, 0, 0, acl_list, NULL, "",
       "Lists the rules of all users, without passwords",
       "O(N) where N is the number of users", "0.1.0" },

@@ -32,7 +32,7 @@ static void admin_save(struct request *request)
     }
 }
 
-/* A snapshot that no client waits for. */
+/* A job that takes a snapshot that no client waits for. */
 struct saving {
     struct job job; /* must be first */
     struct server *server;
@@ -230,7 +230,7 @@ const struct command admin_commands[] = {
       "O(1)", "0.1.0" },
     { "SHUTDOWN", -1, ADMIN_FLAGS | COMMAND_SLOW | COMMAND_AT_ONCE, 0, 0, 0, 0,
       admin_shutdown, NULL, "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
-      "Stops the service after running requests are answered, or at once with NOW",
+      "Stops the service after running requests are answered, or immediately with NOW",
       "O(1); with SAVE, that of SAVE", "0.1.0" },
     { "TIME", 1, COMMAND_FAST | COMMAND_LOADING | COMMAND_STALE, 0, 0, 0, 0, admin_time,
       NULL, "", "Returns the time in seconds and microseconds since 1970", "O(1)",

@@ -25,7 +25,7 @@ struct pick {
     uint64_t ids[PICK_IDS];
     size_t ids_count;
     const bg_bytes *address, *local, *user;
-    bool nobody;     /* a type that does not exist here: replicas, subscribers */
+    bool nobody;     /* a client type that does not exist here, such as replicas */
     bool skip_me;    /* KILL: excludes the calling client */
     int64_t younger; /* KILL MAXAGE: excludes connections younger than this */
     uint64_t me;
@@ -117,7 +117,7 @@ static bool pick_read_type(struct request *request, bg_bytes word, struct pick *
 
 /* ---- Connection state -------------------------------------------------------------------- */
 
-/* A connection at the time of the visit. */
+/* The state of a connection at the time of the visit. */
 struct facts {
     struct client client;
     int fd;
@@ -175,14 +175,13 @@ static int facts_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Returns the seconds between two times in milliseconds; 0 if the clock was set back
- * meanwhile. */
+/* Returns the seconds between two times in milliseconds; 0 if the clock was set back in between. */
 static uint64_t facts_seconds(uint64_t since, uint64_t now)
 {
     return now > since ? (now - since) / 1000 : 0;
 }
 
-/* Writes a line of CLIENT LIST, including the newline. */
+/* Writes one line of the CLIENT LIST reply, including the newline. */
 static void facts_write(const struct facts *facts, uint64_t now, struct buffer *out)
 {
     const struct client *c = &facts->client;
@@ -424,7 +423,7 @@ static void client_setinfo(struct request *request)
     }
 }
 
-/* Sets a switch to ON or OFF; otherwise sends a syntax error. */
+/* Parses ON or OFF into a switch; sends a syntax error for any other value. */
 static void client_switch(struct request *request, bool *on)
 {
     if (!args_is(request->argv[2], "ON") && !args_is(request->argv[2], "OFF")) {

@@ -1,6 +1,6 @@
 /*
- * cmd_command.c - COMMAND: describes the commands as Redis 7 does. Clients read the arity, flags,
- * keys and arguments.
+ * cmd_command.c - COMMAND: describes the commands as Redis 7 does. Clients use the arity, flags,
+ * key positions and arguments.
  */
 #include "cmd.h"
 #include "pattern.h"
@@ -21,7 +21,7 @@ static bool command_is_module(const struct command *command)
            != 0;
 }
 
-/* Returns the index of the last of `argc` arguments that is a key; 0: none. */
+/* Returns the index of the last key among `argc` arguments; 0 if there are no keys. */
 static size_t command_last_key(const struct command *command, size_t argc)
 {
     if (command->first_key <= 0) {
@@ -212,7 +212,8 @@ static void command_count_run(struct request *request)
 
 /* ---- COMMAND DOCS ---------------------------------------------------------------------------- */
 
-/* The documentation of arguments, with their positions: arguments at key positions are keys. */
+/* State for writing the documentation of a command's arguments. The position is tracked because
+ * arguments at key positions are documented as keys. */
 struct docs {
     const struct reply *reply;
     const struct command *command;
@@ -503,7 +504,7 @@ const struct command command_commands[] = {
       "O(N) where N is the number of commands", "0.1.0" },
     { "COMMAND|DOCS", -2, COMMAND_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, command_docs,
       NULL, "[command-name [command-name ...]]",
-      "Returns the documentation of commands and their arguments",
+      "Returns documentation for commands and their arguments",
       "O(N) where N is the number of commands", "0.1.0" },
     { "COMMAND|LIST", -2, COMMAND_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, command_list,
       NULL, "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]",

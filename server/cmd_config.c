@@ -1,6 +1,6 @@
 /*
- * cmd_config.c - CONFIG: the options of settings.h, and a few Redis options that clients query,
- * which are constant here.
+ * cmd_config.c - CONFIG: the options of settings.h, and a few Redis options that clients query. The
+ * Redis options have constant values here.
  */
 #include "cmd.h"
 #include "log.h"
@@ -153,15 +153,14 @@ const struct command config_commands[] = {
       "0.1.0" },
     { "CONFIG|GET", -3, CONFIG_FLAGS, 0, 0, 0, 0, config_get, NULL,
       "parameter [parameter ...]",
-      "Returns the options whose names match, with their "
-      "values",
+      "Returns the options whose names match a pattern, with their values",
       "O(N) where N is the number of options", "0.1.0" },
     { "CONFIG|SET", -4, CONFIG_FLAGS | COMMAND_SLOW, 0, 0, 0, 0, config_set, NULL,
       "parameter value [parameter value ...]",
-      "Changes options, all or none, until the next restart",
+      "Changes all given options or none, until the next restart",
       "O(N) where N is the number of options", "0.1.0" },
     { "CONFIG|RESETSTAT", 2, CONFIG_FLAGS, 0, 0, 0, 0, config_resetstat, NULL, "",
-      "Resets the counters of the Stats section of INFO; metrics are not reset", "O(1)",
+      "Resets the counters in the Stats section of INFO; metrics are not reset", "O(1)",
       "0.1.0" },
     { "CONFIG|REWRITE", 2, CONFIG_FLAGS, 0, 0, 0, 0, config_rewrite, NULL, "",
       "Not supported", "O(1)", "0.1.0" },

@@ -1,6 +1,6 @@
 /*
- * cmd_connection.c - commands on the connection itself: PING, AUTH, HELLO and others. CLIENT is in
- * cmd_client.c.
+ * cmd_connection.c - commands that concern the connection itself: PING, AUTH, HELLO and others.
+ * CLIENT is in cmd_client.c.
  */
 #include "cmd.h"
 #include "log.h"

@@ -1,6 +1,6 @@
 /*
- * cmd_facts.c - INFO: statistics in sections, one per line. They have the same names as in Redis
- * where Redis has an equivalent, so that existing tools can read them.
+ * cmd_facts.c - INFO: statistics in sections, one per line. Statistics that Redis has as well have
+ * the same names, so that existing tools can read them.
  */
 #include "cmd.h"
 #include "fronts.h"
@@ -39,7 +39,7 @@ static unsigned long long info_number(uint64_t n)
     return n;
 }
 
-/* Writes a size twice: in bytes, and in the human-readable format of Redis (1.50M). */
+/* Writes a size twice: in bytes, and in Redis's human-readable format (1.50M). */
 static void info_bytes(struct buffer *out, const char *name, uint64_t bytes)
 {
     static const char units[] = "BKMGTP";
@@ -250,7 +250,7 @@ static void info_sharded(const struct session *session, struct buffer *out)
 }
 
 static const struct {
-    const char *name; /* name in uppercase, as requested */
+    const char *name; /* name in uppercase, for comparison with the request */
     const char *title;
     void (*write)(const struct session *session, struct buffer *out);
 } info_sections[] = {

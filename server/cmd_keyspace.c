@@ -2,8 +2,8 @@
  * cmd_keyspace.c - commands on the names of filters of any type: EXISTS, DEL, TYPE, RENAME, EXPIRE,
  * TTL, COPY and others. Commands that list names are in cmd_scan.c.
  *
- * Dropping a name does not wait for its memory to be freed, which happens later (catalog.h). So DEL
- * is as fast as UNLINK.
+ * Dropping a name does not wait until its memory has been freed (catalog.h), so DEL is as fast as
+ * UNLINK.
  */
 #include "cmd.h"
 #include "persist.h"
@@ -136,13 +136,13 @@ static void keyspace_drop(struct request *request)
     reply_integer(&request->reply, n);
 }
 
-/* Drops an entry if the user may write it, even if it is renamed meanwhile. */
+/* Drops an entry if the user may write to it, even if it is renamed at the same time. */
 static bg_err flush_one(struct session *session, struct entry *entry, bg_errinfo *info)
 {
     const struct catalog_terms terms = { .flags = CATALOG_INSTEAD_OF,
                                          .instead_of = entry };
     bg_err err = BG_OK;
-    do { /* retry if it was renamed meanwhile */
+    do { /* retry if the entry has been renamed */
         const bg_bytes name = catalog_name(entry);
         if (atomic_load(&entry->gone)
             || !user_may_touch(session->client->user, name, USER_WRITE)) {
@@ -156,7 +156,7 @@ static bg_err flush_one(struct session *session, struct entry *entry, bg_errinfo
     return err;
 }
 
-/* Drops the entries that the user may write. */
+/* Drops the entries that the user may write to. */
 static bg_err flush_some(struct session *session, struct entry *const *entries,
                          size_t n, bg_errinfo *info)
 {
@@ -361,7 +361,7 @@ static void expire_run_if(struct request *request, uint64_t when, unsigned condi
 }
 
 /* Runs EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT. The number is in units of `unit` milliseconds,
- * relative to now or (`absolute`) to 1970. */
+ * relative to now, or to 1970 if `absolute` is set. */
 static void expire_run(struct request *request, int64_t unit, bool absolute)
 {
     const int64_t now = (int64_t)session_of(request)->now;
@@ -474,7 +474,7 @@ const struct command keyspace_commands[] = {
       "key newkey", "Renames a filter, replacing any filter that has the new name",
       "O(1)", "0.1.0" },
     { "RENAMENX", 3, KEYSPACE_WRITE, CATEGORY_KEYSPACE, 1, 2, 1, keyspace_renamenx,
-      NULL, "key newkey", "Renames a filter, unless the new name is taken", "O(1)",
+      NULL, "key newkey", "Renames a filter, unless the new name is in use", "O(1)",
       "0.1.0" },
     { "COPY", -3, COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_SLOW, CATEGORY_KEYSPACE, 1,
       2, 1, keyspace_copy, NULL, "source destination [DB destination-db] [REPLACE]",
@@ -518,7 +518,7 @@ const struct command keyspace_commands[] = {
     { "OBJECT|FREQ", 3, KEYSPACE_SUB, CATEGORY_KEYSPACE, 2, 2, 1, keyspace_freq, NULL,
       "key", "Returns an error: access frequency is not tracked", "O(1)", "0.1.0" },
     { "OBJECT|IDLETIME", 3, KEYSPACE_SUB, CATEGORY_KEYSPACE, 2, 2, 1, keyspace_idletime,
-      NULL, "key", "Returns the seconds since a filter was used: always 0", "O(1)",
+      NULL, "key", "Returns the seconds since a filter was last used: always 0", "O(1)",
       "0.1.0" },
     { "OBJECT|REFCOUNT", 3, KEYSPACE_SUB, CATEGORY_KEYSPACE, 2, 2, 1, keyspace_refcount,
       NULL, "key", "Returns the number of names of a filter: always 1", "O(1)",

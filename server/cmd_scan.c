@@ -1,9 +1,8 @@
 /*
  * cmd_scan.c - lists names: SCAN, KEYS, RANDOMKEY, DBSIZE.
  *
- * A cursor of SCAN is the number of the last entry that was examined. Numbers only increase and
- * are never reused, so a scan returns every name that exists for its entire duration, and none
- * twice.
+ * A SCAN cursor is the number of the last entry that was examined. Numbers only increase and are
+ * never reused, so a scan returns every name that exists throughout the scan, and none twice.
  *
  * Users see only the names that they may read, so tenants cannot discover each other's filters.
  */
@@ -15,7 +14,7 @@
 #include <sys/random.h>
 
 enum {
-    SCAN_USUAL = 10, /* entries examined by one SCAN (default) */
+    SCAN_USUAL = 10, /* default number of entries examined by one SCAN */
     SCAN_MAX = 1000, /* maximum, so that other connections get their turn */
     SCAN_PIECE = 64
 };
@@ -90,7 +89,7 @@ static void scan_run(struct request *request)
     const size_t room = scan.count < SCAN_MAX ? (size_t)scan.count : SCAN_MAX;
     const size_t n = catalog_scan(session->server->catalog, scan.after, entries, room);
     const uint64_t last = n == room ? entries[n - 1]->number : 0;
-    for (size_t i = 0; i < n; i++) { /* moves matches to the front */
+    for (size_t i = 0; i < n; i++) { /* keeps the matches, at the front */
         if (scan_takes(session, &scan, entries[i])) {
             struct entry *other = entries[found];
             entries[found++] = entries[i];
@@ -164,7 +163,8 @@ static void keys_run(struct request *request)
 
 /* ---- RANDOMKEY, DBSIZE --------------------------------------------------------------------- */
 
-/* Sends the first matching name after a number. Returns false if there is none. */
+/* Sends the first name with an entry number above `after` that the user may read. Returns false if
+ * there is none. */
 static bool randomkey_from(struct request *request, uint64_t after)
 {
     struct session *session = session_of(request);

@@ -23,8 +23,8 @@ enum {
     CONN_KEEP = 4096,
     CONN_TLS = 48 << 10, /* approximate size of OpenSSL's state per connection */
     CONN_FIRST = 16384,
-    CONN_STEADY = 16384, /* minimum bytes of a partial request per timeout */
-    CONN_PIECES = 8,     /* pieces of a long reply per turn */
+    CONN_STEADY = 16384, /* minimum number of bytes of a request body per timeout */
+    CONN_PIECES = 8,     /* chunks of a long reply sent per turn */
     CONN_REST = 16,
     CONN_DRAIN = 256 << 20,   /* maximum number of bytes to discard */
     CONN_DRAIN_TICKS = 10000, /* maximum time to discard input, in ms */
@@ -296,7 +296,7 @@ void conn_again(struct conn *conn)
     }
 }
 
-/* Updates the state after handling input, including the time since which a request has been
+/* Updates the state after handling input, including the time at which a request became
  * incomplete. */
 static void conn_note_rest(struct conn *conn)
 {
@@ -311,7 +311,8 @@ static void conn_note_rest(struct conn *conn)
         conn->arrived = 0;
         buffer_clear(&conn->in, 0);
     } else if (conn_is_full(conn)) {
-        conn->full = true; /* conn_settle clears it once replies have been sent */
+        /* conn_settle clears this flag once replies have been sent. */
+        conn->full = true;
     } else if (conn->turn == 0) {
         conn_again(conn);
     } else if (conn->stuck == 0 && !conn->busy) {
@@ -371,8 +372,8 @@ static ssize_t conn_no_memory(struct conn *conn)
     return CONN_AGAIN;
 }
 
-/* Reads once, into the worker's buffer, or into `in` if that already contains bytes. Returns the
- * number of bytes, 0 at the end of input, CONN_AGAIN or CONN_GONE. */
+/* Reads once: into `in` if it already contains bytes, and otherwise into the worker's buffer.
+ * Returns the number of bytes, 0 at the end of input, CONN_AGAIN or CONN_GONE. */
 static ssize_t conn_read_some(struct conn *conn)
 {
     struct worker *worker = conn->worker;
@@ -450,10 +451,11 @@ static void conn_readable(struct conn *conn)
         if (n > 0) {
             conn_note_rest(conn);
         }
-        /* TLS may have decrypted more bytes than were read; no event reports these. */
+        /* TLS may have decrypted more bytes than were read, and no event reports them. */
     } while (n > 0 && conn->turn > 0 && conn->ssl && SSL_pending(conn->ssl) > 0);
     if (n == 0) {
-        /* Replies are still sent: the client may have closed only its half. */
+        /* Replies are still sent, because the client may have closed only its half of the
+         * connection. */
         conn->eof = true;
         conn_touch(conn);
     } else if (n == CONN_GONE) {
@@ -555,8 +557,8 @@ static bool conn_is_over(const struct conn *conn)
            && (conn->client.close || conn->eof || conn->leaving);
 }
 
-/* Releases replies whose records are now safe. Returns false if the journal has failed: then the
- * changes are not safe, and the client must not get a reply that confirms them. */
+/* Releases the replies whose records are now safe. Returns false if the journal has failed: the
+ * changes are then not safe, and the client must not receive a reply that confirms them. */
 static bool conn_unhold(struct conn *conn)
 {
     const struct persist *persist = conn->worker->server->persist;
@@ -579,7 +581,7 @@ static bool conn_unhold(struct conn *conn)
  * Closes a connection gracefully. Everything has been sent, but the client may still be sending. If
  * the socket were closed with unread input, the kernel would reset the connection, and the client
  * might never see the reply. So only the service's half is closed, and input is discarded until the
- * client closes its half or pauses, or until CONN_DRAIN bytes or CONN_DRAIN_TICKS are exceeded.
+ * client closes its half or pauses, or until the limit CONN_DRAIN or CONN_DRAIN_TICKS is reached.
  */
 static void conn_linger(struct conn *conn)
 {
@@ -605,7 +607,8 @@ static void conn_wait(struct conn *conn)
         what |= EV_WRITE;
     }
     conn_wait_for(conn, what);
-    /* TLS may have decrypted bytes that were not read yet: the socket does not report them. */
+    /* TLS may have decrypted bytes that have not been read yet, and the socket does not report
+     * them. */
     if (what & EV_READ && conn->ssl && SSL_pending(conn->ssl) > 0) {
         event_active(&conn->event, EV_READ, 0);
     }

@@ -10,10 +10,11 @@
  * that promise durability are sent once the changes are durable (`hold`). Bytes that the socket
  * does not accept wait in `out`.
  *
- * Limits. While more than half of the output limit waits to be sent, nothing more is read, and
- * requests already read are not run. A connection whose single reply exceeds the limit is closed.
- * A connection is also closed if, for slow-client-timeout, a request stays incomplete, the client
- * reads no replies, or fewer than CONN_STEADY bytes of an HTTP body arrive.
+ * Limits. While the unsent output exceeds half of the output limit, nothing more is read, and
+ * requests that have already been read are not run. A connection whose single reply exceeds the
+ * limit is closed. A connection is also closed if, for the duration of slow-client-timeout, a
+ * request stays incomplete, the client reads no replies, or fewer than CONN_STEADY bytes of an HTTP
+ * body arrive.
  *
  * Durability. Replies that wait for the journal are divided into at most two groups: those that
  * wait for `hold`, and those of requests that arrived meanwhile, which wait for `later`. So a
@@ -27,8 +28,7 @@
  *
  * Lifetime. A connection belongs to one worker, and only that worker accesses it. A closed
  * connection is freed at the end of an iteration, once no list of the worker and no job (`busy`)
- * refers to it. So code that has a connection in an iteration may use it until the iteration
- * ends.
+ * refers to it. So a connection obtained during an iteration stays valid until that iteration ends.
  */
 #ifndef SERVER_CONN_H
 #define SERVER_CONN_H
@@ -53,7 +53,8 @@ struct protocol {
      * turn is over (conn_turn_over), or when the connection is busy or must be closed. */
     size_t (*input)(struct conn *conn, char *bytes, size_t n);
     /* Called when the received part of a request cannot be stored. Writes an error, after which
-     * the connection is closed. Returns false if a reply is in progress: call it again later. */
+     * the connection is closed. Returns false if a reply is in progress; the caller then tries
+     * again later. */
     bool (*refuse)(struct conn *conn, const char *why);
     /* Called when all output has been sent; may write more. May be NULL. */
     void (*more)(struct conn *conn);
@@ -78,32 +79,37 @@ struct conn {
     struct http_state *http;
 
     /* Durability: see above. */
-    uint64_t hold;     /* `out` is sent once persist_safe has reached this; 0: now */
-    uint64_t later;    /* likewise, for the second group of replies; 0: none */
-    bool divided;      /* `hold` applies only to the following part of `out` */
+    /* `out` is sent once persist_safe reaches this number; 0: immediately. */
+    uint64_t hold;
+    uint64_t later;    /* the same for the second group of replies; 0: no such group */
+    bool divided;      /* `hold` applies only to the part of `out` described below */
     size_t sendable;   /* bytes at the start of `out` that need not wait */
-    size_t hold_bytes; /* bytes after them that wait for `hold` */
+    size_t hold_bytes; /* bytes after the sendable ones that wait for `hold` */
 
-    uint64_t stuck;   /* tick at which a request became incomplete; 0: none is */
-    uint64_t clogged; /* tick at which replies stopped being accepted; 0: they are */
-    uint64_t opened, used; /* ticks of the opening and of the last arrival of bytes */
+    /* Tick at which a request became incomplete; 0: no request is incomplete. */
+    uint64_t stuck;
+    /* Tick at which the client stopped reading replies; 0: it reads them. */
+    uint64_t clogged;
+    uint64_t opened, used; /* ticks at which it was opened and last received bytes */
     size_t turn;           /* requests left in this turn */
     bool shaking;          /* the TLS handshake is in progress */
     bool wants_write;      /* TLS needs to write before it can read */
     bool eof;              /* the client has closed its half */
     /* The protocol has consumed a part of a request and waits for the rest. */
     bool amid;
-    bool lingers;   /* will be closed before all input is read: see conn_linger */
+    bool lingers;   /* will be closed before all input is read; see conn_linger */
     bool draining;  /* is discarding that input now */
-    size_t arrived; /* bytes since `stuck`, if `amid`; or while draining */
+    size_t arrived; /* bytes received since `stuck` (if `amid`), or while draining */
     bool busy;      /* a job is running for the connection */
-    bool closed;    /* closed; waits only for that job to end */
+    bool closed;    /* closed; freed once that job has ended */
     bool pending;   /* in the worker's list of connections to settle */
     bool held;      /* in the worker's list of connections that wait for the journal */
-    bool again;     /* in the worker's list: its turn ended with unread input */
-    bool refused;   /* its next request was not stored; the error is not sent yet */
-    bool full;      /* replies must be sent before more input is handled */
-    bool leaving;   /* the service is stopping: no more reads */
+    /* In the worker's list of connections whose turn ended with unread input. */
+    bool again;
+    /* The next request could not be stored; the error has not been sent yet. */
+    bool refused;
+    bool full;    /* replies must be sent before more input is handled */
+    bool leaving; /* the service is stopping: no more reads */
     struct conn *next_pending, *next_held, *next_again;
     struct conn *next, **link; /* all connections of the worker */
 };
@@ -115,7 +121,7 @@ void conn_open(struct worker *worker, int fd, const struct protocol *protocol, b
 /* Closes the connection now; it is freed later. */
 void conn_close(struct conn *conn);
 
-/* Called when the service stops: reads available input once more, answers it, and closes the
+/* Called when the service stops. Reads the available input once more, answers it, and closes the
  * connection. */
 void conn_leave(struct conn *conn);
 
@@ -133,8 +139,8 @@ void conn_continue(struct conn *conn);
 /* Schedules another turn soon, whether or not bytes arrive. */
 void conn_again(struct conn *conn);
 
-/* Called when a job of the connection has ended. Returns false if the connection was closed
- * meanwhile: then it must no longer be used. */
+/* Called when a job of the connection has ended. Returns false if the connection has been closed;
+ * it must then no longer be used. */
 bool conn_job_done(struct conn *conn);
 
 /* Schedules conn_settle for the end of the iteration. */
@@ -146,7 +152,7 @@ static inline bool conn_is_full(const struct conn *conn)
     return buffer_waiting(&conn->out) > conn->out.limit / 2 || conn->out.overflow;
 }
 
-/* Returns whether to stop for now; checked once per request. */
+/* Returns whether to stop running requests for now; called once per request. */
 static inline bool conn_turn_over(struct conn *conn)
 {
     return conn->turn == 0 || conn->busy || conn->client.close || conn_is_full(conn);

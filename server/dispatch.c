@@ -2,11 +2,11 @@
  * dispatch.c - runs RESP requests: one at a time, or many requests of a pipeline together.
  *
  * Requests of a pipeline that run the same command on the same filter (BF.EXISTS users alice,
- * BF.EXISTS users bob, ...) are collected into a run and answered together: one lookup of the
- * name, one permission check, and the keys go through the filter's batch functions, which
- * prefetch memory for later keys while earlier ones are being tested. The replies are the same,
- * in the same order, as if the requests had been run one by one. A run ends when the available
- * bytes are used up, at a different request, or when it is long.
+ * BF.EXISTS users bob, ...) are collected into a run and answered together: there is one lookup of
+ * the name and one permission check, and the keys are passed to the filter's batch functions, which
+ * prefetch memory for later keys while earlier ones are being tested. The replies are the same, in
+ * the same order, as if the requests had been run one by one. A run ends when the available bytes
+ * are used up, at a different request, or when it is long.
  *
  * A slow request is passed to a job with a copy of its arguments. The connection resumes reading
  * when the job is done, so replies stay in order. The same applies to a run for a filter in a
@@ -29,17 +29,19 @@
 /* ---- Jobs ----------------------------------------------------------------------------------- */
 
 struct resp_job {
-    struct job job;       /* must be first */
-    struct conn *conn;    /* not accessed by the job: the worker may use it meanwhile */
+    struct job job; /* must be first */
+    /* Not accessed by the job, because the worker may be using it. */
+    struct conn *conn;
     struct client client; /* copy of the connection's client; merged back at the end */
     struct buffer out;
     bool wrote;
-    bool has_ticket; /* BG.LOOKUP: its first half is done */
+    bool has_ticket; /* BG.LOOKUP: the first half of the lookup is done */
     struct gates_ticket ticket;
-    struct front *front;           /* set if a run is forwarded; NULL: one request */
+    /* Destination of a forwarded run; NULL: the job is one request. */
+    struct front *front;
     const struct command *command; /* command of that run */
     struct resp_job *then;         /* request after the run, to be run next */
-    /* If not empty: the error to send after the run, before closing the connection. */
+    /* If not empty, the error to send after the run, before the connection is closed. */
     char farewell[SESSION_TEXT];
     size_t bytes; /* size of the whole request */
     size_t argc;
@@ -73,7 +75,7 @@ static void resp_job_forward(struct job *job, struct session *session)
 }
 
 /* Merges the changes that the job made to its copy of the client with those that the connection
- * made meanwhile. */
+ * made during the job. */
 static void resp_job_merge(struct client *client, const struct client *changed)
 {
     const bool close = client->close || changed->close;
@@ -170,7 +172,7 @@ static void resp_no_memory(const struct reply *reply)
 }
 
 enum { RESP_WORDS = 4 }; /* number of arguments that count as one request */
-/* Maximum size of a request whose copy counts as a small buffer. */
+/* Maximum size of a request whose copy is reserved as a small buffer. */
 enum { RESP_SMALL = 16 << 10 };
 
 /* Creates a job with a copy of a request; returns NULL if out of memory. */
@@ -297,7 +299,7 @@ static void run_flush(struct conn *conn)
     worker->session.client = &conn->client;
     session_changes(&worker->session, run->command);
     run->command->run_many(&request, run->items, run->n);
-    session_unclaim(&worker->session); /* claimed by run_begin */
+    session_unclaim(&worker->session); /* run_begin claimed it */
     resp_count_errors(conn, waiting, run->n);
     atomic_fetch_add_explicit(&worker->counts.runs, 1, memory_order_relaxed);
     run->n = 0;
@@ -311,8 +313,8 @@ static bool run_takes(const struct run *run, const bg_bytes *argv, size_t argc)
            && bytes_equal(argv[1], run->name);
 }
 
-/* Starts a run with a request, if it can be part of one and is allowed. Returns false if it must
- * be run alone. */
+/* Starts a run with a request if the request is allowed and can be part of a run. Returns false if
+ * the request must be run alone. */
 static bool run_begin(struct conn *conn, const bg_bytes *argv, size_t argc)
 {
     struct worker *worker = conn->worker;
@@ -401,8 +403,9 @@ static void resp_farewell(const struct conn *conn, char text[SESSION_TEXT])
     }
 }
 
-/* Ends a connection whose input is not a request, or for which there is no memory, so that nothing
- * after it can be parsed. Sends an error after all replies, and closes the connection. */
+/* Ends a connection whose input is malformed or cannot be stored for lack of memory, so that
+ * nothing after that input can be parsed. Sends an error after all replies, and closes the
+ * connection. */
 static void resp_end(struct conn *conn)
 {
     char text[SESSION_TEXT];

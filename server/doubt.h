@@ -1,11 +1,11 @@
 /*
  * doubt.h - names that may have belonged to filters that were lost with part of the journal.
  *
- * If frames of the journal are missing, filters may have been created, renamed or dropped in
- * them. A name that is not in the catalog may then have been the name of a filter. Answering "no"
- * for its keys could be a false negative, and creating the filter empty would have the same effect.
- * Therefore lookups of such a name answer "maybe", and the filter can be created only with its
- * content (a file, a dump).
+ * If journal frames are missing, they may have recorded that filters were created, renamed or
+ * dropped. A name that is not in the catalog may then have been the name of a filter. Answering
+ * "no" for its keys could be a false negative, and creating the filter empty would have the same
+ * effect. Therefore lookups of such a name answer "maybe", and the filter can be created only
+ * together with its content (from a file or a dump).
  *
  * A name that a client drops or renames is known to be free from then on. This is not recorded, so
  * after a restart the name is in doubt again, unless a filter was created under it in the meantime.
@@ -24,12 +24,12 @@ struct doubt;
 struct doubt *doubt_create(void);
 void doubt_free(struct doubt *doubt);
 
-/* Returns whether a name that is not in the catalog is in doubt. If `doubt` is NULL, no name is.
- * Thread-safe. */
+/* Returns whether a name that is not in the catalog is in doubt. If `doubt` is NULL, no name is in
+ * doubt. Thread-safe. */
 bool doubt_covers(struct doubt *doubt, bg_bytes name);
 
-/* Marks a name as free. If the maximum number of free names is reached, it stays in doubt.
- * Thread-safe. */
+/* Marks a name as free. If the maximum number of free names has been reached, the name stays in
+ * doubt. Thread-safe. */
 void doubt_clear_name(struct doubt *doubt, bg_bytes name);
 
 #endif

@@ -1,4 +1,4 @@
-# Generates C source that embeds the files of the dashboard (struct asset in assets.h).
+# Generates C source that embeds the dashboard files (struct asset in assets.h).
 #   cmake -DOUTPUT=asset_files.c "-DFILES=a;b;c" -P embed.cmake
 # "index.html" is served at "/", "openapi.yaml" at "/openapi.yaml", and other files under "/assets/".
 

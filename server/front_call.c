@@ -77,7 +77,7 @@ static void front_give_back(struct front *front, struct front_client *client)
 
 /* ---- Shards ------------------------------------------------------------------------------------- */
 
-/* Logs the start and the end of a condition. *said is true once the start has been logged. */
+/* Logs the start and the end of a condition. *said records whether the start has been logged. */
 static void front_say(const struct front *front, uint32_t shards, bool *said,
                       const char *what, const char *over, const char *why)
 {
@@ -134,7 +134,7 @@ static bool front_rests(const struct front *front, uint16_t shard, bool adds)
 
 /* ---- Calls -------------------------------------------------------------------------------------- */
 
-/* The items of a request that are sent, with their results. */
+/* The items of a request that are sent to the cluster, with their results. */
 struct front_sent {
     uint16_t *shards; /* shard of each item of the request */
     size_t *which;    /* indices of the items that are sent */
@@ -188,15 +188,16 @@ static bg_err front_send(struct front *front, const struct front_work *work,
     }
     if (memchr(sent->lost, true, sizeof sent->lost)
         || memchr(sent->doubted, true, sizeof sent->doubted)) {
-        front_client_free(client); /* the next one reloads passwords and the map */
+        /* The next client reloads the password and the map. */
+        front_client_free(client);
     } else {
         front_give_back(front, client);
     }
     return err;
 }
 
-/* Marks the shards that did not answer. After an add, a shard only stops accepting adds: it may lack replicas, but
- * still answer lookups. */
+/* Marks the shards that did not answer. If an add failed, the shard is only marked as not accepting adds: it may lack
+ * replicas but still answer lookups. */
 static void front_blame(struct front *front, const struct front_sent *sent, bool adds,
                         const bg_errinfo *info)
 {
@@ -271,7 +272,7 @@ static bg_err front_kept(struct front *front, bg_errinfo *info)
                         *wrong ? wrong : "a shard is down; it is retried every second");
 }
 
-/* Sets the answer of items that are not done to "maybe". */
+/* Sets the answer for items that are not done to "maybe". */
 static void front_doubt(struct front_work *work)
 {
     for (size_t i = 0; i < work->n; i++) {

@@ -8,18 +8,19 @@
 
 #include "settings.h"
 
-/* The strings point into the line, or are copies (front_settings_copy). */
+/* The strings point into the parsed line, or are copies (front_settings_copy). */
 struct front_settings {
     const char *name;
     const char *nodes, *user, *password, *password_file;
     const char *tls_ca, *tls_cert, *tls_key, *tls_name;
     uint64_t shards, replicas;
-    double connect, timeout, patience; /* seconds; connect 0: same as timeout */
+    /* In seconds; if `connect` is 0, `timeout` applies. */
+    double connect, timeout, patience;
     bool tls;
     bool closed; /* unanswered lookups fail with an error instead of "maybe" */
 };
 
-/* Parses a line. Returns false with the reason in `why`. */
+/* Parses a line. On failure, returns false and stores the reason in `why`. */
 bool front_settings_read(const struct settings_line *line, struct front_settings *front,
                          char why[SETTINGS_WHY]);
 

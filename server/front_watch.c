@@ -1,11 +1,11 @@
 /*
  * front_watch.c - the thread that queries all shards of a front once a second.
  *
- * Each round checks that the nodes with slots respond, and refreshes the cluster map every few seconds. Then it sends
- * a lookup of an empty item to every shard, in the same way as client lookups, so it gets the same result as clients
- * would. Finally it reads the witnesses of all shards, and updates those that do not list all processes. The watch uses
- * a client with a short retry limit. After a failure, it opens a new one, which reads the password and certificate
- * files again.
+ * Each round checks that the nodes with slots respond, and refreshes the cluster map every few seconds. Then it sends a
+ * lookup for an empty item to every shard. It sends this lookup in the same way as client lookups, so it gets the same
+ * result as clients would. Finally it reads the witnesses of all shards, and updates those that do not list all
+ * processes. The watch uses a client with a short retry limit. After a failure, the watch opens a new client, which
+ * reads the password and certificate files again.
  */
 #include "fronts_inside.h"
 
@@ -38,7 +38,7 @@ static void watch_told(void *context, uint32_t shard, bg_bytes reply)
                    (const char *)item.text.data);
 }
 
-/* Queries all shards. With `write`, replicas must acknowledge a write as well. Marks shards that do not answer as
+/* Queries all shards. If `write` is set, replicas must acknowledge a write as well. Marks shards that do not answer as
  * FRONT_DOWN. */
 static bg_err watch_ask(struct front_client *client, bool write,
                         struct watch_round *round, bg_errinfo *info)
@@ -120,7 +120,7 @@ static bg_err watch_look(struct front *front, struct front_client *client,
     return err;
 }
 
-/* Runs one round. Returns the client for the next one, or NULL. */
+/* Runs one round. Returns the client for the next round, or NULL. */
 static struct front_client *watch_round(struct front *front,
                                         struct front_client *client)
 {

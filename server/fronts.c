@@ -174,8 +174,8 @@ void front_refuse(const struct front *front, struct request *request)
     char name[64];
     reply_errorf(
         &request->reply,
-        "ERR '%s' is sharded over a cluster; only ADD, MADD, EXISTS and MEXISTS of "
-        "BF.* and BG.*, outside MULTI, are supported, not %s",
+        "ERR '%s' is sharded over a cluster; it supports only ADD, MADD, EXISTS and "
+        "MEXISTS (BF.* and BG.*) outside MULTI, not %s",
         args_show((bg_bytes){ front->settings.name, front->name_len }, name),
         request->command->name);
 }
@@ -223,8 +223,8 @@ static void front_tell_many(struct request *request, const struct front_work *wo
     }
 }
 
-/* Replies to one request that failed: first the results of the items before the first that was not added, then the
- * error. */
+/* Replies to one failed request: first the results of the items that precede the first item that was not added, then
+ * the error. */
 static void front_tell_failed(struct request *request, const struct front_work *work,
                               enum front_form form, bg_err err)
 {

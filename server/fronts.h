@@ -1,16 +1,16 @@
 /*
- * fronts.h - filters that are sharded over a Redis Cluster (docs/cluster.md) and served under a name of this service.
+ * fronts.h - filters that are sharded over a Redis Cluster (docs/cluster.md) and served by this service under one name.
  * Clients connect to one server and do not need a cluster client.
  *
  *     client -- BF.EXISTS seen x --> worker --> job thread --> the node with x's shard
  *                                    (or HTTP)
  *
- * The service forwards the adds and lookups of BF.* and BG.*, for one or several items. Each request is a batch, and
- * so is a run of single-item requests in a pipeline (dispatch.c). Job threads forward them, so event loops never
- * wait. Each job takes a cluster client from the front's pool, or opens a new one (front_call.c).
+ * The service forwards the BF.* and BG.* commands that add or look up one or several items. Each request is a batch,
+ * and so is a run of single-item requests in a pipeline (dispatch.c). Job threads forward the batches, so event loops
+ * never wait. Each job takes a cluster client from the front's pool, or opens a new one (front_call.c).
  *
- * If the cluster does not answer, a lookup returns "maybe", or an error with fail=closed, and an add returns the
- * error FAILED. For both, a nonexistent shard is an error.
+ * If the cluster does not answer, a lookup returns "maybe" (with fail=closed, an error), and an add returns the error
+ * FAILED. If a shard does not exist, both return an error.
  *
  * There are few job threads, and they have other work to do. So a shard that does not answer is marked "down": its
  * items are answered immediately, without waiting for the shard. Items of other shards are not affected. Each front has
@@ -23,8 +23,8 @@
  * A shard whose server restarted may have lost keys (shard_witness.h), and is marked "incomplete". Its lookups are
  * answered as if the shard were down, but adds are sent to it. The watch reads the witnesses of all shards and
  * keeps them up to date. The state ends when the operator marks the shard as complete (bloomgate --cluster NODES
- * complete). Between a restart and the next round of the watch, lookups do not deny keys either, because clients do not
- * trust a process that the witness does not list.
+ * complete). Between a restart and the next round of the watch, lookups do not answer "no" either, because clients do
+ * not trust a process that the witness does not list.
  *
  * An add can fail for lack of replicas while lookups still work. So a shard that did not answer an add accepts no
  * adds until replicas have acknowledged a write from the watch.
@@ -63,8 +63,8 @@ struct front *fronts_find(const struct fronts *fronts, const struct command *com
 bool front_forwards(const struct command *command);
 void front_refuse(const struct front *front, struct request *request);
 
-/* Forwards a request and replies to it. With `many`, the request stands for one request per item, and each gets its
- * own reply. Waits for the cluster, so only job threads may call it. */
+/* Forwards a request and replies to it. If `many` is set, the request stands for one request per item, and each of them
+ * gets its own reply. Waits for the cluster, so only job threads may call it. */
 void front_run(struct front *front, struct request *request, bool many);
 
 /* Items to forward, and their results. */
@@ -72,8 +72,9 @@ struct front_work {
     const bg_bytes *items;
     size_t n;
     bool adds;
-    uint64_t *done; /* bitmap: the item was added or answered */
-    /* Bitmap: the item is new, or "maybe". Lookups that are not done are also "maybe". */
+    uint64_t *done; /* bitmap: the item was added, or its lookup was answered */
+    /* Bitmap: the added item is new, or the answer to the lookup is "maybe". It is also "maybe" for
+     * lookups that are not done. */
     uint64_t *answers;
     bool unreached; /* some items are not done because a shard could not be reached */
     bg_errinfo info;
@@ -95,11 +96,11 @@ enum {
     FRONT_STATES
 };
 
-/* Lookups by result. UNREACHED: the shard could not be reached. ASK_REFUSED: it replied with an error. */
+/* Lookups by result. UNREACHED: the shard could not be reached. ASK_REFUSED: the shard replied with an error. */
 enum { FRONT_MAYBE, FRONT_NO, FRONT_UNREACHED, FRONT_ASK_REFUSED, FRONT_ASKED };
 
-/* Adds by result. NEW: the item was definitely new. OLD: it may have been present. ADD_REFUSED: it was not added,
- * because the shard refused it, or was known to be down. UNKNOWN: it was sent, but not acknowledged. */
+/* Adds by result. NEW: the item was definitely new. OLD: the item may have been present. ADD_REFUSED: the item was not
+ * added, because the shard refused it or was known to be down. UNKNOWN: the item was sent, but not acknowledged. */
 enum { FRONT_NEW, FRONT_OLD, FRONT_ADD_REFUSED, FRONT_UNKNOWN, FRONT_ADDED };
 
 /* A histogram of request durations. Bucket i counts the requests that took at most front_limits[i] seconds, and more
@@ -119,11 +120,11 @@ struct front_facts {
     uint32_t no_adds;              /* shards that are up, but accept no adds */
     const char *state;             /* summary: starting, up, partly or down */
     uint32_t nodes, reached;
-    double map_age; /* seconds; negative if there is no cluster map yet */
+    double map_age; /* in seconds; negative if there is no cluster map yet */
     uint64_t asked[FRONT_ASKED], added[FRONT_ADDED];
     uint64_t commands, repeated;
     uint64_t moved, ask, tryagain, clusterdown, passing; /* redirections */
-    /* Connections that failed to open, and that broke. */
+    /* Number of connections that could not be opened, and of those that broke. */
     uint64_t unopened, broken;
     struct front_times times[2];    /* lookups, adds */
     char wrong[BG_ERR_MESSAGE_MAX]; /* why shards are not up, or "" */
@@ -131,7 +132,7 @@ struct front_facts {
 
 extern const char *const front_state_names[FRONT_STATES];
 
-/* Returns the statistics of front number i; false if there are no more fronts. */
+/* Returns the statistics of the front with index i; returns false if there are no more fronts. */
 bool fronts_facts(struct fronts *fronts, size_t i, struct front_facts *facts);
 
 /* Returns the statistics of one front. */

@@ -35,7 +35,7 @@ struct front {
     struct cluster_options options;
     uint32_t shards;
     struct front_shard *shard;
-    atomic_bool *witnessed; /* whether each shard has had a witness */
+    atomic_bool *witnessed; /* whether each shard has ever had a witness */
     pthread_mutex_t lock;   /* protects the pool and the fields up to said_incomplete */
     struct front_client *idle;
     char wrong[BG_ERR_MESSAGE_MAX]; /* why shards are not up */
@@ -62,12 +62,13 @@ struct front_client *front_open(struct front *front, uint32_t patience,
 void front_client_free(struct front_client *client); /* NULL is allowed */
 void front_clients_free(struct front_client *list);
 
-/* Sets the state of each shard; FRONT_STATES leaves it unchanged. Stores `why` unless it is "". Logs when the first
- * shard goes down, accepts no adds or may have lost keys, and when the last one has recovered. While a shard is
- * down, the pool keeps no clients. */
+/* Sets the state of each shard; the value FRONT_STATES leaves the state unchanged. Stores `why` unless it is "". Logs
+ * when the first shard goes down, stops accepting adds or may have lost keys, and when the last such shard has
+ * recovered. While a shard is down, the pool keeps no clients. */
 void front_mark(struct front *front, const uint8_t *states, const char *why);
 
-/* Starts the thread, which runs until `stop` is readable. Returns false if it cannot be created. */
+/* Starts the thread, which runs until `stop` is readable. Returns false if the thread cannot be
+ * created. */
 bool front_watch_start(struct front *front);
 void front_watch_join(struct front *front);
 

@@ -90,7 +90,7 @@ bg_err gate_files_instance(const char *dir, char instance[GATE_INSTANCE],
 
 /* ---- The filter ------------------------------------------------------------------------ */
 
-/* Returns a hash of the settings that determine the keys, the kind and the rate of the filter. */
+/* Returns a hash of the settings that determine the filter's keys, kind and false-positive rate. */
 static uint64_t files_hash_settings(const struct gate_settings *s)
 {
     const char *texts[] = { s->source, s->keys, s->follow };

@@ -1,5 +1,5 @@
 /*
- * gate_files.h - the filter of a gate on disk, with the mark at which following resumes.
+ * gate_files.h - saves a gate's filter to disk, with the mark from which the follower resumes.
  *
  *     DIR/gates/instance       identifies this service in names of database objects
  *     DIR/gates/NAME.bg        the filter; its metadata holds the mark and a hash of the settings
@@ -21,15 +21,16 @@ enum { GATE_INSTANCE = 9 }; /* bytes: 8 hex digits and a NUL */
 bg_err gate_files_instance(const char *dir, char instance[GATE_INSTANCE],
                            bg_errinfo *info);
 
-/* Returns DIR/gates/NAME followed by `ending`. The caller frees it. NULL if out of memory. */
+/* Returns DIR/gates/NAME followed by `ending`. The caller frees it. Returns NULL if out of
+ * memory. */
 char *gate_files_path(const char *dir, const char *name, const char *ending);
 
 bg_err gate_files_save(bg_slot *slot, const char *path,
                        const struct gate_settings *settings, const char *mark,
                        bg_errinfo *info);
 
-/* Replaces the base of the slot with the saved filter. Errors: those of bg_open; BG_EINCOMPAT if the file was saved
- * with different settings. */
+/* Replaces the slot's base with the saved filter. Errors: those of bg_open; BG_EINCOMPAT if the file was saved with
+ * different settings. */
 bg_err gate_files_load(bg_slot *slot, const char *path,
                        const struct gate_settings *settings, const bg_hash_spec *hash,
                        uint64_t max_bytes, char mark[SOURCE_MARK], bg_errinfo *info);

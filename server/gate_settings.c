@@ -18,7 +18,7 @@ enum setting_type {
     SETTING_REAL,    /* a double */
     SETTING_SECONDS, /* a double */
     SETTING_BOOL,
-    SETTING_WORD /* a uint32_t with a name for each value */
+    SETTING_WORD /* a uint32_t whose values have names */
 };
 
 struct setting_word {
@@ -73,9 +73,9 @@ static const struct setting settings_table[] = {
     { "key", SETTING_WORD, AT(key), 0, 0, setting_keys, "auto",
       "SQLite: type of the parameter of `lookup`" },
     { "poll", SETTING_SECONDS, AT(poll), 0.001, 3600, NULL, "500ms",
-      "interval at which the follower verifies that it missed no change" },
+      "interval at which the follower verifies that it has missed no changes" },
     { "timeout", SETTING_SECONDS, AT(timeout), 0.001, 3600, NULL, "1s",
-      "timeout of a lookup in the database" },
+      "timeout of a database lookup" },
     { "connections", SETTING_COUNT, AT(connections), 1, 64, NULL, "8",
       "maximum number of connections for lookups" },
     { "max-lag", SETTING_SECONDS, AT(max_lag), 0.002, 1e6, NULL, "10s",
@@ -97,13 +97,15 @@ static const struct setting settings_table[] = {
     { "negative-entries", SETTING_COUNT, AT(negative_entries), 1, 1e8, NULL, "10k",
       "maximum number of keys whose absence is cached" },
     { "breaker-failures", SETTING_COUNT, AT(breaker_failures), 0, 1e6, NULL, "5",
-      "failures in a row after which the database is not queried for a while (0: always query)" },
+      "consecutive failures after which the database is not queried for a while (0: "
+      "always query)" },
     { "breaker-rest", SETTING_SECONDS, AT(breaker_rest), 0.001, 3600, NULL, "1s",
-      "how long the database is not queried after that" },
+      "how long the database is not queried after these failures" },
     { "fail", SETTING_WORD, AT(fail), 0, 0, setting_fails, "open",
-      "outcome of a lookup when the database fails: open is \"unknown\", closed is an error" },
+      "result of a lookup when the database fails: \"unknown\" (open) or an error "
+      "(closed)" },
     { "single-flight", SETTING_BOOL, AT(single_flight), 0, 0, NULL, "yes",
-      "concurrent lookups of the same key share one database query" },
+      "let concurrent lookups of the same key share one database query" },
     { "maintain", SETTING_SECONDS, AT(maintain), 0.01, 86400, NULL, "60s",
       "interval at which the service checks whether a rebuild is needed" },
     { "rebuild-fill", SETTING_REAL, AT(rebuild_fill), 0, 1000, NULL, "0.9",
@@ -113,7 +115,7 @@ static const struct setting settings_table[] = {
     { "rebuild-observed", SETTING_REAL, AT(rebuild_observed), 0, 1000, NULL, "1.5",
       "rebuild when the observed rate exceeds the target by this factor (0: never)" },
     { "rebuild", SETTING_SECONDS, AT(rebuild), 0, 1e9, NULL, "0",
-      "rebuild a filter of this age (0: never)" },
+      "rebuild the filter when it reaches this age (0: never)" },
 };
 
 enum { SETTINGS = sizeof settings_table / sizeof *settings_table };
@@ -182,7 +184,7 @@ static bool setting_read_share(const char *value, double *to)
     return number_rate(value, to);
 }
 
-/* Parses a number of any type. Returns false if it is invalid or out of range. */
+/* Parses a number of any type. Returns false if the number is invalid or out of range. */
 static bool setting_read_number(const struct setting *s, const char *value, void *place)
 {
     uint64_t count = 0;

@@ -38,7 +38,8 @@ struct gate_settings {
     double headroom;
     uint64_t capacity; /* minimum capacity */
     /* The gate: see gate.h. */
-    uint32_t fail; /* an enum gate_fail: outcome of a lookup when the source fails */
+    /* An enum gate_fail: the outcome of a lookup when the source fails. */
+    uint32_t fail;
     double audit;
     uint32_t negative_entries;
     double negative_ttl; /* 0: no negative cache */
@@ -62,19 +63,19 @@ bg_err gate_settings_copy(struct gate_settings *to, const struct gate_settings *
 bg_err gate_settings_set(struct gate_settings *settings, const char *key,
                          const char *value, bg_errinfo *info);
 
-/* Validates that all required settings are present and that the settings fit together. Does not connect. */
+/* Checks that all required settings are present and that the settings are consistent. Does not connect. */
 bg_err gate_settings_check(const struct gate_settings *settings, bg_errinfo *info);
 
-/* Return row i of the table: the name (NULL after the last row), a description, and the default as text ("": none,
- * NULL: the setting is required). gate_settings_show writes the value as text that gate_settings_set accepts, except
- * that the password of a source is masked. */
+/* Return row i of the table: the name (NULL after the last row), a description, and the default as text ("" if there is
+ * none, NULL if the setting is required). gate_settings_show writes the value as text that gate_settings_set accepts,
+ * except that the password of a source is masked. */
 const char *gate_settings_name(size_t i);
 const char *gate_settings_summary(size_t i);
 const char *gate_settings_default(size_t i);
 void gate_settings_show(const struct gate_settings *settings, size_t i, char *text,
                         size_t room);
 
-/* Returns the settings for source_create. Its pointers refer to `settings`. */
+/* Returns the settings for source_create. The pointers in the result refer to `settings`. */
 struct source_settings gate_settings_source(const struct gate_settings *settings);
 
 #endif

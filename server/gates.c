@@ -2,12 +2,12 @@
  * gates.c - the list of gates, and lookups; see gates.h. The threads of a gate are in gates_life.c.
  *
  * Each gate contains two bg_gates: one over the slot with the filter, and one over a slot that never has a filter. The
- * second one always queries the source, and has its own breaker and statistics. Trust (gates.h) selects the bg_gate
- * when a lookup starts.
+ * second one always queries the source, and has its own breaker and statistics. When a lookup starts, the trust rules
+ * (gates.h) select one of the two.
  *
  * Audits. A key that was just committed is in the source, but not yet in the filter. That is not a false negative if
  * the follower has yet to report the key. So when an audit finds such a key, it makes the follower poll and waits for
- * the result before the gate decides.
+ * the result before it reports a false negative.
  *
  * The list is an array, protected by a reader-writer lock. Each gate counts its users, and dropping a gate waits
  * until the count is zero. There are few gates, so a linear search by name is enough.
@@ -110,7 +110,7 @@ static bg_store_answer gates_ask(void *context, const void *key, size_t len,
     return answer;
 }
 
-/* Copies the value to a concurrent lookup of the same key (single flight). */
+/* Copies the value for a concurrent lookup of the same key (single flight). */
 static void gates_share(void *context, const void *from_request, void *to_request)
 {
     const struct source_value *from = from_request;
@@ -132,11 +132,13 @@ static void gates_alarm(void *context, const bg_alarm *alarm)
         const char *text;
     } told[] = {
         [BG_ALARM_FALSE_NEGATIVE] = { GATE_EVENT_FALSE_NEGATIVE,
-                                      "the filter denied a key that the source contains" },
+                                      "the filter answered \"no\" for a key that the "
+                                      "source contains" },
         [BG_ALARM_BREAKER_OPEN] = { GATE_EVENT_BREAKER_OPEN,
-                                    "the source failed too often; it is queried again after breaker-rest" },
+                                    "the source failed too often; it will be queried "
+                                    "again after breaker-rest" },
         [BG_ALARM_BREAKER_CLOSED] = { GATE_EVENT_BREAKER_CLOSED,
-                                      "the source answers again" },
+                                      "the source is answering again" },
     };
     struct gate *gate = context;
     if (alarm->kind >= sizeof told / sizeof *told) {
@@ -156,9 +158,9 @@ static uint64_t gates_nanoseconds(double seconds)
 }
 
 /*
- * Creates the slot with a tiny filter, which is never trusted. It accepts the follower's adds, and so does the first
- * real filter as soon as its build starts. (A slot without a filter refuses adds, even while its first filter is
- * being built.)
+ * Creates the slot with a tiny filter, which is never trusted. It accepts the follower's adds, and the first real
+ * filter accepts them as soon as its build starts. (A slot without a filter refuses adds, even while its first filter
+ * is being built.)
  */
 static bg_err gates_make_slot(struct gate *gate, bg_errinfo *info)
 {
@@ -512,7 +514,7 @@ bg_outcome gates_finish(struct gates_ticket *ticket, struct source_value *value)
 void gates_abandon(struct gates_ticket *ticket)
 {
     struct gate *gate = ticket->gate;
-    if (gate) { /* bg_gate_finish would count a failure of the source */
+    if (gate) { /* bg_gate_finish would count this as a failure of the source */
         ticket->gate = NULL;
         gates_leave(gate);
     }

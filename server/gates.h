@@ -15,9 +15,9 @@
  *     rebuilding   like serving, while a new filter is built because the old one is too full or too old, has too many
  *                  false positives, or because the follower has started a new epoch
  *
- * Lookups work immediately: without a filter, and whenever the filter is not trusted, every lookup queries the
- * source. If that also fails, the outcome is BG_OUTCOME_UNKNOWN, or BG_OUTCOME_FAILED for a gate with fail=closed. So
- * an unavailable source blocks nothing.
+ * Lookups work immediately: while there is no filter, or the filter is not trusted, every lookup queries the source. If
+ * that query fails, the outcome is BG_OUTCOME_UNKNOWN, or BG_OUTCOME_FAILED for a gate with fail=closed. So an
+ * unavailable source blocks no lookups.
  *
  * Trust. The filter's "no" is trusted only if
  *   (T1) the filter was filled by a read of all keys in the source's current epoch, or was saved with
@@ -25,8 +25,8 @@
  *   (T2) the source has proven within the last `max-lag` that it has reported all changes (source.h, S4);
  *   (T3) the source has not ended its epoch, and no audit has found a false negative in the filter; and
  *   (T4) the key is spelled as the database prints it (key_form.h).
- * A key that is written directly to the source is found as soon as the follower has reported it. "No" may be wrong
- * only for keys that were committed after the last proof, at most max-lag ago. A client that needs a stronger
+ * A key that is written directly to the source is found as soon as the follower has reported it. A "no" may be wrong
+ * only for keys that were committed after the last proof, which is at most max-lag old. A client that needs a stronger
  * guarantee calls gates_wrote after its own write.
  *
  * Thread safety: all functions are MT-Safe except gates_free; all other calls must have returned before it. Lookups
@@ -50,15 +50,15 @@ struct gates;
 #define GATE_EVENTS(X)                                                                 \
     X(BUILD_BEGAN, "build_began")   /* text: why */                                    \
     X(BUILD_ENDED, "build_ended")   /* keys, seconds */                                \
-    X(BUILD_FAILED, "build_failed") /* text: why; the build is retried */              \
+    X(BUILD_FAILED, "build_failed") /* text: why the build failed; it is retried */    \
     X(SOURCE_LOST, "source_lost")                                                      \
     X(SOURCE_BACK, "source_back")                                                      \
     X(DOUBTED, "doubted")               /* text: why the proofs are no longer valid */ \
     X(RESTARTED, "restarted")           /* text: why all keys are read again */        \
     X(RESUMED, "resumed")               /* the saved filter is in use */               \
-    X(SAVE_FAILED, "save_failed")       /* text: why; the save is retried */           \
-    X(STALE, "stale")                   /* there was no proof for max-lag */           \
-    X(FRESH, "fresh")                   /* a new proof after being stale */            \
+    X(SAVE_FAILED, "save_failed")       /* text: why the save failed; it is retried */ \
+    X(STALE, "stale")                   /* there has been no proof for max-lag */      \
+    X(FRESH, "fresh")                   /* the filter is no longer stale */            \
     X(FALSE_NEGATIVE, "false_negative") /* found by an audit */                        \
     X(BREAKER_OPEN, "breaker_open")                                                    \
     X(BREAKER_CLOSED, "breaker_closed")
@@ -80,10 +80,12 @@ struct gate_event {
 const char *gate_event_name(enum gate_event_kind kind);
 
 struct gates_options {
-    bg_hash_spec hash;         /* for all filters; a secret must outlive the gates */
+    /* Used for all filters; its secret must outlive the gates. */
+    bg_hash_spec hash;
     uint64_t max_filter_bytes; /* maximum size of one filter; 0: no limit */
     const char *dir; /* filters are saved in DIR/gates; NULL: they are not saved */
-    /* Receives events. Any thread may call it, several concurrently. It must not call gates_drop or gates_free. */
+    /* Receives events. Any thread may call it, and several threads may call it concurrently. It must not call
+     * gates_drop or gates_free. */
     void (*event)(void *context, const struct gate_event *event);
     void *context;
 };
@@ -123,8 +125,8 @@ struct gates_ticket {
 /*
  * Starts a lookup; never waits. *outcome is BG_OUTCOME_PENDING or the final outcome. If ticket->gate is not NULL
  * afterwards, call gates_finish or gates_abandon exactly once; gates_finish needs a thread that may wait. After
- * BG_OUTCOME_PENDING, gates_finish returns the outcome. Otherwise it runs an audit, and its result can be ignored. The
- * key must stay valid until then.
+ * BG_OUTCOME_PENDING, gates_finish returns the outcome. Otherwise gates_finish runs an audit, and its result can be
+ * ignored. The key must stay valid until that call.
  */
 bg_err gates_begin(struct gates *gates, bg_bytes name, bg_bytes key,
                    struct gates_ticket *ticket, bg_outcome *outcome, bg_errinfo *info);
@@ -134,10 +136,10 @@ bg_outcome gates_finish(struct gates_ticket *ticket, struct source_value *value)
  * of the source. Never waits. */
 void gates_abandon(struct gates_ticket *ticket);
 
-/* Records that the caller has written a key to the source. Lookups that start after this call find it. */
+/* Records that the caller has written a key to the source. Lookups that start after this call find the key. */
 bg_err gates_wrote(struct gates *gates, bg_bytes name, bg_bytes key, bg_errinfo *info);
 
-/* Requests a rebuild of the filter. The gate keeps serving meanwhile. */
+/* Requests a rebuild of the filter. The gate keeps serving lookups during the rebuild. */
 bg_err gates_rebuild(struct gates *gates, bg_bytes name, bg_errinfo *info);
 
 enum gate_phase { GATE_WAITING, GATE_BUILDING, GATE_SERVING, GATE_REBUILDING };
@@ -147,9 +149,10 @@ const char *gate_phase_name(enum gate_phase phase);
 struct gate_about {
     const char *name;
     const struct gate_settings *settings;
-    const bg_slot *slot;  /* for bg_slot_get_info, bg_slot_get_health and metrics */
-    const bg_gate *gate;  /* for bg_gate_about: lookups that used the filter */
-    const bg_gate *blind; /* likewise: lookups that queried the source directly */
+    const bg_slot *slot; /* for bg_slot_get_info, bg_slot_get_health and metrics */
+    const bg_gate *gate; /* for bg_gate_about: lookups that used the filter */
+    /* For bg_gate_about: lookups that queried the source directly. */
+    const bg_gate *blind;
     enum gate_phase phase;
     bool trusted; /* T1 to T3 */
     /* Neither the follower (or last build) nor the last lookup failed. */

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 struct gate {
-    struct gates_options how; /* options of all gates */
+    struct gates_options how; /* options shared by all gates */
     struct gate_settings settings;
     struct source *source;
     bool followed;
@@ -42,7 +42,7 @@ struct gate {
     bool rebuild_asked;           /* rebuild immediately */
     bool rebuild_wanted;          /* rebuild when the pause after the last build ends */
     char why[BG_ERR_MESSAGE_MAX]; /* reason for the next build */
-    bool is_unusable;             /* `why` states why the saved filter is not used */
+    bool is_unusable;             /* `why` explains why the saved filter is not used */
     bool source_up;
     uint64_t source_told; /* when the source's state was last reported as an event */
     char source_text[BG_ERR_MESSAGE_MAX];
@@ -69,14 +69,15 @@ void gate_tell(const struct gate *gate, enum gate_event_kind kind, const char *t
 bg_err gate_life_begin(struct gate *gate, bg_errinfo *info);
 void gate_life_end(struct gate *gate);
 
-/* Requests a rebuild: immediately, or once both one second and ten times the duration of the last build have passed
- * since that build. */
+/* Requests a rebuild: either immediately, or after a pause since the last build of at least one second and ten times
+ * that build's duration. */
 void gate_life_rebuild(struct gate *gate, bool at_once, const char *why);
 
 /* Stops trusting the filter until all keys have been read in a new epoch. */
 void gate_life_doubt(struct gate *gate, const char *why);
 
-/* Waits for up to max-lag until the follower has reported everything committed before the call. */
+/* Waits until the follower has reported everything committed before the call, but no longer than
+ * max-lag. */
 void gate_life_await(struct gate *gate);
 
 #endif

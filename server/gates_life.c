@@ -9,15 +9,15 @@
  *                                     saves the filter with the last mark; then source_saved
  *
  * No key is missed. If a key was committed before `restart`, the maker reads it, because the read starts after
- * `restart`. If the key was committed later, the follower reports it. If it reported the key before the new filter
- * accepted adds, the read includes the key (source.h, S5; bg_slot_rebuild reads after the filter accepts adds).
+ * `restart`. If the key was committed later, the follower reports it. If the follower reported the key before the new
+ * filter accepted adds, the read includes the key (source.h, S5; bg_slot_rebuild reads after the filter accepts adds).
  *
- * Saving. The mark is copied before the filter is saved, so the file contains everything up to the mark. A filter in
- * which an audit found a false negative is not saved, and its file is deleted. The audit may run during a save, so
- * the new file is renamed while holding the lock, after a last check.
+ * Saving. The mark is copied before the filter is saved, so the file contains everything up to the mark. If an audit
+ * found a false negative in a filter, the filter is not saved, and its file is deleted. The audit may run during a
+ * save, so the new file is renamed while holding the lock, after a last check.
  *
  * A failed build is retried with backoff, from one second to one minute. If only the policy requires a rebuild, the
- * pause before it is at least ten times the duration of the last build.
+ * pause before the rebuild is at least ten times the duration of the last build.
  */
 #include "gates_inside.h"
 
@@ -48,7 +48,8 @@ static void gate_life_new_epoch(struct gate *gate, const char *why)
     gate->mark[0] = 0;
     gate->saved[0] = 0; /* the file is from an earlier epoch, or deleted */
     if (!gate->is_unusable) {
-        /* Otherwise, the source's only reason is the missing mark. */
+        /* If is_unusable is set, `why` already has the real reason: the source only reports the
+         * missing mark. */
         (void)snprintf(gate->why, sizeof gate->why, "%s", why);
     }
     gate->is_unusable = false;
@@ -90,7 +91,8 @@ static void gate_life_changed(void *context, const bg_bytes *keys, size_t n)
     for (size_t i = 0; i < n; i++) {
         refused = bg_gate_add(gate->gate, keys[i].data, keys[i].len) || refused;
     }
-    if (refused) { /* the bg_gate distrusts its filter until it is replaced */
+    /* The bg_gate does not trust its filter until the filter is replaced. */
+    if (refused) {
         gate_life_rebuild(gate, false, "a key could not be added to the filter");
     }
     (void)atomic_fetch_add(&gate->changes, n);
@@ -108,7 +110,7 @@ static void gate_life_caught_up(void *context, const struct source_proof *proof)
     (void)pthread_mutex_unlock(&gate->lock);
 }
 
-/* Reports the state of the source. Changes of the reason alone are reported at most once a minute. */
+/* Reports the state of the source. If only the reason changes, it is reported at most once a minute. */
 static void gate_life_state(void *context, bool up, const char *why)
 {
     struct gate *gate = context;
@@ -190,7 +192,7 @@ static bg_rebuild_options gate_life_how(struct gate *gate, uint64_t keys)
     return how;
 }
 
-/* Verifies `lookup`. A failure is shown as the state of the source, because the follower may not detect it. */
+/* Verifies `lookup`. A failure is reported as the state of the source, because the follower may not detect it. */
 static bg_err gate_life_check(struct gate *gate, bg_errinfo *info)
 {
     bg_errinfo why = { .code = BG_OK };
@@ -336,11 +338,12 @@ static void gate_life_watch(struct gate_life *life)
         gate->followed && seen && now > seen && now - seen > gate->max_lag;
     if (stale != life->stale) {
         life->stale = stale;
-        gate_tell(gate, stale ? GATE_EVENT_STALE : GATE_EVENT_FRESH,
-                  stale ? "the follower has not caught up within max-lag; all lookups "
-                          "query the source"
-                        : "the follower has caught up; the filter answers again",
-                  0, stale ? (double)(now - seen) / 1e9 : 0);
+        gate_tell(
+            gate, stale ? GATE_EVENT_STALE : GATE_EVENT_FRESH,
+            stale ? "the follower has not caught up within max-lag; all lookups "
+                    "query the source"
+                  : "the follower has caught up; the filter is answering lookups again",
+            0, stale ? (double)(now - seen) / 1e9 : 0);
     }
 }
 
@@ -373,7 +376,7 @@ static bool gate_life_can_save(const struct gate *gate)
            && atomic_load(&gate->built) == atomic_load(&gate->needed);
 }
 
-/* Moves the saved filter into place. If the epoch has ended, the filter may lack a key that an audit found, so this
+/* Moves the saved filter into place. If the epoch has ended, the filter may lack a key that an audit has found, so this
  * function deletes the file and returns BG_ECANCELED. The caller holds the lock. */
 static bg_err gate_life_keep(const struct gate *gate, const char *path, uint64_t needed,
                              bg_errinfo *info)
@@ -415,7 +418,7 @@ static bool gate_life_save(struct gate *gate)
     return !err;
 }
 
-/* Loads the saved filter. Sets `mark` to "" if there is no usable one. */
+/* Loads the saved filter. Sets `mark` to "" if there is no usable filter. */
 static void gate_life_load(struct gate *gate, char mark[SOURCE_MARK])
 {
     mark[0] = 0;
@@ -466,7 +469,8 @@ static void gate_life_turn(struct gate_life *life)
         const uint64_t soon = interval < LIFE_MINUTE ? interval : LIFE_MINUTE;
         life->save = now + (gate_life_save(gate) ? interval : soon);
     } else {
-        uint64_t until = now + LIFE_SECOND / 4; /* to detect a stale filter in time */
+        /* Short, so that a stale filter is detected in time. */
+        uint64_t until = now + LIFE_SECOND / 4;
         until = life->retry > now && life->retry < until ? life->retry : until;
         gate_life_wait(gate, &gate->wake, until);
     }
@@ -512,7 +516,7 @@ bg_err gate_life_begin(struct gate *gate, bg_errinfo *info)
     const int error = pthread_create(&gate->thread, NULL, gate_life_run, gate);
     gate->has_thread = error == 0;
     if (error) {
-        err = source_error(info, BG_EIO, "thread", NULL, "cannot be created (errno %d)",
+        err = source_error(info, BG_EIO, "thread", NULL, "cannot create it (errno %d)",
                            error);
     } else if (gate->followed) {
         err = source_follow(gate->source, &listener, mark, info);

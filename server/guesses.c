@@ -1,6 +1,7 @@
 /*
- * guesses.c - see guesses.h. The table has four entries per set; the oldest one is evicted.
- * Thread safety: one lock, held for a few comparisons when a login is checked or has failed.
+ * guesses.c - see guesses.h. Each set of the table has four entries, of which the oldest is
+ * evicted. Thread safety: one lock, held for a few comparisons when a login is checked or has
+ * failed.
  */
 #include "guesses.h"
 
@@ -60,7 +61,7 @@ static uint64_t guesses_mix(const struct guesses *guesses, uint64_t x)
     return x ^ x >> 29;
 }
 
-/* Hashes an address and a name to one number. */
+/* Hashes an address and a name into one number. */
 static uint64_t guesses_who(const struct guesses *guesses, const char *address,
                             bg_bytes name)
 {
@@ -79,7 +80,8 @@ static struct guesses_entry *guesses_set(struct guesses *guesses, uint64_t who)
     return guesses->entries[who % GUESSES_SETS];
 }
 
-/* Finds an entry, and subtracts the failures that have been forgiven since then. Returns NULL if none remain. */
+/* Finds an entry, and subtracts the failures that have been forgiven since its last failure. Returns NULL if no
+ * failures remain. */
 static struct guesses_entry *guesses_find(struct guesses_entry *set, uint64_t who,
                                           uint64_t now)
 {

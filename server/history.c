@@ -5,13 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One ring: `count` points so far, the last one at `last` (in steps since 1970). */
+/* A ring of data points. It has received `count` points; the time of the last one is `last` (in
+ * steps since 1970). */
 struct ring {
     size_t size;
     uint64_t step;
     uint64_t last;
     uint64_t count;
-    float *values; /* size x metrics, point after point */
+    float *values; /* size x metrics values, stored point by point */
 };
 
 struct history {
@@ -61,7 +62,7 @@ static float *ring_point(const struct ring *ring, uint64_t at, size_t metrics)
     return ring->values + at % size * metrics;
 }
 
-/* Discards points later than `at` after the clock has been set back. */
+/* Discards the points from `at` on, after the clock has been set back. */
 static void ring_rewind(struct ring *ring, uint64_t at)
 {
     if (ring->count == 0 || at > ring->last) {
@@ -72,7 +73,7 @@ static void ring_rewind(struct ring *ring, uint64_t at)
     ring->last = at - 1;
 }
 
-/* Stores a point at its time. Any points skipped since the last one are unknown. */
+/* Stores a data point under its timestamp. Any points skipped since the last one become NaN. */
 static void ring_add(struct ring *ring, uint64_t at, const double *values,
                      size_t metrics)
 {

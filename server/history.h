@@ -4,7 +4,7 @@
  *     fine    a point every HISTORY_STEP seconds, for the last 15 minutes
  *     coarse  a point per minute, the mean of its fine points, for the last day
  *
- * An unknown point is NaN. Thread safety: protected by the caller's lock.
+ * A missing point is NaN. Thread safety: protected by the caller's lock.
  */
 #ifndef SERVER_HISTORY_H
 #define SERVER_HISTORY_H
@@ -29,8 +29,8 @@ void history_free(struct history *history);
  * discarded. */
 void history_add(struct history *history, uint64_t now, const double *values);
 
-/* Returns the available range of the last `seconds`, oldest first: the number of points, the
- * time of the first one, and the seconds between them. */
+/* Returns the part of the last `seconds` that is available, oldest first: the number of points, the
+ * time of the first point, and the seconds between points. */
 struct history_range {
     uint64_t from;
     uint64_t step;

@@ -1,9 +1,9 @@
 /*
  * http.c - parses the head of a request, line by line.
  *
- * Each line is first scanned for its end, while checking that every byte is text (http_line);
- * `scanned` is the progress in an incomplete line. Then the line is parsed, once. After the last
- * field, http_settle determines what the fields mean for the body and the connection.
+ * Each line is first scanned for its end, and every byte is checked to be text (http_line);
+ * `scanned` is the progress within an incomplete line. Then the line is parsed, once. After the
+ * last field, http_settle determines what the fields mean for the body and the connection.
  */
 #include "http.h"
 #include "http_fields.h"
@@ -95,7 +95,7 @@ static enum http_result http_line(struct http_request *r, const char *bytes, siz
 
 /* ---- The first line ---------------------------------------------------------------------- */
 
-/* Returns where the path begins in "http://host:port/path". Without a path, the second slash
+/* Returns where the path begins in "http://host:port/path". If there is no path, the second slash
  * of "//" serves as the path "/". Returns 0 if the target is not such a URL. */
 static size_t http_skip_authority(const char *target, size_t n, bool *bare)
 {
@@ -240,7 +240,7 @@ struct http_seen {
     unsigned hosts, lengths, encodings;
 };
 
-/* Interprets one field and stores its effect in the request. */
+/* Interprets one field and updates the request accordingly. */
 static enum http_result http_mind(struct http_request *r,
                                   const struct http_field *field,
                                   struct http_seen *seen)

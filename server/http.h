@@ -1,5 +1,6 @@
 /*
- * http.h - parses HTTP/1.1 and 1.0 requests: the head, and a body that arrives in pieces.
+ * http.h - parses HTTP/1.1 and 1.0 requests: the head, and a body that arrives in chunks of any
+ * size.
  *
  * Usage: one http_request per connection. The caller keeps the bytes of the head contiguous in
  * memory until it is done with the request:
@@ -13,17 +14,17 @@
  *     loop: switch (http_body_read(&body, bytes, n, &data, &consumed)) ...
  *     http_request_reset(&request), for the next one
  *
- * Each line is scanned once, however small the pieces are. All positions are offsets from the
- * start of the head, so the memory may move; http_request_moved sets the new address. A request
- * allocates no memory.
+ * Each line is scanned once, however small the chunks are in which it arrives. All positions are
+ * offsets from the start of the head, so the memory may move; http_request_moved sets the new
+ * address. A request allocates no memory.
  *
  * The result does not depend on how the bytes were split. The parser is strict where proxies
  * and servers are known to disagree on where a request ends (status 400 unless noted
  * otherwise): lines end with CRLF, and a head contains no other CR, LF, NUL or control
  * character; no space precedes a colon or a field; HTTP/1.1 requires exactly one Host; there is
  * at most one Content-Length, with digits only, and never together with Transfer-Encoding,
- * which must be "chunked" (501) and is not allowed in HTTP/1.0. A head has at most 16 KiB and 64
- * fields (431), and its first line at most 8 KiB (414).
+ * which must be "chunked" (501) and is not allowed in HTTP/1.0. A head is at most 16 KiB long and
+ * has at most 64 fields (431); its first line is at most 8 KiB long (414).
  *
  * http_fields.h reads the fields that the parser does not use itself.
  */
@@ -54,7 +55,7 @@ struct http_request {
     const char *head;   /* address of the bytes of the head */
     size_t consumed;    /* HTTP_OK: length of the head */
     int status;         /* HTTP_ERROR: status code */
-    const char *reason; /* HTTP_ERROR: a sentence without its period */
+    const char *reason; /* HTTP_ERROR: the reason, a sentence without its period */
 
     struct http_span method, target;
     struct http_span path,
@@ -74,7 +75,7 @@ struct http_request {
     size_t scanned; /* number of its bytes already checked for a line end */
 };
 
-/* Prepares for the next request. Must be called before each one. */
+/* Prepares for the next request. Must be called before each request. */
 void http_request_reset(struct http_request *r);
 
 /* Parses a head. bytes[0..n) are all bytes received since its start. */
@@ -102,7 +103,7 @@ bool http_method_is(const struct http_request *r, const char *method);
 /* ---- Bodies ------------------------------------------------------------------------------ */
 
 enum http_body_result {
-    HTTP_BODY_DATA, /* a piece of the body: `data` */
+    HTTP_BODY_DATA, /* `data` is the next part of the body */
     HTTP_BODY_MORE, /* needs more bytes; all bytes were consumed */
     HTTP_BODY_END,  /* complete; the next request follows after `consumed` */
     HTTP_BODY_ERROR /* `status` and `reason` */
@@ -132,14 +133,14 @@ struct http_body {
     } state;
     uint64_t left;  /* remaining bytes of the body, or of this chunk */
     uint64_t limit; /* maximum value of `total` */
-    size_t line;    /* bytes of this line, or of all trailers, so far */
+    size_t line;    /* number of bytes so far in this line, or in all trailers */
 };
 
-/* Starts reading the body of a request, of at most `limit` bytes. Returns false if a longer body is
+/* Starts reading a request body of at most `limit` bytes. Returns false if a longer body is
  * announced (413). */
 bool http_body_begin(struct http_body *b, const struct http_request *r, uint64_t limit);
 
-/* Reads the next piece. `data` points into `bytes`; chunks are decoded, trailers are
+/* Reads the next part of the body. `data` points into `bytes`; chunks are decoded, trailers are
  * discarded. */
 enum http_body_result http_body_read(struct http_body *b, const char *bytes, size_t n,
                                      bg_bytes *data, size_t *consumed);

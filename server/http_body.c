@@ -1,11 +1,11 @@
 /*
- * http_body.c - reads the body of a request, which has a length or is chunked.
+ * http_body.c - reads the body of a request, which either has a Content-Length or is chunked.
  *
  *     4;name=value\r\n  Wiki\r\n  0\r\n  Trailer: value\r\n  \r\n
  *
- * A state machine reads the framing byte by byte, and passes on data in the pieces in which it
- * arrives, so that nothing is buffered. Lines must end with CRLF. A chunk line may be up to 256
- * bytes long, and all trailers together up to 8192 bytes.
+ * A state machine reads the framing byte by byte and passes on data as it arrives, so nothing is
+ * buffered. Lines must end with CRLF. A chunk line may be up to 256 bytes long, and all trailers
+ * together up to 8192 bytes.
  */
 #include "hex.h"
 #include "http.h"
@@ -42,7 +42,7 @@ static enum http_body_result http_body_size(struct http_body *b, char c)
 {
     const int digit = hex_digit(c);
     if (++b->line > BODY_CHUNK_LINE) {
-        return http_body_fail(b, 400, "the line of a chunk exceeds 256 bytes");
+        return http_body_fail(b, 400, "a chunk-size line exceeds 256 bytes");
     }
     if (b->state != BODY_EXTENSION && digit >= 0) {
         const bool huge = b->left >> 60 != 0;
@@ -56,7 +56,7 @@ static enum http_body_result http_body_size(struct http_body *b, char c)
     } else if (b->state == BODY_SIZE && c == ';') {
         b->state = BODY_EXTENSION;
     } else if (b->state != BODY_EXTENSION || !http_is_text(c)) {
-        return http_body_fail(b, 400, "the size of a chunk is malformed");
+        return http_body_fail(b, 400, "a chunk size is malformed");
     }
     return HTTP_BODY_MORE;
 }
@@ -77,7 +77,7 @@ static enum http_body_result http_body_trailer(struct http_body *b, char c)
     return HTTP_BODY_MORE;
 }
 
-/* Expects a certain byte, then enters the next state. */
+/* Expects a given byte, then enters the next state. */
 static enum http_body_result http_body_expect(struct http_body *b, char c)
 {
     const bool cr = b->state == BODY_CHUNK_CR;

@@ -119,7 +119,8 @@ static bool http_fields_quality(bg_bytes text, unsigned *quality)
     return q <= 1000;
 }
 
-/* Finds the parameter q of a range; the default is 1000. Returns false if it is malformed. */
+/* Finds the q parameter of a media range; the default is 1000. Returns false if the parameter is
+ * malformed. */
 static bool http_fields_q(const char *text, size_t n, unsigned *quality)
 {
     *quality = 1000;
@@ -136,8 +137,8 @@ static bool http_fields_q(const char *text, size_t n, unsigned *quality)
     return true;
 }
 
-/* Returns how specifically a range matches: 3 for the type itself, 2 for its family, 1 for
- * all types, 0 for no match. */
+/* Returns how specifically a media range matches a type: 3 for the type itself, 2 for its family, 1
+ * for all types, 0 for no match. */
 static int http_fields_fit(bg_bytes range, const char *type)
 {
     const char *slash = strchr(type, '/');
@@ -245,8 +246,9 @@ static bool http_fields_basic(bg_bytes text, char *room, struct http_credentials
     return true;
 }
 
-/* Returns whether text is one word. Strictly, a token has letters, digits and -._~+/ with =
- * at the end, but here "NAME:PASSWORD" is a token, and passwords may contain any character. */
+/* Returns whether text is one word. By the standard, a token consists of letters, digits and -._~+/
+ * with = at the end, but here "NAME:PASSWORD" is a token, and passwords may contain any
+ * character. */
 static bool http_fields_is_word(bg_bytes text)
 {
     const char *c = text.data;

@@ -25,14 +25,15 @@ bool http_list_next(const struct http_request *r, const char *name,
 /* ---- Accept ------------------------------------------------------------------------------ */
 
 /*
- * Returns the quality of "type/subtype" for the client, in thousandths; 0: not acceptable. The most
- * specific matching range applies; of several, the one with the highest quality. Parameters other
- * than q are ignored. Without Accept, every type has 1000. Malformed ranges are ignored.
+ * Returns the quality that the client assigns to "type/subtype", in thousandths; 0 if it is not
+ * acceptable. The most specific matching range applies; of several equally specific ranges, the one
+ * with the highest quality. Parameters other than q are ignored. Without Accept, every type has the
+ * quality 1000. Malformed ranges are ignored.
  */
 unsigned http_accepts(const struct http_request *r, const char *type);
 
-/* Returns the index of the type with the highest quality (the first, if several are equal), or -1
- * if none is acceptable. */
+/* Returns the index of the type with the highest quality (the first if several are equal), or -1 if
+ * none is acceptable. */
 int http_choose(const struct http_request *r, const char *const *types, size_t n);
 
 /* ---- Authorization ----------------------------------------------------------------------- */
@@ -41,7 +42,8 @@ enum http_auth {
     HTTP_AUTH_NONE,
     HTTP_AUTH_BASIC,  /* user, password */
     HTTP_AUTH_BEARER, /* token */
-    HTTP_AUTH_BAD     /* malformed, of another scheme, or more than one */
+    /* Malformed credentials, a different scheme, or more than one field. */
+    HTTP_AUTH_BAD
 };
 
 struct http_credentials {
@@ -62,7 +64,7 @@ enum http_match {
     HTTP_MATCH_BAD /* malformed */
 };
 
-/* Return whether If-Match or If-None-Match contains a tag, which is passed with its quotes,
+/* Return whether If-Match or If-None-Match contains a tag, which is passed with its quotes:
  * "\"1f\"". A NULL tag means that the object does not exist, so "*" does not match either. If-Match
  * treats weak tags (W/"1f") as different, If-None-Match as equal. */
 enum http_match http_if_match(const struct http_request *r, const char *tag);

@@ -23,7 +23,7 @@ struct http_response {
     int minor;        /* minor version of the request: 0 or 1 */
     const char *type; /* NULL: no Content-Type */
     uint64_t length;  /* length of the body, even if the body is not sent (HEAD) */
-    /* The length is unknown. In HTTP/1.0, the end of the connection then ends the body. */
+    /* The length is unknown. In HTTP/1.0, closing the connection then ends the body. */
     bool chunked;
     bool close; /* close the connection after the response */
     const struct http_extra *extra;
@@ -34,7 +34,7 @@ struct http_response {
  * or because HTTP/1.0 has no other way to end a body of unknown length. */
 bool http_response_head(struct buffer *out, const struct http_response *response);
 
-/* Write pieces of a chunked body. For HTTP/1.0 (minor 0), the bytes are written without framing. */
+/* Write parts of a chunked body. For HTTP/1.0 (minor 0), the bytes are written without framing. */
 void http_response_chunk(struct buffer *out, int minor, const void *bytes, size_t n);
 void http_response_chunk_end(struct buffer *out, int minor);
 

@@ -23,15 +23,15 @@ struct http_path {
 /*
  * Splits the path at its slashes and decodes %HH in each segment, so that a segment may contain
  * any bytes, including slashes and NUL. "/" has no segments, "/a/" has two: "a" and "". "." and
- * ".." have no special meaning. Returns false if there are more than 16 segments, or a %
- * without two digits.
+ * ".." have no special meaning. Returns false if there are more than 16 segments, or a % is not
+ * followed by two hexadecimal digits.
  */
 bool http_path(const struct http_request *r, char room[HTTP_LINE_BYTES],
                struct http_path *path);
 
 /* Decodes the next parameter of the query: %HH, and + as a space. *at is 0 at first. A
  * parameter without '=' has an empty value; empty parameters (&&) are skipped. Returns HTTP_ABSENT
- * after the last one. */
+ * after the last parameter. */
 enum http_found http_query_next(const struct http_request *r, size_t *at,
                                 char room[HTTP_LINE_BYTES], bg_bytes *name,
                                 bg_bytes *value);

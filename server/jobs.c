@@ -14,8 +14,8 @@ struct jobs {
     struct job *first, **last;
     size_t waiting;
     bool ending;
-    const struct user *someone; /* first user to submit a job; NULL: none yet */
-    bool shared;                /* another user has submitted a job as well */
+    const struct user *someone; /* first user that submitted a job; NULL: none yet */
+    bool shared;                /* at least two users have submitted jobs */
     size_t count;
     struct jobs_thread {
         struct jobs *jobs;
@@ -37,7 +37,7 @@ static bool jobs_lane_is_free(const struct jobs *jobs, uint64_t lane)
     return true;
 }
 
-/* Returns the number of threads that are running jobs of an owner. */
+/* Returns the number of threads that are running an owner's jobs. */
 static size_t jobs_of(const struct jobs *jobs, const struct user *owner)
 {
     size_t n = 0;
@@ -96,7 +96,7 @@ static struct job *jobs_take(struct jobs *jobs, struct jobs_thread *thread)
     thread->lane = job ? job->lane : 0;
     thread->owner = job ? job->owner : NULL;
     if (jobs->ending && !jobs->first) {
-        /* Wakes the threads: no jobs are left. */
+        /* Wakes the threads, because no jobs are left. */
         pthread_cond_broadcast(&jobs->arrived);
     }
     pthread_mutex_unlock(&jobs->lock);

@@ -6,13 +6,14 @@
  * waits for its job before it continues.
  *
  * Lanes. Jobs that change the same filter wait for each other, and for any long operation that
- * holds its lock, so they share a lane. The jobs of a lane run one at a time, in order, so they
- * occupy one thread, and the other threads serve other filters. Password checks share a lane as
- * well: each one takes a lot of memory and time, and clients can trigger them without logging in.
+ * holds the filter's lock, so they share a lane. The jobs of a lane run one at a time, in order, so
+ * they occupy one thread, and the other threads serve other filters. Password checks share a lane
+ * as well: each one takes a lot of memory and time, and clients can trigger them without logging
+ * in.
  *
  * Owners. The next job to run belongs to the user that occupies the fewest threads. Once a second
  * user has submitted a job, no user may occupy all threads: at least one stays free for the others,
- * so jobs of one user never block those of another.
+ * so one user's jobs never block another user's jobs.
  */
 #ifndef SERVER_JOBS_H
 #define SERVER_JOBS_H
@@ -36,11 +37,11 @@ struct job {
     struct job *next;
 };
 
-/* Creates the threads. Returns NULL if memory, threads or seats (quiet.h) are unavailable. */
+/* Creates the threads. Returns NULL if memory, threads or seats (quiet.h) cannot be allocated. */
 struct jobs *jobs_create(struct server *server, unsigned threads);
 
-/* Must be called after all connections are closed. Waits for running jobs. For queued jobs, only
- * `done` is called, unless `must` is set, because no client waits for them. */
+/* Must be called after all connections are closed. Waits for running jobs. Queued jobs are not run
+ * unless `must` is set, because no client waits for them; only their `done` is called. */
 void jobs_free(struct jobs *jobs);
 
 /* Submits a job. Never blocks. The queue needs no limit, because each connection waits for its
