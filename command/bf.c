@@ -29,7 +29,7 @@
 enum { BF_EXPANSION_MAX = 32768 };
 static const uint64_t bf_capacity_most = UINT64_C(1) << 56;
 static const double bf_error_most =
-    0.25; /* filters with higher rates are of little use */
+    0.25; /* filters with a higher rate are of little use */
 static const char bf_expansion_wrong[] =
     "ERR expansion must be in the range [0, 32768]";
 
@@ -164,7 +164,7 @@ static const char *bf_check(const struct bf_wish *wish)
     return NULL;
 }
 
-/* Returns the growth factor of the layers. The library supports three, and fewer layers are
+/* Returns the growth factor of the layers. The library supports three factors, and fewer layers are
  * faster. */
 static uint32_t bf_width(uint64_t expansion)
 {
@@ -229,7 +229,8 @@ static const char *bf_check_scale(const struct request *request,
     ask.growth = most / (double)ask.spec.items;
     return !bg_plan_compute(&ask, &plan, NULL) && plan.rate < 1
                ? NULL
-               : "ERR provided VALIDATESCALETO causes bloom object to exceed memory limit";
+               : "ERR provided VALIDATESCALETO causes bloom object to exceed memory "
+                 "limit";
 }
 
 static void bf_made_not(struct request *request, bg_err err, const bg_errinfo *info)
@@ -302,7 +303,7 @@ static struct object *bf_find_or_make(struct request *request,
                 object_free(object);
             }
         }
-        if (err && err != BG_EBUSY) { /* busy: another client has just created it */
+        if (err && err != BG_EBUSY) { /* BG_EBUSY: another client has just created it */
             bf_made_not(request, err, &info);
             return NULL;
         }
@@ -318,14 +319,14 @@ static void bf_tell(struct request *request, const uint64_t *bits, size_t n)
     }
 }
 
-/* Runs the requests of a pipeline. Each gets its own reply. */
+/* Runs the requests of a pipeline. Each request gets its own reply. */
 static void bf_add_many(struct request *request, const bg_bytes *items, size_t n)
 {
     const struct bf_wish wish = bf_usual(request->host->settings);
     size_t step = OBJECT_BATCH; /* reduced to 1 after an error */
     for (size_t at = 0; at < n;) {
         struct object *object = bf_find_or_make(request, &wish);
-        if (!object) { /* the error was sent */
+        if (!object) { /* the error has been sent */
             at++;
             continue;
         }
@@ -424,7 +425,7 @@ static void bf_answer(struct request *request, const struct object *object,
     for (size_t at = 0; at < n; at += OBJECT_BATCH) {
         const size_t now = n - at < OBJECT_BATCH ? n - at : OBJECT_BATCH;
         uint64_t maybe[BG_BITMAP_WORDS(OBJECT_BATCH)] = { 0 };
-        if (object) { /* a missing filter contains no keys */
+        if (object) { /* a missing filter contains no items */
             (void)object_may_contain_many(object, items + at, now, maybe);
         }
         bf_tell(request, maybe, now);
@@ -439,7 +440,7 @@ static void bf_exists_many(struct request *request, const bg_bytes *items, size_
         bf_answer(request, object, items, n);
         return;
     }
-    for (size_t i = 1; i < n; i++) { /* the first error was sent */
+    for (size_t i = 1; i < n; i++) { /* the first error has been sent */
         reply_error(&request->reply, ARGS_WRONGTYPE);
     }
 }
@@ -479,7 +480,7 @@ static const struct {
     { "EXPANSION", "Expansion rate" },  { "ERROR", "Error rate" }
 };
 
-/* RedisBloom clients request the first five; valkey-bloom clients may also request ERROR. */
+/* RedisBloom clients request the first five fields; valkey-bloom clients may also request ERROR. */
 enum {
     BF_FACTS = sizeof bf_facts / sizeof *bf_facts,
     BF_FACT_ERROR = BF_FACTS - 1,
@@ -546,7 +547,7 @@ static void bf_info(struct request *request)
     reply_error(&request->reply, "ERR Invalid information value");
 }
 
-/* Replies with debug lines in the style of RedisBloom. A single line describes all layers. */
+/* Replies with debug lines in RedisBloom's format. A single line describes all layers. */
 static void bf_debug(struct request *request)
 {
     bool sent = false;
@@ -594,11 +595,11 @@ const struct command bf_commands[] = {
       "O(N) where N is the number of items", "0.1.0" },
     { "BF.EXISTS", 3, BF_READ | COMMAND_ASKS, CATEGORY_BLOOM, 1, 1, 1, bf_exists,
       bf_exists_many, "key item",
-      "Checks whether a Bloom filter may contain an item; 0 is definite", "O(1)",
-      "0.1.0" },
+      "Checks whether a Bloom filter may contain an item; 0 means definitely not",
+      "O(1)", "0.1.0" },
     { "BF.MEXISTS", -3, BF_READ | COMMAND_ASKS, CATEGORY_BLOOM, 1, 1, 1, bf_mexists,
       NULL, "key item [item ...]",
-      "Checks for each item whether a Bloom filter may contain it; 0 is definite",
+      "Checks whether a Bloom filter may contain each item; 0 means definitely not",
       "O(N) where N is the number of items", "0.1.0" },
     { "BF.CARD", 2, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_card, NULL, "key",
       "Returns the number of distinct items added to a Bloom filter", "O(1)", "0.1.0" },
@@ -609,8 +610,8 @@ const struct command bf_commands[] = {
       "Returns debugging information about a Bloom filter", "O(1)", "0.1.0" },
     { "BF.SCANDUMP", 3, COMMAND_READONLY | COMMAND_SLOW, CATEGORY_BLOOM, 1, 1, 1,
       dump_bf_scan, NULL, "key iterator",
-      "Returns the next chunk of a Bloom filter; start with iterator 0, then pass "
-      "the returned one",
+      "Returns the next chunk of a Bloom filter; start with iterator 0, then pass the "
+      "returned iterator",
       "O(N) where N is the size in bytes", "0.1.0" },
     { "BF.LOADCHUNK", 4, COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_SLOW, CATEGORY_BLOOM,
       1, 1, 1, dump_bf_load, NULL, "key iterator data",

@@ -32,13 +32,12 @@ const struct command bg_commands[] = {
       "0.1.0" },
     { "BG.EXISTS", 3, BG_READ | COMMAND_ASKS, BG_AT_NAME, bgc_exists, bgc_exists_many,
       "name item",
-      "Checks whether a filter may contain an item; 0 is definite, and a missing "
-      "filter is an error",
+      "Checks whether a filter may contain an item; 0 means definitely not, and a "
+      "missing filter is an error",
       "O(1)", "0.1.0" },
     { "BG.MEXISTS", -3, BG_READ | COMMAND_ASKS, BG_AT_NAME, bgc_mexists, NULL,
       "name item [item ...]",
-      "Checks for each item whether a filter may contain it; a missing filter is an "
-      "error",
+      "Checks whether a filter may contain each item; a missing filter is an error",
       "O(N) where N is the number of items", "0.1.0" },
     { "BG.DEL", -3, COMMAND_WRITE | COMMAND_FAST | COMMAND_CLAIMS, BG_AT_NAME, bgc_del,
       NULL, "name item [IF count]",
@@ -46,13 +45,13 @@ const struct command bg_commands[] = {
       "0.1.0" },
     { "BG.COUNT", 3, BG_READ | COMMAND_ASKS | COMMAND_COUNTS, BG_AT_NAME, bgc_count,
       NULL, "name item",
-      "Returns how often an item may have been added; 0 or 1 for kinds that do not "
-      "count",
+      "Returns how many times an item may have been added; 0 or 1 for kinds that do "
+      "not count",
       "O(1)", "0.1.0" },
     { "BG.OBSERVE", 4, BG_READ, BG_AT_NAME, bgc_observe, NULL,
       "name item <FALSEPOSITIVE | PRESENT>",
-      "Reports whether an item that the filter may contain is in the backing store, "
-      "for the observed rate",
+      "Records whether an item that the filter may contain is in the backing store, to "
+      "measure the observed rate",
       "O(1)", "0.1.0" },
     { "BG.CLEAR", 2, BG_CHANGE, BG_AT_NAME, bgc_clear, NULL, "name",
       "Removes all items from a filter and keeps its parameters", "O(1)", "0.1.0" },
@@ -81,7 +80,8 @@ const struct command bg_commands[] = {
       "the period",
       "O(N) where N is the size of a generation", "0.1.0" },
     { "BG.REBUILD", -3, BG_CHANGE, BG_AT_NAME, bgc_rebuild, NULL,
-      "name <BEGIN capacity [ERROR rate] | ADD item [item ...] | COMMIT | ABORT | STATUS>",
+      "name <BEGIN capacity [ERROR rate] | ADD item [item ...] | COMMIT | ABORT | "
+      "STATUS>",
       "Builds a replacement from the items that clients add, while the old filter "
       "stays in use",
       "O(N) where N is the number of items", "0.1.0" },
@@ -97,12 +97,12 @@ const struct command bg_commands[] = {
       "O(N) where N is the size in bytes", "0.1.0" },
     { "BG.DUMP", -3, BG_EXAMINE, BG_AT_NAME, dump_bg_dump, NULL,
       "name cursor [SIZE bytes]",
-      "Returns the next chunk of a filter, with a checksum; start with cursor 0, "
-      "then pass the returned one until it is 0",
+      "Returns the next chunk of a filter, with a checksum; start with cursor 0, then "
+      "pass the returned cursor until it is 0",
       "O(N) where N is the size in bytes", "0.1.0" },
     { "BG.LOAD", -2, BG_CHANGE, BG_AT_NAME, dump_bg_load, NULL, "name [chunk]",
-      "Loads a chunk of a dump, the last of which creates the filter; without a "
-      "chunk, returns the progress",
+      "Loads a chunk of a dump; the last chunk creates the filter; without a chunk, "
+      "returns the progress",
       "O(N) where N is the size in bytes", "0.1.0" },
     { "BG.PUBLISH", -3, BG_EXAMINE | COMMAND_ADMIN | COMMAND_WRITES_FILE, BG_AT_FILES,
       bgc_publish, NULL, "name file [VERSIONED]",
@@ -110,33 +110,33 @@ const struct command bg_commands[] = {
       "O(N) where N is the size in bytes", "0.1.0" },
     { "BG.RELOAD", -3, BG_CHANGE | COMMAND_ADMIN | COMMAND_READS_FILE, BG_AT_FILES,
       bgc_reload, NULL, "name file [DISCARD] [ANYKIND] [WRITABLE]",
-      "Creates a filter from a file, or replaces its content; returns the digest",
+      "Creates a filter from a file, or replaces the content of an existing filter; "
+      "returns the digest",
       "O(N) where N is the size in bytes", "0.1.0" },
     { "BG.LOOKUP", 3, COMMAND_READONLY | COMMAND_DEFERS, BG_AT_NAME, bgc_lookup, NULL,
       "gate key",
-      "Checks whether a key exists: with the filter of a gate, and in the backing "
-      "store if the filter may contain it",
+      "Checks whether a key exists: queries the gate's filter, and the backing store "
+      "if the filter may contain the key",
       "O(1), plus a call to the backing store if the filter may contain the key",
       "0.1.0" },
     { "BG.MLOOKUP", -3, BG_EXAMINE, BG_AT_NAME, bgc_mlookup, NULL, "gate key [key ...]",
-      "Checks for each key whether it exists", "O(N) where N is the number of keys",
-      "0.1.0" },
+      "Checks whether each key exists", "O(N) where N is the number of keys", "0.1.0" },
     { "BG.WROTE", -3,
       COMMAND_WRITE | COMMAND_FAST | COMMAND_UNRECORDED | COMMAND_LOADING, BG_AT_NAME,
       bgc_wrote, NULL, "gate key [key ...]",
-      "Adds keys that were committed to the source of a gate to the gate's filter",
+      "Adds keys to a gate's filter after they were committed to its source",
       "O(N) where N is the number of keys", "0.1.0" },
     { "BG.PLAN", -3, BG_EXAMINE | COMMAND_LOADING | COMMAND_STALE, BG_NO_NAME, bgc_plan,
       NULL,
       "items rate [KIND kind] [GROWTH factor] [QPS queries] [ABSENT share] [CALLCOST cost] "
       "[MEMORYCOST cost] [CALLTIME seconds] [LATENCY seconds]",
-      "Compares the filters of all kinds for a number of items and a rate: size, "
-      "rates and cost",
+      "Compares the size, rates and cost of all filter kinds for a number of items and "
+      "a rate",
       "O(1)", "0.1.0" },
     { "BG.SHARDED", -4, COMMAND_READONLY | COMMAND_LOADING | COMMAND_STALE, BG_NO_NAME,
       bgc_sharded, NULL,
       "<KEYS name shards | SHARD name shards item [item ...] | PLAN items rate shards>",
-      "Returns the shard keys of a filter that is sharded over a cluster, the shards "
+      "For a filter that is sharded over a cluster, returns the shard keys, the shards "
       "of items, or the shard size",
       "O(N) where N is the number of shards or items", "0.1.0" },
     { "BG.HELP", 1, BG_READ | COMMAND_LOADING | COMMAND_STALE, BG_NO_NAME, bgc_help,
@@ -144,7 +144,7 @@ const struct command bg_commands[] = {
     { NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
-/* Returns whether the host provides what a command needs: files or gates. */
+/* Returns whether the host provides the files or gates that a command needs. */
 static bool bgc_help_tells(const struct command *c, const struct host_ops *ops)
 {
     if (c->run == bgc_publish || c->run == bgc_reload) {

@@ -1,9 +1,9 @@
 /*
  * bg_create.c - BG.CREATE: creates a filter of any kind. All options have defaults.
  *
- * Without CAPACITY, BITS and BYTES, the filter is scalable and starts at bf-initial-size. Without
- * a rate or size, its rate is bf-error-rate. A Bloom-type filter created with CAPACITY rejects
- * further items at that capacity, so that it keeps its rate, unless OVERFILL is set.
+ * Without CAPACITY, BITS and BYTES, the filter is scalable and starts at bf-initial-size. Without a
+ * rate or size, the filter's rate is bf-error-rate. A Bloom-type filter created with CAPACITY
+ * rejects further items at that capacity, so that it keeps its rate, unless OVERFILL is set.
  */
 #include "bg_handlers.h"
 
@@ -53,7 +53,7 @@ void bgc_words(const char *text, char *to, size_t room)
         const size_t n = strcspn(text, " ,:;");
         const size_t step = n ? n : 1;
         if (n && n < sizeof word
-            && memchr(text, '_', n)) { /* a field name, not an English word */
+            && memchr(text, '_', n)) { /* the name of a field, not an English word */
             memcpy(word, text, n);
         }
         const int more =
@@ -148,7 +148,7 @@ static const struct bgc_option {
     OPTION("BITS", OPTION_REAL, bits_per_key, "a number of bits per item"),
     OPTION("BYTES", OPTION_U64, bytes, "a number of bytes"),
     OPTION("K", OPTION_U32, k, "a number of bits per item"),
-    OPTION("FOLDS", OPTION_U32, folds, "a number of times the filter can be halved"),
+    OPTION("FOLDS", OPTION_U32, folds, "the number of times the filter can be halved"),
     OPTION("WIDTH", OPTION_U32, width, "a number"),
     OPTION("SHARDS", OPTION_U32, shards, "a number of shards"),
     OPTION("HASH", OPTION_HASH, hash, "fast, keyed, keyed24, keyed-int or xxh64"),

@@ -1,18 +1,18 @@
 /*
  * bg_files.c - filters and files: publish, reload, verify, digest.
  *
- * Files are stored in a directory of the host (host->ops->path). BG.PUBLISH writes the object's
- * shape to the metadata of the file, as "object: family=...", so that BG.RELOAD on another server
- * restores how a window advances. The filter file stores everything else.
+ * Files are stored in a directory that the host chooses (host->ops->path). BG.PUBLISH writes the
+ * object's shape to the metadata of the file, as "object: family=...", so that BG.RELOAD on another
+ * server restores the settings by which a window advances. The filter file stores everything else.
  *
- * BG.RELOAD creates a sealed filter, which accepts no adds: added items would be lost with the
- * next file. WRITABLE creates a filter that accepts adds. Reloading it then requires DISCARD,
- * which drops the items added since. ANYKIND allows a file with another kind, hash or secret; the
- * name then gets a new object.
+ * BG.RELOAD creates a sealed filter, which accepts no adds: added items would be lost with the next
+ * file. WRITABLE creates a filter that accepts adds. Reloading such a filter requires DISCARD,
+ * which drops the items added since the last load. ANYKIND allows a file with a different kind,
+ * hash or secret; the name then gets a new object.
  *
- * A file with a lower generation than the last one is refused without DISCARD. The slot stores
- * that number, and the object's shape stores it wherever objects are saved (object_describe), so
- * it survives restarts, dumps and copies. BG.CLEAR resets it.
+ * A file with a lower generation than the last one is refused without DISCARD. The slot stores the
+ * last generation, and the object's shape includes it wherever objects are saved (object_describe),
+ * so it survives restarts, dumps and copies. BG.CLEAR resets it.
  */
 #include "bg_handlers.h"
 
@@ -125,7 +125,7 @@ static bg_err files_digest_foreign(const struct object *object,
     return err;
 }
 
-/* Extracts the digest from the first piece of a file and then stops the encoding. */
+/* Extracts the digest from the first chunk of a file, and then stops the encoding. */
 static bg_err files_take_digest(void *context, const void *bytes, size_t n)
 {
     char *text = context;
@@ -279,7 +279,7 @@ struct reload {
     bg_open_options opening;
 };
 
-/* Inspects the file and finds its secret. */
+/* Inspects the file, and finds the secret that it needs. */
 static bg_err reload_look(struct reload *reload, bg_errinfo *info)
 {
     const struct command_settings *settings = reload->request->host->settings;
@@ -288,7 +288,7 @@ static bg_err reload_look(struct reload *reload, bg_errinfo *info)
     bg_err err = bg_file_get_info(reload->path, &reload->about, info);
     if (err) {
         return err == BG_EIO ? BG_EINVAL
-                             : err; /* an error of this file, not of the journal */
+                             : err; /* an error in this file, not in the journal */
     }
     shape.hash = reload->about.profile;
     shape.seed = reload->about.seed;
@@ -323,7 +323,8 @@ static void reload_shape(const struct reload *reload, const bg_filter *filter,
     memcpy(shape->key_id, reload->about.key_id, sizeof shape->key_id);
 }
 
-/* Checks that the file is not older than the last file of the object that it replaces, if any. */
+/* Checks that the file is not older than the last file loaded into the object that it replaces, if
+ * any. */
 static bg_err reload_check_generation(const struct reload *reload,
                                       const struct object *there, bg_errinfo *info)
 {
@@ -331,11 +332,11 @@ static bg_err reload_check_generation(const struct reload *reload,
     if (reload->about.generation >= lowest || reload->flags & RELOAD_DISCARD) {
         return BG_OK;
     }
-    return object_error(info, BG_EINCOMPAT,
-                        "the file has generation %llu, and the filter has %llu: use "
-                        "DISCARD to load an older file",
-                        (unsigned long long)reload->about.generation,
-                        (unsigned long long)lowest);
+    return object_error(
+        info, BG_EINCOMPAT,
+        "the file has generation %llu, but the filter has generation %llu: use DISCARD "
+        "to load an older file",
+        (unsigned long long)reload->about.generation, (unsigned long long)lowest);
 }
 
 /* Creates a new object under the name. The object replaces `there`, unless `there` is NULL. */
@@ -394,7 +395,7 @@ static bg_err reload_into(struct reload *reload, struct object *object,
     if (err) {
         object_unchanged(object);
         return err == BG_EIO ? BG_EINVAL
-                             : err; /* an error of this file, not of the journal */
+                             : err; /* an error in this file, not in the journal */
     }
     bg_slot_info stats; /* the file may have been replaced since it was inspected */
     object_about(object, &stats);
@@ -417,7 +418,7 @@ static bg_err reload_run(struct reload *reload, struct object *there, bg_errinfo
         if (loses && !(reload->flags & RELOAD_DISCARD)) {
             return object_error(
                 info, BG_EINCOMPAT,
-                "the filter accepts adds, and its items would be lost: use DISCARD "
+                "reloading would discard the items added to this filter: use DISCARD "
                 "if the file contains them or they are no longer needed");
         }
         return reload_anew(reload,

@@ -1,6 +1,6 @@
 /*
- * bg_rebuild.c - BG.REBUILD: builds a new filter from the keys that clients send, while the old
- * one stays in use.
+ * bg_rebuild.c - BG.REBUILD: builds a new filter from keys that clients send, while the old filter
+ * stays in use.
  *
  *     BG.REBUILD name BEGIN capacity [ERROR rate]
  *     BG.REBUILD name ADD item [item ...]        repeated, by any number of clients
@@ -124,7 +124,7 @@ static void rebuild_commit(struct request *request, struct object *object)
         atomic_store(&object->reshaped, true);
         atomic_store(&object->expansions, 0);
         object->outgrown = false;
-        object_position(object); /* otherwise copies would have another position */
+        object_position(object); /* otherwise copies would have a different position */
     }
     object_vacate(object);
     if (err) {
@@ -197,8 +197,8 @@ void bgc_rebuild(struct request *request)
         if (object && (object->foreign || !object_is_whole(object))) {
             reply_error(
                 &request->reply,
-                "ERR cannot rebuild filters imported from RedisBloom, or filters "
-                "that are being loaded or whose content was lost");
+                "ERR cannot rebuild this filter: it was imported from RedisBloom, is "
+                "being loaded, or has lost its content");
         } else if (object) {
             steps[i].run(request, object);
         }

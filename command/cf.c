@@ -2,17 +2,17 @@
  * cf.c - CF.*: the cuckoo filter commands of RedisBloom, implemented with quotient filters.
  *
  * A quotient filter deletes and counts like a cuckoo filter, and has three advantages here:
- * duplicates of an item use a counter instead of more and more slots; the filter doubles in
- * place, so there is no chain of filters to query; and its fingerprints are as long as the rate
- * requires, instead of 8 bits. BUCKETSIZE, MAXITERATIONS and EXPANSION are accepted and reported
- * by CF.INFO, but have no effect, except that EXPANSION 0 prevents growth. ERROR, an extension,
- * sets the false-positive rate.
+ * duplicates of an item use a counter instead of additional slots; the filter doubles in place, so
+ * there is no chain of filters to query; and the length of its fingerprints depends on the rate,
+ * instead of being fixed at 8 bits. BUCKETSIZE, MAXITERATIONS and EXPANSION are accepted and
+ * reported by CF.INFO, but have no effect, except that EXPANSION 0 prevents growth. ERROR, an
+ * extension, sets the false-positive rate.
  *
  * Intentional differences:
  *   - options are parsed strictly, and every error has a code;
  *   - querying a key of another type returns WRONGTYPE, since "0" would be a false "no";
- *   - without ERROR, the false-positive rate stays below 3% no matter how far the filter grows,
- *     and is typically below 0.01%. A filter that could not keep this rate is full;
+ *   - without ERROR, the false-positive rate stays below 3% no matter how far the filter grows, and
+ *     is typically below 0.01%. A filter that can no longer keep this rate is full;
  *   - CF.COMPACT is a write command, so it does not run on replicas.
  */
 #include "args.h"
@@ -223,7 +223,7 @@ static struct object *cf_find_or_make(struct request *request,
         }
         bg_errinfo info = { 0 };
         const bg_err err = cf_create(request, wish, &info);
-        if (err && err != BG_EBUSY) { /* busy: another client has just created it */
+        if (err && err != BG_EBUSY) { /* BG_EBUSY: another client has just created it */
             args_failed(request, err, &info, "ERR Couldn't create Cuckoo Filter");
             return NULL;
         }
@@ -238,14 +238,14 @@ static const char *cf_full(const struct object *object)
                                                                         : CF_FULL;
 }
 
-/* Runs the requests of a pipeline. Each gets its own reply. */
+/* Runs the requests of a pipeline. Each request gets its own reply. */
 static void cf_add_many(struct request *request, const bg_bytes *items, size_t n)
 {
     const struct cf_wish wish = cf_usual(request->host->settings);
     size_t step = OBJECT_BATCH; /* reduced to 1 after an error */
     for (size_t at = 0; at < n;) {
         struct object *object = cf_find_or_make(request, &wish);
-        if (!object) { /* the error was sent */
+        if (!object) { /* the error has been sent */
             at++;
             continue;
         }
@@ -416,7 +416,7 @@ static void cf_answer(struct request *request, const struct object *object,
     for (size_t at = 0; at < n; at += OBJECT_BATCH) {
         const size_t now = n - at < OBJECT_BATCH ? n - at : OBJECT_BATCH;
         uint64_t maybe[BG_BITMAP_WORDS(OBJECT_BATCH)] = { 0 };
-        if (object) { /* a missing filter contains no keys */
+        if (object) { /* a missing filter contains no items */
             (void)object_may_contain_many(object, items + at, now, maybe);
         }
         for (size_t i = 0; i < now; i++) {
@@ -433,7 +433,7 @@ static void cf_exists_many(struct request *request, const bg_bytes *items, size_
         cf_answer(request, object, items, n);
         return;
     }
-    for (size_t i = 1; i < n; i++) { /* the first error was sent */
+    for (size_t i = 1; i < n; i++) { /* the first error has been sent */
         reply_error(&request->reply, ARGS_WRONGTYPE);
     }
 }
@@ -597,15 +597,15 @@ const struct command cf_commands[] = {
       "given options if it does not exist",
       "O(N) where N is the number of items", "0.1.0" },
     { "CF.EXISTS", 3, CF_READ | COMMAND_ASKS, CF_AT_KEY, cf_exists, cf_exists_many,
-      "key item", "Checks whether a cuckoo filter may contain an item; 0 is definite",
+      "key item",
+      "Checks whether a cuckoo filter may contain an item; 0 means definitely not",
       "O(1)", "0.1.0" },
     { "CF.MEXISTS", -3, CF_READ | COMMAND_ASKS, CF_AT_KEY, cf_mexists, NULL,
       "key item [item ...]",
-      "Checks for each item whether a cuckoo filter may "
-      "contain it; 0 is definite",
+      "Checks whether a cuckoo filter may contain each item; 0 means definitely not",
       "O(N) where N is the number of items", "0.1.0" },
     { "CF.COUNT", 3, CF_READ | COMMAND_ASKS | COMMAND_COUNTS, CF_AT_KEY, cf_count, NULL,
-      "key item", "Returns how often an item may have been added and not deleted",
+      "key item", "Returns how many times an item may have been added and not deleted",
       "O(1)", "0.1.0" },
     { "CF.DEL", 3, COMMAND_WRITE | COMMAND_FAST | COMMAND_CLAIMS, CF_AT_KEY, cf_del,
       NULL, "key item",
@@ -621,8 +621,8 @@ const struct command cf_commands[] = {
       "Returns the same information in one line", "O(1)", "0.1.0" },
     { "CF.SCANDUMP", 3, COMMAND_READONLY | COMMAND_SLOW, CF_AT_KEY, dump_cf_scan, NULL,
       "key iterator",
-      "Returns the next chunk of a cuckoo filter; start with iterator 0, then pass "
-      "the returned one",
+      "Returns the next chunk of a cuckoo filter; start with iterator 0, then pass the "
+      "returned iterator",
       "O(N) where N is the size in bytes", "0.1.0" },
     { "CF.LOADCHUNK", 4, COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_SLOW, CF_AT_KEY,
       dump_cf_load, NULL, "key iterator data",

@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct dump {
-    uint64_t read; /* time of the last read, by the host's clock */
+    uint64_t read; /* time of the last read, on the host's clock */
     bool
         foreign; /* whether these are records in RedisBloom's format (docs/foreign.md) */
     uint64_t stream; /* checksum of the stream */
@@ -28,7 +28,8 @@ enum {
 
 /* ---- The copy ------------------------------------------------------------------------------ */
 
-/* Allocates memory for a copy with `before` bytes in front of it, from the object's allocator. */
+/* Allocates memory for a copy and for `before` bytes in front of it, from the object's
+ * allocator. */
 static void *dump_room(const struct object *object, size_t before, size_t n,
                        bg_errinfo *info)
 {
@@ -72,8 +73,8 @@ static bg_save_options dump_options(const struct object_shape *shape, uint32_t f
     return how;
 }
 
-/* Encodes a filter after `before` bytes, in a buffer of exactly the right size. Encodes the
- * filter again if it has grown a layer after its size was computed. */
+/* Encodes a filter into a buffer of exactly the right size, leaving `before` bytes free at the
+ * start. Encodes the filter again if it has grown a layer after its size was computed. */
 static bg_err dump_encode(const struct object *object, const bg_filter *filter,
                           const bg_save_options *how, size_t before, void **bytes,
                           size_t *n, bg_errinfo *info)
@@ -102,8 +103,8 @@ static bg_err dump_encode(const struct object *object, const bg_filter *filter,
     return err;
 }
 
-/* Starts reading an object. `still` states that the object does not change in the meantime, so
- * that no copy is needed. */
+/* Starts to read an object. `still` means that the object does not change in the meantime, so that
+ * no copy is needed. */
 static bg_err dump_read_begin(const struct object *object, bool still,
                               struct object_reading *reading, bg_errinfo *info)
 {
@@ -168,7 +169,8 @@ bg_err dump_encode_foreign(const struct object *object, void **bytes, size_t *n,
     return dump_foreign_behind(object, 0, bytes, n, info);
 }
 
-/* Writes an imported filter. It is copied, since its format is encoded in one piece. */
+/* Writes an imported filter. The filter is copied, since its format can only be encoded as a
+ * whole. */
 static bg_err dump_write_foreign(const struct object *object, bg_file_write_fn write,
                                  void *context, size_t *all, bg_errinfo *info)
 {
@@ -257,7 +259,7 @@ void dump_expire(struct object *object, uint64_t now)
     pthread_mutex_unlock(&object->dumping);
 }
 
-/* Returns the copy to read from, and takes a new one at the start of a dump. Returns NULL after
+/* Returns the copy to read from. At the start of a dump, takes a new copy. Returns NULL after
  * sending an error. */
 static struct dump *dump_take(struct request *request, struct object *object,
                               bool begins, bool as_foreign)
@@ -277,7 +279,7 @@ static struct dump *dump_take(struct request *request, struct object *object,
     if (!object->dump || object->dump->foreign != as_foreign) {
         reply_error(
             &request->reply,
-            "ERR no dump is in progress, or it has expired: start again with 0");
+            "ERR no dump is in progress, or the dump has expired: start again with 0");
         return NULL;
     }
     object->dump->read = now;
@@ -293,8 +295,8 @@ static void dump_reply_end(struct request *request)
     reply_bulk(&request->reply, "", 0);
 }
 
-/* Replies with `base` plus the offset after the chunk, and with the chunk: at most `most` bytes
- * starting at an offset. If `ends` is set, the number is 0 at the end of the dump. */
+/* Replies with a cursor and a chunk of at most `most` bytes starting at `offset`. The cursor is
+ * `base` plus the offset after the chunk or, if `ends` is set, 0 at the end of the dump. */
 static void dump_reply_chunk(struct request *request, const struct object *object,
                              uint64_t offset, size_t most, uint64_t base, bool ends)
 {
@@ -322,7 +324,7 @@ static void dump_reply_chunk(struct request *request, const struct object *objec
 enum dump_step { DUMP_WRONG, DUMP_MORE, DUMP_END };
 
 /* Replies with the record in RedisBloom's format that follows this iterator, or with the first
- * one. */
+ * record. */
 static enum dump_step dump_reply_record(struct request *request,
                                         const struct dump *dump, uint64_t iterator)
 {

@@ -8,13 +8,14 @@
  *     Bloomgate    the stream, offset by offset
  *     RedisBloom   the records that bg_foreign_decode accepts: 16 bytes of iterator and length,
  *     then the
- *                  header; then the same for each part: the links of a Bloom filter, or the
- *                  filters of a cuckoo filter. The bytes of chunks are copied to their places.
+ *                  header; then the same for each part: the links of a Bloom filter, or the filters
+ *                  of a cuckoo filter. The bytes of each chunk are copied to their positions.
  *
  * Invariants, under `dumping`
  *   (L1) done <= total; the first `done` bytes have arrived, in order, without gaps
- *   (L2) used >= place of done; nothing beyond it has been written
- *   (L3) an object that has a load is of unknown content
+ *   (L2) `used` is at least the buffer position of byte `done`; nothing beyond `used` has been
+ *     written
+ *   (L3) the content of an object that has a load is unknown
  */
 #include "dump_load.h"
 
@@ -38,14 +39,15 @@ enum {
 struct load {
     bg_foreign_format foreign; /* 0: Bloomgate's format */
     uint64_t stream;           /* Bloomgate: checksum of the stream */
-    uint64_t done, total;      /* bytes of the stream, or of bits */
+    uint64_t done, total;      /* received and total bytes of the stream, or of the
+                                  bits */
     uint64_t size;             /* bytes of the complete dump, including records */
     struct gather gather;      /* the dump, `size` bytes */
-    uint64_t used;             /* bytes written, starting with the first */
+    uint64_t used;             /* bytes written at the start of the buffer */
     uint64_t counted;   /* bytes counted as memory in object->held and the ledger */
-    size_t header;      /* RedisBloom: bytes of its header */
-    uint64_t first;     /* cuckoo filters: bytes of the first part */
-    uint32_t expansion; /* cuckoo filters: growth factor of the next parts */
+    size_t header;      /* RedisBloom: size of the header in bytes */
+    uint64_t first;     /* cuckoo filters: size of the first part in bytes */
+    uint32_t expansion; /* cuckoo filters: growth factor of the following parts */
 };
 
 /* The error texts of a family of commands. */
@@ -119,7 +121,7 @@ static bg_err load_write(struct object *object, uint64_t place, const void *byte
     return BG_OK;
 }
 
-/* Returns the maximum number of bytes of a dump. */
+/* Returns the maximum size of a dump in bytes. */
 static uint64_t load_most(const struct command_settings *settings)
 {
     const uint64_t most = settings->max_filter_bytes;
@@ -130,11 +132,11 @@ static uint64_t load_most(const struct command_settings *settings)
 static bg_err load_too_large(uint64_t total, uint64_t most, bg_errinfo *info)
 {
     return object_error(info, BG_ENOMEM,
-                        "the dump has %llu bytes, and the limit is %llu",
+                        "the dump's size of %llu bytes exceeds the limit of %llu",
                         (unsigned long long)total, (unsigned long long)most);
 }
 
-/* Starts a load, discarding bytes received before. */
+/* Starts a load, and discards any bytes received earlier. */
 static bg_err load_begin(struct object *object, const struct load *load,
                          const bg_allocator *allocator, bg_errinfo *info)
 {
@@ -158,7 +160,7 @@ static bg_err load_begin(struct object *object, const struct load *load,
 
 /* ---- Places ---------------------------------------------------------------------------------- */
 
-/* RedisBloom: one of the consecutive parts. */
+/* RedisBloom: one of several consecutive parts. */
 struct load_part {
     uint64_t number, bytes;
     uint64_t offset; /* offset in the bytes of all parts */
@@ -214,8 +216,8 @@ static uint64_t load_place(const struct load *load, uint64_t offset, uint64_t *l
 }
 
 /* Stores a chunk at its offset. A repeated chunk is accepted if it is identical. Errors: BG_EBUSY
- * if it does not follow the last one; BG_EINVAL if it crosses the end of a part; BG_ENOMEM, in
- * which case nothing has changed and the chunk can be sent again. */
+ * if the chunk does not follow the last one; BG_EINVAL if it crosses the end of a part; BG_ENOMEM,
+ * in which case nothing has changed and the chunk can be sent again. */
 static bg_err load_put(struct object *object, uint64_t offset, const uint8_t *bytes,
                        size_t n, bg_errinfo *info)
 {
@@ -317,9 +319,9 @@ static bg_err load_decode(const struct object_shape *shape,
                            "another family",
                            bg_kind_name(bg_filter_kind(filter)));
     } else if (!err && bg_hasher_profile(bg_filter_hasher(filter)) != shape->hash) {
-        err = object_error(info, BG_EFORMAT,
-                           "the filter in the dump has a different hash than its "
-                           "description states");
+        err = object_error(
+            info, BG_EFORMAT,
+            "the filter in the dump has a different hash than its description");
     }
     err = err ? err : object_adopt(shape, filter, NULL, made, info);
     if (err) {
@@ -396,8 +398,8 @@ static bg_err load_finish_stream(struct request *request, struct load *load,
 
 /* ---- Chunks ---------------------------------------------------------------------------------- */
 
-/* Returns the incomplete object that a chunk belongs to. Creates it for the first chunk. Returns
- * NULL after sending an error. */
+/* Returns the incomplete object that a chunk belongs to. For the first chunk, creates the object.
+ * Returns NULL after sending an error. */
 static struct object *load_target(struct request *request,
                                   const struct load_words *words, bool first)
 {
@@ -426,7 +428,8 @@ static struct object *load_target(struct request *request,
                 object_free(object);
             }
         }
-        if (err && err != BG_EBUSY) { /* busy: another client has just started */
+        if (err && err != BG_EBUSY) { /* BG_EBUSY: another client has just started a
+                                         load */
             args_failed(request, err, &info, "");
             return NULL;
         }
@@ -451,8 +454,8 @@ static void load_refuse(struct request *request, const struct load_words *words,
     }
 }
 
-/* Completes a load after the last chunk: the new object replaces this one. Unlocks `dumping`,
- * which the caller holds. */
+/* Completes a load after the last chunk: a new object replaces `object`. Unlocks `dumping`, which
+ * the caller holds. */
 static bg_err load_finish(struct request *request, const struct load_words *words,
                           struct object *object, bg_errinfo *info)
 {
@@ -464,7 +467,7 @@ static bg_err load_finish(struct request *request, const struct load_words *word
             ? load_finish_foreign(request, object->load, &made, info)
             : load_finish_stream(request, object->load, words->families, &made, info);
     load_forget(object);
-    object->loading = !err; /* until it is replaced */
+    object->loading = !err; /* until the object is replaced */
     pthread_mutex_unlock(&object->dumping);
     err = err ? err : host->ops->replace(host, request->argv[1], object, made, info);
     if (err) {
@@ -473,13 +476,14 @@ static bg_err load_finish(struct request *request, const struct load_words *word
         pthread_mutex_unlock(&object->dumping);
         object_free(made);
         return err == BG_EINVAL ? BG_EFORMAT
-                                : err; /* BG_EINVAL has another meaning to the caller */
+                                : err; /* BG_EINVAL means something else to the
+                                          caller */
     }
     return BG_OK;
 }
 
-/* Adds a chunk to an object that is being loaded. Unlocks `dumping`, which the caller holds.
- * *progress receives the number of bytes loaded, unless it is NULL. */
+/* Adds a chunk to an object that is being loaded. Unlocks `dumping`, which the caller holds. Sets
+ * *progress, unless NULL, to the number of bytes loaded. */
 static void load_chunk(struct request *request, const struct load_words *words,
                        struct object *object, const struct dump_chunk *chunk,
                        bool tell_progress)
@@ -595,11 +599,10 @@ static bg_err load_read_cuckoo(bg_bytes data, const struct command_settings *set
     load->size = LOAD_RECORD + data.len;
     if (buckets == 0 || slots == 0 || filters == 0 || filters > CUCKOO_FILTERS
         || (load->expansion == 0 && filters > 1)) {
-        return object_error(info, BG_EFORMAT,
-                            "the header describes %llu filters of %llu buckets of "
-                            "%u slots",
-                            (unsigned long long)filters, (unsigned long long)buckets,
-                            slots);
+        return object_error(
+            info, BG_EFORMAT,
+            "the header is invalid: %llu filters with %llu buckets of %u slots each",
+            (unsigned long long)filters, (unsigned long long)buckets, slots);
     }
     uint64_t bytes = buckets > UINT32_MAX ? UINT64_MAX : buckets * slots;
     load->first = bytes;
@@ -744,10 +747,10 @@ void dump_bg_load(struct request *request)
         .families = ARGS_ANY,
         .not_found = "ERR no load of this filter is in progress: start with the "
                      "first chunk",
-        .place = "ERR this chunk does not follow the last one: load the chunks in "
-                 "order",
-        .too_big = "ERR this chunk does not follow the last one: load the chunks in "
-                   "order",
+        .place =
+            "ERR this chunk does not follow the previous one: load the chunks in order",
+        .too_big =
+            "ERR this chunk does not follow the previous one: load the chunks in order",
         .bad = "ERR received bad data",
     };
     if (request->argc == 2) {

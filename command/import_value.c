@@ -107,7 +107,8 @@ bg_err import_object(bg_foreign_format format, const void *bytes, size_t n,
         return err;
     }
     object_recount(*object);
-    if (format == BG_FOREIGN_REDISCUCKOO) { /* its item count excludes deleted items */
+    if (format == BG_FOREIGN_REDISCUCKOO) { /* RedisBloom's item count excludes deleted
+                                               items */
         const uint64_t deleted =
             dump_get64((const uint8_t *)bytes + IMPORT_RECORD + 16);
         atomic_fetch_add(&(*object)->items, deleted);
@@ -134,14 +135,14 @@ static uint64_t import_most(const struct command_settings *settings)
                                          : UINT64_C(1) << 56;
 }
 
-/* Returns memory for n more bytes, zeroed, or NULL if the limit is exceeded or memory is short. */
+/* Returns zeroed memory for n more bytes, or NULL if the limit is exceeded or if out of memory. */
 static uint8_t *import_room(struct import_file *file, uint64_t n, bg_errinfo *info)
 {
     if (n > file->most || file->n > file->most - n) {
-        (void)object_error(info, BG_ENOMEM,
-                           "the filter has more than %llu bytes: raise the limit "
-                           "for filters",
-                           (unsigned long long)file->most);
+        (void)object_error(
+            info, BG_ENOMEM,
+            "the filter is larger than the limit of %llu bytes: raise the limit",
+            (unsigned long long)file->most);
         return NULL;
     }
     const size_t needed = file->n + (size_t)n;
@@ -166,7 +167,7 @@ static uint8_t *import_room(struct import_file *file, uint64_t n, bg_errinfo *in
 static bg_err import_short(bg_errinfo *info)
 {
     return object_error(info, BG_EFORMAT,
-                        "the value is truncated, or its fields have other types");
+                        "the value is truncated, or its fields have the wrong types");
 }
 
 static bool import_failed(const struct import_file *file)
@@ -194,8 +195,8 @@ static void import_put32(uint8_t *p, uint64_t value)
     }
 }
 
-/* Reads the next string and stores it after `before` bytes. *at is the offset of those bytes, and
- * *n the length of the string. */
+/* Reads the next string and stores it after `before` free bytes. Sets *at to the offset of the free
+ * bytes, and *n to the length of the string. */
 static bg_err import_string(struct import_file *file, size_t before, size_t *at,
                             size_t *n, bg_errinfo *info)
 {
@@ -224,7 +225,7 @@ static bg_err import_beyond(const char *what, uint64_t value, bg_errinfo *info)
 
 /* ---- RedisBloom ------------------------------------------------------------------------------ */
 
-/* Stores the numbers of a link in the header, and appends its bits. */
+/* Stores a link's numbers in the header, and appends its bits. */
 static bg_err import_redis_link(struct import_file *file, uint64_t number,
                                 uint64_t *done, bg_errinfo *info)
 {
@@ -300,7 +301,7 @@ static void import_put16(uint8_t *p, uint64_t value)
     p[1] = (uint8_t)(value >> 8);
 }
 
-/* Reads one filter of the chain. Its number of buckets is repeated, and determines its number of
+/* Reads one filter of the chain. The number of buckets occurs twice, and determines the number of
  * bytes. */
 static bg_err import_cuckoo_filter(struct import_file *file, uint64_t buckets,
                                    uint64_t bucket_size, uint64_t *done,
@@ -310,7 +311,7 @@ static bg_err import_cuckoo_filter(struct import_file *file, uint64_t buckets,
     size_t at = 0, n = 0;
     if (!import_failed(file) && found != buckets) {
         return object_error(info, BG_EFORMAT,
-                            "buckets of a filter: found %llu, expected %llu",
+                            "number of buckets in a filter: found %llu, expected %llu",
                             (unsigned long long)found, (unsigned long long)buckets);
     }
     const bg_err err = import_string(file, IMPORT_RECORD, &at, &n, info);
@@ -320,7 +321,7 @@ static bg_err import_cuckoo_filter(struct import_file *file, uint64_t buckets,
     const uint64_t slots = buckets * bucket_size;
     if (n != slots) {
         return object_error(info, BG_EFORMAT,
-                            "bytes of a filter: found %zu, expected %llu", n,
+                            "number of bytes in a filter: found %zu, expected %llu", n,
                             (unsigned long long)slots);
     }
     *done += n;
@@ -426,8 +427,9 @@ static bg_err import_valkey(struct import_file *file, bg_errinfo *info)
     return err;
 }
 
-/* The formats whose values can be read. RedisBloom wrote version 3 with one hash up to 2.0.1 and
- * with another one from 2.0.2 on, and such a value does not reveal which of the two it needs. */
+/* The formats whose values can be read. RedisBloom up to 2.0.1 wrote version 3 with one hash, and
+ * RedisBloom 2.0.2 and later with a different one. A value in version 3 does not show which hash it
+ * needs. */
 static const struct import_kind {
     bg_foreign_format format;
     int version;
@@ -480,8 +482,8 @@ bg_err import_value(bg_foreign_format format, int version, struct import_source 
 
 /* ---- Export ---------------------------------------------------------------------------------- */
 
-/* Joins parts above 16 MiB, which consist of several records: moves their bytes together, after
- * those of the first record. */
+/* Joins each part above 16 MiB, which consists of several records, by moving the bytes of its
+ * records together. */
 static void export_join(uint8_t *file, size_t n, uint64_t parts,
                         uint64_t (*bytes_of)(const uint8_t *header, uint64_t part))
 {

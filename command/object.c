@@ -621,7 +621,7 @@ bg_err object_merge(struct object *object, struct host *host, const struct objec
     if (object == from || object->shape.sealed) {
         return object_error(
             info, BG_EINCOMPAT, "%s",
-            object == from ? "a filter that counts cannot be merged into itself"
+            object == from ? "a filter that counts items cannot be merged into itself"
                            : "the filter accepts no adds: its content is loaded from "
                              "files");
     }

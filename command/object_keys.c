@@ -223,7 +223,7 @@ static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
         a->host->ops->room ? adding_next_layer(a->object, width) : more;
     if (!adding_fits(a, next + page, over || full)) {
         return object_error(info, BG_ENOMEM,
-                            "the filter is full and cannot grow: not enough memory");
+                            "the filter is full and cannot grow: out of memory");
     }
     return BG_OK;
 }

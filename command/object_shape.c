@@ -373,7 +373,7 @@ bg_err object_hash_spec(const struct object_shape *shape,
     if (!settings->keyring) {
         return shape_fail(info, BG_EINVAL, "hash",
                           bg_hash_name((bg_hash_profile)shape->hash),
-                          "a keyring with its secret");
+                          "a keyring that contains the filter's secret");
     }
     return bg_keyring_find(settings->keyring, shape->key_id, hash, info);
 }
@@ -393,7 +393,7 @@ bg_err object_shape_hash(struct object_shape *shape, uint32_t profile,
     if (!settings->keyring) {
         return shape_fail(info, BG_EINVAL, "hash",
                           bg_hash_name((bg_hash_profile)profile),
-                          "a hash without a secret: there is no keyring");
+                          "a hash without a secret, because there is no keyring");
     }
     return bg_keyring_current(settings->keyring, &hash, shape->key_id, info);
 }

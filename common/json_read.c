@@ -287,11 +287,11 @@ bool json_read_count(struct json_reader *r, uint64_t *value)
     double real = 0;
     char *before = r->at;
     if (!json_read_real(r, &real)) {
-        return json_read_fail(r, "an integer of at least 0");
+        return json_read_fail(r, "a non-negative integer");
     }
     if (real < 0 || real > 18446744073709549568.0 || real != floor(real)) {
         r->at = before;
-        return json_read_fail(r, "an integer of at least 0");
+        return json_read_fail(r, "a non-negative integer");
     }
     *value = (uint64_t)real;
     return true;

@@ -10,16 +10,16 @@
  * write. Such frames would be readable now and missing after the next boot. So these frames are
  * rewritten with the same bytes before anything relies on them.
  *
- * The newest segment. If it is missing, the rest of the journal looks complete. Therefore
- * journal.lock contains a copy of its header, which is written and synced after the segment gets
- * its name and before any of its frames is durable. After a crash between these steps, or if the
- * copy cannot be written, journal.lock contains an older header. That is not an error; it only
- * means that less can be proved. A copy that cannot be read proves nothing, as in directories of
- * version 0.1.
+ * The newest segment. If the newest segment is missing, the rest of the journal looks complete.
+ * Therefore journal.lock contains a copy of that segment's header, which is written and synced
+ * after the segment gets its name and before any of its frames is durable. After a crash between
+ * these steps, or if the copy cannot be written, journal.lock contains an older header. This is not
+ * an error, but less can then be proved. A copy that cannot be read proves nothing, as in
+ * directories of version 0.1.
  *
  * The end. An orderly stop writes a second header after that copy, with the number of the MARK
- * instead of the first frame. Frames below it are durable, so if one is missing, a crash did not
- * remove it. The second header counts only if it describes the same segment as the first.
+ * instead of the first frame. Frames below the MARK are durable, so if one is missing, a crash did
+ * not cause the loss. The second header counts only if it describes the same segment as the first.
  */
 #include "journal_disk.h"
 
@@ -49,8 +49,8 @@ void journal_disk_path(const struct journal_disk *disk, uint64_t number,
                    disk_prefix, number, disk_suffix);
 }
 
-/* Returns the number in a segment's name, or 0 if it is not a segment's name. *rest points to the
- * text after ".log". */
+/* Returns the number in a segment's name, or 0 for any other name. *rest points to the text after
+ * ".log". */
 static uint64_t disk_number(const char *name, const char **rest)
 {
     uint64_t number = 0;
@@ -267,8 +267,8 @@ static bool disk_is_at(int file, const char *path)
 
 static bg_err disk_moved(const char *what, const char *path, bg_errinfo *info)
 {
-    (void)journal_error(info, BG_EIO, what, "the same as at startup",
-                        "a different one, or none");
+    (void)journal_error(info, BG_EIO, what, "the file or directory opened at startup",
+                        "a different file or directory, or none");
     if (info) {
         (void)snprintf(
             info->message, sizeof info->message,
@@ -513,8 +513,8 @@ static bg_err disk_take(void *context, size_t i, struct journal_source *source,
     } else if (fstat(book->file, &about) != 0) {
         err = journal_error_system(info, "stat", book->path);
     } else if (!S_ISREG(about.st_mode)) {
-        /* This is an error, not damage: the journal never created such a file, and a segment may
-         * need its name. */
+        /* This is an error, not damage: the journal never created such a file, and a future segment
+         * may need its name. */
         err =
             journal_error_why(info, BG_EIO, "segment",
                               "not a regular file. Move it out of the data directory");

@@ -47,7 +47,7 @@ bg_err journal_header_read(const unsigned char bytes[JOURNAL_HEADER],
 {
     if (memcmp(bytes, header_magic, sizeof header_magic) != 0) {
         return journal_error(info, BG_EFORMAT, "file signature", "a Bloomgate journal",
-                             "another kind of file");
+                             "a different kind of file");
     }
     uint64_t check = journal_load64(bytes + HEADER_CHECK_AT);
     if (check != XXH3_64bits(bytes, HEADER_CHECK_AT)) {
@@ -70,10 +70,12 @@ bg_err journal_header_read(const unsigned char bytes[JOURNAL_HEADER],
     };
     memcpy(header->id, bytes + HEADER_ID_AT, JOURNAL_ID);
     if (header->first == 0 || header->run == 0 || header->run > header->number) {
-        return journal_error(info, BG_EFORMAT, "segment numbers",
-                             "a frame >= 1, and a run from 1 to the segment number",
-                             "frame %llu, run %llu", (unsigned long long)header->first,
-                             (unsigned long long)header->run);
+        return journal_error(
+            info, BG_EFORMAT, "segment numbers",
+            "a frame number of at least 1, and a run number from 1 to the segment "
+            "number",
+            "frame %llu, run %llu", (unsigned long long)header->first,
+            (unsigned long long)header->run);
     }
     return BG_OK;
 }

@@ -7,30 +7,32 @@
  * reported as synced. They are a torn tail, and reading ends there. A crash cannot tear synced
  * bytes. Each frame stores the number up to which all frames were synced when it was written, so:
  *
- *   (R1) A frame is delivered only after its checksums have been verified. It is never partial and
- *        never altered.
+ *   (R1) A frame is delivered only after its checksums have been verified. So a delivered frame is
+ *        never partial and never altered.
  *   (R2) Frames are delivered in the order of their numbers, and every gap is reported.
  *   (R3) All of a segment was synced before its successor got its name. Therefore every bad or
- *        missing frame in a segment with a successor is damage. Bytes after its last frame are not
- *        damage but a torn tail, if the successor starts with the number at which the segment ends.
+ *        missing frame in a segment with a successor is damage. Bytes after the last frame of such
+ *        a segment are not damage but a torn tail, if the successor starts with the number at which
+ *        the segment ends.
  *   (R4) In the last segment, a bad frame is damage if any complete frame after it states that the
  *        bad frame was synced. Otherwise the bad frame and everything after it are a torn tail.
  *   (R5) Reading starts at the last fresh segment; earlier segments are ignored.
  *   (R6) If the number of the newest segment is known, and the last segment is older or belongs to
- *        another journal, the end is missing, which is damage. A crash does not remove a segment
- *        that already had its name.
+ *        another journal, then the end of the journal is missing, which is damage. A crash does not
+ *        remove a segment that already had its name.
  *   (R7) If the header of the last segment is bad, something other than a crash changed the file.
- *        Unless all of its bytes are complete frames, the end is missing.
- *   (R8) After an orderly stop the number of the MARK is known. A bad or missing frame before it
- *        is damage.
- *   (R9) A fresh segment replaces older segments of its own journal. If they belong to another
- *        journal, and it is not known which of the two journals belongs here, that is damage.
+ *        Unless the segment consists only of complete frames, the end of the journal is missing.
+ *   (R8) After an orderly stop the number of the MARK is known. A bad or missing frame before the
+ *        MARK is damage.
+ *   (R9) A fresh segment replaces older segments of its own journal. If older segments belong to
+ *        another journal, and it is not known which of the two journals belongs here, that is
+ *        damage.
  *
- * One kind of damage is indistinguishable from a torn tail: damage to the last synced frames after
- * a crash.
+ * One kind of damage is indistinguishable from a torn tail: damage that happens, after a crash, to
+ * the last synced frames.
  *
- * The search for complete frames after a bad one examines heads, byte by byte. An attacker who
- * does not know the directory's id cannot forge their checksum. The search scans the rest of a
+ * The search for complete frames after a bad one examines heads, byte by byte. An attacker who does
+ * not know the directory's ID cannot forge the checksum of a head. The search scans the rest of a
  * segment at most twice, however many frames are bad.
  *
  * Memory: a window of the file as large as the largest frame read so far, and at least 1 MiB. The
@@ -46,7 +48,8 @@
 
 enum { WALK_WINDOW = 1 << 20 };
 
-#define WALK_LOST (UINT64_C(1) << 40) /* more frames than a missing segment can have */
+/* More frames than a missing segment can contain. */
+#define WALK_LOST (UINT64_C(1) << 40)
 
 /* A header, or the reason why it is invalid. */
 struct walk_header {
@@ -72,7 +75,7 @@ struct walk {
     uint64_t seed;
     uint64_t limit; /* first frame of the successor */
     uint64_t at;    /* offset after the last complete frame */
-    uint64_t proof; /* largest `synced` of the remaining complete frames */
+    uint64_t proof; /* largest `synced` value in the remaining complete frames */
     bool proved;    /* `proof` is known */
     uint64_t candidate, candidate_end; /* a frame that is not known to be synced */
     /* The part of the segment in memory, starting at window_at. */
@@ -94,7 +97,7 @@ static bg_err walk_widen(struct walk *w, size_t n, bg_errinfo *info)
                                          "cannot allocate %zu bytes for a frame", n);
 }
 
-/* Returns n bytes at an offset. The caller has checked that they lie within the segment. */
+/* Returns n bytes at an offset. The caller has checked that the segment contains them. */
 static bg_err walk_look(struct walk *w, uint64_t at, size_t n,
                         const unsigned char **bytes, bg_errinfo *info)
 {
@@ -120,7 +123,7 @@ static bg_err walk_look(struct walk *w, uint64_t at, size_t n,
 
 /* ---- Frames ------------------------------------------------------------------------------ */
 
-/* The frame at an offset if it is complete; otherwise `why` contains an error code and the
+/* The frame at an offset, if the frame is complete; otherwise `why` contains an error code and the
  * location. */
 struct walk_frame {
     struct journal_head head;
@@ -195,11 +198,11 @@ static bg_err walk_next_frame(struct walk *w, struct walk_frame *frame,
 struct walk_search {
     uint64_t count;
     uint64_t first, first_at; /* the first complete frame, and its offset */
-    uint64_t proof;           /* the largest `synced` of these frames */
+    uint64_t proof;           /* the largest `synced` value in these frames */
 };
 
-/* Searches the unread part of the segment. With `all`, examines all complete frames instead of
- * stopping at the first. */
+/* Searches the unread part of the segment. If `all` is set, examines all complete frames instead of
+ * stopping at the first one. */
 static bg_err walk_search(struct walk *w, bool all, struct walk_search *found,
                           bg_errinfo *info)
 {
@@ -241,7 +244,7 @@ static bg_err walk_search(struct walk *w, bool all, struct walk_search *found,
 
 /* ---- Delivering -------------------------------------------------------------------------- */
 
-/* Returns damage as an error, or reports it and continues. */
+/* Returns damage as an error, or reports it so that reading continues. */
 static bg_err walk_damage(struct walk *w, const bg_errinfo *why, bg_errinfo *info)
 {
     if (!w->beyond) {
@@ -256,7 +259,7 @@ static bg_err walk_damage(struct walk *w, const bg_errinfo *why, bg_errinfo *inf
     return BG_OK;
 }
 
-/* Reports that frames from .. to - 1 are missing. */
+/* Reports that the frames `from` to `to` - 1 are missing. */
 static bg_err walk_tell_gap(struct walk *w, uint64_t from, uint64_t to,
                             bg_errinfo *info)
 {
@@ -279,8 +282,8 @@ static bg_err walk_gap(struct walk *w, uint64_t to, bg_errinfo *info)
     return walk_tell_gap(w, from, to, info);
 }
 
-/* Determines which part of the last segment is known to be on disk, without keeping a list: tracks
- * one frame at a time until a later frame states that it was synced. */
+/* Determines which part of the last segment is known to be on disk. Instead of keeping a list of
+ * frames, tracks one frame at a time until a later frame states that it was synced. */
 static void walk_settle(struct walk *w, const struct journal_head *head, uint64_t end)
 {
     struct journal_report *report = w->report;
@@ -435,7 +438,7 @@ static uint64_t walk_limit(const struct walk *w, size_t i)
     return UINT64_MAX;
 }
 
-/* Returns whether the first frame of the segment belongs to the run. */
+/* Returns whether the first frame of the segment belongs to the given run. */
 static bool walk_is_run(struct walk *w, uint64_t run)
 {
     const unsigned char *bytes = NULL;
@@ -446,8 +449,8 @@ static bool walk_is_run(struct walk *w, uint64_t run)
 }
 
 /* Returns the run of segment i. If its header is damaged, the segment either started a run or
- * belongs to the run of the previous segment. If that has no valid header either, the run of the
- * next segment with a valid header is used, or that of the newest segment. */
+ * belongs to the run of the previous segment. If the previous segment has no valid header either,
+ * the run of the next segment with a valid header is used, or that of the newest segment. */
 static uint64_t walk_run(struct walk *w, size_t i)
 {
     if (!w->headers[i].why.code) {
@@ -464,7 +467,7 @@ static uint64_t walk_run(struct walk *w, size_t i)
     while (i < w->shelf->count && w->headers[i].why.code) {
         i++;
     }
-    /* If no header is valid, the newest segment is known: see walk_choose. */
+    /* If no header is valid, the newest segment is known (see walk_choose). */
     return i < w->shelf->count ? w->headers[i].header.run : w->shelf->newest->run;
 }
 
@@ -534,7 +537,8 @@ static bg_err walk_read_header(struct walk *w, size_t i, bg_errinfo *info)
     return err;
 }
 
-/* Determines where to start (R5), and the id of the journal. Sets *none if no header is valid. */
+/* Determines the segment to start with (R5), and the journal's ID. Sets *none if no header is
+ * valid. */
 static bg_err walk_choose(struct walk *w, bool *none, bg_errinfo *info)
 {
     size_t good = w->shelf->count, n = w->shelf->count;
@@ -597,8 +601,8 @@ static bg_err walk_check_beginning(struct walk *w, bg_errinfo *info)
 }
 
 /* Handles a missing end. The number of missing frames is unknown; they are counted as one. New
- * frames get numbers above any that the missing frames could have, so the next start detects the
- * gap as well. */
+ * frames get numbers above any number that the missing frames could have, so the next start detects
+ * the gap as well. */
 static bg_err walk_lost_end(struct walk *w, const bg_errinfo *why, bg_errinfo *info)
 {
     struct journal_report *report = w->report;
@@ -629,7 +633,8 @@ static bg_err walk_check_last_frame(struct walk *w, bg_errinfo *info)
     (void)journal_error(&why, BG_EFORMAT, "journal", expected, "frames up to %llu",
                         (unsigned long long)(w->report->next - 1));
     const bg_err err = w->broken ? BG_OK : walk_damage(w, &why, info);
-    return err ? err : walk_gap(w, end + 1, info); /* the gap includes the MARK */
+    /* The missing frames include the MARK. */
+    return err ? err : walk_gap(w, end + 1, info);
 }
 
 /* Checks that the last segment is the newest that was ever written (R6), and that all segments
@@ -643,8 +648,8 @@ static bg_err walk_check_end(struct walk *w, bg_errinfo *info)
     const bool known = newest && newest->run != 0;
     if (known ? last && memcmp(newest->id, w->id, JOURNAL_ID) != 0 : w->mixed) {
         (void)journal_error(&why, BG_EFORMAT, "journal",
-                            "the journal that this directory had before",
-                            "segments of another journal");
+                            "the journal that this directory contained before",
+                            "segments of a different journal");
         return walk_lost_end(w, &why, info);
     }
     if (!newest) {

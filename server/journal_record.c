@@ -1,12 +1,12 @@
 /*
  * journal_record.c - encodes records, and decodes untrusted bytes into records or errors.
  *
- * One table lists the fields of each type. Writing and reading both follow it, so they cannot
+ * One table lists the fields of each type. Both writing and reading use this table, so they cannot
  * diverge. In a CHANGE, the hashes or keys follow the fields.
  *
  * Reading is strict: a record has exactly the stated number of bytes, every length is compared
- * with the remaining bytes before it is used, and each record has exactly one encoding. So
- * writing a record that was read produces the same bytes.
+ * with the remaining bytes before it is used, and each record has exactly one encoding. So a record
+ * that was read and is written again produces the same bytes.
  */
 #include "journal_record.h"
 
@@ -93,7 +93,7 @@ static bool record_has(enum journal_type type, size_t field)
     return types[type].has >> field & 1;
 }
 
-/* Adds and removes have hashes or keys; other operations have none. */
+/* Adds and removes contain hashes or keys; other operations contain neither. */
 static bool record_has_keys(unsigned op)
 {
     return op == CHANGE_ADD || op == CHANGE_REMOVE;
@@ -145,7 +145,7 @@ static bg_err record_check_change(const struct change *change, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Adds to `bytes`, which cannot overflow, because it is checked after every step. */
+/* Adds to `bytes`. The sum cannot overflow, because it is checked after every step. */
 static bg_err record_count(size_t *bytes, size_t more, bg_errinfo *info)
 {
     if (more > JOURNAL_PAYLOAD_MAX || *bytes + more > JOURNAL_PAYLOAD_MAX) {
@@ -358,7 +358,7 @@ static bg_err record_get_keys(struct journal_cursor *cursor, struct record_rest 
     return err;
 }
 
-/* Checks that this version supports the operation, and that the operation may have that content. */
+/* Checks that this version supports the operation, and that the operation may have this content. */
 static bg_err record_check_form(unsigned op, unsigned has, bg_errinfo *info)
 {
     const unsigned keyed = JOURNAL_HAS_HASHES | JOURNAL_HAS_KEYS;
@@ -405,8 +405,8 @@ static bg_err record_get_change(struct journal_cursor *cursor, struct record_res
     if (!err && has & JOURNAL_HAS_VALUE) {
         err = record_get_number(rest, "value", &change->value, info);
         if (!err && change->value == 0) {
-            err = journal_error(info, BG_EFORMAT, "value", "no value, or one above 0",
-                                "0");
+            err = journal_error(info, BG_EFORMAT, "value",
+                                "no value, or a value above 0", "0");
         }
     }
     return err;

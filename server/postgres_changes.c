@@ -1,15 +1,16 @@
 /*
- * postgres_changes.c - mode `changes` of PostgreSQL: setup, and reading all keys; see postgres_changes.h.
+ * postgres_changes.c - the `changes` mode for PostgreSQL: setup, and reading all keys; see postgres_changes.h.
  *
  * Proof of (S5). When reading starts, the reader records the number of the bookmark that covers all reported keys. It
  * waits until that bookmark is committed, and then starts its transaction. In its snapshot, it verifies the identity,
  * the fingerprint and the nonce, and that a bookmark with at least that number exists. So the snapshot belongs to the
- * same history and includes all changes reported before. COPY resolves names with the newest catalogs, so the reader
- * repeats the verification in a new snapshot after the last key. This proves that the catalogs have not changed.
+ * same history and includes all changes that were reported earlier. COPY resolves names with the newest catalogs, so
+ * the reader repeats the verification in a new snapshot after the last key. This proves that the catalogs have not
+ * changed.
  *
  * Connection poolers. Each poll and each read is one transaction that sets and verifies everything it depends on. So
  * a pooler that supports prepared statements may pass consecutive transactions to different connections. With other
- * poolers, statements fail with an error, but never return a wrong answer.
+ * poolers, statements fail with an error but never return wrong results.
  */
 #include "postgres_changes.h"
 
@@ -18,8 +19,9 @@
 #include <string.h>
 
 enum {
-    CHANGES_VERSION = 130000, /* minimum version, for xid8 and pg_current_xact_id */
-    CHANGES_SECONDS = 30      /* timeout of statements other than COPY */
+    /* Minimum version, which introduced xid8 and pg_current_xact_id. */
+    CHANGES_VERSION = 130000,
+    CHANGES_SECONDS = 30 /* timeout of statements other than COPY */
 };
 
 static const uint64_t changes_patience = 60 * SOURCE_SECOND;
@@ -121,8 +123,8 @@ static bg_err changes_lock(struct postgres_link *link, uint64_t deadline,
                            : source_no_memory(info);
     free(sql);
     const char *code = err ? postgres_link_code(link) : "";
-    /* A table, schema or permission is missing: installing the objects, or running the script of install=no, may
-     * help. */
+    /* A table, schema or permission is missing. Installing the objects, or running the script written for install=no,
+     * may help. */
     const bool missing = strcmp(code, "42P01") == 0 || strcmp(code, "3F000") == 0
                          || strcmp(code, "42501") == 0;
     return err && missing ? BG_EINVAL : err;
@@ -241,8 +243,8 @@ static bg_err changes_sees(struct postgres_link *link,
 {
     const struct changes *own = link->source->mode_own;
     if (strcmp(found->identity, epoch->identity) != 0) {
-        return changes_unproven(info,
-                                "the connection reached another server or database");
+        return changes_unproven(
+            info, "the connection reached a different server or database");
     }
     if (strcmp(found->fingerprint, epoch->fingerprint) != 0) {
         return changes_unproven(info, "the schema has changed");

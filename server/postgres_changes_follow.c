@@ -1,5 +1,5 @@
 /*
- * postgres_changes_follow.c - the follower of mode `changes`; see postgres_changes.h.
+ * postgres_changes_follow.c - the follower for the `changes` mode; see postgres_changes.h.
  *
  * Each poll is one REPEATABLE READ transaction, so all its steps see one snapshot:
  *
@@ -8,9 +8,9 @@
  *   3. Report the change rows whose transaction is invisible in that bookmark.
  *   4. If there were any, write a new bookmark with the snapshot of this transaction.
  *
- * The transactions that are invisible in a bookmark are known without a scan: those with IDs from its xmax on, and
- * those that were in progress. Both are found through the index. So a transaction that stays open for hours does not
- * make polls slower.
+ * The transactions that are invisible in a bookmark are known without a scan: those with IDs of at least its xmax, and
+ * those that were in progress. Both kinds are found through the index. So a transaction that stays open for hours does
+ * not make polls slower.
  *
  * Lost bookmarks. If the connection breaks during COMMIT, the new bookmark may or may not exist. Both cases are safe:
  * the changes since the older bookmark are a superset, and reporting a key twice is harmless. If the server loses the
@@ -24,7 +24,7 @@
  * snapshot order. Pruning therefore deletes the bookmarks of all followers that have not read the deleted changes.
  *
  * Pruning. Changes that are visible in the bookmark of the last saved mark are deleted in steps. All earlier
- * bookmarks are deleted first, because following can resume at a mark only while its bookmark exists.
+ * bookmarks are deleted first, because a follower can resume at a mark only while the mark's bookmark exists.
  */
 #include "postgres_changes.h"
 
@@ -34,7 +34,7 @@
 enum {
     FOLLOW_BUSY = 1024,    /* after this many rows, the next poll starts immediately */
     FOLLOW_STEP = 100000,  /* rows pruned in one step */
-    FOLLOW_KEEP = 1000000, /* maximum number of rows kept without a save */
+    FOLLOW_KEEP = 1000000, /* maximum number of rows kept while nothing is saved */
     FOLLOW_WHY = BG_ERR_MESSAGE_MAX
 };
 
@@ -46,16 +46,17 @@ struct follower {
     struct postgres_link link;
     struct key_batch batch;
     struct changes_epoch epoch;
-    /* The epoch is that of the saved mark, and the listener has not been called yet. */
+    /* The epoch comes from the saved mark, and the listener has not been called yet. */
     bool resumes;
     bool claims;          /* the next poll writes a bookmark even without changes */
     char why[FOLLOW_WHY]; /* reason for a restart, or "" */
-    uint64_t read;        /* rows of the last poll */
-    uint64_t unsaved;     /* rows since the epoch started or the last pruning */
-    uint64_t first;       /* first bookmark of the epoch; 0 after resuming */
-    uint64_t pruned;      /* all changes before this bookmark have been pruned */
-    bool is_pruning;      /* there is more to prune */
-    uint64_t prune_next;  /* earliest time of the next attempt */
+    uint64_t read;        /* number of rows read by the last poll */
+    /* Rows read since the epoch started or since the last pruning. */
+    uint64_t unsaved;
+    uint64_t first;      /* first bookmark of the epoch; 0 after resuming */
+    uint64_t pruned;     /* all changes before this bookmark have been pruned */
+    bool is_pruning;     /* there is more to prune */
+    uint64_t prune_next; /* earliest time of the next pruning attempt */
 };
 
 /* Ends the epoch; the next turn tries to start a new one. Until then there are no proofs, readers fail, and lookups may
@@ -74,7 +75,7 @@ static void follower_doubt(struct follower *f, const char *why)
     }
 }
 
-/* Runs a statement and frees its text. NULL means out of memory. */
+/* Runs a statement and frees its text. A NULL text means out of memory. */
 static bg_err follower_run(struct follower *f, char *sql,
                            const struct postgres_arguments *given, PGresult **rows,
                            bg_errinfo *info)
@@ -127,15 +128,15 @@ static bool follower_parse_mark(const char *mark, struct changes_epoch *epoch)
 static void follower_compare(struct follower *f, const struct changes_epoch *found)
 {
     if (strcmp(found->identity, f->epoch.identity) != 0) {
-        follower_doubt(f, "the connection leads to another server or database");
+        follower_doubt(f, "the connection leads to a different server or database");
     } else if (strcmp(found->fingerprint, f->epoch.fingerprint) != 0) {
         follower_doubt(f, "the schema, the triggers or the tables have changed");
     }
 }
 
-/* Verifies that the change table was not truncated or rewritten after the snapshot of the transaction was taken: its
- * earlier rows would be invisible. pg_relation_filenode uses the newest catalogs, and the lock prevents changes until
- * the transaction ends. */
+/* Verifies that the change table was not truncated or rewritten after the transaction's snapshot was taken, because its
+ * earlier rows would then be invisible. pg_relation_filenode uses the newest catalogs, and the lock prevents changes
+ * until the transaction ends. */
 static bg_err follower_hold(struct follower *f, bg_errinfo *info)
 {
     PGresult *rows = NULL;
@@ -271,7 +272,7 @@ static bg_err follower_commit(struct follower *f, uint64_t next, bg_errinfo *inf
     return err;
 }
 
-/* Resumes at the mark of the listener, in the first poll after a start. */
+/* Resumes at the listener's mark, in the first poll after a start. */
 static bg_err follower_resume(struct follower *f, uint64_t next, bg_errinfo *info)
 {
     bg_err err =
@@ -293,7 +294,7 @@ static bg_err follower_resume(struct follower *f, uint64_t next, bg_errinfo *inf
     return BG_OK;
 }
 
-/* Verifies the epoch in a new transaction. Sets f->why if it must end. */
+/* Verifies the epoch in a new transaction. Sets f->why if the epoch must end. */
 static bg_err follower_begin(struct follower *f, uint64_t *next, bg_errinfo *info)
 {
     struct changes_epoch found;
@@ -411,8 +412,9 @@ static bg_err follower_restart(struct follower *f, bg_errinfo *info)
 
 /* ---- Pruning ----------------------------------------------------------------------------- */
 
-/* Returns the number of the oldest bookmark that is still needed: that of the last saved mark, or the first one. If too
- * many changes accumulate without a save, they are not kept, and the next start of the service reads all keys. */
+/* Returns the number of the oldest bookmark that is still needed: that of the last saved mark, or the first bookmark of
+ * the epoch. If too many changes accumulate while nothing is saved, they are not kept, and the next start of the
+ * service reads all keys. */
 static uint64_t follower_unneeded(struct follower *f)
 {
     char mark[SOURCE_MARK];
@@ -502,7 +504,8 @@ static bg_err follower_turn(struct follower *f, bool *again, bg_errinfo *info)
         return follower_restart(f, info);
     }
     err = err ? err : follower_poll(f, info);
-    if (!err && *f->why) { /* an epoch starts with the settings of a new connection */
+    /* An epoch starts on a new connection, with fresh settings. */
+    if (!err && *f->why) {
         postgres_link_close(&f->link);
         *again = true;
         return BG_OK;
@@ -518,7 +521,7 @@ void postgres_changes_follow(struct source *source)
     uint32_t failures = 0;
     f.resumes = follower_parse_mark(source->resume, &f.epoch);
     if (!f.resumes) {
-        follower_doubt(&f, *source->resume ? "the filter was saved in another mode"
+        follower_doubt(&f, *source->resume ? "the filter was saved in a different mode"
                                            : "no filter has been saved");
     }
     while (!source_is_stopping(source)) {

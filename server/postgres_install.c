@@ -1,13 +1,13 @@
 /*
- * postgres_install.c - creates and verifies the database objects of mode `changes`; see postgres_changes.h.
+ * postgres_install.c - creates and verifies the database objects for the `changes` mode; see postgres_changes.h.
  *
  * The trigger function must not make application statements fail, and must not prevent DDL:
  *
  *   - The triggers have no WHEN clause and no column list. Both would make the column a dependency, and PostgreSQL
  *     would then refuse to drop it or to change its type.
- *   - The function refers to the column by name, which fails after the column has been renamed or dropped. The
- *     conversion can also fail after the column's type has changed. The EXCEPTION block handles both: it sets the key
- *     to NULL. The block writes nothing, so its subtransaction needs no transaction ID.
+ *   - The function refers to the column by name, so it fails after the column has been renamed or dropped. The
+ *     conversion can also fail after the column's type has changed. The EXCEPTION block handles both failures by
+ *     setting the key to NULL. The block writes nothing, so its subtransaction needs no transaction ID.
  *   - The key column of the change table has a built-in type without a length, or text for enums. So it does not depend
  *     on the application's types.
  *   - For an enum, the body contains a digest of the labels. ALTER TYPE ... RENAME VALUE does not wait for transactions
@@ -468,11 +468,11 @@ static bg_err install_verify_schema(struct postgres_link *link, uint64_t deadlin
         sql ? postgres_link_run(link, "install", sql, NULL, deadline, &rows, info)
             : source_no_memory(info);
     if (!err && PQntuples(rows) > 0) {
-        err =
-            source_error(info, BG_EINVAL, "install", NULL,
-                         "schema %s belongs to role %s, which could gain the privileges"
-                         " of this role; change its owner as docs/sources.md describes",
-                         in, PQgetvalue(rows, 0, 0));
+        err = source_error(
+            info, BG_EINVAL, "install", NULL,
+            "schema %s belongs to role %s, which could gain the privileges of the "
+            "service's role; change its owner as docs/sources.md describes",
+            in, PQgetvalue(rows, 0, 0));
     }
     PQclear(rows);
     free(sql);
@@ -510,9 +510,9 @@ static bool install_write(FILE *to, const struct source *source,
     const struct changes *own = source->mode_own;
     (void)fprintf(
         to,
-        "-- Objects for gate \"%s\". Run this as the owner of the tables.\n"
-        "-- To remove them, drop the functions %s.%s and %s* (CASCADE), and\n"
-        "-- the tables %s and %s.\n\nBEGIN;\nSET LOCAL lock_timeout = '300ms';\n",
+        "-- Objects for gate \"%s\". Run this as the owner of the tables.\n-- To "
+        "remove the objects, drop the functions %s.%s and %s* (CASCADE), and\n-- the "
+        "tables %s and %s.\n\nBEGIN;\nSET LOCAL lock_timeout = '300ms';\n",
         source->how.name, own->objects.schema, own->guard, own->function,
         own->change_table, own->bookmark);
     for (size_t i = 0; i < all->n; i++) {

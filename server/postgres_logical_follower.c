@@ -182,7 +182,7 @@ static void follower_resume(struct follower *f)
     f->has_place = postgres_mark_parse(mark, &f->place);
     f->arrival = ARRIVES_RESUMED;
     (void)snprintf(f->why, sizeof f->why, "%s",
-                   *mark ? "the filter was saved in another mode"
+                   *mark ? "the filter was saved in a different mode"
                          : "no filter has been saved");
 }
 
@@ -473,7 +473,8 @@ static bg_err follower_step(struct follower *f, bg_errinfo *info)
         if (f->emitted != f->arrived && now > f->logical->heard + STREAM_SILENCE) {
             return source_error(
                 info, BG_EIO, "replication stream", NULL,
-                "the server has sent nothing for 120 seconds, although the service wrote to the WAL");
+                "the server has sent nothing for 120 seconds, although the service "
+                "wrote to the WAL");
         }
         const uint64_t next =
             f->next_poll < f->next_reply ? f->next_poll : f->next_reply;

@@ -57,8 +57,8 @@ bg_err postgres_slot_drop(struct postgres_link *link, const char *name,
     if (slot.user) {
         return source_error(
             info, BG_EBUSY, "replication slot", NULL,
-            "process %d uses %s; if this service is a copy of another one, delete"
-            " DIR/gates/instance",
+            "process %d is using %s; if this service is a copy of another one, delete "
+            "DIR/gates/instance",
             slot.user, name);
     }
     return postgres_link_run(link, "replication slot",
@@ -75,8 +75,8 @@ static bg_err postgres_slot_refused(struct postgres_link *link, bg_err err,
     const char *code = postgres_link_code(link);
     if (strcmp(code, "53400") == 0) {
         return source_error(info, err, "replication slot", NULL,
-                            "all replication slots of the server are in use; raise"
-                            " max_replication_slots");
+                            "all of the server's replication slots are in use; raise "
+                            "max_replication_slots");
     }
     if (strcmp(code, "42501") == 0) {
         return source_error(
@@ -99,10 +99,11 @@ static void postgres_slot_explain(const struct postgres_slot_wait *wait)
     char why[BG_ERR_MESSAGE_MAX];
     const bg_err err = postgres_link_run(wait->link, "replication slot", sql, NULL,
                                          deadline, &rows, NULL);
-    (void)snprintf(why, sizeof why,
-                   "creating a replication slot waits for running transactions to end;"
-                   " the oldest one: %s",
-                   !err && PQntuples(rows) ? PQgetvalue(rows, 0, 0) : "unknown");
+    (void)snprintf(
+        why, sizeof why,
+        "creating a replication slot is waiting for running transactions to end; "
+        "oldest transaction: %s",
+        !err && PQntuples(rows) ? PQgetvalue(rows, 0, 0) : "unknown");
     PQclear(rows);
     wait->waits(wait->context, why);
 }

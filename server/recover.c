@@ -932,7 +932,7 @@ static void recovery_warn(const struct recovery *r, const struct journal_report 
     if (r->kept) {
         log_event(
             LOG_EVENT_ALARM, none,
-            "kept %llu files in %s/filters that belong to no known and readable filter",
+            "kept %llu files in %s/filters that do not belong to any readable filter",
             (unsigned long long)r->kept, r->persist->folder);
     }
 }
@@ -975,7 +975,8 @@ bg_err persist_load(struct persist *persist,
     recovery_warn(&r, &report);
     log_event(
         LOG_EVENT_LOAD, (bg_bytes){ NULL, 0 },
-        "loaded %zu filters, replayed %llu records, cut off %llu torn bytes, in %.3f s",
+        "loaded %zu filters, replayed %llu records and discarded %llu torn bytes in "
+        "%.3f s",
         filters, (unsigned long long)r.records, (unsigned long long)report.dropped,
         persist->stats.load_seconds);
     return err;

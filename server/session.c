@@ -102,7 +102,7 @@ static struct object *session_host_find(struct host *host, bg_bytes name)
 }
 
 static const char session_too_many[] =
-    "cannot create another filter: the limit max-filters is reached";
+    "cannot create another filter: the max-filters limit is reached";
 
 static bg_err session_limit(bg_errinfo *info, bg_err code, const char *message)
 {
@@ -173,8 +173,8 @@ bg_err session_is_free(struct session *session, bg_bytes name, bg_errinfo *info)
     *info = (bg_errinfo){ .code = BG_EIO };
     (void)snprintf(
         info->message, sizeof info->message,
-        "the journal was damaged, and filter '%s' may have existed: DEL it to "
-        "accept that its keys are lost, or upload it (HTTP PUT)",
+        "filter '%s' may have been lost when the journal was damaged: DEL it to accept "
+        "the loss, or upload it (HTTP PUT)",
         args_show(name, shown));
     return BG_EIO;
 }

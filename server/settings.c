@@ -130,10 +130,11 @@ static int settings_line_option(struct settings_draft *draft, char **arguments,
                    arguments[0] + 2);
     const struct setting *setting = settings_find(name);
     if (setting && setting->type == SETTING_SECRET) {
-        settings_doubt(draft, where,
-                       "%s: visible to other users in the process list; "
-                       "set it in the file instead",
-                       name);
+        settings_doubt(
+            draft, where,
+            "%s: other users can see this value in the process list; set it in the "
+            "file instead",
+            name);
     }
     if (setting && equals) {
         settings_set_text(draft, where, setting, equals + 1);

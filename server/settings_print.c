@@ -180,20 +180,14 @@ void settings_print_config(FILE *to)
     const struct setting *table = settings_table(&rows);
     (void)fprintf(
         to,
-        "# bloomgate.conf - settings of bloomgated: every option with its default.\n"
-        "#\n"
-        "# Each line is a name and a value. Quote values that contain spaces or begin "
-        "with #. A line\n"
-        "# that ends with \\ continues on the next line. include PATH reads another "
-        "file, or all files\n"
-        "# that match a pattern. Later lines override earlier ones; the environment\n"
-        "# (BLOOMGATED_PORT=6420) and the command line (--port 6420) override the "
-        "file.\n"
-        "#\n"
-        "# Numbers: 10k 5M 2Gi 1e6; times: 90s 5m 2h 1d; rates: 0.01 1%% 1/100.\n"
-        "# This file was printed by bloomgated --print-config. See also "
-        "bloomgate.conf(5).\n"
-        "\n");
+        "# bloomgate.conf - bloomgated settings: every option with its default.\n#\n# "
+        "Each line is a name and a value. Quote values that contain spaces or begin "
+        "with #. A line\n# that ends with \\ continues on the next line. include PATH "
+        "reads another file, or all files\n# that match a pattern. Later lines "
+        "override earlier ones; the environment\n# (BLOOMGATED_PORT=6420) and the "
+        "command line (--port 6420) override the file.\n#\n# Numbers: 10k 5M 2Gi 1e6; "
+        "times: 90s 5m 2h 1d; rates: 0.01 1%% 1/100.\n# This file was printed by "
+        "bloomgated --print-config. See also bloomgate.conf(5).\n\n");
     for (size_t i = 0; i < rows; i++) {
         if (table[i].name) {
             settings_print_config_option(to, &table[i]);
@@ -229,20 +223,21 @@ static const struct settings_entry settings_rules[] = {
                 "in." },
     { "+name, -name", "Allows or forbids a command: +bf.add." },
     { "+@category, -@category",
-      "Allows or forbids the commands of a category: @all, @read, @write, @fast, "
+      "Allows or forbids the commands in a category: @all, @read, @write, @fast, "
       "@slow, @admin, @dangerous, @bloom (BF), @cuckoo (CF), @gate (BG), @keyspace, "
       "@connection." },
     { "allcommands, nocommands", "The same as +@all and -@all." },
     { "~pattern",
-      "Allows filters, and files of BG.PUBLISH and BG.RELOAD, whose names match: * "
-      "matches any text, ? one byte, [a-z] one byte of a set; \\ escapes the next "
-      "byte." },
+      "Allows access to filters, and to files used by BG.PUBLISH and BG.RELOAD, whose "
+      "names match the pattern: * matches any text, ? matches one byte, and [a-z] "
+      "matches one byte of a set; \\ escapes the next byte." },
     { "%R~pattern, %W~pattern",
-      "The same, but only for commands that read, or only for commands that write." },
+      "The same as ~pattern, but only for commands that read (%R) or only for commands "
+      "that write (%W)." },
     { "allkeys", "The same as ~*." },
     { "rate=N, burst=N",
-      "Adds per second, and the number of adds in a burst (default: the adds of one "
-      "second)." },
+      "Maximum number of adds per second, and in a burst (default: one second's "
+      "worth)." },
     { "reset", "Removes all permissions." },
 };
 
@@ -316,8 +311,9 @@ static void settings_print_man_gates(FILE *to)
     (void)fprintf(to, ".SH GATES\n");
     roff_paragraphs(
         to,
-        "A gate answers a lookup from its filter if the filter denies the key, and otherwise "
-        "queries a database. Each gate is one line: its name, then settings as NAME=VALUE.");
+        "A gate answers a lookup from its filter if the filter answers \"no\", and "
+        "otherwise queries a database. Each gate is one line: its name, then settings "
+        "as NAME=VALUE.");
     for (size_t i = 0; gate_settings_name(i); i++) {
         const char *initial = gate_settings_default(i);
         settings_print_man_tag(to, gate_settings_name(i), "=", "VALUE");
@@ -343,22 +339,18 @@ void settings_print_man(FILE *to)
         "bloomgated(8) reads its settings from the file named on its command line. "
         "Each line is a name and a value, separated by spaces. A # begins a comment. "
         "Quote values that contain spaces or begin with #: in \"double\" quotes, \\\" "
-        "\\\\ \\n \\r \\t and \\xHH have the same meaning as in C; in 'single' quotes, only "
-        "\\' is special. A line that ends with \\ continues on the next line.\n"
-        "\n"
-        "include PATH reads another file, or all files that match a pattern. Relative "
-        "paths are relative to the directory of the including file. Later lines "
-        "override earlier ones, except that lines for users, gates and sharded filters "
-        "are cumulative.\n"
-        "\n"
-        "The same names are used in the environment (BLOOMGATED_HTTP_PORT=8420), on "
-        "the command line (--http-port 8420) and by the CONFIG command. The command "
-        "line overrides the environment, which overrides the file.\n"
-        "\n"
-        "SIGHUP reads all of them again. Options that can be changed at runtime take "
-        "effect, and values set by CONFIG SET are replaced by those of the file. The "
-        "log names changed options that require a restart. A file with errors changes "
-        "nothing.");
+        "\\\\ \\n \\r \\t and \\xHH have the same meaning as in C; in 'single' quotes, "
+        "only \\' is special. A line that ends with \\ continues on the next "
+        "line.\n\ninclude PATH reads another file, or all files that match a pattern. "
+        "Relative paths are relative to the directory of the including file. Later "
+        "lines override earlier ones, except that lines for users, gates and sharded "
+        "filters are cumulative.\n\nThe same names are used in the environment "
+        "(BLOOMGATED_HTTP_PORT=8420), on the command line (--http-port 8420) and by "
+        "the CONFIG command. The command line overrides the environment, which "
+        "overrides the file.\n\nSIGHUP reads all of them again. Options that can be "
+        "changed at runtime take effect, and values set by CONFIG SET are replaced by "
+        "those in the file. The log lists changed options that require a restart. A "
+        "file with errors changes nothing.");
     settings_print_man_section(to, "NUMBERS",
                                "Options that take a number accept these "
                                "forms:",

@@ -130,15 +130,15 @@ static const struct setting settings_rows[] = {
         "How often changed filters are written to a snapshot (0: only when the journal reaches "
         "snapshot-journal-size, and at shutdown)."),
     ROW(snapshot_journal_size, "snapshot-journal-size", BYTES, "256Mi", MI, TI, LIVE, "SIZE",
-        "Journal size at which a snapshot is written. It bounds the startup time."),
+        "Journal size at which a snapshot is written. It limits the startup time."),
     CHOICE(loading, "loading", "maybe", START, loading_names,
         "How to reply to clients while filters are being loaded at startup. maybe: lookups return \"maybe\", which "
         "is never wrong, and changes are refused. refuse: commands fail with a LOADING error."),
     CHOICE(damaged_journal, "damaged-journal", "refuse", START, damaged_names,
-        "What to do at startup if the journal is damaged in a way that no crash explains. refuse: report the damage "
-        "and exit. doubt: start; filters that may have lost keys, and unknown names that may have been filters, answer "
-        "\"maybe\" and accept no adds until they are reloaded or dropped. forget: the same for known filters, but "
-        "assume that no other filters existed."),
+        "What to do at startup if the journal is damaged in a way that a crash cannot explain. refuse: report the "
+        "damage and exit. doubt: start; filters that may have lost keys, and unknown names that may have been "
+        "filters, answer \"maybe\" and accept no adds until they are reloaded or dropped. forget: the same for known "
+        "filters, but assume that no other filters existed."),
     ROW(shutdown_grace, "shutdown-grace", SECONDS, "10s", 0, 3600, LIVE, "TIME",
         "How long shutdown waits for requests in progress."),
 
@@ -159,8 +159,8 @@ static const struct setting settings_rows[] = {
     ROW(client_output_buffer_limit, "client-output-buffer-limit", BYTES, "64Mi", 64 * KI, TI, LIVE, "SIZE",
         "Maximum size of the replies that a client has not read yet; clients that exceed it are disconnected."),
     ROW(pipeline_limit, "pipeline-limit", COUNT, "10k", 1, 1e6, LIVE, "N",
-        "Number of pipelined commands of one client that are processed before other clients get their turn. Further "
-        "commands are delayed, not refused."),
+        "Number of pipelined commands from one client that are processed before other clients get their turn. "
+        "Further commands are delayed, not refused."),
     ROW(timeout, "timeout", SECONDS, "0", 0, 365 * DAY, LIVE, "TIME",
         "Close connections that are idle for longer than this (0: never)."),
     ROW(slow_client_timeout, "slow-client-timeout", SECONDS, "30s", 0, 365 * DAY, LIVE, "TIME",
@@ -178,7 +178,7 @@ static const struct setting settings_rows[] = {
         "Maximum adds per second for each user without a rate of its own (0: no limit). Requests over the limit fail "
         "with an error."),
     ROW(insert_burst, "insert-burst", COUNT, "0", 0, 1e12, LIVE, "N",
-        "Maximum number of adds in a burst (0: the adds of one second)."),
+        "Maximum number of adds in a burst (0: one second's worth)."),
 
     SECTION("New filters"),
     ROW(bf_error_rate, "bf-error-rate", RATE, "0.01", 0, 1, LIVE, "RATE",
@@ -222,7 +222,7 @@ static const struct setting settings_rows[] = {
         "Format of log lines. logfmt: name=value pairs. json: one JSON object per line."),
     ROW(slowlog_from, "slowlog-log-slower-than", COUNT, "10000", 0, 3600e6, LIVE, "MICROSECONDS",
         "Requests that take at least this long are recorded for SLOWLOG, which keeps the last 128. Pipelined "
-        "requests that are processed together are not timed. 0 records every request that is timed."),
+        "requests that are processed together are not timed. 0 records every timed request."),
     ROW(log_file, "log-file", TEXT, "", 0, 0, START, "PATH",
         "File to write the log to (default: stderr). SIGHUP reopens it."),
     ROW(pid_file, "pid-file", TEXT, "", 0, 0, START, "PATH",

@@ -329,7 +329,7 @@ static bg_err source_prepare(struct source *source,
                              const struct source_settings *settings, bg_errinfo *info)
 {
     bg_err err = source->wake < 0 ? source_error(info, BG_EIO, "eventfd", NULL,
-                                                 "cannot be created (errno %d)", errno)
+                                                 "cannot create it (errno %d)", errno)
                                   : BG_OK;
     err = err ? err : source_copy(source, settings, info);
     err = err ? err : source_url_parse(source, info);
@@ -534,9 +534,10 @@ bg_err source_follow(struct source *source, const struct source_listener *listen
                      const char *mark, bg_errinfo *info)
 {
     if (!source_is_followed(source) || source->has_thread) {
-        return source_error(info, BG_EINVAL, "follow", NULL,
-                            "mode %s has no follower, or it is already running",
-                            source->how.follow);
+        return source_error(
+            info, BG_EINVAL, "follow", NULL,
+            "mode %s has no follower, or the follower is already running",
+            source->how.follow);
     }
     source->listener = *listener;
     (void)snprintf(source->resume, sizeof source->resume, "%s", mark ? mark : "");
@@ -544,7 +545,7 @@ bg_err source_follow(struct source *source, const struct source_listener *listen
     const int error = pthread_create(&source->thread, NULL, source_run, source);
     source->has_thread = error == 0;
     return error ? source_error(info, BG_EIO, "thread", NULL,
-                                "cannot be created (errno %d)", error)
+                                "cannot create it (errno %d)", error)
                  : BG_OK;
 }
 

@@ -204,7 +204,7 @@ static bg_err follower_resume(struct sqlite_follower *f, bg_errinfo *info)
     enum key_form form = KEY_FORM_UNKNOWN;
     if (!changes_parse(f->resume, &place)) {
         return source_error(info, BG_EINCOMPAT, "mark", NULL,
-                            "the filter was saved in another mode");
+                            "the filter was saved in a different mode");
     }
     bg_err err = sqlite_link_begin(&f->link, info);
     err =

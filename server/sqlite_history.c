@@ -85,8 +85,8 @@ static bg_err history_verify_row(struct sqlite_link *link,
     if (code == SQLITE_DONE) {
         err = source_error(
             info, BG_EINCOMPAT, "changes", NULL,
-            "row %lld with the expected token is missing: this is another copy of the "
-            "database",
+            "row %lld with the expected token is missing: this is a different copy of "
+            "the database",
             (long long)place->number);
     } else if (code != SQLITE_ROW) {
         err = sqlite_link_error(link, "changes", info);
@@ -118,7 +118,7 @@ bg_err sqlite_history_verify(struct sqlite_link *link,
     if (was->inode != is->inode || was->birth != is->birth
         || (was->device && was->device != is->device)) {
         return source_error(info, BG_EINCOMPAT, "source", NULL,
-                            "the file was replaced by another one");
+                            "the file was replaced by a different file");
     }
     const bg_err err = history_verify_schema(link, objects, place, info);
     return err ? err : history_verify_row(link, objects, place, info);

@@ -117,10 +117,11 @@ static bg_err sqlite_link_open_log(struct sqlite_link *link, bg_errinfo *info)
     const bg_err err = sqlite_link_execute(link, "source", "PRAGMA data_version", info);
     sqlite_link_find_logs(link, link->logs);
     if (!err && link->logs[0].inode && link->file.names > 1) {
-        return source_error(info, BG_EIO, "source", NULL,
-                            "%s has %u hard links, each with its own write-ahead log;"
-                            " delete the others",
-                            link->source->place, link->file.names);
+        return source_error(
+            info, BG_EIO, "source", NULL,
+            "%s has %u hard links, each with its own write-ahead log; delete the other "
+            "links",
+            link->source->place, link->file.names);
     }
     return err;
 }

@@ -150,7 +150,7 @@ static bg_err schema_table(struct sqlite_link *link, const struct key_column *co
     sqlite3_stmt *rows;
     if (*column->schema && strcasecmp(column->schema, "main") != 0) {
         return schema_refuse(column, "use tables of the file itself, without a schema",
-                             "it is in another schema", info);
+                             "it is in a different schema", info);
     }
     bg_err err =
         schema_query(link,
@@ -282,10 +282,11 @@ static bg_err schema_compare(sqlite3_stmt *row, const struct sqlite_objects *obj
         }
     }
     if (strncmp(name, objects->prefix, strlen(objects->prefix)) != 0) {
-        return source_error(info, BG_EINVAL, "change table", NULL,
-                            "%s %s is defined on it; drop it,"
-                            " because it could suppress or change rows",
-                            type, name);
+        return source_error(
+            info, BG_EINVAL, "change table", NULL,
+            "%s %s is defined on this table; drop it, because it could suppress or "
+            "change rows",
+            type, name);
     }
     return source_error(info, BG_ENOTFOUND, "objects", NULL, "%s %s has different SQL",
                         type, name);

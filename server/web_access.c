@@ -231,8 +231,8 @@ enum web_access web_access(struct web_request *request, const struct web_route *
         && access_is_cross_site(request, route->flags & WEB_PLAIN)) {
         web_error(
             request, 403, "cross_site",
-            "the request may come from another web page: send an X-Bloomgate header, "
-            "or the content type of the body");
+            "the request may come from another website: send an X-Bloomgate header, or "
+            "the content type of the body");
         return WEB_MAY_NOT;
     }
     if (free) {

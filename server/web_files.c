@@ -393,8 +393,9 @@ static void files_verify(struct web_request *request)
         json_text(&json.json, NULL, info.message[0] ? info.message : bg_strerror(err));
     }
     if (strange) {
-        json_text(&json.json, NULL,
-                  "more random keys are reported as \"maybe\" than the fill explains");
+        json_text(
+            &json.json, NULL,
+            "the filter answers \"maybe\" for more random keys than its fill explains");
     }
     json_close(&json.json, ']');
     json_exact(&json.json, "seconds", (double)(slowlog_clock() - began) / 1e9);

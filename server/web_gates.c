@@ -188,17 +188,17 @@ static void gates_json_health(struct json *json, const struct gate_about *about,
         const char *code, *text, *status;
     } reasons[] = {
         { stats->false_negatives > 0, "false_negatives",
-          "audits found keys that the filter denied: all keys are read again", "act" },
+          "audits found false negatives: all keys are read again", "act" },
         { stats->doubtful, "doubtful",
           "a key could not be added: every lookup queries the source", "act" },
         { !about->source_up, "incomplete",
           "the source cannot be followed: see source.error", "act" },
         { !about->trusted && about->source_up, "incomplete",
-          "the filter is not proven complete: every lookup queries the source",
+          "the filter has not been proven complete: every lookup queries the source",
           "watch" },
         { stats->drifting, "drifting",
-          "more false positives than the fill explains: some absent keys are queried "
-          "again and again",
+          "there are more false positives than the fill explains: some absent keys are "
+          "queried repeatedly",
           "watch" },
     };
     const char *worst = "fine";

@@ -27,8 +27,8 @@ static size_t health_reasons(const struct figures *figures, uint64_t missing,
         reasons[n] = (struct reason){ HEALTH_ACT, "false_negatives", "" };
         (void)snprintf(
             reasons[n++].text, 200,
-            "clients reported %llu existing keys that the filter denied: the keys were "
-            "never added or were lost; rebuild the filter",
+            "clients reported %llu false negatives: the keys were never added or were "
+            "lost; rebuild the filter",
             (unsigned long long)missing);
     }
     if (h->overflowed) {
@@ -59,7 +59,7 @@ static size_t health_reasons(const struct figures *figures, uint64_t missing,
                              "predicted", "" };
         (void)snprintf(
             reasons[n++].text, 200,
-            "the false-positive rate is %.3g, the target is %.3g: rebuild with a "
+            "the false-positive rate is %.3g, but the target is %.3g: rebuild with a "
             "larger capacity",
             h->rate, h->target);
     }
@@ -69,7 +69,7 @@ static size_t health_reasons(const struct figures *figures, uint64_t missing,
         };
         (void)snprintf(
             reasons[n++].text, 200,
-            "%.0f keys of a capacity of %llu: rebuild with a "
+            "the filter holds %.0f keys and has a capacity of %llu: rebuild with a "
             "larger capacity %s",
             h->items.value, (unsigned long long)h->capacity,
             h->items.value > (double)h->capacity ? "now" : "before the filter is full");

@@ -233,10 +233,10 @@ static bool list_read_cursor(struct web_request *request, struct listing *list)
     } else if (args_count(text, &list->offset)) {
         return true;
     }
-    web_error(request, 400, "bad_request",
-              "cursor: found \"%.40s\", expected the value of `next` of a previous "
-              "page",
-              list->cursor);
+    web_error(
+        request, 400, "bad_request",
+        "cursor: found \"%.40s\", expected the value of `next` from a previous page",
+        list->cursor);
     return false;
 }
 

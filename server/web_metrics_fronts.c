@@ -41,10 +41,11 @@ static void own_front_by(const struct own *own, const struct front_facts *front,
 
 static void own_fronts_state(struct own *own, const struct own_fronts *all)
 {
-    OWN_EACH_FRONT("bloomgate_front_shards", OWN_GAUGE,
-                   "Shards of a cluster filter by state: up; down, not answering; "
-                   "missing, the filter does not exist; refusing, replying with "
-                   "errors; incomplete, may have lost keys and denies no key.")
+    OWN_EACH_FRONT(
+        "bloomgate_front_shards", OWN_GAUGE,
+        "Shards of a cluster filter by state: up; down, not answering; missing, the "
+        "filter does not exist; refusing, replying with errors; incomplete, may have "
+        "lost keys and never answers no.")
     {
         for (size_t i = 0; i < FRONT_STATES; i++) {
             own_front_by(own, f, "state", front_state_names[i], f->states[i]);

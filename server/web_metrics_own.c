@@ -66,7 +66,7 @@ static void own_service(struct own *own, struct server *server, uint64_t told)
               (double)settings->max_filters);
     own_gauge(own, "bloomgate_service_reported_filters",
               "Filters that this document reports by name.", (double)told);
-    own_gauge(own, "bloomgate_service_filter_bytes", "Memory of all filters.",
+    own_gauge(own, "bloomgate_service_filter_bytes", "Memory used by all filters.",
               (double)catalog_bytes(server->catalog));
     own_gauge(own, "bloomgate_service_used_bytes",
               "Memory that counts toward maxmemory: filters, objects, buffers and "
@@ -249,7 +249,7 @@ static void own_gates(struct own *own, struct server *server)
         gate->trusted)
     OWN_EACH_GATE(
         "bloomgate_gate_lag_seconds", OWN_GAUGE,
-        "Seconds since the gate last had all changes of the source; NaN: never.",
+        "Seconds since the gate last had all changes from the source; NaN: never.",
         gate->lag >= 0 ? gate->lag : (double)NAN)
     OWN_EACH_GATE("bloomgate_gate_changed_keys", OWN_COUNTER,
                   "Keys received as changes from the source.", (double)gate->changes)

@@ -172,8 +172,8 @@ static void web_no_filter(struct web_request *request, bg_bytes name)
     } else if (web_doubts(request, name)) {
         web_error(
             request, 503, "in_doubt",
-            "the journal was damaged, and filter %s may have existed: delete it to "
-            "accept that its keys are lost, or upload it",
+            "filter %s may have been lost when the journal was damaged: delete it to "
+            "accept the loss, or upload it",
             shown);
     } else {
         web_error(request, 404, "not_found", "there is no filter %s", shown);
@@ -220,7 +220,7 @@ bool web_may(struct web_request *request, const char *command)
     if (found && user_may_run(request->client->user, found)) {
         return true;
     }
-    web_error(request, 403, "forbidden", "user %s may not do that (%s)",
+    web_error(request, 403, "forbidden", "user %s may not perform this operation (%s)",
               user_name(request->client->user), command);
     return false;
 }

@@ -264,7 +264,7 @@ TEST(bf__keyed)
     h.settings.hash = BG_HASH_KEYED;
     CHECK_STR(fake(&h, "BF.ADD k a"),
               "-ERR hash: found keyed, expected a hash without a "
-              "secret: there is no keyring");
+              "secret, because there is no keyring");
     h.settings.keyring = ring;
     CHECK_STR(fake(&h, "BF.ADD k a"), ":1");
     CHECK_STR(fake(&h, "CF.ADD c a"), ":1");

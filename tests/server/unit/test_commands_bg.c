@@ -123,7 +123,7 @@ TEST(bg__create_words)
         { "BG.CREATE x HASH custom",
           "-ERR HASH: found custom, expected fast, keyed, keyed24, keyed-int or xxh64" },
         { "BG.CREATE x HASH keyed",
-          "-ERR hash: found keyed, expected a hash without a secret: there is no keyring" },
+          "-ERR hash: found keyed, expected a hash without a secret, because there is no keyring" },
         { "BG.CREATE x HASH keyed SEED 5",
           "-ERR SEED cannot be used with a keyed hash, which has a secret: use HASH fast or "
           "HASH xxh64" },
@@ -521,8 +521,8 @@ TEST(bg__merges_counts)
               "expansion:1");
     CHECK_STR(
         fake(&h, "BG.MERGE a a"),
-        "-INCOMPATIBLE cannot merge filter 'a' into 'a': a filter that counts cannot be "
-        "merged into itself");
+        "-INCOMPATIBLE cannot merge filter 'a' into 'a': a filter that counts items "
+        "cannot be merged into itself");
     CHECK_STR(fake(&h, "BG.MERGE c a b"), "+OK");
     CHECK_STR(fake(&h, "CF.COUNT c item-10"), ":3");
     CHECK_STR(fake(&h, "CF.DEL c item-10"), ":1");

@@ -204,7 +204,7 @@ TEST(dump__words)
           "-ERR wrong number of arguments for 'bg.load' command" },
         { "BF.ADD k a", ":1" },
         { "BF.SCANDUMP k 1",
-          "-ERR no dump is in progress, or it has expired: start again with 0" },
+          "-ERR no dump is in progress, or the dump has expired: start again with 0" },
         { "BF.LOADCHUNK k 2 data", "-ERR invalid offset - no link found" },
         { "BG.DUMP k x", "-ERR cursor must be 0 or a returned cursor" },
         { "BG.DUMP k 0 SIZE", "-ERR SIZE must be in the range [1, 268435456] bytes" },
@@ -213,7 +213,7 @@ TEST(dump__words)
           "-ERR SIZE must be in the range [1, 268435456] bytes" },
         { "BG.DUMP k 0 FOO 1", "-ERR SIZE must be in the range [1, 268435456] bytes" },
         { "BG.DUMP k 7",
-          "-ERR no dump is in progress, or it has expired: start again with 0" },
+          "-ERR no dump is in progress, or the dump has expired: start again with 0" },
         { "BG.LOAD k", "-ERR no load of this filter is in progress" },
     };
     struct fake h;
@@ -295,16 +295,18 @@ TEST(dump__unfinished_answers_maybe)
               "was lost");
     fake_replay(&h); /* after a crash it is still unknown */
     /* out of order, twice, from another dump */
-    CHECK_STR(bg_load(&h, "copy", pieces.of[2].bytes, pieces.of[2].n),
-              "-ERR this chunk does not follow the last one: load the chunks in order");
+    CHECK_STR(
+        bg_load(&h, "copy", pieces.of[2].bytes, pieces.of[2].n),
+        "-ERR this chunk does not follow the previous one: load the chunks in order");
     (void)bg_load(&h, "copy", pieces.of[0].bytes, pieces.of[0].n);
     CHECK_EQ(h.items[0].type, '[');
     check_state(&h, "copy", true, false);
     CHECK_STR(fake(&h, "BF.ADD k more"), ":1");
     struct pieces others;
     bg_dump(&h, "k", 1000, &others);
-    CHECK_STR(bg_load(&h, "copy", others.of[1].bytes, others.of[1].n),
-              "-ERR this chunk does not follow the last one: load the chunks in order");
+    CHECK_STR(
+        bg_load(&h, "copy", others.of[1].bytes, others.of[1].n),
+        "-ERR this chunk does not follow the previous one: load the chunks in order");
     /* the first chunk of another dump starts over */
     for (size_t i = 0; i < others.count; i++) {
         (void)bg_load(&h, "copy", others.of[i].bytes, others.of[i].n);
@@ -315,8 +317,9 @@ TEST(dump__unfinished_answers_maybe)
     CHECK_STR(fake(&h, "BF.EXISTS copy more"), ":1");
     CHECK_STR(bg_load(&h, "copy", others.of[0].bytes, others.of[0].n),
               "-ERR item exists");
-    CHECK_STR(bg_load(&h, "copy", others.of[1].bytes, others.of[1].n),
-              "-ERR this chunk does not follow the last one: load the chunks in order");
+    CHECK_STR(
+        bg_load(&h, "copy", others.of[1].bytes, others.of[1].n),
+        "-ERR this chunk does not follow the previous one: load the chunks in order");
     pieces_free(&pieces);
     pieces_free(&others);
     fake_end(&h);
@@ -377,7 +380,7 @@ TEST(dump__forged_chunks)
     memcpy(stream, (uint8_t *)pieces.of[0].bytes + DUMP_HEADER, n);
     /* above the limit: refused before anything is allocated */
     CHECK(strncmp(load_forged(&h, "x", 1, 0, UINT64_C(1) << 60, "a", 1),
-                  "-ERR Insufficient memory: the dump has 1152921504606846976 bytes",
+                  "-ERR Insufficient memory: the dump's size of 1152921504606846976",
                   60)
           == 0);
     CHECK_STR(load_forged(&h, "x", 1, 5, 5, "a", 1),
@@ -451,8 +454,9 @@ TEST(dump__copies_expire)
     CHECK(object->dump == NULL && object_bytes(object) == bytes);
     (void)fake(&h, "BF.SCANDUMP k 0");
     h.now += DUMP_KEPT + 1;
-    CHECK_STR(fake(&h, "BF.SCANDUMP k 100"),
-              "-ERR no dump is in progress, or it has expired: start again with 0");
+    CHECK_STR(
+        fake(&h, "BF.SCANDUMP k 100"),
+        "-ERR no dump is in progress, or the dump has expired: start again with 0");
     CHECK(object->dump == NULL);
     (void)fake(&h, "BF.SCANDUMP k 0"); /* and is freed with its object */
     fake_end(&h);

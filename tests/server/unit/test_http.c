@@ -366,7 +366,7 @@ static void check_chunks_refused(const char *chunks, int status, const char *rea
 
 TEST(http__chunks_that_are_refused)
 {
-    static const char *const size = "the size of a chunk is malformed";
+    static const char *const size = "a chunk size is malformed";
     static const char *const crlf = "a line or a chunk does not end with CRLF";
     static const char *const large = "the body exceeds the size limit";
     check_chunks_refused("\r\n", 400, size);
@@ -397,7 +397,7 @@ TEST(http__chunks_that_are_refused)
     check_chunks_refused(line, 0, NULL);
     line[255] = 'x';
     line[256] = '\r';
-    check_chunks_refused(line, 400, "the line of a chunk exceeds 256 bytes");
+    check_chunks_refused(line, 400, "a chunk-size line exceeds 256 bytes");
     check_refused(TEXT("POST / HTTP/1.0\r\nContent-Length: 1001\r\n\r\n"), 413, large);
     check_refused(TEXT("POST / HTTP/1.0\r\nContent-Length: 1000\r\n\r\n"), 0, NULL);
     struct http_request r;

@@ -645,8 +645,8 @@ TEST(line__actions)
     CHECK_EQ(start("d|--check-config|--requirepass|x")->code, 0);
     CHECK_STR(
         run.error,
-        "bloomgated: warning: command line: requirepass: visible to other users in the "
-        "process list; set it in the file instead\n");
+        "bloomgated: warning: command line: requirepass: other users can see this value "
+        "in the process list; set it in the file instead\n");
     CHECK_EQ(start("d|--check-config|--port|x")->code, SETTINGS_USAGE);
     CHECK_EQ(start("d|--check-config|/nowhere")->code, SETTINGS_USAGE);
     CHECK_EQ(start("d|/nowhere|--check-config")->code, SETTINGS_BAD);

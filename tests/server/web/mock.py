@@ -113,10 +113,10 @@ class Filter:
         if self.degraded:
             found.append(("degraded", "parts of the filter's file were damaged and answer \"maybe\": rebuild the filter"))
         if self.capacity and f["items"] > self.capacity:
-            found.append(("predicted", f"the false-positive rate is {f['predicted']:.3g}, the target is {self.rate:.3g}: "
+            found.append(("predicted", f"the false-positive rate is {f['predicted']:.3g}, but the target is {self.rate:.3g}: "
                           "rebuild with a larger capacity"))
         elif self.capacity and f["items"] > 0.9 * self.capacity:
-            found.append(("fill", f"{f['items']:.0f} keys of a capacity of {self.capacity}: rebuild with a larger capacity before the filter is full"))
+            found.append(("fill", f"the filter holds {f['items']:.0f} keys and has a capacity of {self.capacity}: rebuild with a larger capacity before the filter is full"))
         if self.polluted:
             found.append(("polluted", "adds set 7.61 bits each instead of the expected 4.20: the keys may be chosen by an attacker"))
         return found
@@ -250,7 +250,7 @@ class World:
                   ("info", "reloaded", "generation 12, digest 3a9be4a31cbf96dd", 1), ("warning", "reload_failed", "the file is of format 2.0, this is 1.0", 2),
                   ("info", "created", "blocked, 1,000,000 keys at 1%, 1.2 MiB", 3), ("error", "snapshot_failed", "no space left on device"),
                   ("info", "snapshot", "38 filters, 412 MiB in 2.0 s"), ("warning", "login_failed", "user admin from 127.0.0.1"),
-                  ("error", "source_down", "connection refused", 0), ("error", "breaker_opened", "5 failures in a row", 0), ("info", "breaker_closed", "the source answers again", 0),
+                  ("error", "source_down", "connection refused", 0), ("error", "breaker_opened", "5 failures in a row", 0), ("info", "breaker_closed", "the source is answering again", 0),
                   ("info", "rebuild_started", "about 2,000,000 keys", 4), ("info", "expired", "after 1d 0h", 5), ("warning", "limited", "user shop: over 1,000 adds per second")]
         for i in range(60):
             level, kind, message, *which = script[i % len(script)]
@@ -520,7 +520,7 @@ class Handler(BaseHTTPRequestHandler):
         origin = self.headers.get("Origin")
         if site in ("cross-site", "same-site") or (origin and origin.split("://")[-1] != self.headers.get("Host")) or (
                 self.command == "POST" and simple and not self.headers.get("X-Bloomgate") and not path.endswith("/check")):
-            raise ApiError(403, "cross_site", "the request may come from another web page: send an X-Bloomgate header, or the content type of the body")
+            raise ApiError(403, "cross_site", "the request may come from another website: send an X-Bloomgate header, or the content type of the body")
 
     def route(self):
         url = urllib.parse.urlsplit(self.path)
