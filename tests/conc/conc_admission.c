@@ -24,7 +24,7 @@ struct job {
     bg_admission *door;
     uint64_t keys;
     atomic_uint ready;
-    atomic_uchar *refused; /* for each key: by how many threads */
+    atomic_uchar *refused; /* for each key, the number of threads that were refused */
     pthread_barrier_t together;
 };
 
@@ -116,8 +116,8 @@ TEST(admission__of_each_key_the_first_is_refused)
     free(job.refused);
 }
 
-/* Periods end in the middle of batches, but no thread is ahead of another by more than that, so
- * no keys are forgotten while a thread sleeps. */
+/* Periods end in the middle of batches, but no thread is ahead of another by more than one
+ * batch, so no keys are forgotten while a thread sleeps. */
 static void *bring_own(void *argument)
 {
     struct member *m = argument;
@@ -145,7 +145,7 @@ TEST(admission__what_was_just_seen_is_admitted_while_periods_end)
 {
     struct job job = { .keys = (CHECK_SANITIZED ? 2000 : 20000) * check_scale() };
     bg_admission_info stats = { .struct_size = sizeof stats };
-    const uint64_t window = THREADS * CALLS; /* of all calls in a batch */
+    const uint64_t window = THREADS * CALLS; /* the calls of all threads in one batch */
     CHECK_EQ(pthread_barrier_init(&job.together, NULL, THREADS), 0);
     job.door = make_door(window);
     run(&job, bring_own);

@@ -1,8 +1,8 @@
 /*
- * conc_change.c - many threads add, remove and query at once, on one filter of a kind that supports
- * removes.
+ * conc_change.c - many threads add, remove and query keys at the same time, on one filter of a
+ * kind that supports removal.
  *
- * Some keys are present throughout: readers look them up all the time, and one "no" is a
+ * Some keys are present throughout: readers look them up all the time, and a single "no" is a
  * failure. Meanwhile writers, each with its own keys, add and remove them and check that a key
  * is present between its add and its remove. At the end every writer has removed all of its own
  * keys, so the number of keys in the filter must be the same as at the start.
@@ -24,7 +24,7 @@ struct crowd {
 
 struct member {
     struct crowd *crowd;
-    uint64_t first; /* of its own keys */
+    uint64_t first; /* first of its own keys */
 };
 
 static void *write_and_take_back(void *arg)

@@ -1,5 +1,5 @@
 /*
- * conc_filter.c - many threads on one filter: the promises (C1) to (C3) of filter.h.
+ * conc_filter.c - many threads on one filter: the guarantees (C1) to (C3) of filter.h.
  *
  *   publish     threads add, announce the added keys by a release store, and look up keys
  *               that others announced: never a false negative
@@ -36,7 +36,7 @@ struct member {
     void *job;
     unsigned number; /* 0 .. size of the team - 1 */
     unsigned size;
-    atomic_uint *ready; /* how many have started */
+    atomic_uint *ready; /* number of threads that have started */
     uint64_t random;
     uint64_t checks;
 };
@@ -57,7 +57,8 @@ static void *member_start(void *argument)
     return NULL;
 }
 
-/* Runs `work` in that many threads, which start together; returns the number of their checks. */
+/* Runs `work` in the given number of threads, which start together; returns the total number of
+ * their checks. */
 static uint64_t team_run(unsigned size, void (*work)(struct member *), void *job)
 {
     static struct member team[THREADS];
@@ -80,7 +81,8 @@ static uint64_t team_run(unsigned size, void (*work)(struct member *), void *job
     return checks;
 }
 
-/* Returns the number of rounds, given the default; in soak, ten times more on top. */
+/* Returns the number of rounds, given the default; soak tests run ten times as many in
+ * addition. */
 static unsigned conc_rounds(unsigned usual)
 {
     unsigned scale = (unsigned)check_scale();
@@ -123,7 +125,7 @@ static void keys_set_bit(struct keys *keys, size_t i, bool value)
     keys->bitmap[i / 64] |= (uint64_t)value << (i % 64);
 }
 
-/* Adds them in form `how`; afterwards the bitmap shows which were new. */
+/* Adds these keys in form `how`; afterwards the bitmap shows which keys were new. */
 static size_t keys_add(struct keys *k, bg_filter *filter, uint64_t how)
 {
     memset(k->bitmap, 0, sizeof k->bitmap);
@@ -145,7 +147,7 @@ static size_t keys_add(struct keys *k, bg_filter *filter, uint64_t how)
     return count;
 }
 
-/* Looks them up in form `how`; returns how many may be present. */
+/* Looks up these keys in form `how`; returns how many may be present. */
 static size_t keys_ask(const struct keys *k, const bg_filter *filter, uint64_t how)
 {
     switch (how % 7) {
@@ -224,7 +226,7 @@ static void conc_each_cpu(bg_kind kind, const char *what,
         conc_each_cpu(BG_KIND_##KIND, #what, what##_test);                             \
     }
 
-/* ---- First use: threads race for the library's one-time initialization ---------- */
+/* ---- First use: several threads trigger the library's one-time initialization at once --- */
 
 static void first_use(struct member *m)
 {
@@ -241,7 +243,8 @@ TEST(first_use)
 
 /* ---- Publish -------------------------------------------------------------------- */
 
-/* The keys that a thread has added: the first `count` of its range. One cache line each. */
+/* The keys that a thread has added: the first `count` of its range. Each is on its own cache
+ * line. */
 struct published {
     _Alignas(64) atomic_uint_fast64_t count;
 };
@@ -249,7 +252,7 @@ struct published {
 struct publish {
     bg_filter *filter;
     uint64_t seed;
-    uint64_t each; /* keys of one thread; each range overlaps half of the next */
+    uint64_t each; /* keys of one thread; each range overlaps half of the next one */
     unsigned threads;
     struct published published[THREADS];
 };
@@ -259,7 +262,7 @@ static uint64_t publish_first(const struct publish *job, unsigned thread)
     return thread * (job->each / 2);
 }
 
-/* Looks up a stretch of keys that some thread has announced. */
+/* Looks up a range of keys that some thread has announced. */
 static void publish_ask(struct member *m, struct publish *job)
 {
     struct keys keys;
@@ -295,7 +298,8 @@ static void publish_work(struct member *m)
             publish_ask(m, job);
         }
         if (member_below(m, 4) == 0) {
-            sched_yield(); /* more threads than cores: mix them */
+            sched_yield(); /* with more threads than cores, yields so that they
+                              interleave */
         }
     }
 }
@@ -328,7 +332,7 @@ struct race {
     uint64_t seed;
     uint64_t how;
     unsigned threads;
-    uint64_t news[THREADS][RACE_KEYS / 64]; /* which keys were new to which thread */
+    uint64_t news[THREADS][RACE_KEYS / 64]; /* the keys that were new to each thread */
 };
 
 /* All threads add the same keys in the same order. */
@@ -360,9 +364,9 @@ static unsigned race_winners(const struct race *job, size_t key)
 }
 
 /*
- * Each bit was set first by one add, which therefore returned "new". So the keys
- * that were new to some thread have set all bits: a filter of only these keys has the same
- * words. If there is space for all keys, every one of them was new.
+ * Each bit was set first by one add, which therefore returned "new". So the keys that were
+ * new to some thread have set all bits: a filter with only these keys has the same words.
+ * If there is space for all keys, every one of them was new.
  */
 static void race_check(const struct race *job, bool roomy)
 {
@@ -400,7 +404,7 @@ static uint64_t race_test(bg_kind kind)
     return checks;
 }
 
-/* ---- Sets: merge, copy, fold and so on while others add ------------------------- */
+/* ---- Sets: merge, copy, fold and other operations while other threads add -------- */
 
 enum { SET_ADDERS = 8, SET_OTHERS = 5, SET_KEYS = 2000 };
 
@@ -477,7 +481,7 @@ static void sets_merge(struct member *m, struct sets *job)
     sets_check(m, job, job->filter, 1, counts);
 }
 
-/* The number of ones never decreases. */
+/* The number of set bits never decreases. */
 static void sets_look(struct member *m, struct sets *job)
 {
     bg_filter_info before = { .struct_size = sizeof before }, after = before;
@@ -500,7 +504,7 @@ static void sets_work(struct member *m)
         return;
     }
     bool adding;
-    do { /* once more when everything is added */
+    do { /* once more after all keys are added */
         adding = atomic_load(&job->adding) > 0;
         switch (m->number - SET_ADDERS) {
         case 0: sets_copy(m, job, 0); break;
@@ -538,7 +542,7 @@ struct handover {
     bg_filter *filter;
     uint64_t seed;
     pthread_rwlock_t lock;
-    uint64_t added; /* keys 0 .. added - 1 are present; under the lock */
+    uint64_t added; /* keys 0 .. added - 1 are present; protected by the lock */
 };
 
 /* Adds the next keys, holding the lock exclusively. */

@@ -1,8 +1,8 @@
 /*
- * conc_gate.c - many threads on one gate: lookups of one key that share a query, writes in
- * between, a backing store that fails for all of them; the breaker's single trial; and readers
- * and writers with all features enabled, where no lookup may return "absent" for a key whose
- * write has returned.
+ * conc_gate.c - many threads on one gate: lookups of one key share a query; keys are
+ * written in between; the backing store fails for all of them; the breaker allows a single
+ * trial; and readers and writers run with all features enabled, where no lookup may return
+ * "absent" for a key whose write has returned.
  */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 
@@ -34,14 +34,14 @@ static void join(pthread_t thread)
 
 /* ---- One key ------------------------------------------------------------------------ */
 
-/* A store of one key that answers slowly. */
+/* A store with one key that answers slowly. */
 struct store {
     atomic_bool has;
     _Atomic bg_store_answer fails;
     atomic_uint asks, asking, most_asking;
     atomic_uint sleep_ms;
     atomic_bool gone;      /* the first query was sent ... */
-    atomic_bool may_go_on; /* ... and waits for this, if configured */
+    atomic_bool may_go_on; /* ... and waits for this flag, if configured */
     atomic_bool holds;
     atomic_int value;
     _Atomic uint64_t now; /* only with a clock */
@@ -138,8 +138,9 @@ static uint64_t shared_so_far(const struct store *s)
     return stats.shared;
 }
 
-/* Lets threads look up the key at once, until all of them share one query. The store takes longer
- * every time, so this eventually happens. Every outcome must be `expected`, in every round. */
+/* Lets threads look up the key at the same time, until all of them share one query. The store
+ * takes longer every time, so this eventually happens. Every outcome must be `expected`, in
+ * every round. */
 static void look_together(struct store *s, bg_outcome expected, bool blind)
 {
     struct looker lookers[FOLLOWERS + 1];
@@ -180,7 +181,7 @@ TEST(gate__look_ups_at_once_ask_once)
     atomic_store(&s.has, true);
     look_together(&s, BG_OUTCOME_PRESENT, false);
     look_together(&s, BG_OUTCOME_PRESENT,
-                  true); /* a lookup without a row needs no sharing */
+                  true); /* a lookup that needs no row can still share */
     atomic_store(&s.fails, BG_STORE_ERROR);
     look_together(&s, BG_OUTCOME_UNKNOWN, false); /* no stampede on a failing store */
     store_close(&s);
@@ -231,8 +232,8 @@ static void tell_of_key(struct store *s, int way)
     }
 }
 
-/* One thread queries and is delayed; the key is written; a lookup that starts then must neither
- * get the old answer nor wait for it, and the answer must not be cached. */
+/* One thread's query is delayed; the key is written; a lookup that starts then must neither get
+ * the old answer nor wait for it, and the old answer must not be cached. */
 TEST(gate__who_comes_after_a_write_does_not_join_who_came_before)
 {
     for (int way = 0; way < 3; way++) {
@@ -264,8 +265,8 @@ TEST(gate__who_comes_after_a_write_does_not_join_who_came_before)
     }
 }
 
-/* While a gate is in doubt, keys may be written without it at any time. A lookup that starts after
- * such a write must not get the answer to an earlier query. */
+/* While a gate is in doubt, keys may be written at any time without using the gate. A lookup
+ * that starts after such a write must not get the answer to an earlier query. */
 TEST(gate__in_doubt_no_lookup_joins_another_one)
 {
     struct store s;
@@ -304,8 +305,8 @@ struct twin {
     atomic_uint *met; /* lookups whose store query is in progress */
 };
 
-/* The first query of each thread waits for that of the other thread, then looks up a key in the
- * other gate. */
+/* The first query of each thread waits for the other thread's first query, then looks up a key
+ * in the other gate. */
 static bg_store_answer twin_ask(void *context, const void *key, size_t len,
                                 void *request)
 {
@@ -388,7 +389,7 @@ TEST(gate__one_thread_at_a_time_tries_a_broken_truth)
 
 enum { WRITERS = 2, READERS = 3, SPAN = 1 << 15 };
 
-/* Keys are numbers; each writer writes its own, in order. */
+/* Keys are integers; each writer writes its own keys in order. */
 struct town {
     atomic_bool has[WRITERS][SPAN];
     _Atomic uint64_t written[WRITERS]; /* writes of lower keys have returned */
@@ -426,7 +427,7 @@ static bg_store_answer town_ask(void *context, const void *key, size_t len,
     (void)len;
     (void)request;
     if (check_random_below(64) == 0) {
-        pause_ms(0); /* let others run, in the middle of a query */
+        pause_ms(0); /* let other threads run in the middle of a query */
     }
     const bool has = atomic_load(town_cell(t, key));
     if (check_random_below(64) == 0) {
@@ -465,7 +466,7 @@ static void *town_writes(void *arg)
     return NULL;
 }
 
-/* Looks up keys that were just written and those that come next, singly and in batches. */
+/* Looks up keys that were just written and keys that come next, singly and in batches. */
 static void *town_reads(void *arg)
 {
     struct citizen *c = arg;
@@ -552,14 +553,15 @@ TEST(gate__what_was_written_is_found_by_all)
     }
 }
 
-/* ---- Writes without the gate, which the owner reports afterwards --------------------------- */
+/* ---- Writes that bypass the gate, and that the owner reports afterwards ---------- */
 
-/* A key is written without the gate; then all earlier answers are invalidated; then the key is
- * published. */
+/* A key is written without using the gate; then all earlier answers are invalidated; then the
+ * key is published. */
 struct past {
     struct town *town;
     bg_filter *all; /* has every key */
-    bool swaps;     /* invalidated by another base, not by bg_gate_forget_absent */
+    bool swaps;     /* whether a new base invalidates answers instead of
+                       bg_gate_forget_absent */
 };
 
 static void *past_writes(void *arg)

@@ -1,6 +1,6 @@
 /*
- * conc_loader.c - many threads load one filter; the result must equal, bit for bit, what one
- * thread produces from the same keys.
+ * conc_loader.c - many threads load one filter; the result must equal, bit for bit, the
+ * filter that one thread produces from the same keys.
  */
 #include "base/bits.h"
 #include "bloomgate/all.h"
@@ -94,7 +94,7 @@ static void load_once(bg_kind kind, uint64_t items, uint32_t flags)
     bg_filter_free(alone);
 }
 
-/* Filters of one line, of a few lines and of all sizes, including far overfull ones. */
+/* Filters with one line, with a few lines and of all sizes, including far overfull ones. */
 TEST(loader__makes_what_one_thread_makes)
 {
     static const bg_kind kinds[] = { BG_KIND_BLOCKED, BG_KIND_SPLIT };

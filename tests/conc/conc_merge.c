@@ -1,13 +1,14 @@
 /*
- * conc_merge.c - merges of many threads concurrent with adds, queries and, for windows,
- * rotations, on filters of every kind that can be merged.
+ * conc_merge.c - many threads merge filters while other threads add, query and, for windows,
+ * rotate, for every kind that can be merged.
  *
- * There are two filters of one spec. Some keys are in each from the start; each has a writer
- * that keeps adding its own keys; two threads merge one into the other all the time, one in
- * each direction (kinds that count, in one direction and a few times, so that counts do not
- * double without end); readers look up the initial keys and the keys that writers have
- * announced. One "no" is a failure: bg_filter_merge is MT-Safe, and (C1) and (C2) of filter.h
- * hold during a merge. At the end, after one more merge, each filter has all keys of both.
+ * There are two filters with the same spec. Some keys are in both filters from the start. Each
+ * filter has a writer that keeps adding its own keys. Two threads keep merging one filter into
+ * the other, one in each direction (kinds that count are merged in one direction and only a few
+ * times, so that counts do not double endlessly). Readers look up the initial keys and the keys
+ * that writers have announced. A single "no" is a failure: bg_filter_merge is MT-Safe, and (C1)
+ * and (C2) of filter.h hold during a merge. At the end, after one more merge, each filter has
+ * the keys of both.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -21,7 +22,7 @@ enum {
     SIDES = 2,
     FIXED = 500,
     OWN = CHECK_SANITIZED || CHECK_EMULATED ? 4000 : 20000,
-    GAP = 1 << 20 /* between the keys of the two sides */
+    GAP = 1 << 20 /* distance between the keys of the two sides */
 };
 
 struct side {
@@ -50,7 +51,7 @@ static bool pair_busy(struct pair *pair)
     return __atomic_load_n(&pair->writing, __ATOMIC_ACQUIRE) > 0;
 }
 
-/* Singly and in batches. */
+/* Looks up keys singly and in batches. */
 static void *write_own(void *arg)
 {
     const struct thread *t = arg;
@@ -70,7 +71,8 @@ static void *write_own(void *arg)
     return NULL;
 }
 
-/* Merges repeatedly; if counts add up, only three times while the other filter is being filled. */
+/* Merges repeatedly; if counts add up, it merges only three times while the other filter is
+ * being filled. */
 static void *merge_from_the_other(void *arg)
 {
     const struct thread *t = arg;
@@ -88,7 +90,7 @@ static void *merge_from_the_other(void *arg)
     return NULL;
 }
 
-/* Checks that all keys that its own writer has announced are present. */
+/* Checks that all keys announced by the side's own writer are present. */
 static void *ask_for_own(void *arg)
 {
     const struct thread *t = arg;
@@ -152,7 +154,7 @@ static void pair_run(const bg_spec *spec, bool both_ways)
     bg_filter_free(pair.side[1].filter);
 }
 
-/* Each filter has capacity for all keys of both; scalable filters grow during the test. */
+/* Each filter has capacity for the keys of both; scalable filters grow during the test. */
 static bg_spec pair_spec(unsigned sample)
 {
     bg_spec spec = sample_variant(sample);
@@ -217,7 +219,8 @@ static void turning_run(uint32_t mode)
         for (uint64_t i = 0; i < 100; i++) {
             (void)added_u64(turn % 2 ? t.filter : t.other, turn << 20 | i);
         }
-        if (turn % 2 == 0) { /* both are in this period: no other thread rotates them */
+        if (turn % 2 == 0) { /* both windows are in this period: no other thread rotates
+                                them */
             CHECK_OK(bg_filter_merge(t.filter, t.other, NULL));
         }
         for (uint64_t back = 0; back < GENERATIONS && back <= turn; back++) {

@@ -1,7 +1,7 @@
 /*
- * Metrics written while threads look up and add, and while the slot changes: documents are
- * complete, and counters never decrease. Prometheus would interpret a decrease as a restart,
- * and count the whole value as an increase.
+ * Metrics are written while threads look up and add keys, and while the slot changes:
+ * documents are complete, and counters never decrease. Prometheus would interpret a
+ * decrease as a restart, and count the whole value as an increase.
  */
 #include "support/filters.h"
 #include "support/metrics_reader.h"
@@ -61,7 +61,7 @@ static void *change(void *context)
     return NULL;
 }
 
-/* Returns the next counter of a document after sample i. */
+/* Returns the next counter in a document after sample i. */
 static const struct reader_sample *next_counter(const struct reader *reader, size_t *i)
 {
     while (*i < reader->samples_n) {
@@ -73,7 +73,7 @@ static const struct reader_sample *next_counter(const struct reader *reader, siz
     return NULL;
 }
 
-/* Checks that every counter of a document is at least its value in the previous document. */
+/* Checks that every counter in a document is at least as high as in the previous document. */
 static void compare(const struct reader *before, const struct reader *after)
 {
     const struct reader_sample *old, *new;
@@ -102,7 +102,7 @@ static void write_document(const bg_metrics_item *item, size_t i, struct reader 
 
 TEST(metrics__counters_never_go_back)
 {
-    static struct shared shared; /* of threads that may outlive a failure */
+    static struct shared shared; /* shared by threads that may outlive a failure */
     bg_gate_options options = BG_GATE_OPTIONS_INIT;
     pthread_t threads[WORKERS + 1];
     CHECK_OK(bg_slot_create(empty_filter(), NULL, &shared.slot, NULL));

@@ -1,12 +1,12 @@
 /*
- * conc_registry.c - a registry under threads: one creator per name, lookups while the table is
- * replaced, quotas that hold, and above all tenants that are evicted and reloaded while keys
- * are being added to them.
+ * conc_registry.c - a registry used by many threads: one creator per name, lookups while the
+ * table is replaced, quotas that hold, and above all tenants that are evicted and reloaded
+ * while keys are being added to them.
  *
- * The oracle for the latter is exact. Every writer has its own keys, and announces its progress
- * after each add; a lookup of an announced key must return "maybe". The clock advances by
- * itself, so that every tenant is always due for eviction: this covers all interleavings of an
- * evictor and its victims.
+ * The oracle for reloaded tenants is exact. Every writer has its own keys, and announces its
+ * progress after each add; a lookup of an announced key must return "maybe". The clock advances
+ * by itself, so that every tenant is always due for eviction: this covers all interleavings of
+ * an evictor and its victims.
  */
 #define _GNU_SOURCE /* usleep */
 
@@ -52,7 +52,8 @@ static bg_tenant *get_number(bg_registry *registry, unsigned i)
     return get_tenant(registry, name);
 }
 
-/* Runs threads with one argument each (size 0: the same for all), and waits for them. */
+/* Runs threads with one argument each (the same argument for all if `size` is 0), and waits for
+ * them. */
 static void run(void *(*work)(void *), void *arguments, size_t size, unsigned n)
 {
     pthread_t threads[16];
@@ -118,7 +119,7 @@ TEST(registry__one_creator_per_name)
 struct table_crowd {
     bg_registry *registry;
     _Atomic unsigned made;   /* names below this one exist permanently */
-    _Atomic unsigned rounds; /* of the removing thread */
+    _Atomic unsigned rounds; /* rounds of the removing thread */
     unsigned most;
     _Atomic unsigned roles;
 };
@@ -131,8 +132,8 @@ static void make_names(struct table_crowd *crowd)
     }
 }
 
-/* Fills the table with cells of removed tenants, so that it is replaced more often. Tenants are
- * removed while this thread holds them, or after it has released them. */
+/* Fills the table with cells of removed tenants, so that the table is replaced more often.
+ * Tenants are removed while this thread holds them, or after it has released them. */
 static void come_and_go(struct table_crowd *crowd)
 {
     char name[24];
@@ -325,10 +326,11 @@ enum { TENANTS = 3, WRITERS = 3, READERS = 2, RESTS = 10 };
 
 struct race {
     bg_registry *registry;
-    uint64_t adds;                            /* of each writer to each tenant */
-    _Atomic uint64_t added[WRITERS][TENANTS]; /* number of them that are added */
+    uint64_t adds;                            /* number of keys that each writer adds to
+                                                 each tenant */
+    _Atomic uint64_t added[WRITERS][TENANTS]; /* number of keys added so far */
     atomic_int writing;
-    atomic_int resting; /* writers that wait for an eviction */
+    atomic_int resting; /* number of writers that wait for an eviction */
     atomic_uint roles;
     bool saves; /* now and then */
 };
@@ -410,10 +412,11 @@ static void evict_keys(struct race *race)
     }
 }
 
-/* Looks up keys that were announced before. */
+/* Looks up keys that were announced earlier. */
 static void read_keys(struct race *race, uint64_t state)
 {
-    bg_tenant *held[TENANTS]; /* all the time: that does not keep them in memory */
+    bg_tenant *held[TENANTS]; /* held all the time, which does not keep them in
+                                 memory */
     uint64_t missing = 0;
     for (unsigned t = 0; t < TENANTS; t++) {
         held[t] = get_number(race->registry, t);
@@ -451,7 +454,8 @@ static void *run_race(void *arg)
     return NULL;
 }
 
-/* Checks that all keys of all tenants are present, and that few other keys are. */
+/* Checks that all keys of all tenants are present, and that the tenants answer "maybe" for few
+ * other keys. */
 static void check_race(const struct race *race)
 {
     for (unsigned t = 0; t < TENANTS; t++) {
@@ -485,7 +489,7 @@ static void race_once(bg_kind kind, bool saves)
     CHECK_EQ(stats.return_failures, 0);
     CHECK(stats.evictions > 0);
     CHECK(stats.returns + TENANTS - stats.in_memory == stats.evictions);
-    /* Checks them again, from the files alone. */
+    /* Checks them again, using only the files. */
     CHECK_OK(bg_registry_save(race.registry, NULL));
     bg_registry_free(race.registry);
     race.registry = open_registry(&options);
@@ -577,8 +581,8 @@ static void *do_chore(void *arg)
     return NULL;
 }
 
-/* A thread stops inside a tenant, and a chore starts. The thread continues after a while, or when
- * the chore is done (which would be an error). */
+/* A thread stops inside a tenant operation, and a maintenance task starts. The thread continues
+ * after a while, or when the task is done (which would be an error). */
 static void chore_around(struct chore *chore, struct insider *in)
 {
     pthread_t inside, outside;
@@ -741,7 +745,7 @@ static void live_and_die(struct brawl *brawl, unsigned role)
             CHECK_OK(bg_registry_get(brawl->registry, name, 0, &tenant, NULL));
         }
         while (r % 3 && (r >> 20) % 4 == 0 && tenant_stats(tenant).in_memory) {
-            (void)usleep(100); /* no other thread uses it, so it is evicted */
+            (void)usleep(100); /* no other thread uses the tenant, so it is evicted */
         }
         for (uint64_t key = 0; key < 10; key++) {
             uint64_t own = (uint64_t)i << 32 | key;
@@ -754,8 +758,8 @@ static void live_and_die(struct brawl *brawl, unsigned role)
         CHECK_EQ(missing, 0);
         if (r >> 18 & 1) {
             CHECK_OK(bg_registry_remove(brawl->registry, name, NULL));
-            if (r >> 19 & 1) { /* another tenant with that name while the old one is
-                                  still held */
+            if (r >> 19 & 1) { /* a new tenant with that name while the old one is still
+                                  held */
                 bg_tenant *young = get_tenant(brawl->registry, name);
                 uint64_t own = (uint64_t)i << 32;
                 CHECK(young != tenant);
@@ -800,7 +804,7 @@ TEST(registry__everything_at_once)
 {
     bg_registry_options options = on_disk();
     options.spec.items = 100;
-    options.spec.rate = 1e-9; /* no false positive hides a "no" */
+    options.spec.rate = 1e-9; /* so that no false positive hides a "no" */
     struct brawl brawl = { .registry = open_registry(&options),
                            .busy = THREADS,
                            .rounds = (FEWER ? 40 : 120) * (unsigned)check_scale() };

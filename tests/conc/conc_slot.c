@@ -1,11 +1,11 @@
 /*
- * conc_slot.c - slots that change while threads add and query.
+ * conc_slot.c - slots that change while threads add and query keys.
  *
  * Each adder has its own keys, 0, 1, 2 ... A key is first written to the backing store
- * (`true_to`, a number), then to the slot, and then it is announced (`added_to`). A lookup of
- * an announced key must return "maybe", whatever happens to the slot meanwhile: layers,
- * compactions, migrations, rebuilds from the store, all mixed at random. One check is one such
- * answer.
+ * (`true_to`, a count), then to the slot, and then it is announced (`added_to`). A lookup
+ * of an announced key must return "maybe", whatever happens to the slot in the meantime:
+ * layers, compactions, migrations and rebuilds from the store, all mixed at random. One
+ * check is one such answer.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -46,8 +46,8 @@ struct worker {
     pthread_t thread;
 };
 
-/* Adds a batch by its hashes; by keys if these cannot be used, even if only because the slot
- * has just changed. */
+/* Adds a batch by its hashes, or by its keys if the hashes cannot be used, for example because
+ * the slot has just changed. */
 static bg_err add_hashes(struct world *world, const uint64_t keys[BATCH])
 {
     uint64_t hashes[BATCH], check = 0;
@@ -65,7 +65,7 @@ static bg_err add_hashes(struct world *world, const uint64_t keys[BATCH])
                                : err;
 }
 
-/* One key, or a batch of them. */
+/* Looks up one key or a batch of keys. */
 static uint64_t add_some(struct world *world, unsigned number, uint64_t at, bool many)
 {
     struct adder *adder = &world->adders[number];
@@ -143,7 +143,7 @@ static void *ask_keys(void *argument)
         if (to == 0) {
             continue;
         }
-        ask_one(me, adder, to - 1); /* the newest of all */
+        ask_one(me, adder, to - 1); /* the newest key */
         ask_one(me, adder, check_random_next(&me->random) % to);
         ask_many(me, adder, to);
         atomic_fetch_add(&me->world->checks, 2 + BATCH);
@@ -207,7 +207,7 @@ static bg_filter *some_filter(uint64_t random)
     return must_create(&spec);
 }
 
-/* Pushes the keys of the store; now and then aborts. */
+/* Pushes the keys of the store; occasionally aborts. */
 static bg_err push(struct world *world, const bg_rebuild_options *how, unsigned left)
 {
     struct truth truth = { .world = world };
@@ -253,7 +253,8 @@ static void rebuild(struct world *world, uint64_t random)
     CHECK(err == BG_OK || err == BG_ECANCELED || err == BG_EBUSY);
 }
 
-/* Makes one change. A change that is not possible now is refused without effect. */
+/* Makes one change. A change that is not possible in the current state is refused without
+ * effect. */
 static void change(struct world *world, uint64_t random)
 {
     bg_slot *slot = world->slot;
@@ -272,7 +273,7 @@ static void change(struct world *world, uint64_t random)
         (void)!bg_slot_compact(slot, filter, NULL);
         filter = NULL; /* the slot owns it, even on failure */
         break;
-    case 4: /* and back, since the new filter lacks some keys */
+    case 4: /* migrates and then reverts, since the new filter lacks some keys */
         filter = some_filter(random);
         err = bg_slot_begin_migration(slot, filter, NULL);
         filter = err == BG_OK ? NULL : filter;
@@ -285,7 +286,7 @@ static void change(struct world *world, uint64_t random)
     bg_filter_free(filter);
 }
 
-/* A change that may not occur by chance: a base and a delta that can be merged. */
+/* A change that may not occur by chance: a mergeable base and delta. */
 static void compact_for_sure(struct world *world)
 {
     bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
@@ -325,7 +326,8 @@ TEST(slot__no_key_is_lost_by_any_change)
         } else {
             change(&world, check_random());
         }
-        while (atomic_load(&world.checks) == before) { /* a reader has seen it */
+        while (atomic_load(&world.checks) == before) { /* until a reader has seen the
+                                                          change */
             sched_yield();
         }
     }
@@ -361,7 +363,8 @@ static void *pin_and_unpin(void *argument)
         bg_slot_pin(me->world->slot, &pin);
         const bg_filter *filter = bg_pin_filter(&pin, 0, NULL);
         uint64_t any = check_random_next(&me->random);
-        if (!bg_filter_may_contain_u64(filter, 1)) { /* all of them have it */
+        if (!bg_filter_may_contain_u64(filter, 1)) { /* all of the filters have this
+                                                        key */
             atomic_fetch_add(&me->world->missed, 1);
         }
         if (any % 8 == 0) {
@@ -409,8 +412,8 @@ TEST(slot__swaps_under_pins)
 
 /* ---- Saturation ------------------------------------------------------------------------ */
 
-/* Numbers below `in_truth` are in the store, those below `n` were added as well; one thread
- * advances both, one queries. */
+/* Numbers below `in_truth` are in the store, and numbers below `n` were also added; one thread
+ * advances both, another one queries. */
 struct saturated {
     bg_slot *slot;
     _Atomic uint64_t in_truth, n;
@@ -442,7 +445,7 @@ static void *saturated_add(void *argument)
     const uint64_t last = atomic_load(&all->n) + atomic_load(&all->n) / 2;
     while (!atomic_load(&all->over)) {
         uint64_t key = atomic_load(&all->n);
-        if (key == last) { /* or it is saturated again */
+        if (key == last) { /* stop here, or the filter would saturate again */
             sched_yield();
             continue;
         }
@@ -481,8 +484,9 @@ static double rate_of(const bg_slot *slot)
     return maybes / 1e5;
 }
 
-/* A filter with 2.5 times the keys it was created for is rebuilt for twice the true number, during
- * adds and queries. With a scale of 10, 25 million in a filter for 10 million. */
+/* A filter with 2.5 times the keys that it was created for is rebuilt for twice the true number
+ * of keys, during adds and queries. At a scale of 10, there are 25 million keys in a filter for
+ * 10 million. */
 TEST(slot__a_saturated_filter_is_rebuilt_under_load)
 {
     static struct saturated all;
@@ -543,7 +547,7 @@ static void *reload_often(void *argument)
     how.flags = BG_SLOT_ANY_GENERATION;
     for (unsigned i = 0; i < 50; i++) {
         CHECK_OK(bg_slot_reload(me->slot, me->path, &how, NULL));
-        CHECK(bg_slot_may_contain_u64(me->slot, 1)); /* both files have it */
+        CHECK(bg_slot_may_contain_u64(me->slot, 1)); /* both files have this key */
     }
     return NULL;
 }

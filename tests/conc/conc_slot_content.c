@@ -1,7 +1,7 @@
 /*
- * conc_slot_content.c - slots that are merged into, cleared and rotated while threads add and
- * query: no merged key is lost by a concurrent rebuild, a key added after a clear has returned
- * is found, and no thread uses freed memory.
+ * conc_slot_content.c - slots are merged into, cleared and rotated while threads add and
+ * query keys: no merged key is lost by a concurrent rebuild, a key added after a clear has
+ * returned is found, and no thread uses freed memory.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -17,7 +17,8 @@ enum { KEYS = 50, MERGES = 400, ITEMS = KEYS * MERGES, BATCH = 64 };
 
 struct world {
     bg_slot *slot;
-    _Atomic uint64_t true_to, merged_to; /* merges: in the store, and in the slot */
+    _Atomic uint64_t true_to, merged_to; /* number of merges in the store, and in the
+                                            slot */
     atomic_bool over;
     _Atomic uint64_t checks, missed;
 };
@@ -38,7 +39,7 @@ static uint64_t key_of(uint64_t merge, uint64_t i)
 
 /* ---- Merges and rebuilds ---------------------------------------------------------------- */
 
-/* The store first, then the slot. */
+/* Writes to the store first, then to the slot. */
 static void *merge_all(void *argument)
 {
     struct world *world = argument;
@@ -82,7 +83,7 @@ static void *ask_merged(void *argument)
     return NULL;
 }
 
-/* Reads the store's content once every add goes to the new base. */
+/* Reads the store's content after all adds go to the new base. */
 static void rebuild(struct world *world, bool give_up)
 {
     bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
@@ -135,7 +136,7 @@ TEST(slot_content__merges_are_not_lost_by_rebuilds)
 
 /* ---- Clears and rotations --------------------------------------------------------------- */
 
-/* Adds and queries by hash, whatever the results. */
+/* Adds and queries by hash, ignoring the results. */
 static void *use(void *argument)
 {
     struct world *world = argument;
@@ -164,7 +165,7 @@ static void *use(void *argument)
     return NULL;
 }
 
-/* A filter of that kind is cleared and, if it is a window, rotated under load. */
+/* A filter of the given kind is cleared and, if it is a window, rotated under load. */
 static void clear_under_load(const bg_spec *spec)
 {
     struct world world = { .slot = NULL };
@@ -184,7 +185,8 @@ static void clear_under_load(const bg_spec *spec)
         }
         CHECK_OK(bg_slot_add_u64(world.slot, i, NULL));
         CHECK(bg_slot_may_contain_u64(world.slot, i));
-        while (atomic_load(&world.checks) == before) { /* a reader has seen it */
+        while (atomic_load(&world.checks) == before) { /* until a reader has seen the
+                                                          change */
             (void)sched_yield();
         }
     }

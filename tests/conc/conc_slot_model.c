@@ -1,19 +1,20 @@
 /*
- * conc_slot_model.c - random changes of a slot, failures included, while threads add and query.
+ * conc_slot_model.c - random changes to a slot, including failures, while threads add and query
+ * keys.
  *
- * test_slot_model.c has one thread; here adders and readers run during every change.
+ * test_slot_model.c uses one thread; here adders and readers run during every change.
  * Allocations fail at random: for the slot, for its filters and for growth during adds. Files
  * are damaged, sources fail, rebuilds are aborted.
  *
- * The backing store is a log: key n has number n, and is written there first. In half of the
- * worlds the numbers are used: writers take turns and advance the slot.
+ * The backing store is a log: key n has number n and is written to the log first. In half of
+ * the worlds, keys have numbers: writers take turns and advance the slot.
  *
- *   (M1) No acknowledged key is denied.
- *   (M2) With numbers, no key of the log is denied by bg_slot_may_contain_up_to with its own
- *        number, acknowledged or not.
+ *   (M1) No lookup answers "no" for an acknowledged key.
+ *   (M2) With numbers, bg_slot_may_contain_up_to with a key's own number never answers "no" for
+ *        a key in the log, acknowledged or not.
  *   (M3) A saved file has every key up to the number that it states.
  *
- * No change gives up keys: there is no BG_SLOT_DISCARD and no bg_slot_clear, and a migration is
+ * No change abandons keys: there is no BG_SLOT_DISCARD and no bg_slot_clear, and a migration is
  * settled forward only after all keys were re-added.
  */
 #include "base/bits.h"
@@ -35,19 +36,21 @@ enum { WORLDS = CHECK_EMULATED ? 2 : CHECK_SANITIZED ? 14 : 42 };
 struct world {
     bg_slot *slot;
     bg_allocator memory;
-    _Atomic uint64_t refuses; /* fail one allocation in this many; 0: none */
+    _Atomic uint64_t refuses; /* one allocation in this many fails; 0: none */
     _Atomic uint64_t allocations;
     bg_spec spec;
     bool numbered;
     pthread_mutex_t write;
     _Atomic uint64_t log;   /* the last number */
-    _Atomic uint64_t limit; /* of the log, so that adds happen during every change */
+    _Atomic uint64_t limit; /* limit of the log, so that adds happen during every
+                               change */
     atomic_bool acked[KEYS + 1];
     atomic_bool over;
     _Atomic uint64_t asked, tried, denied;
     uint64_t random; /* for the changes */
     uint64_t generation;
-    uint64_t added_again; /* all keys up to here, since the migration started */
+    uint64_t added_again; /* all keys up to this number were re-added since the
+                             migration started */
     char path[512];
     bool is_saved; /* there is a file */
 };
@@ -108,7 +111,7 @@ static bg_filter *make(struct world *world)
     return filter;
 }
 
-/* Creates a filter with all keys up to a number, or returns NULL. */
+/* Creates a filter with all keys up to the given number, or returns NULL. */
 static bg_filter *make_complete(struct world *world, uint64_t to)
 {
     bg_filter *filter = make(world);
@@ -138,7 +141,7 @@ static void unlock_writes(struct world *world)
     }
 }
 
-/* Adds a new key. If it is refused, it is not written to the log either, so it has no number. */
+/* Adds a new key. A refused key is not written to the log either, so it has no number. */
 static void add_numbered(struct world *world, uint64_t random)
 {
     (void)pthread_mutex_lock(&world->write);
@@ -441,7 +444,7 @@ static bg_err push(struct world *world, struct source *source,
             break;
         }
         (void)!bg_rebuild_add_many(rebuild, bg_keys_bytes(keys, n),
-                                   NULL); /* or the commit fails */
+                                   NULL); /* if this fails, the commit fails */
     }
     if (err) {
         bg_rebuild_abort(rebuild);

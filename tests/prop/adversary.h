@@ -1,6 +1,6 @@
 /*
- * adversary.h - shared by the attack tests: filters for an attacker's victim and for the
- * attacker's replica of it, and the attacker's tools.
+ * adversary.h - shared by the attack tests: an attacker's victim filters and the attacker's
+ * replicas of them, and the attacker's tools.
  */
 #ifndef ADVERSARY_H
 #define ADVERSARY_H
@@ -43,7 +43,7 @@ static inline void victim_init(struct victim_spec *v, unsigned sample, uint64_t 
     v->spec.hash.secret = v->secret;
 }
 
-/* Creates a filter of a sample with `n` keys; stores its predicted rate in *predicted, unless
+/* Creates a filter from a sample with `n` keys; stores its predicted rate in *predicted, unless
  * NULL. */
 static inline bg_filter *victim_full(unsigned sample, bg_hash_profile profile,
                                      uint64_t seed, const uint64_t *keys, size_t n,
@@ -88,9 +88,9 @@ static inline void attack_harvest(const bg_filter *replica, uint64_t *keys)
 }
 
 /*
- * XXH3 of 32 bytes folds the product (w0 ^ (s0 + seed)) * (w1 ^ (s1 - seed)) of the first two
- * words w and words s of a public constant. With w0 = s0 + seed the product is 0 whatever w1
- * is: 2^64 keys have the same hash.
+ * XXH3 of 32 bytes folds the product (w0 ^ (s0 + seed)) * (w1 ^ (s1 - seed)), where w are
+ * the first two words of the key and s are words of a public constant. With w0 = s0 + seed,
+ * the product is 0 for every w1: 2^64 keys have the same hash.
  */
 static inline void forge_key(unsigned char *key, uint64_t seed, uint64_t free_word)
 {

@@ -1,14 +1,14 @@
 /*
- * measure.h - compares a measured false-positive rate with the predicted one.
+ * measure.h - compares a measured false-positive rate with the predicted rate.
  *
  * A cell is one geometry, measured with one or more filters. Its uncertainty (sigma) is
  * relative to the predicted rate and has two sources: the number of hits, which is binomial,
- * and the filters themselves, since with few keys chance makes one filter fuller than the next.
- * With 8 filters or more, the scatter between them shows both; with fewer, only the first is
- * known, and the caller ensures that the second is small.
+ * and the filters themselves, since with few keys one filter may by chance be fuller than the
+ * next. With 8 filters or more, the scatter between them reflects both sources; with fewer,
+ * only the first is known, and the caller ensures that the second is small.
  *
- * A cell is good if the measured rate is within 5% of the predicted one. If 5% is less than 5
- * sigma, the cell is weak: it is allowed 5% + 4 sigma, and counted separately.
+ * A cell is good if the measured rate is within 5% of the predicted rate. If 5% is less than 5
+ * sigma, the cell is weak: the limit is then 5% + 4 sigma, and the cell is counted separately.
  *
  * BG_TEST_TABLE=1, or a BG_TEST_SCALE of 10 or more, prints every cell.
  */
@@ -39,9 +39,9 @@ enum { MEASURE_SOAK = 10 };
 /* The counts of one cell. Every filter gets the same number of probes. */
 struct measure {
     double filters;
-    double probes; /* of all filters together */
+    double probes; /* number of probes in all filters together */
     double hits;
-    double squares; /* of each filter's hits */
+    double squares; /* sum of the squares of each filter's hits */
 };
 
 struct measure_verdict {
@@ -52,7 +52,7 @@ struct measure_verdict {
     bool good;
 };
 
-/* Over all cells of a test. */
+/* Totals over all cells of a test. */
 struct measure_summary {
     unsigned cells;
     unsigned weak;

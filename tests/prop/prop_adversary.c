@@ -1,5 +1,5 @@
 /*
- * prop_adversary.c - the effect of keys that an attacker chooses.
+ * prop_adversary.c - the effect of keys chosen by an attacker.
  *
  * The attacker knows this library, the filter's geometry and, for `fast`, its hash and seed.
  * Attacks (Gerbet, Kumar, Lauradoux, "The power of evil choices in Bloom filters", 2015):
@@ -12,9 +12,10 @@
  *
  * `fast` is vulnerable to all three, as hash.h documents: these tests show that the attacks
  * work. `keyed` must withstand the same attacker, who has to guess the secret: after the
- * attack, absent keys hit at the predicted rate, within 5% (and 4 sigma where weak).
+ * attack, the rate for absent keys is the predicted one, within 5% (and 4 sigma for weak
+ * cells).
  *
- * Pollution is tried on the kinds that are sets of bits; prop_attack.c has the corresponding
+ * Pollution is tested on the kinds that are sets of bits; prop_attack.c has the corresponding
  * attacks on other kinds.
  */
 #include "filter/handle.h"
@@ -28,7 +29,7 @@
 
 enum { CANDIDATES = 12 };
 
-/* Creates an empty filter for ITEMS keys at 1%; keyed ones get a new secret each time. */
+/* Creates an empty filter for ITEMS keys at 1%; each keyed filter gets a new secret. */
 static bg_filter *adversary_filter(bg_kind kind, bg_hash_profile profile, uint64_t seed)
 {
     struct victim_spec v;
@@ -43,8 +44,8 @@ static void adversary_add(bg_filter *filter, const uint64_t *keys)
 
 /* ---- The attacker's tools ------------------------------------------------------- */
 
-/* Returns how many bits a key would set that `filter` lacks in its first `words` words.
- * `scratch` is an empty filter of the same geometry and hash, and stays empty. */
+/* Returns how many new bits a key would set in the first `words` words of `filter`. `scratch`
+ * is an empty filter of the same geometry and hash, and stays empty. */
 static unsigned attack_fresh_bits(const bg_filter *filter, bg_filter *scratch,
                                   size_t words, uint64_t key)
 {
@@ -62,7 +63,7 @@ static unsigned attack_fresh_bits(const bg_filter *filter, bg_filter *scratch,
 }
 
 /* Chooses ITEMS keys that fill `replica`, which the attacker believes to equal the filter, as
- * fast as the best of some candidates can. */
+ * fast as possible: each is the best of several candidates. */
 static void attack_pollute(bg_filter *replica, uint64_t *keys)
 {
     bg_filter *scratch;
@@ -189,9 +190,9 @@ TEST(adversary__harvest)
 
 /* ---- An attacker who sees answers ----------------------------------------------- */
 
-/* Without the secret but with the filter's answers: queries before each insertion and inserts
- * only absent keys, so that no insertion is wasted on a false positive. (A static filter cannot
- * be queried while it is being built.) */
+/* Without the secret, but with access to the filter's answers, the attacker queries before each
+ * insertion and inserts only absent keys, so that no insertion is wasted on a false positive.
+ * (A static filter cannot be queried while it is being built.) */
 static bg_filter *adaptive_fill(unsigned sample, bg_hash_profile profile,
                                 double *predicted)
 {
@@ -211,8 +212,8 @@ static bg_filter *adaptive_fill(unsigned sample, bg_hash_profile profile,
     return filter;
 }
 
-/* Takes false positives that the attacker found by querying, and queries their neighbors: one
- * bit flipped, and the next numbers. */
+/* Uses false positives that the attacker found by querying, and queries their neighbors: keys
+ * with one bit flipped, and the next integers. */
 static size_t adaptive_neighbours(const bg_filter *victim, size_t bases, size_t *asked)
 {
     size_t hits = 0;
@@ -224,9 +225,11 @@ static size_t adaptive_neighbours(const bg_filter *victim, size_t bases, size_t 
         uint64_t keys[128];
         for (unsigned i = 0; i < 64; i++) {
             keys[i] = base ^ (uint64_t)1 << i;
-            keys[64 + i] = base + 2 + i; /* + 1 may be one of the flips */
+            keys[64 + i] = base + 2 + i; /* base + 1 may equal one of the flipped
+                                            keys */
         }
-        for (unsigned i = 0; i < 64; i++) { /* no duplicate flip either */
+        for (unsigned i = 0; i < 64; i++) { /* skip other duplicates of flipped keys
+                                               too */
             keys[64 + i] += __builtin_popcountll(keys[64 + i] ^ base) == 1 ? 1000 : 0;
         }
         hits += bg_filter_may_contain_many(victim, bg_keys_u64(keys, 128), NULL);
@@ -236,7 +239,7 @@ static size_t adaptive_neighbours(const bg_filter *victim, size_t bases, size_t 
     return hits;
 }
 
-/* Each filter answers some 100,000 adaptive queries, all of them together millions. */
+/* Each filter answers about 100,000 adaptive queries, and all filters together answer millions. */
 static void adversary_adaptive(unsigned sample)
 {
     struct measure fresh = { 0 }, near = { 0 };

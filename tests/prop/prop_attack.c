@@ -2,9 +2,9 @@
  * prop_attack.c - attacks on operations that only some kinds have: refusing, removing, counting,
  * growing, forgetting, building.
  *
- * As in prop_adversary.c, the attacker knows this library and, for `fast`, the hash and its seed;
- * for `keyed` the attacker guesses a secret and attacks with it. Attacks (Filic and others,
- * "Deletions and dishonesty", 2024; Gerbet and others, 2015):
+ * As in prop_adversary.c, the attacker knows this library and, for `fast`, the hash and its
+ * seed; for `keyed`, the attacker guesses a secret and attacks with it. Attacks (Filic and
+ * others, "Deletions and dishonesty", 2024; Gerbet and others, 2015):
  *
  *   crowding    only keys whose hashes lie in one half of all hashes
  *   eviction    cuckoo: keys that share a few buckets; quotient: keys of the last slots
@@ -15,9 +15,9 @@
  *   oblivion    window: adds that push everything out
  *   building    static kinds: one key many times, and sets that are hard to solve
  *
- * The following must hold for `fast` too: no key of another user is lost unless keys that were
+ * The following must hold even for `fast`: no key of another user is lost unless keys that were
  * never added are removed, refusals change nothing and leave the filter working, memory is
- * bounded, and every call terminates. For `keyed` the attacks have no more effect than random
+ * bounded, and every call terminates. For `keyed`, the attacks have no more effect than random
  * keys.
  */
 #include "filter/handle.h"
@@ -40,7 +40,7 @@ static bg_hasher attacker_hasher(bg_hash_profile profile)
     return hasher;
 }
 
-/* Finds n keys whose hashes, according to the attacker, are at least `least`, or below it. */
+/* Finds n keys whose hashes, as computed by the attacker, are at least `least`, or below it. */
 static void attack_range(bg_hash_profile profile, uint64_t least, bool above,
                          uint64_t *keys, size_t n)
 {
@@ -79,7 +79,7 @@ static size_t missing(const bg_filter *filter, const uint64_t *keys, size_t n)
 
 /* ---- Crowding ------------------------------------------------------------------------- */
 
-/* Returns the rate of filters that are filled with such keys. */
+/* Returns the rate of filters that are filled with keys of this kind. */
 static double crowded(unsigned sample, bg_hash_profile profile, unsigned filters,
                       struct measure *m, double *predicted)
 {
@@ -96,8 +96,8 @@ static double crowded(unsigned sample, bg_hash_profile profile, unsigned filters
     return m->hits / m->probes;
 }
 
-/* Kinds whose positions are derived from the high bits of a hash get too many keys there.
- * Static ones have to be built, or report that they cannot: see below. */
+/* Kinds whose positions are derived from the high bits of a hash get too many keys in one
+ * region. Static filters must be built, or report that they cannot be; see below. */
 TEST(attack__crowding)
 {
     for (unsigned s = KIND_COUNT; s < SAMPLES; s++) {
@@ -125,7 +125,7 @@ TEST(attack__crowding)
 enum { EVICTED = 1000, FEW_WORDS = 16 };
 
 /* Returns whether all positions that a key can have are in the first words: fills `scratch`,
- * which is empty, with copies of the key until no more fit, and empties it again. */
+ * which is empty, with copies of the key until no more fit, and then empties it again. */
 static bool attack_fits(bg_filter *scratch, uint64_t key)
 {
     const uint64_t *words = bgi_filter_words(scratch);
@@ -224,7 +224,7 @@ TEST(attack__quotient_last_slots)
     }
 }
 
-/* Keys of one slot: a run as long as the number of keys, all found. */
+/* Keys that share one slot form a run as long as the number of keys, and all of them are found. */
 TEST(attack__quotient_one_run)
 {
     enum { RUN = 300, SMALL = 1000 };
@@ -245,8 +245,8 @@ TEST(attack__quotient_one_run)
 
 enum { MEMBERS = 2000, FLOOD = 100000 };
 
-/* One key, very often, in every kind: other keys are not affected, and the key uses almost no
- * space. */
+/* One key is added very often, in every kind: other keys are not affected, and the key uses
+ * almost no space. */
 TEST(attack__flood_of_one_key)
 {
     static uint64_t members[MEMBERS];
@@ -266,7 +266,7 @@ TEST(attack__flood_of_one_key)
             bg_filter_info after = info_of(victim);
             CHECK_EQ(missing(victim, members, MEMBERS), 0);
             CHECK(bg_filter_may_contain_u64(victim, 42));
-            CHECK(after.ones - before.ones <= 72); /* a count of 64 bits, bit by bit */
+            CHECK(after.ones - before.ones <= 72); /* a 64-bit count, bit by bit */
             CHECK_EQ(after.bytes, before.bytes);
             CHECK(!after.overflowed && after.rate < 2 * before.rate + 1e-3);
             if (sample_can(s, BG_TRAIT_REMOVE)) {
@@ -281,8 +281,8 @@ TEST(attack__flood_of_one_key)
     }
 }
 
-/* Many keys, each often enough to saturate its counters; then all of them are removed.
- * Saturated counters keep their value, and every member stays. */
+/* Many keys are each added often enough to saturate their counters; then all of them are
+ * removed. Saturated counters keep their value, and every member stays. */
 TEST(attack__counting_saturation)
 {
     static uint64_t members[MEMBERS];
@@ -309,7 +309,8 @@ TEST(attack__counting_saturation)
             CHECK_OK(bg_filter_remove_u64(victim, members[i]));
             CHECK_EQ(missing(victim, members + i + 1, MEMBERS - i - 1), 0);
         }
-        CHECK_EQ(info_of(victim).ones, full.saturated); /* nothing else is left */
+        CHECK_EQ(info_of(victim).ones, full.saturated); /* only the saturated counters
+                                                           are left */
         printf("= saturation of counting, %s: %llu counters saturated permanently\n",
                bg_hash_name(both_profiles[p]), (unsigned long long)full.saturated);
         bg_filter_free(victim);
@@ -319,7 +320,7 @@ TEST(attack__counting_saturation)
 /* ---- Deletion ------------------------------------------------------------------------------ */
 
 /* Removes keys that were never added: false positives of a replica, or random keys. Returns how
- * many removes were accepted, and how many members are missing. */
+ * many removals were accepted, and how many members are missing. */
 static size_t deletion(unsigned sample, bg_hash_profile profile, bool chosen,
                        size_t *lost)
 {
@@ -343,8 +344,8 @@ static size_t deletion(unsigned sample, bg_hash_profile profile, bool chosen,
     return removed;
 }
 
-/* filter.h warns about this: removing keys that were never added loses members. Chosen keys do the
- * most harm. With `keyed`, they do no more harm than random keys. */
+/* filter.h warns about this: removing keys that were never added loses members. Keys chosen by
+ * the attacker do the most harm. With `keyed`, they do no more harm than random keys. */
 TEST(attack__deletion_of_strangers)
 {
     const unsigned rounds = 8;
@@ -401,8 +402,8 @@ TEST(attack__deletion_of_twins)
 
 /* ---- Growth ---------------------------------------------------------------------------------- */
 
-/* A flood of new keys: never more memory than allowed, no key lost, and the state is reported.
- * Keys that are present, or are false positives, do not make it grow. */
+/* During a flood of new keys, memory stays within the limit, no key is lost, and the state is
+ * reported. Keys that are present, or are false positives, do not make the filter grow. */
 TEST(attack__scalable_growth)
 {
     static uint64_t keys[20 * ITEMS], found[HARVEST];
@@ -471,8 +472,8 @@ static bg_filter *attacked_window(uint32_t mode, bool by_count, bg_hash_profile 
     return must_create(&v.spec);
 }
 
-/* By count: even one key that is added repeatedly moves the window, but not before the documented
- * number of adds. */
+/* Window by count: even one key that is added repeatedly moves the window, but not before the
+ * documented number of adds. */
 static void oblivion_by_count(uint32_t mode, bg_hash_profile profile)
 {
     bg_filter *victim = attacked_window(mode, true, profile);
@@ -491,8 +492,8 @@ static void oblivion_by_count(uint32_t mode, bg_hash_profile profile)
     bg_filter_free(victim);
 }
 
-/* By time: a flood moves nothing. It raises the rate, which is reported, until the flood has
- * passed. */
+/* Window by time: a flood of keys does not move it. It raises the rate, which is reported,
+ * until the flood has passed. */
 static void oblivion_by_time(uint32_t mode, bg_hash_profile profile)
 {
     static uint64_t flood[20 * WINDOW];
@@ -541,7 +542,7 @@ static bg_builder *attacked_builder(unsigned sample, bg_hash_profile profile)
     return builder;
 }
 
-/* One key very often, and keys with the same hash, count once. */
+/* One key that is added very often, and keys with the same hash, count once. */
 TEST(attack__builder_duplicates)
 {
     static uint64_t keys[MEMBERS], flood[FLOOD];
@@ -596,8 +597,8 @@ static bool attacked_build(unsigned sample, bg_hash_profile profile,
     return err == BG_OK;
 }
 
-/* Keys in an ever smaller part of all hashes. With `fast` the filter is correct, or building
- * fails after a bounded number of attempts; with `keyed` building succeeds. */
+/* Keys in an ever smaller part of the hash range. With `fast`, the filter is correct, or the
+ * build fails after a bounded number of attempts; with `keyed`, the build succeeds. */
 TEST(attack__builder_crowding)
 {
     enum { LEAST = 1, MOST = MEASURE_SANITIZED ? 5 : 11, SETS = (MOST + 1) / 2 };

@@ -1,11 +1,11 @@
 /*
- * prop_change.c - random operations against an exact multiset, for every kind: no operation loses a
- * key.
+ * prop_change.c - random operations compared with an exact multiset, for every kind: no
+ * operation loses a key.
  *
- * A world is a few filters of one random geometry, each with the model's state of every key: its
- * count, and the time from which it is present. Operations are drawn at random: adds, inserts,
- * removes of keys that are present, queries and counts, singly and in batches; copies, clears, and
- * whatever else the kind supports:
+ * A world consists of a few filters with one random geometry, each with the model's state of
+ * every key: its count, and the time since which it has been present. Operations are drawn at
+ * random: adds, inserts, removals of keys that are present, queries and counts, singly and in
+ * batches; copies, clears, and everything else that the kind supports:
  *
  *   merge     into another of the same spec, and into itself
  *   resize    quotient, twice or four times as large or small; the slots of a world then
@@ -17,18 +17,17 @@
  * Some worlds are sharded, and worlds alternate between the instruction sets. After each
  * operation, these properties are checked:
  *
- *   - a key that is present gets a "maybe" and a count of at least its true count;
+ *   - a lookup of a present key answers "maybe", and its count is at least its true count;
  *   - an add reports "new" if and only if the preceding lookup answered "no" (except for the add
  *     with which a full filter stops distinguishing keys);
  *   - added keys can be removed as often as they were added;
  *   - a refused insert, merge or resize loses no key, and a refused merge leaves the filter
  *     identical;
- *   - a key of a window is present as long as its period is one of the last ones, and as long
- *     as it is younger than the window, counted here; a window that runs out is empty.
+ *   - a key in a window is present as long as its period is one of the last ones, and as long as
+ *     it is younger than the window, as computed here; a window that has expired is empty.
  *
- * Keys are removed only if they are present: filter.h makes no promise about other keys.
- * Keys whose count has saturated a counter stay permanently; the exact count decreases
- * nevertheless.
+ * Keys are removed only if they are present: filter.h guarantees nothing for other keys. Keys
+ * whose count has saturated a counter stay permanently; the exact count decreases nevertheless.
  *
  * At the end, each kind prints its number of operations by type; one add, remove, query or count of
  * one key is one operation, even in a batch. soak.sh adds these up.
@@ -46,7 +45,7 @@ enum { IDS = 3000, SLOTS = 3, BATCH = 200, STEPS = 4000, BUILDS = 20, FADING = 1
 
 /* ---- Counters ---------------------------------------------------------------------- */
 
-/* Operations, and after LAST_OPERATION their results. */
+/* Operations, followed after LAST_OPERATION by their results. */
 #define ACTS(X)                                                                        \
     X(ADD, "adds")                                                                     \
     X(INSERT, "inserts")                                                               \
@@ -106,20 +105,20 @@ enum motion { BY_HAND, BY_COUNT, BY_CLOCK, BY_TIMES, MOTIONS };
 
 struct slot {
     bg_filter *filter;
-    bool blind;          /* a filter that can fill up has had adds: it may have given
+    bool blind;          /* keys were added to a filter that can fill up: it may have
                             up */
     uint64_t adds;       /* so far */
     uint32_t in[IDS];    /* count of each key */
-    uint64_t since[IDS]; /* windows: the period of its latest add */
-    uint64_t stamp[IDS]; /* ... and the time, or the number, of that add; 0: unknown */
+    uint64_t since[IDS]; /* windows: the period of the key's latest add */
+    uint64_t stamp[IDS]; /* ... and the time or number of that add; 0: unknown */
 };
 
 struct world {
     bg_spec spec;
     bg_window_options window;
     enum motion motion;
-    uint64_t now; /* the current time of the clock */
-    bool adds;    /* kinds that fill up get forced adds, too */
+    uint64_t now; /* the current time */
+    bool adds;    /* kinds that fill up also get forced adds */
     unsigned ids;
     struct slot slots[SLOTS];
     struct tally *tally;
@@ -147,7 +146,7 @@ static bool is_window(const struct world *w)
     return w->spec.kind == BG_KIND_WINDOW;
 }
 
-/* Returns key number `id` as a number: sparse, so that absent keys are easy to find. */
+/* Returns key `id` as an integer: keys are sparse, so that absent keys are easy to find. */
 static uint64_t name_of(unsigned id)
 {
     return (uint64_t)id * 0x9e3779b97f4a7c15u;
@@ -180,8 +179,8 @@ static void check_member(struct world *w, const struct slot *s, unsigned id)
     }
 }
 
-/* Checks that a filter, which may be derived from the slot's filter, has all members of the
- * slot. */
+/* Checks that a filter, which may be derived from the slot's filter, has all of the slot's
+ * members. */
 static void check_all(struct world *w, const struct slot *s, const bg_filter *filter)
 {
     uint64_t keys[BATCH], maybe[BG_BITMAP_WORDS(BATCH)];
@@ -200,7 +199,7 @@ static void check_all(struct world *w, const struct slot *s, const bg_filter *fi
 
 /* ---- Keys -------------------------------------------------------------------------- */
 
-/* Records an add of a key; for a window, in that period. */
+/* Records an add of a key; for a window, in the given period. */
 static void note_add(struct world *w, struct slot *s, unsigned id, uint64_t period)
 {
     s->adds++;
@@ -364,12 +363,12 @@ static void rotate(struct world *w, struct slot *s)
     }
 }
 
-/* Windows are merged only in the same period. Those that use time agree on it; of other
- * windows, the one that lags is moved, unless that takes too long. */
+/* Windows are merged only if they are in the same period. Windows that use time agree on it; of
+ * other windows, the one that is behind is moved forward, unless that takes too long. */
 static bool same_period(struct world *w, struct slot *a, struct slot *b)
 {
     if (w->motion == BY_COUNT && below(40)) {
-        return false; /* leave it some time to count */
+        return false; /* leaves the window some time to count */
     }
     for (int i = 0; i < 200; i++) {
         uint64_t pa = bg_filter_window_period(a->filter),
@@ -459,7 +458,7 @@ static void step_compact(struct world *w, struct slot *s)
     bg_filter_free(compacted);
 }
 
-/* Lets time pass; now and then enough to forget everything. */
+/* Lets time pass; occasionally enough to forget all keys. */
 static void step_rotate(struct world *w, struct slot *s)
 {
     if (w->motion == BY_COUNT && below(40)) {
@@ -631,7 +630,7 @@ static void build_check(struct world *w, bg_filter *filter)
     }
     count(w, QUERY, w->ids);
     CHECK_EQ(bg_filter_add_u64(filter, name_of(0), NULL), BG_ENOTSUP);
-    (void)added_u64(copy, name_of(IDS)); /* too late: now every key may be
+    (void)added_u64(copy, name_of(IDS)); /* too late: from now on every key may be
                                             present */
     CHECK_EQ(bg_filter_may_contain_u64(copy, check_random()), true);
     bg_filter_free(copy);
@@ -663,7 +662,8 @@ static void build_run(bg_kind kind, struct tally *tally)
 
 /* ---- All kinds ----------------------------------------------------------------------- */
 
-/* Operations that must have occurred for a kind, or this test covers less than it claims. */
+/* Operations that must have occurred for a kind; otherwise this test covers less than it
+ * claims. */
 static bool must_happen(bg_kind kind, enum act act)
 {
     uint32_t traits = bg_kind_traits(kind);

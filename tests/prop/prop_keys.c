@@ -1,16 +1,17 @@
 /*
- * prop_keys.c - the predicted rate holds for realistic keys, through the real hash functions:
+ * prop_keys.c - the predicted rate holds for realistic keys and the real hash functions:
  * counters, pointers, UUIDs, URLs, long common prefixes, keys of 1 byte to 64 KiB, keys that
- * differ in one bit, keys full of NULs.
+ * differ in one bit, and keys full of NULs.
  *
- * For each set of keys and each hash profile: filters of all kinds and variants (samples.h) at
- * 1% and 0.1%, which share one hasher. Members are added as keys, to static kinds through a
- * builder. For the probes, each key is hashed once and the hash is looked up in all filters;
- * the first probes are also looked up as keys, and must give the same answers. This is repeated
- * with another seed or secret, since by chance one filter is fuller or emptier than the model.
+ * For each set of keys and each hash profile, the test creates filters of all kinds and
+ * variants (samples.h) at 1% and 0.1%, which share one hasher. Members are added as keys;
+ * static kinds get them through a builder. For the probes, each key is hashed once and the hash
+ * is looked up in all filters; the first probes are also looked up as keys, and must give the
+ * same answers. This is repeated with a different seed or secret, since by chance one filter is
+ * fuller or emptier than the model predicts.
  *
- * Kinds that are not sets of bits are tested with fewer filters; except in soak, only at 1% and
- * with two profiles.
+ * Kinds that are not sets of bits are tested with fewer filters and, except in soak tests, only
+ * at 1% and with two profiles.
  */
 #include "bloomgate/all.h"
 #include "prop/measure.h"
@@ -32,7 +33,7 @@ struct arena {
     uint64_t salt;
 };
 
-/* Writes key number i and returns its length. Different numbers give different keys. */
+/* Writes key i and returns its length. Different indexes produce different keys. */
 typedef size_t key_maker(const struct arena *arena, uint64_t i, unsigned char *key);
 
 static uint64_t keys_mix(uint64_t x)
@@ -86,7 +87,7 @@ static size_t key_pointer(const struct arena *arena, uint64_t i, unsigned char *
     return keys_put(key, 0x7f5a00000000u + 64 * i, 8);
 }
 
-/* The numbers 0, 1, 2 ... as floating point: all variation is in the high bits. */
+/* The integers 0, 1, 2 ... as floating-point numbers: all variation is in the high bits. */
 static size_t key_double(const struct arena *arena, uint64_t i, unsigned char *key)
 {
     (void)arena;
@@ -133,7 +134,7 @@ static size_t key_url(const struct arena *arena, uint64_t i, unsigned char *key)
     return n + keys_put_text(key + n, "&ref=front&lang=en");
 }
 
-/* 300 common bytes, then a number: more than one stripe of every hash function. */
+/* 300 common bytes, then an integer: more than one stripe of every hash function. */
 static size_t key_prefixed(const struct arena *arena, uint64_t i, unsigned char *key)
 {
     memcpy(key, arena->pool, 300);
@@ -141,9 +142,10 @@ static size_t key_prefixed(const struct arena *arena, uint64_t i, unsigned char 
 }
 
 /*
- * Lengths of 1 to 65536 bytes. First all keys of one and of two bytes, the even ones as
- * members, the others as probes; then 1 in 32 of 64 bytes and more, the rest of 8 to 63. Only 8
- * bytes of a long key differ from the others: at its start, at its end, or anywhere.
+ * Lengths of 1 to 65536 bytes. First come all keys of one and two bytes, the even ones as
+ * members and the others as probes; then 1 key in 32 has 64 bytes or more, and the rest
+ * have 8 to 63. A long key differs from the others in only 8 bytes: at its start, at its
+ * end, or anywhere.
  */
 static size_t key_mixed(const struct arena *arena, uint64_t i, unsigned char *key)
 {
@@ -167,8 +169,8 @@ static size_t key_mixed(const struct arena *arena, uint64_t i, unsigned char *ke
     return length;
 }
 
-/* Members are 32 random bytes, probes are members with one flipped bit (after 256 rounds
- * through the members, with two). */
+/* Members are 32 random bytes; probes are members with one flipped bit (with two flipped bits
+ * after 256 rounds through the members). */
 static size_t key_one_bit(const struct arena *arena, uint64_t i, unsigned char *key)
 {
     uint64_t member = i % arena->members, flip = i / arena->members;
@@ -186,7 +188,7 @@ static size_t key_one_bit(const struct arena *arena, uint64_t i, unsigned char *
     return 32;
 }
 
-/* A small number and NULs: groups of 24 keys differ only in the number of their bytes. */
+/* A small integer and NULs: groups of 24 keys differ only in their length. */
 static size_t key_nuls(const struct arena *arena, uint64_t i, unsigned char *key)
 {
     (void)arena;
@@ -209,7 +211,7 @@ enum { KEY_SETS = sizeof key_sets / sizeof *key_sets };
 
 /* ---- Filters -------------------------------------------------------------------- */
 
-/* One filter of a sample at a rate; all rows share one hasher. */
+/* One filter created from a sample at one rate; all rows share one hasher. */
 struct row {
     unsigned sample;
     double rate;
@@ -224,13 +226,13 @@ struct row {
 enum { ROWS = RATES * SAMPLES };
 static const double rates[RATES] = { 1e-2, 1e-3 };
 
-/* A weak hash shows first in kinds that only set bits, so these are always tested. */
+/* A weak hash first becomes visible in kinds that only set bits, so these are always tested. */
 static bool rows_always(unsigned sample)
 {
     return samples[sample].kind <= BG_KIND_REGISTER && !samples[sample].shards;
 }
 
-/* The other kinds get one filter for this many filters of these kinds. */
+/* The other kinds get one filter for every this many filters of these kinds. */
 static double rows_skip(void)
 {
     return measure_soaks() ? 4 : 2;
@@ -255,7 +257,7 @@ static unsigned rows_list(struct row *rows, bg_hash_profile profile, uint64_t me
     return n;
 }
 
-/* Starts a filter for each row that is to have one. */
+/* Starts a filter for each row that needs one. */
 static void rows_begin(struct row *rows, unsigned n, bg_hash_profile profile,
                        uint64_t items)
 {
@@ -325,7 +327,7 @@ static void keys_add(struct row *rows, unsigned n, struct arena *arena,
     }
 }
 
-/* Looks up a number of absent keys in each filter. */
+/* Looks up the given number of absent keys in each filter. */
 static void keys_probe(struct row *rows, unsigned n, struct arena *arena,
                        const struct key_set *set)
 {
@@ -359,7 +361,7 @@ static void keys_probe(struct row *rows, unsigned n, struct arena *arena,
     }
 }
 
-/* Chooses the number of probes of each filter. */
+/* Chooses the number of probes for each filter. */
 static void keys_effort(struct row *rows, unsigned n, double filters, bool slow)
 {
     for (unsigned r = 0; r < n; r++) {
@@ -372,7 +374,7 @@ static void keys_effort(struct row *rows, unsigned n, double filters, bool slow)
     }
 }
 
-/* Returns how many rows, from the first, take part in round number `turn`: the kinds that are
+/* Returns how many rows, counted from the first, take part in round `turn`: the kinds that are
  * not always run come last, and only in some rounds. */
 static unsigned rows_in(const struct row *rows, unsigned n, double turn)
 {
@@ -382,7 +384,7 @@ static unsigned rows_in(const struct row *rows, unsigned n, double turn)
     return n;
 }
 
-/* One set of keys and one profile. */
+/* Tests one set of keys with one profile. */
 static void keys_cells(struct arena *arena, const struct key_set *set,
                        bg_hash_profile profile, struct measure_summary *summary)
 {

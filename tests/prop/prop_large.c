@@ -1,11 +1,11 @@
 /*
- * prop_large.c - filters of more than 2^32 bits: all parts are used evenly, no member is lost, and
- * the rate is the predicted one.
+ * prop_large.c - filters with more than 2^32 bits: all parts are used evenly, no member is
+ * lost, and the rate matches the prediction.
  *
- * Always: 2^32 + 2^29 bits of each kind, nearly empty: 5e6 keys with the fewest bits per key
- * that the kind allows, which for most of them leaves a measurable rate. In soak: 450e6 keys at
- * 1% in each kind, all of them looked up; and, if there is enough memory, nearly empty filters
- * of 2^35 + 2^29 bits.
+ * By default, the test creates a nearly empty filter of 2^32 + 2^29 bits of each kind: 5e6 keys
+ * with the fewest bits per key that the kind allows, which for most kinds leaves a measurable
+ * rate. Soak tests add 450e6 keys at 1% to a filter of each kind and look up all of them; if
+ * there is enough memory, they also create nearly empty filters of 2^35 + 2^29 bits.
  */
 #define _DEFAULT_SOURCE /* _SC_AVPHYS_PAGES */
 
@@ -20,13 +20,13 @@
 
 enum { CHUNK = 4096, PARTS = 16 };
 
-/* Members are the first `n` numbers of a sequence, probes are those that follow. */
+/* Members are the first `n` values of a sequence; probes are the values that follow. */
 struct members {
     uint64_t start;
     uint64_t n;
 };
 
-/* Adds or looks up n numbers of a sequence; returns how many were new, or may be present. */
+/* Adds or looks up n values of a sequence; returns how many were new, or may be present. */
 static uint64_t large_run(bg_filter *filter, uint64_t *state, uint64_t n, bool add)
 {
     uint64_t hashes[CHUNK], count = 0;
@@ -53,7 +53,7 @@ static void large_check_single(bg_filter *filter, uint64_t state)
     }
 }
 
-/* Checks that every sixteenth of the filter holds a sixteenth of the ones. */
+/* Checks that every sixteenth of the filter holds a sixteenth of the set bits. */
 static void large_check_parts(const bg_filter *filter)
 {
     size_t words = (size_t)bg_filter_size_bytes(filter) / 8 / PARTS;
@@ -64,7 +64,7 @@ static void large_check_parts(const bg_filter *filter)
         all += parts[p];
     }
     for (unsigned p = 0; p < PARTS; p++) {
-        double share = all / PARTS; /* up to 16 ones of a key are adjacent */
+        double share = all / PARTS; /* up to 16 set bits of a key are adjacent */
         CHECK_NEAR(parts[p], share, 6 * sqrt(16 / share));
     }
 }
@@ -94,8 +94,8 @@ static void large_check(bg_filter *filter, struct members members, double probes
     uint64_t added = large_run(filter, &state, members.n, true);
     uint64_t first_probe = state;
     CHECK(added <= members.n);
-    double seen = (double)members.n * predicted; /* at most, when the last keys were
-                                                    added */
+    double seen = (double)members.n * predicted; /* at most this many, when the last
+                                                    keys were added */
     CHECK((double)(members.n - added) <= seen + 6 * sqrt(seen) + 6);
     state = members.start;
     CHECK_EQ(large_run(filter, &state, members.n, false), members.n);

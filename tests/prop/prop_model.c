@@ -1,18 +1,19 @@
 /*
- * prop_model.c - random sequences of operations against an exact set.
+ * prop_model.c - random sequences of operations compared with an exact set.
  *
- * A world is a few filters of one random geometry, each with the exact set of its keys.
- * Operations are drawn at random: adds and lookups, single and in batches, by bytes, fixed
- * width, integer and hash; merge, fold, copy, clear. After each, these properties are checked:
+ * A world consists of a few filters with one random geometry, each with the exact set of its
+ * keys. Operations are drawn at random: adds and lookups, single and in batches, by bytes,
+ * fixed-width records, integers and hashes; merge, fold, copy and clear. After each operation,
+ * these properties are checked:
  *
  *   - a lookup of a member always answers "maybe";
  *   - an add reports "new" only for a key that is not a member, and if and only if the preceding
  *     lookup answered "no"; in a batch, only for the first of equal keys;
  *   - bitmaps, counts and single answers agree.
  *
- * Each filter has a twin of the other mode (shared or exclusive), on the scalar instruction
- * set, which gets every key one by one as a hash: all answers of the two must be the same,
- * including false positives, and so must their words.
+ * Each filter has a twin in the other mode (shared or exclusive), on the scalar instruction
+ * set, to which every key is added one by one as a hash: both must give the same answers,
+ * including false positives, and have the same words.
  *
  * Worlds cycle through all kinds, modes, hash profiles and instruction sets. One check is one
  * answer about one key; the number of checks is printed.
@@ -28,7 +29,7 @@
 
 enum { IDS = 4096, SLOTS = 3, BATCH = 300, KEY_BYTES = 16, LONG_BYTES = 2000 };
 
-/* The form of a key: key number i always has form i % WAYS. */
+/* The form of a key: key i always has form i % WAYS. */
 enum way { BY_BYTES, BY_FIXED, BY_U64, BY_HASH, WAYS };
 
 /* The forms of all keys. */
@@ -177,7 +178,7 @@ static bool batch_bit(const struct batch_keys *b, size_t i)
     return b->bitmap[i / 64] >> (i % 64) & 1;
 }
 
-/* Checks that the count is the number of ones, and that nothing is set beyond the end. */
+/* Checks that the count is the number of set bits, and that no bit is set beyond the end. */
 static void batch_check_bitmap(const struct batch_keys *b, size_t count)
 {
     size_t ones = 0;
@@ -293,7 +294,7 @@ static void op_copy(struct world *world, struct slot *slot)
     op_check_all(world, slot);
 }
 
-/* The folded filter has all members, and equals the twin's. */
+/* The folded filter has all members and equals the folded twin. */
 static void op_fold(struct world *world, struct slot *slot)
 {
     bg_filter_info info = { .struct_size = sizeof info };
@@ -334,7 +335,7 @@ static void op_clear(struct world *world, struct slot *slot)
     world->checks++;
 }
 
-/* Equal means the same words. */
+/* Equal filters have the same words. */
 static void op_equal(struct world *world, struct slot *slot)
 {
     const struct slot *other = &world->slots[model_below(SLOTS)];
@@ -471,7 +472,8 @@ static void model_kind(bg_kind kind)
 #define MODEL_CPU(NAME, number, text) BG_CPU_##NAME,
         BG_CPUS(MODEL_CPU)
     };
-    /* 2e6 for each kind, in soak 1.5e7 x scale: 7.5e8 for all kinds at scale 10. */
+    /* 2e6 checks for each kind; in soak tests 1.5e7 x scale, which is 7.5e8 for all kinds at
+     * scale 10. */
     const double wanted = (measure_soaks() ? 1.5e7 * (double)check_scale() : 2e6)
                           / (MEASURE_SANITIZED ? 8 : 1);
     bg_cpu before = bg_cpu_current();

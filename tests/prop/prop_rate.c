@@ -1,5 +1,5 @@
 /*
- * prop_rate.c - the predicted rate equals the measured rate, for every kind over a grid of
+ * prop_rate.c - the predicted rate matches the measured rate, for every kind over a grid of
  * sizes and rates. Keys here are hashes from a generator, so this tests the layout and its
  * model; prop_keys.c uses real keys and hashes.
  *
@@ -7,11 +7,11 @@
  *   (the lowest rate takes most of the time: 1e-4 without soak for 1e4 and 1e6 items only,
  *   1e-5 for 1e6)
  *
- * Each cell aims at 16,000 false positives (sigma 0.8%), in soak at 1000 x scale, over enough
- * filters that their own scatter is small too: 4e6 keys in all, x scale.
+ * Each cell aims at 16,000 false positives (sigma 0.8%), in soak tests at 1000 x scale, over
+ * enough filters that their own scatter is also small: 4e6 keys in total, x scale.
  *
- * Kinds that are not sets of bits, and windows, have fewer cells and more weak ones except in
- * soak.
+ * Kinds that are not sets of bits, and windows, have fewer cells, more of which are weak except
+ * in soak tests.
  */
 #include "bloomgate/all.h"
 #include "bloomgate/builder.h"
@@ -43,7 +43,7 @@ static size_t rate_run(bg_filter *filter, uint64_t *state, uint64_t n, bool add)
     return count;
 }
 
-/* Chooses the number of filters, and of probes of each. */
+/* Chooses the number of filters, and the number of probes for each. */
 static void rate_effort(uint64_t items, double rate, double *filters, double *probes)
 {
     double keys = 4e6 * (measure_soaks() ? (double)check_scale() : 1);
@@ -99,7 +99,7 @@ static void rate_cell(bg_kind kind, uint64_t items, double rate, double load,
 
 /* ---- Other kinds ------------------------------------------------------------------ */
 
-/* Builds a static filter of `n` random hashes. */
+/* Builds a static filter from `n` random hashes. */
 static bg_filter *rate_build(const bg_spec *spec, uint64_t *state, uint64_t n)
 {
     bg_builder *builder = NULL;
@@ -113,8 +113,9 @@ static bg_filter *rate_build(const bg_spec *spec, uint64_t *state, uint64_t n)
     return filter;
 }
 
-/* Like rate_cell, for kinds that fill up, grow, or are built. Some of them have much lower
- * rates than requested: without soak, those are measured with a tenth of the hits. */
+/* Like rate_cell, for kinds that fill up, grow, or are built. Some of these kinds have much
+ * lower rates than requested: except in soak tests, those are measured with a tenth of the
+ * hits. */
 static void rate_other_cell(bg_kind kind, uint64_t items, double rate, uint64_t *state,
                             struct measure_summary *summary)
 {
@@ -173,15 +174,15 @@ static void rate_other_grid(bg_kind kind)
 
 /* ---- Windows ---------------------------------------------------------------------- */
 
-/* The planned rate is that of a window in the middle of its life: all of its periods are full,
+/* The planned rate applies to a window in the middle of its life: all of its periods are full,
  * and keys of older periods have been added and forgotten. */
 struct rate_window {
     bg_window_options options;
-    uint64_t items; /* of the window: generations - 1 periods */
+    uint64_t items; /* length of the window: generations - 1 periods */
     double rate;
 };
 
-/* Returns after how many periods all current keys are forgotten. */
+/* Returns the number of periods after which all current keys are forgotten. */
 static uint32_t rate_window_periods(const struct rate_window *window)
 {
     const uint32_t fading = window->options.mode == BG_WINDOW_AGED ? 10 : 0;
@@ -234,7 +235,7 @@ static void rate_window_cell(const struct rate_window *window, uint64_t *state,
     bg_filter_free(filter);
 }
 
-/* Sizes and rates for one mode, with few and many generations of one kind each. */
+/* Sizes and rates for one mode, and one number of generations. */
 static void rate_window_grid(bg_window_mode mode, uint32_t generations, uint32_t kind,
                              struct measure_summary *summary)
 {
@@ -250,8 +251,8 @@ static void rate_window_grid(bg_window_mode mode, uint32_t generations, uint32_t
         window.items = items / (generations - 1) * (generations - 1);
         for (double rate = 0.1; rate > lowest; rate /= 10) {
             bool too_long = rate < 2e-4 && items != 100000;
-            /* An aged window with a few keys per period has a handful of blocks, for which the
-             * model is up to 5% too high at 10% and 40 generations. */
+            /* An aged window with a few keys per period has only a handful of blocks, for which
+             * the model is up to 5% too high at a rate of 10% and 40 generations. */
             bool tiny = items / (generations - 1) < 50;
             if (!too_long && !tiny) {
                 window.rate = rate;

@@ -1,6 +1,6 @@
 /*
- * adds.h - adds that are never refused, for tests that do not check the result. After an add that
- * does not fit, the filter answers "maybe" to every query (bg_filter_add_forced).
+ * adds.h - adds that are never refused, for tests that do not check the result. After an
+ * add that does not fit, the filter answers "maybe" to every query (bg_filter_add_forced).
  */
 #ifndef SUPPORT_ADDS_H
 #define SUPPORT_ADDS_H
@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Adds keys; returns how many were certainly new, and which ones in `is_new` unless NULL. */
+/* Adds keys; returns how many were certainly new, and stores in `is_new`, unless NULL, which
+ * ones. */
 static inline size_t added_many(bg_filter *filter, bg_keys keys, uint64_t *is_new)
 {
     size_t added = 0;

@@ -1,4 +1,4 @@
-/* check.c - the implementation of check.h: main(), the list of tests, the reports. */
+/* check.c - the implementation of check.h: main(), the list of tests, and the reports. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 
 #include "support/check.h"
@@ -23,7 +23,7 @@ static size_t scale = 1;
 static atomic_uint failures;
 static atomic_uint threads_seen;
 static jmp_buf leave_test;
-static _Thread_local bool may_leave; /* only in the thread that runs the tests */
+static _Thread_local bool may_leave; /* set only in the thread that runs the tests */
 static _Thread_local bool random_started;
 static _Thread_local uint64_t random_state;
 
@@ -106,7 +106,7 @@ static void random_start(const char *name, uint64_t number)
 
 uint64_t check_random(void)
 {
-    if (!random_started) { /* a thread of the test */
+    if (!random_started) { /* called in a thread started by the test */
         random_start("thread", atomic_fetch_add(&threads_seen, 1));
     }
     return check_random_next(&random_state);
@@ -200,7 +200,7 @@ int main(int argc, char **argv)
         }
         return 0;
     }
-    (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* so that a crash loses no line */
+    (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* so that a crash loses no output */
     read_environment();
     printf("BG_TEST_SEED=%llu BG_TEST_SCALE=%zu\n", (unsigned long long)seed, scale);
 

@@ -10,9 +10,10 @@
  *         CHECK_EQ(bg_builder_count(builder), n);
  *     }
  *
- * Tests register themselves and run in the order of the file; main() is in check.c.
- * A failed CHECK prints its place and values and ends the test; the next test runs. In a
- * thread started by the test, it only counts as a failure, and the thread continues.
+ * Tests register themselves and run in the order of the source file; main() is in check.c.
+ * A failed CHECK prints its location and values and ends the test; then the next test runs.
+ * In a thread started by the test, a failed CHECK only counts as a failure, and the thread
+ * continues.
  *
  *     program             runs all tests  program --list      lists the tests
  *     program part        runs the tests whose names contain `part`
@@ -73,7 +74,7 @@ struct check_case {
 
 /*
  * Random numbers (splitmix64). Every test starts its own sequence from the seed and its
- * name, so a test sees the same numbers when it runs alone. A thread started by the test
+ * name, so a test gets the same numbers when it runs alone. A thread started by the test
  * has its own sequence, which depends on the order of the threads' first calls. Where that
  * matters, keep a state per thread and use check_random_next.
  */

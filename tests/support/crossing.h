@@ -1,5 +1,5 @@
 /*
- * crossing.h - a sync of the journal that fails while another thread writes to it.
+ * crossing.h - a journal sync that fails while another thread writes to the journal.
  *
  * The sync waits until the write has started, and the write waits until the sync has failed. So the
  * order is always the same, and the write succeeds after the failure.
@@ -47,7 +47,7 @@ static inline void crossing_on_sync(void)
     while (!atomic_load(&crossing.writing)) {
         (void)usleep(100);
     }
-    disk.fault = DISK_EIO; /* for this sync, which is the next counted call */
+    disk.fault = DISK_EIO; /* applies to this sync, which is the next counted call */
     disk.calls = 0;
     disk.at = 1;
 }
@@ -65,8 +65,8 @@ static inline void crossing_on_write(int file, off_t at, size_t n)
     }
 }
 
-/* Appends a frame whose sync fails, and another frame whose write ends after that. Returns the result
- * of the writing thread. The journal's own thread must not be running. */
+/* Appends a frame whose sync fails, and another frame whose write ends after the failure.
+ * Returns the result of the writing thread. The journal's own thread must not be running. */
 static inline bg_err crossing_fail(struct journal *journal)
 {
     crossing.journal = journal;

@@ -1,10 +1,10 @@
 /*
- * disk_lives.h - runs ("lives") of a writer on a faulty disk. The writer is killed at each of its
- * disk calls, with and without a loss of power, and each call fails in every way.
+ * disk_lives.h - runs ("lives") of a writer on a faulty disk. The writer is killed at each of
+ * its disk calls, with and without a power loss, and each call fails in every way.
  *
- * There are three directories: the live one, the content of its platter, and the content after the
- * power is back. A test defines how a life proceeds and how a directory is checked afterwards; the
- * live and the recovered directory are both checked each time.
+ * There are three directories: the live one, the content of its platter, and the content after
+ * power is restored. A test defines how a life proceeds and how a directory is checked
+ * afterwards; the live and the recovered directory are both checked each time.
  */
 #ifndef TESTS_DISK_LIVES_H
 #define TESTS_DISK_LIVES_H
@@ -20,12 +20,12 @@ struct disk_lives {
     /* Runs a life with one failing call; returns whether that call was made. */
     bool (*live_with_fault)(const char *folder, unsigned long at,
                             enum disk_fault fault);
-    /* Checks that everything up to `acknowledged` is in that directory. */
+    /* Checks that everything up to `acknowledged` is in the given directory. */
     void (*check)(const char *folder, uint64_t acknowledged);
-    uint64_t whole; /* acknowledged at the end of a complete life */
+    uint64_t whole; /* last acknowledgment of a complete life */
 };
 
-/* Directories for lives, on a file system where syncs are free if there is one. */
+/* Directories for lives, on a file system with free syncs if there is one. */
 static inline const char *lives_folder(const char *name)
 {
     static char paths[4][256];
@@ -56,7 +56,7 @@ static inline int lives_wait(pid_t child, int from, uint64_t *acknowledged)
     return status;
 }
 
-/* Runs a life in a child that dies at call number `at`; false if it made fewer calls. */
+/* Runs a life in a child that dies at call `at`; returns false if the child made fewer calls. */
 static inline bool lives_in_child(const struct disk_lives *lives, const char *folder,
                                   unsigned long at, enum disk_fault fault,
                                   uint64_t *acknowledged)
@@ -81,7 +81,7 @@ static inline bool lives_in_child(const struct disk_lives *lives, const char *fo
     return true;
 }
 
-/* Runs a life in which disk call number `at` has the given fault, and checks the directories
+/* Runs a life in which disk call `at` has the given fault, and checks the directories
  * afterwards. Returns whether the life made that call. */
 static inline bool lives_one(const struct disk_lives *lives,
                              const char *const folders[3], unsigned long at,
@@ -103,7 +103,8 @@ static inline bool lives_one(const struct disk_lives *lives,
     return came;
 }
 
-/* Runs a life for each fault at every call, or every `step`th; returns how many faults occurred. */
+/* Runs a life for each fault at every call, or at every `step`th call; returns how many faults
+ * occurred. */
 static inline unsigned long lives_with_every_fault(const struct disk_lives *lives,
                                                    enum disk_fault first,
                                                    enum disk_fault last,

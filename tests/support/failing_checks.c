@@ -60,7 +60,7 @@ TEST(bad__thread)
     CHECK_EQ(pthread_create(&thread, NULL, fail_in_thread, &reached_end), 0);
     CHECK_EQ(pthread_join(thread, NULL), 0);
     if (!reached_end) {
-        abort(); /* a failed check in a thread must not end the thread */
+        abort(); /* a failed check must not end the thread */
     }
 }
 
@@ -68,7 +68,7 @@ TEST(good__random)
 {
     uint64_t a = check_random(), b = check_random();
     CHECK(a != b);
-    uint64_t state = 0; /* seed 0, of which the first number is published */
+    uint64_t state = 0; /* seed 0, whose first number is published */
     CHECK_EQ(check_random_next(&state), 0xe220a8397b1dcdafu);
     for (int i = 0; i < 1000; i++) {
         CHECK(check_random_below(3) < 3);

@@ -2,15 +2,16 @@
  * faulty_disk.h - a disk that fails, dies or loses data at a chosen call.
  *
  * The program is linked with --wrap for the calls below (tests/CMakeLists.txt), so the
- * library's calls arrive here. Calls are counted; call number `disk.at` has the fault
- * `disk.fault`.
+ * library's calls arrive here. Calls are counted; the call with index `disk.at` has the
+ * fault `disk.fault`.
  *
- * A loss of power can be simulated. If `disk.folder` is set, the directory `disk.platter`
+ * A power loss can be simulated. If `disk.folder` is set, the directory `disk.platter`
  * holds the content of the platter: the bytes of each file at its last sync, and the names
- * of the directory at its last sync, nothing else. disk_power_off() creates a directory
- * from it. That is the worst case of a file system: nothing is written without a sync.
+ * in the directory at its last sync, nothing else. disk_power_off() creates a directory
+ * from it. This is the worst case for a file system: nothing reaches the disk without a
+ * sync.
  *
- * For one thread at a time, unless no fault is set and no loss of power is simulated.
+ * Not thread-safe, unless no fault is set and no power loss is simulated.
  */
 #ifndef TESTS_FAULTY_DISK_H
 #define TESTS_FAULTY_DISK_H
@@ -33,13 +34,13 @@ enum disk_fault {
     DISK_STOP_AFTER,
     DISK_EIO,
     DISK_ENOSPC,
-    DISK_SHORT,     /* a write of half the bytes, without an error */
-    DISK_HALF_FULL, /* a write of half the bytes; the next call fails with ENOSPC */
+    DISK_SHORT,     /* writes half the bytes, without an error */
+    DISK_HALF_FULL, /* writes half the bytes; the next call fails with ENOSPC */
     DISK_FAULTS
 };
 
 static struct {
-    const char *folder, *platter; /* NULL: no simulated loss of power */
+    const char *folder, *platter; /* NULL: no simulated power loss */
     unsigned long calls, at;      /* 0: never */
     enum disk_fault fault;
     void (*on_create)(void); /* called once, before the next file is created */
@@ -49,7 +50,7 @@ static struct {
     void (*on_write)(int file, off_t at, size_t n); /* called before every write */
     unsigned long data_syncs; /* number of fdatasync calls, atomic */
     bool interrupts;          /* every write and sync first fails with EINTR */
-    bool interrupted;         /* ... and this one has */
+    bool interrupted;         /* ... and the current call has failed already */
     bool patient;             /* syncs succeed at once, without syncing the real disk */
 } disk;
 
@@ -130,7 +131,8 @@ static void disk_note_sync(int file)
     (void)__real_rename(from, to);
 }
 
-/* Called for a new file: the platter's file of this inode number was a different file. */
+/* Called for a new file: the platter's file with this inode number belonged to a different
+ * file. */
 static void disk_note_new(int file)
 {
     char path[320];
@@ -141,7 +143,7 @@ static void disk_note_new(int file)
     }
 }
 
-/* Fills the directory `to` with the content after the power is back. */
+/* Fills the directory `to` with the content that is left after a power loss. */
 static inline void disk_power_off(const char *platter, const char *to)
 {
     char line[512], from[320], path[800];
@@ -180,7 +182,7 @@ static inline void disk_empty_folder(const char *path)
 
 /* ---- Faults ------------------------------------------------------------------------ */
 
-/* Counts a call. Returns the errno with which it must fail, or 0. */
+/* Counts a call. Returns the errno with which the call must fail, or 0. */
 static int disk_before(bool *now)
 {
     *now = disk.at && ++disk.calls == disk.at;

@@ -1,5 +1,5 @@
 /*
- * files.h - small, filled filters of every kind, and files of them, for the tests of files.
+ * files.h - small, filled filters of every kind, and their files, for the file tests.
  */
 #ifndef TESTS_FILES_H
 #define TESTS_FILES_H
@@ -83,7 +83,7 @@ static inline size_t files_key(unsigned j, char key[32])
     return (size_t)snprintf(key, 32, "https://example.org/%u", j);
 }
 
-/* Creates the filter of case i, with FILES_KEYS keys and the canaries of a generation. */
+/* Creates the filter of case i, with FILES_KEYS keys and the canaries for a generation. */
 static inline bg_filter *files_make_spec(const bg_spec *spec, uint64_t generation)
 {
     char key[32];
@@ -128,7 +128,7 @@ static inline void files_check_keys(const bg_filter *filter)
     }
 }
 
-/* Returns an encoded filter; free it. */
+/* Returns an encoded filter; the caller frees it. */
 static inline unsigned char *files_encode(const bg_filter *filter, uint64_t generation,
                                           size_t *n)
 {
@@ -145,12 +145,13 @@ static inline unsigned char *files_encode(const bg_filter *filter, uint64_t gene
     return bytes;
 }
 
-/* Returns a directory for files of this program; files_clean removes it with its content. */
+/* Returns a directory for the files of this program; files_clean removes it with its content. */
 static inline const char *files_folder(void)
 {
     static char folder[256]; /* shared with child processes */
     if (!*folder) {
-        /* With the time, since a failed process may have left one with the same number. */
+        /* The name includes the time, since a failed process with the same ID may have left its
+         * directory. */
         (void)snprintf(folder, sizeof folder, "%s/bloomgate-test-%ld-%lld",
                        temporary_root(), (long)getpid(), (long long)time(NULL));
     }

@@ -1,7 +1,7 @@
 /*
- * filters.h - shared by the tests of filters: the kinds and their documented limits, exact
- * specs, hashes, and an allocator that counts and fails on demand. It uses public headers
- * only, so that api tests can include it.
+ * filters.h - shared by the filter tests: the kinds and their documented limits, exact
+ * specs, hashes, and an allocator that counts and fails on demand. It includes only public
+ * headers, so that API tests can include it.
  */
 #ifndef FILTERS_H
 #define FILTERS_H
@@ -65,7 +65,7 @@ static inline uint32_t kind_unit_bytes(bg_kind kind, uint32_t k)
     return 1; /* not 0: callers divide by it */
 }
 
-/* Returns a k in the middle of the range of the kind, suitable for about 10 bits per key. */
+/* Returns a k in the middle of the kind's range, suitable for about 10 bits per key. */
 static inline uint32_t kind_k_usual(bg_kind kind)
 {
     return kind == BG_KIND_SPLIT ? 8 : kind == BG_KIND_REGISTER ? 5 : 6;
@@ -94,7 +94,7 @@ static inline bg_filter *must_create(const bg_spec *spec)
     return filter;
 }
 
-/* Creates a filter of that kind with about `bytes` bytes that can be folded `folds` times. */
+/* Creates a filter of the given kind with about `bytes` bytes that can be folded `folds` times. */
 static inline bg_filter *make_filter(bg_kind kind, uint64_t bytes, unsigned folds)
 {
     uint32_t k = kind_k_usual(kind);
@@ -113,7 +113,7 @@ static inline bg_filter_info info_of(const bg_filter *filter)
 
 enum { RANGE_BATCH = 500 };
 
-/* Fills in the next batch of the n keys from `first` on; returns its size. */
+/* Fills in the next batch of n keys starting at `first`; returns its size. */
 static inline size_t range_batch(uint64_t keys[RANGE_BATCH], uint64_t first, size_t n)
 {
     const size_t step = n < RANGE_BATCH ? n : RANGE_BATCH;
@@ -154,7 +154,7 @@ static inline void random_hashes(uint64_t *hashes, size_t n)
     }
 }
 
-/* Returns memory aligned to a cache line, as bg_filter_create_at requires; free it. */
+/* Returns memory aligned to a cache line, as bg_filter_create_at requires; the caller frees it. */
 static inline void *line_memory(size_t bytes)
 {
     void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
@@ -169,7 +169,7 @@ enum { COUNTING_MAX = 32 };
 struct counting {
     bg_allocator hooks;
     size_t calls;      /* calls of allocate */
-    size_t fail_at;    /* number of the call that fails, from 1; 0: none */
+    size_t fail_at;    /* index of the call that fails, from 1; 0: none */
     bool fail_onwards; /* all later calls fail as well */
     size_t live;       /* blocks in use */
     size_t mistakes;   /* releases of unknown memory or with a different size */
@@ -264,7 +264,7 @@ static inline void check_batch_agrees(bg_filter *one, bg_filter *many, size_t n,
     }
 }
 
-/* Builds a filter of n hashes derived from n with a builder, and checks that it finds them. */
+/* Builds a filter from n hashes derived from n with a builder, and checks that it finds them. */
 static inline bg_filter *build_of_hashes(const bg_spec *spec, uint64_t n)
 {
     bg_builder *builder = NULL;

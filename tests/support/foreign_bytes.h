@@ -40,7 +40,7 @@ static inline void bytes_append(struct bytes *b, const void *from, size_t n)
     *b = grown;
 }
 
-/* Little-endian numbers, as in most formats. */
+/* Little-endian integers, as in most formats. */
 static inline void bytes_put64(struct bytes *b, size_t at, uint64_t value)
 {
     for (size_t i = 0; i < 8; i++) {
@@ -61,7 +61,7 @@ static inline void bytes_drop(struct bytes *b)
     *b = (struct bytes){ 0 };
 }
 
-/* Reads a file of tests/golden. */
+/* Reads a file from tests/golden. */
 static inline struct bytes bytes_golden(const char *name)
 {
     static unsigned char buffer[1 << 20];
@@ -93,8 +93,8 @@ static inline bool bytes_same(const struct bytes *a, const struct bytes *b)
     return a->n == b->n && memcmp(a->at, b->at, a->n) == 0;
 }
 
-/* Reads a filter from memory of exactly that size, so that a sanitizer detects reads beyond
- * it. The caller frees the filter. */
+/* Reads a filter from memory of exactly the given size, so that a sanitizer detects reads
+ * beyond it. The caller frees the filter. */
 static inline bg_err foreign_try(bg_foreign_format format, const void *from, size_t n,
                                  const bg_foreign_options *how, bg_foreign **foreign,
                                  bg_errinfo *why)
@@ -169,8 +169,8 @@ static inline size_t foreign_count_items(const bg_foreign *foreign, int from, in
     return maybe;
 }
 
-/* Changes one byte at a time. The result must be refused, or queried and written without
- * harm. Returns how often it was refused. */
+/* Changes one byte at a time. The result must be refused, or it must be safe to query and write
+ * it. Returns how many changes were refused. */
 static inline size_t foreign_damage(bg_foreign_format format, const struct bytes *b,
                                     const bg_foreign_options *how, size_t times)
 {
@@ -195,7 +195,8 @@ static inline size_t foreign_damage(bg_foreign_format format, const struct bytes
     return refused;
 }
 
-/* Checks that reading fails cleanly at each allocation, of which there is at least one. */
+/* Checks that reading fails cleanly at each allocation, and that there is at least one
+ * allocation. */
 static inline void foreign_faults(bg_foreign_format format, const struct bytes *b,
                                   const bg_foreign_options *how)
 {

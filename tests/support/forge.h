@@ -17,7 +17,7 @@ static inline void forge_put(unsigned char *to, size_t size, uint64_t value)
     }
 }
 
-/* Corrects all checksums, for the layout that the file had. */
+/* Corrects all checksums, assuming the layout that the file had before it was changed. */
 static inline void forge_seal(unsigned char *bytes,
                               const struct container_layout *layout)
 {
@@ -35,7 +35,7 @@ static inline void forge_seal(unsigned char *bytes,
     forge_put(bytes + CONTAINER_CRC_AT, 4, bgi_crc32c(0, bytes, CONTAINER_CRC_AT));
 }
 
-/* Writes a number at any place of a valid file. */
+/* Writes an integer at any position in a valid file. */
 static inline void forge(unsigned char *bytes, size_t offset, size_t size,
                          uint64_t value)
 {

@@ -1,6 +1,6 @@
 /*
- * gate_world.h - an environment of a gate for tests: a backing store that may fail, a clock that
- * the test sets, and counters of alarms and traces.
+ * gate_world.h - an environment for gate tests: a backing store that may fail, a clock that
+ * the test sets, and counters for alarms and traces.
  */
 #ifndef GATE_WORLD_H
 #define GATE_WORLD_H
@@ -8,17 +8,16 @@
 #include "support/adds.h"
 #include "support/files.h"
 
-enum { KEYS = 4096, PRESENT = 1000 }; /* keys are numbers; the first 1000 are present */
+enum { KEYS = 4096, PRESENT = 1000 }; /* integer keys; the first 1000 are present */
 
 struct world {
     bool has[KEYS];        /* the backing store */
-    bg_store_answer fails; /* its answer instead, if not 0 */
+    bg_store_answer fails; /* the store's answer instead, if not 0 */
     uint64_t asks, writes;
     uint64_t last_asked;
     uint64_t now, step; /* the clock, and how far a query advances it */
     void (*inside)(struct world *w, uint64_t key); /* called in the middle of a query */
-    void (*writing)(struct world *w,
-                    uint64_t key); /* ... of a write, after the store was changed */
+    void (*writing)(struct world *w, uint64_t key); /* read before the callback */
     bg_err write_fails;
     uint64_t alarms[3];
     bg_alarm alarm; /* the last one */
@@ -158,7 +157,7 @@ static inline bool maybe(const struct world *w, uint64_t key)
     return bg_slot_may_contain(w->slot, &key, sizeof key);
 }
 
-/* Returns the next absent key, from `key` on, that is (or is not) a false positive. */
+/* Returns the next absent key, starting at `key`, that is (or is not) a false positive. */
 static inline uint64_t absent_key(const struct world *w, uint64_t key, bool member)
 {
     while (key < KEYS && (w->has[key] || maybe(w, key) != member)) {
@@ -193,7 +192,7 @@ static inline bg_filter *full_filter(void)
     return filter;
 }
 
-/* Replaces the filter of the world with a full one. */
+/* Replaces the world's filter with a full one. */
 static inline void world_fill(struct world *w)
 {
     bg_slot_free(w->slot);

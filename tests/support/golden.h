@@ -1,5 +1,5 @@
 /*
- * golden.h - the filters of tests/golden/files: every case of files.h, and variants with
+ * golden.h - the filters in tests/golden/files: every case of files.h, and variants with
  * other word layouts or hash functions.
  *
  * The files are frozen, so the cases here must not change. New cases are added at the end.
@@ -14,7 +14,8 @@ enum {
     GOLDEN_ITEMS = 400,
     GOLDEN_GENERATION = 77,
     GOLDEN_ABSENT = 2000,
-    GOLDEN_MORE = 2000 /* keys of a scalable filter, for a second layer */
+    GOLDEN_MORE = 2000 /* number of keys in a scalable filter, enough for a second
+                          layer */
 };
 
 static const uint8_t golden_secret[BG_SECRET_BYTES] = { 0, 1, 2,  3,  4,  5,  6,  7,
@@ -80,7 +81,7 @@ static inline bg_spec golden_spec(unsigned i)
     return spec;
 }
 
-/* Options to open a file: with the secret, which files of other profiles ignore. */
+/* Options for opening a file, with the secret; files of other profiles ignore it. */
 static inline bg_open_options golden_open_options(void)
 {
     static const bg_hash_spec hash = { .secret = golden_secret };
@@ -89,7 +90,7 @@ static inline bg_open_options golden_open_options(void)
     return options;
 }
 
-/* Options to write a golden file; `created` is a fixed time in 2023. */
+/* Options for writing a golden file; `created` is a fixed time in 2023. */
 static inline bg_save_options golden_save_options(void)
 {
     bg_save_options options = BG_SAVE_OPTIONS_INIT;
@@ -100,8 +101,8 @@ static inline bg_save_options golden_save_options(void)
     return options;
 }
 
-/* Adds key j, some keys five times if the kind counts. In the middle, a window moves to its
- * next period. */
+/* Adds key j; some keys are added five times if the kind counts. In the middle, a window moves
+ * to its next period. */
 static inline void golden_add(bg_filter *filter, unsigned j)
 {
     char key[32];

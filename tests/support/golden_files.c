@@ -1,6 +1,6 @@
 /*
- * golden_files.c - writes files for the tests of the format, and the answers of the library
- * to queries of them. Its tests are steps, each run by name:
+ * golden_files.c - writes files for the format tests, and the library's answers to queries
+ * of them. Its tests are steps, each of which is run by name:
  *
  *     GOLDEN_FOLDER=tests/golden/files golden_files make
  *
@@ -73,7 +73,7 @@ static void write_k(bg_spec spec, uint32_t from, uint32_t to)
         spec.k = k;
         ask.spec = spec;
         if (bg_plan_compute(&ask, &plan, NULL)) {
-            continue; /* unsupported k, or a rate that it cannot reach */
+            continue; /* unsupported k, or a rate that this k cannot reach */
         }
         (void)snprintf(name, sizeof name, "%s_%u_%u_%u", bg_kind_name(spec.kind), k,
                        spec.width, spec.flags);
@@ -113,7 +113,7 @@ static void write_plain(void)
     write_k(variant(BG_KIND_SCALABLE, 2, BG_SPEC_SCATTERED, 0.1), 5, 5);
 }
 
-/* Windows that have moved by some periods, with rows of every width. */
+/* Windows that have moved forward by some periods, with rows of every width. */
 static void write_windows(void)
 {
     static const uint32_t generations[] = { 2, 5, 12, 40 };
@@ -137,8 +137,8 @@ static void write_windows(void)
     }
 }
 
-/* Static filters with two layers, with pieces, and with an add that they cannot store; a full cuckoo filter;
- * quotient filters with long runs and large counts. */
+/* Static filters with two layers, with several parts, and with an add that they cannot store; a
+ * full cuckoo filter; quotient filters with long runs and large counts. */
 static void write_special(void)
 {
     bg_spec spec = variant(BG_KIND_RIBBON, 0, 0, 0.01);

@@ -1,7 +1,8 @@
 /*
- * http_story.h - the "story" of an HTTP stream as the parser reads it: the requests with their
- * bodies, and how the stream ended. The parser gets the stream in pieces of any size, in memory
- * that moves and ends at the last byte, so that a sanitizer detects reads beyond it.
+ * http_story.h - the "story" of an HTTP stream as the parser reads it: the requests with
+ * their bodies, and how the stream ended. The parser gets the stream in chunks of any size,
+ * in memory that moves and ends at the last byte, so that a sanitizer detects reads beyond
+ * it.
  */
 #ifndef TESTS_HTTP_STORY_H
 #define TESTS_HTTP_STORY_H
@@ -13,13 +14,13 @@
 
 struct http_story {
     struct buffer text;   /* all requests */
-    size_t heads, bodies; /* complete heads and bodies */
-    int status;           /* of the error that ended the stream, or 0 */
+    size_t heads, bodies; /* number of complete heads and bodies */
+    int status;           /* status of the error that ended the stream, or 0 */
     const char *reason;
     size_t consumed;
 };
 
-/* Sizes of the pieces: the first one, then the rest, or random sizes. 0: all at once. */
+/* Sizes of the chunks: the first one, then the rest, or random sizes. 0: all at once. */
 struct http_cuts {
     size_t first;
     uint64_t random;
@@ -97,7 +98,7 @@ static inline bool http_story_end(struct http_story *story, int status,
     return false;
 }
 
-/* Performs one step of a head. False: it ends here, or more bytes are needed. */
+/* Performs one step of a head. Returns false if the head ends here or more bytes are needed. */
 static inline bool http_story_step_head(struct http_story *story, struct http_teller *t,
                                         const char *bytes, size_t n, size_t *done)
 {
@@ -151,8 +152,8 @@ static inline size_t http_cuts_next(struct http_cuts *cuts, size_t left)
     return piece < left ? piece : left;
 }
 
-/* Returns memory of at least n bytes that is reused by later calls. Nothing follows its last
- * byte. */
+/* Returns memory of at least n bytes that is reused by later calls. The memory ends right after
+ * its last byte. */
 static inline char *http_story_block(size_t n, size_t *room)
 {
     static char *block;
@@ -170,7 +171,8 @@ static inline char *http_story_block(size_t n, size_t *room)
 static inline void http_story_tell(struct http_story *story, const char *bytes,
                                    size_t n, uint64_t limit, struct http_cuts cuts)
 {
-    static struct http_teller t; /* not cleared: a request does not need it */
+    static struct http_teller t; /* not cleared, because parsing a request does not
+                                    require it */
     size_t held = 0, read = 0, room;
     char *block = http_story_block(n + 1, &room);
     http_request_reset(&t.request);

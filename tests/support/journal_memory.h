@@ -1,6 +1,6 @@
 /*
- * journal_memory.h - a journal with segments in memory, built frame by frame, for cases that do
- * not occur on a disk.
+ * journal_memory.h - a journal with segments in memory, built frame by frame, for cases
+ * that do not occur on disk.
  */
 #ifndef TESTS_JOURNAL_MEMORY_H
 #define TESTS_JOURNAL_MEMORY_H
@@ -24,7 +24,7 @@ struct memory_journal {
     struct memory_segment segments[MEMORY_SEGMENTS];
     size_t count;
     uint64_t next; /* frame */
-    size_t taken;  /* segments that were not released */
+    size_t taken;  /* number of segments that were not released */
 };
 
 static inline void memory_clear(struct memory_journal *m)
@@ -51,7 +51,7 @@ static inline struct memory_segment *memory_begin(struct memory_journal *m,
     return s;
 }
 
-/* Appends a frame of these bytes to a segment; false if it does not fit. */
+/* Appends a frame with these bytes to a segment; returns false if it does not fit. */
 static inline bool memory_put(struct memory_segment *s, uint64_t sequence,
                               uint64_t synced, const void *payload, size_t n)
 {
@@ -69,7 +69,7 @@ static inline bool memory_put(struct memory_segment *s, uint64_t sequence,
     return true;
 }
 
-/* Appends a frame of one record to the last segment. */
+/* Appends a frame with one record to the last segment. */
 static inline bool memory_append(struct memory_journal *m, uint64_t synced,
                                  const struct journal_record *record)
 {
@@ -88,7 +88,7 @@ static inline bg_err memory_read(void *context, uint64_t offset, void *to, size_
     const struct memory_segment *s = context;
     (void)info;
     if (offset > s->n || n > s->n - offset) {
-        return BG_EIO; /* the reader must not request that */
+        return BG_EIO; /* the reader must not request bytes beyond the end */
     }
     memcpy(to, s->bytes + offset, n);
     return BG_OK;

@@ -25,7 +25,7 @@ enum {
 };
 
 struct reader_family {
-    char name[READER_NAME]; /* as in its samples */
+    char name[READER_NAME]; /* the name that its samples have */
     char type[16], unit[16];
     char help[200];
 };
@@ -42,7 +42,7 @@ struct reader_sample {
 struct reader {
     char text[READER_TEXT];
     size_t len;
-    size_t calls; /* calls of the sink */
+    size_t calls; /* number of calls to the sink */
     const char *at;
     size_t families_n, samples_n;
     struct reader_family families[READER_FAMILIES];
@@ -105,7 +105,7 @@ static inline void reader_until(struct reader *reader, const char *ends, char *t
     reader->at += n;
 }
 
-/* Returns whether *s begins with a UTF-8 code point, and skips it. */
+/* Returns whether *s starts with a UTF-8 code point, and skips it. */
 static inline bool reader_utf8(const char **s)
 {
     unsigned char first = (unsigned char)*(*s)++;
@@ -147,7 +147,7 @@ static inline char reader_escaped(struct reader *reader, bool json)
         memcpy(digits, reader->at, 4);
         reader->at += 4;
         long code = strtol(digits, &end, 16);
-        CHECK(!*end && code > 0 && code < 0x20); /* the writer needs no others */
+        CHECK(!*end && code > 0 && code < 0x20); /* the writer uses no other escapes */
         return (char)code;
     }
     CHECK(c == '\\' || c == '"');
@@ -379,7 +379,7 @@ static inline void reader_read(struct reader *reader, bg_metrics_format format)
     reader_check_unique(reader);
 }
 
-/* Returns the sample with that name and these labels, written as "filter=users,result=no", or
+/* Returns the sample with the given name and labels, written as "filter=users,result=no", or
  * NULL. A value ends at the comma. */
 static inline const struct reader_sample *
 reader_find(const struct reader *reader, const char *name, const char *labels)
@@ -398,7 +398,7 @@ reader_find(const struct reader *reader, const char *name, const char *labels)
     return NULL;
 }
 
-/* Returns the number of a sample; fails if there is none. */
+/* Returns the value of a sample; fails the test if there is no such sample. */
 static inline double reader_number(const struct reader *reader, const char *name,
                                    const char *labels)
 {

@@ -63,7 +63,7 @@ static bg_store_answer ask(void *context, const void *key, size_t len, void *req
     return len > 0 && *(const char *)key == 'a' ? BG_STORE_PRESENT : BG_STORE_ABSENT;
 }
 
-/* A fixed time, because documents of several runs are compared. */
+/* A fixed time, because documents from several runs are compared. */
 static uint64_t tell_time(void *context)
 {
     (void)context;

@@ -1,16 +1,16 @@
 /*
- * mover.h - an allocator with movable blocks, for tests of relocation. Every block moves to another
- * address with another offset from a page. The old block is overwritten and freed, so that late
- * reads are detected by a sanitizer or return garbage.
+ * mover.h - an allocator with movable blocks, for tests of relocation. Every block moves to
+ * a different address with a different offset from a page. The old block is overwritten and
+ * freed, so that late reads are detected by a sanitizer or return garbage.
  *
  *     struct movable m;
  *     movable_start(&m);
  *     spec.allocator = &m.hooks;
  *     ...
  *     bg_filter_relocate(&filter, &m.mover);
- *     CHECK_EQ(m.live, 0);                    // after everything is freed
+ *     CHECK_EQ(m.live, 0); // once everything has been freed
  *
- * If a secret is set, a block that is moved must not contain it.
+ * If a secret is set, a block must not contain it when it is moved.
  */
 #ifndef MOVER_H
 #define MOVER_H

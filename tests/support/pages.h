@@ -1,9 +1,9 @@
 /*
- * pages.h - information from the kernel about the pages of this process: their flags, and
- * which of them a core file would contain.
+ * pages.h - kernel information about the pages of this process: their flags, and which of
+ * them a core file would contain.
  *
- * This needs VmFlags in /proc/self/smaps. An emulator shows its own, and a sandbox may hide
- * them: pages_are_told returns whether they are available.
+ * This needs VmFlags in /proc/self/smaps. An emulator shows its own pages, and a sandbox
+ * may hide the flags: pages_are_told returns whether they are available.
  */
 #ifndef TESTS_PAGES_H
 #define TESTS_PAGES_H
@@ -37,7 +37,7 @@ static inline bool pages_begin(const char *line, struct pages_area *area)
     return *end == ' ';
 }
 
-/* Reads the next area of an open smaps; false at the end. */
+/* Reads the next area from an open smaps file; returns false at the end. */
 static inline bool pages_next(FILE *smaps, struct pages_area *area)
 {
     char line[512];
@@ -65,7 +65,7 @@ static inline bool pages_are_told(void)
     return told;
 }
 
-/* Returns whether the page of an address has a flag of smaps: "dd" (excluded from core
+/* Returns whether the page at an address has the given smaps flag: "dd" (excluded from core
  * files), "wf" (wiped on fork) or "lo" (locked). */
 static inline bool pages_have(const void *address, const char *flag)
 {

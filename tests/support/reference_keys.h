@@ -1,6 +1,6 @@
 /*
- * reference_keys.h - a reference implementation of records and keys as cli/records.h describes
- * them, written as simply as possible: one byte and one record at a time, with copies.
+ * reference_keys.h - a reference implementation of the records and keys that cli/records.h
+ * describes, written as simply as possible: one byte and one record at a time, with copies.
  */
 #ifndef TESTS_REFERENCE_KEYS_H
 #define TESTS_REFERENCE_KEYS_H
@@ -21,7 +21,7 @@ static inline void reference_put(struct reference_text *text, char c)
 }
 
 /* Returns where the CSV field at `at` ends: at a delimiter or newline, or at n. *open is set if
- * its quotes are not closed. */
+ * the field's quotes are not closed. */
 static inline size_t reference_csv_field(const struct key_format *f, const char *bytes,
                                          size_t n, size_t at, bool *open)
 {
@@ -54,7 +54,7 @@ static inline size_t reference_csv_end(const struct key_format *f, const char *b
     }
 }
 
-/* Returns where the record at `at` ends; *whole is set if no later byte can change that. */
+/* Returns where the record at `at` ends; *whole is set if no later byte can change the result. */
 static inline size_t reference_end(const struct key_format *f, const char *bytes,
                                    size_t n, size_t at, bool *whole)
 {
@@ -205,8 +205,8 @@ static inline bool reference_hex(const struct reference_text *text,
     return text->n % 2 == 0;
 }
 
-/* Checks the second byte by the table of well-formed UTF-8 sequences of the Unicode standard
- * (3-7). */
+/* Checks the second byte against the table of well-formed UTF-8 sequences in the Unicode
+ * standard (3-7). */
 static inline size_t reference_utf8(const unsigned char *s, size_t n)
 {
     static const unsigned char table[][5] = {
@@ -277,7 +277,8 @@ static inline bool reference_form(enum key_form form, const struct reference_tex
     return false;
 }
 
-/* Extracts the key of a record of n bytes; false if it has none. Free key->bytes. */
+/* Extracts the key from a record of n bytes; returns false if the record has no key. Free
+ * key->bytes. */
 static inline bool reference_key(const struct key_format *f, const char *from, size_t n,
                                  struct reference_text *key)
 {
@@ -303,8 +304,8 @@ static inline bool reference_key(const struct key_format *f, const char *from, s
 }
 
 /*
- * Checks that a split chunk (with that exit code) has the records and keys that the reference
- * finds in its bytes.
+ * Checks that a split chunk (with the given exit code) has the records and keys that the
+ * reference finds in its bytes.
  */
 static inline bool reference_agrees(const struct key_format *f,
                                     const struct chunk *chunk, int code)

@@ -1,7 +1,8 @@
 /*
- * reference_resp.h - a reference parser of requests as resp.h describes them, written as simply as
- * possible: all bytes are available, numbers are read by the C library and must have the form in
- * which it prints them, and words are built one byte at a time in separate memory.
+ * reference_resp.h - a reference parser for the requests that resp.h describes, written as
+ * simply as possible: all bytes are available, numbers are read by the C library and must
+ * have the form in which it prints them, and words are built one byte at a time in separate
+ * memory.
  */
 #ifndef TESTS_REFERENCE_RESP_H
 #define TESTS_REFERENCE_RESP_H
@@ -27,7 +28,7 @@ static inline bool reference_resp_stop(struct reference_resp *r, enum resp_resul
     return false;
 }
 
-/* Returns whether there is a line of at most limits->line bytes up to `mark`; otherwise stops. */
+/* Returns whether there is a line of at most limits->line bytes before `mark`; otherwise stops. */
 static inline bool reference_resp_line(struct reference_resp *r, char mark,
                                        size_t *length, const char *too_long)
 {
@@ -42,7 +43,7 @@ static inline bool reference_resp_line(struct reference_resp *r, char mark,
     return r->at + i < r->n || reference_resp_stop(r, RESP_PARTIAL, "");
 }
 
-/* Consumes a line with a type and a number. */
+/* Consumes a line that consists of a type and a number. */
 static inline bool reference_resp_number(struct reference_resp *r, long long *value,
                                          const char *bad, const char *too_long)
 {
@@ -145,7 +146,7 @@ static inline bool reference_resp_array(struct reference_resp *r)
     if (count <= 0) {
         return true;
     }
-    /* each takes at least six bytes */
+    /* each bulk string needs at least six bytes */
     bg_bytes *argv =
         reference_resp_room(&memory, ((r->n - r->at) / 6 + 1) * sizeof *argv);
     for (long long i = 0; good && i < count; i++) {
@@ -177,7 +178,8 @@ static inline bool reference_resp_space(char c)
     return c && strchr(" \t\n\v\f\r", c);
 }
 
-/* Decodes the next character in double quotes of text[0..n); returns how many bytes it takes. */
+/* Decodes the next character inside the double quotes of text[0..n); returns how many bytes it
+ * consumed. */
 static inline size_t reference_resp_escaped(const char *text, size_t n, char *c)
 {
     static const char names[] = "nrtba", values[] = "\n\r\t\b\a";
@@ -262,7 +264,7 @@ static inline bool reference_resp_inline(struct reference_resp *r)
     while (at < n && took && !many) {
         took = reference_resp_step(&w, line + at, n - at);
         at += took;
-        /* too many words: reported after the word, if that is valid */
+        /* too many words: reported after the word, if the word is valid */
         many = w.argc > r->limits->arguments
                && (w.mode == BETWEEN || w.mode == CLOSED || at == n)
                && !(w.mode == CLOSED && at < n && !reference_resp_space(line[at]));

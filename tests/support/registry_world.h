@@ -1,6 +1,6 @@
 /*
- * registry_world.h - a registry for tests, with a clock that the test sets, a directory that is
- * empty at first, and tenants with numbers as keys.
+ * registry_world.h - a registry for tests, with a clock that the test sets, an initially
+ * empty directory, and tenants with integers as keys.
  */
 #ifndef REGISTRY_WORLD_H
 #define REGISTRY_WORLD_H
@@ -77,7 +77,7 @@ static inline uint64_t count_found(bg_tenant *tenant, uint64_t from, uint64_t to
     return found;
 }
 
-/* Checks that the tenant finds all these keys, and few others. */
+/* Checks that the tenant finds all these keys, and answers "maybe" for few others. */
 static inline void check_keys(bg_tenant *tenant, uint64_t from, uint64_t to)
 {
     CHECK_EQ(count_found(tenant, from, to), to - from);
@@ -93,7 +93,7 @@ static inline void fill_names(bg_registry *registry, unsigned n)
     }
 }
 
-/* Advances the clock and ticks. Returns how many tenants were evicted. */
+/* Advances the clock and runs a tick. Returns how many tenants were evicted. */
 static inline size_t pass(bg_registry *registry, uint64_t nanoseconds)
 {
     size_t evicted = 99;
@@ -129,7 +129,7 @@ static inline unsigned count_files(void)
     return n;
 }
 
-/* Flips a bit of a file. */
+/* Flips a bit in a file. */
 static inline void damage(const char *name, off_t at)
 {
     char byte;

@@ -1,7 +1,7 @@
 /*
  * resp_story.h - the "story" of a RESP stream as the parser reads it: the requests, and how the
- * stream ended. The parser gets the stream in pieces of any size, in memory that moves and ends at
- * the last byte, so that a sanitizer detects reads beyond it.
+ * stream ended. The parser gets the stream in chunks of any size, in memory that moves and ends
+ * at the last byte, so that a sanitizer detects reads beyond it.
  */
 #ifndef TESTS_RESP_STORY_H
 #define TESTS_RESP_STORY_H
@@ -19,7 +19,7 @@ struct resp_story {
     size_t consumed;
 };
 
-/* Sizes of the pieces: the first one, then the rest, or random sizes. 0: all at once. */
+/* Sizes of the chunks: the first one, then the rest, or random sizes. 0: all at once. */
 struct resp_cuts {
     size_t first;
     uint64_t random;
@@ -71,8 +71,8 @@ static inline size_t resp_cuts_next(struct resp_cuts *cuts, size_t left)
     return piece < left ? piece : left;
 }
 
-/* Returns memory of at least n bytes that is reused by later calls. Nothing follows its last
- * byte. */
+/* Returns memory of at least n bytes that is reused by later calls. The memory ends right after
+ * its last byte. */
 static inline char *resp_story_block(size_t n, size_t *room)
 {
     static char *block;

@@ -1,6 +1,6 @@
 /*
  * samples.h - samples of every kind of filter and its variants, to be filled with keys, for
- * tests that hold for all kinds.
+ * tests that apply to all kinds.
  *
  *     for (unsigned i = 0; i < SAMPLES; i++) {
  *         bg_spec spec = sample_spec(i, n, 0.01);
@@ -9,10 +9,10 @@
  *         filling_add(&fill, keys, n);
  *         bg_filter *filter = filling_end(&fill);
  *
- * The first samples are the list of kinds, so that a new kind is tested automatically; the
- * variants follow. A static kind is filled with a builder. A window is filled as if it had
- * run for a long time: first with other keys, and then with equal parts of the keys in all
- * of its periods, so that its rate is the planned one.
+ * The first samples come from the list of kinds, so that a new kind is tested
+ * automatically; the variants follow. A static kind is filled with a builder. A window is
+ * filled as if it had been running for a long time: first with other keys, and then with
+ * equal parts of the keys in all of its periods, so that it has the planned rate.
  */
 #ifndef SAMPLES_H
 #define SAMPLES_H
@@ -66,7 +66,8 @@ static inline unsigned sample_of(bg_kind kind)
     return i;
 }
 
-/* Returns whether the sample has one of these traits; shards have fewer than their kind. */
+/* Returns whether the sample has one of these traits; sharded filters have fewer traits than
+ * their kind. */
 static inline bool sample_can(unsigned i, uint32_t traits)
 {
     const uint32_t of_shards = BG_TRAIT_REMOVE | BG_TRAIT_COUNT | BG_TRAIT_MERGE
@@ -94,7 +95,7 @@ static inline bg_spec sample_variant(unsigned i)
     return spec;
 }
 
-/* Returns a spec for n keys; for a window, in all of its periods together. */
+/* Returns a spec for n keys; a window gets them in all of its periods together. */
 static inline bg_spec sample_spec(unsigned i, uint64_t n, double rate)
 {
     bg_spec spec = sample_variant(i);
@@ -117,8 +118,8 @@ static inline double sample_predicted(const bg_spec *spec)
     return plan.rate;
 }
 
-/* Returns the predicted rate of a full filter. The plan of shards is that of the fullest one,
- * so the rate of all shards together is taken from the filter. */
+/* Returns the predicted rate of a full filter. The plan for shards describes the fullest shard,
+ * so the rate of all shards together is read from the filter. */
 static inline double sample_rate(unsigned i, const bg_spec *spec, const bg_filter *full)
 {
     double planned = sample_predicted(spec);
@@ -135,7 +136,7 @@ static inline double sample_rate(unsigned i, const bg_spec *spec, const bg_filte
 struct filling {
     bg_filter *filter;
     bg_builder *builder; /* for a static kind */
-    uint64_t period;     /* keys in a period of a window */
+    uint64_t period;     /* number of keys in a period of a window */
     uint64_t in_period;
 };
 

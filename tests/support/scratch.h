@@ -1,6 +1,6 @@
 /*
- * scratch.h - a private directory of the test program, which is deleted with its content when the
- * program exits.
+ * scratch.h - a private directory for the test program, which is deleted with its content
+ * when the program exits.
  */
 #ifndef TESTS_SCRATCH_H
 #define TESTS_SCRATCH_H
@@ -74,7 +74,7 @@ static inline char *scratch_fresh(void)
     return path;
 }
 
-/* Creates a file with that text; returns its path. */
+/* Creates a file with the given text; returns its path. */
 static inline const char *scratch_write(const char *name, const char *text)
 {
     const char *path = scratch_path(name);

@@ -1,5 +1,5 @@
 /*
- * service_world.h - a service without sockets and threads, in a directory: settings, keyring,
+ * service_world.h - a service in a directory, without sockets and threads: settings, keyring,
  * catalog, journal and files, and a client that sends commands as text.
  *
  *     struct world w;
@@ -8,8 +8,8 @@
  *     CHECK(world_ack(&w));                  // replies are as durable as the policy requires
  *     world_crash(&w);                       // or world_close
  *
- * The journal's own thread is stopped; world_ack does its work, so that disk calls are made in the
- * same order every time.
+ * The journal's own thread is stopped; world_ack does its work, so that disk calls are always
+ * made in the same order.
  */
 #ifndef TESTS_SERVICE_WORLD_H
 #define TESTS_SERVICE_WORLD_H
@@ -31,7 +31,7 @@
 
 struct world {
     struct server server;
-    struct session session; /* as for a job: nothing is deferred */
+    struct session session; /* a session as for a background job: no work is deferred */
     struct client client;
     struct buffer out;
     char config[600];
@@ -112,7 +112,8 @@ static inline bool world_make(struct world *w)
            && !persist_load(server->persist, NULL, NULL, &w->why);
 }
 
-/* False: it cannot be opened, w->why has the reason; the world is closed. */
+/* Returns false if the service cannot be opened; w->why has the reason, and the world is
+ * closed. */
 static inline bool world_open(struct world *w, const char *folder, const char *lines)
 {
     memset(w, 0, sizeof *w);
@@ -133,14 +134,15 @@ static inline void world_close(struct world *w)
     world_free(w);
 }
 
-/* Crashes the world as kill -9 does: everything that was not written is lost. */
+/* Crashes the world as kill -9 does: all unwritten data is lost. */
 static inline void world_crash(struct world *w)
 {
     w->server.persist->journal->begun = false;
     world_free(w);
 }
 
-/* Does the work of the journal's thread and of a worker before replies are sent; false on failure. */
+/* Does the work of the journal's thread, and of a worker, before replies are sent; returns
+ * false on failure. */
 static inline bool world_ack(struct world *w)
 {
     struct persist *persist = w->server.persist;
@@ -225,7 +227,7 @@ static inline void world_add(struct world *w, const char *name, unsigned from,
     }
 }
 
-/* Checks that none of these keys is denied. */
+/* Checks that no lookup of these keys answers "no". */
 static inline void world_has(struct world *w, const char *name, unsigned from,
                              unsigned to)
 {

@@ -9,10 +9,9 @@
 #include <stdlib.h>
 
 struct stream_capture {
-    FILE *
-        *stream; /* &stdout or &stderr, which are variables in the C library of Linux */
+    FILE **stream; /* &stdout or &stderr, which are variables in the Linux C library */
     FILE *before;
-    char *text; /* set at the end; free it */
+    char *text; /* set at the end; the caller frees it */
     size_t n;
 };
 

@@ -1,4 +1,4 @@
-/* temporary.h - the directory for files of tests: TMPDIR, or /tmp. */
+/* temporary.h - the directory for test files: TMPDIR, or /tmp. */
 #ifndef TESTS_TEMPORARY_H
 #define TESTS_TEMPORARY_H
 

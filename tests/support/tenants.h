@@ -1,4 +1,5 @@
-/* tenants.h - opens registries, tenants and their statistics for tests; failures fail the test. */
+/* tenants.h - opens registries and tenants and reads their statistics for tests; any failure
+ * fails the test. */
 #ifndef TENANTS_H
 #define TENANTS_H
 
@@ -15,7 +16,7 @@ static inline bg_registry *open_registry(const bg_registry_options *options)
     return registry;
 }
 
-/* Returns the tenant with that name, and creates it if needed. */
+/* Returns the tenant with the given name, creating it if needed. */
 static inline bg_tenant *get_tenant(bg_registry *registry, const char *name)
 {
     bg_tenant *tenant = NULL;

@@ -8,11 +8,11 @@
  * source of a rebuild fails, the caller aborts a rebuild, files are damaged, and the slot runs
  * out of memory.
  *
- * (M1) No lookup answers "no" for an acknowledged key, unless the key was abandoned: by
- *   BG_SLOT_DISCARD, by bg_slot_clear, or because it was older than a migration that was
- *   settled.
- * (M2) No file of a lower generation than the last one is accepted, except with
- *   BG_SLOT_ANY_GENERATION or after bg_slot_clear.
+ *   (M1) No lookup answers "no" for an acknowledged key, unless the key was abandoned: by
+ *        BG_SLOT_DISCARD, by bg_slot_clear, or because it was older than a migration that was
+ *        settled.
+ *   (M2) No file of a lower generation than the last one is accepted, except with
+ *        BG_SLOT_ANY_GENERATION or after bg_slot_clear.
  *   (M3) Ending a migration or a rebuild needs no memory.
  *
  * A failed check prints the number of the world and its last changes.
