@@ -339,7 +339,7 @@ bg_err bg_filter_create_like(const bg_filter *filter, bg_filter **empty,
             *empty = NULL;
         }
         return bgi_err(info, BG_EINVAL, "filter",
-                       "a filter and a pointer to receive the empty one", "NULL");
+                       "a filter and a pointer to receive the empty filter", "NULL");
     }
     bgi_err_clear(info);
     return bgi_filter_empty(filter, filter->flags, empty, info);
@@ -440,7 +440,7 @@ _Static_assert(offsetof(bg_filter, core) == 0 && FILTER_CALL_AT(has, may_contain
                    && FILTER_CALL_AT(has_u64, may_contain_u64)
                    && FILTER_CALL_AT(add_u64, add_u64)
                    && FILTER_CALL_AT(may_refuse, may_refuse),
-               "a filter starts with its calls");
+               "a filter must start with its function table");
 #undef FILTER_CALL_AT
 
 bool bg_filter_may_contain(const bg_filter *filter, const void *key, size_t len)

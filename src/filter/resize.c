@@ -43,7 +43,7 @@ bg_err bg_filter_resize(const bg_filter *filter, int doublings, bg_filter **resi
     uint32_t k = filter->core.k;
     if (!filter->kind->resized(&units, &k, doublings)) {
         return bgi_err(info, BG_EINVAL, "doublings",
-                       "a number that leads to a valid size",
+                       "a number that results in a valid size",
                        "%d from %zu bytes and k = %u", doublings, filter->bytes, k);
     }
     bg_filter *made = NULL;

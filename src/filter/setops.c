@@ -180,7 +180,7 @@ bg_err bg_filter_fold(const bg_filter *filter, uint32_t times, bg_filter **folde
     uint32_t possible = bgi_filter_foldable(filter);
     if (times < 1 || times > possible) {
         return bgi_err(info, BG_EINVAL, "times",
-                       "1 up to the number of times the filter can be halved",
+                       "1 to the number of times the filter can be halved",
                        "%u, where %u are possible", times, possible);
     }
     const bg_filter *from = filter;

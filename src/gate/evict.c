@@ -169,7 +169,7 @@ static bg_err evict_open(const bg_tenant *tenant, const char *path,
     if (!err && memcmp(read.digest, about->digest, sizeof read.digest) != 0) {
         bg_filter_free(*filter);
         err = bgi_err(info, BG_EINCOMPAT, "digest of the file", about->digest_text,
-                      "%s, because the file was replaced", read.digest_text);
+                      "%s: the file was replaced", read.digest_text);
     }
     return err;
 }
@@ -514,10 +514,11 @@ static bg_err evict_keep(struct evict_job *job, bg_errinfo *info)
     evict_unlock(tenant);
     if (!removed && slot_in_doubt(job->slot)) {
         atomic_store(&tenant->changed, true);
-        err = bgi_err_state(info, BG_EINCOMPAT, "gate of the tenant",
-                            "tenant \"%s\" is not saved, because its filter may lack "
-                            "keys of the backing store; rebuild the filter",
-                            tenant->name);
+        err = bgi_err_state(
+            info, BG_EINCOMPAT, "gate of the tenant",
+            "tenant \"%s\" is not saved, because its filter may lack keys that are in "
+            "the backing store; rebuild the filter",
+            tenant->name);
     } else if (!removed) {
         err = evict_write(job, info);
     }

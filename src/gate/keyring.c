@@ -129,7 +129,7 @@ static bg_err keyring_load_bytes(struct keyring_file *file, size_t n, bg_errinfo
     err = disk_read(&file->file, 0, bytes, n, info);
     if (!err && pread(file->file.descriptor, bytes + n, 1, (off_t)n) > 0) {
         err = bgi_err_state(info, BG_EFORMAT, "size",
-                            "the keyring file grew while it was read");
+                            "the keyring file grew during the read");
     }
     file->n = n;
     return err;

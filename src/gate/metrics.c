@@ -165,7 +165,7 @@ bg_err metrics_gather(const bg_slot *slot, const bg_gate *gate,
     if (!err && gate) {
         metrics_gather_gate(gate, known, facts);
     }
-    return err ? bgi_err_state(info, err, "item", "cannot read the slot's figures: %s",
+    return err ? bgi_err_state(info, err, "item", "cannot read the slot's metrics: %s",
                                bg_strerror(err))
                : BG_OK;
 }
@@ -182,7 +182,7 @@ struct metrics_facts *metrics_take(struct bgi_memory *memory, size_t n, size_t e
         return memory->base;
     }
     (void)bgi_err_state(info, BG_ENOMEM, "memory",
-                        "cannot allocate the figures of %zu items (%zu bytes each)", n,
+                        "cannot allocate the metrics of %zu items (%zu bytes each)", n,
                         each);
     return NULL;
 }

@@ -62,7 +62,7 @@ static bool tenants_visit(void *context, bg_tenant *tenant)
     if (err) {
         tenants->err =
             bgi_err_state(tenants->info, err, "tenant",
-                          "cannot read the tenant's figures: %s", bg_strerror(err));
+                          "cannot read the tenant's metrics: %s", bg_strerror(err));
         return false;
     }
     struct metrics_facts *facts = &tenants->facts[tenants->n];
@@ -82,7 +82,7 @@ static bg_err tenants_gather_registry(bg_registry *registry,
     bg_err err = bg_registry_get_info(registry, &stats);
     if (err) {
         return bgi_err_state(info, err, "registry",
-                             "cannot read the registry's figures: %s",
+                             "cannot read the registry's metrics: %s",
                              bg_strerror(err));
     }
     facts->in_memory = stats.in_memory;

@@ -220,7 +220,7 @@ static bg_err rebuild_switch(struct bg_rebuild *r, bg_errinfo *info)
     if (atomic_load(&r->next->failed)) {
         return bgi_err_state(
             info, BG_EFULL, "new filter",
-            "the new filter, for %llu items, has no room for keys added during the "
+            "the new filter, for %llu items, has no space for keys added during the "
             "rebuild; raise the headroom",
             (unsigned long long)r->how.spec.items);
     }

@@ -66,7 +66,7 @@ static bg_err reload_compare(const bg_filter *now, const bg_filter *next,
     if (!(flags & BG_SLOT_ANY_HASH) && !bg_hasher_equal(a, b)) {
         const char *name = bg_hash_name(bg_hasher_profile(a));
         bool same = bg_hasher_profile(a) == bg_hasher_profile(b);
-        return bgi_err(info, BG_EINCOMPAT, "hash of the file", name, "%s%s",
+        return bgi_err(info, BG_EINCOMPAT, "hash function of the file", name, "%s%s",
                        bg_hash_name(bg_hasher_profile(b)),
                        same ? " with a different seed, secret or function" : "");
     }

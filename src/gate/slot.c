@@ -601,10 +601,10 @@ static bg_err slot_check_swap(const bg_slot *slot, const struct slot_draft *draf
     if (!guard_loses(&draft->guard, &drop) && !slot_has_missed(slot)) {
         return BG_OK;
     }
-    return bgi_err_state(info, BG_EINCOMPAT, "slot",
-                         "the base %s, which would be lost; pass BG_SLOT_DISCARD to "
-                         "discard them",
-                         drop.takes ? "accepts adds" : "has added keys");
+    return bgi_err_state(
+        info, BG_EINCOMPAT, "slot",
+        "the base %s, which would be lost; pass BG_SLOT_DISCARD to discard those keys",
+        drop.takes ? "may contain added keys" : "contains added keys");
 }
 
 /* Fails if the current base is newer than `incoming`. Such a base may have ended doubts about

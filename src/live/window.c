@@ -581,11 +581,12 @@ static bg_err window_match(const bg_filter *a, const bg_filter *b, bg_errinfo *i
     const uint64_t first = window_period(wa), second = window_period(wb);
     return first == second
                ? BG_OK
-               : bgi_err(info, BG_EINCOMPAT, "period of the window",
-                         "the same period in both; create one as a cleared copy of the "
-                         "other",
-                         "%llu and %llu", (unsigned long long)first,
-                         (unsigned long long)second);
+               : bgi_err(
+                   info, BG_EINCOMPAT, "period of the window",
+                   "the same period in both filters; create one as a cleared copy of "
+                   "the other",
+                   "%llu and %llu", (unsigned long long)first,
+                   (unsigned long long)second);
 }
 
 /* Locks the window with the lower address first, so that two merges cannot deadlock. */

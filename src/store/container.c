@@ -172,9 +172,10 @@ static bg_err container_check_header(const unsigned char *bytes,
                                 (unsigned long long)h->header_bytes);
     }
     if (!container_layout(h, &layout) || layout.file_bytes != h->file_bytes) {
-        return container_refuse(info, BG_EFORMAT, 16, "file size",
-                                "the size of header, numbers, words and table", "%llu",
-                                (unsigned long long)h->file_bytes);
+        return container_refuse(
+            info, BG_EFORMAT, 16, "file size",
+            "the combined size of the header, numbers, words and table", "%llu",
+            (unsigned long long)h->file_bytes);
     }
     if (h->metadata_bytes >= BG_METADATA_MAX
         || memchr(h->metadata, 0, (size_t)h->metadata_bytes)) {
@@ -190,7 +191,7 @@ static bg_err container_check_header(const unsigned char *bytes,
         || (h->profile != BG_HASH_CUSTOM
             && !container_is_zero(bytes + CONTAINER_NAME_AT, CONTAINER_NAME))) {
         return container_refuse(info, BG_EFORMAT, 136, "seed, name",
-                                "0 for a profile without them", "nonzero values");
+                                "0 for a profile that has none", "nonzero values");
     }
     if (!terminated || h->present_canaries > BG_CANARY_COUNT) {
         return container_refuse(info, BG_EFORMAT, 168, "header",

@@ -5,11 +5,12 @@
  *
  *   (D1) Create a new file in the same directory, with O_EXCL and a unique name.
  *   (D2) Write all bytes.
- *   (D3) fsync. On failure discard the file: a second fsync proves nothing, because the kernel
- *        may already have dropped the pages.
+ *   (D3) fsync. If this fails, discard the file: a second fsync proves nothing, because the
+ *        kernel may already have dropped the pages.
  *   (D4) Read the file back and verify it.
- *   (D5) Rename it over the old file: atomic, so readers see either the old or the new file.
- *   (D6) fsync the directory: from now on the new file survives a power failure.
+ *   (D5) Rename it over the old file. This is atomic, so readers see either the old or the new
+ *        file.
+ *   (D6) fsync the directory. The new file then survives a power failure.
  *
  * A file is never written under its final name, so a mapping of it stays intact. If (D6) fails,
  * the new file is in place, but a power failure may undo the rename; the call reports an error.
@@ -34,7 +35,7 @@ bg_err disk_error(bg_errinfo *info, const char *what, const char *path)
 {
     int code = errno;
     char reason[48] = "";
-    /* The GNU version, which returns the text. */
+    /* The GNU version of strerror_r returns the text. */
     const char *text = strerror_r(code, reason, sizeof reason);
     bg_err err =
         bgi_err_state(info, BG_EIO, what, "cannot %s %s: %s", what, path, text);
@@ -155,7 +156,7 @@ bg_err disk_open_only(const char *path, struct disk_file *file,
     if (!S_ISREG(about.st_mode)) {
         disk_close(file);
         return bgi_err(info, BG_EFORMAT, "path", "a regular file", "%s",
-                       "another type of file");
+                       "a different type of file");
     }
     *source = (struct container_source){ .read = disk_read,
                                          .context = file,
@@ -375,7 +376,7 @@ bg_err disk_finish(struct disk_draft *draft, enum disk_check check, bg_errinfo *
     }
     if (!err && close(draft->file.descriptor) != 0) {
         err = disk_error(info, "close", draft->file.path);
-        draft->file.descriptor = -1; /* closed in spite of the error */
+        draft->file.descriptor = -1; /* it is closed in spite of the error */
     } else if (!err) {
         draft->file.descriptor = -1;
     }

@@ -7,12 +7,12 @@
  * and once to write them. The checksums must be the same both times.
  *
  * Other threads may add keys during a save. In kinds that only set bits, each word may be read at
- * any time (bgi_content_is_steady). The canaries are queried before and after: if the answers are
- * the same, they were the same at all times in between, and so are those of the file. Filters of
- * other kinds are copied first, unless the caller guarantees that they do not change
- * (BG_FILE_FROZEN).
+ * any time (bgi_content_is_steady). The canaries are queried before and after the save. If the
+ * answers are the same, they were the same all the time in between, and the file gives these
+ * answers, too. Filters of other kinds are copied first, unless the caller guarantees that they
+ * do not change (BG_FILE_FROZEN).
  *
- * Memory: a buffer of 1 MiB, the numbers and the table.
+ * Saving allocates a buffer of 1 MiB, the numbers and the table.
  */
 #include "store/container.h"
 
@@ -30,7 +30,7 @@ struct encoder {
     struct container_header header;
     struct container_layout layout;
     struct bgi_memory memory;
-    unsigned char *numbers; /* in the byte order of the file */
+    unsigned char *numbers; /* in the file's byte order */
     unsigned char *table;
     unsigned char *piece; /* buffer for the current blocks */
     uint64_t done;        /* bytes of words encoded */
@@ -110,7 +110,7 @@ static bg_err encode_write(struct encoder *e, uint64_t offset, const void *from,
     return e->err;
 }
 
-/* The number of bytes that are written at a time. */
+/* The number of bytes written at a time. */
 enum { ENCODE_PIECE = 16 * CONTAINER_BLOCK };
 
 /* Computes the checksums of the buffered blocks, or compares them on the second pass. */
@@ -126,8 +126,8 @@ static void encode_sums(struct encoder *e, size_t n)
         } else if (bgi_load_le32(entry) != crc) {
             e->err = bgi_err_state(
                 e->info, BG_EBUSY, "filter",
-                "block %llu changed while the filter was encoded; retry when no "
-                "thread changes the filter",
+                "block %llu changed while the filter was encoded; retry when no thread "
+                "is modifying the filter",
                 block);
         }
     }
@@ -207,7 +207,8 @@ static bg_err encode_prepare(struct encoder *e, const bg_filter *filter)
                              piece + numbers + table);
     }
     e->piece = e->memory.base;
-    e->numbers = e->piece + piece; /* aligned, since words end at a line */
+    e->numbers = e->piece + piece; /* aligned, because the words end at a cache-line
+                                      boundary */
     e->table = e->numbers + numbers;
     (void)bgi_content_numbers(filter, (uint64_t *)(void *)e->numbers);
     container_turn((uint64_t *)(void *)e->numbers, e->header.numbers);

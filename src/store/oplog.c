@@ -5,32 +5,32 @@
  * stores these operations. oplog_frame.c defines its bytes, and oplog_replay.c reads it. This file
  * contains the handle, and decides when a record is durable.
  *
- * Invariants, under the log's lock:
+ * Invariants, while the log's lock is held:
  *
  *   (L1) Bytes 0 .. end of the file are a header and complete frames, with the numbers
- *        header.first .. next - 1. Bytes left by a failed write are truncated at once.
+ *        header.first .. next - 1. Bytes left by a failed write are cut off immediately.
  *   (L2) All records with numbers below `synced` are on the disk, according to fdatasync.
  *   (L3) Records are written, and applied to the filter by bg_oplog_change, in the order of
  *        their numbers.
  *   (L4) Once `failure` is set, nothing more is written.
  *
  * Group commit. An append writes its frame under the lock. Under the policy `always`, it then
- * waits until `synced` is above its own number. If no sync is running, it starts one, which covers
- * everything written so far, and releases the lock during the sync. Other threads meanwhile write
- * their frames and wait; one of them starts the next sync for all. So syncs never queue up, and
- * each one covers all appends that arrived during the previous one. Threads wait for record
- * numbers, not for offsets, because the file may be replaced meanwhile.
+ * waits until `synced` is above its own number. If no sync is running, it starts one, which
+ * covers everything written so far, and releases the lock during the sync. In the meantime, other
+ * threads write their frames and wait; one of them starts the next sync for all of them. So syncs
+ * never queue up, and each one covers all appends that arrived during the previous one. Threads
+ * wait for record numbers, not for offsets, because the file may be replaced in the meantime.
  *
  * Failures. A write that fails because the disk is full leaves the log usable: the partly written
- * frame is truncated, (L1). Any other failed write, and every failed sync, ends the log: after a
+ * frame is cut off (L1). Any other failed write, and every failed sync, ends the log: after a
  * failed fsync the kernel may have marked pages clean that it could not write, and a second fsync
  * would report them as durable. Under `always`, the records after the last successful sync have
- * not been acknowledged. They are truncated, so that no later process reads them from the page
- * cache and relies on them. Under the other policies they have been acknowledged and must survive
- * a crash of the process: they stay, and opening the log rewrites them.
+ * not been acknowledged. These records are cut off, so that no later process reads them from the
+ * page cache and relies on them. Under the other policies they have been acknowledged and must
+ * survive a process crash, so they stay, and opening the log rewrites them.
  *
  * Opening makes the file and its name durable: the process that wrote the log may have died
- * before it synced either of them.
+ * before it synced the file or the directory.
  *
  * Truncation. (T1) Sync the log; N is the next number. (T2) Save the filter with "oplog: N".
  * (T3) Write a new log that starts at N, with the frames that were appended since (T1), and
@@ -43,11 +43,12 @@
  *
  * (T1) is needed even under the policy `no`. Without it, a power failure could leave the snapshot
  * N with a log that ends before N; records that are appended to this log would be skipped as
- * already known, and lost. (bg_oplog_open handles this case as well.)
+ * already known, and so be lost. (bg_oplog_open also handles this case.)
  *
- * The snapshot must contain exactly the records below N. A kind that only sets bits may contain
- * more, because adding a key again is harmless. So it is saved in place while other threads add;
- * clears wait. All other kinds, and exclusive filters, are copied under the lock.
+ * The snapshot must contain exactly the records below N. A snapshot of a kind that only sets bits
+ * may contain more records, because adding a key again is harmless. So a filter of such a kind is
+ * saved in place while other threads add keys; clears wait. All other kinds, and exclusive
+ * filters, are copied under the lock.
  *
  * Only one process can use a log: it holds an flock() on the file. A new file is locked before it
  * gets its name.
@@ -134,7 +135,7 @@ static bg_err oplog_failed(const bg_oplog *log, bg_errinfo *info)
     return log->failure.code;
 }
 
-/* Ends the log, (L4), and truncates the file to `end` if possible. */
+/* Ends the log (L4), and truncates the file to `end` if possible. */
 static void oplog_fail(bg_oplog *log, const bg_errinfo *why, uint64_t end)
 {
     log->failure = *why;
@@ -153,7 +154,8 @@ static bool oplog_is_full(int code)
     return code == ENOSPC || code == EDQUOT || code == EFBIG;
 }
 
-/* Truncates the remains of a failed write. If that is not possible, the log fails. */
+/* Cuts off the partial frame left by a failed write. If that is not possible, the log
+ * fails. */
 static void oplog_take_back(bg_oplog *log, const bg_errinfo *why)
 {
     if (!oplog_is_full(why->os_errno) || disk_resize(&log->file, log->end, NULL)) {
@@ -215,8 +217,8 @@ static bg_err oplog_sync_all(bg_oplog *log, bg_errinfo *info)
     return oplog_failed(log, info);
 }
 
-/* Returns whether a second has passed since the last sync and no sync is running. If the clock went
- * back, the second counts as passed. */
+/* Returns whether a second has passed since the last sync and no sync is running. If the clock
+ * went backward, the second counts as passed. */
 static bool oplog_is_due(const bg_oplog *log)
 {
     return !log->syncing && log->synced < log->next
@@ -410,8 +412,8 @@ static bg_err oplog_copy_tail(const struct disk_file *from, uint64_t at, uint64_
     return err;
 }
 
-/* Creates a file with the header. With `over`, it replaces the current file and gets its frames
- * from `tail` on; otherwise the file must not exist yet. */
+/* Creates a file with the header. With `over`, it replaces the current file and gets the frames
+ * that start at `tail` in that file; otherwise the file must not exist yet. */
 static bg_err oplog_make_file(bg_oplog *log, const struct oplog_header *header,
                               uint64_t tail, bool over, bool *placed, bg_errinfo *info)
 {
@@ -503,7 +505,7 @@ static void oplog_free(bg_oplog *log)
 }
 
 /* Opens and locks the file at the path. Returns BG_ECANCELED if the file was replaced
- * meanwhile. */
+ * in the meantime. */
 static bg_err oplog_open_file(bg_oplog *log, uint64_t *bytes, bg_errinfo *info)
 {
     struct stat mine, there;
@@ -517,8 +519,8 @@ static bg_err oplog_open_file(bg_oplog *log, uint64_t *bytes, bg_errinfo *info)
         err = disk_error(info, "stat", file->path);
     }
     if (!err && !S_ISREG(mine.st_mode)) {
-        err =
-            bgi_err(info, BG_EFORMAT, "path", "a regular file", "another type of file");
+        err = bgi_err(info, BG_EFORMAT, "path", "a regular file",
+                      "a different type of file");
     }
     if (!err
         && (stat(file->path, &there) != 0 || there.st_dev != mine.st_dev
@@ -559,8 +561,8 @@ static bg_err oplog_find_file(bg_oplog *log, const struct oplog_header *header,
     return err;
 }
 
-/* Rewrites the file in place. If a sync failed while another process used the log, pages that
- * never reached the disk may be marked clean; rewriting marks them dirty. */
+/* Rewrites the file in place. If a sync failed while another process was using the log, pages
+ * that never reached the disk may be marked clean; rewriting marks them dirty. */
 static bg_err oplog_rewrite(bg_oplog *log, uint64_t end, bg_errinfo *info)
 {
     bg_err err = BG_OK;
@@ -591,8 +593,8 @@ static bg_err oplog_cut_tail(bg_oplog *log, const bg_oplog_report *report,
     return err;
 }
 
-/* Compares the log with the position of the filter. Records that the filter lacks would be lost
- * with the next snapshot, which is assumed to contain all records. */
+/* Compares the log with the filter's position. Records that the filter lacks would be lost with
+ * the next snapshot, which is assumed to contain all records. */
 static bg_err oplog_check_position(const bg_oplog_report *report, uint64_t position,
                                    bg_errinfo *info)
 {
@@ -613,7 +615,7 @@ static bg_err oplog_check_position(const bg_oplog_report *report, uint64_t posit
     return BG_OK;
 }
 
-/* Appends must continue at the position of the filter, so a log that ends earlier is replaced. */
+/* Appends must continue at the filter's position, so a log that ends earlier is replaced. */
 static bg_err oplog_join(bg_oplog *log, const struct oplog_header *wanted,
                          bg_errinfo *info)
 {
@@ -704,7 +706,7 @@ bg_err bg_oplog_close(bg_oplog *log, bg_errinfo *info)
 struct oplog_cut {
     bg_save_options saving;
     char metadata[BG_METADATA_MAX];
-    bg_filter *copy;   /* NULL: the filter is saved in place */
+    bg_filter *copy;   /* if NULL, the filter is saved in place */
     uint64_t position; /* N */
     uint64_t tail; /* offset of the frame that contains record N, or will contain it */
 };

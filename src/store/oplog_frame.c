@@ -6,19 +6,20 @@
  * None of these bytes were acknowledged: a sync covers everything written before it. So reading
  * ends at the first frame that is not intact, and no acknowledged record is lost:
  *
- *   (F1) A frame is passed on only after its checksum was compared, and never in part.
+ *   (F1) A frame is passed on only after its checksum has been verified, and never in part.
  *   (F2) Frames are passed on without gaps: each starts with the next sequence number.
  *   (F3) Nothing after a frame that is not intact is read.
  *
- * Damage in the middle of a log, from other causes, looks the same, and all frames after it are
- * lost. A reader could search for the next magic number, but it might then lose an add and replay
- * its remove, which can make another key disappear. It is safer to stop and report the position.
+ * Damage in the middle of a log from other causes looks the same, and all frames after the damage
+ * are lost. A reader could search for the next magic number, but it might then skip an add and
+ * replay the matching remove, which can make another key disappear. It is safer to stop and
+ * report the position.
  *
  * An intact frame with an unknown operation was written by a newer version. This is an error, not
  * the end of the log: the file must not be truncated there.
  *
- * Memory: a window of the file, as large as the largest frame, and an aligned column of hashes. A
- * length from the file is compared with the remaining bytes before it is used.
+ * The reader allocates a window of the file, as large as the largest frame, and an aligned column
+ * of hashes. A length from the file is compared with the remaining bytes before it is used.
  */
 #include "store/oplog_frame.h"
 
@@ -162,7 +163,7 @@ struct frame_reader {
     bg_oplog_report *report;
 };
 
-/* Gets n bytes of the file at report->end. The file must have them. */
+/* Gets n bytes of the file at report->end. The file must be long enough. */
 static bg_err frame_look(struct frame_reader *r, size_t n, const unsigned char **bytes,
                          bg_errinfo *info)
 {
@@ -182,7 +183,7 @@ static bg_err frame_look(struct frame_reader *r, size_t n, const unsigned char *
     return BG_OK;
 }
 
-/* Checks the head of a frame. */
+/* Checks the header of a frame. */
 static bg_err frame_check_head(const struct frame_reader *r, const unsigned char *head,
                                bg_errinfo *why)
 {
@@ -198,7 +199,7 @@ static bg_err frame_check_head(const struct frame_reader *r, const unsigned char
     }
     if (first != next) {
         return bgi_err(why, BG_ECHECKSUM, "sequence number",
-                       "the number after that of the last record",
+                       "the number that follows the last record's number",
                        "%llu instead of %llu", (unsigned long long)first,
                        (unsigned long long)next);
     }
@@ -211,7 +212,7 @@ static bg_err frame_check_head(const struct frame_reader *r, const unsigned char
 }
 
 /* Reads and checks the frame at report->end. If the frame is not intact, which is the end of the
- * log, sets `why` and returns BG_OK. Returns only errors of reading the file. */
+ * log, sets `why` and returns BG_OK. Returns only errors from reading the file. */
 static bg_err frame_next(struct frame_reader *r, const unsigned char **frame, size_t *n,
                          bg_errinfo *why, bg_errinfo *info)
 {

@@ -157,7 +157,7 @@ $ seq 1500 | bloomgate check -c half.bg
 1500
 $ bloomgate fold -q --times 2 quarter.bg both.bg; bloomgate fold -q quarter2.bg half.bg; bloomgate diff -q quarter.bg quarter2.bg
 $ bloomgate fold --times 40 no.bg both.bg
-! bloomgate fold: both.bg: times: found 40, where 4 are possible, expected 1 up to the number of times the filter can be halved
+! bloomgate fold: both.bg: times: found 40, where 4 are possible, expected 1 to the number of times the filter can be halved
 ? 2
 $ bloomgate fold --times 64 no.bg both.bg
 ! bloomgate fold: --times: found 64, expected 1 to 63

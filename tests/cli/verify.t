@@ -119,6 +119,6 @@ $ printf 'x' | dd of=t.sst bs=1 seek=$(($(stat -c %s t.sst) - 2)) conv=notrunc s
 # Only regular files can be verified.
 $ mkdir bare; printf 'bloomgate-pointer 1\nbare\n' > astray; bloomgate verify astray; echo $?; bloomgate verify --json --format bloomgate bare
 3
-! bloomgate verify: astray: path: found another type of file, expected a regular file
-! bloomgate verify: bare: path: found another type of file, expected a regular file
+! bloomgate verify: astray: path: found a different type of file, expected a regular file
+! bloomgate verify: bare: path: found a different type of file, expected a regular file
 ? 3

@@ -70,7 +70,7 @@ $ bloomgate watch --once keys
 ! bloomgate watch: keys: file size: found 3893, expected at least 4096 bytes
 ? 3
 $ bloomgate watch --once .
-! bloomgate watch: .: path: found another type of file, expected a regular file
+! bloomgate watch: .: path: found a different type of file, expected a regular file
 ? 3
 
 # Prints one line per change, until a signal ends the command.

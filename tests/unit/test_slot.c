@@ -395,7 +395,7 @@ TEST(slot__drill_files_of_another_filter)
 
     bg_filter *seeded = make_seeded(BG_KIND_BLOCKED, 2000, 3);
     CHECK_OK(bg_save(seeded, other, NULL, NULL));
-    check_refused(slot, other, NULL, BG_EINCOMPAT, "hash of the file");
+    check_refused(slot, other, NULL, BG_EINCOMPAT, "hash function of the file");
     bg_filter_free(seeded);
 
     bg_filter *classic = make(BG_KIND_CLASSIC, 2000);

@@ -10,7 +10,7 @@ const unsigned char *foreign_header(struct foreign_input *input, uint64_t bytes,
     const unsigned char *header = foreign_take(input, bytes);
     if (!header) {
         (void)foreign_refuse(info, input->n, "header", "a complete header",
-                             "%zu bytes in all", input->n);
+                             "%zu bytes in total", input->n);
     }
     return header;
 }
@@ -122,7 +122,8 @@ bg_err foreign_java_size(uint64_t items, double rate, uint32_t k_most,
         return bgi_err(info, BG_EINVAL, "rate",
                        "a higher rate, which needs fewer bits per key", "%g", rate);
     }
-    /* Both refuse to create a filter without bits; here it gets the minimum size. */
+    /* Guava and Spark refuse to create a filter without bits; here it gets the minimum
+     * size. */
     *size = (struct foreign_size){ .words = bits ? (uint32_t)foreign_words(bits) : 1,
                                    .k = k < 1 ? 1 : (uint32_t)k };
     return BG_OK;

@@ -4,9 +4,9 @@
  *
  *     u64 m | u64 k | u64 m again | ceil(m / 64) x u64      big-endian
  *
- * Unlike in Guava, m is not rounded, and positions are taken modulo this m. Two hashes, of the key
- * and of the key followed by a byte 1, give four 64-bit numbers h. Position i is
- * h[i % 2] + i * h[2 + (i + i % 2) % 4 / 2].
+ * Unlike in Guava, m is not rounded, and positions are taken modulo this m. Two hashes, one of
+ * the key and one of the key followed by a byte 1, give four 64-bit numbers h. Position i is h[i
+ * % 2] + i * h[2 + (i + i % 2) % 4 / 2].
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"
@@ -51,8 +51,9 @@ static bg_err go_read(struct foreign_input input, const bg_foreign_options *opti
         return foreign_refuse(info, 0, "m", "at least 1", "0");
     }
     if (foreign_be64(header + 16) != m) {
-        return foreign_refuse(info, 16, "length of the bits", "the same m as at byte 0",
-                              "%llu", (unsigned long long)foreign_be64(header + 16));
+        return foreign_refuse(info, 16, "length of the bit array",
+                              "the value of m at byte 0", "%llu",
+                              (unsigned long long)foreign_be64(header + 16));
     }
     bg_err err = foreign_check_k(k, 8, info);
     err = err ? err : foreign_last(&input, foreign_words(m) * 8, &bits, info);

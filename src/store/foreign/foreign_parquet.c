@@ -61,7 +61,7 @@ static bool parquet_union(struct thrift *in, uint32_t type)
     return first && members == 1;
 }
 
-/* Reads a header and gets numBytes. The position of the input is then that of the bits. */
+/* Reads a header and gets numBytes. The input is then positioned at the bits. */
 static bg_err parquet_header(struct thrift *in, uint64_t *bytes, bg_errinfo *info)
 {
     static const char *const names[] = { "algorithm", "hash", "compression" };
@@ -103,8 +103,8 @@ static void parquet_describe(bg_foreign *f, uint64_t bytes, uint32_t filters)
     f->extra[PARQUET_FILTERS] = filters;
 }
 
-/* Reads the filter at input.at, starting with its header. `length` is the size of header and bits,
- * or 0 if unknown; `filters` is the number of filters in the file. */
+/* Reads the filter at input.at, starting with its header. `length` is the size of the header and
+ * the bits, or 0 if unknown; `filters` is the number of filters in the file. */
 static bg_err parquet_filter(struct foreign_input input, uint64_t length,
                              uint32_t filters, const bg_foreign_options *options,
                              bg_foreign **foreign, bg_errinfo *info)
@@ -133,7 +133,8 @@ static bg_err parquet_filter(struct foreign_input input, uint64_t length,
 
 /* ---- A file ------------------------------------------------------------------------ */
 
-/* A search through the footer: counts the filters, and records the one that is wanted. */
+/* A search through the footer, which counts the filters and records the requested
+ * one. */
 struct parquet_search {
     uint32_t wanted, filters;
     int64_t offset, length;
@@ -216,16 +217,16 @@ static bg_err parquet_file(struct foreign_input input,
     parquet_footer(&in, &search);
     if (in.bad || in.input.at != end) {
         return foreign_refuse(info, in.input.at, "footer",
-                              "a FileMetaData of this length", "%llu bytes",
+                              "a FileMetaData structure of this length", "%llu bytes",
                               (unsigned long long)length);
     }
     if (search.filters == 0) {
-        return foreign_refuse(info, end - length, "filters", "at least one in the file",
-                              "0");
+        return foreign_refuse(info, end - length, "filters",
+                              "at least one filter in the file", "0");
     }
     if (search.wanted >= search.filters) {
         return bgi_err(info, BG_EINVAL, "part",
-                       "the number of a filter in the file, from 0", "%u of %u",
+                       "the index of a filter in the file, from 0", "%u of %u",
                        search.wanted, search.filters);
     }
     if ((uint64_t)search.offset >= end - length || search.length < 0) {
@@ -345,7 +346,7 @@ const struct foreign_format foreign_parquet = {
 
 /* ---- Conversion from and to the kind `split` ---------------------------------------- */
 
-/* Convert 32-bit words between the byte order of the machine and that of Parquet. */
+/* Convert 32-bit words between the machine's byte order and Parquet's byte order. */
 static void parquet_words_in(void *words, const unsigned char *bytes, uint64_t size)
 {
     for (uint64_t i = 0; i < size; i += 4) {

@@ -1,16 +1,16 @@
 /*
  * foreign_rocksdb.c - the Bloom filter in a RocksDB table file (.sst).
  *
- * "FastLocalBloom" is the single full filter of a file, which bloomfilter:BITS writes since
+ * "FastLocalBloom" is the single full filter of a file, which bloomfilter:BITS has written since
  * version 6.6 (format_version 5 and later). The low half of the hash selects a cache line of 64
  * bytes. The high half, multiplied repeatedly, selects k bits in it, using nine bits for each:
  *
  *     lines of 64 bytes | ff | 00 | k | 00 00
  *     line = low32(h) * lines >> 32;  x = high32(h);  k times: bit x >> 23; x *= 9e3779b9
  *
- * h is XXPH3 of the user key (table_hashes.c). The footer contains the place of the metaindex,
- * which contains the place of "fullfilter.rocksdb.BuiltinBloomFilter". The checksums of both blocks
- * are verified, and also that of the footer if it has one (format_version 6 and later).
+ * h is XXPH3 of the user key (table_hashes.c). The footer contains the location of the metaindex,
+ * which contains the location of "fullfilter.rocksdb.BuiltinBloomFilter". The checksums of both
+ * blocks are verified, and so is the footer's checksum, if any (format_version 6 and later).
  *
  * The decoder rejects, with a specific error, Ribbon filters, filters written before 6.6
  * ("legacy"), partitioned filters, and filters of other policies. RocksDB itself answers "maybe"
@@ -146,7 +146,7 @@ static bg_err rocks_check(const unsigned char *p, uint64_t size, uint64_t at,
 {
     const unsigned char *meta = p + size - ROCKS_META;
     if (size <= ROCKS_META) {
-        return foreign_refuse(info, at, "filter", "lines of 64 bytes and 5 more bytes",
+        return foreign_refuse(info, at, "filter", "64-byte lines followed by 5 bytes",
                               "%llu bytes", (unsigned long long)size);
     }
     at += size - ROCKS_META;
@@ -157,7 +157,7 @@ static bg_err rocks_check(const unsigned char *p, uint64_t size, uint64_t at,
                                                                 : "an unknown kind");
     }
     if ((size - ROCKS_META) % ROCKS_LINE) {
-        return foreign_refuse(info, at, "filter", "lines of 64 bytes and 5 more bytes",
+        return foreign_refuse(info, at, "filter", "64-byte lines followed by 5 bytes",
                               "%llu bytes", (unsigned long long)size);
     }
     if (meta[1] != 0 || meta[2] == 0 || meta[2] > ROCKS_K_MAX || meta[3] || meta[4]) {

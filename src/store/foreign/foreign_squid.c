@@ -6,11 +6,11 @@
  *     u8 bits per entry | u8 hashes = 4 | 106 zeros | the bits       big-endian
  *
  * `bytes` must be (capacity * bits per entry + 7) / 8; Squid rejects other values, and so does this
- * decoder. A key is the MD5 of a byte for the method followed by the URL. The positions are the
- * four big-endian words of the MD5 modulo the number of bits.
+ * decoder. A key is the MD5 hash of the method (one byte) followed by the URL. The positions are
+ * the four big-endian words of the MD5 modulo the number of bits.
  *
- * The caller passes the URL in Squid's spelling. `seed` is Squid's number of the method; 0 means 1,
- * which is GET. Nearly all entries of a digest are for GET.
+ * The caller passes the URL in the form that Squid uses. `seed` is Squid's number for the method;
+ * 0 means 1, which is GET. Nearly all entries of a digest are for GET.
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_digests.h"
@@ -57,7 +57,7 @@ static bg_err squid_make(uint64_t capacity, uint32_t per_entry, uint64_t input,
         .bits = bytes * 8, .bytes = bytes, .k = SQUID_K, .design = capacity
     };
     if (options->seed > 255) {
-        return bgi_err(info, BG_EINVAL, "seed", "the number of a method, at most 255",
+        return bgi_err(info, BG_EINVAL, "seed", "a method number of at most 255",
                        "%llu", (unsigned long long)options->seed);
     }
     bg_err err =
@@ -79,8 +79,8 @@ static bg_err squid_check(const unsigned char *header, bg_errinfo *info)
                    bytes = foreign_be32(header + 16);
     if (current < SQUID_REQUIRED || current > INT16_MAX || required > SQUID_CURRENT) {
         return bgi_err(info, BG_EVERSION, "version",
-                       "3 or later, readable by version 5", "%u, which requires %u",
-                       current, required);
+                       "version 3 or later, in a form that version 5 can read",
+                       "%u, which requires %u", current, required);
     }
     if (capacity == 0 || capacity > INT32_MAX || header[20] == 0) {
         return foreign_refuse(info, 4, "capacity, bits per entry", "at least 1",

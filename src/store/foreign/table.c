@@ -1,14 +1,15 @@
 /*
  * table.c - blocks of LevelDB and RocksDB table files.
  *
- * These checks are made: A block and its trailer lie before the footer. The checksum, of the
- * type that the file specifies, matches the contents and the compression type. The lengths in an
- * entry stay within the entries, and an entry shares no more bytes than the previous key has.
+ * These checks are made: A block and its trailer are before the footer. The checksum, of the type
+ * that the file specifies, matches the contents and the compression type. The lengths in an entry
+ * stay within the entries, and an entry shares no more bytes than the previous key has.
  *
  * CRC-32C is stored masked (rotated by 15 bits, plus a constant), because a CRC of bytes that
- * contain CRCs is weak. XXH3 is computed over the contents only; the compression byte after them is
- * mixed in by a product. From RocksDB format version 6 on, a number of the file and the offset of
- * the block are mixed into every checksum, so that no block can be mistaken for another.
+ * contain CRCs is weak. XXH3 is computed over the contents only; the compression byte that
+ * follows is mixed in by multiplication. In RocksDB format version 6 and later, a per-file number
+ * and the offset of the block are mixed into every checksum, so that no block can be mistaken for
+ * another.
  */
 #include "store/foreign/table.h"
 
@@ -124,7 +125,7 @@ bg_err table_open(const struct table *table, struct table_handle handle,
     }
     if (p[handle.size] != TABLE_PLAIN) {
         return foreign_refuse(info, handle.offset + handle.size, what,
-                              "an uncompressed block, or one in Snappy format",
+                              "an uncompressed or Snappy-compressed block",
                               "compression type %u", p[handle.size]);
     }
     block->bytes = p;

@@ -299,8 +299,8 @@ TEST(bg__windows_merge_in_the_same_period)
     CHECK_STR(
         fake(&h, "BG.MERGE old young"),
         "-INCOMPATIBLE cannot merge filter 'young' into 'old': period of the window: "
-        "found 130 and 128, expected the same period in both; create one as a cleared copy "
-        "of the other");
+        "found 130 and 128, expected the same period in both filters; create one as a cleared "
+        "copy of the other");
     CHECK_STR(fake(&h, "BG.MERGE copy old"), "+OK");
     CHECK_STR(fake(&h, "BG.CLEAR copy"), "+OK");
     CHECK_STR(fake(&h, "BG.ADD copy item"), ":1");
