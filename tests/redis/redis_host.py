@@ -1,6 +1,6 @@
 """Servers with the module loaded: redis-server and valkey-server, each started in its own directory on a
-free port, queried over RESP, and stopped; their logs are searched for errors. Also the runner of the
-scripts in this directory, which runs every test in each installed server.
+free port, queried over RESP, and stopped; their logs are searched for errors. This module is also
+the runner for the scripts in this directory: it runs every test in each installed server.
 
     import redis_host
 
@@ -9,9 +9,9 @@ scripts in this directory, which runs every test in each installed server.
 
     redis_host.main(__doc__)                     # the last line is "N passed, N failed"
 
-A script is called with the path of bloomgate.so, and optionally parts of test names. --server redis and
---server valkey select one server, --server PATH a program. For a module built with sanitizers,
-BG_PRELOAD is the path of their library, with which servers are started."""
+A script is called with the path of bloomgate.so, and optionally parts of test names. --server redis
+and --server valkey select one server, and --server PATH selects a program. For a module built with
+sanitizers, BG_PRELOAD is the path of the sanitizer library, which is preloaded into servers."""
 
 import argparse
 import os
@@ -59,7 +59,7 @@ class Host(service.Service):
         return path
 
     def launch(self):
-        assert not self.is_running(), "it would not be stopped"
+        assert not self.is_running(), "the running server would not be stopped"
         path = self.configure()
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen([*service.MORTAL, self.program, path], stdout=log, stderr=log, cwd=self.folder,
@@ -96,7 +96,7 @@ class Host(service.Service):
 
 
 def replica_of(primary, *arguments, **options):
-    """Starts a server that replicates another one."""
+    """Starts a server that replicates another server."""
     host = Host(primary.program, primary.module, arguments, replicaof=f"127.0.0.1 {primary.port}", **options)
     host.start()
     wait_for(lambda: host.info("replication", "master_link_status") == "up", what="the replica's link")
@@ -105,7 +105,7 @@ def replica_of(primary, *arguments, **options):
 
 
 def caught_up(primary, replica):
-    """Waits until the replica has everything that the primary has sent."""
+    """Waits until the replica has received everything that the primary has sent."""
     assert primary.ask("WAIT", 1, 30000) >= 1, replica.read_log()[-3000:]
 
 
@@ -143,7 +143,7 @@ def test_stops(shared):
     shared.stop()
 
 
-alone = service.alone  # marks a test that gets a Host that is not started, as a template
+alone = service.alone  # marks a test that gets a Host as a template, not started
 
 
 def options_of(usage):
@@ -158,7 +158,7 @@ def options_of(usage):
 
 
 def servers_of(asked):
-    """Returns the program of a path, or the installed servers that match a part of a name."""
+    """Returns the program at a path, or the installed servers whose names contain the text."""
     if "/" in asked:
         path = os.path.abspath(asked)
         if not os.access(path, os.X_OK):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Widely used clients with the module: redis-py and, if installed, valkey-py, with the tests of the service
-in tests/server/test_redis_py.py.
+"""Tests widely used clients with the module: runs the service's tests in
+tests/server/test_redis_py.py with redis-py and, if installed, valkey-py.
 usage: test_module_clients.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
 import importlib
@@ -13,7 +13,8 @@ CLIENTS = ("redis", "valkey")
 TESTS = (checks.test_bf, checks.test_bf_full, checks.test_bf_grows, checks.test_bf_scandump, checks.test_cf,
          checks.test_cf_grows_and_shrinks, checks.test_cf_scandump, checks.test_pipelines, checks.test_pipeline_error_of_form,
          checks.test_asyncio)
-# In RESP3, these clients return information as dictionaries, which those tests do not support.
+# In RESP3, these clients return information as dictionaries, which the service's tests do not
+# support.
 FACTS = (checks.test_bf, checks.test_bf_grows, checks.test_cf, checks.test_cf_grows_and_shrinks)
 
 
@@ -57,7 +58,7 @@ for each in TESTS:
 def test_facts_in_resp3(h):
     there = [found for found in map(library, CLIENTS) if found and speaks_resp3(found)]
     if not there:
-        raise Skip("no client that speaks RESP3")
+        raise Skip("no client that supports RESP3")
     for found in there:
         h.ask("FLUSHALL")
         r = found.Redis(port=h.port, protocol=3, decode_responses=True)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The module's commands: all commands with valid and invalid arguments, in RESP2 and RESP3, with the same
-replies as the service (--service PATH-OF-BLOOMGATED); and the integration with the server: types,
-transactions, scripts, ACL, COMMAND DOCS, CONFIG, INFO, events, maxmemory.
+"""Tests the module's commands: all commands with valid and invalid arguments, in RESP2 and RESP3,
+must return the same replies as the service (--service PATH-OF-BLOOMGATED). Also tests the
+integration with the server: types, transactions, scripts, ACL, COMMAND DOCS, CONFIG, INFO, events,
+maxmemory.
 usage: test_module_commands.py PATH-OF-BLOOMGATE.SO [--service PATH] [--server redis] [PART-OF-A-NAME...]"""
 
 import os
@@ -211,7 +212,8 @@ def test_acl(h):
 
 
 def test_replay_is_for_admins(h):
-    """Also on Redis 7.0, where modules have no ACL categories, and in scripts and transactions."""
+    """BG.REPLAY requires admin permissions, even on Redis 7.0, where modules have no ACL
+    categories, and in scripts and transactions."""
     state = "1 0 0 0 0 0 0;family=bf kind=scalable items=100 rate=0.01"
     words = ("BG.REPLAY", "a", "CREATE", state, "")
     assert h.ask(*words) == "OK", "an admin is allowed"
@@ -261,7 +263,8 @@ def test_config(h):
 
 @alone
 def test_arguments(pattern):
-    """Arguments of the loadmodule line, by all names; invalid ones prevent the server from starting."""
+    """Arguments on the loadmodule line can use any of their names; invalid arguments prevent the
+    server from starting."""
     with Host(pattern.program, pattern.module, ["ERROR_RATE", 0.002, "initial_size", 321, "CF_MAX_EXPANSIONS", 9,
                                                 "cf-bucket-size", 3, "bloom-expansion", 8]) as h:
         h.ask("BF.ADD", "k", "a")
@@ -283,8 +286,8 @@ def test_arguments(pattern):
 
 @alone
 def test_secret(pattern):
-    """Servers with the same secret have filters that can be merged; with different secrets, they cannot.
-    Only payloads and the loadmodule line reveal the secret."""
+    """Servers with the same secret have filters that can be merged; filters with different secrets
+    cannot be merged. Only payloads and the loadmodule line reveal the secret."""
     secret = "00112233445566778899aabbccddeeff"
     with Host(pattern.program, pattern.module, ["secret", secret]) as a, \
             Host(pattern.program, pattern.module, ["secret", secret]) as b, Host(pattern.program, pattern.module) as c:
@@ -327,8 +330,8 @@ def test_replicated_secret_is_not_shown(pattern):
 
 @alone
 def test_secret_is_not_shown(pattern):
-    """CONFIG GET and CONFIG REWRITE return the ID of the secret, which is enough if a filter has the
-    secret."""
+    """CONFIG GET and CONFIG REWRITE return the ID of the secret. The ID alone is sufficient if a
+    filter has the secret."""
     first, second = "00112233445566778899aabbccddeeff", "ff" * 16
     name = "bloomgate.secret"
     with Host(pattern.program, pattern.module, save="3600 1000000") as h:
@@ -341,9 +344,9 @@ def test_secret_is_not_shown(pattern):
         assert h.ask("CONFIG", "GET", name)[1].decode() == shown and digest_of_new(h) == digest, "reset"
         assert h.ask("CONFIG", "SET", name, second) == "OK"
         assert h.ask("CONFIG", "GET", name)[1].decode() != shown and digest_of_new(h) != digest
-        assert h.ask("CONFIG", "SET", name, shown) == "OK" and digest_of_new(h) == digest, "one that is known"
-        assert isinstance(h.ask("CONFIG", "SET", name, "id:" + 16 * "A"), Error), "one that is not"
-        # the ID in the server's file: known again once a filter with the secret is loaded
+        assert h.ask("CONFIG", "SET", name, shown) == "OK" and digest_of_new(h) == digest, "a known ID is accepted"
+        assert isinstance(h.ask("CONFIG", "SET", name, "id:" + 16 * "A"), Error), "an unknown ID is refused"
+        # the ID in the server's file is known again once a filter with the secret is loaded
         assert h.ask("CONFIG", "REWRITE") == "OK"
         with open(h.folder + "/server.conf", encoding="utf-8") as file:
             assert first not in file.read()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The module's memory in real servers: the bytes that they count for filters, and the bytes that remain
-after most filters are deleted and the server defragments the rest. Servers of distributions often lack
-the required support: the test is then skipped, and tests/redis/unit/test_redis_memory.c tests it without
-a server.
+"""Tests the module's memory in real servers: the bytes that servers count for filters, and the
+bytes that remain after most filters are deleted and the server defragments the rest. Servers
+packaged by distributions often lack the required support. The test is then skipped;
+tests/redis/unit/test_redis_memory.c tests defragmentation without a server.
 usage: test_module_defrag.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
 import random
@@ -11,11 +11,11 @@ import redis_host
 from redis_host import Error, Skip, wait_for
 
 FILTERS = 8000
-KEPT = 4  # one of this many
+KEPT = 4  # one filter in this many is kept
 
 
 def make(h, names):
-    """Creates filters of three sorts, with three items each, in a pipeline."""
+    """Creates filters of three types, with three items each, in a pipeline."""
     with h.connect() as c:
         for at in range(0, len(names), 1000):
             requests = []
@@ -42,7 +42,7 @@ def used(h):
 
 
 def test_the_server_counts_all_of_a_filter(h):
-    """used_memory, MEMORY USAGE and the module's own figures agree."""
+    """used_memory, MEMORY USAGE and the module's own statistics agree."""
     kinds = (("BF.RESERVE", 0.01, 100), ("CF.RESERVE", 100), ("BG.CREATE", "KIND", "blocked", "CAPACITY", 500),
              ("BG.CREATE", "CAPACITY", 500, "MANUAL"))
     for command, *how in kinds:
@@ -92,7 +92,7 @@ def test_defragmentation_keeps_all_and_frees_the_rest(h):
     with h.connect() as c:
         assert c.pipeline([("BG.DIGEST", f"f{i}") for i in kept]) == digests
         assert all_there(h, kept)
-        for turn in range(4):  # filters grow, are deleted and created, and the server keeps working
+        for turn in range(4):  # filters grow, and are deleted and created, while the server keeps working
             c.pipeline([("BF.MADD", f"f{i}", *range(turn * 400, turn * 400 + 400)) for i in kept[:200] if i % 4 != 3])
             c.pipeline([("CF.INSERT", f"f{i}", "ITEMS", *range(200)) for i in kept[:200] if i % 4 == 3])
             c.pipeline([("DEL", f"f{i}") for i in kept[-200:]])

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A drop-in replacement for RedisBloom and valkey-bloom: their configuration files, the replication stream
-and append-only files of a primary with valkey-bloom, and the replies that their clients expect.
+"""Tests the module as a drop-in replacement for RedisBloom and valkey-bloom: their configuration
+files, the replication stream and append-only files of a primary with valkey-bloom, and the replies
+that their clients expect.
 usage: test_module_dropin.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
 import math
@@ -38,8 +39,9 @@ def check_values(host, values, prefix=""):
 
 @alone
 def test_file_of_valkey_bloom(pattern):
-    """Its file, with another loadmodule line, starts the server with the same settings, also after CONFIG
-    REWRITE. The name of the type does not depend on the module's name."""
+    """A valkey-bloom configuration file with a changed loadmodule line starts the server with the
+    same settings, even after CONFIG REWRITE. The name of the type does not depend on the module's
+    name."""
     with Host(pattern.program, pattern.module, ["name", "bf"], **VALKEY_FILE) as h:
         check_values(h, VALKEY_FILE)
         assert b"bf" in module_names(h) and b"bloomgate" not in module_names(h)
@@ -64,7 +66,8 @@ def test_file_of_valkey_bloom(pattern):
 
 @alone
 def test_file_of_redisbloom(pattern):
-    """Names without a prefix in Redis 8; with the module's prefix everywhere, and as arguments."""
+    """Option names work without a prefix in Redis 8, with the module's prefix everywhere, and as
+    module arguments."""
     with Host(pattern.program, pattern.module) as h:
         plain = config(h, "bf-error-rate") is not None
         assert plain == (is_redis(h) and version(h) >= (8,)), "only Redis 8 has names without a prefix"
@@ -146,7 +149,7 @@ def items_of(name, n, word="item"):
 
 
 def creation(name, items):
-    """Returns the command with which its primaries replicate a new filter."""
+    """Returns the command with which a valkey-bloom primary replicates a new filter."""
     capacity, rate, tightening, expansion, seed = FILTERS[name]
     grows = ("EXPANSION", expansion) if expansion else ("NONSCALING",)
     return ("BF.INSERT", name, "CAPACITY", capacity, "ERROR", f"{rate:f}", "TIGHTENING", tightening, "SEED", seed, *grows,
@@ -154,7 +157,8 @@ def creation(name, items):
 
 
 def stream():
-    """Returns the stream of a primary: new filters, empty or not, and adds as clients sent them."""
+    """Returns the replication stream of a primary: new filters, empty or not, and adds as clients
+    sent them."""
     for number, name in enumerate(FILTERS):
         yield creation(name, items_of(name, 5) if number % 2 else ())
         yield ("BF.MADD", name, *items_of(name, 30))
@@ -196,7 +200,7 @@ class Primary:
             with link, link.makefile("rb") as file:
                 while not self.greet(link, file):
                     pass
-                while file.read(4096):  # its acknowledgments, until it disconnects
+                while file.read(4096):  # the replica's acknowledgments, until it disconnects
                     pass
         except OSError as error:
             self.wrong = error
@@ -218,8 +222,8 @@ class Primary:
 
 @alone
 def test_follows_valkey_bloom(pattern):
-    """A replica with this module, of a primary with valkey-bloom, has the same filters, bit for bit, and
-    continues with them as the primary."""
+    """A replica that uses this module has the same filters, bit for bit, as its primary that uses
+    valkey-bloom. It can take over as the primary."""
     with Host(pattern.program, pattern.module) as other:
         expected = expected_digests(other)
     primary = Primary([*stream(), ("SET", "done", "1")])
@@ -234,7 +238,7 @@ def test_follows_valkey_bloom(pattern):
             wait_for(lambda: h.info("persistence", "aof_rewrite_in_progress") == "0", what="its first AOF")
             del h.options["replicaof"]
             h.restart()
-            assert digests(h) == expected, "its append-only file differs"
+            assert digests(h) == expected, "the append-only file has different filters"
             assert h.ask("BF.ADD", "tight", "later") == 1
     finally:
         primary.close()
@@ -242,7 +246,8 @@ def test_follows_valkey_bloom(pattern):
 
 @alone
 def test_append_only_file_of_valkey_bloom(h):
-    """The rewritten part contains BF.LOAD, the part after it contains what its primaries send."""
+    """The rewritten part contains BF.LOAD; the part after it contains the commands that
+    valkey-bloom primaries replicate."""
     with Host(h.program, h.module) as other:
         expected = expected_digests(other)
         loaded = other.ask("BG.DIGEST", "plain")
@@ -291,14 +296,14 @@ def test_options_of_valkey_bloom(h):
     try:
         assert h.ask("BF.INSERT", "v", "CAPACITY", 100, "VALIDATESCALETO", 10**5, "ITEMS", "a").startswith("ERR provided")
         assert h.ask("BF.INSERT", "w", "CAPACITY", 100, "VALIDATESCALETO", 10**4, "ITEMS", "a") == [1]
-        assert h.ask("BF.MADD", "w", *range(10**4)).count(1) > 9800, "it has grown as configured"
+        assert h.ask("BF.MADD", "w", *range(10**4)).count(1) > 9800, "the filter has grown as configured"
         assert h.ask("BF.INSERT", "s", "CAPACITY", 10**7, "SEED", SEED).startswith("ERR Insufficient memory")
     finally:
         h.ask("CONFIG", "SET", "bloomgate.max-filter-memory", "0")
 
 
 def test_limit_of_a_seeded_filter(h):
-    """The limit is that of the time when the filter was created, even after it was loaded elsewhere."""
+    """A filter keeps the limit that was set when it was created, even after it is loaded elsewhere."""
     h.ask("CONFIG", "SET", "bloomgate.max-filter-memory", "20kb")
     assert h.ask("BF.INSERT", "k", "CAPACITY", 1000, "SEED", SEED) == []
     h.ask("CONFIG", "SET", "bloomgate.max-filter-memory", "0")

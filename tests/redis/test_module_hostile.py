@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Payloads of DUMP and BG.DUMP, modified in every way and sent with RESTORE, BG.LOAD, BF.LOADCHUNK and
-BG.REPLAY to a server that is used afterwards. The server rejects them or gets a working filter: it never
-crashes and never leaks memory. It is configured to ignore the checksum of RESTORE, which an attacker
-would compute.
+"""Modifies payloads of DUMP and BG.DUMP in many ways, sends them with RESTORE, BG.LOAD,
+BF.LOADCHUNK and BG.REPLAY, and then uses the server. The server either rejects a payload or gets a
+working filter; it never crashes or leaks memory. The server is configured to ignore the RESTORE
+checksum, which an attacker would compute.
 
     --payloads 1e6    number of random payloads per server, instead of a few thousand
 
@@ -16,7 +16,7 @@ from redis_host import Error, Skip, wait_for
 
 
 def sealed(body):
-    """Returns a payload of DUMP with another checksum, which servers can be configured to ignore."""
+    """Returns a DUMP payload with a dummy checksum, which servers can be configured to ignore."""
     return body + bytes(8)
 
 
@@ -39,7 +39,7 @@ def make(h, kind):
     for words in MAKERS[kind]:
         reply = h.ask(*words)
         assert not isinstance(reply, Error), (words, reply)
-    if kind == "unknown":  # one of several chunks is loaded
+    if kind == "unknown":  # only one of several chunks is loaded
         h.ask("BF.ADD", "w", "a")
         h.ask("BG.LOAD", "v", h.ask("BG.DUMP", "w", 0, "SIZE", 100)[1])
         h.ask("DEL", "w")
@@ -65,8 +65,8 @@ def restore_all(h, bodies, accepted):
         if not isinstance(reply, Error):
             accepted.append(body)
             assert h.ask("RESTORE", "t", 0, sealed(body), "REPLACE") == "OK"
-            found = h.ask("BG.MEXISTS", "t", *range(9))  # all were added to every victim
-            assert found == [1] * 9 or str(found).startswith("WRONGTYPE"), f"a false no: {found}, {body!r}"
+            found = h.ask("BG.MEXISTS", "t", *range(9))  # these keys were added to every filter
+            assert found == [1] * 9 or str(found).startswith("WRONGTYPE"), f"a false negative: {found}, {body!r}"
             use(h)
 
 
@@ -122,8 +122,8 @@ def mutated(rng, data, pool):
 
 
 def mutated_value(rng, pool):
-    """Does the same with a payload of DUMP, except for its first byte, which marks it as a module value.
-    Other types are handled by the server itself, which takes very long for some of them."""
+    """Mutates a DUMP payload, except for its first byte, which marks it as a module value. The
+    server itself handles other types, and takes very long for some of them."""
     data = rng.choice(pool)
     return data[:1] + mutated(rng, data[1:], pool)
 
@@ -213,7 +213,7 @@ def test_random_chunks(h):
 
 
 def test_nothing_leaks(h):
-    """The same hostile payloads, repeatedly: memory usage stays the same."""
+    """Memory usage stays the same when the same hostile payloads are sent repeatedly."""
     if os.environ.get("BG_PRELOAD"):
         raise Skip("sanitizers keep freed memory")
     connect(h)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Filters of RedisBloom and valkey-bloom, loaded by this module when the original module is not
-loaded: RESTORE payloads and RDB files with values of their types, created by RedisBloom
-(tests/foreign/redisbloom) or written here byte by byte, their dumps, and forged versions.
+"""Tests that this module loads filters of RedisBloom and valkey-bloom when the original module is
+not loaded: RESTORE payloads and RDB files with values of their types, created by RedisBloom
+(tests/foreign/redisbloom) or written here byte by byte, dumps of these filters, and forged values.
 usage: test_module_import.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
 import hashlib
@@ -22,7 +22,7 @@ NAME = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 
 def type_id(name, version):
-    """Encodes nine characters of six bits, and a version of ten bits."""
+    """Encodes nine characters with six bits each, and a version with ten bits."""
     number = 0
     for letter in name:
         number = number << 6 | NAME.index(letter)
@@ -75,7 +75,7 @@ def payload(value):
 
 
 def rdb_file(values):
-    """Returns a file with these values, without a checksum."""
+    """Returns an RDB file with these values, without a checksum."""
     body = b"".join(b"\x07" + length(len(name)) + name + value for name, value in values.items())
     return b"REDIS0009\xfe\x00" + body + b"\xff" + bytes(8)
 
@@ -97,7 +97,8 @@ def murmur64a(key, seed):
 
 
 class Chain:
-    """A Bloom filter of RedisBloom: each link has twice the entries and half the error rate."""
+    """A RedisBloom Bloom filter: each link has twice the entries and half the error rate of the
+    previous link."""
 
     def __init__(self, entries, error, keys):
         self.links = []
@@ -213,7 +214,7 @@ def siphash13(data, secret):
 
 
 class Valkey:
-    """A filter of valkey-bloom with one part, sized for its keys."""
+    """A valkey-bloom filter with one part, sized for its keys."""
 
     def __init__(self, capacity, rate, keys):
         self.capacity, self.rate = capacity, rate
@@ -268,7 +269,7 @@ def test_restore_of_redisbloom(h):
     assert h.ask("TYPE", "k4") == "MBbloom--"
     assert h.ask("BF.INFO", "k4", "FILTERS") == [3]
     assert h.ask("BF.INFO", "k4", "CAPACITY") == [700]
-    # it accepts adds, and is saved in the format of the other module
+    # the filter accepts adds, and is saved in the format of the other module
     assert h.ask("BF.ADD", "k4", "new") == 1
     assert h.ask("BF.ADD", "k4", "new") == 0
     chain.add(b"new")
@@ -350,14 +351,14 @@ def digest_of(h, name, family):
 
 
 def check_sample(h, name, sample):
-    """Checks that a filter gives the same answers as in RedisBloom."""
+    """Checks that a filter returns the same answers as in RedisBloom."""
     family = "CF" if sample["type"] == "MBbloomCF" else "BF"
     keys = [b"nobody:%d" % i for i in range(sample["absent"])]
     if members_of(sample):
         check_has(h, name, members_of(sample), family + ".MEXISTS")
     assert [i for i, found in enumerate(h.ask(family + ".MEXISTS", name, *keys)) if found] == sample["found"], name
     info = h.ask(family + ".INFO", name)[1::2]
-    if sample["name"] == "bloom-expansion-0":  # the value contains 0; here, 0 always means that it does not grow
+    if sample["name"] == "bloom-expansion-0":  # the saved expansion is 0; in this module, 0 always means that the filter does not grow
         sample["info"][-1] = None
     assert (info[1:] if family == "CF" else info[:1] + info[2:]) == sample["info"], (name, info, sample["info"])
     counts = sample.get("counts", [])
@@ -404,7 +405,7 @@ def test_samples_go_on(h):
             if i == 10:
                 assert h.ask("DEBUG", "RELOAD") == "OK"
         assert digest_of(h, name, family) == sample["more_sha256"], name
-        if "less_sha256" in sample:  # filters of the chain are removed in between
+        if "less_sha256" in sample:  # filters in the chain are removed in between
             for i in range(sample["more"]):
                 assert h.ask("CF.DEL", name, f"more:{i}") == 1
                 if i % 50 == 10:
@@ -415,7 +416,7 @@ def test_samples_go_on(h):
 
 
 def test_cuckoo_filters_by_restore(h):
-    """Items are deleted and added, none is lost, and everything is saved."""
+    """Items are deleted and added; no item is lost, and all changes are saved."""
     assert h.ask("RESTORE", "k", 0, payload(cuckoo_value(256, keys_of(200), keys_of(150, "second")))) == "OK"
     keys = keys_of(200) + keys_of(150, "second")
     check_has(h, "k", keys, "CF.MEXISTS")
@@ -446,7 +447,7 @@ def test_cuckoo_filters_by_restore(h):
 
 
 def test_cuckoo_filters_that_disagree(h):
-    """Each number is wrong once: the value is refused, and the log contains the number's name."""
+    """Each number in turn is wrong: the value is refused, and the log names the wrong number."""
     fields = cuckoo_fields(256, keys_of(40), keys_of(40, "b"))
     names = ["filters", "buckets", "items", None, "bytes of a filter", None, "buckets of a filter",
              "buckets of a filter", "bytes of a filter"]
@@ -473,7 +474,7 @@ def test_what_is_cleared_is_ours(h):
 
 
 def forgeries(fields, rng):
-    """Returns the same fields with one of them changed, missing, or of another type."""
+    """Returns the same fields, with one of them changed, missing, or of a different type."""
     which = rng.randrange(len(fields))
     out = list(fields)
     value = out[which]
@@ -491,7 +492,7 @@ def forgeries(fields, rng):
 
 
 def test_forged_values(h):
-    """They are refused or harmless, and the server keeps responding."""
+    """Forged values are refused or harmless, and the server keeps responding."""
     rng = random.Random(redis_host.OPTIONS.seed)
     kinds = [("MBbloom--", 4, "BF", Chain(20, 0.01, keys_of(50)).fields()),
              ("bloomfltr", 1, "BF", Valkey(50, 0.01, keys_of(40)).fields()),
@@ -515,7 +516,7 @@ def test_forged_values(h):
 
 
 def test_cut_values(h):
-    """A payload truncated at any position."""
+    """A payload that is truncated at any position is refused."""
     for value in (Chain(5, 0.01, keys_of(8)).value(), cuckoo_value(16, keys_of(12), keys_of(9, "b"))):
         for n in range(len(value)):
             assert isinstance(h.ask("RESTORE", "k", 0, payload(value[:n]), "REPLACE"), Error), n
@@ -524,8 +525,8 @@ def test_cut_values(h):
 
 @alone
 def test_rdb_file_of_the_other_module(h):
-    """After one line of the configuration is changed, the data is available: from an RDB file of
-    RedisBloom or valkey-bloom."""
+    """After one line of the configuration is changed, the data in an RDB file written by RedisBloom
+    or valkey-bloom is available."""
     chain, valkey = Chain(1000, 0.001, keys_of(3000)), Valkey(500, 0.01, keys_of(400))
     with open(os.path.join(h.folder, "dump.rdb"), "wb") as file:
         file.write(rdb_file({b"bloom": chain.value(), b"cuckoo": cuckoo_value(4096, keys_of(800)),
@@ -566,7 +567,7 @@ def test_rdb_file_of_the_other_module(h):
     check_has(h, "valkey", keys_of(400) + keys_of(300, "later"))
     check_has(h, "cuckoo", keys_of(800)[1:] + [b"later"], "CF.MEXISTS")
     check_has(h, "cuckoo-chain", keys_of(300, "later"), "CF.MEXISTS")
-    # an append-only file, rewritten
+    # the same with a rewritten append-only file
     assert h.ask("CONFIG", "SET", "appendonly", "yes") == "OK"
     wait_for(lambda: h.info("persistence", "aof_rewrite_in_progress") == "0"
              and h.info("persistence", "aof_enabled") == "1", what="the AOF")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The thread that verifies the last chunk of a large dump while the state of the server changes: writes are
-paused, the server becomes a replica, shuts down, or the key changes.
+"""Tests the thread that verifies the last chunk of a large dump while the state of the server
+changes: writes are paused, the server becomes a replica or shuts down, or the key changes.
 usage: test_module_jobs.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
 import os
@@ -12,7 +12,7 @@ from redis_host import Error, Host, alone, caught_up, free_port, replica_of, wai
 from service import encode
 
 LARGE = 8 << 20  # bytes: the thread verifies dumps of at least 4 MiB
-PAUSE = 0.2      # seconds in which the server reads nothing
+PAUSE = 0.2      # seconds during which the server reads nothing
 
 
 def chunks_of(h, name="src"):
@@ -28,9 +28,9 @@ def chunks_of(h, name="src"):
 
 
 class Race:
-    """Loads all chunks except the last. The last one and the given commands are then read in the same
-    iteration of the server's event loop: so the thread is started, and cannot write before the commands
-    have run."""
+    """Loads all chunks except the last. The server then reads the last chunk and the given commands
+    in the same iteration of its event loop, so the thread is started but cannot write before the
+    commands have run."""
 
     def __init__(self, h, chunks, *commands):
         for chunk in chunks[:-1]:
@@ -56,7 +56,7 @@ def loads(h):
 
 
 def is_unknown(h, name):
-    """Checks that the content of the filter is unknown: it answers "maybe" to everything."""
+    """Checks that the content of the filter is unknown: it answers "maybe" for every key."""
     return h.ask("BG.INFO", name)[1] == b"unknown" and h.ask("BG.EXISTS", name, "nothing") == 1
 
 
@@ -81,12 +81,12 @@ def test_the_secret_stays(pattern):
 
 @alone
 def test_writes_are_paused(pattern):
-    """The job waits, as commands do; replicating during a pause aborts the server."""
+    """The job waits, like commands do, because replicating during a pause aborts the server."""
     with Host(pattern.program, pattern.module, appendonly="yes") as h:
         chunks = chunks_of(h)
         race = Race(h, chunks, ("CLIENT", "PAUSE", 600000, "WRITE"))
         assert race.replies(1) == ["OK"]
-        time.sleep(PAUSE)  # time for the job to do something wrong
+        time.sleep(PAUSE)  # gives the job time to misbehave
         assert h.ask("BG.EXISTS", "dst", "nothing") == 1, "nothing is written during the pause"
         assert h.ask("CLIENT", "UNPAUSE") == "OK"
         assert isinstance(race.loaded(), list)
@@ -174,7 +174,7 @@ def test_becomes_a_replica(pattern):
             for chunk in chunks:
                 answer = h.ask("BG.LOAD", "dst", chunk)
                 assert isinstance(answer, list), answer
-            assert h.ask("BG.DIGEST", "dst") == h.ask("BG.DIGEST", "src"), "it can be loaded again"
+            assert h.ask("BG.DIGEST", "dst") == h.ask("BG.DIGEST", "src"), "the dump can be loaded again"
             h.ask("DEL", "dst")
 
 
@@ -206,7 +206,7 @@ def test_failover_while_loading(pattern):
 
 
 def test_key_changes_while_loading(h):
-    """The result is stored in the object that was being loaded, or discarded."""
+    """The result is stored in the object that was being loaded, or it is discarded."""
     chunks = chunks_of(h)
     digest = h.ask("BG.DIGEST", "src")
     expires = (("PEXPIRE", "dst", 1), ("DEBUG", "SLEEP", 0.01))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Filters as values of the server: copied, renamed, migrated, expired, unlinked if they are large, saved by
-a child, and recovered after the server is killed.
+"""Tests filters as values in the server: they are copied, renamed, migrated, expired, unlinked if
+large, saved by a child process, and recovered after the server is killed.
 usage: test_module_life.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]
 BG_TEST_SCALE=64: with filters of 1 GiB."""
 
@@ -34,7 +34,7 @@ def test_large_ones_go(h):
         if words[0] == "RENAME":
             h.ask("SET", "other", "x")
         before = int(h.info("memory", "used_memory"))
-        assert before > LARGE, "its memory is the server's"
+        assert before > LARGE, "the server counts the filter's memory"
         assert not isinstance(h.ask(*words), Error), words
         wait_for(lambda: int(h.info("memory", "used_memory")) < before - LARGE // 2, what="used_memory to fall")
         freed(h)
@@ -118,7 +118,7 @@ def test_migrated(pattern):
         assert b.ask("BF.MEXISTS", "k", *range(500)) == [1] * 500
         assert b.ask("CF.COUNT", "c", "x") == 2 and b.ask("BG.EXISTS", "w", "x") == 1
         assert b.ask("BF.ADD", "k", "more") == 1
-        # ... and a filter that was created there has another secret, so it is not merged by mistake
+        # ... and a filter created there has a different secret, so it is not merged by mistake
         b.ask("BF.RESERVE", "new", 0.01, 100)
         assert str(b.ask("BG.MERGE", "new", "k")).startswith("INCOMPATIBLE")
 
@@ -155,7 +155,7 @@ def test_loaded_in_pieces(h):
             break
     for i, chunk in enumerate(chunks):
         if i:
-            assert h.ask("BG.EXISTS", "l", "anything") == 1, "it may contain everything until it is loaded"
+            assert h.ask("BG.EXISTS", "l", "anything") == 1, "it may contain any key until it is loaded"
             assert str(h.ask("BG.ADD", "l", "x")).startswith("ERR")
         assert h.ask("BG.LOAD", "l", chunk)[1] > LARGE
     wait_for(lambda: int(h.info("bloomgate", "bloomgate_background_loads")) > 0, what="the thread")
@@ -175,7 +175,7 @@ def test_loaded_in_pieces(h):
 
 
 def test_dropped_while_loading(h):
-    """The client disconnects, or the key is deleted."""
+    """The client disconnects, or the key is deleted, while a dump is being loaded."""
     large(h, "k")
     cursor, chunks = 0, []
     while True:
@@ -199,7 +199,8 @@ def test_dropped_while_loading(h):
 
 @alone
 def test_saved_by_a_child(pattern):
-    """BGSAVE while adds continue; the file contains the keys that existed at its start."""
+    """BGSAVE runs while adds continue; the file contains the keys that existed when BGSAVE
+    started."""
     h = Host(pattern.program, pattern.module)
     with h:
         h.ask("BF.RESERVE", "k", 0.01, 10000)
@@ -221,7 +222,7 @@ def test_saved_by_a_child(pattern):
 
 def check_killed(pattern, fsync):
     """Kills the server during adds, and checks that every acknowledged add is recovered. (Without fsync,
-    the OS still has the written data: only a crash of the machine would lose it.)"""
+    the OS still has the written data: only an OS crash or a power loss would lose it.)"""
     rng = random.Random(3)
     h = Host(pattern.program, pattern.module, appendonly="yes", appendfsync=fsync)
     with h:
@@ -258,8 +259,8 @@ def test_killed_always(pattern):
 
 @alone
 def test_killed_without_fsync(pattern):
-    """Not "everysec": while a sync takes long, the server then holds back acknowledged writes for up to 2
-    seconds."""
+    """The policy is not "everysec": during a long sync, the server would hold back acknowledged
+    writes for up to 2 seconds."""
     check_killed(pattern, "no")
 
 

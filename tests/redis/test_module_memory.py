@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Additional memory for large filters: saving them (SAVE, or in a child), sending them to a
-replica, writing them to an AOF, and loading them from all of these or from chunks needs little
-extra memory, never a second copy of the filter. Sizes that payloads only announce use no memory.
-Memory is the kernel's figure for the process: its peak (VmHWM), compared with the value before or
-at the end.
+"""Tests the additional memory for large filters: saving them (SAVE, or in a child process), sending
+them to a replica, writing them to an AOF, and loading them from any of these or from chunks needs
+little extra memory, never a second copy of the filter. Announcing a size in a payload allocates no
+memory. Memory is measured by the kernel: the peak of the process (VmHWM) is compared with its
+memory before or at the end.
 usage: test_module_memory.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]
 BG_TEST_SCALE=32: with filters of 1 GiB."""
 
@@ -15,11 +15,12 @@ from redis_host import Error, Host, Skip, alone, replica_of, wait_for
 from service import encode, work
 
 LARGE = work(32) << 20  # bytes
-LITTLE = LARGE // 3     # mostly buffers of the server
+LITTLE = LARGE // 3     # mostly server buffers
 if os.environ.get("BG_PRELOAD"):
     LITTLE = 4 * LARGE  # sanitizers keep freed memory
 
-# Kinds whose files are written in different ways: bits that are only set, keys that move, parts.
+# Kinds whose files are written in different ways: kinds that only set bits, kinds that move keys,
+# and kinds with parts.
 KINDS = {
     "blocked": ("BG.CREATE", "k", "KIND", "blocked", "BYTES", LARGE, "K", 8),
     "cuckoo": ("BG.CREATE", "k", "KIND", "cuckoo", "CAPACITY", LARGE // 2, "ERROR", 0.001),
@@ -53,7 +54,7 @@ def more(h, act):
 
 
 def make(h, kind="blocked"):
-    """Creates a filter of which every page has been written to. Returns its digest."""
+    """Creates a filter and writes to all of its pages. Returns its digest."""
     assert not isinstance(h.ask(*KINDS[kind]), Error), kind
     step = 5000
     for i in range(0, LARGE // 256, step):
@@ -77,8 +78,8 @@ def children(h):
 
 
 def more_in_child(h, command):
-    """Returns the peak memory of the child of a command, minus that of the server. The child ends slowly,
-    so that there is time to measure."""
+    """Returns the peak memory of the child process that a command starts, minus that of the server.
+    The child ends slowly, so that there is time to measure."""
     h.ask("CONFIG", "SET", "rdb-key-save-delay", 100000)
     before, most = memory(h, "VmRSS"), 0
     assert not isinstance(h.ask(command), Error), command
@@ -104,7 +105,7 @@ def follower(h):
 
 
 def loaded(h, digest, what):
-    """Starts a server with the filter in a file."""
+    """Checks a server that has loaded the filter from a file."""
     assert h.ask("BG.DIGEST", "k") == digest
     extra = memory(h, "VmHWM") - memory(h, "VmRSS")
     print(f"  {what}: {extra / LARGE:.2f} of the filter while loading", flush=True)
@@ -200,11 +201,12 @@ def test_loaded_from_chunks(pattern):
         assert h.ask("BG.DIGEST", "k") == digest
         h.stop()
         h.start()
-        assert h.ask("BG.DIGEST", "k") == digest, "from a transaction in the AOF, which a server keeps until its end"
+        assert h.ask("BG.DIGEST", "k") == digest, "loaded from a transaction in the AOF, which a server keeps in memory until the transaction ends"
 
 
 def test_new_ones_are_empty(h):
-    """Also in memory that was used by another filter, which a server may not clear by itself."""
+    """New filters are empty even in memory that another filter used before, which the server does
+    not necessarily clear."""
     def empty():
         assert h.ask("BG.CREATE", "k", "KIND", "blocked", "BYTES", 6 << 20, "K", 8, "HASH", "fast") == "OK"
         return h.ask("BG.DIGEST", "k")
@@ -218,8 +220,8 @@ def test_new_ones_are_empty(h):
 
 
 def test_clearing_a_copy_touches_few_pages(h):
-    """The shape of a copy does not describe its filter. BG.CLEAR creates an empty filter like it, and does
-    not copy the filter first."""
+    """The shape of a copy does not describe its filter. BG.CLEAR creates a similar empty filter
+    without copying the filter first."""
     for kind in KINDS:
         full = make(h, kind)
         assert h.ask("COPY", "k", "copy") == 1
@@ -236,7 +238,7 @@ def test_clearing_a_copy_touches_few_pages(h):
 
 
 def length_of(body, at):
-    """Parses a length in RDB format. Returns it and its end."""
+    """Parses a length in RDB format. Returns the length and the position after it."""
     first = body[at]
     if first >> 6 == 0:
         return first & 63, at + 1
@@ -257,7 +259,7 @@ def string(data):
 
 
 def taken_apart(payload):
-    """Splits a payload of DUMP: the type, state and secret, the content in one piece, and the rest."""
+    """Splits a payload of DUMP: the type, state and secret, the content as one piece, and the rest."""
     body = payload[:-10]
     at = 1 + 9
     fields = []
@@ -282,7 +284,8 @@ def put_together(head, state, secret, pieces, version, total):
 
 
 def test_other_pieces(h):
-    """Content in one piece, as earlier versions wrote it, and in pieces that no version writes."""
+    """Loads content in one piece, as earlier versions wrote it, and in pieces that no version
+    writes."""
     h.forget()
     h.ask("CONFIG", "SET", "rdbcompression", "no")
     assert h.ask("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", 1) == "OK"
@@ -303,7 +306,8 @@ def test_other_pieces(h):
 
 
 def test_promises_take_nothing(h):
-    """A size that is only announced, for each way in which pieces arrive."""
+    """Announcing a size allocates no memory until the data arrives, for every command that receives
+    pieces."""
     h.forget()
     h.ask("CONFIG", "SET", "rdbcompression", "no")
     assert h.ask("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", 1) == "OK"
@@ -359,7 +363,7 @@ def test_maxmemory_is_checked_before(h):
             h.ask("DEL", "k")
         h.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
         h.ask("CONFIG", "SET", "maxmemory", used(h) + 2 * MIB)
-        assert any(str(one).startswith("OOM ") for one in h.ask("BF.MADD", "grows", *range(200))), "it does not grow either"
+        assert any(str(one).startswith("OOM ") for one in h.ask("BF.MADD", "grows", *range(200))), "the filter does not grow either"
         h.ask("CONFIG", "SET", "maxmemory", 0)
         assert h.ask("BF.MADD", "grows", *range(200))[-1] in (0, 1)
         assert h.ask("BF.MEXISTS", "grows", *range(200)) == [1] * 200
@@ -383,7 +387,7 @@ def test_full_caches_take_filters(h):
 
 
 def test_buffers_are_counted(h):
-    """The buffers of dumps and loads are part of used_memory, and respect maxmemory."""
+    """Buffers for dumps and loads are counted in used_memory, and are limited by maxmemory."""
     size = 16 * MIB
     all_freed(h)  # filters of the previous test
     h.ask("BG.CREATE", "k", "KIND", "blocked", "BYTES", size, "K", 8)
@@ -394,7 +398,7 @@ def test_buffers_are_counted(h):
         chunks.append(chunk)
         if cursor == 0:
             break
-        assert used(h) > start + size // 2, "the copy that is read"  # buffers of closed connections may be freed in the meantime
+        assert used(h) > start + size // 2, "the copy that is being dumped"  # buffers of closed connections may be freed in the meantime
     wait_for(lambda: used(h) < start + size // 2, what="the copy to be freed")
     h.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
     try:
@@ -406,7 +410,7 @@ def test_buffers_are_counted(h):
         done = h.ask("BG.LOAD", "l")[0]
         assert done >= 4 * MIB and used(h) > start + done, "the received chunks"
         for chunk in chunks[done // MIB:]:
-            assert isinstance(h.ask("BG.LOAD", "l", chunk), list), "it continues where it was refused"
+            assert isinstance(h.ask("BG.LOAD", "l", chunk), list), "the load continues where it was refused"
         assert h.ask("BG.DIGEST", "l") == h.ask("BG.DIGEST", "k")
         wait_for(lambda: used(h) < start + size * 3 // 2, what="the chunks to be freed")
     finally:
@@ -436,8 +440,8 @@ def test_maxmemory_of_replicas_and_files(pattern):
 
 @alone
 def test_growth_that_is_refused(pattern):
-    """A filter that cannot grow refuses items. Its replica might be able to grow, and would then
-    lack false positives of the primary."""
+    """A filter that cannot grow refuses items. Otherwise its replica might still be able to grow,
+    and would then lack false positives of the primary."""
     with Host(pattern.program, pattern.module) as h:
         replica = replica_of(h)
         try:
@@ -460,7 +464,8 @@ def test_growth_that_is_refused(pattern):
 
 @alone
 def test_growth_that_nearly_fits(pattern):
-    """The second filter of a chain is larger than the first. It is refused before the add, or not at all."""
+    """The second filter of a chain is larger than the first. The add is refused before it changes
+    anything, or not at all."""
     with Host(pattern.program, pattern.module) as h:
         replica = replica_of(h)
         try:
@@ -483,8 +488,8 @@ def test_growth_that_nearly_fits(pattern):
 
 @alone
 def test_growth_over_the_limit(pattern):
-    """A filter from another server grows up to the limit of this server. A file may state that more
-    was added."""
+    """A filter from another server grows up to the limit of this server. A file may claim that more
+    keys were added."""
     with Host(pattern.program, pattern.module) as other:
         assert other.ask("BF.RESERVE", "k", 0.05, 20000) == "OK"
         other.ask("BF.MADD", "k", *range(10000))

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Consistency: after every write command, filters have the same digest and the same figures on the
-primary, on a replica with another configuration, on servers that load its RDB and its AOF, and
-after DUMP and RESTORE. Nothing is written to the AOF and to replicas if nothing changed.
+"""Tests consistency: after every write command, filters have the same digest and the same
+statistics on the primary, on a replica with a different configuration, on servers that load the
+primary's RDB and AOF files, and after DUMP and RESTORE. If nothing changed, nothing is written to
+the AOF or sent to replicas.
 usage: test_module_same.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
 import shlex
@@ -13,8 +14,8 @@ from redis_host import Error, Host, alone, caught_up, replica_of, wait_for
 from service import work
 
 # The commands of each step; every key is compared after every line. "LOAD:from:to" dumps a filter and
-# loads it under another name; "BIG:n" stands for n items. A rebuild is one transaction, because it does
-# not survive the reload after each line.
+# loads it under another name; "BIG:n" stands for n items. A rebuild runs in one transaction,
+# because it does not survive the reload after each line.
 STORIES = {
     "bloom": """
         BF.ADD default a
@@ -174,7 +175,7 @@ def words_of(line):
 
 
 def facts(host):
-    """Returns information about every filter of a server, by name, without changing anything."""
+    """Returns information about every filter on a server, by name, without changing anything."""
     found = {}
     names = sorted(host.ask("KEYS", "*"))
     answers = host.connection.pipeline([words for name in names for words in
@@ -185,7 +186,7 @@ def facts(host):
             found[name] = str(reply)
             continue
         about = dict(zip(reply[::2], reply[1::2]))
-        about[b"loading"] = max(about[b"loading"], about[b"lost"])  # a load is in progress only on the primary
+        about[b"loading"] = max(about[b"loading"], about[b"lost"])  # only the primary reports a load in progress
         found[name] = [digest, *(about.get(figure) for figure in FIGURES), ttl > 0]
     return found
 
@@ -222,7 +223,7 @@ def step(host, line, compare):
 
 
 def restored(host, other):
-    """Returns the filters of one server after DUMP and RESTORE to another one."""
+    """Returns the filters of one server after DUMP and RESTORE to another server."""
     other.ask("FLUSHALL")
     for name in host.ask("KEYS", "*"):
         reply = other.ask("RESTORE", name, 0, host.ask("DUMP", name))
@@ -330,7 +331,8 @@ def test_windows(pattern):
 
 @alone
 def test_windows_move(pattern):
-    """A query on the primary moves a window, and its replica follows; a query on the replica moves nothing."""
+    """A query on the primary rotates a window, and the replica follows; a query on the replica
+    rotates nothing."""
     with Host(pattern.program, pattern.module) as host:
         replica = replica_of(host)
         try:
@@ -346,7 +348,7 @@ def test_windows_move(pattern):
             assert moved != start
             second = int(replica.ask("TIME")[0])
             wait_for(lambda: int(replica.ask("TIME")[0]) > second + 1, what="a second")
-            assert facts(replica) == moved, "the replica moved its window by itself"
+            assert facts(replica) == moved, "the replica rotated its window by itself"
         finally:
             replica.kill()
             replica.remove()
@@ -354,7 +356,7 @@ def test_windows_move(pattern):
 
 @alone
 def test_windows_of_a_late_replica(pattern):
-    """A replica that loads a window in the middle of its life moves with the primary, and stays identical."""
+    """A replica that loads a window after some rotations rotates it with the primary, and stays identical."""
     with Host(pattern.program, pattern.module) as host:
         for kind in ((), ("AGED",)):
             host.ask("DEL", "w")
@@ -379,8 +381,8 @@ def test_windows_of_a_late_replica(pattern):
 
 
 def within_period(found):
-    """Returns the information without the time of the last move, which can be later on a replica, within
-    the same period."""
+    """Returns the information without the time of the last rotation, which can be later on a
+    replica, but within the same period."""
     moved = FIGURES.index(b"window_moved") + 1
     return {name: fact[:moved] + fact[moved + 1:] for name, fact in found.items()}
 
@@ -416,8 +418,8 @@ def test_transactions(pattern):
 
 @alone
 def test_nothing_is_written_for_nothing(pattern):
-    """500 adds of an existing key, queries, and refused commands: nothing is written to the AOF or sent to
-    replicas."""
+    """For 500 adds of an existing key, queries, and refused commands, nothing is written to the AOF
+    or sent to replicas."""
     host = Host(pattern.program, pattern.module, appendonly="yes", appendfsync="always")
     with host:
         replica = replica_of(host, repl_ping_replica_period=3600)

@@ -47,7 +47,7 @@ def run(s):
     for bad in ("=*", "=a", "=YR", "=YQ=x", "=%zz"):
         assert a.status("GET", f"{F}/{bad}") == 400, bad
     log = s.read_log()
-    assert "\x1b" not in log and "\nSet-Cookie" not in log, "a name became part of the log's lines"
+    assert "\x1b" not in log and "\nSet-Cookie" not in log, "a name broke the log's line format"
 
 
 def check_headers(s, coded):

@@ -1,5 +1,5 @@
-// Shared by the client scripts: counted checks, and loading packages from the directory that node
-// was started in.
+// Shared by the client scripts: counts checks, and loads packages from the directory in which node
+// was started.
 import { createRequire } from "node:module";
 import { isDeepStrictEqual, inspect } from "node:util";
 

@@ -1,4 +1,4 @@
-// node-redis: all of its BF and CF commands, pipelines, transactions, and scans.
+// Tests node-redis: all of its BF and CF commands, pipelines, transactions, and scans.
 // usage: node client_node_redis.mjs PORT 2|3
 //        in a directory whose node_modules contains redis
 import { fails, finish, holds, load, range, same } from "./client_checks.mjs";
@@ -97,7 +97,7 @@ async function pipelines() {
   same("MULTI", await client.multi().bf.add("m", "x").bf.exists("m", "x").cf.count("c", "pear").exec(),
     [true, true, 1]);
   same("pipeline", await client.multi().bf.exists("m", "x").ping().execAsPipeline(), [true, "PONG"]);
-  await fails("MULTI with an error of form", client.multi().addCommand(["BF.ADD", "m"]).exec(), "");
+  await fails("MULTI with a syntax error", client.multi().addCommand(["BF.ADD", "m"]).exec(), "");
 }
 
 async function generic() {

@@ -4,11 +4,11 @@
 The filter holds N IDs at a rate of 0.5%. The quiet phase sends lookups only, as fast as the
 client can. The second phase sends the same lookups while the filter is rebuilt from all IDs
 (BG.REBUILD, fed by another client) and 1,000 new IDs are added each second. Every ID that was
-added, before or during the rebuild, must be found afterwards: the test checks a sample of the N
-and all new ones. The new IDs are also checked throughout the run.
+added, before or during the rebuild, must be found afterwards: the test checks a sample of the N IDs
+and all new IDs. The new IDs are also checked throughout the run.
 
 Prints the latencies of both phases, their ratio, and the memory of the process next to the
-planned memory. Asserts that nothing was lost. Times are printed but not checked.
+planned memory. Asserts that no ID was lost. Times are printed but not checked.
 
 usage: existence_drill.py BIN [--ids 2e8] [--seconds 10]"""
 
@@ -45,7 +45,7 @@ def key(number):
 
 
 class Adder(threading.Thread):
-    """Adds new IDs, and looks up the ones it has added."""
+    """Adds new IDs, and looks up the IDs that it has added."""
 
     def __init__(self, port, first):
         super().__init__(daemon=True)
@@ -94,7 +94,7 @@ def drill(folder, ids, seconds):
     memory = rss_bytes(service.process.pid)
     info = connection.ask("BG.INFO", "ids")
     facts = {name.decode() if isinstance(name, bytes) else name: value for name, value in zip(info[::2], info[1::2])}
-    print(f"memory: {memory / 2**20:,.0f} MiB, {before / 2**20:,.0f} MiB of it without the filter; "
+    print(f"memory: {memory / 2**20:,.0f} MiB, {before / 2**20:,.0f} MiB of this without the filter; "
           f"the filter uses {int(facts.get('bytes', 0)) / 2**20:,.0f} MiB", flush=True)
     quiet = [lookups(folder, service, ids, seconds) for _ in range(3)]
     adder = Adder(service.port, ids)
@@ -121,7 +121,7 @@ def drill(folder, ids, seconds):
                   f"p99.9 {run['p999_us']} us")
     middle = lambda runs: sorted(run["p99_us"] for run in runs)[len(runs) // 2]
     print(f"p99 while rebuilding / quiet: {middle(busy) / middle(quiet):.2f} (medians of {len(busy)} and {len(quiet)} runs)")
-    print(f"{adder.next - ids:,} IDs added during the rebuilds, {len(lost)} of them or of a million others lost; "
+    print(f"{adder.next - ids:,} IDs added during the rebuilds, {len(lost)} of these or of a million other IDs lost; "
           f"rebuilt from {ids:,} IDs: {'yes' if finished else 'no'}")
     code = service.stop()
     home.cleanup()

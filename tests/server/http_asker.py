@@ -1,5 +1,5 @@
-"""Sends HTTP requests to the service and compares every response with the contract. Used by the
-test_http*.py scripts. Problems are raised as AssertionError."""
+"""Sends HTTP requests to the service and compares every response with the contract. The
+test_http*.py scripts use this module. Problems are raised as AssertionError."""
 
 import http.client
 import json
@@ -62,7 +62,7 @@ class Asker(check_contract.Service):
         return self.told("POST", F, 201, {"name": name, "capacity": 1000, "error": 0.001, **spec})
 
     def status(self, method, path, body=None, headers=()):
-        """Returns only the status, whatever it is."""
+        """Returns only the status, and accepts any status."""
         link = http.client.HTTPConnection("127.0.0.1", self.url.port, timeout=60)
         link.request(method, path, body, dict(headers))
         response = link.getresponse()
@@ -108,7 +108,7 @@ class Wire:
         return status, json.loads(body)
 
     def is_over(self):
-        """Returns whether the other side has shut down its sending direction."""
+        """Returns whether the service has shut down its sending direction."""
         try:
             return self.file.read(1) == b""
         except ConnectionError:

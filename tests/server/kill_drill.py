@@ -5,12 +5,11 @@ is still there.
 Every client adds its own keys and records how many the service has acknowledged. After kill -9
 and a restart, every acknowledged key must be present, in filters that only grow (BF) as well as
 in filters that count (CF, where it must be present exactly once), even if the kill interrupted a
-snapshot. Some clients are twins that add the same keys: a reply that a key already exists
-promises as much as a reply that it was added. A mover creates, renames and drops filters: after
-a kill, each renamed filter has only its new name and all its keys, and dropped filters no longer
-exist. Disturbers run at the same time: they copy, merge, fold, clear, expire, and request
-snapshots. Recovery is repeatable: the digest of a filter after one start equals its digest after
-the next.
+snapshot. Some clients are twins that add the same keys: a reply that a key already exists is as
+binding as a reply that the key was added. A mover creates, renames and drops filters: after a kill,
+each renamed filter has only its new name and all its keys, and dropped filters no longer exist.
+Disturbers run at the same time: they copy, merge, fold, clear, expire, and request snapshots.
+Recovery is repeatable: the digest of a filter after one start equals its digest after the next.
 
 usage: kill_drill.py BLOOMGATED [--kills N] [--policy always|everysec|no] [--seed N]
            [--disturbers N]"""
@@ -116,7 +115,8 @@ class Service:
 
 
 class Writer(threading.Thread):
-    """Adds its own keys until the service is killed; `acknowledged` of them got a reply."""
+    """Adds its own keys until the service is killed; `acknowledged` counts the keys that got a
+    reply."""
 
     def __init__(self, port, name, command):
         super().__init__(daemon=True)
@@ -141,7 +141,8 @@ class Writer(threading.Thread):
 
 
 class Mover(threading.Thread):
-    """Creates filters with some keys, renames them, and drops the oldest; `done` counts them."""
+    """Creates filters with some keys, renames them, and drops the oldest; `done` counts the created
+    filters."""
 
     KEEPS = 20
 
@@ -181,7 +182,7 @@ class Mover(threading.Thread):
 
 
 class Disturber(threading.Thread):
-    """Changes its own filters and those of others in ways that no promise depends on."""
+    """Changes its own filters and other filters in ways that no guarantee depends on."""
 
     COMMANDS = ["BF.ADD d1 {i}", "BF.MADD d2 {i} x y z", "CF.ADD d3 {i}", "CF.DEL d3 {i}", "BGSAVE",
                 "COPY bf-keys d4 REPLACE", "BG.FOLD d4", "RENAME d1 d5", "BG.MERGE d5 d2", "DEL d5",

@@ -1,6 +1,6 @@
 """The service under test: starts it in its own directory with free ports, sends RESP commands,
-stops it, and searches its log for sanitizer reports. Also the runner of the scripts in this
-directory.
+stops it, and searches its log for sanitizer reports. This module is also the runner for the scripts
+in this directory.
 
     import service
 
@@ -25,7 +25,7 @@ import traceback
 
 SKIPPED = 77
 HERE = os.path.dirname(os.path.abspath(__file__))
-MORTAL = ("setpriv", "--pdeathsig", "KILL")  # a command with this prefix is killed when the script ends, however it ends
+MORTAL = ("setpriv", "--pdeathsig", "KILL")  # a command with this prefix is killed when the script ends for any reason
 COMPLAINT = re.compile(r"AddressSanitizer|ThreadSanitizer|LeakSanitizer|runtime error:|"
                        r"Assertion .* failed|MemorySanitizer")
 
@@ -42,7 +42,7 @@ class Status(str):
 
 
 class Error(str):
-    """-ERR something; it compares equal to its text."""
+    """An error reply such as -ERR; compares equal to its text."""
 
 
 class Verbatim(str):
@@ -199,7 +199,7 @@ class Service:
         return path
 
     def launch(self):
-        assert not self.is_running(), "it would keep running"
+        assert not self.is_running(), "the previous process would keep running"
         path = self.configure()
         self.log_start = len(self.read_log()) if os.path.exists(self.log) else 0
         with open(self.log, "ab") as log:
@@ -209,8 +209,7 @@ class Service:
                                             env={**os.environ, **self.env})
 
     def start(self, wait=True):
-        """Starts the service. Another process may take the port first: then it retries with
-        another port."""
+        """Starts the service. Retries with another port if another process takes the port first."""
         self.forget()
         for attempt in range(5):
             self.launch()
@@ -239,7 +238,7 @@ class Service:
         return False
 
     def says_ready(self, answer):
-        if isinstance(answer, Error):  # it requires a password: check the log instead
+        if isinstance(answer, Error):  # the service requires a password, so the log is checked instead
             return "text=\"ready" in self.read_log()[self.log_start:]
         return b"\r\nloading:0" in answer
 
@@ -266,7 +265,7 @@ class Service:
         raise AssertionError(f"no {field}")
 
     def faults(self):
-        """Returns the number of pages that the process has touched for the first time."""
+        """Returns the number of pages that the process has touched (its page faults)."""
         with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as file:
             return int(file.read().rsplit(")", 1)[1].split()[7])
 
@@ -381,7 +380,7 @@ def run_all(tests, shared):
 
 
 def alone(test):
-    """Marks a test that receives the path of the program instead of a running service."""
+    """Marks a test that gets the path of the program instead of a running service."""
     test.alone = True
     return test
 

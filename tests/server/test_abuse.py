@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Misbehaving clients: torn and endless requests, sockets that are half closed or never read,
-huge numbers, noise, crowds. The service stays within its memory limits, and a well-behaved
-client keeps getting correct replies. Reply times are printed but not checked.
+"""Tests misbehaving clients: torn and endless requests, sockets that are half closed or never read,
+huge numbers, random bytes, and crowds of clients. The service stays within its memory limits, and a
+well-behaved client keeps getting correct replies. Reply times are printed but not checked.
 usage: test_abuse.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import multiprocessing
@@ -62,7 +62,8 @@ class Witness:
 
 
 def is_sanitized(s):
-    """Sanitizers use much memory of their own, so memory bounds are not checked then."""
+    """Returns whether a sanitizer is active. Sanitizers use much memory themselves, so memory
+    bounds are then not checked."""
     return s.memory("VmSize") > 1 << 42
 
 
@@ -141,7 +142,7 @@ def test_torn_in_random_pieces(s):
 
 
 def test_half_closed(s):
-    """A client that has closed its sending side still receives all replies, including those of
+    """A client that has closed its sending side still receives all replies, including replies to
     jobs."""
     for requests, replies in (
             (encode("PING") * 1000, b"+PONG\r\n" * 1000),
@@ -157,7 +158,7 @@ def test_half_closed(s):
 
 
 def test_gone_in_the_middle(s):
-    """Connections that are reset while requests, replies and jobs are in progress."""
+    """Connections are reset while requests, replies and jobs are in progress."""
     rng = random.Random(3)
     with Witness(s):
         for i in range(work(300)):
@@ -206,7 +207,7 @@ def test_bad_requests(s):
 
 
 def test_announced_but_never_sent(s):
-    """Memory grows with the bytes received, not with the announced sizes."""
+    """Memory use grows with the bytes received, not with the announced sizes."""
     before = s.memory()
     socks = []
     with Witness(s):
@@ -261,7 +262,8 @@ def test_strangers_get_less(program):
 
 @alone
 def test_slow_senders(program):
-    """A request that is not complete in time closes its connection; idle connections may stay."""
+    """If a request is not complete in time, its connection is closed; idle connections may stay
+    open."""
     with Service(program, "slow-client-timeout 1s") as s:
         idle = s.connect()
         with Witness(s):
@@ -319,7 +321,7 @@ def test_never_read(program):
                 time.sleep(0.02)
                 assert is_sanitized(s) or s.memory() - before < 300 * MI
             assert not socks, f"{len(socks)} are still open"
-        grows_less(s, before, 64 * MI, "after 20 that never read")
+        grows_less(s, before, 64 * MI, "after 20 clients that never read")
 
 
 @alone
@@ -362,7 +364,7 @@ def test_endless_pipeline(s):
         for i in range(n):
             line = c.line()
             assert line in (b":0", b":1"), line
-            wrong += i % 2 == 0 and line == b":1"  # queried before it was added
+            wrong += i % 2 == 0 and line == b":1"  # a false positive: the key was queried before it was added
         thread.join()
         assert c.ask("PING") == Status("PONG")
         assert wrong < n / 2 * 0.02, wrong
@@ -370,7 +372,7 @@ def test_endless_pipeline(s):
 
 
 def test_pipelines_of_all_sorts(s):
-    """Long pipelines that mix batches, jobs, errors and transactions, from several connections."""
+    """Several connections send long pipelines that mix batches, jobs, errors and transactions."""
     def drive(part, wrong):
         try:
             rng = random.Random(part)
@@ -394,7 +396,7 @@ def test_pipelines_of_all_sorts(s):
 
 
 def mixed(rng, part):
-    """Returns requests, and the expected replies where those are certain."""
+    """Returns requests, and the expected replies where they are certain."""
     requests, expected = [], []
     for i in range(rng.randrange(50, 400)):
         kind = rng.randrange(8)
@@ -458,7 +460,7 @@ def test_noise(s):
 
 @alone
 def test_crowd(program):
-    """Thousands of idle connections: each uses little memory, and all other clients are served."""
+    """Thousands of idle connections use little memory each, and all other clients are served."""
     wanted = 10000 if work(1) > 1 else 2000
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, wanted + 1000)), hard))
@@ -508,8 +510,8 @@ def test_too_many(program):
 
 @alone
 def test_no_descriptors(program):
-    """When no descriptors are left, connected clients are still served. Other clients are accepted
-    later."""
+    """When no file descriptors are left, connected clients are still served. Other clients are
+    accepted later."""
     limit = ["prlimit", "--nofile=150:150"]
     with Service(program, "maxclients 1000", prefix=limit) as s:
         first = s.connect()
@@ -538,7 +540,7 @@ def has_ended(sock):
 
 
 def test_come_and_go(s):
-    """Connections that do almost nothing, opened as fast as possible."""
+    """Opens connections that do almost nothing, as fast as possible."""
     before = s.memory()
 
     def drive():

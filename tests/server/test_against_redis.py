@@ -11,7 +11,7 @@ import tempfile
 import service
 from service import Connection, Skip, encode, free_port, wait_for
 
-# "KEY:name" creates a name: a string in Redis, a filter in the service.
+# "KEY:name" creates a key: a string in Redis, a filter in the service.
 STORIES = {
     "connections": """
         PING | PING x | PING x y | ECHO x | ECHO | ECHO a b | SELECT 0 | SELECT x | SELECT 99999999999
@@ -123,7 +123,7 @@ def raw(c):
 
 
 def play(port, story, protocol, make):
-    """Returns all replies to a story."""
+    """Returns all replies to a sequence of requests."""
     answers = []
     with Connection(port) as c:
         c.ask("FLUSHALL")

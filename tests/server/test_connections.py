@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Connections at their limits: unread replies, resets, long pipelines, partial requests.
+"""Tests connections at their limits: unread replies, resets, long pipelines, partial requests.
 usage: test_connections.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import os
@@ -37,7 +37,7 @@ def test_reset_while_replies_wait(s):
     """A socket that a reset makes readable and writable at once is closed only once."""
     for _ in range(20):
         c = s.connect()
-        c.send(encode("COMMAND", "DOCS") * 300)  # more than sockets hold, less than the limit
+        c.send(encode("COMMAND", "DOCS") * 300)  # more than socket buffers hold, less than the limit
         with s.connect() as other:
             wait_for(lambda: waits(other) > 0, what="queued replies")
         reset(c)
@@ -67,7 +67,7 @@ def test_pipeline_of_large_replies(program):
 
 @alone
 def test_replies_come_while_more_is_asked(program):
-    """Replies wait for the disk, but not for syncs of requests that arrive in the meantime."""
+    """Replies wait for the disk, but not for the syncs of requests that arrive in the meantime."""
     with Service(program, "appendfsync always") as s, s.connect() as c:
         got = []
 
@@ -126,7 +126,7 @@ def test_last_words_arrive(s):
 
 
 def test_half_closed(s):
-    """A client that has closed its sending side receives all replies, including those of jobs."""
+    """A client that has closed its sending side receives all replies, including replies to jobs."""
     for n in (1, 5, 3000):
         with s.connect() as c:
             c.send((encode("BF.ADD", "half", "x") + encode("BG.INFO", "half")
@@ -155,7 +155,8 @@ def test_jobs_of_clients_that_are_gone(s):
 
 
 def test_turns(s):
-    """A pipeline that takes many turns does not keep other clients waiting until it ends."""
+    """A pipeline that takes many turns of the event loop does not keep other clients waiting until
+    it ends."""
     with s.connect() as c, s.connect() as other:
         n = 200000
         c.socket.settimeout(None)
@@ -213,7 +214,8 @@ class Secret:
 
 @alone
 def test_tls(program):
-    """Long pipelines, large replies that are read late, waits for the disk, and resets."""
+    """Tests long pipelines, large replies that are read late, waits for the disk, and resets over
+    TLS."""
     with Secret(program, "client-output-buffer-limit 1Mi", "appendfsync always",
                 "pipeline-limit 100") as s:
         with s.connect() as c:
@@ -254,15 +256,15 @@ def test_tls_half_closed(program):
 def test_tls_record_over_the_limit(program):
     """A request of nearly client-query-buffer-limit bytes leaves space for only a part of the
     last TLS record. The rest of the record is read after the request, which runs as a job,
-    although the socket has no more bytes."""
+    although the socket has no more bytes to read."""
     limit = 1 << 20
     with Secret(program, "client-query-buffer-limit 1Mi", "proto-max-bulk-len 1Mi") as s, s.connect() as c:
-        n = 5000  # this many arguments make it a job
+        n = 5000  # with this many arguments, the request runs as a job
         words = ["BF.MADD", "k", *(f"{i:08}" for i in range(n))]
         words[-1] += "x" * (limit - 10 - len(encode(*words)) - 5)  # its length has five more digits
         data = encode(*words)
         assert len(data) == limit - 10
-        c.send(data[:100])  # a separate record, so that no later one ends at the limit
+        c.send(data[:100])  # a separate record, so that no later record ends at the limit
         c.send(data[100:] + encode("PING"))
         assert len(c.reply()) == n
         assert c.reply() == Status("PONG")

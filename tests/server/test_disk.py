@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A full disk, simulated by a limit on the size of files: changes are refused, queries are
-answered, nothing acknowledged is lost, and everything resumes when there is space again. A disk
-that damages the journal, or loses parts of it: the service refuses to start, or treats unknown
-content as in doubt. A data directory that is removed or replaced.
+"""Tests a full disk, simulated by a limit on the size of files: changes are refused, queries are
+answered, no acknowledged change is lost, and the service resumes when there is space again. Tests a
+disk that damages the journal or loses parts of it: the service refuses to start, or treats unknown
+content as in doubt. Tests a data directory that is removed or replaced.
 usage: test_disk.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import glob
@@ -21,7 +21,7 @@ ENDLESS = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
 
 def limit(s, size):
-    """No file may grow beyond this size."""
+    """Prevents files from growing beyond this size."""
     try:
         resource.prlimit(s.process.pid, resource.RLIMIT_FSIZE,
                          ENDLESS if size is None else (size, resource.RLIM_INFINITY))
@@ -74,7 +74,7 @@ def full_and_back(program, policy):
         limit(s, journal_size(s) + 20000)
         more, i = add_until_refused(s, i)
         told += more
-        s.kill()  # and with a kill in between
+        s.kill()  # the same with a kill in between
         s.start()
         check(s, told)
         assert s.ask("BF.EXISTS", "back", "x") == 1
@@ -124,7 +124,7 @@ def test_a_snapshot_without_room(program):
         assert isinstance(s.ask("SAVE"), Error)
         assert isinstance(s.ask("COPY", "large", "copy"), Error)
         assert s.ask("EXISTS", "copy") == 0
-        assert s.ask("BG.ADD", "large", "more") in (0, 1)  # the journal has space
+        assert s.ask("BG.ADD", "large", "more") in (0, 1)  # the journal still has space
         assert os.listdir(s.folder + "/data/filters") == []  # no partial file is left
         limit(s, None)
         assert s.ask("SAVE") == OK
@@ -159,9 +159,9 @@ def test_a_damaged_journal(program):
         s.lines = (*s.lines, "damaged-journal doubt")
         for _ in range(2):
             s.start()
-            assert s.ask("BF.MEXISTS", "old", *range(200), "never") == [1] * 201  # it may contain everything
+            assert s.ask("BF.MEXISTS", "old", *range(200), "never") == [1] * 201  # it may contain any key
             assert isinstance(s.ask("BF.ADD", "old", "more"), Error)
-            assert s.ask("BF.MEXISTS", "new", "x", "never") == [1, 0]  # which was created after the damage
+            assert s.ask("BF.MEXISTS", "new", "x", "never") == [1, 0]  # this filter was created after the damage
             assert s.ask("BF.ADD", "new", "y") in (0, 1)
             s.kill()
         s.start()
@@ -207,7 +207,7 @@ def test_a_missing_journal(program):
         s.start()
         assert s.ask("BF.EXISTS", "k", "x") == 1
         assert s.ask("BF.MEXISTS", "other", "x", "y") == [1, 1]
-        with s.connect() as c:  # in a pipeline, which batches them
+        with s.connect() as c:  # in a pipeline, which batches the requests
             assert c.pipeline([("BF.EXISTS", "k", "x")] * 3) == [1, 1, 1]
         assert "names_in_doubt:1" in str(s.ask("INFO", "persistence"))
         assert isinstance(s.ask("BF.ADD", "k", "y"), Error)
@@ -262,7 +262,7 @@ def test_a_replaced_folder(program):
         os.mkdir(data)
         wait_for(lambda: call(s, "GET", "/readyz")[0] == 503, what="unreadiness")
         wait_for(lambda: refused(s), what="refusal")
-        assert os.listdir(data) == []  # it may belong to another process
+        assert os.listdir(data) == []  # the directory may belong to another process
         os.rmdir(data)
         os.rename(data + ".away", data)
         wait_for(lambda: call(s, "GET", "/readyz")[0] == 200, what="readiness")
@@ -274,7 +274,7 @@ def test_a_replaced_folder(program):
 
 @alone
 def test_a_removed_segment(program):
-    """The filters are in memory: a fresh journal with all of them replaces the removed one."""
+    """The filters are in memory: a fresh journal with all filters replaces the removed journal."""
     with Service(program, "appendfsync always", http=True) as s:
         assert s.ask("BF.ADD", "k", "x") == 1
         os.unlink(glob.glob(s.folder + "/data/journal-*.log")[-1])

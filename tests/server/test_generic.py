@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The commands that are not about filters: connections, names, options, statistics, users.
+"""Tests the commands that are not about filters: connections, names, options, statistics, users.
 usage: test_generic.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import os
@@ -262,7 +262,7 @@ def test_multi(s):
 
 @alone
 def test_multi_with_lookups(program):
-    """Lookups that query the source: each gets its own reply, in order."""
+    """Each lookup that queries the source gets its own reply, in order."""
     s = Service(program)
     path = os.path.join(s.folder, "keys.db")
     with sqlite3.connect(path) as db:
@@ -297,7 +297,8 @@ def test_writers_report(program):
 
 
 def test_multi_slow_and_long(s):
-    """Transactions that contain jobs, and more requests than an event loop runs in one turn."""
+    """Tests transactions that contain jobs, and more requests than an event loop runs in one
+    turn."""
     with s.connect() as c:
         requests = [("MULTI",), ("BF.ADD", "a", "x"), ("KEYS", "*"), ("COPY", "a", "b"),
                     ("SCAN", "0"), ("RANDOMKEY",), ("BF.EXISTS", "b", "x"), ("CLIENT", "ID"),
@@ -323,7 +324,7 @@ def test_multi_limit(program):
         assert c.ask("EXEC").startswith("EXECABORT")
         c.ask("MULTI")
         c.ask("ECHO", "x" * 300000)
-        c.close()  # queued requests are freed: the sanitizers would report a leak
+        c.close()  # queued requests must be freed, or sanitizers would report a leak
 
 
 # ---- Names -------------------------------------------------------------------------------------
@@ -552,7 +553,7 @@ def as_dict(flat):
 
 
 def test_command_docs(s):
-    """Every command has a summary, and arguments that fit its arity and its keys."""
+    """Every command has a summary, and arguments that match its arity and its keys."""
     docs = as_dict(s.ask("COMMAND", "DOCS"))
     infos = {row[0]: row for row in s.ask("COMMAND")}
     assert set(docs) == set(infos)
@@ -666,7 +667,7 @@ def test_slowlog(s):
     s.ask("CLIENT", "SETNAME", "slow-one")
     s.ask("BF.RESERVE", "big", "0.001", "1000000")
     assert s.ask("CONFIG", "SET", "slowlog-log-slower-than", "100") == OK
-    for i in range(40):  # until one takes that long
+    for i in range(40):  # until a request takes that long
         s.ask("BF.MADD", "big", *(f"secret{i}:{j}" for j in range(100000)))
         if s.ask("SLOWLOG", "LEN"):
             break
@@ -783,7 +784,7 @@ def test_auth(program):
         assert s.ask("AUTH", "x") == Error(
             "ERR AUTH <password> called without any password configured for the default user. "
             "Are you sure your configuration is correct?")
-        assert s.ask("AUTH", "default", "x") == OK  # no password is needed, so any will do
+        assert s.ask("AUTH", "default", "x") == OK  # no password is needed, so any password is accepted
 
 
 @alone
@@ -835,8 +836,8 @@ def test_tenants(program):
 
 @alone
 def test_tenants_and_files(program):
-    """The directory of files is shared: a user's patterns apply to the names of files and of
-    filters. DBSIZE counts the filters that a user may read."""
+    """The directory of files is shared: a user's patterns apply to file names as well as filter
+    names. DBSIZE counts the filters that a user may read."""
     no = Error("NOPERM No permissions to access a file with that name")
     with Service(program,
                  "user default on nopass allcommands allkeys",
@@ -906,7 +907,8 @@ def test_loading(program):
 
 
 def watch_loading(s, setting):
-    """Queries as soon as the service listens; returns whether it was still loading then."""
+    """Queries the service as soon as it listens; returns whether it was still loading at that
+    time."""
     def connect():
         try:
             return service.Connection(s.port, timeout=30)

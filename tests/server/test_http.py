@@ -137,7 +137,7 @@ def test_keys_are_bytes(s):
     coded = [base64.b64encode(key).decode() for key in keys]
     told = a.told("POST", f"{F}/keys/add", 200, {"keys": coded, "encoding": "base64"})
     same(told, {"results": [True] * len(keys), "keys": len(keys), "new": len(keys)})
-    for key in keys:  # the same bytes, in every way to send them
+    for key in keys:  # every way of sending a key results in the same bytes
         same(s.ask("BG.EXISTS", "keys", key), 1)
         if b"\n" not in key and key:
             same(a.told("POST", f"{F}/keys/check", 200, key + b"\n", kind="text/plain"), b"1\n")
@@ -354,8 +354,8 @@ def test_preconditions(s):
 
 
 def upload_while_adding(s, name, condition, prepare):
-    """Uploads an empty filter on a condition that holds until the first add, and adds a key
-    slightly later each time. Either the upload is refused, or it happens before the add: an
+    """Uploads an empty filter on a condition that holds until the first add. Each attempt adds the
+    key slightly later. Either the upload is refused, or it happens before the add, so an
     acknowledged key is present afterwards."""
     a, r, c = Asker(s), s.connect(), s.connect()
     s.ask("BF.RESERVE", "source", 0.0001, 1000000, "NONSCALING")
@@ -371,7 +371,7 @@ def upload_while_adding(s, name, condition, prepare):
         added = c.ask("BF.ADD", name, "key")
         thread.join()
         assert found[0] in (200, 201, 412), found
-        if added == 1:  # or an error: the filter was just replaced
+        if added == 1:  # otherwise an error, because the filter was just replaced
             seen.add((found[0], added, r.ask("BF.EXISTS", name, "key")))
     assert seen <= {(200, 1, 1), (201, 1, 1), (412, 1, 1)}, seen
 
@@ -396,7 +396,7 @@ def test_dropping_on_a_condition(s):
 
 
 def test_an_upload_has_no_time_to_live(s):
-    """An uploaded or copied filter is new; a cleared or renamed filter is the same one."""
+    """An uploaded or copied filter is new; a cleared or renamed filter is the same filter."""
     a = Asker(s)
     a.make("pre")
     file = a.told("GET", f"{F}/pre/file", 200)
@@ -453,8 +453,8 @@ def load_foreign(s, name, whole=True):
 
 
 def test_files_of_others(s):
-    """A file with another secret is refused; a file without a secret is accepted, with the
-    figures in the file."""
+    """A file with a different secret is refused; a file without a secret is accepted, with the
+    parameters in the file."""
     a = Asker(s)
     with free_service(s.program) as other:
         b = Asker(other)
@@ -487,7 +487,7 @@ def test_files_of_every_kind(s):
             taken.add(told["kind"])
             same((name, a.told("POST", f"{F}/golden/verify", 200, {})["ok"]), (name, True))
             a.ask("GET", f"{F}/golden/occupancy?cells=10", 200)
-        if name == "fuse.bg":  # built once: it accepts no keys
+        if name == "fuse.bg":  # a static filter accepts no keys
             same(status in (200, 201), True)
             for path, body in (("add", {"keys": ["x"]}), ("fold", {}), ("rotate", {})):
                 same(code(a.told("POST", f"{F}/golden/{path}", 422, body)), "not_supported")
@@ -862,7 +862,7 @@ def test_gates(program):
 
 @alone
 def test_fronts(program):
-    """A filter over a cluster that does not exist; tests/cluster/test_front.py has the other
+    """Tests a filter over a cluster that does not exist; tests/cluster/test_front.py has the other
     tests."""
     with free_service(program, "sharded seen nodes=127.0.0.1:1 shards=4") as s:
         a = Asker(s)
@@ -872,7 +872,7 @@ def test_fronts(program):
 
 
 def check_gate_figures(a, before):
-    """The API and /metrics report the same figures for a gate."""
+    """The API and /metrics report the same values for a gate."""
     gate = a.told("GET", "/api/v1/gates/products", 200)
     m = metrics_of(a)
     at = '{filter="gate:products"}'
@@ -896,8 +896,8 @@ def check_gate_figures(a, before):
 
 @alone
 def test_while_loading(program):
-    """One of its files is a pipe without a writer, so the service keeps loading until the test
-    writes to it."""
+    """One of the service's files is a pipe without a writer, so the service keeps loading until the
+    test writes to the pipe."""
     s = free_service(program)
     try:
         s.start()

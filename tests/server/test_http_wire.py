@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""HTTP at the byte level: the order of requests and responses on a connection, refused requests and
-their errors, and slow clients, which must not delay others.
+"""Tests HTTP at the byte level: the order of requests and responses on a connection, refused
+requests and their errors, and slow clients, which must not delay others.
 
 usage: test_http_wire.py BLOOMGATED [PART OF A NAME...]"""
 
@@ -328,7 +328,7 @@ def test_large_downloads_and_small_requests(s):
     a.told("POST", F, 201, {"name": "large", "kind": "blocked", "capacity": 1000, "memory": size, "hash": "fast"})
     a.ask("POST", f"{F}/large/add", 200, {"keys": [str(i) for i in range(1000)]})
     slow = [Wire(s) for _ in range(4)]
-    for wire in slow:  # they do not read, so the service can send only what the socket buffers hold
+    for wire in slow:  # these clients do not read, so the service can send only as much as the socket buffers hold
         wire.send(request("GET", f"{F}/large/file"))
     for wire in slow:
         assert wire.file.readline().startswith(b"HTTP/1.1 200")
@@ -368,7 +368,7 @@ def test_large_downloads_and_small_requests(s):
 
 
 def test_large_uploads(s):
-    """Uploads run in parallel; the memory of the service stays far below their sum."""
+    """Uploads run in parallel; the memory of the service stays far below their total size."""
     a = Asker(s)
     a.told("POST", F, 201, {"name": "u", "kind": "blocked", "capacity": 1000, "memory": 32 << 20, "hash": "fast"})
     file = a.told("GET", f"{F}/u/file", 200)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Everything at once: the writers, movers and disturbers of kill_drill.py, redis-benchmark,
-clients that connect and disconnect, snapshots, metrics; then an orderly stop, after which
-everything acknowledged must be present. Run this with a sanitizer build to find races and leaks.
+"""Runs everything at once: the writers, movers and disturbers of kill_drill.py, redis-benchmark,
+clients that connect and disconnect, snapshots, and metrics. After an orderly stop, every
+acknowledged key must be present. Run this with a sanitizer build to find races and leaks.
 usage: test_load.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import shutil

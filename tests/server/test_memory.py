@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""maxmemory: all memory that clients can cause the service to allocate is counted, and reserved before it is allocated.
+"""Tests maxmemory: all memory that clients can cause the service to allocate is counted, and is
+reserved before it is allocated.
 
 usage: test_memory.py BLOOMGATED [PART OF A NAME...]"""
 
@@ -31,7 +32,7 @@ def check(s, limit):
     """Checks that the parts add up and stay within the limit."""
     told = memory(s)
     parts = {part: told[f"used_memory_{part}"] for part in ("filters", "objects", "buffers", "transfers")}
-    assert abs(sum(parts.values()) - told["used_memory"]) < 256 << 10, told  # this reply is being sent as well
+    assert abs(sum(parts.values()) - told["used_memory"]) < 256 << 10, told  # the reply itself also uses memory
     assert told["used_memory"] <= limit + 4 * MI, told
     return parts
 
@@ -106,7 +107,7 @@ def test_dumps_and_loads(program):
             assert not isinstance(s.ask("BG.LOAD", "g", chunk), Error)
         assert check(s, 64 * MI)["transfers"] == 0
         answers = [s.ask("BG.LOAD", "h", chunk) for chunk in chunks]
-        assert is_oom(next(a for a in answers if isinstance(a, Error))), answers  # three do not fit
+        assert is_oom(next(a for a in answers if isinstance(a, Error))), answers  # three filters do not fit
         s.ask("DEL", "h", "g")
         wait_for(lambda: check(s, 64 * MI)["transfers"] == 0 and memory(s)["used_memory_filters"] < 21 * MI, what="memory to be freed")
 
@@ -191,7 +192,7 @@ def test_unfinished_requests(program):
 
 @alone
 def test_unfinished_requests_of_many_words(program):
-    """Words can be shorter than the record that is kept for each."""
+    """Words can be shorter than the record that the service keeps for each word."""
     with Service(program, "maxmemory 64Mi") as s:
         words = 600000
         with s.connect() as client:
@@ -227,7 +228,7 @@ def fill(s):
 @alone
 def test_small_requests_of_many_clients(program):
     """Small requests are not refused while buffers use the memory reserved for them, and do not
-    prevent adds. Together they have a limit, whatever the number of clients."""
+    prevent adds. Their total size is limited, whatever the number of clients."""
     with Service(program, "maxmemory 16Mi", "appendfsync no") as s:
         fill(s)
         half = encode("BF.EXISTS", "f0", b"y" * 16000)[:-600]
@@ -252,7 +253,7 @@ def test_requests_that_cannot_be_stored(program):
     """The client gets an error over RESP and over HTTP, after the reply to its previous request."""
     with Service(program, "workers 1", "maxmemory 16Mi", "appendfsync no", http=True) as s:
         fill(s)
-        hogs = [s.connect() for _ in range(60)]  # they use the memory that is reserved for buffers
+        hogs = [s.connect() for _ in range(60)]  # these use up the memory that is reserved for buffers
         for hog in hogs:
             send(hog, encode("BF.EXISTS", "f0", b"y" * 25000)[:-600])
         wait_for(lambda: memory(s)["used_memory_buffers"] > MI - (64 << 10), what="requests to be read")
@@ -272,7 +273,7 @@ def test_requests_that_cannot_be_stored(program):
         clients = [socket.create_connection(("127.0.0.1", s.http_port), timeout=60) for _ in range(450)]
         for part in (b"GET / HTTP/1.1\r\nX: " + b"y" * 2000, b"y" * 6000):
             for client in clients:
-                with contextlib.suppress(ConnectionError):  # it may have been refused already
+                with contextlib.suppress(ConnectionError):  # the request may have been refused already
                     client.sendall(part)
         wait_for(lambda: select.select(clients, [], [], 0)[0], what="a refusal")
         answers = set()
@@ -329,7 +330,8 @@ def test_keys_of_http(program):
 
 @alone
 def test_replaced_users_leave_nothing(program):
-    """Reloading changed lines retires users. Their connections stay open, and their memory is freed."""
+    """Reloading changed user lines replaces the users. The connections of replaced users stay open,
+    and the memory of replaced users is freed."""
     def lines(i):
         return [f"user u{k} on >x +@all ~* rate={i + 1}" for k in range(500)]
 
@@ -353,8 +355,8 @@ def test_replaced_users_leave_nothing(program):
 
 @alone
 def test_uploads(program):
-    """Uploads in progress are files. Their total size is limited, and an upload that ends frees
-    space for others."""
+    """Uploads in progress are files. The total size of uploads is limited, and an upload that ends
+    frees space for others."""
     def upload(n):
         client = socket.create_connection(("127.0.0.1", s.http_port), timeout=60)
         client.sendall(b"PUT /api/v1/filters/f/file HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
@@ -378,8 +380,8 @@ def test_uploads(program):
 
 @alone
 def test_a_refused_lookup_leaves_others_alone(program):
-    """A lookup that queries the source is copied for a job. If the copy is refused, the next
-    lookup does not complete the first one."""
+    """A lookup that queries the source is copied for a job. If the copy is refused, the next lookup
+    does not complete the refused lookup."""
     s = Service(program, "maxmemory 64Mi", "workers 1")
     path = os.path.join(s.folder, "keys.db")
     large = "x" * 20000

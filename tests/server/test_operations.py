@@ -44,7 +44,7 @@ def options():
 @test
 def example_file_is_what_the_program_prints():
     assert run("--print-config").stdout == read("ops/bloomgate.conf"), \
-        "ops/bloomgate.conf is not that of the program: bloomgated --print-config > ops/bloomgate.conf"
+        "ops/bloomgate.conf is out of date: bloomgated --print-config > ops/bloomgate.conf"
 
 
 @test
@@ -153,7 +153,7 @@ def unit_is_locked_in():
     level = re.search(r"exposure level for bloomgated.service: ([\d.]+)", done.stdout + done.stderr)
     assert level, done
     assert done.returncode == 0 and float(level.group(1)) <= 1.5, level.group(0)
-    assert f"at {level.group(1)} of 10" in read("docs/operations.md"), f"operations.md has a figure other than {level.group(1)}"
+    assert f"at {level.group(1)} of 10" in read("docs/operations.md"), f"operations.md states a level other than {level.group(1)}"
 
 
 # ---- Docker --------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def dockerfile_is_in_order():
         assert name in known, name
     froms = [i for i, (name, _) in enumerate(parsed) if name == "FROM"]
     assert len(froms) == 2 and froms[0] == 0
-    for i in froms:  # a version, not just the latest
+    for i in froms:  # the tag must be a version, not just "latest"
         assert re.match(r"debian:12-slim( AS \w+)?$", parsed[i][1]), parsed[i]
     final = parsed[froms[1]:]
     named = {name for name, _ in final}
@@ -218,7 +218,7 @@ def main():
         try:
             function()
             print(f"ok {function.__name__}")
-        except Exception as error:  # noqa: one that fails must not hide the others
+        except Exception as error:  # noqa: a failing test must not hide the others
             failed += 1
             print(f"FAILED {function.__name__}: {type(error).__name__}: {error}")
     print(f"{len(tests) - failed} passed, {failed} failed")

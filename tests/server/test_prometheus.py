@@ -136,7 +136,7 @@ PROMETHEUS = []
 
 
 def prometheus():
-    """Returns the server that all tests share."""
+    """Returns the Prometheus server that all tests share."""
     if not PROMETHEUS:
         PROMETHEUS.append(Prometheus())
     return PROMETHEUS[0]
@@ -358,7 +358,7 @@ def test_alerts_of_limits(program):
 
 @alone
 def test_alerts_of_files(program):
-    """A disk that accepts no file above 1 MiB: snapshots fail, and later the journal fails."""
+    """With a disk that accepts no file above 1 MiB, snapshots fail, and later the journal fails."""
     p = prometheus()
     with free_service(program, "snapshot-interval 1s", prefix=("prlimit", f"--fsize={1 << 20}")) as s:
         p.set_targets(s)
@@ -536,8 +536,8 @@ def check_loading(p, s):
 
 @alone
 def test_alerts_of_wrong_answers(program):
-    """A write to the source is not reported to the gate: an audit finds it. An attacker knows a
-    key that is a false positive."""
+    """A write to the source is not reported to the gate, and an audit finds it. An attacker
+    exploits a key that is a false positive."""
     p = prometheus()
     s, path = with_gate(program, "products", "follow=none", "promise=writers-report", "audit=1", "rate=0.05")
     with s:
@@ -596,7 +596,7 @@ def test_alerts_of_sources(program):
 
 @alone
 def test_alerts_of_fronts(program):
-    """One cluster does not listen at all; at the address of the other there are no shards."""
+    """One cluster does not listen at all; the other cluster has no shards."""
     p = prometheus()
     with free_service(program) as node, \
             free_service(program, "sharded gone nodes=127.0.0.1:1 shards=4", f"sharded empty nodes=127.0.0.1:{node.port} shards=2") as s:
@@ -616,7 +616,7 @@ def test_alerts_of_fronts(program):
 
 @alone
 def test_zz_every_alert(_):
-    """Each alert has fired here, or is one of those that only promtool tests."""
+    """Each alert has fired in these tests, or is listed as tested only by promtool."""
     if len(sys.argv) > 2:
         raise service.Skip("only some tests were run")
     names = set()

@@ -58,7 +58,7 @@ class Checker(threading.Thread):
         answers = c.pipeline([(self.command, "k", key) for key in keys])
         for key, answer in zip(keys, answers):
             assert answer in (0, 1), answer
-            assert answer == 1 or key.startswith("out"), f"{key} was added, found {answer}"
+            assert answer == 1 or key.startswith("out"), f"{key} was added, but the answer is {answer}"
             self.positives += key.startswith("out") and answer
         self.asked += 64
 
@@ -72,7 +72,7 @@ class Checker(threading.Thread):
 
 
 def drive(s, family, pipeline, n):
-    capacity = KNOWN + RANDOM  # it is full in the end, so its rate is the requested one
+    capacity = KNOWN + RANDOM  # the filter is full at the end, so its rate matches the requested rate
     if family == "BF":
         s.ask("BF.RESERVE", "k", "0.01", str(capacity))
     else:
@@ -117,7 +117,7 @@ def test_usual_tests(s):
 
 @alone
 def test_durable(program):
-    """The same when every reply waits for the disk."""
+    """Runs the same benchmark when every reply waits for the disk."""
     with Service(program, "appendfsync always") as s:
         drive(s, "BF", 16, service.work(20000))
 

@@ -27,7 +27,7 @@ def cli(s, *words, stdin=None, check=True, timeout=120):
     return done.stdout.decode(errors="replace")
 
 
-# The input, and the output with --no-raw: in RESP2, and in RESP3 where it differs.
+# The input and the output with --no-raw, in RESP2, and in RESP3 where the output differs.
 TRANSCRIPT = r"""
 > PING
 PONG
@@ -132,7 +132,7 @@ def test_unix_socket(s):
 
 
 def test_pipe(s):
-    """Mass insertion: --pipe ends with its own ECHO."""
+    """Tests mass insertion: --pipe ends with redis-cli's own ECHO."""
     n = service.work(200000)
     data = b"".join(encode("BF.ADD", "k", i) for i in range(n))
     told = cli(s, "--pipe", stdin=data)
@@ -170,7 +170,7 @@ def test_config_and_info(s):
 
 
 class Terminal:
-    """redis-cli at a terminal."""
+    """Tests redis-cli at a terminal."""
 
     def __init__(self, port):
         self.pid, self.fd = pty.fork()

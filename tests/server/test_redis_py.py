@@ -33,7 +33,7 @@ def client(s, **options):
 
 
 def refused(call, *parts):
-    """Calls, and expects an error that contains these parts."""
+    """Calls a function and expects an error that contains these parts."""
     try:
         call()
     except redis.ResponseError as error:
@@ -325,7 +325,7 @@ def test_retries_over_a_restart(program):
 
 
 def again(s, port):
-    """Restarts on the same port, which the clients know."""
+    """Restarts the service on the same port, to which the clients reconnect."""
     s.port = port
     return f"{s.folder}/bloomgate.conf"
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""The state after a restart equals the state before: replies, statistics, names and times, of
-filters of every family and kind, after an orderly stop, kill -9, snapshots, and combinations of
-these.
+"""Tests that a restart preserves the state: replies, statistics, names and times of filters of
+every family and kind, after an orderly stop, kill -9, snapshots, and combinations of these.
 usage: test_restart.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import os
@@ -13,7 +12,7 @@ from service import Error, Service, Status, alone, wait_for
 
 OK = Status("OK")
 
-# The name, the command that creates it, and whether items can be deleted.
+# The name of a filter, the command that creates it, and whether items can be deleted.
 MAKES = [
     ("bf", ("BF.RESERVE", "bf", "0.001", "100"), False),
     ("bf-fixed", ("BF.RESERVE", "bf-fixed", "0.001", "1000", "NONSCALING"), False),
@@ -68,7 +67,7 @@ def fill(c):
 
 
 def more(c):
-    """Changes after the first snapshot, if there is one."""
+    """Applies changes after the first snapshot, if there is one."""
     ask_all(c, [("BG.ADD", name, f"{name}-more-{i}") for name, _, _ in MAKES for i in range(100)])
     ask_all(c, [("BG.FOLD", "blocked"), ("COPY", "cf", "cf-copy"), ("COPY", "bf", "bf-copy"),
                 ("RENAME", "split", "split-renamed"), ("DEL", "partitioned"),
@@ -211,7 +210,7 @@ def test_expiry(program):
         assert s.ask("PEXPIREAT", "late", now + 86400000) == 1
         assert s.ask("PEXPIREAT", "replaced", now + 86400000) == 1
         assert s.ask("PEXPIREAT", "moved", now + 86400000) == 1
-        assert s.ask("BG.CLEAR", "replaced") == OK  # which keeps its expiry time
+        assert s.ask("BG.CLEAR", "replaced") == OK  # the cleared filter keeps its expiry time
         assert s.ask("RENAME", "moved", "there") == OK
         s.kill()
         s.start()
@@ -229,7 +228,7 @@ def test_expiry(program):
 
 @alone
 def test_names_that_change_places(program):
-    """Renames over existing names, drops and re-creation, with snapshots in between."""
+    """Tests renames over existing names, drops and re-creation, with snapshots in between."""
     dice = random.Random(3)
     with Service(program) as s:
         model, c, number = {}, s.connect(), 0
@@ -276,7 +275,7 @@ def test_windows(program):
         s.kill()
         s.start()
         assert s.ask("BG.EXISTS", "w", "old") == 1
-        wait_for(lambda: s.ask("BG.EXISTS", "w", "old") == 0, what="the window to forget")
+        wait_for(lambda: s.ask("BG.EXISTS", "w", "old") == 0, what="the window to forget the key")
         assert s.ask("BG.ADD", "w", "new") == 1
         s.kill()
         s.start()
@@ -285,8 +284,8 @@ def test_windows(program):
 
 @alone
 def test_a_lower_limit_of_memory_is_reported(program):
-    """A filter that can no longer grow to its previous size is reported in the log; one that is
-    merely full is not."""
+    """A filter that can no longer grow to its previous size is reported in the log; a filter that
+    is merely full is not."""
     items = [f"item {i}" for i in range(60000)]
     with Service(program, "max-filter-memory 64Ki") as s:
         s.ask("BF.RESERVE", "full", "0.01", "100")
@@ -309,7 +308,7 @@ def test_a_lower_limit_of_memory_is_reported(program):
 
 @alone
 def test_unfinished_loads(program):
-    """A filter that is loaded in pieces may contain everything until the last piece has arrived."""
+    """A filter that is loaded in chunks may contain any key until the last chunk has arrived."""
     with Service(program) as s:
         for i in range(100):
             s.ask("BF.ADD", "from", i)

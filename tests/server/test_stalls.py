@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Large filters and their neighbors: a client that creates, copies or changes a large filter
-does not block the other connections of its worker.
+"""Tests that a client that creates, copies or changes a large filter does not block the other
+connections of its worker.
 
     tests/server/test_stalls.py PATH-OF-BLOOMGATED [part of a test's name]...
 
@@ -24,10 +24,10 @@ def readable(connection):
 
 
 def overtakes(s, examine, change):
-    """Returns whether requests of a neighbor are answered while `change` waits for `examine`.
-    The first request may have been read before the change was, so NEIGHBORS requests are sent,
-    one after another. On a busy machine `examine` may end too early, so there are several
-    attempts."""
+    """Returns whether requests on a neighboring connection are answered while `change` waits for
+    `examine`. The first request may have been read before the change request was, so NEIGHBORS
+    requests are sent, one after another. On a busy machine `examine` may end too early, so there
+    are several attempts."""
     with s.connect() as long, s.connect() as waits, s.connect() as neighbor:
         for _ in range(200):
             long.send(encode(*examine) * 4)
@@ -63,8 +63,8 @@ def test_a_transaction_waits_without_its_worker(s):
 
 
 def test_waiting_writers_leave_threads_to_others(s):
-    """More connections wait for one filter than there are job threads; meanwhile, another filter
-    is examined."""
+    """More connections than there are job threads wait for one filter; meanwhile, another filter is
+    examined."""
     assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
     assert s.ask("BF.RESERVE", "other", "0.01", 1000) == "OK"
     writers = [s.connect() for _ in range(12)]
@@ -90,8 +90,8 @@ def test_waiting_writers_leave_threads_to_others(s):
 
 @service.alone
 def test_requests_with_many_arguments(program):
-    """Requests with many arguments take long, so they run as jobs, alone and in MULTI: they wait
-    for the only job thread."""
+    """Requests with many arguments take long, so they run as jobs, both alone and in MULTI, and
+    wait for the only job thread."""
     with service.Service(program, "workers 1", "jobs 1", "appendfsync no") as s:
         assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
         with s.connect() as long, s.connect() as many:
@@ -111,7 +111,7 @@ def test_requests_with_many_arguments(program):
 @service.alone
 def test_users_leave_threads_to_others(program):
     """One user has more jobs than there are threads. Another user's job does not wait for all of
-    them."""
+    these jobs."""
     with service.Service(program, "workers 1", "jobs 3", "appendfsync no", "user default on nopass +@all ~*", "user other on >x +@all ~*") as s:
         assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
         assert s.ask("BF.RESERVE", "small", "0.01", 1000) == "OK"
@@ -149,7 +149,7 @@ def http_status(client):
 
 @service.alone
 def test_users_of_http_leave_threads_to_others(program):
-    """The same applies to HTTP requests without a body on new connections."""
+    """The same limit applies to HTTP requests without a body on new connections."""
     with service.Service(program, "workers 1", "jobs 3", "appendfsync no", "user default on nopass +@all ~*",
                          "user one on >x +@all ~*", "user other on >x +@all ~*", http=True) as s:
         assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
@@ -169,7 +169,8 @@ def test_users_of_http_leave_threads_to_others(program):
 
 
 def slow_hash(password):
-    """Returns a hash whose check takes 128 MiB, eight times the default, and eight times as long."""
+    """Returns a hash that takes 128 MiB to check, eight times the default, and eight times as
+    long."""
     salt = b"0123456789abcdef"
     digest = hashlib.scrypt(password, salt=salt, n=1 << 17, r=8, p=1, dklen=32, maxmem=1 << 28)
     return "$scrypt$ln=17,r=8,p=1$" + "$".join(base64.b64encode(part).decode().rstrip("=") for part in (salt, digest))
@@ -177,7 +178,8 @@ def slow_hash(password):
 
 @service.alone
 def test_passwords_are_checked_one_at_a_time(program):
-    """Clients that have not logged in occupy one thread and the memory of one check, regardless of their number."""
+    """Clients that have not logged in occupy one thread and the memory of one password check,
+    regardless of the number of clients."""
     with service.Service(program, "workers 1", "jobs 2", "appendonly no", "user default on nopass +@all ~*",
                          "user one on " + slow_hash(b"right"), http=True) as s:
         assert s.ask("BF.RESERVE", "small", "0.01", 1000) == "OK"
@@ -200,8 +202,8 @@ def test_passwords_are_checked_one_at_a_time(program):
 
 
 def test_creating_touches_few_pages(s):
-    """4 GiB is 2048 large pages, or a million small ones. Creating the filter touches about a
-    hundred, or 1300 with the shadow memory of a sanitizer."""
+    """4 GiB is 2048 large pages, or a million small pages. Creating the filter touches about a
+    hundred pages, or 1300 with a sanitizer's shadow memory."""
     for words in (("BF.RESERVE", "k", "0.01", 3500000000, "NONSCALING"),
                   ("BF.RESERVE", "k", "0.01", 2500000000),
                   ("CF.RESERVE", "k", 1600000000),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How the service stops, and what can prevent it from starting: signals under load, during
+"""Tests how the service stops, and what can prevent it from starting: signals under load, during
 loading and with clients that do not read; ports, sockets and directories that are in use.
 usage: test_stop.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
@@ -169,13 +169,13 @@ def test_signals_to_two_threads(program):
 
 @alone
 def test_the_unix_socket_of_the_next(program):
-    """A service that starts during the grace period of another one can use the same path."""
+    """A service that starts during the grace period of another service can use the same path."""
     with Service(program, "shutdown-grace 600s") as s, socket.socket(socket.AF_UNIX) as following:
         c = clog(s)
         s.process.send_signal(signal.SIGTERM)
         wait_for(lambda: is_deaf(s), what="the listener to close")
         if os.path.exists(s.unix):
-            os.unlink(s.unix)  # as a service does if the socket has no listener
+            os.unlink(s.unix)  # as a new service does if the socket has no listener
         following.bind(s.unix)
         s.stop()
         assert os.path.exists(s.unix)
@@ -184,8 +184,8 @@ def test_the_unix_socket_of_the_next(program):
 
 @alone
 def test_a_job_without_its_client(program):
-    """Stopping does not wait for a client that was disconnected, but its job still runs and uses
-    parts of the service."""
+    """Stopping does not wait for a disconnected client, but the client's job is still running and
+    using parts of the service."""
     with Service(program, http=True) as s:
         assert s.ask("BG.CREATE", "large", "KIND", "classic", "BYTES", "400000000", "K", "5") == OK
         with socket.create_connection(("127.0.0.1", s.http_port)) as c:
@@ -238,7 +238,7 @@ def test_connections_during_the_stop(program):
             for thread in threads:
                 thread.start()
             try:
-                time.sleep(0.05)  # for the race, not for the result: all threads are connecting
+                time.sleep(0.05)  # makes the race likely: all threads are connecting; the result does not depend on it
                 s.process.send_signal(signal.SIGTERM)
                 assert s.wait() == 0
             finally:
@@ -249,7 +249,8 @@ def test_connections_during_the_stop(program):
 
 @alone
 def test_shutdown_save_while_loading(program):
-    """A snapshot of only the filters loaded so far would replace the journal of all filters."""
+    """A snapshot taken now would contain only the filters loaded so far, and would replace the
+    journal of all filters."""
     filters = 20000
     with Service(program) as s:
         with s.connect() as c:
@@ -307,7 +308,7 @@ def test_stop_while_loading(program):
             time.sleep(delay)  # anywhere during startup
             s.process.send_signal(signal.SIGTERM)
             code = s.wait()
-            assert code in (0, -signal.SIGTERM), s.read_log()[-2000:]  # killed before its handler was installed
+            assert code in (0, -signal.SIGTERM), s.read_log()[-2000:]  # or killed before the signal handler was installed
         s.start()
         assert s.ask("DBSIZE") == n
         assert s.ask("BF.EXISTS", f"f{n - 1}", "x") == 1
@@ -419,7 +420,7 @@ def test_what_is_taken(program):
             assert code not in (0, -signal.SIGSEGV, -signal.SIGABRT), (lines, code, text)
             assert words in text, (lines, text)
         assert s.ask("BF.EXISTS", "k", "a") == 1
-        with service.Connection(0, path=s.unix) as c:  # the socket was not taken over
+        with service.Connection(0, path=s.unix) as c:  # the second service did not take over the socket
             assert c.ask("PING") == Status("PONG")
 
 

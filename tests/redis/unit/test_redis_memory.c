@@ -1,7 +1,7 @@
 /*
- * Tests the module's defragmentation without a server. The server's memory is a fake that moves
- * every allocation to another address, with another offset within a cache line, and overwrites
- * the old one. Commands run in between; fake_host.h compares all replies at the end.
+ * Tests the module's defragmentation without a server. A fake of the server's memory moves every
+ * allocation to another address, with a different offset within a cache line, and overwrites the
+ * old allocation. Commands run in between; fake_host.h compares all replies at the end.
  */
 #include "server/support/fake_host.h"
 
@@ -12,7 +12,7 @@ enum { SLAB = 14 << 10 }; /* larger allocations stay in place */
 
 struct redis_api redis;
 
-/* Simulates the server's context: counts the calls, and determines when to stop. */
+/* Simulates the server's context: counts the calls, and decides when to stop. */
 struct RedisModuleDefragCtx {
     bool late;
     unsigned long cursor;
@@ -172,7 +172,7 @@ TEST(module_memory__objects_of_every_sort_are_moved)
     }
 }
 
-/* Copies also come from the server's memory. */
+/* Copies are also allocated in the server's memory. */
 TEST(module_memory__filters_of_others_are_moved)
 {
     struct fake h;
@@ -217,7 +217,7 @@ TEST(module_memory__many_pieces_in_several_calls)
     CHECK(once.moved > 200);
     const uint64_t moves = redis_memory_moves();
     CHECK(defragment(entry_of(&h, "k"), &late) > 10);
-    CHECK_EQ(late.moved, once.moved); /* each allocation once, and none omitted */
+    CHECK_EQ(late.moved, once.moved); /* each allocation is moved exactly once */
     CHECK_EQ(redis_memory_moves() - moves, late.moved);
     fake_end(&h);
     CHECK_EQ(server_live, 0);
@@ -257,7 +257,7 @@ TEST(module_memory__what_is_used_stays)
     CHECK(entry->object == before && ctx.asked == 0);
     CHECK_STR(fake(&h, "BG.REBUILD k ABORT"), "+OK");
 
-    redis_memory_let_move(false); /* disabled by the configuration */
+    redis_memory_let_move(false); /* defragmentation is disabled by the configuration */
     (void)defragment(entry, &ctx);
     CHECK(entry->object == before && ctx.asked == 0);
     redis_memory_let_move(true);

@@ -15,7 +15,7 @@
 static const struct {
     const char *title;
     const struct command *commands;
-    bool explained; /* as opposed to commands that Redis documents */
+    bool explained; /* false for commands that Redis documents */
 } reference_families[] = {
     { "Bloom filters: BF.*", bf_commands, true },
     { "Filters with deletion: CF.*", cf_commands, true },
@@ -71,7 +71,7 @@ static bool reference_is_obvious(const struct command *command)
                : command->flags & COMMAND_CONTAINER && command->arity < -1;
 }
 
-/* Prints an entry: a list item, or one of a comma-separated row if `explained` is false. */
+/* Prints an entry: a list item, or part of a comma-separated row if `explained` is false. */
 static void reference_entry(const struct command *command, bool explained,
                             const char *before)
 {

@@ -12,16 +12,16 @@
  * Replies are written as "+status", "-error", ":1", "#t", ",0.5", "$bulk", "_" (null), and
  * lists as "[a b]", maps as "{a b}". Types that RESP2 lacks are written in their RESP2 form.
  *
- * The journal holds what a real host would have: the shape that an object was created with, its
- * content at the last checkpoint, and the records since then. fake_replay re-creates each
- * object from these, and looks up in both all keys that commands have used, and as many other
- * keys: both must give the same results. fake_end calls it; tests may call it at any time.
+ * The journal holds the data that a real host would have: the shape that an object was created
+ * with, its content at the last checkpoint, and the records since then. fake_replay re-creates each
+ * object from this data. In both objects, it looks up all keys that commands have used and as many
+ * other keys; the results must be the same. fake_end calls it; tests may call it at any time.
  */
 #ifndef FAKE_HOST_H
 #define FAKE_HOST_H
 
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* locks, strsep; so include this first */
+#define _GNU_SOURCE /* for locks and strsep; so include this header first */
 #endif
 
 #include "args.h"
@@ -54,8 +54,8 @@ struct fake_record {
 struct fake_entry {
     char name[64];
     struct object *object;
-    char shape[OBJECT_SHAPE_TEXT]; /* when it was created or last saved */
-    void *content;                 /* at the last checkpoint, or NULL */
+    char shape[OBJECT_SHAPE_TEXT]; /* shape when it was created or last saved */
+    void *content;                 /* content at the last checkpoint, or NULL */
     size_t content_bytes;
     uint64_t items, deleted, expansions;
     struct fake_record *records;
@@ -75,15 +75,15 @@ struct fake {
     struct host host;
     struct command_settings settings;
     int protocol;
-    uint64_t now;     /* on the wall clock */
-    uint64_t stepped; /* how far it was set forward without time passing */
+    uint64_t now;     /* wall-clock time */
+    uint64_t stepped; /* how far the clock was set forward without time passing */
     struct fake_entry entries[FAKE_NAMES];
     size_t entries_count;
     struct object **gone; /* freed at the end: objects that were found stay valid
                              within a batch */
     size_t gone_count;
     struct command_table *table;
-    struct fake_item *items; /* of the last reply */
+    struct fake_item *items; /* items of the last reply */
     size_t items_count;
     char *text;
     size_t text_used;
@@ -163,7 +163,7 @@ static inline bg_err fake_record(struct host *host, struct object *object,
     CHECK(entry != NULL);
     h->recorded++;
     if ((entry->records_count & (entry->records_count + 1))
-        == 0) { /* the next power of two */
+        == 0) { /* grow to the next power of two */
         entry->records = realloc(entry->records, 2 * (entry->records_count + 1)
                                                      * sizeof *entry->records);
         CHECK(entry->records != NULL);
@@ -219,7 +219,7 @@ static inline bg_err fake_checkpoint(struct host *host, struct object *object,
     return fake_keep(h, entry, object, info);
 }
 
-/* Returns the object as it would be after a restart. */
+/* Returns the object in the state that it would have after a restart. */
 static inline struct object *fake_recover(struct fake *h,
                                           const struct fake_entry *entry)
 {
@@ -499,7 +499,7 @@ static inline void fake_say(struct fake *h, const char *bytes, size_t n)
 /* Writes the reply that starts at an item; returns the index after it. */
 static inline size_t fake_write(struct fake *h, size_t at)
 {
-    CHECK(at < h->items_count); /* a list that is too short */
+    CHECK(at < h->items_count); /* fails if a list is too short */
     const struct fake_item *item = &h->items[at++];
     char text[40];
     if (item->type == '[' || item->type == '{') {
@@ -617,7 +617,7 @@ static inline void fake_remember(struct fake *h, bg_bytes key)
     h->keys[h->keys_count++] = (bg_bytes){ fake_copy(key.data, key.len), key.len };
 }
 
-/* Runs a command like the dispatcher of a server; returns the reply as text. */
+/* Runs a command like a server's dispatcher does; returns the reply as text. */
 static inline const char *fake_argv(struct fake *h, const bg_bytes *argv, size_t argc)
 {
     const struct command *command = command_find(h->table, argv[0]);
@@ -640,7 +640,7 @@ static inline const char *fake_argv(struct fake *h, const bg_bytes *argv, size_t
     return h->text;
 }
 
-/* Likewise, for a line of words. */
+/* Does the same for a line of words. */
 static inline const char *fake(struct fake *h, const char *line)
 {
     static char words[1 << 16];
@@ -693,7 +693,7 @@ static inline const char *fake_pipeline(struct fake *h, const char *name,
         (h)->protocol = 2;                                                             \
     } while (0)
 
-/* Lines and their replies, in order. */
+/* Runs lines in order and checks their replies. */
 struct fake_line {
     const char *command, *reply;
 };

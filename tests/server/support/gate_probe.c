@@ -1,6 +1,6 @@
 /*
- * gate_probe.c - a gate driven by a script: settings as arguments, commands on stdin, one line
- * of output for each.
+ * gate_probe.c - a gate driven by a script: settings are passed as arguments, commands are read
+ * from stdin, and each command prints one line.
  *
  *     gate_probe NAME [dir=PATH] key=value ...      dir: where the filter is saved
  *     lookup HEX           outcome and value of a key, in one line
@@ -124,8 +124,8 @@ static void probe_lookup(struct probe *probe, char *hex)
     printf("%s %s\n", err ? why.message : bg_outcome_name(outcome), text);
 }
 
-/* Returns whether the gate calls a key absent by itself. An audit would hide that, so it is
- * abandoned. */
+/* Returns whether the gate reports a key as absent without querying the source. An audit would hide
+ * this result, so the audit is abandoned. */
 static bool probe_denies(struct probe *probe, bg_bytes key)
 {
     struct gates_ticket ticket = { .gate = NULL };
@@ -168,7 +168,7 @@ struct probe_part {
     pthread_t thread;
 };
 
-/* Looks up half of the keys in one step, and half in two. */
+/* Looks up half of the keys in one step, and half in two steps. */
 static void *probe_check_part(void *context)
 {
     struct probe_part *part = context;
@@ -276,7 +276,7 @@ static void probe_wait(struct probe *probe, const char *condition)
 
 static void probe_print_about(struct probe *probe)
 {
-    const uint64_t now = source_now(); /* taken before the lag: never too late */
+    const uint64_t now = source_now(); /* before the lag, so never too late */
     const struct gate_about a = probe_about(probe);
     bg_gate_info stats = { .struct_size = sizeof stats };
     if (bg_gate_get_info(a.gate, NULL, &stats) != BG_OK) {

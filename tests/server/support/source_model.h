@@ -1,5 +1,5 @@
 /*
- * source_model.h - a model of a gate: an exact set of keys instead of a filter. It does what
+ * source_model.h - a model of a gate: an exact set of keys instead of a filter. The model does what
  * source.h requires of a listener, and verifies that no committed key is missing from the set.
  */
 #ifndef TESTS_SOURCE_MODEL_H
@@ -17,7 +17,7 @@ struct model {
     size_t n, room;
     uint64_t changes; /* reported keys */
     uint64_t restarts, doubts, resumed, proofs;
-    uint64_t built;           /* number of restarts when all keys were read */
+    uint64_t built;           /* value of `restarts` when all keys were read */
     struct source_proof last; /* in this epoch */
     char mark[SOURCE_MARK];
     int up; /* -1: not reported yet */
@@ -84,7 +84,7 @@ static inline void model_clear(struct model *m)
     m->n = m->room = 0;
 }
 
-/* Returns whether the set has the key. */
+/* Returns whether the set contains the key. */
 static inline bool model_has(struct model *m, const char *key)
 {
     (void)pthread_mutex_lock(&m->lock);
@@ -183,7 +183,7 @@ static inline void model_free(struct model *m)
     free(m);
 }
 
-/* Starts following from a mark; NULL selects the start. */
+/* Starts following from a mark; NULL selects the beginning. */
 static inline void model_follow(struct model *m, struct source *source,
                                 const char *mark)
 {
@@ -202,7 +202,7 @@ static inline void model_follow(struct model *m, struct source *source,
     CHECK_OK(source_follow(source, &listener, mark, &why));
 }
 
-/* The state of the listener, copied while holding the lock. */
+/* A snapshot of the listener's state, copied while holding the lock. */
 struct model_view {
     uint64_t restarts, resumed, doubts, changes;
     struct source_proof last;
@@ -211,7 +211,7 @@ struct model_view {
     char why[256], trouble[256];
 };
 
-/* Returns a copy that is valid until the next call. Only for one thread. */
+/* Returns a copy that is valid until the next call. Not thread-safe. */
 static inline const struct model_view *model_peek(struct model *m)
 {
     static struct model_view view;
@@ -229,7 +229,7 @@ static inline const struct model_view *model_peek(struct model *m)
     return &view;
 }
 
-/* Requires the lock. Waits for the next call of the listener; returns false after a minute. */
+/* Requires the lock. Waits for the next call to the listener; returns false after a minute. */
 static inline bool model_wait(struct model *m)
 {
     struct timespec until;
@@ -309,7 +309,8 @@ static inline void model_settle(struct model *m, struct source *source)
     }
 }
 
-/* Settles, and counts the keys that the SQL selects but the set does not have. */
+/* Waits until the set is proven complete, and counts the keys that the SQL selects but the set
+ * lacks. */
 static inline size_t model_missing(struct model *m, struct source *source,
                                    struct world *w, const char *sql)
 {

@@ -1,5 +1,5 @@
 /*
- * source_world.h - a SQLite database in its own directory, for the tests of sources and gates.
+ * source_world.h - a SQLite database in its own directory, for tests of sources and gates.
  */
 #ifndef TESTS_SOURCE_WORLD_H
 #define TESTS_SOURCE_WORLD_H
@@ -20,7 +20,7 @@ struct world {
     char folder[256];
     char path[288];
     char url[320];
-    sqlite3 *db; /* of the application that writes */
+    sqlite3 *db; /* connection of the application that writes */
 };
 
 /* Executes SQL; an error fails the test. */
@@ -94,7 +94,7 @@ static inline struct source_settings world_settings(const struct world *w)
                                      .timeout_ms = 20000 };
 }
 
-/* Returns the number that the SQL selects; -1 if there is none. */
+/* Returns the number that the SQL selects, or -1 if it selects nothing. */
 __attribute__((format(printf, 2, 3))) static inline int64_t
 world_number(struct world *w, const char *format, ...)
 {
