@@ -356,7 +356,7 @@ function questionDialog(question) {
 }
 
 const KEYS = [
-  ["1 – 6", "open a page, from Filters to Server"], ["/", "search"], ["j  k", "select the next or previous filter"], ["Enter", "open the selected filter"],
+  ["1 – 6", "go to a page (1: Filters, 6: Server)"], ["/", "search"], ["j  k", "select the next or previous filter"], ["Enter", "open the selected filter"],
   ["[  ]", "previous page, next page"], ["← →", "step through a focused chart"], ["Esc", "leave a field, dialog or filter"],
   ["r", "refresh now"], ["p", "pause or resume"], ["t", "theme: system, light, dark"], ["?", "this help"],
 ];

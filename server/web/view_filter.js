@@ -160,10 +160,10 @@ function figures(filter) {
       h("div", { class: "tile-below" }, filter.ones === null || filter.geometry === null ? "not examined yet" : [figure("ones", filter.ones, format.compact), ` of ${format.compact(filter.geometry.bits)} bits`])),
     h("div", { class: "tile", key: "queries" }, h("h3", { class: "tile-name" }, "Lookups"),
       h("div", { class: "tile-value" }, figure("queries", counters.queries, format.compact, format.count(counters.queries))),
-      h("div", { class: "tile-below" }, counters.queries > 0 ? `${format.share(counters.maybes / counters.queries)} maybe, the rest no` : "none yet")),
+      h("div", { class: "tile-below" }, counters.queries > 0 ? `${format.share(counters.maybes / counters.queries)} answered maybe, the rest no` : "none yet")),
     h("div", { class: "tile", key: "avoided" }, h("h3", { class: "tile-name" }, "Calls avoided"),
       h("div", { class: "tile-value" }, figure("avoided", filter.avoided, format.compact, format.count(filter.avoided))),
-      h("div", { class: "tile-below" }, filter.wasted === null ? "wasted calls are not reported" : [figure("wasted", filter.wasted, format.count), " wasted on false positives"])),
+      h("div", { class: "tile-below" }, filter.wasted === null ? "no reports of wasted calls" : [figure("wasted", filter.wasted, format.count), " wasted on false positives"])),
     h("div", { class: "tile", key: "bytes" }, h("h3", { class: "tile-name" }, "Memory"),
       h("div", { class: "tile-value" }, figure("bytes", filter.bytes, format.bytes, `${format.count(filter.bytes)} bytes`)),
       h("div", { class: "tile-below" }, filter.bits_per_key ? `${format.significant(filter.bits_per_key)} bits per key` : " ")));
@@ -188,8 +188,8 @@ function tryKey(context) {
   };
   const { answer } = local;
   const words = answer && (answer.what === "check"
-    ? (answer.yes ? ["maybe", "Maybe: the filter may contain this key."] : ["no", "Definitely not: the filter does not contain this key."])
-    : (answer.yes ? ["no", "Added. The key was definitely new."] : ["maybe", "Added. The key may have been present before."]));
+    ? (answer.yes ? ["maybe", "Maybe: the filter may contain this key."] : ["no", "No: the filter definitely does not contain this key."])
+    : (answer.yes ? ["no", "Added. The key was definitely new."] : ["maybe", "Added. The key may already have been in the filter."]));
   return panel("Test a key", null, keyForm({
     id: "try-key", label: "Is this key in the filter?", button: "Check", value: local.key, busy: local.busy !== "",
     oninput: (value) => change({ key: value, answer: null }, -1), onsubmit: () => run("check"),
@@ -325,10 +325,10 @@ function factPanels(filter) {
 function windowWords(window) {
   const parts = [`${format.count(window.generations)} generations`];
   if (window.seconds) {
-    parts.push(`of ${format.seconds(window.seconds)} in total`);
+    parts.push(`covering ${format.seconds(window.seconds)}`);
   }
   if (window.count) {
-    parts.push(`of ${format.count(window.count)} adds in total`);
+    parts.push(`covering ${format.count(window.count)} adds`);
   }
   return parts.join(" ");
 }

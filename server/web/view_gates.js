@@ -77,11 +77,11 @@ function numbers(gate) {
     cell("Source latency", figure("truth_mean", gate.truth.calls > 0 ? gate.truth.seconds / gate.truth.calls : null, format.seconds),
       `${format.plural(gate.truth.errors, "error")}; ${format.seconds((gate.avoided * gate.truth.seconds) / Math.max(1, gate.truth.calls))} saved`),
     cell("False negatives", figure("false_negatives", gate.false_negatives, format.count),
-      gate.audits > 0 ? `in ${format.plural(gate.audits, "audit")}; must be 0` : "no audits yet; must be 0", gate.false_negatives > 0 ? "act" : ""));
+      gate.audits > 0 ? `in ${format.plural(gate.audits, "audit")}; should be 0` : "no audits yet; should be 0", gate.false_negatives > 0 ? "act" : ""));
 }
 
 const OUTCOMES = [
-  ["absent_by_filter", "denied by the filter", "o-filter"], ["absent_by_cache", "denied by the cache", "o-cache"],
+  ["absent_by_filter", "absent (filter)", "o-filter"], ["absent_by_cache", "absent (negative cache)", "o-cache"],
   ["absent_by_truth", "false positives", "o-wasted"], ["present", "present", "o-present"],
   ["unknown", "unknown", "o-unknown"], ["failed", "failed", "o-failed"],
 ];
@@ -95,11 +95,11 @@ function outcomes(gate) {
 
 const ANSWERS = {
   absent_by_filter: ["no", "Absent. Answered by the filter, without a query to the source."],
-  absent_by_cache: ["no", "Absent. Answered by the negative cache, from a recent query to the source."],
+  absent_by_cache: ["no", "Absent. Answered by the negative cache, based on a recent query to the source."],
   absent_by_truth: ["wasted", "Absent. The filter answered maybe, but the source does not have the key: a false positive."],
   present: ["maybe", "Present. The source has the key."],
-  unknown: ["wasted", "Unknown: the source does not answer. The key may exist."],
-  failed: ["wasted", "Failed: the source does not answer."],
+  unknown: ["wasted", "Unknown: the source is not responding. The key may exist."],
+  failed: ["wasted", "Failed: the source is not responding."],
 };
 
 function tryKey(gate, { local, api, change, tell }) {
@@ -135,7 +135,7 @@ function details(gate) {
     ["Keys in the source", figure("source_keys", gate.complete.keys ?? null, format.count)],
     ["Queries to the source", figure("truth_calls", gate.truth.calls, format.count), `${format.seconds(gate.truth.seconds)} in total`],
     ["Source errors", figure("truth_errors", gate.truth.errors, format.count)],
-    ["Breaker opened", `${format.count(gate.breaker.opened)} times`, `${format.plural(gate.breaker.spared, "query", "queries")} skipped meanwhile`],
+    ["Breaker opened", `${format.count(gate.breaker.opened)} times`, `${format.plural(gate.breaker.spared, "query", "queries")} skipped while open`],
     ["Shared queries", figure("shared", gate.shared, format.count)],
     ["Keys reported by writers", figure("reported", gate.reported, format.count)],
     ["Negative cache", format.plural(gate.negative_cache.entries, "entry", "entries"), format.plural(gate.negative_cache.hits, "hit")],
@@ -143,14 +143,14 @@ function details(gate) {
     ["Rebuilds", figure("rebuilds", gate.rebuilds, format.count), `${format.count(gate.rebuilds_failed ?? 0)} failed`],
     gate.last_failure && ["Last failure", said(gate.last_failure)],
     ["Drifting", gate.drifting ? "yes: more false positives than the fill explains" : "no"],
-    ["Doubtful", gate.doubtful ? "yes: a write could not be added, so every lookup queries the source" : "no"],
+    ["Doubtful", gate.doubtful ? "yes: a written key could not be added to the filter, so every lookup queries the source" : "no"],
   ]));
 }
 
 function askRebuild(gate, { ask, api, tell, refresh }) {
   ask({
     title: "Rebuild this filter?",
-    text: ["All keys of ", nameOf(gate.name, 60), " are read from the source. The current filter stays in use until the new one is ready; if the rebuild fails, nothing is lost."],
+    text: ["All keys of ", nameOf(gate.name, 60), " will be read from the source. The current filter stays in use until the new one is ready; if the rebuild fails, nothing is lost."],
     button: "Rebuild",
     act: async () => {
       try {

@@ -19,7 +19,7 @@ const COSTS = {
   queries_per_second: { label: "Lookups per second", hint: "" },
   absent_share: { label: "Share of absent keys", hint: "0 to 1" },
   call_cost: { label: "Cost of a wasted call", hint: "in any unit" },
-  memory_cost: { label: "Cost of a GiB per second", hint: "in the same unit" },
+  memory_cost: { label: "Cost of 1 GiB per second", hint: "in the same unit" },
 };
 
 export function begin(route) {
@@ -121,7 +121,7 @@ function answer({ data, local }, chosen) {
     return panel("Plan", { class: "answer-panel" }, h("p", null, h("b", null, chosen), ` is not possible: ${(plan && plan.problem) || "there is no plan"}`));
   }
   const line = (name, value, below) => h("div", { class: "number-cell", key: name }, h("h3", null, name), h("div", { class: "tile-value" }, value), h("small", null, below));
-  return panel(best ? "Recommended" : "Plan", { class: "answer-panel", note: best ? undefined : "another kind is recommended" },
+  return panel(best ? "Recommended" : "Plan", { class: "answer-panel", note: best ? undefined : "a different kind is recommended" },
     h("p", { class: "reason" }, badge(chosen, "accent"), " ", best ? data.recommended.reason.replace(/^\w+: /, "") : (plan.reason || "").replace(/^\w+: /, "")),
     h("div", { class: "numbers" },
       line("Memory", figure("plan_bytes", plan.bytes, format.bytes, `${format.count(plan.bytes)} bytes`), `fits in ${CACHES[plan.cache_level] || "memory"}`),
@@ -133,7 +133,7 @@ function answer({ data, local }, chosen) {
     h("pre", { class: "paste", tabindex: "0", "aria-label": "Command that creates this filter" }, h("code", null, creation(plan, local))));
 }
 
-const CACHES = { 1: "the first-level cache", 2: "the second-level cache", 3: "the third-level cache", 4: "main memory only" };
+const CACHES = { 1: "the L1 cache", 2: "the L2 cache", 3: "the L3 cache", 4: "main memory only" };
 
 function creation(plan, local) {
   const items = Math.round(local.items * local.growth);
@@ -188,7 +188,7 @@ function memoryChart(data, local, chosen) {
   const planOf = (kind) => data.kinds.find((p) => p.kind === kind && p.possible);
   return [charts.curveChart({
     id: "p-memory", title: "Rate by memory", note: "lower and further left is better",
-    label: `False-positive rate by bits per key for ${curves.map((c) => c.kind).join(", ")}; the table above has the figures`,
+    label: `False-positive rate by bits per key for ${curves.map((c) => c.kind).join(", ")}; the table above shows the values`,
     yLog: true, yRange: [1e-6, 1], xRange: [0, 48], showX: (v) => format.significant(v), showY: format.rate, xName: "bits per key", guide: local.error >= 1e-6 ? local.error : undefined,
     curves: curves.map((c) => ({
       name: c.kind, kind: colourOf(c.kind, chosen), strong: c.kind === chosen, xs: c.bits_per_key, ys: c.rate, labelled: c.kind === chosen,
@@ -200,10 +200,10 @@ function memoryChart(data, local, chosen) {
 function loadChart(data, chosen) {
   const curves = data.curves.filter((c) => c.multiple.length > 0);
   return [charts.curveChart({
-    id: "p-load", title: "With more keys than planned", note: "rate at the planned size",
-    label: "False-positive rate by number of keys, as a multiple of the planned number; the table above has the figures at 2 and 10 times",
+    id: "p-load", title: "With more keys than planned", note: "filter sized for the planned number of keys",
+    label: "False-positive rate by number of keys, as a multiple of the planned number; the table above shows the rates at 2× and 10×",
     xLog: true, xRange: [0.1, 10], xMarks: [0.1, 0.2, 0.5, 1, 2, 5, 10], yLog: true, yRange: [1e-6, 1], showX: (v) => `${format.significant(v)}×`, showY: format.rate,
-    xName: "keys, as a multiple of the plan", guideX: 1,
+    xName: "keys, as a multiple of the planned number", guideX: 1,
     curves: curves.map((c) => ({ name: c.kind, kind: colourOf(c.kind, chosen), strong: c.kind === chosen, xs: c.multiple, ys: c.rate_at })),
   }), legend(curves, chosen)];
 }

@@ -101,8 +101,8 @@ function service(info) {
 }
 
 const PROMISES = {
-  always: "acknowledged adds are on disk",
-  everysec: "a crash of the machine may lose the last second of adds",
+  always: "every acknowledged add is on disk",
+  everysec: "a system crash may lose the last second of adds",
   no: "the OS decides when adds reach the disk",
 };
 
@@ -136,8 +136,8 @@ function limits(info) {
     ["Keys per request", format.count(l.max_keys)],
     ["Key length", format.bytes(l.max_key_bytes)],
     ["Name length", format.bytes(l.max_name_bytes)],
-    ["Memory of one filter", orNone(l.max_filter_bytes, format.bytes)],
-    ["Memory of all filters", orNone(info.memory.limit_bytes, format.bytes)],
+    ["Memory per filter", orNone(l.max_filter_bytes, format.bytes)],
+    ["Memory for all filters", orNone(info.memory.limit_bytes, format.bytes)],
     ["Number of filters", orNone(l.max_filters, format.count)],
     ["Idle connections", l.idle_seconds ? `closed after ${format.seconds(l.idle_seconds)}` : "not closed"],
   ]));
