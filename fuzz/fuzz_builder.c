@@ -1,8 +1,8 @@
 /*
  * fuzz_builder.c - an input is a spec and a list of keys, with repetitions, in all forms, with
- * well-mixed and with arbitrary hashes. The built filter must answer "maybe" for every key; the
- * keys in reverse order, with another number of threads, must build the same filter; a failed build
- * must keep the keys.
+ * well-mixed and arbitrary hashes. The built filter must answer "maybe" for every key; building
+ * from the keys in reverse order with a different number of threads must produce the same
+ * filter; a failed build must keep the keys.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"

@@ -1,10 +1,10 @@
 /*
  * fuzz_change.c - an input is a program for the kinds that remove, count, fill up, grow or age.
  * It creates two filters from one spec, adds, removes and counts keys, and copies, merges and
- * clears the filters. Each filter is compared with the exact multiset of its keys. A filter must
- * never answer "no" for a member, nor return a count below the true one (up to 8). An add may be
- * refused only with BG_EFULL and only by kinds with BG_TRAIT_FILLS_UP; a refused add leaves the
- * filter unchanged, and so does removing a key that is certainly absent.
+ * clears the filters. Each filter is compared with the exact multiset of its keys. A filter
+ * must never answer "no" for a member, nor return a count below the true count (up to 8). An
+ * add may be refused only with BG_EFULL and only by kinds with BG_TRAIT_FILLS_UP; a refused add
+ * leaves the filter unchanged, and so does removing a key that is certainly absent.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -43,7 +43,7 @@ static bg_spec take_spec(struct fuzz_input *in)
     return spec;
 }
 
-/* Returns the bytes of a key, which are the same key as its number. */
+/* Returns the bytes of a key, which are the same key as its integer. */
 static bg_bytes bytes_of(uint64_t key, unsigned char room[8])
 {
     for (int b = 0; b < 8; b++) {
@@ -125,7 +125,8 @@ static void step_insert(struct slot *s, uint64_t key)
     bg_filter_free(before);
 }
 
-/* Adds a key even if it does not fit; it is then not counted, but must get a "maybe". */
+/* Adds a key even if it does not fit; such a key is not counted, but the filter must answer
+ * "maybe" for it. */
 static void step_add(struct slot *s, uint64_t key)
 {
     FUZZ_MUST(bg_filter_add_forced(s->filter, bg_keys_u64(&key, 1), NULL, NULL)

@@ -1,10 +1,10 @@
 /*
- * fuzz_cli_options.c - command lines: any words, parsed with the options of any subcommand,
- * which is not run; and the number parsers.
+ * fuzz_cli_options.c - command lines: arbitrary words, parsed with the options of any
+ * subcommand, which is not run; and the number parsers.
  *
  * Input: one byte chooses the subcommand; the rest are words, separated by newlines. If the
- * first byte of a word is 0x80 or above, it stands for an option of the subcommand, by its
- * number; the rest of the word is appended to it.
+ * first byte of a word is 0x80 or above, it stands for the option of the subcommand with
+ * that index; the rest of the word is appended to it.
  */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 
@@ -26,7 +26,7 @@ struct line {
     size_t count;
 };
 
-/* The name of an option, as typed; "" if there is no option with that number. */
+/* Returns the name of an option as typed, or "" if there is no option with that index. */
 static void option_name(const struct option_use *uses, unsigned number, char *to)
 {
     *to = 0;
@@ -114,7 +114,7 @@ static void check_line(const struct command *command, const struct option_use *u
     stream_begin(&said, &stderr);
     const bool good = option_read(uses, options, line->words, line->count, &left);
     (void)stream_end(&said);
-    FUZZ_MUST(good == (said.n == 0)); /* only an error prints */
+    FUZZ_MUST(good == (said.n == 0)); /* output is printed only on error */
     FUZZ_MUST(good || strstr(said.text, "--help'.\n"));
     if (good) {
         FUZZ_MUST(left.count <= line->count && left.items == line->words);
@@ -128,7 +128,7 @@ static void check_line(const struct command *command, const struct option_use *u
     free(options);
 }
 
-/* An accepted number is within its limits, and plain digits have their plain value. */
+/* An accepted number is within its limits, and plain digits are read as their decimal value. */
 static void check_numbers(const char *text)
 {
     uint64_t count;

@@ -1,9 +1,10 @@
 /*
- * fuzz_cli_records.c - input of the command line: any bytes as records of any format, compared
- * with a simple reference; and any bytes as gzip or zstd.
+ * fuzz_cli_records.c - command-line input: parses arbitrary bytes as records of any format and
+ * compares the result with a simple reference; also decompresses arbitrary bytes as gzip or
+ * zstd.
  *
- * Input: 4 bytes choose the format, and a fifth chooses where the bytes are cut; the rest is the
- * input.
+ * Input: 4 bytes choose the format, and a fifth chooses where the bytes are split; the rest is
+ * the data.
  */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 
@@ -43,7 +44,7 @@ static struct key_format take_format(struct fuzz_input *in)
     return f;
 }
 
-/* Splits a copy in its own memory; an error message must be one line. */
+/* Splits a copy of the data in its own memory; an error message must be one line. */
 static void split(const struct key_format *f, const char *bytes, size_t n)
 {
     struct chunk chunk = { .path = "input" };
@@ -68,7 +69,7 @@ static void split(const struct key_format *f, const char *bytes, size_t n)
     chunk_free(&chunk);
 }
 
-/* Unpacks bytes in pieces of any size; the output stays within its buffer. */
+/* Decompresses bytes in chunks of any size; the output stays within its buffer. */
 static void unpack(enum unpack_format format, const char *bytes, size_t n, size_t piece)
 {
     char room[512];

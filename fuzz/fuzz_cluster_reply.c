@@ -1,14 +1,15 @@
 /*
- * fuzz_cluster_reply.c - replies of cluster nodes to the client: any bytes as a reply, as the
- * map of slots, and as a redirection.
+ * fuzz_cluster_reply.c - replies from cluster nodes to the client: arbitrary bytes as a
+ * reply, as the slot map, and as a redirection.
  *
- * Input: 4 bytes choose how the stream is cut; the rest is the stream.
+ * Input: 4 bytes choose how the stream is split; the rest is the stream.
  */
 #include "fuzz.h"
 #include "fuzz_input.h"
 #include "slot_map.h"
 
-/* Wherever the stream is cut, a reply has the same end, is incomplete, or is invalid. */
+/* However the stream is split, a reply ends at the same position, or is reported as incomplete
+ * or invalid. */
 static enum reply_state in_pieces(const char *bytes, size_t n, uint32_t cuts,
                                   size_t *length)
 {
@@ -27,7 +28,8 @@ static enum reply_state in_pieces(const char *bytes, size_t n, uint32_t cuts,
     return state;
 }
 
-/* Walks through a complete reply: it has as many items as it announces, none beyond its end. */
+/* Walks through a complete reply: it has as many items as it announces, and none beyond its
+ * end. */
 static void walk(bg_bytes reply)
 {
     uint64_t left = 1;

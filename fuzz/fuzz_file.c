@@ -1,8 +1,8 @@
 /*
  * fuzz_file.c - an input is a file, or a list of changes to valid files. Changed files get
- * valid checksums again, so that their content is reached: recipes, numbers and words that no
- * encoder wrote. A refused file leaks nothing; an accepted one is a filter: it can be queried,
- * changed, saved and read again, and merged with another.
+ * valid checksums again, so that the decoder processes their content: recipes, numbers and
+ * words that no encoder wrote. A refused file leaks nothing; an accepted file is a valid
+ * filter: it can be queried, changed, saved and read again, and merged with another.
  */
 #include "base/bits.h"
 #include "base/crc32c.h"
@@ -178,7 +178,7 @@ static void file_use(bg_filter *filter, const bg_filter *other)
     }
 }
 
-/* Checks that writing in pieces gives the same bytes as writing at once. */
+/* Checks that writing in chunks produces the same bytes as writing at once. */
 struct file_whole {
     const unsigned char *bytes;
     size_t n, at;
@@ -193,7 +193,7 @@ static bg_err file_compare(void *context, const void *bytes, size_t n)
     return BG_OK;
 }
 
-/* Checks that a filter is the same after it is written, in one piece or several, and read back. */
+/* Checks that a filter is the same after it is written, in one chunk or several, and read back. */
 static void file_return(const bg_filter *filter)
 {
     bg_save_options options = BG_SAVE_OPTIONS_INIT;
@@ -244,7 +244,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t n, m;
     unsigned char *a = file_changed(&in, &n), *b = file_changed(&in, &m);
     if (how & 2) {
-        a[fuzz_any(&in) % n] ^= 1; /* damaged, and must be tolerated */
+        a[fuzz_any(&in) % n] ^= 1; /* damaged content, which must be tolerated */
     }
     bg_filter *first = file_decode(a, n, how & 2 ? BG_FILE_TOLERATE_DAMAGE : 0);
     bg_filter *second = file_decode(b, m, 0);

@@ -2,8 +2,9 @@
  * fuzz_filter.c - an input is a program that creates filters from any spec, adds and queries
  * keys, merges, folds, copies and clears filters, and switches instruction sets. Each filter is
  * compared with the exact set of its keys. A filter must never answer "no" for a member. "New"
- * must agree with the preceding lookup. These kinds accept every add. A batch must equal single
- * calls. A merge is the union; folds and copies keep all members. A refused merge changes nothing.
+ * must agree with the preceding lookup. These kinds accept every add. A batch must give the
+ * same results as single calls. A merge is the union; folds and copies keep all members. A
+ * refused merge changes nothing.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -79,7 +80,7 @@ static bg_filter *must_copy(const bg_filter *filter)
     return copy;
 }
 
-/* Takes a key from a small range, where keys often repeat, or from the full range. */
+/* Reads a key from a small range, where keys often repeat, or from the full range. */
 static uint64_t take_key(struct fuzz_input *in)
 {
     uint8_t how = fuzz_byte(in);
@@ -90,18 +91,19 @@ static uint64_t take_key(struct fuzz_input *in)
 
 static void take_hash(struct fuzz_input *in, bg_hash_spec *hash)
 {
-    hash->profile = fuzz_byte(in) % 8; /* some of them unknown */
+    hash->profile = fuzz_byte(in) % 8; /* some profiles are unknown */
     hash->seed = fuzz_byte(in) & 3;
     hash->secret = fuzz_byte(in) & 7 ? secret : NULL;
 }
 
-/* Takes a spec with plausible sizes, or with arbitrary bits. */
+/* Reads a spec with plausible sizes, or with arbitrary bits. */
 static bg_spec take_spec(struct fuzz_input *in)
 {
     bg_spec spec = BG_SPEC_INIT;
     uint8_t how = fuzz_byte(in);
     spec.kind = fuzz_byte(in) % 7;
-    spec.kind = spec.kind == 6 ? 99 : spec.kind; /* for the others, see fuzz_change.c */
+    spec.kind = spec.kind == 6 ? 99 : spec.kind; /* fuzz_change.c tests the other
+                                                    kinds */
     spec.max_bytes = BYTES_MAX;
     if (how & 1) {
         spec.items = 1 + fuzz_byte(in) * 10u;
@@ -240,7 +242,7 @@ static void do_ask(struct fuzz_input *in, struct slot *s)
     FUZZ_MUST(ask_all_ways(s->filter, key) || !slot_has(s, key));
 }
 
-/* Takes a batch of keys, in three forms. */
+/* Reads a batch of keys, in three forms. */
 static size_t take_batch(struct fuzz_input *in, uint64_t *keys, uint8_t *records,
                          bg_bytes *pairs)
 {

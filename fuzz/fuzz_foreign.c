@@ -1,10 +1,10 @@
 /*
- * fuzz_foreign.c - an input is a foreign filter: the first byte is the number of the format,
- * the second chooses the options, the rest is the file. If it is accepted, it must be possible
- * to query it, to add to it, to remove from it if supported, to write it and to read it again;
- * an added key is always found afterwards.
+ * fuzz_foreign.c - an input is a foreign filter: the first byte is the format's number, the
+ * second chooses the options, and the rest is the file. An accepted filter must support
+ * querying, adding, removing if the format can, writing and reading again; an added key is
+ * always found afterwards.
  *
- * If the first byte is 192 or above, a filter is created instead, from numbers of any size.
+ * If the first byte is 192 or above, a filter is created instead, from integers of any size.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -15,7 +15,7 @@ enum { MEMORY_MAX = 1 << 14, KEY_MAX = 64, KEYS = 8 };
 
 static const uint32_t versions[] = { 0, 1, 2, 3, 32, 64 };
 
-/* Keys that depend on the end of the input, in the size that the format requires. */
+/* Keys that depend on the end of the input, with the size that the format requires. */
 static size_t key_of(const bg_foreign_options *how, const uint8_t *data, size_t size,
                      unsigned i, uint8_t key[KEY_MAX])
 {
@@ -56,7 +56,7 @@ static void check_read_again(const bg_foreign *foreign, const bg_foreign_options
     free(bytes);
 }
 
-/* An additional copy can be removed again; formats that do not count report that. */
+/* An additional copy can be removed again; formats that do not count return an error. */
 static void check_remove(bg_foreign *foreign, const void *key, size_t len)
 {
     bg_foreign_info about = { .struct_size = sizeof about };
@@ -68,7 +68,8 @@ static void check_remove(bg_foreign *foreign, const void *key, size_t len)
         return;
     }
     FUZZ_MUST(err == (before ? BG_OK : BG_ENOTFOUND));
-    /* other fingerprints may have moved to where they match it, and its space may be taken */
+    /* other fingerprints may have moved to slots where they match this key, and its slot may be
+     * in use */
     const uint64_t after = bg_foreign_count(foreign, key, len);
     FUZZ_MUST(err ? after == before : after + 1 >= before);
     const bg_err again = err ? BG_OK : bg_foreign_add(foreign, key, len, NULL);
@@ -97,8 +98,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input in = { data, size };
     const uint8_t first = fuzz_byte(&in), second = fuzz_byte(&in);
-    /* Formats are chosen by number, not by position in the list, so that existing inputs keep their
-     * meaning. */
+    /* Formats are chosen by number, not by their position in the list, so that existing inputs
+     * keep their meaning. */
     const bg_foreign_format format = (bg_foreign_format)(first % 32);
     bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
     bg_foreign *foreign = NULL;

@@ -1,7 +1,7 @@
 /*
- * fuzz_hash.c - keys of any content and length with every profile: batches equal single calls,
- * every instruction set equals scalar, strings and integers equal their bytes, and incomplete
- * specs are refused.
+ * fuzz_hash.c - keys of any content and length with every profile: batches give the same
+ * hashes as single calls, and every instruction set the same as scalar code; strings and
+ * integers hash like their bytes; incomplete specs are refused.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -59,7 +59,7 @@ static bool is_complete(const bg_hash_spec *spec)
     }
 }
 
-/* Cuts the rest of the input into keys; a byte before each gives its length. */
+/* Splits the rest of the input into keys; a byte before each key gives its length. */
 static void take_keys(struct fuzz_input *in, struct keys *keys)
 {
     size_t same = fuzz_byte(in); /* below 64: all keys have this length */
@@ -123,7 +123,7 @@ static void check_pairs(const bg_hasher *hasher, const bg_hasher *scalar,
     }
 }
 
-/* Compares the hasher of every instruction set with the scalar one. */
+/* Compares the hasher of every instruction set with the scalar hasher. */
 static void check_sets(const bg_hash_spec *spec, const struct keys *keys)
 {
     bg_hasher scalar, hasher;

@@ -1,8 +1,8 @@
 /*
- * fuzz_header.c - an input is used as raw bytes, or is laid over the header and numbers of a
+ * fuzz_header.c - an input is used as raw bytes, or overwrites the header and numbers of a
  * small file, whose checksums are then corrected: a fast way to run the decoder on many inputs.
- * (fuzz_file runs fewer and deeper ones.) No value is trusted that does not match the actual
- * bytes.
+ * (fuzz_file runs fewer inputs and tests them more deeply.) No value is trusted that does not
+ * match the actual bytes.
  */
 #include "base/bits.h"
 #include "base/crc32c.h"
@@ -44,7 +44,7 @@ static void header_put32(unsigned char *p, uint32_t value)
     }
 }
 
-/* Corrects the checksums of header and numbers; canaries are not checked. */
+/* Corrects the checksums of the header and the numbers; canaries are not checked. */
 static void header_seal(unsigned char *bytes, size_t n)
 {
     struct container_header h = { .numbers = bgi_load_le64(bytes + 112),
@@ -62,7 +62,7 @@ static void header_seal(unsigned char *bytes, size_t n)
     header_put32(bytes + CONTAINER_CRC_AT, bgi_crc32c(0, bytes, CONTAINER_CRC_AT));
 }
 
-/* Overwrites fields: pairs of an offset and four bytes. */
+/* Overwrites fields, given as pairs of an offset and four bytes. */
 static void header_change(struct fuzz_input *in, unsigned char *bytes)
 {
     while (in->left >= 5) {

@@ -1,4 +1,4 @@
-/* fuzz_input.h - reads numbers from a fuzz input; beyond its end it reads zeros. */
+/* fuzz_input.h - reads numbers from a fuzz input; beyond the end of the input it reads zeros. */
 #ifndef FUZZ_INPUT_H
 #define FUZZ_INPUT_H
 
@@ -44,7 +44,7 @@ static inline uint64_t fuzz_u64(struct fuzz_input *in)
     return x;
 }
 
-/* Any double, including NaN, infinities and denormals. */
+/* Returns any double, including NaN, infinities and denormals. */
 static inline double fuzz_double(struct fuzz_input *in)
 {
     double x;
@@ -52,7 +52,7 @@ static inline double fuzz_double(struct fuzz_input *in)
     return x;
 }
 
-/* A number of any size: the first byte gives its number of bits. */
+/* Returns an integer of any size: the first byte gives its number of bits. */
 static inline uint64_t fuzz_any(struct fuzz_input *in)
 {
     uint8_t bits = fuzz_byte(in) % 65;

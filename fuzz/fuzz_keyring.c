@@ -1,7 +1,8 @@
 /*
- * fuzz_keyring.c - an input is the text of a keyring. If it is accepted, its secrets written in
- * canonical form must be read as the same ones, and each is found by its key id; if it is
- * refused, the error is one of a few sentences that contain numbers but nothing of the text.
+ * fuzz_keyring.c - an input is the text of a keyring. If the text is accepted, its secrets,
+ * written in canonical form, must be read as the same secrets, and each is found by its key
+ * ID; if it is refused, the error is one of a few sentences that contain numbers but no
+ * part of the text.
  */
 #include "fuzz.h"
 
@@ -58,7 +59,7 @@ static void check_refusal(const bg_errinfo *why, bg_err err, size_t n)
     FUZZ_MUST(says_one_of(why->found, found, sizeof found / sizeof *found));
 }
 
-/* Writes the same secrets without anything around them. */
+/* Writes the same secrets without any other text. */
 static size_t write_plainly(const struct keyring_table *table, char *text)
 {
     size_t n = 0;

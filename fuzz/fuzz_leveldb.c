@@ -1,7 +1,8 @@
 /*
- * fuzz_leveldb.c - filters of LevelDB's tables. The input is either bytes in place of a filter,
- * with the check unchanged or corrected, which can be queried for any key; or keys, from which
- * a filter is built that must not deny any of them, even after one of its bytes was changed.
+ * fuzz_leveldb.c - filters in LevelDB tables. The input is either bytes that replace a
+ * filter, with the check value unchanged or corrected, which can be queried for any key; or
+ * keys from which a filter is built that must answer "maybe" for all of them, even after
+ * one of its bytes was changed.
  */
 #include "bloomgate_leveldb.h"
 #include "fuzz.h"
@@ -28,8 +29,8 @@ static bg_leveldb_codec *take_codec(struct fuzz_input *in)
     return codec;
 }
 
-/* Queries any bytes, in memory of exactly their size. At most one check value gives a valid
- * layout. */
+/* Queries arbitrary bytes, in memory of exactly their size. At most one check value is valid
+ * for a layout. */
 static void ask_bytes(const bg_leveldb_codec *codec, struct fuzz_input *in)
 {
     size_t bytes = in->left;

@@ -1,8 +1,8 @@
 /*
- * fuzz_live.c - an input is a program for two scalable filters or two windows of one spec: it
- * adds, queries, merges, copies, moves, clears, compacts, rotates. Each is compared with a
- * model: the period of the last add of every key. A filter must never answer "no" for a key
- * that is present; a refused operation changes nothing.
+ * fuzz_live.c - an input is a program for two scalable filters or two windows with the same
+ * spec: it adds, queries, merges, copies, moves, clears, compacts and rotates. Each filter is
+ * compared with a model: the period of the last add of every key. A filter must never answer
+ * "no" for a key that is present; a refused operation changes nothing.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -14,7 +14,7 @@ enum { LIVE_KEYS = 2048, LIVE_STEPS = 80, LIVE_BYTES_MAX = 1 << 20 };
 
 struct live {
     bg_filter *filter;
-    uint64_t when[LIVE_KEYS]; /* period of the last add + 1; 0: never */
+    uint64_t when[LIVE_KEYS]; /* period of the last add, plus 1; 0: never added */
 };
 
 static struct live live[2];
@@ -40,7 +40,7 @@ static void live_note(struct live *f, uint64_t first, size_t n)
     }
 }
 
-/* Takes any spec; the limit keeps the filter small. */
+/* Reads any spec; the limit keeps the filter small. */
 static bg_spec live_spec(struct fuzz_input *in, bg_window_options *options)
 {
     bg_spec spec = BG_SPEC_INIT;
@@ -164,7 +164,8 @@ static void live_step(struct fuzz_input *in, struct live *f)
     switch (fuzz_byte(in) % 8) {
     case 0:
         FUZZ_MUST(!added_u64(f->filter, key) || !was
-                  || !live_in(f, key)); /* it may have expired with this very add */
+                  || !live_in(f, key)); /* the key may have expired with this very
+                                           add */
         live_note(f, key, 1);
         FUZZ_MUST(bg_filter_may_contain_u64(f->filter, key));
         break;

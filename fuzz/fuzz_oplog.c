@@ -1,10 +1,10 @@
 /*
  * fuzz_oplog.c - an input is an operation log: unchanged, or with the header, the checksums
- * and, as chosen by the input, the numbers corrected, so that the code after these checks is
- * reached.
+ * and, as chosen by the input, the numbers corrected, so that the code after these checks
+ * is reached.
  *
- * The reported frames must be complete and in order, and the same for every reader; opening
- * truncates whatever follows them, and an appended record is then found there.
+ * The reported frames must be complete, in order and the same for every reader; opening
+ * truncates the data after them, and an appended record is then found there.
  */
 #define _GNU_SOURCE /* memfd_create */
 
@@ -60,7 +60,7 @@ static bg_filter *fuzz_filter(void)
     return filter;
 }
 
-/* Corrects a frame made of the next bytes, to the extent that the input chooses. */
+/* Corrects a frame made of the next bytes, to the extent that the input specifies. */
 static size_t mend_frame(struct fuzz_input *in, size_t at, uint64_t *next)
 {
     unsigned char *frame = file_bytes + at;
@@ -77,7 +77,7 @@ static size_t mend_frame(struct fuzz_input *in, size_t at, uint64_t *next)
         ops[i] = !(how & 2) && ops[i] == BG_OPLOG_ROTATE ? BG_OPLOG_MARK : ops[i];
     }
     (void)oplog_write_frame(frame, how & 4 ? fuzz_any(in) : *next, ops, hashes, n);
-    if (how & 8) { /* any head, and a matching checksum */
+    if (how & 8) { /* an arbitrary head with a matching checksum */
         fuzz_take(in, frame, OPLOG_FRAME_HEAD);
         size_t covered = bytes - OPLOG_FRAME_CRC;
         uint32_t crc = bgi_le32(bgi_crc32c(0, frame, covered));

@@ -1,7 +1,8 @@
 /*
- * fuzz_packed.c - an input is a packed filter: any bytes, or bytes whose tail was corrected. An
- * opened filter can be queried without reads outside its memory, with the same answers in
- * batches and one by one; and a filter packed from these keys answers "maybe" for all of them.
+ * fuzz_packed.c - an input is a packed filter: arbitrary bytes, or bytes whose tail was
+ * corrected. An opened filter can be queried without reading outside its memory, with the
+ * same answers in batches and one by one; and a filter packed from these keys answers
+ * "maybe" for all of them.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -62,7 +63,8 @@ static bg_filter *some_filter(struct fuzz_input *in, const uint64_t *hashes, siz
     spec.width = spec.kind == BG_KIND_FUSE && what & 16 ? 4 : 0;
     FUZZ_MUST(bg_builder_create(&spec, &builder, NULL) == BG_OK);
     FUZZ_MUST(bg_builder_add_many(builder, bg_keys_hashes(hashes, n)) == BG_OK);
-    (void)!bg_builder_finish(builder, &filter, NULL); /* bad hashes may fail */
+    (void)!bg_builder_finish(builder, &filter, NULL); /* building from bad hashes may
+                                                         fail */
     bg_builder_free(builder);
     return filter;
 }

@@ -1,7 +1,7 @@
 /*
- * fuzz_plan.c - plans from arbitrary numbers. No request may crash, hang or overflow; a refused
- * request gets a reason; a plan respects the limits, its figures are in range, and the spec created
- * from it leads to the same geometry again.
+ * fuzz_plan.c - plans from arbitrary numbers. No request may crash, hang or overflow; a
+ * refused request gets a reason; a plan respects the limits, its values are in range, and
+ * the spec created from it leads to the same geometry again.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -9,8 +9,8 @@
 
 #include <math.h>
 
-/* Below a true rate of 1e-10 the model uses another method, which overestimates: up to this rate in
- * the smallest filters. There, rates need not be monotonic. */
+/* Below a true rate of 1e-10 the model uses a different method, which overestimates the rate:
+ * up to this rate in the smallest filters. There, rates need not be monotonic. */
 static const double small_rate = 1e-4;
 
 static double take_number(struct fuzz_input *in)
@@ -83,7 +83,8 @@ static void check_plan(const bg_plan_request *ask, const bg_plan *p)
     FUZZ_MUST(p->reason[0] && memchr(p->reason, 0, sizeof p->reason));
 }
 
-/* The spec of a plan leads to the same geometry, and a small one to a filter with it. */
+/* The spec from a plan leads to the same geometry, and a small spec to a filter with that
+ * geometry. */
 static void check_round_trip(const bg_plan_request *ask, const bg_plan *p)
 {
     bg_plan_request again = BG_PLAN_REQUEST_INIT;

@@ -1,8 +1,8 @@
 /*
- * fuzz_quotient.c - an input is a program on two quotient filters: inserts, removes, floods,
- * merges, resizing, copies. Each is compared with the exact multiset of the hash prefixes that
- * it keeps, small enough for an array. A filter must answer and count exactly, list its content
- * in order, and be unchanged if it refuses an operation.
+ * fuzz_quotient.c - an input is a program on two quotient filters: inserts, removals, floods,
+ * merges, resizing, copies. Each filter is compared with the exact multiset of the hash
+ * prefixes that it keeps, of which there are few enough for an array. A filter must answer and
+ * count exactly, list its content in order, and be unchanged if it refuses an operation.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -18,7 +18,7 @@ struct side {
 static struct side sides[2];
 static unsigned kept; /* bits of a prefix */
 
-/* Few of the quotients are used, so that runs are long and shift each other. */
+/* Only a few quotients are used, so that runs are long and shift each other. */
 static uint64_t take_prefix(struct fuzz_input *in)
 {
     uint64_t prefix = fuzz_byte(in) | (uint64_t)fuzz_byte(in) << 8;

@@ -1,17 +1,17 @@
 /*
  * fuzz_server_commands.c - sequences of commands against a host with real objects.
  *
- * An input is a program: each step picks a command template, or any command with any words of a
- * dictionary, including pieces of earlier dumps, complete or with one byte changed. In all
+ * An input is a program: each step picks a command template, or any command with any words from
+ * a dictionary, including chunks of earlier dumps, complete or with one byte changed. In all
  * cases, the following must hold:
  *   - a command sends exactly one reply, a pipeline one for each item, and errors have codes;
  *   - objects keep their state when they are moved between commands (object_relocate);
- *   - an item that was added, and not deleted or dropped with its filter, is never denied; neither
- *     is it by an object restored from the journal (fake_host.h).
+ *   - no lookup answers "no" for an item that was added and not deleted or dropped with its
+ *     filter, not even in an object restored from the journal (fake_host.h).
  */
 #define _GNU_SOURCE /* locks, strsep */
 
-#define CHECK_H /* fake_host.h uses CHECK, a fuzzer FUZZ_MUST */
+#define CHECK_H /* fake_host.h uses CHECK; a fuzzer uses FUZZ_MUST */
 #include "fuzz.h"
 #define CHECK(condition) FUZZ_MUST(condition)
 #define CHECK_EQ(a, b)   FUZZ_MUST((uint64_t)(a) == (uint64_t)(b))
@@ -31,8 +31,8 @@ enum { NAMES = 3, ITEMS = 12, STEPS = 48, WORDS = 12 };
 
 static const char *const names[NAMES] = { "a", "b", "c" };
 
-/* %n: a name, %i: an item, %c: a count, %r: a rate, %w: any word, %p: a piece of a dump, %s: the
- * number that belongs to it; %h: the header of a RedisBloom dump, %b: its bits, %t: their
+/* %n: a name, %i: an item, %c: a count, %r: a rate, %w: any word, %p: a chunk of a dump, %s:
+ * the number that belongs to it; %h: the header of a RedisBloom dump, %b: its bits, %t: their
  * number. */
 static const char *const templates[] = {
     "BF.RESERVE %n %r %c",
@@ -168,9 +168,9 @@ struct world {
     struct fuzz_input in;
     uint32_t counts[NAMES]
                    [ITEMS]; /* minimum count of an item; 0: it need not be present */
-    uint8_t *piece;         /* the last piece of a dump */
+    uint8_t *piece;         /* the last chunk of a dump */
     size_t piece_bytes;
-    uint64_t number; /* that came with it */
+    uint64_t number; /* the number that came with it */
 };
 
 /* ---- Arguments -------------------------------------------------------------------------------------- */
@@ -178,7 +178,7 @@ struct world {
 struct arguments {
     bg_bytes argv[WORDS];
     char text[WORDS][40];
-    uint8_t *changed; /* a piece with one byte changed */
+    uint8_t *changed; /* a chunk with one byte changed */
     size_t argc;
 };
 
@@ -189,7 +189,7 @@ static void put_text(struct arguments *to, const char *text)
     to->argc++;
 }
 
-/* A piece, modified as the input chooses: complete, cut, or with one byte changed. */
+/* A chunk, modified as the input specifies: complete, cut, or with one byte changed. */
 static void put_piece(struct world *w, struct arguments *to, bg_bytes bytes)
 {
     const uint8_t how = fuzz_byte(&w->in);
@@ -320,7 +320,7 @@ static void model_delete(struct world *w, int name, bg_bytes item)
     }
 }
 
-/* Adds the items from argv[first] on that the reply reports as present to the model. */
+/* Adds the items that the reply reports as present, starting at argv[first], to the model. */
 static void model_add_list(struct world *w, int name, const struct arguments *a,
                            size_t first, bool only_new)
 {
@@ -381,14 +381,14 @@ static void model_follow(struct world *w, const struct arguments *a)
     }
 }
 
-/* Checks in the objects themselves that every item is present that must be. */
+/* Checks in the objects themselves that every item that must be present is present. */
 static void model_check(struct world *w)
 {
     for (int name = 0; name < NAMES; name++) {
         const struct object *object =
             fake_find(&w->host.host, (bg_bytes){ names[name], 1 });
         if (!object || object->shape.kind == BG_KIND_WINDOW) {
-            model_forget(w, name); /* dropped, or a window that forgets keys */
+            model_forget(w, name); /* dropped, or in a window that forgets keys */
             continue;
         }
         for (int i = 0; i < ITEMS; i++) {
@@ -440,7 +440,7 @@ static void step_pipeline(struct world *w)
     }
 }
 
-/* FUZZ_SHOW=1 in the environment prints what an input does. */
+/* FUZZ_SHOW=1 in the environment prints the steps of an input. */
 static void show(const struct world *w, const struct arguments *a)
 {
     if (!getenv("FUZZ_SHOW")) {
@@ -491,7 +491,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     w.host.settings.allocator = mode & 2 ? &fuzz_memory : NULL;
     for (int i = 0; i < STEPS && w.in.left; i++) {
         const uint8_t weather = fuzz_byte(&w.in);
-        w.host.now += weather; /* and sometimes the disk fails */
+        w.host.now += weather; /* occasionally the disk fails */
         w.host.record_fails = weather == 255 ? BG_EIO : BG_OK;
         w.host.checkpoint_fails = weather == 254 ? BG_EIO : BG_OK;
         w.host.create_fails = weather == 253 ? BG_EQUOTA : BG_OK;

@@ -1,9 +1,9 @@
 /*
- * fuzz_server_http.c - HTTP input of the service: any bytes as an HTTP stream, and the
+ * fuzz_server_http.c - the service's HTTP input: arbitrary bytes as an HTTP stream, and the
  * interpretation of its fields and targets.
  *
- * Input: one byte chooses the maximum size of bodies and the checks, 4 bytes choose how the stream
- * is cut; the rest is the stream.
+ * Input: one byte chooses the maximum size of bodies and the checks, 4 bytes choose how the
+ * stream is split; the rest is the stream.
  */
 #include "fuzz.h"
 #include "fuzz_input.h"
@@ -31,7 +31,7 @@ static bool within(bg_bytes part, const char *room, size_t n)
     return data >= room && data <= room + n && part.len <= (size_t)(room + n - data);
 }
 
-/* Checks that the parts of a path are the same after they are re-encoded byte by byte. */
+/* Checks that the parts of a path are the same after re-encoding them byte by byte. */
 static void check_path(void)
 {
     static char room[HTTP_LINE_BYTES], again_room[HTTP_LINE_BYTES];
@@ -57,7 +57,7 @@ static void check_path(void)
     http_request_reset(&again);
     const enum http_result result = http_parse(&again, text, (size_t)used);
     if (path.count == 1 && path.segments[0].len == 0) {
-        return; /* "/" again: has no parts */
+        return; /* still "/": the path has no parts */
     }
     if (result == HTTP_ERROR && again.status == 414) {
         return;
@@ -115,7 +115,7 @@ static void check_fields(void)
     (void)http_if_match(&request, "\"1f\"");
 }
 
-/* Checks that no content of a response breaks out of its line. */
+/* Checks that no content can break out of its line in a response. */
 static void check_answer(const char *bytes, size_t n)
 {
     static char value[257];
@@ -137,7 +137,7 @@ static void check_answer(const char *bytes, size_t n)
     FUZZ_MUST(lines == 6 && !answer.overflow);
 }
 
-/* Checks that the result does not depend on where the stream is cut. */
+/* Checks that the result does not depend on where the stream is split. */
 static void check_pieces(const char *bytes, size_t n, uint64_t limit, uint64_t cuts)
 {
     begin(&pieces);

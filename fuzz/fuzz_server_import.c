@@ -1,13 +1,13 @@
 /*
- * fuzz_server_import.c - an input is a value that RedisBloom or valkey-bloom has saved: the
- * first byte is the format, the second the version, the rest are fields in the order in which
- * they are read: numbers of any size, doubles of any value, strings of any length. If it
- * creates an object, the object can be queried, added to, disassembled into fields and
- * reassembled; an added key is found in both.
+ * fuzz_server_import.c - an input is a value saved by RedisBloom or valkey-bloom: the first
+ * byte is the format, the second is the version, and the rest are fields in the order in
+ * which they are read: integers of any size, doubles of any value, and strings of any
+ * length. If the value creates an object, the object can be queried, added to, disassembled
+ * into fields and reassembled; an added key is found in both objects.
  *
- * If the first byte is 2, the rest is the argument of BF.LOAD; if it is 3, the chunks of a
- * cuckoo filter's dump, each with its length in two bytes. 0, 1 and 4 are values: Bloom filters
- * of either, and cuckoo filters.
+ * If the first byte is 2, the rest is the argument of BF.LOAD; if it is 3, the rest is the
+ * chunks of a cuckoo filter's dump, each with its length in two bytes. 0, 1 and 4 are saved
+ * values: Bloom filters from RedisBloom or valkey-bloom, and cuckoo filters.
  */
 #define _GNU_SOURCE /* locks */
 
@@ -51,7 +51,7 @@ static void *fields_bytes(struct import_source *source, size_t *n)
     struct fuzz_input *in = &fields_of(source)->in;
     const size_t wanted = (size_t)fuzz_byte(in) * 8;
     *n = wanted < in->left ? wanted : in->left;
-    void *bytes = malloc(*n ? *n : 1); /* of exactly that size */
+    void *bytes = malloc(*n ? *n : 1); /* memory of exactly that size */
     FUZZ_MUST(bytes);
     fuzz_take(in, bytes, *n);
     return bytes;
@@ -63,7 +63,7 @@ static void fields_drop(struct import_source *source, void *bytes)
     free(bytes);
 }
 
-/* Fields of an object, kept to be loaded again. */
+/* An object's fields, kept so that they can be loaded again. */
 struct kept_field {
     char type;
     uint64_t number;
@@ -151,7 +151,7 @@ static bool kept_failed(struct import_source *source)
 
 static const struct command_settings limits = { .max_filter_bytes = MEMORY_MAX };
 
-/* Reassembles the object from its own fields, which must give the same object. */
+/* Reassembles the object from its own fields, which must produce the same object. */
 static void check_again(const struct object *object)
 {
     const bg_foreign_format format = (bg_foreign_format)object->shape.foreign;
@@ -170,7 +170,8 @@ static void check_again(const struct object *object)
     FUZZ_MUST(dump_encode_foreign(object, &a, &n, NULL) == BG_OK);
     FUZZ_MUST(dump_encode_foreign(again, &b, &m, NULL) == BG_OK);
     FUZZ_MUST(n == m);
-    /* valkey-bloom does not save the items of full filters, and untrusted input may lie */
+    /* valkey-bloom does not save the item counts of full filters, and untrusted input may be
+     * wrong */
     FUZZ_MUST(format == BG_FOREIGN_VALKEYBLOOM || memcmp(a, b, n) == 0);
     for (int i = 0; i < KEYS; i++) {
         const char c = (char)('a' + i);

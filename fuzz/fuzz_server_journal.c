@@ -4,8 +4,8 @@
  * content, and then damages them.
  *
  * An accepted record is an exact representation of its bytes. Frames of segments are reported
- * in order and as they were created, and every gap is reported. A walk that skips damage starts
- * with the same frames as a walk that stops there.
+ * in order and as they were created, and every gap is reported. A reader that skips damage
+ * starts with the same frames as a reader that stops at it.
  */
 #include "fuzz.h"
 #include "fuzz_input.h"
@@ -45,8 +45,8 @@ static void check_records(const uint8_t *data, size_t size)
 
 /* ---- Parts of packs --------------------------------------------------------------------- */
 
-/* Accepted input expands to exactly the announced size. Squeezing the result again and undoing that restores the same
- * bytes. */
+/* Accepted input expands to exactly the announced size. Compressing the result again and
+ * decompressing that restores the same bytes. */
 static void check_squeezed(const uint8_t *data, size_t size)
 {
     static unsigned char back[FUZZ_RECORDS], again[FUZZ_RECORDS + SQUEEZE_MORE];
@@ -63,7 +63,7 @@ static void check_squeezed(const uint8_t *data, size_t size)
 
 /* ---- Segments ------------------------------------------------------------------------ */
 
-/* A record of a frame created here: its id is the frame's number. */
+/* A record in a frame created here: its ID is the frame's number. */
 static size_t right_record(uint64_t sequence, struct fuzz_input *in,
                            unsigned char payload[256])
 {
@@ -87,7 +87,7 @@ static void put_right_frame(struct fuzz_input *in, uint64_t sequence)
     (void)memory_put(s, sequence, sequence > back ? sequence - back : 0, payload, n);
 }
 
-/* KEEP, MARK, or any bytes: with valid checksums. */
+/* KEEP, MARK, or arbitrary bytes, with valid checksums. */
 static void put_other_frame(struct fuzz_input *in)
 {
     unsigned char payload[64];
@@ -174,8 +174,8 @@ static void make(struct fuzz_input *in)
 struct told {
     uint64_t next, records, missing, gaps;
     bool large;      /* one of the gaps has a large or unknown number of frames */
-    uint64_t digest; /* of all records, in order */
-    uint64_t stop;   /* after this many records: for a second walk; 0: never */
+    uint64_t digest; /* digest of all records, in order */
+    uint64_t stop;   /* stops after this many records, for a second walk; 0: never */
     uint64_t digest_then;
 };
 

@@ -1,11 +1,11 @@
 /*
- * fuzz_server_key_form.c - spellings of keys: the rules of every form, and SQLite's own judgment. A
- * value is stored in a column of some declared type; if a lookup key finds it, the filter may
- * decide the key only if the column prints it in the same way.
+ * fuzz_server_key_form.c - spellings of keys: the rules of every form, compared with SQLite's
+ * own results. A value is stored in a column with some declared type; if a lookup key finds it,
+ * the filter may decide the key only if the column prints it in the same way.
  *
  * Input: a byte for the declared type, one for the storage class of the value and the alphabet,
- * one for the length of the value; then the value and the key. In the small alphabet both are
- * often numbers.
+ * one for the length of the value; then the value and the key. With the small alphabet, the
+ * value and the key are often numbers.
  */
 #include "fuzz.h"
 #include "fuzz_input.h"
@@ -92,7 +92,7 @@ static void check_sqlite(int type, int how, bg_bytes value, bg_bytes key)
     run(tables[type].clear);
 }
 
-/* The form stored in the filter is canonical, and is not changed again. */
+/* The form stored in the filter is canonical: converting it again does not change it. */
 static void check_form(enum key_form form, bg_bytes key)
 {
     bg_bytes held = key;

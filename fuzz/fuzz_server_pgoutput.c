@@ -1,8 +1,8 @@
 /*
- * fuzz_server_pgoutput.c - input from PostgreSQL: any bytes as messages of its replication stream,
- * as markers in it, and as a saved mark.
+ * fuzz_server_pgoutput.c - input from PostgreSQL: arbitrary bytes as messages in its
+ * replication stream, as markers in it, and as a saved mark.
  *
- * Input: one byte chooses the interpretation of the rest.
+ * Input: one byte chooses how the rest is interpreted.
  */
 #include "fuzz.h"
 #include "fuzz_input.h"
@@ -79,7 +79,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fuzz_input in = { data, size };
     const uint8_t what = fuzz_byte(&in);
     struct pgoutput_frame frame;
-    char *copy = malloc(in.left ? in.left : 1); /* reads beyond its end are detected */
+    char *copy = malloc(in.left ? in.left : 1); /* so that reads beyond its end are
+                                                   detected */
     FUZZ_MUST(copy);
     if (in.left) {
         memcpy(copy, in.data, in.left);

@@ -1,8 +1,8 @@
 /*
- * fuzz_server_resp.c - RESP input of the service: any bytes as a RESP stream.
+ * fuzz_server_resp.c - the service's RESP input: arbitrary bytes as a RESP stream.
  *
- * Input: one byte chooses limits and checks, 4 bytes choose how the stream is cut; the rest
- * is the stream.
+ * Input: one byte chooses limits and checks, 4 bytes choose how the stream is split; the
+ * rest is the stream.
  */
 #include "fuzz.h"
 #include "fuzz_input.h"
@@ -29,7 +29,7 @@ static void begin(struct resp_story *story)
     *story = (struct resp_story){ .requests = kept, .end = RESP_PARTIAL };
 }
 
-/* Checks that the result does not depend on where the stream is cut. */
+/* Checks that the result does not depend on where the stream is split. */
 static void check_pieces(const char *bytes, size_t n, const struct resp_limits *chosen,
                          uint64_t cuts)
 {

@@ -1,10 +1,11 @@
 /*
- * fuzz_server_settings.c - the configuration file: any text, with its users and gates; and
- * names that the permissions of its users are checked for.
+ * fuzz_server_settings.c - the configuration file: arbitrary text, with its users and
+ * gates; and names for which its users' permissions are checked.
  *
- * Input: text, as in bloomgate.conf. A byte from 0x80 to 0xFE at the start of a line stands for
- * the name of an option, by its number, so that the fuzzer need not find the names letter by
- * letter. The last line is also a name of a filter, and a value of CONFIG SET.
+ * Input: text, as in bloomgate.conf. A byte from 0x80 to 0xFE at the start of a line stands
+ * for the name of the option with that index, so that the fuzzer need not find the names
+ * letter by letter. The last line is also used as a filter name and as a value for CONFIG
+ * SET.
  */
 #define _GNU_SOURCE
 
@@ -43,7 +44,7 @@ static void hear(void *context, bool mistake, const char *text)
     }
 }
 
-/* Returns the input with option names in place of numbers. The caller frees it. */
+/* Returns the input with option names in place of their indexes. The caller frees the result. */
 static char *expand(const uint8_t *data, size_t size, size_t *n)
 {
     size_t rows;
@@ -64,7 +65,8 @@ static char *expand(const uint8_t *data, size_t size, size_t *n)
     return text;
 }
 
-/* Checks that numbers are within their limits, and that a shown value is read back as the same. */
+/* Checks that numbers are within their limits, and that a printed value is read back as the
+ * same value. */
 static void check_value(const struct setting *setting, const struct settings *settings)
 {
     char text[4096];
@@ -133,7 +135,7 @@ static void check_user(const struct user *user, bg_bytes name)
     FUZZ_MUST(user_take(user, 1, 1000, &wait) || wait > 0);
 }
 
-/* Users are kept for several inputs, so inputs find users of earlier inputs. */
+/* Users are kept for several inputs, so an input may find users from earlier inputs. */
 static struct users *some_users(void)
 {
     static struct users *users;
@@ -160,7 +162,7 @@ static void check_users(const struct settings *settings, bg_bytes last)
             const struct settings_line *line = &settings->users.items[i];
             for (size_t j = 1; j < line->count; j++) {
                 if (*line->words[j]
-                    == '>') { /* its own password logs a user in, if it is on */
+                    == '>') { /* an enabled user can log in with its own password */
                     const bg_bytes password = { line->words[j] + 1,
                                                 strlen(line->words[j]) - 1 };
                     user = users_recall(

@@ -1,7 +1,7 @@
 /*
- * fuzz_slot.c - an input is a program on a slot and a gate in front of it. The backing store is
- * a set of small numbers; whatever happens to the slot, a lookup of a key in the store answers
- * "maybe", and a refused operation changes nothing.
+ * fuzz_slot.c - an input is a program on a slot and a gate in front of it. The backing
+ * store is a set of small integers; whatever happens to the slot, a lookup of a key in the
+ * store answers "maybe", and a refused operation changes nothing.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -16,11 +16,11 @@ struct world {
     bg_slot *slot;
     bg_gate *gate;
     bool in_truth[KEYS];
-    bool failing;      /* the store is */
-    uint64_t complete; /* the slot never claims more */
+    bool failing;      /* the store is failing */
+    uint64_t complete; /* the slot never claims a higher number */
     uint64_t time;
-    unsigned at;   /* position of the source */
-    unsigned dies; /* the source fails at that key */
+    unsigned at;   /* read position in the source */
+    unsigned dies; /* the source fails at this key */
     uint64_t source_key;
     bg_rebuild *rebuild; /* in progress, or NULL */
 };
@@ -45,7 +45,7 @@ static bg_filter *some_filter(struct fuzz_input *in, bool full_set, struct world
     FUZZ_MUST(bg_filter_create(&spec, &filter, NULL) == BG_OK);
     for (uint64_t key = 0; full_set && key < KEYS; key++) {
         if (world->in_truth[key]) {
-            (void)added_u64(filter, key); /* if full, it answers "maybe" */
+            (void)added_u64(filter, key); /* a full filter answers "maybe" */
         }
     }
     return filter;
@@ -136,7 +136,7 @@ static void rebuild(struct world *world)
     (void)!bg_slot_rebuild(world->slot, &source, &how, &report, NULL);
 }
 
-/* Starts a rebuild that lasts for some steps. */
+/* Starts a rebuild that lasts for several steps. */
 static void push_begin(struct world *world)
 {
     const uint8_t what = fuzz_byte(world->in);
@@ -268,7 +268,7 @@ static void look_up(struct world *world)
     }
 }
 
-/* Makes a change; a refused filter still belongs to the caller. */
+/* Makes a change; the caller still owns a refused filter. */
 static void change(struct world *world, uint8_t what)
 {
     const bool full = what == 3;
@@ -300,7 +300,8 @@ static void step(struct world *world)
 {
     bg_slot_info stats = { .struct_size = sizeof stats };
     const uint8_t byte = fuzz_byte(world->in), what = byte % 12;
-    switch (byte < 228 ? what : 12 + byte % 8) { /* keeps the meaning of the corpus */
+    switch (byte < 228 ? what : 12 + byte % 8) { /* so that corpus files keep their
+                                                    meaning */
     case 0:
     case 1:
     case 2:
@@ -328,8 +329,8 @@ static void step(struct world *world)
 
 /* ---- Properties ---------------------------------------------------------------------------- */
 
-/* Lookups by hash equal lookups by key if all filters share a hasher; otherwise every answer is
- * "maybe". */
+/* Lookups by hash give the same answers as lookups by key if all filters share a hasher;
+ * otherwise every answer is "maybe". */
 static void check_hashes(struct world *world, const uint64_t keys[KEYS],
                          const uint64_t *maybe)
 {

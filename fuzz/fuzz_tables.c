@@ -1,11 +1,11 @@
 /*
- * fuzz_tables.c - untrusted bytes as filters of Parquet, RedisBloom, BIP158, RocksDB and
- * LevelDB. No input may crash, hang or allocate more than a small multiple of its size; refused
- * input gets a reason; an accepted filter answers, accepts keys if it can, and when written is read
- * back with the same answers and the same bytes.
+ * fuzz_tables.c - untrusted bytes as Parquet, RedisBloom, BIP158, RocksDB and LevelDB filters.
+ * No input may crash, hang or allocate more than a small multiple of its size; refused input
+ * gets a reason; an accepted filter answers queries, accepts keys if it can, and when written
+ * is read back with the same answers and the same bytes.
  *
  * The first byte chooses the format and the operation. Blocks of tables have checksums that no
- * mutation would match, so they are corrected first, if the input requests that.
+ * mutation would match, so they are corrected first if the input requests it.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -76,8 +76,8 @@ static void correct_named(void *context, const char *name, struct table_handle h
     }
 }
 
-/* Corrects the blocks that names and the footer refer to; the filter first, in case they
- * overlap. */
+/* Corrects the blocks that the names and the footer refer to, starting with the filter, in case
+ * they overlap. */
 static void correct_table(uint8_t *bytes, size_t n, bool rocks)
 {
     const size_t footer = rocks ? 53 : 48;
@@ -152,8 +152,9 @@ static void *written(const bg_foreign *f, size_t *n)
     return bytes;
 }
 
-/* A filter that is written and read back has the same answers and the same bytes. A set of hashes
- * that is being built may answer "no" where its code answers "maybe", never the other way round. */
+/* A filter that is written and read back has the same answers and the same bytes. A set of
+ * hashes that is being built may answer "no" where its encoded form answers "maybe", but never
+ * vice versa. */
 static void check_written(const bg_foreign *f, const bg_foreign_options *how,
                           bg_foreign_format format)
 {
@@ -249,7 +250,8 @@ static bg_err read_one(bg_foreign_format format, const struct fuzz_input *in, bo
     bg_err err = bg_foreign_decode(format, bytes, in->left, how, f, &why);
     FUZZ_MUST((err == BG_OK) == (*f != NULL) && why.code == err);
     FUZZ_MUST((err == BG_OK) == (why.message[0] == 0));
-    /* Bits take twice the size of the input, parts twice more, and an unpacked index 22 times. */
+    /* Bits need up to twice the size of the input, parts twice that, and an unpacked index up
+     * to 22 times. */
     FUZZ_MUST(taken <= 26 * in->left + 4096);
     free(bytes);
     return err;

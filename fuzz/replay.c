@@ -3,9 +3,9 @@
  *
  *     fuzz_x [--runs N] [--seed S] FILE-OR-DIRECTORY...
  *
- * Every file is run once. N inputs follow that depend only on the seed: every second one is a
- * file with a few bytes changed (if there are files), the rest is noise. A directory that does
- * not exist counts as empty.
+ * Every file is run once. Then come N inputs that depend only on the seed: every second one
+ * is a file with a few bytes changed (if there are files), the rest are random bytes. A
+ * directory that does not exist counts as empty.
  */
 #define _DEFAULT_SOURCE /* scandir, alphasort */
 
@@ -61,7 +61,7 @@ static void read_file(const char *path)
     size_t size = fread(data, 1, INPUT_MAX_BYTES, f);
     (void)fclose(f);
     files[file_count++] = (struct input){ data, size };
-    fprintf(stderr, "%s\n", path); /* the last one printed is the one that crashed */
+    fprintf(stderr, "%s\n", path); /* the last input printed is the one that crashed */
     run(data, size);
 }
 
@@ -77,7 +77,8 @@ static void read_path(const char *path)
     }
     struct dirent **entries;
     int n =
-        scandir(path, &entries, NULL, alphasort); /* sorted: the same in every run */
+        scandir(path, &entries, NULL, alphasort); /* sorted, so that the order is the
+                                                     same in every run */
     for (int i = 0; i < n; i++) {
         char inside[4096];
         (void)snprintf(inside, sizeof inside, "%s/%s", path, entries[i]->d_name);
@@ -106,7 +107,7 @@ static size_t make_up(uint8_t *buffer, bool from_file)
         return size;
     }
     size = random_below(1 + random_below(NOISE_MAX_BYTES));
-    uint8_t mask = random_below(2) ? 0xff : 0x0f; /* small numbers reach further */
+    uint8_t mask = random_below(2) ? 0xff : 0x0f; /* small values reach more code */
     for (size_t i = 0; i < size; i++) {
         buffer[i] = (uint8_t)next_random() & mask;
     }

@@ -81,8 +81,8 @@ static uint64_t team_run(unsigned size, void (*work)(struct member *), void *job
     return checks;
 }
 
-/* Returns the number of rounds, given the default; soak tests run ten times as many in
- * addition. */
+/* Returns the number of rounds, given the default; soak tests run ten times more than the
+ * scale requires. */
 static unsigned conc_rounds(unsigned usual)
 {
     unsigned scale = (unsigned)check_scale();

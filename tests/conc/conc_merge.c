@@ -51,7 +51,7 @@ static bool pair_busy(struct pair *pair)
     return __atomic_load_n(&pair->writing, __ATOMIC_ACQUIRE) > 0;
 }
 
-/* Looks up keys singly and in batches. */
+/* Adds its own keys, singly and in batches. */
 static void *write_own(void *arg)
 {
     const struct thread *t = arg;

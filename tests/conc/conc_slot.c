@@ -65,7 +65,7 @@ static bg_err add_hashes(struct world *world, const uint64_t keys[BATCH])
                                : err;
 }
 
-/* Looks up one key or a batch of keys. */
+/* Adds one key or a batch of keys. */
 static uint64_t add_some(struct world *world, unsigned number, uint64_t at, bool many)
 {
     struct adder *adder = &world->adders[number];
