@@ -12,8 +12,8 @@
  *        adds, or g.owes is true, or there is no base and every answer is "maybe".
  *   (G2) If g.owes is true, every such key has a number up to g.base.number, provided that it
  *        was added before the advance g.base.advances (see Numbers).
- *   (G3) During a migration the old filter contains every such key that was added since the
- *        migration started, unless g.ahead is true.
+ *   (G3) During a migration, every such key that was added since the migration started is in the
+ *        old filter, unless g.ahead is true.
  *   (G4) The deltas contain every key with a number above g.delta_from.
  *   (G5) No file with a generation below g.generation is accepted without BG_SLOT_ANY_GENERATION.
  *

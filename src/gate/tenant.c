@@ -8,17 +8,17 @@
  * Quotas, in the order in which they are checked:
  *
  *   rate    Tokens are taken before anything else is done, so that a flood costs one
- *           compare-and-swap per call. Tokens of an add that is refused later are lost.
+ *           compare-and-swap per call. If the add is refused later, its tokens are lost.
  *   bytes   A filter that is too large accepts no adds. A filter that grows (`scalable`) would
- *           detect this too late, after having grown. But its spec determines how many keys
- *           it takes until its next layer would be too large (ladder.h): up to there adds
- *           are accepted, and (Q1) holds for them, too. A window stops growing at the quota,
- *           but still accepts adds.
- *   items   (Q1) `items` never exceeds the quota: an add first reserves as many items as it
- *           could bring, if there is space, and afterwards returns those that were not new.
- *           When two threads compete for the last item, both may be refused if the thread that
- *           reserves it adds an old key. A key that may already be in the filter is accepted even
- *           with no space left; it does not add an item.
+ *           detect this too late, after having grown. But its spec determines how many keys it
+ *           can hold before its next layer would be too large (ladder.h). Adds are accepted up to
+ *           that number, and (Q1) holds for them, too. A window stops growing at the quota, but
+ *           still accepts adds.
+ *   items (Q1) `items` never exceeds the quota: an add first reserves one item per key, if there
+ *           is space, and afterwards returns the items for keys that were not new. When two
+ *           threads compete for the last item, both may be refused if the thread that reserves it
+ *           adds an old key. A key that may already be in the filter is accepted even with no
+ *           space left; it does not add an item.
  *
  * References. `uses` counts the references held by users and by the registry. The registry drops
  * its reference one grace period after removing the tenant from the table: a thread that found

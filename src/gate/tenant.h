@@ -75,7 +75,7 @@ struct bg_tenant { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     bg_slot *kept;      /* the slot in state WRITING */
     bg_err failure;     /* error of the last read, or BG_OK */
     int failure_errno;  /* of the same read */
-    uint64_t failed_at; /* when that was */
+    uint64_t failed_at; /* time of that read */
     uint64_t pause;     /* nanoseconds until the next attempt */
     uint64_t evictions, returns, return_failures;
     uint8_t digest[BG_DIGEST_BYTES];

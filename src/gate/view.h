@@ -124,7 +124,7 @@ size_t view_has_many(const struct view *view, bg_keys keys, uint64_t *maybe);
 
 /* The number of keys that were definitely new to all queried filters, which must include a base
  * (`all`), and to the queried filters that accept adds (`takers`), which set bits for a key even
- * if other filters contain it. */
+ * if it is in other filters. */
 struct view_news {
     size_t all, takers;
 };

@@ -1,11 +1,11 @@
 /*
- * blocked.c - all bits of a key in one 64-byte line.
+ * blocked.c - a filter with all bits of a key in one 64-byte line.
  *
  * Idea. For filters larger than the cache, the cost of a lookup is the number of cache lines it
  * reads. So the filter is an array of lines, each a small Bloom filter of 512 bits. A key has
  * one line and sets k bits in it (Putze, Sanders, Singler, "Cache-, hash- and space-efficient
- * Bloom filters", 2007). This costs some bits because lines fill unevenly: 9.93 per key at 1%,
- * where scattered bits need 9.6, and 15.6 at 0.1%, against 14.4.
+ * Bloom filters", 2007). This costs some bits because lines fill unevenly: 9.93 bits per key at
+ * 1%, compared with 9.6 for scattered bits, and 15.6 at 0.1%, compared with 14.4.
  *
  * Layout. So that vector instructions can find the bits, the line is divided into lanes with at
  * most one bit of a key in each (shapes: line_shapes.h):
@@ -16,12 +16,12 @@
  *   k = 16        words, all 16
  *
  * Why k of a fixed number of lanes, and not k lanes of 512/k bits? This way k need not divide
- * 512, and one implementation serves every k. The lanes in use are a pattern of k lanes,
- * rotated by an amount that comes from the hash. Two keys of a line overlap in some of their
+ * 512, and one implementation serves every k. The lanes in use are a pattern of k lanes, rotated
+ * by an amount that is derived from the hash. Two keys in the same line overlap in some of their
  * lanes by chance. The patterns below give the lowest rate; they were found by computing the
- * exact rate of every pattern at the load where that k is used. They are within 0.6% of
- * randomly drawn lanes (model.c). Adjacent lanes, the obvious pattern, are up to 9% worse for
- * words.
+ * exact rate of every pattern at the load where that k is used. Their rates are within 0.6% of
+ * the rate with randomly drawn lanes (model.c). Adjacent lanes, the obvious pattern, are up to 9%
+ * worse for words.
  *
  *   rate        10%    5%    2%     1%    0.5%    0.1%    0.01%    0.001%
  *   k             3     4     5      6      7       9       12       14

@@ -1,13 +1,13 @@
 /*
- * counting.c - counters instead of bits, so that keys can be removed.
+ * counting.c - a filter with counters instead of bits, so that keys can be removed.
  *
- * Idea. A Bloom filter whose bits are small counters. An add increments a key's k counters, a
- * remove decrements them, and the filter may contain a key if none of its counters is 0 (Fan,
- * Cao, Almeida, Broder, "Summary cache", 1998). Four bits suffice in practice: at the optimal
- * fill, a counter reaches 15 with a probability of about 1e-15, if no key is added more than
- * once. A counter that has reached its maximum stays there. Its true value is then unknown, and
- * a false "maybe" is harmless where a false "no" is not. bg_filter_info.saturated reports the
- * number of such counters.
+ * Idea. This is a Bloom filter whose bits are small counters. An add increments a key's k
+ * counters, a remove decrements them, and the filter may contain a key if none of its counters is
+ * 0 (Fan, Cao, Almeida, Broder, "Summary cache", 1998). Four bits suffice in practice: at the
+ * optimal fill, a counter reaches 15 with a probability of about 1e-15, if no key is added more
+ * than once. A counter that has reached its maximum stays there. Its true value is then unknown,
+ * and a false "maybe" is harmless, whereas a false "no" is not. bg_filter_info.saturated reports
+ * the number of such counters.
  *
  * Layout. Scattered counters cost k cache lines for every operation, which makes counting
  * filters slow. Here all counters of a key are in one unit of 128 counters, with at most one in
@@ -18,21 +18,22 @@
  *
  * The counter in lane j is number (x * salt[j]) >> 28, where x is the low 32 bits of the hash.
  * k of the 8 lanes are in use, as in `blocked` (line_shapes.h). Small units fill unevenly,
- * which costs memory: 44 bits per key at 1%, where scattered counters (BG_SPEC_SCATTERED) need
- * 38, and 78 against 58 at 0.1%. Wider counters, for callers that need the number of times a
- * key was added, have the same layout, but a unit is 2, 4 or 8 lines, and a key touches up to
- * that many.
+ * which costs memory: 44 bits per key at 1%, compared with 38 for scattered counters
+ * (BG_SPEC_SCATTERED), and 78 compared with 58 at 0.1%. Wider counters, for callers that need the
+ * number of times a key was added, have the same layout, but a unit has 2, 4 or 8 lines, and a
+ * key touches up to that many lines.
  *
- * Removing a key that was never added. The filter cannot tell whether a key was added. If one
- * of its counters is 0, it was not, and nothing changes. If all are above 0 by chance (for a
- * fraction `rate` of absent keys), the counters belong to other keys, and a remove could make
- * those keys disappear. So only keys that were added may be removed; see bg_filter_remove.
+ * Removing a key that was never added. The filter cannot tell whether a key was added. If one of
+ * its counters is 0, the key was never added, and nothing changes. If all are above 0 by chance
+ * (for a fraction `rate` of absent keys), the counters belong to other keys, and a remove could
+ * make those keys disappear. So only keys that were added may be removed; see bg_filter_remove.
  *
  * Invariants
- *   (I1) A counter below its maximum equals adds minus removes of the keys that use it (a
- *        scattered key that draws a counter twice counts twice).
+ *   (I1) A counter below its maximum equals the number of adds minus removes of the keys that use
+ *        it (a scattered key that draws a counter twice counts twice).
  *   (I2) A saturated counter never changes again.
- *   (I3) The high 52 bits of the hash select the unit, the low 32 bits the counters in it.
+ *   (I3) The high 52 bits of the hash select the unit, and the low 32 bits select the counters in
+ *        it.
  */
 #include "base/bits.h"
 #include "bloomgate/spec.h"
@@ -47,7 +48,7 @@ enum {
     COUNTING_UNIT = 128, /* counters per unit */
     COUNTING_LANES = 8,
     COUNTING_LANE = COUNTING_UNIT / COUNTING_LANES,
-    COUNTING_SHIFT = 28, /* the top 4 bits of 32 select one of 16 */
+    COUNTING_SHIFT = 28, /* the top 4 of 32 bits select one of 16 counters */
     COUNTING_LOCKS = 64
 };
 

@@ -1,14 +1,15 @@
 /*
  * counting_core.h - the operations of counting filters, for one width and layout.
  *
- * Included once for each combination. Before each inclusion, these macros must be defined:
+ * This file is included once for each combination. Before each inclusion, these macros must be
+ * defined:
  *
  *   COUNTING_WIDTH       bits of a counter: 4, 8, 16 or 32
  *   COUNTING_SCATTERED   1: counters anywhere, 0: in one unit
  *
  * Concurrency. A counter changes by compare-and-swap of the 64-bit word that contains it, so
- * adds never wait and do not affect neighboring counters. A remove must be all or nothing, and
- * must never lower a counter below the contribution of other keys. It checks all counters
+ * adds never wait and do not affect neighboring counters. A remove must be all-or-nothing, and
+ * must never lower a counter below the contribution of other keys. A remove checks all counters
  * first, and no other remove may decrement them between this check and its own decrements. So
  * removes hold a lock, one of COUNTING_LOCKS, selected by the unit (a scattered filter has one
  * lock, because its keys use counters everywhere). Adds may run in between: they only increase
@@ -22,7 +23,7 @@
     COUNTING_PASTE4(counting, name, COUNTING_WIDTH, COUNTING_SCATTERED)
 #define COUNTING_MAX (UINT64_MAX >> (64 - COUNTING_WIDTH))
 
-/* Returns the place of counter number `index` of the array at `base`. */
+/* Returns the location of counter number `index` in the array at `base`. */
 BGI_INLINE struct counting_place COUNTING(place)(unsigned char *base, uint64_t index)
 {
     uint64_t bit = index * COUNTING_WIDTH;
@@ -161,7 +162,7 @@ static void COUNTING(locate)(const struct bgi_core *core, struct bgi_group *grou
     }
 }
 
-/* Prefetches the memory of one key. A unit of 4-bit counters is one line. */
+/* Prefetches the memory for one key. A unit of 4-bit counters is one line. */
 BGI_INLINE void COUNTING(prefetch_one)(const struct bgi_core *core, uint64_t hash,
                                        uint64_t at)
 {
@@ -322,7 +323,8 @@ static bg_err COUNTING(merge)(struct bgi_core *to, const struct bgi_core *from,
     return BG_OK;
 }
 
-/* Returns the number of counters above 0 in at least one of the two filters. */
+/* Returns the number of counters that are above 0 in at least one of the two
+ * filters. */
 static uint64_t COUNTING(ones_or)(const struct bgi_core *a, const struct bgi_core *b)
 {
     const uint64_t *in_a = (const uint64_t *)(const void *)a->words;

@@ -1,19 +1,19 @@
 /*
- * cuckoo.c - fingerprints in a hash table, so that keys can be removed, at 12 bits each.
+ * cuckoo.c - a hash table of fingerprints, so that keys can be removed, at 12 bits per key.
  *
  * Idea. The table consists of buckets with four slots each. A key is stored as a fingerprint, f
  * bits of its hash, in one of two buckets. The filter may contain a key if one of its two
  * buckets holds its fingerprint (Fan, Andersen, Kaminsky, Mitzenmacher, "Cuckoo filter:
  * practically better than Bloom", 2014). If both buckets are full, fingerprints are moved to
- * their other buckets until a slot is free. This works until 95% of all slots are in use. A
- * table that does not store keys can do this only if the other bucket follows from the bucket
+ * their other buckets until a slot is free. This works until 95% of all slots are in use. A table
+ * that does not store keys can do this only if the other bucket can be computed from the bucket
  * and the fingerprint alone. Here
  *
  *      first + second = sum(fingerprint)   (mod number of buckets)
  *
  * so that second = sum - first and first = sum - second. The same function maps each bucket to
- * the other, for any number of buckets. The usual XOR requires a power of two, which wastes up
- * to half of the memory. `sum` is a mixed multiple of the fingerprint, mapped to the number of
+ * the other one, for any number of buckets. The usual XOR requires a power of two, which wastes
+ * up to half of the memory. `sum` is a mixed multiple of the fingerprint, mapped to the number of
  * buckets by multiply-high. With a probability of 1 / buckets, the two buckets of a key are the
  * same; such a key has four slots instead of eight.
  *
@@ -29,26 +29,25 @@
  * A unit is the number of buckets that fill whole words. A bucket of 12-bit fingerprints is
  * read with a 64-bit load from its first byte. The very last bucket is not used, so that these
  * loads never reach beyond the end. Both buckets are always read, and four slots are compared
- * at a time, in one word; no branch depends on what is found.
+ * at a time, in one word; no branch depends on the result.
  *
- * Rate. An absent key is mistaken for a member if a stored key has the same fingerprint and its
- * first bucket is one of the absent key's two. This holds for each of n stored keys with a
- * probability of 2 q / buckets, where q is the probability that two fingerprints are equal. So
- * the rate is 1 - (1 - 2 q / buckets)^n, regardless of the slots they occupy: about 8 x load /
- * 2^f.
+ * Rate. An absent key is mistaken for a member if a stored key has the same fingerprint and the
+ * stored key's first bucket is one of the absent key's two buckets. This holds for each of n
+ * stored keys with a probability of 2 q / buckets, where q is the probability that two
+ * fingerprints are equal. So the rate is 1 - (1 - 2 q / buckets)^n, regardless of the slots they
+ * occupy. This is about 8 x load / 2^f.
  *
  * Copies. A key that is added twice is stored twice, because it may be removed twice. If all
  * slots of both buckets hold one fingerprint, an insert of another copy fails immediately with
- * BG_EFULL. A forced add (bg_filter_add_forced, the operation `add`) cannot fail, and the
- * answer for the key is "maybe" already. But if the copy were simply dropped, removes could
- * delete more copies than were stored, and the key would be missing while it should still be
- * there. So the filter records that it dropped a copy (bg_filter_info.saturated has the
- * number). From then on, a set of slots that is full of one fingerprint is frozen like a
- * saturated counter: removes leave it unchanged. A set that lost a copy was full at that time,
- * and so it stays full permanently. If there is no space for another copy although these
- * buckets hold other fingerprints, as in a full table, a forced add drops the copy as well. But
- * the set that lost it cannot be recognized later, so from then on removes change nothing at
- * all.
+ * BG_EFULL. A forced add (bg_filter_add_forced, the operation `add`) cannot fail, and the filter
+ * already answers "maybe" for the key. But if the copy were simply dropped, removes could delete
+ * more copies than were stored, and the key would be missing while it should still be present. So
+ * the filter records that it dropped a copy (bg_filter_info.saturated has the number). From then
+ * on, a set of slots that is full of one fingerprint is frozen like a saturated counter: removes
+ * leave it unchanged. A set that lost a copy was full at that time, so it stays full permanently.
+ * If there is no space for another copy although these buckets hold other fingerprints, as in a
+ * full table, a forced add also drops the copy. But in this case the set that lost it cannot be
+ * recognized later, so from then on removes change nothing at all.
  *
  * Full table. An insert finds the fingerprints it would move before it moves anything, by a
  * breadth-first search over at most CUCKOO_NODES buckets. If no free slot is in reach, the
@@ -62,52 +61,53 @@
  * bg_filter_remove.
  *
  * Concurrency. Writers (adds, inserts, removes) hold the filter's single lock, for one key or
- * for 64 keys of a batch. Readers hold no lock and never wait. But a reader looks in two
- * places, and would miss a fingerprint that moves from the place it reads last to the one it
- * has already read. To detect this there is a counter. A writer changes slots in this order:
+ * for 64 keys of a batch. Readers hold no lock and never wait. But a reader checks two buckets,
+ * and would miss a fingerprint that moves from the bucket it reads last to the bucket it has
+ * already read. A counter makes this detectable. A writer changes slots in this order:
  *
  *      (W1) write a fingerprint to its new slot (only when moving);
  *      (W2) increment the counter;
  *      (W3) clear its old slot, or overwrite it with the next fingerprint to be moved.
  *
- * All three are release stores. A reader loads the counter, then both buckets, all with acquire
- * order, then the counter again. It trusts a "no" only if the counter did not change. Removes
- * perform steps (W2) and (W3): if copy A is added and then copy B is removed, a reader that
- * looks for the key sees a move from B to A.
+ * All three steps are release stores. A reader loads the counter, then both buckets, all with
+ * acquire order, then the counter again. The reader trusts a "no" only if the counter did not
+ * change. Removes perform steps (W2) and (W3): if copy A is added and then copy B is removed, a
+ * reader that looks for the key sees a move from B to A.
  *
  * Proof that a lookup never misses a key that was added before the lookup began and is not
  * removed until it ends. Let the counter read c both times, and let V be the write (W2) that
- * set it to c. Everything written before V is visible to the reader. After V comes the one
- * disappearance (W3) that V announced, D. Every later disappearance is announced by another
+ * set it to c. Everything written before V is visible to the reader. V is followed by the
+ * disappearance (W3) that it announced; call it D. Every later disappearance is announced by
+ * another
  * (W2). Consider the table after D, or after the key's add if that came later. Some slot holds
- * the key's fingerprint at that point, because the key is present. It was written before V, or
- * by the add, which happened before the lookup; so it is visible, and D did not touch it. If
- * the reader does not find it there, it has read a later write to that slot, a disappearance.
- * That one was announced by a (W2) with a value above c, which precedes it in the order of
- * writers that the lock defines. So by release and acquire, the second load of the counter must
- * have returned more than c. But it returned c.
+ * the key's fingerprint at that point, because the key is present. The fingerprint was written
+ * before V, or by the add, which happened before the lookup; so it is visible, and D did not
+ * touch it. If the reader does not find it there, it has read a later write to that slot, which
+ * is a disappearance. That disappearance was announced by a (W2) with a value above c, which
+ * precedes it in the order of writers that the lock defines. So by release and acquire, the
+ * second load of the counter must have returned more than c. But it returned c.
  *
- * The argument is about bits that keep their value. So it does not matter that a 12-bit bucket
- * is not read in one piece, and one of its slots not always written in one piece. A reader that
- * sees one half of a fingerprint that is being written or cleared may answer "maybe" for an
- * absent key, but never "no" for a member.
+ * The argument is about bits that keep their value. So it does not matter that a 12-bit bucket is
+ * not read atomically, and that its slots are not always written atomically. A reader that sees
+ * one half of a fingerprint that is being written or cleared may answer "maybe" for an absent
+ * key, but never "no" for a member.
  *
- * A single counter would keep readers retrying while a writer works in a full table. So there
- * are CUCKOO_STRIPES more counters, of which a change increments only the one selected by the
- * fingerprint. Both buckets of a key and the key itself agree on this counter, and the proof
+ * With a single counter, readers would keep retrying while a writer works in a full table. So
+ * there are CUCKOO_STRIPES more counters, of which a change increments only the one selected by
+ * the fingerprint. Both buckets of a key and the key itself agree on this counter, and the proof
  * holds for it alone. A lookup, or a group of 64 in a batch, first checks the counter of all
- * changes, which is cheapest. Only a "no" that cannot be trusted is repeated with the
- * fingerprint's own counter, and after CUCKOO_TRIES attempts it becomes "maybe". So readers
- * finish after a bounded number of steps. The lowest bit of every counter indicates that the
- * filter has overflowed: counters are incremented by 2, and an odd counter is never trusted.
+ * changes, because this is cheapest. Only a "no" that cannot be trusted is repeated with the
+ * fingerprint's own counter, and after CUCKOO_TRIES attempts the answer becomes "maybe". So
+ * readers finish after a bounded number of steps. The lowest bit of every counter indicates that
+ * the filter has overflowed: counters are incremented by 2, and an odd counter is never trusted.
  *
  * Invariants
- *   (I1) Fingerprints in slots = adds minus removes, unless bg_filter_info.saturated is above
- *        0.
+ *   (I1) The number of fingerprints in slots equals adds minus removes, unless
+ *        bg_filter_info.saturated is above 0.
  *   (I2) A fingerprint x in bucket b belongs to b and to sum(x) - b, and to no other bucket.
- *   (I3) The first bucket follows from the high bits of the hash, the fingerprint from the low
- *        f bits. There are at most 2^32 units, so that 32-bit fingerprints share no bits with
- *        the bucket number.
+ *   (I3) The first bucket is computed from the high bits of the hash, and the fingerprint from
+ *        the low f bits. There are at most 2^32 units, so that 32-bit fingerprints share no bits
+ *        with the bucket number.
  */
 #include "base/bits.h"
 #include "bloomgate/kind.h"
@@ -116,8 +116,8 @@
 
 #include <math.h>
 
-/* Whether 64 bits may be loaded from any even byte. Not under the thread sanitizer, which
- * reports such a load as a race. */
+/* Whether 64 bits may be loaded from any even byte. This is disabled under the thread
+ * sanitizer, which reports such a load as a race. */
 #if (defined(BGI_X86_64) || defined(BGI_AARCH64)) && !BGI_BIG_ENDIAN && !BGI_TSAN
 #define CUCKOO_ONE_LOAD 1
 #else
@@ -127,7 +127,8 @@
 enum {
     CUCKOO_SLOTS = 4,    /* per bucket */
     CUCKOO_STRIPES = 64, /* change counters */
-    CUCKOO_TRIES = 64,   /* attempts of a reader that is disturbed by changes */
+    CUCKOO_TRIES = 64,   /* maximum attempts of a lookup while writers change its
+                            buckets */
     CUCKOO_NODES = 1024, /* buckets that a search examines */
     CUCKOO_AHEAD = 8,    /* buckets that a search prefetches in advance */
     CUCKOO_NONE = -1
@@ -172,7 +173,7 @@ typedef uint64_t __attribute__((may_alias, aligned(2))) cuckoo_any_word;
 
 /* ---- Shared by all widths ---------------------------------------------------------- */
 
-/* Not a plain multiple of the fingerprint: paths through the table would then have a regular
+/* A plain multiple of the fingerprint would not do: paths through the table would have a regular
  * stride and visit few different buckets. */
 BGI_INLINE uint64_t cuckoo_sum(uint64_t fingerprint, uint64_t buckets)
 {
@@ -211,10 +212,9 @@ BGI_INLINE uint64_t cuckoo_read_32(const unsigned char *words, uint64_t at,
 }
 
 /*
- * Reads 64 bits at an even byte, lowest bits first; the bits from 48 on are undefined. Uses a
- * single load on CPUs that support it. The load need not be atomic as a whole (see
- * Concurrency), but must not be delayed beyond the second load of a counter; cuckoo_reads_done
- * ensures this.
+ * Reads 64 bits at an even byte, lowest bits first; bits 48 and above are undefined. Uses a
+ * single load on CPUs that support it. The load need not be atomic as a whole (see Concurrency),
+ * but must not be delayed beyond the second load of a counter; cuckoo_reads_done ensures this.
  */
 BGI_INLINE uint64_t cuckoo_read_48(const unsigned char *words, uint64_t at,
                                    const bool exclusive)
@@ -242,7 +242,7 @@ BGI_INLINE void cuckoo_reads_done(void)
 #endif
 }
 
-/* Writes a 12-bit fingerprint to the bits from `shift` on of the 48 bits at `at`. */
+/* Writes a 12-bit fingerprint to the 48 bits at `at`, starting at bit `shift`. */
 BGI_INLINE void cuckoo_write_12(unsigned char *words, uint64_t at, unsigned shift,
                                 uint64_t fingerprint, const bool exclusive)
 {
@@ -261,13 +261,13 @@ BGI_INLINE void cuckoo_write_12(unsigned char *words, uint64_t at, unsigned shif
     }
 }
 
-/* Adds to a number that only writers change but all threads read. */
+/* Adds to a number that only writers change but that all threads read. */
 BGI_INLINE void cuckoo_raise(uint64_t *number, uint64_t by, const bool exclusive)
 {
     cuckoo_write(number, *number + by, exclusive);
 }
 
-/* (W2): announces that a fingerprint will disappear from a slot. */
+/* Announces that a fingerprint will disappear from a slot (W2). */
 BGI_INLINE void cuckoo_announce(struct cuckoo_state *state, uint64_t fingerprint,
                                 const bool exclusive)
 {
@@ -343,7 +343,7 @@ BGI_INLINE uint64_t cuckoo_buckets(uint64_t units, uint32_t bits)
 
 static const struct bgi_ops *cuckoo_ops(uint32_t k, bool exclusive, bg_cpu cpu)
 {
-    (void)cpu; /* four slots fit in a word: vectors would gain nothing */
+    (void)cpu; /* four slots fit in a word, so vectors would gain nothing */
     switch (k) {
     case 8: return exclusive ? &cuckoo_ops_exclusive_8 : &cuckoo_ops_shared_8;
     case 12: return exclusive ? &cuckoo_ops_exclusive_12 : &cuckoo_ops_shared_12;
@@ -366,7 +366,8 @@ static uint32_t cuckoo_unit_bytes(uint32_t k)
 }
 
 /* Returns the probability that one of n stored keys has a given fingerprint, shared by a
- * fraction q of keys, and shares a bucket. The two buckets coincide for 1 key in `buckets`. */
+ * fraction q of keys, and shares a bucket. The two buckets of a key coincide with a probability
+ * of 1 / buckets. */
 static double cuckoo_chance(double buckets, double q, double n)
 {
     double two = -expm1(n * log1p(-fmin(2 / buckets, 1) * q));
@@ -387,7 +388,7 @@ static double cuckoo_rate_of(uint64_t units, uint32_t k, double n)
 /*
  * Returns the number of keys that fit: 95% of the slots, and fewer in small filters, whose
  * buckets fill less evenly by chance. (Measured: of filters with 16 to 1024 slots, fewer than 1
- * in 1000 refuse a key earlier; of larger ones, none did in 10000.) Four keys always fit.
+ * in 1000 refuse a key earlier; of larger filters, none of 10000 did.) Four keys always fit.
  */
 static double cuckoo_room(uint64_t units, uint32_t k)
 {
@@ -420,9 +421,9 @@ static size_t cuckoo_state_bytes(uint64_t units, uint32_t k)
 }
 
 /*
- * The words were copied one by one, and fingerprints that moved meanwhile may be missing. So
- * they are copied again while no writer is active. (The filter is const for the caller, but its
- * lock is part of the state, which is not.)
+ * The words were copied one by one, and fingerprints that moved in the meantime may be missing.
+ * So the words are copied again while no writer is active. (The filter is const for the caller,
+ * but its lock is part of the state, which is not const.)
  */
 static void cuckoo_copied(struct bgi_core *to, const struct bgi_core *from)
 {
@@ -479,7 +480,7 @@ static uint64_t cuckoo_slot(const uint64_t *words, uint64_t i, uint32_t k)
     return value & UINT64_MAX >> (64 - k);
 }
 
-/* Counts the slots in use. There must be nothing after the last bucket. */
+/* Counts the slots in use. The bits after the last bucket must be 0. */
 static bool cuckoo_restore(struct bgi_core *core, const uint64_t *numbers)
 {
     struct cuckoo_state *state = core->state;

@@ -1,7 +1,7 @@
 /*
  * cuckoo_core.h - the operations of cuckoo filters, for one fingerprint width.
  *
- * Included once for each width. Before each inclusion, this macro must be defined:
+ * This file is included once for each width. Before each inclusion, this macro must be defined:
  *
  *   CUCKOO_BITS   bits of a fingerprint: 8, 12, 16 or 32
  *
@@ -33,7 +33,7 @@
 #endif
 #define CUCKOO_HIGHEST (CUCKOO_LOWEST << (CUCKOO_BITS - 1))
 
-/* The bits of a bucket, lowest first. Bits beyond them are undefined. */
+/* The bits of a bucket, lowest first. Bits beyond the bucket are undefined. */
 struct CUCKOO(bucket) {
     uint64_t low, high; /* high: 32-bit fingerprints only */
 };
@@ -58,7 +58,8 @@ BGI_INLINE struct CUCKOO(bucket)
     return bucket;
 }
 
-/* Prefetches a bucket. Of 12-bit buckets, 3 in 32 are read from two lines. */
+/* Prefetches a bucket. Three in 32 buckets of 12-bit fingerprints span two cache
+ * lines. */
 BGI_INLINE void CUCKOO(prefetch_bucket)(const unsigned char *words, uint64_t at)
 {
     BGI_PREFETCH(words + at);
@@ -93,7 +94,7 @@ BGI_INLINE uint64_t CUCKOO(holds)(struct CUCKOO(bucket) bucket, uint64_t fingerp
     return found & CUCKOO_HIGHEST;
 }
 
-/* Returns the highest bit of every field of a word that is 0. */
+/* Returns the highest bit of every zero field of a word. */
 BGI_INLINE uint64_t CUCKOO(zeros)(uint64_t word)
 {
     uint64_t rest = CUCKOO_HIGHEST - CUCKOO_LOWEST;
@@ -156,7 +157,7 @@ BGI_INLINE struct cuckoo_place CUCKOO(place)(const struct bgi_core *core, uint64
                                   second * CUCKOO_BUCKET_BYTES };
 }
 
-/* Returns the place of key i of a located group. */
+/* Returns the location of key i of a located group. */
 BGI_INLINE struct cuckoo_place CUCKOO(located)(const struct bgi_group *group,
                                                unsigned i)
 {
@@ -193,7 +194,7 @@ BGI_INLINE unsigned CUCKOO(copies)(const struct bgi_core *core,
                : copies + CUCKOO(how_many)(CUCKOO(flags)(second, place.fingerprint));
 }
 
-/* Repeats a lookup whose "no" was disturbed, until it is undisturbed. */
+/* Repeats a lookup whose "no" was disturbed by changes, until it is undisturbed. */
 __attribute__((noinline)) static bool CUCKOO(has_again)(const struct bgi_core *core,
                                                         uint64_t hash)
 {
@@ -261,8 +262,8 @@ BGI_INLINE int CUCKOO(expand)(const struct bgi_core *core, struct cuckoo_node *n
     for (unsigned slot = 0; slot < CUCKOO_SLOTS; slot++) {
         uint64_t sum = cuckoo_sum(CUCKOO(slot)(content, slot), buckets);
         uint64_t other = cuckoo_other(sum, bucket, buckets);
-        /* Skip paths that return to the start of the search: usual with a flood of equal
-         * keys. */
+        /* Skip paths that return to the start of the search, which are common with a
+         * flood of equal keys. */
         if (other != nodes[0].bucket && other != nodes[1].bucket && other != bucket) {
             CUCKOO(prefetch_bucket)(core->words, other * CUCKOO_BUCKET_BYTES);
             nodes[n++] = (struct cuckoo_node){ other, (int16_t)from, (uint8_t)slot };
@@ -352,7 +353,8 @@ CUCKOO(make_room_shared)(struct bgi_core *core, struct cuckoo_place place)
     return CUCKOO(make_room)(core, place, false);
 }
 
-/* ---- Changes, with the lock held --------------------------------------------------- */
+/* ---- Changes (the lock must be held)
+ * --------------------------------------------------- */
 
 /* Stores a fingerprint in the emptier of its buckets, so that few buckets are full. */
 BGI_INLINE enum cuckoo_outcome CUCKOO(put)(struct bgi_core *core,
@@ -379,7 +381,7 @@ BGI_INLINE enum cuckoo_outcome CUCKOO(put)(struct bgi_core *core,
     return CUCKOO_STORED;
 }
 
-/* Adds a fingerprint. If it finds no slot, records that. */
+/* Adds a fingerprint. Records a failure to find a slot. */
 BGI_INLINE bool CUCKOO(put_anyway)(struct bgi_core *core, struct cuckoo_place place,
                                    const bool exclusive)
 {
@@ -403,7 +405,7 @@ BGI_INLINE bg_err CUCKOO(take)(struct bgi_core *core, struct cuckoo_place place,
     }
     if (state->keeps_all || cuckoo_overflowed(state)
         || (state->dropped && copies == slots)) {
-        return BG_OK; /* the number of copies is no longer known: they stay */
+        return BG_OK; /* the number of copies is no longer known, so they stay */
     }
     struct CUCKOO(bucket) first = CUCKOO(load)(core->words, place.first, true);
     struct CUCKOO(bucket) second = CUCKOO(load)(core->words, place.second, true);
@@ -583,7 +585,7 @@ BGI_INLINE uint64_t CUCKOO(put_word)(struct bgi_core *core,
         .count = CUCKOO(count),                                                        \
     };
 
-/* Entered and left by every writer. */
+/* Every writer enters and leaves here. */
 #define CUCKOO_BEGIN(core, is_exclusive)                                               \
     ((is_exclusive) ? (void)0 : cuckoo_lock((core)->state))
 #define CUCKOO_END(core, is_exclusive)                                                 \

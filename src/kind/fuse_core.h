@@ -1,15 +1,16 @@
 /*
  * fuse_core.h - lookups in fuse filters, for one width and arity.
  *
- * Included once for each combination. Before each inclusion, these macros must be defined:
+ * This file is included once for each combination. Before each inclusion, these macros must be
+ * defined:
  *
  *   FUSE_BITS    bits of a slot: 8, 16 or 32
  *   FUSE_ARITY   slots of a key: 3 or 4
  *
  * There are no branches and no early exit: all loads of a key are issued together, which
- * matters most for filters larger than the cache. A batch stores for each hash its first slot
- * (`at`) and its mix (`also`). All slots follow from these by a few cheap instructions, once
- * for prefetching and once for the answer.
+ * matters most for filters larger than the cache. For each hash, a batch stores the first slot
+ * (`at`) and the mix (`also`). A few cheap instructions compute all slots from these, once for
+ * prefetching and once for the answer.
  */
 
 #define FUSE_PASTE4_(a, b, c, d) a##_##b##_##c##_##d

@@ -12,8 +12,9 @@
  *   assign   in reverse order, sets for each key the slot in which it was alone.
  *
  * Each slot has a byte. Its upper six bits are the count; its lower two bits are the XOR of the
- * indexes (0 to 3) of the slot among the slots of its keys. For a single key, this is its
- * index. A slot with more than 63 keys, which does not occur with good hashes, fails the seed.
+ * indexes (0 to 3) of the slot among the slots of its keys. If the slot has a single key, this is
+ * the slot's index for that key. A slot with more than 63 keys, which does not occur with good
+ * hashes, makes the seed fail.
  */
 
 /* The scratch memory of a solver: see fuse_carve. */
@@ -21,7 +22,7 @@
 #define FUSE_BENCH
 
 struct fuse_bench {
-    uint64_t *hashes;     /* per slot: XOR of the hashes of its keys */
+    uint64_t *hashes;     /* per slot: the XOR of its keys' hashes */
     uint64_t *order;      /* hashes in the order of their removal ... */
     uint32_t *stack;      /* slots that now have a single key */
     unsigned char *count; /* per slot: see above */
@@ -90,8 +91,8 @@ static bool FUSE(count)(const struct fuse_shape *shape, const uint64_t *hashes,
     return !too_many;
 }
 
-/* Removes a key from all of its slots. Pushes the slots that now have a single key on the
- * stack, and returns its new top. */
+/* Removes a key from all of its slots. Pushes the slots that now have a single key onto
+ * the stack, and returns the new top of the stack. */
 BGI_INLINE size_t FUSE(take)(const struct fuse_shape *in, uint64_t hash, uint64_t seed,
                              const struct fuse_bench *bench, size_t top)
 {
@@ -107,7 +108,7 @@ BGI_INLINE size_t FUSE(take)(const struct fuse_shape *in, uint64_t hash, uint64_
     return top;
 }
 
-/* Removes keys. Returns how many could be removed; their order is in `bench`. */
+/* Removes keys. Returns the number of removed keys; their order is in `bench`. */
 static size_t FUSE(peel)(const struct fuse_shape *shape, uint64_t seed,
                          const struct fuse_bench *bench)
 {

@@ -1,4 +1,4 @@
-/* isa_avx2.c - every kind with 256-bit vectors: a register holds half a line. */
+/* isa_avx2.c - all kinds with 256-bit vectors: a register holds half a line. */
 #include "kind/isa.h"
 #include "kind/line_shapes.h"
 
@@ -15,7 +15,7 @@
 #define ISA_EIGHTS
 #define ISA_EIGHTS_UNITS UINT32_MAX
 
-/* ---- Eight hashes at once: the locations of their lines, and their lanes ------------ */
+/* ---- Locates the lines and the lanes of eight hashes at once ------------ */
 
 BGI_INLINE ISA_TARGET __m256i line_avx2_loadu(const void *p)
 {
@@ -62,7 +62,7 @@ BGI_INLINE ISA_TARGET void line_words_locate8(const uint64_t *hashes, uint64_t u
 
 #define line_columns_locate8 line_words_locate8
 
-/* Returns the rotation numbers of four hashes, in the low byte of each 64-bit part. */
+/* Returns the rotations of four hashes, each in the low byte of a 64-bit part. */
 BGI_INLINE ISA_TARGET __m256i line_avx2_rotation(const uint64_t *hashes, int shift)
 {
     const __m256i salt = _mm256_set1_epi64x(line_rotation_salt);
@@ -70,8 +70,8 @@ BGI_INLINE ISA_TARGET __m256i line_avx2_rotation(const uint64_t *hashes, int shi
     return _mm256_srli_epi32(product, shift);
 }
 
-/* Looks up byte 0 of each 64-bit part in a table of 16 bytes and packs the results: two bytes
- * at the bottom of each half. */
+/* Looks up byte 0 of each 64-bit part in a table of 16 bytes, and packs the results into the low
+ * two bytes of each half. */
 BGI_INLINE ISA_TARGET __m256i line_avx2_look_up(__m256i index, __m128i table)
 {
     const __m256i pick =
@@ -81,7 +81,8 @@ BGI_INLINE ISA_TARGET __m256i line_avx2_look_up(__m256i index, __m128i table)
     return _mm256_shuffle_epi8(_mm256_shuffle_epi8(both, index), pick);
 }
 
-/* Returns the low bytes of 16 16-bit numbers, or with a shift of 8 the high bytes. */
+/* Returns the low bytes of sixteen 16-bit numbers, or the high bytes if the shift is
+ * 8. */
 BGI_INLINE ISA_TARGET __m128i line_avx2_bytes(const uint16_t *numbers, int shift)
 {
     __m256i half = _mm256_srli_epi16(line_avx2_loadu(numbers), shift);
@@ -146,7 +147,7 @@ BGI_INLINE ISA_TARGET __m256i line_avx2_product(uint32_t x, const uint32_t *salt
     return _mm256_mullo_epi32(_mm256_set1_epi32((int)x), salt);
 }
 
-/* Returns one bit in each lane, at the position from the top that the top five bits specify. */
+/* Returns one bit in each lane. The top five bits specify its position, counted from the top. */
 BGI_INLINE ISA_TARGET __m256i line_avx2_bit(__m256i top5)
 {
     return _mm256_srlv_epi32(_mm256_set1_epi32(INT32_MIN), _mm256_srli_epi32(top5, 27));

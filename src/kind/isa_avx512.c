@@ -1,4 +1,4 @@
-/* isa_avx512.c - every kind with 512-bit vectors: a register holds a whole line. */
+/* isa_avx512.c - all kinds with 512-bit vectors: a register holds a whole line. */
 #include "kind/isa.h"
 #include "kind/line_shapes.h"
 
@@ -17,7 +17,7 @@
 #define ISA_EIGHTS
 #define ISA_EIGHTS_UNITS (((uint64_t)1 << 52) - 1)
 
-/* ---- Eight hashes at once: the locations of their lines, and their lanes ------------ */
+/* ---- Locates the lines and the lanes of eight hashes at once ------------ */
 
 BGI_INLINE ISA_TARGET void line_split_locate8(const uint64_t *hashes, uint64_t units,
                                               uint64_t *at)
@@ -120,8 +120,8 @@ typedef __m512i line_words;
 
 /*
  * Loads a line in two halves. With one 512-bit load, a batch at 1e8 keys takes 7.6 ns per key
- * instead of 4.9: such a load seems to occupy two of the buffers for lines in flight (Zen 4).
- * The empty asm keeps compilers from joining the halves.
+ * instead of 4.9: such a load seems to occupy two line-fill buffers (Zen 4). The empty asm keeps
+ * compilers from joining the halves.
  */
 BGI_INLINE ISA_TARGET __m512i line_avx512_load_line(const void *line)
 {
@@ -176,8 +176,8 @@ BGI_INLINE ISA_TARGET uint32_t line_words_missing(const void *line, line_words p
 /* ---- Columns ---------------------------------------------------------------------- */
 
 /*
- * Halves, not the whole line: 512-bit operations take twice as long, and with 512-bit loads
- * only half as many lines can be in flight from memory.
+ * Works on halves, not on the whole line: 512-bit operations take twice as long, and with 512-bit
+ * loads only half as many lines can be in flight from memory.
  */
 typedef struct {
     __m256i low, high;
@@ -199,8 +199,8 @@ BGI_INLINE ISA_TARGET uint32_t line_columns_found(const unsigned char *line, uin
 }
 
 /*
- * Shifts by 32 or more give 0. Six bits of the product are a bit's distance from the top of its
- * lower word. With the highest of the six flipped, they are its distance from the top of its
+ * Shifts by 32 or more give 0. Six bits of the product are a bit's distance from the top of the
+ * lower word. With the highest of the six bits flipped, they are its distance from the top of the
  * upper word. So the shift is out of range in the word that was not chosen.
  */
 BGI_INLINE ISA_TARGET line_columns line_columns_make(uint32_t x)

@@ -1,6 +1,5 @@
 /*
- * isa_neon.c - every kind with the 128-bit vectors of ARMv8: a register holds a quarter of a
- * line.
+ * isa_neon.c - all kinds with the 128-bit vectors of ARMv8: a register holds a quarter of a line.
  */
 #include "kind/isa.h"
 #include "kind/line_shapes.h"
@@ -31,7 +30,8 @@ BGI_INLINE uint32x4_t line_neon_product(uint32_t x, const uint32_t *salts)
     return vmulq_n_u32(vld1q_u32(salts), x);
 }
 
-/* Returns bit positions, from the top or the bottom of the word, given by the top five bits. */
+/* Return the bits at the positions that the top five bits specify, counted from the top or the
+ * bottom of the word. */
 BGI_INLINE int32x4_t line_neon_place(uint32x4_t top5)
 {
     return vreinterpretq_s32_u32(vshrq_n_u32(top5, 27));
@@ -77,7 +77,8 @@ BGI_INLINE uint32_t line_split_found(const void *line, uint32_t x)
     return found;
 }
 
-/* Returns the half of a column's pair that its product selects: all ones for the upper one. */
+/* Returns a mask per column: all ones if the product selects the upper half of the pair, else
+ * 0. */
 BGI_INLINE uint32x4_t line_neon_upper(uint32x4_t product)
 {
     return vreinterpretq_u32_s32(vshrq_n_s32(vreinterpretq_s32_u32(product), 31));

@@ -1,7 +1,7 @@
 /*
- * isa_scalar.c - every kind in plain C: the reference that all other instruction sets must
- * match bit for bit, and the implementation for machines without any of them. Its concurrent
- * reads are C atomics, so that the thread sanitizer can check the algorithm here.
+ * isa_scalar.c - all kinds in plain C: the reference that all other instruction sets must match
+ * bit for bit, and the implementation for machines without any of them. Concurrent reads here are
+ * C atomics, so that the thread sanitizer can check the algorithm.
  */
 #include "kind/isa.h"
 #include "kind/line_shapes.h"
@@ -118,7 +118,7 @@ BGI_INLINE uint32_t line_words_found(const void *line, uint32_t x)
 }
 
 /* The functions below are the same for all shapes: arrays of n 32-bit words, handled as n / 2
- * 64-bit words, in the byte order of the machine. */
+ * 64-bit words, in the machine's byte order. */
 BGI_INLINE uint32_t line_scalar_missing(const void *line, const void *pattern,
                                         uint64_t *bits, unsigned words64)
 {

@@ -1,7 +1,7 @@
 /*
  * kind.h - the interface between a kind of filter and the rest of the library.
  *
- * A kind is a layout of bits and a way to find the bits of a hash in it. It handles hashes
+ * A kind is a layout of bits and a way to find a hash's bits in that layout. It handles hashes
  * only, never keys, and is independent of handles, memory and time. It consists of
  *
  *   - a description (struct bgi_kind): unit size, allowed k, rate model, folding;
@@ -34,9 +34,9 @@ enum { BGI_LAYERS_MAX = 66 };
 
 /*
  * A group: up to 64 hashes of a batch and the locations of their units, as byte offsets into
- * the words, computed by `locate`. Kinds that keep a key in several places store in `at` and
- * `also` any numbers from which all places follow, or leave both unused. Bloom kinds also
- * record the core and prefetch through it, because the next group may belong to a different
+ * the words, computed by `locate`. Kinds that store a key in several locations keep in `at` and
+ * `also` any numbers from which all locations can be computed, or leave both unused. Bloom kinds
+ * also record the core and prefetch through it, because the next group may belong to a different
  * filter than the current one (live/layers.h).
  */
 struct bgi_group {
@@ -49,15 +49,15 @@ struct bgi_group {
 
 /*
  * Operations on hashes. Batches are processed in groups (filter/batch.c). `has_group` and
- * `add_group` return one bit per hash: "maybe" for has, "new" for add. Meanwhile they prefetch
- * the memory of the `next` group, which is already located. `next` is NULL if there is no next
- * group, or if the filter stays in the cache. An empty group (n = 0) only prefetches. An add
- * never fails here: for kinds that can refuse keys it is a forced add (bg_filter_add_forced),
+ * `add_group` return one bit per hash: "maybe" for has, "new" for add. At the same time they
+ * prefetch the memory for the `next` group, which is already located. `next` is NULL if there is
+ * no next group, or if the filter stays in the cache. An empty group (n = 0) only prefetches. An
+ * add never fails here: for kinds that can refuse keys it is a forced add (bg_filter_add_forced),
  * and bg_filter_add uses `insert` instead.
  *
- * A kind may provide `has_u64` and `add_u64`: the same operations for 8-byte keys under the
- * profile `fast`, hashing included, so that a lookup is a single call. If they are NULL,
- * hashing and lookup are two calls.
+ * A kind may provide `has_u64` and `add_u64`, which hash an 8-byte key under the profile `fast`
+ * and then look it up or add it in a single call. If they are NULL, hashing and lookup are two
+ * calls.
  */
 struct bgi_ops {
     bool (*has)(const struct bgi_core *core, uint64_t hash);
@@ -70,22 +70,22 @@ struct bgi_ops {
     uint64_t (*add_group)(struct bgi_core *core, const struct bgi_group *group,
                           const struct bgi_group *next);
     /*
-     * For kinds that keep a key in one line, otherwise NULL. Returns the hashes that at least
-     * one of `count` filters (up to BGI_LAYERS_MAX) may contain. All filters have the same k,
-     * and each has 2^step times fewer units than the one before. Both groups are located in the
-     * first filter. Prefetches the lines of all filters a few keys ahead, past the end of the
-     * group into the next one. next == NULL: no prefetching; next empty: prefetching up to the
-     * end of the group.
+     * This is NULL except for kinds that keep a key in one line. Returns the hashes that at least
+     * one of `count` filters (up to BGI_LAYERS_MAX) may contain. All filters have the same k, and
+     * each has 1/2^step of the units of the previous filter. Both groups are located in the first
+     * filter. Prefetches the lines of all filters a few keys ahead, past the end of the group
+     * into the next one. If `next` is NULL, nothing is prefetched; if `next` is empty,
+     * prefetching stops at the end of the group.
      */
     uint64_t (*has_any)(const struct bgi_core *const *cores, unsigned count,
                         unsigned step, const struct bgi_group *group,
                         const struct bgi_group *next);
     /*
-     * For kinds with the corresponding trait, otherwise NULL. Batches of these operations
-     * prefetch the memory of a located group with `prefetch`.
-     * insert: BG_OK, or BG_EFULL with nothing changed (BG_TRAIT_FILLS_UP).
-     * remove: BG_OK, or BG_ENOTFOUND with nothing changed (BG_TRAIT_REMOVE).
-     * count: at least the number of adds minus removes of the key (BG_TRAIT_COUNT).
+     * These are NULL except for kinds with the corresponding trait. Batches of these
+     * operations prefetch the memory for a located group with `prefetch`. insert:
+     * BG_OK, or BG_EFULL with nothing changed (BG_TRAIT_FILLS_UP). remove: BG_OK, or
+     * BG_ENOTFOUND with nothing changed (BG_TRAIT_REMOVE). count: at least the number
+     * of adds minus removes of the key (BG_TRAIT_COUNT).
      */
     void (*prefetch)(const struct bgi_core *core,
                      const struct bgi_group *group); /* or NULL */
@@ -94,7 +94,7 @@ struct bgi_ops {
     uint64_t (*count)(const struct bgi_core *core, uint64_t hash);
 };
 
-/* Operations on whole arrays of words, the same for all kinds. */
+/* Operations on whole arrays of words, which are the same for all kinds. */
 struct bgi_word_ops {
     uint64_t (*count)(const uint64_t *a, size_t n);                       /* |a| */
     uint64_t (*count_or)(const uint64_t *a, const uint64_t *b, size_t n); /* |a or b| */
@@ -104,8 +104,8 @@ struct bgi_word_ops {
 enum { BGI_WINDOW_WORDS = 32 };
 
 /*
- * The state that the operations work on. The first 64 bytes have everything that a lookup
- * needs.
+ * The state that the operations work on. The first 64 bytes contain everything that a
+ * lookup needs.
  */
 struct bgi_core {
     bool (*has)(const struct bgi_core *core, uint64_t hash);    /* = ops->has */
@@ -116,9 +116,11 @@ struct bgi_core {
     uint64_t units;        /* number of units; hashes are mapped to this range */
     uint64_t fast8_mask;   /* derived from the seed, under `fast`: see hash/fast.h */
     uint32_t k;            /* bits per key */
-    uint8_t adds_prefetch; /* 1: larger than the cache, so that batches of adds ... */
+    uint8_t adds_prefetch; /* 1 if the filter is larger than the cache, so that batches
+                              of adds ... */
     uint8_t lookups_prefetch; /* ... and batches of lookups prefetch */
-    uint8_t may_refuse; /* 1: an add can fail, because the kind is static or fills up */
+    uint8_t may_refuse; /* 1 if an add can fail, because the kind is static or fills
+                           up */
     /* The lanes that a masked line kind uses, for each rotation, as words and as bits: see
      * line_shapes.h. The words start at a cache line, so that eight of them are read from one
      * line. */
@@ -131,9 +133,9 @@ struct bgi_core {
 
 /*
  * The family of rate models that covers every Bloom kind. Each of n keys selects one of `units`
- * units, and in it `active` of `lanes` lanes of `lane_bits` bits each. In each active lane it
- * draws `draws` positions, with replacement. `patterns` is the number of different bit patterns
- * in a unit; 0 means too many to matter.
+ * units, and in it `active` of `lanes` lanes of `lane_bits` bits each. In each active lane the
+ * key draws `draws` positions, with replacement. `patterns` is the number of different bit
+ * patterns in a unit; 0 means that there are too many to matter.
  */
 struct bgi_model {
     double units;
@@ -167,8 +169,8 @@ struct bg_plan;
 
 /*
  * Everything needed to re-create an empty filter with the same geometry, even if the planners
- * have changed since: the independent parameters and nothing that follows from them. Fields
- * that a kind does not use are 0.
+ * have changed since: the independent parameters, and nothing that can be computed from them.
+ * Fields that a kind does not use are 0.
  */
 struct bgi_recipe {
     uint32_t kind;
@@ -177,7 +179,7 @@ struct bgi_recipe {
     uint32_t k;
     uint64_t units; /* of the first layer, of one generation, or of one shard */
     uint32_t shards;
-    uint64_t items; /* number of keys it was designed for, and ... */
+    uint64_t items; /* number of keys that the filter was designed for, and ... */
     double rate;    /* ... its design rate; for a scalable filter, the bound */
     uint64_t max_bytes;
     uint32_t window_mode;
@@ -185,34 +187,35 @@ struct bgi_recipe {
     uint32_t generations;
     uint64_t period_items;
     uint64_t length, count; /* of a window: see bg_window_options */
-    uint64_t moved;   /* with a length: the time it last advanced to, on any clock */
-    uint64_t elapsed; /* ticks of the current period that had elapsed at that time */
+    uint64_t moved;   /* for windows with a length: the time to which the window last
+                         advanced, on any clock */
+    uint64_t elapsed; /* ticks of the current period that had elapsed by then */
 };
 
 /*
  * A kind that is composed of other filters (src/live/). Its handle is a struct whose first
- * member is a struct bg_filter, with the calls that every filter starts with, followed by the
- * filters it consists of. Operations that would touch words go through these functions instead.
- * `core` is the start of the handle, so the functions of struct bgi_kind that take a core
- * (merge, measure) also work for a composed filter. A composed filter cannot live in the
- * caller's memory.
+ * member is a struct bg_filter, which contains the functions that every filter starts with; the
+ * filters that it consists of follow. Operations that would touch words go through these
+ * functions instead. `core` is the start of the handle, so the functions of struct bgi_kind that
+ * take a core (merge, measure) also work for a composed filter. A composed filter cannot live in
+ * the caller's memory.
  */
 struct bgi_composed {
-    /* Creates the filter, instead of solving for a geometry. The values of the spec are already
+    /* Creates the filter without solving for a geometry. The values in the spec have already been
      * checked. */
     bg_err (*create)(const struct bg_spec *spec, struct bg_filter **filter,
                      bg_errinfo *info);
-    /* Frees everything except the handle's own piece of memory. */
+    /* Frees everything except the handle's own memory block. */
     void (*destroy)(struct bg_filter *filter);
     bg_err (*copy)(const struct bg_filter *filter, struct bg_filter **copy,
                    bg_errinfo *info);
     void (*clear)(struct bg_filter *filter);
-    /* Creates an empty filter with the same parameters and these flags, in the same period if
+    /* Creates an empty filter with the same parameters and these flags, and in the same period if
      * there are periods. */
     bg_err (*similar)(const struct bg_filter *filter, uint32_t flags,
                       struct bg_filter **empty, bg_errinfo *info);
     uint64_t (*bytes)(const struct bg_filter *filter);
-    /* See bg_filter_capacity and bg_filter_layers. May be NULL: the design capacity, and 1. */
+    /* See bg_filter_capacity and bg_filter_layers. NULL means the design capacity, and 1. */
     uint64_t (*capacity)(const struct bg_filter *filter);
     uint32_t (*layers)(const struct bg_filter *filter);
     /* Compares two filters that match in kind, size of the first part, k and hash. */
@@ -230,20 +233,20 @@ struct bgi_composed {
      * design. */
     void (*recipe)(const struct bg_filter *filter, struct bgi_recipe *recipe);
     /* Creates an empty filter from a recipe. Of the spec, only flags, allocator and window are
-     * used. All words it needs are checked against a limit of `room` bytes before they are
-     * allocated. */
+     * used. The total size of its words is checked against a limit of `room` bytes before they
+     * are allocated. */
     bg_err (*remake)(const struct bgi_recipe *recipe, const struct bg_spec *spec,
                      const struct bg_hasher *hasher, uint64_t room,
                      struct bg_filter **filter, bg_errinfo *info);
     /* Returns the address of the pointer to part i, which is a filter, or NULL after the last
-     * part. May be NULL: the filter has words of its own. */
+     * part. NULL means that the filter has its own words. */
     struct bg_filter **(*part)(const struct bg_filter *filter, uint32_t i);
-    /* Returns the piece of memory in addition to the handle's own, which may be empty. May be
-     * NULL: there is none. */
+    /* Returns the memory block in addition to the handle's own, which may be empty. NULL means
+     * that there is none. */
     struct bgi_memory *(*more)(struct bg_filter *filter);
     /* The numbers that a file stores in addition to the words: see struct bgi_kind. Here
      * `restore` is called first. It creates the parts that the n numbers describe, and returns
-     * BG_EFORMAT if no such filter exists, or BG_ENOMEM. May be NULL: none. */
+     * BG_EFORMAT if no such filter exists, or BG_ENOMEM. NULL means that there are no numbers. */
     uint64_t (*numbers)(const struct bg_filter *filter, uint64_t *to);
     bg_err (*restore)(struct bg_filter *filter, const uint64_t *numbers, uint64_t n,
                       uint64_t room);
@@ -252,7 +255,7 @@ struct bgi_composed {
 /*
  * The description of a kind, or of one of its variants. `pick` finds the variant that a spec
  * requests. Each variant has its own description, so all other functions need only `units` and
- * `k`. Functions marked "may be NULL" have a default, which is correct for sets of bits.
+ * `k`. Functions that may be NULL have a default, which is correct for sets of bits.
  */
 struct bgi_kind {
     bg_kind id;
@@ -262,50 +265,50 @@ struct bgi_kind {
     uint32_t k_min;
     uint32_t k_max;
     uint64_t units_max;
-    /* Returns the variant for a width and flags, or NULL if there is none. May be NULL: there
+    /* Returns the variant for a width and flags, or NULL if there is none. NULL means that there
      * is only one variant. */
     const struct bgi_kind *(*pick)(uint32_t width, uint32_t flags);
     /* Returns the bytes of one unit for k bits per key, or 0 if this k is not supported. */
     uint32_t (*unit_bytes)(uint32_t k);
-    /* Returns the largest valid size of up to `units` units, or 0 if there is none. May be
-     * NULL: every number of units is valid. */
+    /* Returns the largest valid size of up to `units` units, or 0 if there is none. NULL means
+     * that every number of units is valid. */
     uint64_t (*round_units)(uint64_t units, uint32_t k);
-    /* Returns the rate model of `units` units with k bits per key. May be NULL: `rate` and
+    /* Returns the rate model of `units` units with k bits per key. NULL means that `rate` and
      * `fill` are used instead. */
     struct bgi_model (*model)(uint64_t units, uint32_t k);
     /* Return the rate and the fill with n keys. The rate is 1 if the keys do not fit. */
     double (*rate)(uint64_t units, uint32_t k, double n);
     double (*fill)(uint64_t units, uint32_t k, double n);
-    /* Returns the maximum number of keys that plans allow (BG_TRAIT_FILLS_UP), otherwise
-     * NULL. */
+    /* Returns the maximum number of keys that plans allow. NULL for kinds without
+     * BG_TRAIT_FILLS_UP. */
     double (*room)(uint64_t units, uint32_t k);
     /* Returns the number of cache lines that a lookup of a member reads. */
     uint32_t (*lines)(uint32_t k);
-    /* Returns the operations. May be NULL: those of ops_pick.h. */
+    /* Returns the operations. NULL means the operations in ops_pick.h. */
     const struct bgi_ops *(*ops)(uint32_t k, bool exclusive, bg_cpu cpu);
-    /* Returns the bytes of core->state. May be NULL: none. */
+    /* Returns the size in bytes of core->state. NULL means that there is no state. */
     size_t (*state_bytes)(uint64_t units, uint32_t k);
     /* Prepares a core whose words and state are all zero, after creation and after a clear. May
      * be NULL. */
     void (*setup)(struct bgi_core *core);
-    /* Blocks writers while the words are read as a whole (on), or lets them continue. May be
-     * NULL: each word is meaningful by itself. */
+    /* Blocks writers while the words are read as a whole (on), or lets them continue. NULL means
+     * that each word is meaningful by itself. */
     void (*hold)(const struct bgi_core *core, bool on);
     /* Updates the state of `to` after its words were copied from `from`. May be NULL. */
     void (*copied)(struct bgi_core *to, const struct bgi_core *from);
-    /* Adds the content of a filter with the same geometry. May be NULL: ORs the words, if the
-     * traits include merging. */
+    /* Adds the content of a filter with the same geometry. NULL means that the words are ORed, if
+     * the traits include merging. */
     bg_err (*merge)(struct bgi_core *to, const struct bgi_core *from, bool exclusive);
-    /* Returns whether a filter with a different geometry can be merged as well. May be NULL:
-     * none can. */
+    /* Returns whether a filter with a different geometry can be merged, too. NULL means that none
+     * can. */
     bool (*joins)(const struct bgi_core *to, const struct bgi_core *from);
-    /* Measures the content. May be NULL: counts bits. */
+    /* Measures the content. NULL means that bits are counted. */
     void (*measure)(const struct bgi_core *core, struct bgi_measure *measure);
-    /* Returns `ones` as it would be after a merge (BG_TRAIT_OVERLAP). May be NULL: counts
-     * bits. */
+    /* Returns `ones` as it would be after a merge (BG_TRAIT_OVERLAP). NULL means that
+     * bits are counted. */
     uint64_t (*ones_or)(const struct bgi_core *a, const struct bgi_core *b);
     /* Updates a measurement of `a` to the content after a merge, for kinds where `ones` is not
-     * sufficient. May be NULL: uses ones_or and the model. */
+     * sufficient. NULL means that ones_or and the model are used. */
     void (*measure_or)(const struct bgi_core *a, const struct bgi_core *b,
                        struct bgi_measure *measure);
     /* Enumerates the content in ascending order until `visit` returns false
@@ -314,36 +317,36 @@ struct bgi_kind {
                  bool (*visit)(void *context, uint64_t prefix, uint64_t count),
                  void *context);
     /* Computes the geometry with 2^doublings times the capacity for the same content, which
-     * `merge` then copies. Returns false if there is none (BG_TRAIT_RESIZE). */
+     * `merge` then copies. Returns false if there is no such geometry (BG_TRAIT_RESIZE). */
     bool (*resized)(uint64_t *units, uint32_t *k, int doublings);
     /* Writes the content of `from`, which has twice the units, to `to`, which is all zero
      * (BG_TRAIT_FOLD). */
     void (*fold)(struct bgi_core *to, const struct bgi_core *from);
-    /* Returns whether the states of two filters with the same geometry are equivalent. May be
-     * NULL: the state is not part of the content. */
+    /* Returns whether the states of two filters with the same geometry are equivalent. NULL means
+     * that the state is not part of the content. */
     bool (*same_state)(const struct bgi_core *a, const struct bgi_core *b);
-    /* The numbers that a file stores in addition to the words because they do not follow from
-     * geometry and words. Returns how many there are, and writes them to `to` unless it is
-     * NULL. May be NULL: none. */
+    /* The numbers that a file stores in addition to the words because they cannot be computed
+     * from the geometry and the words. Returns how many there are, and writes them to `to` unless
+     * it is NULL. If this function is NULL, there are no numbers. */
     uint64_t (*numbers)(const struct bgi_core *core, uint64_t *to);
     /* Restores the state, from the numbers and from the words, which are already loaded.
      * Returns false if the kind cannot have written such words; the filter must then not be
-     * used. May be NULL: all words are valid. */
+     * used. NULL means that all words are valid. */
     bool (*restore)(struct bgi_core *core, const uint64_t *numbers);
     /* Makes every answer "maybe" from now on, because some of the words were lost and are now
-     * 0. May be NULL: setting all words to ones has this effect. */
+     * 0. NULL means that setting all bits has this effect. */
     void (*doubt)(struct bgi_core *core);
-    /* Returns how a filter of a static kind is built (BG_TRAIT_STATIC), otherwise NULL. */
+    /* Returns how a filter of a static kind is built. NULL for kinds without BG_TRAIT_STATIC. */
     const struct bgi_static *(*built)(uint32_t k);
     /* For kinds that are composed of other filters. Of the functions above, only those whose
-     * comments mention it are then used. May be NULL. */
+     * comments mention composed filters are then used. May be NULL. */
     const struct bgi_composed *composed;
 };
 
 /*
- * How a filter of a static kind is built: in independent pieces, so that any thread can solve
- * any piece, in scratch memory that the caller provides. Piece i has the hashes whose
- * bgi_mulhi(hash, pieces) is i; in sorted hashes these are a contiguous range.
+ * Describes how a filter of a static kind is built: in independent pieces, so that any thread can
+ * solve any piece, in scratch memory that the caller provides. Piece i contains the hashes for
+ * which bgi_mulhi(hash, pieces) is i; in sorted order these are a contiguous range.
  */
 struct bgi_static {
     uint64_t (*pieces)(uint64_t units, uint32_t k);
@@ -354,8 +357,7 @@ struct bgi_static {
      * Returns false if none of `attempts` seeds worked. */
     bool (*solve)(struct bgi_core *core, uint64_t piece, const uint64_t *hashes,
                   size_t n, void *scratch);
-    /* Called by one thread after all pieces are solved. The filter can be queried from then
-     * on. */
+    /* Called by one thread after all pieces are solved. After that, the filter can be queried. */
     void (*seal)(struct bgi_core *core, uint64_t keys);
     unsigned attempts; /* number of seeds to try per piece */
 };
@@ -387,8 +389,8 @@ const struct bgi_ops *bgi_kind_ops(const struct bgi_kind *kind, uint32_t k,
                                    bool exclusive, bg_cpu cpu);
 const struct bgi_word_ops *bgi_kind_word_ops(bg_cpu cpu);
 
-/* Folds by ORing neighboring units of `unit_words` 64-bit words. This is the fold of every kind
- * that maps a hash to a unit by its high bits. */
+/* Folds by ORing neighboring units of `unit_words` 64-bit words. Every kind that maps a hash to a
+ * unit by its high bits folds in this way. */
 void bgi_fold_units(struct bgi_core *to, const struct bgi_core *from,
                     size_t unit_words);
 

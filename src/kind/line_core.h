@@ -1,5 +1,5 @@
 /*
- * line_core.h - the operations of the kinds that keep a key in one line: blocked, split.
+ * line_core.h - the operations of the kinds that keep a key in one line: blocked and split.
  *
  * This file is compiled once per instruction set and shape. Before each inclusion, these macros
  * must be defined:
@@ -29,13 +29,13 @@
  *   line_S_needed8(hashes, rotations, needed)  the lanes that eight hashes use (if masked)
  *
  * Concurrency. In shared mode, words change only by atomic OR of 64-bit words, and only where a
- * bit is missing. Lookups read vectors. On the CPUs concerned, every aligned 8-byte part of a
+ * bit is missing. Lookups read vectors. On all supported CPUs, every aligned 8-byte part of a
  * vector load is atomic, so a lookup sees a snapshot of each 64-bit word, and bits are never
  * cleared. If an add happened before the lookup, each of its bits was either set by its OR or
  * seen set by its own load; coherence then prevents the later lookup from seeing an older value
- * of that word. This proves (C1) of filter.h, with relaxed order throughout. An add reports
- * "new" based on its own load. Two racing adds may both see a missing bit, but both can see all
- * bits set only if they were set before (C3).
+ * of that word. This proves (C1) of filter.h, with relaxed order throughout. An add reports "new"
+ * based on its own load. Two racing adds may both see a missing bit, but both can see all bits
+ * set only if they were set before (C3).
  */
 
 #define LINE_PASTE2_(a, b)       a##_##b
@@ -51,12 +51,12 @@
 #define BGI_LINE_OPERATIONS
 enum line_operation { LINE_ADD_EXCLUSIVE, LINE_ADD_SHARED };
 
-/* How many keys ahead has_any prefetches. With 8 layers, 16, 32 and 64 are within 6% of each
- * other (Zen 4, 1e7 and 1e8 keys). */
+/* How many keys ahead has_any prefetches. With 8 layers, the speeds at 16, 32 and 64 are within
+ * 6% of each other (Zen 4, 1e7 and 1e8 keys). */
 enum { LINE_AHEAD = 32 };
 
-/* Filters that are queried together, and the locations in the first filter of the lines of a
- * group and of the keys that follow it. */
+/* Filters that are queried together, and the locations, in the first filter, of the lines for a
+ * group and for the keys that follow the group. */
 struct line_layers {
     const unsigned char *words[BGI_LAYERS_MAX];
     unsigned count;
@@ -181,7 +181,8 @@ ISA_TARGET ISA_RACES static bool LINE(has_u64)(const struct bgi_core *core,
     return LINE(test)(core, bgi_fast8_masked(core->fast8_mask, key));
 }
 
-/* Computes the lanes that the hashes use. Entries from n on need a lane that is never found. */
+/* Computes the lanes that the hashes use. Entry n and those after it need a lane that is never
+ * found. */
 BGI_INLINE ISA_TARGET void LINE(needed_word)(const struct bgi_core *core,
                                              const uint64_t *hashes, unsigned n,
                                              LINE_WORD(bits) * needed)
@@ -227,7 +228,8 @@ ISA_TARGET ISA_RACES static uint64_t LINE(has_group)(const struct bgi_core *core
     return LINE_WORD(all)(found, needed);
 }
 
-/* Prefetches a hash's line in every filter; `at` is its location in the first one. */
+/* Prefetches a hash's line in every filter; `at` is its location in the first
+ * filter. */
 BGI_INLINE ISA_TARGET void LINE(prefetch_all)(const struct line_layers *in, uint64_t at)
 {
     const uint64_t whole = ~(uint64_t)(LINE_WORD(bytes) - 1);
@@ -259,9 +261,9 @@ BGI_INLINE ISA_TARGET void LINE(find_all)(const struct line_layers *in,
 }
 
 /*
- * Proceeds key by key and reads the line of every filter for each. So the large filters, whose
- * lines take long to arrive, alternate with the small ones. This is 10% faster than filter by
- * filter (Zen 4, 8 layers, 1e8 keys).
+ * Proceeds key by key, and reads one line of every filter for each key. So accesses to the large
+ * filters, whose lines take long to arrive, alternate with accesses to the small ones. This is
+ * 10% faster than proceeding filter by filter (Zen 4, 8 layers, 1e8 keys).
  */
 ISA_TARGET ISA_RACES static uint64_t LINE(has_any)(const struct bgi_core *const *cores,
                                                    unsigned count, unsigned step,
@@ -298,8 +300,8 @@ BGI_INLINE ISA_TARGET uint64_t LINE(put_word)(const struct bgi_core *core,
     _Alignas(64) static const uint16_t none[64] = { 0 };
     _Alignas(64) uint16_t missing[64];
     _Alignas(64) LINE_WORD(bits) needed[64];
-    /* Local copies, because the compiler must assume that stores to the line change the
-     * structs. */
+    /* These are local copies, because the compiler must assume that stores to the line
+     * change the structs. */
     const uint64_t *hashes = group->hashes, *at = group->at;
     unsigned char *words = core->words;
     unsigned i = 0, n = group->n, both = next ? (next->n < n ? next->n : n) : 0;

@@ -4,10 +4,10 @@
  *
  * A line consists of 32-bit words. The high bits of a hash h select the line, and its low 32
  * bits x determine a pattern of bits: lane j uses the product p = x * salt[j] modulo 2^32,
- * whose top bits are the best (multiply-shift: Dietzfelbinger et al., "A reliable randomized
- * algorithm for the closest-pair problem", 1997). One vector multiplication computes the
- * positions in all lanes at once. In our own shapes, positions count from the top of a word. So
- * a lookup can shift the bit it tests into the sign bit, and one instruction collects the sign
+ * whose top bits are the best mixed (multiply-shift: Dietzfelbinger et al., "A reliable
+ * randomized algorithm for the closest-pair problem", 1997). One vector multiplication computes
+ * the positions in all lanes at once. In our own shapes, positions count from the top of a word.
+ * So a lookup can shift the bit it tests into the sign bit, and one instruction collects the sign
  * bits of all lanes.
  *
  *   split      8 words; lane j is word j; the bit is p >> 27
@@ -28,9 +28,9 @@
  *   words     16 words; lane j is word j; the bit is p >> 27, from the top
  *
  * Masked columns and words use k of the 8 or 16 lanes: a fixed pattern of k lanes, rotated by
- * an amount r that is derived from x. core->rotations[r] has the lanes in use (8 lanes are
- * repeated, once for each half of the line). core->window has the pattern twice in a row, as
- * words that are all ones or all zeros: reading it from offset r gives the rotation by r.
+ * an amount r that is derived from x. core->rotations[r] contains the lanes in use (8 lanes are
+ * repeated, once for each half of the line). core->window contains the pattern twice in a row, as
+ * words that are all ones or all zeros; reading it from offset r gives the pattern rotated by r.
  */
 #ifndef BGI_LINE_SHAPES_H
 #define BGI_LINE_SHAPES_H
@@ -72,7 +72,7 @@ static const uint32_t line_words_salts[16] = {
 
 /*
  * Returns the number of a hash's line among `units` lines. Split lines are numbered by the high
- * 32 bits of the hash, as in Parquet, the others by the high 52 bits. In both cases, halving
+ * 32 bits of the hash, as in Parquet, and all others by the high 52 bits. In both cases, halving
  * the number of lines halves the line's number (see bgi_mulhi), as folding requires.
  */
 BGI_INLINE uint64_t line_split_index(uint64_t hash, uint64_t units)
@@ -90,8 +90,8 @@ BGI_INLINE uint64_t line_columns_index(uint64_t hash, uint64_t units)
     return bgi_range52(hash, units);
 }
 
-/* For 64 keys: whether all needed lanes were found. Used by instruction sets without a better
- * way. */
+/* For 64 keys: tests whether all needed lanes were found. Used for instruction sets without a
+ * faster method. */
 #define LINE_SHAPES_ALL(name, type)                                                    \
     BGI_INLINE uint64_t name(const type *found, const type *needed)                    \
     {                                                                                  \

@@ -1,8 +1,8 @@
 /*
  * model.c - one rate model for all Bloom kinds.
  *
- * The family (struct bgi_model). Each of n keys selects one of U units. There it uses a of g
- * lanes of b bits, and in each of these lanes draws r positions with replacement.
+ * The family (struct bgi_model). Each of n keys selects one of U units. In that unit, the key
+ * uses a of g lanes of b bits, and in each of these lanes draws r positions with replacement.
  *
  *                  units U   lanes g   active a   bits b   draws r
  *   classic           1         1         1        m          k
@@ -14,17 +14,17 @@
  *
  * Why not the textbook formula (1 - e^(-kn/m))^k? Keys are not spread evenly over the units.
  * The number of keys in a unit is binomial, close to a Poisson distribution. The rate is convex
- * in this number, so the mean over all units is above the rate of the mean unit: by 15% in a
- * blocked filter at 1%, and by 64% at 0.1% (Putze, Sanders, Singler, "Cache-, hash- and
+ * in this number, so the mean rate over all units is above the rate of an average unit: by 15% in
+ * a blocked filter at 1%, and by 64% at 0.1% (Putze, Sanders, Singler, "Cache-, hash- and
  * space-efficient Bloom filters", 2007).
  *
  * The exact rate for many units. A false positive is an absent key whose a bits are all set. By
- * inclusion and exclusion over the set S of its bits that are NOT set,
+ * inclusion-exclusion over the set S of its bits that are NOT set,
  *
  *     rate = sum over s = 0..a of  (-1)^s C(a, s) Q(s)^n
  *
- * where Q(s) is the probability that one key misses s given bits in s lanes of the unit. Either
- * it selects another unit, or it uses u of these lanes (hypergeometric) and misses in each:
+ * where Q(s) is the probability that one key misses s given bits in s lanes of the unit. The key
+ * either selects another unit, or uses u of these lanes (hypergeometric) and misses in each:
  *
  *     Q(s) = 1 - (1 - q(s)) / U,
  *     q(s) = sum over u of  C(a,u) C(g-a,s-u) / C(g,s)  (1 - 1/b)^u.
@@ -34,9 +34,9 @@
  *
  * Precision. The sums alternate, so they lose the digits by which the largest term, C(16,8) =
  * 12870, exceeds the result. Long doubles have at least 18 digits on most machines, 15 on some.
- * If the result is too small for them (below 1e-10), the sum over loads is used instead. All of
- * its terms are positive, but it treats lanes as independent: it is accurate to an order of
- * magnitude, and never above 1e-10.
+ * If the result is too small for that precision (below 1e-10), the sum over loads is used
+ * instead. All terms of that sum are positive, but it treats lanes as independent. It is accurate
+ * to an order of magnitude, and never above 1e-10.
  *
  * The floor. The pattern inside a line comes from 32 bits of the hash. A key that shares both
  * the line and these bits with another key is a false positive, so items / units / 2^32 is
@@ -121,7 +121,7 @@ static double model_poisson(double load, unsigned i)
 
 /* Sums over the number of keys in a unit. All terms are positive. Starts at the most likely
  * number and proceeds in both directions until the terms become negligible. Used only at loads
- * where rates are tiny, so for few keys. */
+ * where rates are tiny, and so for few keys. */
 static double model_rate_loads(const struct bgi_model *m, double n)
 {
     double load = n / m->units, k = m->active;
@@ -212,11 +212,12 @@ double bgi_model_items(const struct bgi_model *m, double fill)
  *   P(neither set) - p^2 = (1 - 2a + h)^n - (1 - a)^2n
  *                        = p^2 ((1 + (h - a^2) / (1 - a)^2)^n - 1).
  *
- * h differs between two bits of one lane, of two lanes of a unit, and of two units (0).
+ * h has different values for two bits in one lane, in two lanes of one unit, and in two units
+ * (0).
  *
- * The terms cancel up to the second order in n a, the fill. Long doubles and expm1 handle this
- * down to a fill of 1e-4. Below that, only the second order matters: n^2/2 times the sum of h^2
- * over pairs of bits, including each bit with itself (h = a).
+ * The terms cancel up to the second order in n a, which is the fill. Long doubles and expm1
+ * handle this down to a fill of 1e-4. Below that, only the second order matters: n^2/2 times the
+ * sum of h^2 over pairs of bits, including each bit with itself (h = a).
  */
 static long double model_covariance(long double a, long double h, double n)
 {
@@ -229,7 +230,7 @@ double bgi_model_items_error(const struct bgi_model *m, double items)
     long double g = m->lanes, b = (long double)m->lane_bits, u = (long double)m->units;
     long double used = m->active / g;
     long double both_used = g > 1 ? used * (m->active - 1) / (g - 1) : 0;
-    /* Within an active lane: the probabilities that one given bit, and two given bits, are
+    /* The probabilities that one given bit, and that two given bits, of an active lane are
      * hit. */
     long double one = b > 1 ? -expm1l(m->draws * log1pl(-1 / b)) : 1;
     long double two = b > 2 ? 2 * one + expm1l(m->draws * log1pl(-2 / b)) : 0;

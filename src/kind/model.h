@@ -4,7 +4,8 @@
 
 #include "kind/kind.h"
 
-/* Returns the expected rate with `items` distinct keys added (need not be a whole number). */
+/* Returns the expected rate with `items` distinct keys added (`items` need not be a whole
+ * number). */
 double bgi_model_rate(const struct bgi_model *model, double items);
 
 /* Returns the expected fraction of bits set with `items` distinct keys added. */
@@ -14,12 +15,11 @@ double bgi_model_fill(const struct bgi_model *model, double items);
  * bgi_model_fill. */
 double bgi_model_items(const struct bgi_model *model, double fill);
 
-/* Returns the standard deviation of the estimate of bgi_model_items if the filter has `items`
- * keys. */
+/* Returns the standard deviation of bgi_model_items' estimate if the filter has `items` keys. */
 double bgi_model_items_error(const struct bgi_model *model, double items);
 
-/* Computes items, their error and the rate from `ones` out of `of`. A filter without zeros is
- * measured as if half a zero were left; it could hold any larger number of keys. */
+/* Computes items, their error and the rate from `ones` out of `of`. A filter without unset bits
+ * is measured as if half an unset bit were left; it could hold any larger number of keys. */
 void bgi_model_measure(const struct bgi_model *model, struct bgi_measure *measure);
 
 #endif

@@ -1,13 +1,13 @@
 /*
- * partitioned.c - k slices, with one bit of every key in each.
+ * partitioned.c - a filter of k slices, with one bit of every key in each slice.
  *
- * Idea. The m bits are divided into k slices of m/k bits, and bit i of a key lies in slice i.
- * All slices have the same fill, and the bits of one key never coincide (Kirsch and
- * Mitzenmacher, "Less hashing, same performance", 2006; Almeida, "A case for partitioned Bloom
- * filters", 2020). The rate equals that of a classic filter within a fraction of a percent. The
- * advantage is that slices can be cleared or replaced one at a time, which is how filters age.
+ * Idea. The m bits are divided into k slices of m/k bits, and bit i of a key is in slice i. All
+ * slices have the same fill, and the bits of one key never coincide (Kirsch and Mitzenmacher,
+ * "Less hashing, same performance", 2006; Almeida, "A case for partitioned Bloom filters", 2020).
+ * The rate is within a fraction of a percent of a classic filter's rate. The advantage is that
+ * slices can be cleared or replaced one at a time, which is how filters age.
  *
- * Cost. Up to k cache lines per key, as for classic.
+ * Cost. An operation reads up to k cache lines, as in a classic filter.
  *
  * Layout. A unit is a row of k 64-bit words, one per slice. Slice i consists of the words i *
  * units .. (i + 1) * units - 1.

@@ -3,17 +3,17 @@
  * grow.
  *
  * Idea. The filter stores the first q + r bits of each hash, in a sorted table of slightly more
- * than 2^q slots. The first q bits, the quotient, are not stored: they are the number of the
- * slot where the key belongs. Only the r bits after them, the remainder, are stored. All keys
- * of a quotient form a run, a sequence of slots that starts at the slot of that number or, if
- * it is taken, as soon after it as the order allows (Bender et al., "Don't thrash: how to cache
- * your hash on flash", 2012). Two bits per slot describe the runs: `occupieds`, a bit for each
- * quotient that has a run, and `runends`, a bit for each last slot of a run. The i-th run ends
- * at the i-th runend. Rank and select on 64-bit words find it, starting from an 8-bit offset
- * for every block of slots (Pandey, Bender, Johnson, Patro, "A general-purpose counting filter:
- * making every bit count", 2017). A block, with its bits, its offset and its slots, is one
- * cache line. That is r + 2.1 to r + 2.6 bits per slot for r from 6 on, and one line for most
- * lookups.
+ * than 2^q slots. The first q bits, the quotient, are not stored: they are the index of the slot
+ * where the key belongs. Only the next r bits, the remainder, are stored. All keys of a quotient
+ * form a run, a sequence of slots that starts at the slot with that index or, if that slot is
+ * taken, as soon after it as the order allows (Bender et al., "Don't thrash: how to cache your
+ * hash on flash", 2012). Two bits per slot describe the runs: `occupieds`, a bit for each
+ * quotient that has a run, and `runends`, a bit for each last slot of a run. The i-th run ends at
+ * the i-th runend. Rank and select operations on 64-bit words find this runend, starting from an
+ * 8-bit offset for every block of slots (Pandey, Bender, Johnson, Patro, "A general-purpose
+ * counting filter: making every bit count", 2017). A block, with its bits, its offset and its
+ * slots, is one cache line. A slot takes r + 2.1 to r + 2.6 bits for r >= 6, and most lookups
+ * read one line.
  *
  *     quotient   0   1   2   3   4   5   6   7
  *     occupied   .   1   .   1   1   .   .   1        runs: 1: a b   3: c   4: d e   7: f
@@ -26,19 +26,19 @@
  * the same prefixes at the same rate (bg_filter_resize). The table of a multiset is unique: the
  * order of adds and removes leaves no trace.
  *
- * Cost. The number of quotients is a power of two, so memory doubles when one more key does not
- * fit. At 1%, a filter that is 95% full uses 9.6 bits per key. A filter for one more key, with
- * twice the slots and one bit less in each, uses 17.1. At 0.1% the range is 12.8 to 24. The
- * planner reports the actual figure. Remainders of fewer than 6 bits save nothing, because a
- * block has at most 63 slots.
+ * Cost. The number of quotients is a power of two, so memory doubles as soon as one more key does
+ * not fit. At 1%, a filter that is 95% full uses 9.6 bits per key. A filter for one more key,
+ * with twice the slots and one bit less in each, uses 17.1. At 0.1% the range is 12.8 to 24. The
+ * planner reports the actual value. Remainders of fewer than 6 bits save nothing, because a block
+ * has at most 63 slots.
  *
- * A run is walked from its start. So hashes that deliberately agree in their first bits make
+ * A run is scanned from its start. So hashes that deliberately agree in their first bits make
  * inserts slow, until the slots after the last quotient are used up. As with all kinds, use a
  * keyed hash profile for untrusted keys.
  *
- * Rate. The answer for an absent key is "maybe" if its prefix, one of F = 2^(q + r), is in the
- * table: with n different keys, exactly 1 - (1 - 1/F)^n. There is no other source of false
- * positives. Below 95% load this is at most about 0.95 2^-r.
+ * Rate. The filter answers "maybe" for an absent key if its prefix, one of F = 2^(q + r), is in
+ * the table. With n different keys, the probability of this is exactly 1 - (1 - 1/F)^n. There is
+ * no other source of false positives. Below 95% load this is at most about 0.95 2^-r.
  *
  * Layout. A unit is a block of 64 bytes (drawn in quotient_table.h):
  *
@@ -52,25 +52,26 @@
  * refused. It is also refused if 31/32 of 2^q slots are in use; beyond that, the number of
  * slots to be moved explodes.
  *
- * Counts. A key that is added repeatedly uses a slot for each of its first two adds, and from
- * then on the digits of a number (quotient_table.h). A flood of one key uses at most 3 + 64 /
- * (r - 1) slots. A count that reaches 2^64 - 1 stays there.
+ * Counts. A key that is added repeatedly uses a slot for each of its first two adds; after that,
+ * its count is stored as the digits of a number (quotient_table.h). A flood of one key uses at
+ * most 3 + 64 / (r - 1) slots. A count that reaches 2^64 - 1 stays there.
  *
  * Invariants
  *   (I1) The remainders of a run ascend, each with its count. Runs are in the order of their
  *        quotients. A run starts at the slot of its quotient or right after the previous run,
  *        whichever is later.
  *   (I2) There are as many runends as occupied quotients.
- *   (I3) The offset of a block is the number of slots, from its first on, that belong to runs
- *        of earlier blocks; 255 means 255 or more.
+ *   (I3) The offset of a block is the number of slots, starting at its first slot, that belong to
+ *        runs of earlier blocks; 255 means 255 or more.
  *   (I4) Unused slots, runends and offsets are 0, so equal multisets have equal words.
  *   (I5) `used` is the number of slots in use, never above `limit`.
  *
- * Concurrency. While a writer moves slots, there are states in which a run cannot be found. A
- * region, 64 blocks, has a lock for writers and a sequence number that is odd while the region
+ * Concurrency. While a writer moves slots, there are states in which a run cannot be found. Each
+ * region of 64 blocks has a lock for writers and a sequence number that is odd while the region
  * is being changed (quotient_sync.h). A writer locks the regions that it reads or writes, in
- * ascending order. It makes the numbers of the regions that it writes odd, writes, makes them
- * even, and unlocks. Two writers in different regions do not interfere. A reader takes no lock:
+ * ascending order. It makes the sequence numbers of the regions that it writes odd, writes, makes
+ * them even again, and unlocks. Two writers in different regions do not interfere. A reader takes
+ * no lock:
  *
  *     n = numbers of the regions, all even       (acquire)
  *     look up                                    (every word: acquire)
@@ -82,13 +83,13 @@
  *        order. So the later load of the number sees n + 1 or more: a contradiction. Also, no
  *        load sees a word older than state n: all words of that state were stored before the
  *        number became n, and the reader loaded the number with acquire order.
- *   (P2) So a "no" is the answer of a state between the start and the end of the lookup. An
- *        insert that returned before the lookup started created its state before that, and only
- *        a remove deletes a key. This proves (C1) of filter.h. A "yes" needs no check, because
- *        a false "maybe" does no harm.
- *   (P3) Whatever is read in between, all positions are compared with the end of the table
- *        before they are used, and every loop moves in one direction only. So no load is out of
- *        bounds, and every lookup ends.
+ *   (P2) So a "no" is the correct answer for a state between the start and the end of the lookup.
+ *        An insert that returned before the lookup started created its state before that, and
+ *        only a remove deletes a key. This proves (C1) of filter.h. A "yes" needs no check,
+ *        because a false "maybe" does no harm.
+ *   (P3) Whatever values are read in between, all positions are compared with the end of the
+ *        table before they are used, and every loop moves in one direction only. So no load is
+ *        out of bounds, and every lookup ends.
  *   (P4) A reader that is disturbed 65536 times returns "maybe". It never waits for a writer
  *        that makes no progress.
  *
@@ -115,12 +116,12 @@ enum {
 
 static const double quotient_load_max = 0.95; /* the maximum that plans allow */
 
-/* ---- One core, two ways to find one bits ------------------------------------------ */
+/* ---- Two ways to find set bits ------------------------------------------ */
 
 /*
- * Returns the position of one bit number `rank` in a word: first finds the byte by cumulative
- * sums of ones, then the bit within the byte. In `sums`, byte i has the number of ones in bytes
- * 0 .. i; `reached` marks the bytes where it is more than rank.
+ * Returns the position of set bit number `rank` in a word. Finds the byte by cumulative sums of
+ * set bits, then the bit within the byte. In `sums`, byte i is the number of set bits in bytes 0
+ * .. i; `reached` marks the bytes where this number exceeds rank.
  */
 BGI_INLINE uint64_t quotient_select_portable(uint64_t word, uint64_t rank)
 {
@@ -151,7 +152,7 @@ BGI_INLINE uint64_t quotient_select_portable(uint64_t word, uint64_t rank)
 #if defined(BGI_X86_64)
 #define QUOTIENT_BMI2 __attribute__((target("bmi,bmi2,popcnt")))
 
-/* Deposits a one at position `rank` among the ones of the word. */
+/* Deposits a 1 at the position of set bit number `rank` of the word. */
 BGI_INLINE QUOTIENT_BMI2 uint64_t quotient_select_bmi2(uint64_t word, uint64_t rank)
 {
     bool first = __builtin_constant_p(rank) && rank == 0;
@@ -204,8 +205,8 @@ static uint64_t quotient_units(uint32_t bits, uint32_t k)
     return (quotient_slots_of_bits(bits) + block - 1) / block;
 }
 
-/* Returns the bits of the quotient for a number of units. If this number is not a valid size,
- * uses the next smaller one; 0 if there is none. */
+/* Returns the number of quotient bits for a number of units. If the number of units is not a
+ * valid size, uses the next smaller size. Returns 0 if there is none. */
 static uint32_t quotient_bits(uint64_t units, uint32_t k)
 {
     uint64_t slots = units * quotient_block_slots(k);
@@ -293,12 +294,12 @@ static double quotient_rate(uint64_t units, uint32_t k, double n)
 static uint32_t quotient_lines(uint32_t k)
 {
     (void)k;
-    return 1; /* or two, if the run was pushed into the next line */
+    return 1; /* two if the run was pushed into the next line */
 }
 
 /* Estimates the number of keys from `prefixes` different prefixes, and its error. The number of
- * prefixes in use has the variance F e^-l (1 - (1 + l) e^-l), where l = n / F is the number of
- * keys per prefix, and grows by e^-l with each key. */
+ * prefixes in use grows by e^-l with each key and has the variance F e^-l (1 - (1 + l) e^-l),
+ * where l = n / F is the number of keys per prefix. */
 static void quotient_items(const struct bgi_core *core, uint64_t prefixes,
                            struct bgi_measure *measure)
 {
@@ -314,11 +315,11 @@ static void quotient_items(const struct bgi_core *core, uint64_t prefixes,
 
 enum { QUOTIENT_CHUNK = 32 };
 
-/* The content of a filter from some position on: a few entries that were read together, and the
- * position of the next ones. The entries in `entry` are a snapshot. */
+/* The content of a filter from some position onward: a few entries that were read together, and
+ * the position of the next ones. The entries in `entry` are a snapshot. */
 struct quotient_stream {
     const struct bgi_core *core;
-    uint64_t end; /* stop before this quotient; 0: at the end of the filter */
+    uint64_t end; /* stop before this quotient; 0: stop at the end of the filter */
     struct quotient_key next;
     unsigned at, n;
     struct {
@@ -353,7 +354,7 @@ static bool quotient_read_run(struct quotient_stream *stream, uint64_t quotient,
     return true;
 }
 
-/* Collects entries of the block of `next`, up to the end of the block or until there is no
+/* Collects entries from the block of `next`, up to the end of the block or until there is no
  * space for more. */
 static void quotient_read_block(struct quotient_stream *stream,
                                 struct quotient_span *span)
@@ -403,7 +404,7 @@ static bool quotient_refill(struct quotient_stream *stream)
 }
 
 /* Makes the next prefix available at stream->at. Returns false at the end. Increment stream->at
- * to consume it. */
+ * to consume the prefix. */
 static bool quotient_peek(struct quotient_stream *stream)
 {
     return stream->at < stream->n || quotient_refill(stream);
@@ -539,7 +540,7 @@ static bool quotient_fits(const struct bgi_core *to, const struct bgi_core *from
 }
 
 /* Adds the content of `from`. Writers of both filters are blocked, so content that was found to
- * fit still does. */
+ * fit still fits. */
 static bg_err quotient_take_in(struct bgi_core *to, const struct bgi_core *from)
 {
     if (!quotient_fits(to, from)) {
@@ -612,8 +613,8 @@ static bool quotient_is_empty(const struct bgi_core *core, uint64_t from, uint64
     return true;
 }
 
-/* Returns whether the run that starts at a slot is valid, (I1). *stop becomes the slot after
- * it. */
+/* Returns whether the run that starts at a slot is valid, (I1). Sets *stop to the slot after the
+ * run. */
 static bool quotient_run_is_right(const struct bgi_core *core, uint64_t start,
                                   uint64_t *stop)
 {

@@ -1,7 +1,7 @@
 /*
- * quotient_core.h - the operations of quotient filters, for one way to count and find one bits.
+ * quotient_core.h - the operations of quotient filters, for one way to count and find set bits.
  *
- * Included once for each. Before each inclusion, these macros must be defined:
+ * This file is included once for each way. Before each inclusion, these macros must be defined:
  *
  *   QUOTIENT_ISA                  the suffix of all names
  *   QUOTIENT_TARGET               the function attribute that enables the instructions
@@ -19,8 +19,8 @@
  *     slots       a a a b c c . .
  *     offset of the next block: 0; if this block ended one slot before the end of c: 1
  *
- * Offsets have 8 bits. A larger one is stored as 255. Its value is found by walking back to a
- * block with a smaller offset, and forward again. The offset of block 0 is 0.
+ * Offsets have 8 bits. A larger one is stored as 255. Its true value is found by walking back to
+ * a block with a smaller offset, and then forward again. The offset of block 0 is 0.
  *
  * "Stop" always means the slot after the last one.
  */
@@ -56,7 +56,7 @@ BGI_INLINE QUOTIENT_TARGET uint64_t QUOTIENT(stop_of_rank)(const struct bgi_core
         rank -= QUOTIENT_ONES(ends);
     }
     quotient_touch(span, state->blocks - 1);
-    return state->slots; /* only if another thread changes the table meanwhile */
+    return state->slots; /* possible only if another thread is changing the table */
 }
 
 /* Returns the offset of a block whose stored offset is saturated. */
@@ -88,7 +88,7 @@ BGI_INLINE QUOTIENT_TARGET uint64_t QUOTIENT(offset)(const struct bgi_core *core
                : QUOTIENT(far_offset)(core, block, span);
 }
 
-/* Returns the stop of the runs of all quotients up to a slot's number. */
+/* Returns the stop of the runs of all quotients up to a slot's index. */
 QUOTIENT_TARGET static uint64_t QUOTIENT(stop_upto)(const struct bgi_core *core,
                                                     uint64_t slot,
                                                     struct quotient_span *span)
@@ -101,8 +101,8 @@ QUOTIENT_TARGET static uint64_t QUOTIENT(stop_upto)(const struct bgi_core *core,
                                   QUOTIENT(offset)(core, at.block, span), rank, span);
 }
 
-/* Returns the n-th empty slot from a slot on, or the number of slots if there are not enough. A
- * slot is empty if the runs of all quotients up to its number end before it. */
+/* Returns the n-th empty slot at or after a slot, or the number of slots if there are not enough.
+ * A slot is empty if the runs of all quotients up to its index end before it. */
 QUOTIENT_TARGET static uint64_t QUOTIENT(empty_slot)(const struct bgi_core *core,
                                                      uint64_t slot, uint64_t n,
                                                      struct quotient_span *span)
@@ -121,8 +121,8 @@ QUOTIENT_TARGET static uint64_t QUOTIENT(empty_slot)(const struct bgi_core *core
     return slots;
 }
 
-/* Returns the last slot that moves down when one before it is freed. It is the slot at which
- * the runs of all quotients up to its number end. */
+/* Returns the last slot that moves down when one before it is freed. It is the slot at which the
+ * runs of all quotients up to its index end. */
 QUOTIENT_TARGET static uint64_t QUOTIENT(last_moved)(const struct bgi_core *core,
                                                      uint64_t slot,
                                                      struct quotient_span *span)
@@ -138,16 +138,16 @@ QUOTIENT_TARGET static uint64_t QUOTIENT(last_moved)(const struct bgi_core *core
 
 /* ---- Lookups ---------------------------------------------------------------------- */
 
-/* The place of a remainder in the run of its quotient. */
+/* The position of a remainder in the run of its quotient. */
 struct QUOTIENT(place) {
     bool run;                    /* the quotient has a run */
-    uint64_t start, stop;        /* the run, or the place where it would be */
-    uint64_t at;                 /* the place of the entry, or where it would be */
+    uint64_t start, stop;        /* the run, or the position where it would be */
+    uint64_t at;                 /* the position of the entry, or where it would be */
     struct quotient_entry entry; /* .slots = 0: not present */
 };
 
-/* Returns the start of a quotient's run, or where it would start: not before the slot of its
- * number. */
+/* Returns the start of a quotient's run, or the slot where it would start, which is not before
+ * the quotient's own slot. */
 BGI_INLINE QUOTIENT_TARGET uint64_t QUOTIENT(run_start)(const struct bgi_core *core,
                                                         uint64_t quotient,
                                                         uint64_t occupieds,
@@ -160,7 +160,7 @@ BGI_INLINE QUOTIENT_TARGET uint64_t QUOTIENT(run_start)(const struct bgi_core *c
     return stop > quotient ? stop : quotient;
 }
 
-/* Searches a run for an entry, from *at on. */
+/* Searches a run for an entry, starting at *at. */
 BGI_INLINE QUOTIENT_TARGET struct quotient_entry
 QUOTIENT(walk)(const struct bgi_core *core, uint64_t *at, uint64_t remainder,
                struct quotient_span *span)
@@ -211,12 +211,12 @@ QUOTIENT_TARGET static bool QUOTIENT(test)(const struct bgi_core *core,
 
 /*
  * A faster test, which for most keys has no branch that depends on the key. Such a branch is
- * often mispredicted, and in a large filter this is detected only when the memory has arrived,
- * so no other lookup can start waiting for its own memory in the meantime. So the run is
+ * often mispredicted, and in a large filter the misprediction is detected only when the memory
+ * has arrived, so no other lookup can request its own memory in the meantime. So the run is
  * searched even for quotients that have none, and the result is then ignored.
  */
 
-/* Returns the offset of a block in bytes. The bits below the line size have the index of the
+/* Returns the offset of a block in bytes. The bits below the line size contain the index of the
  * quotient. */
 BGI_INLINE uint64_t QUOTIENT(place_of)(const struct bgi_core *core, uint64_t hash)
 {
@@ -248,13 +248,14 @@ BGI_INLINE QUOTIENT_TARGET struct QUOTIENT(home)
 /* A line of the table and a run that starts in it. */
 struct QUOTIENT(run) {
     const uint64_t *block;
-    uint64_t start;  /* in the block; at least its number of slots: not in this block */
-    uint64_t length; /* more than 63: it continues in another block */
+    uint64_t start;  /* index in the block; if it is not below the number of slots, the
+                        run is not in this block */
+    uint64_t length; /* if it is more than 63, the run continues in another block */
     uint64_t runends;
 };
 
-/* Finds the run after `rank` run ends, counted from `offset` on. It starts at `least` or
- * later. */
+/* Finds the run after `rank` run ends, counted from `offset`. The run starts at `least`
+ * or later. */
 BGI_INLINE QUOTIENT_TARGET struct QUOTIENT(run)
     QUOTIENT(run_behind)(const uint64_t *block, const struct quotient_shape *shape,
                          uint64_t offset, uint64_t rank, uint64_t least)
@@ -284,9 +285,9 @@ BGI_INLINE bool QUOTIENT(is_inside)(struct QUOTIENT(run) run,
     return run.start < shape->slots && run.length <= shape->per_word;
 }
 
-/* Compares all slots of such a run at once. `occupied` is 0 if there is no run. Returns
- * QUOTIENT_UNSURE if the run has equal neighbors, because a match may then be a digit of a
- * count. */
+/* Compares all slots of a run that is in its block and fits in a word. `occupied` is 0 if there
+ * is no run. Returns QUOTIENT_UNSURE if the run has equal neighbors, because a match may then be
+ * a digit of a count. */
 BGI_INLINE QUOTIENT_TARGET enum quotient_answer
 QUOTIENT(compare)(struct QUOTIENT(run) run, const struct quotient_shape *shape,
                   uint64_t remainder, uint64_t occupied)
@@ -303,8 +304,9 @@ QUOTIENT(compare)(struct QUOTIENT(run) run, const struct quotient_shape *shape,
                                                          : QUOTIENT_UNSURE;
 }
 
-/* Answers for a run that does not start in the block of its quotient, if it lies entirely in
- * the next block. Both blocks must be in one region, because only its number is watched. */
+/* Answers for a run that does not start in the block of its quotient, if it is entirely in the
+ * next block. Both blocks must be in one region, because only that region's sequence number is
+ * checked. */
 __attribute__((noinline)) QUOTIENT_TARGET static enum quotient_answer
 QUOTIENT(test_next)(const struct bgi_core *core, uint64_t at, uint64_t remainder)
 {
@@ -360,8 +362,8 @@ QUOTIENT_TARGET static void QUOTIENT(open)(struct bgi_core *core, uint64_t quoti
     }
 }
 
-/* Updates offsets after the runs up to that of `quotient` lost one slot, which moved the slots
- * up to `last`. A saturated offset is recomputed, because its true value is not stored. */
+/* Updates offsets after the runs up to the run of `quotient` have lost one slot, which moved the
+ * slots up to `last`. A saturated offset is recomputed, because its true value is not stored. */
 QUOTIENT_TARGET static void QUOTIENT(lower_offsets)(struct bgi_core *core,
                                                     uint64_t quotient, uint64_t last)
 {
@@ -422,7 +424,7 @@ QUOTIENT_TARGET static bg_err QUOTIENT(plan_add)(const struct bgi_core *core,
     return plan->last < quotient_state_of(core)->slots ? BG_OK : BG_EFULL;
 }
 
-/* Plans to remove a key once. A count at its maximum stays. */
+/* Plans to remove a key once. A count at its maximum does not change. */
 QUOTIENT_TARGET static bg_err QUOTIENT(plan_remove)(const struct bgi_core *core,
                                                     struct QUOTIENT(plan) * plan,
                                                     struct quotient_span *span)
@@ -488,8 +490,8 @@ QUOTIENT_TARGET static bg_err QUOTIENT(commit)(struct bgi_core *core,
         (void)__atomic_sub_fetch(&state->used, more, __ATOMIC_RELAXED);
         return BG_EFULL;
     }
-    span.first = quotient_block_of(
-        core, plan->key.quotient); /* blocks before it were only read */
+    span.first =
+        quotient_block_of(core, plan->key.quotient); /* earlier blocks were only read */
     if (exclusive) {
         QUOTIENT(carry_out)(core, plan);
     } else {
@@ -500,9 +502,9 @@ QUOTIENT_TARGET static bg_err QUOTIENT(commit)(struct bgi_core *core,
     return BG_OK;
 }
 
-/* Adds a key `more` times, 1 or more, or removes it once if `more` is 0. The caller has
- * exclusive access to the filter (`exclusive`), or holds the locks of all regions of `range`.
- * If these are not enough, nothing is done, the range is widened, and *again is set. */
+/* Adds a key `more` times, 1 or more, or removes it once if `more` is 0. The caller has exclusive
+ * access to the filter (`exclusive`), or holds the locks of all regions in `range`. If these
+ * regions are not enough, nothing is done, the range is widened, and *again is set. */
 BGI_INLINE QUOTIENT_TARGET bg_err QUOTIENT(change_within)(struct bgi_core *core,
                                                           uint64_t hash, uint64_t more,
                                                           const bool exclusive,
@@ -543,7 +545,7 @@ BGI_INLINE QUOTIENT_TARGET bg_err QUOTIENT(change)(struct bgi_core *core, uint64
 
 /* ---- The operations -------------------------------------------------------------- */
 
-/* The number of attempts in a region that changes constantly; after these the answer is
+/* The number of attempts in a region that changes constantly, after which the answer is
  * "maybe". */
 enum { QUOTIENT(PATIENCE) = 1 << 16 };
 
@@ -565,7 +567,7 @@ QUOTIENT_TARGET static bool QUOTIENT(test_patiently)(const struct bgi_core *core
     return true;
 }
 
-/* Handles lookups for which the fast test has no answer, or none that can be trusted. */
+/* Handles lookups for which the fast test has no trustworthy answer. */
 __attribute__((noinline)) QUOTIENT_TARGET static bool
 QUOTIENT(look_again)(const struct bgi_core *core, uint64_t hash)
 {
@@ -573,8 +575,8 @@ QUOTIENT(look_again)(const struct bgi_core *core, uint64_t hash)
            || __atomic_load_n(&quotient_state_of(core)->lost, __ATOMIC_RELAXED) != 0;
 }
 
-/* Returns whether the filter may contain a key. A "no" counts only if nothing moved
- * meanwhile. */
+/* Returns whether the filter may contain a key. A "no" counts only if nothing moved in
+ * the meantime. */
 BGI_INLINE QUOTIENT_TARGET bool QUOTIENT(look)(const struct bgi_core *core,
                                                uint64_t hash, const bool exclusive)
 {
@@ -585,8 +587,9 @@ BGI_INLINE QUOTIENT_TARGET bool QUOTIENT(look)(const struct bgi_core *core,
     BGI_PREFETCH(core->words + at + quotient_shape(core)->margin);
     struct QUOTIENT(home) home = QUOTIENT(home_at)(core, at);
     enum quotient_answer answer = QUOTIENT_NO;
-    /* Often mispredicted. But by then the lines of the next lookups are already requested, and
-     * more of them are in flight if this lookup is short: 36 ns instead of 54 at 1e7 keys. */
+    /* Often mispredicted. But by then the cache lines for the next lookups have already been
+     * requested, and the shorter this lookup is, the more of them are in flight (36 ns instead of
+     * 54 at 1e7 keys). */
     if (home.occupied) {
         answer = QUOTIENT(test_home)(core, home, at, quotient_remainder(core, hash));
     }
@@ -601,7 +604,8 @@ BGI_INLINE QUOTIENT_TARGET bool QUOTIENT(look)(const struct bgi_core *core,
     return BGI_UNLIKELY(doubt) && QUOTIENT(look_again)(core, hash);
 }
 
-/* Any key may be among the lost adds, so they are added to the count. */
+/* Any lost add may have been an add of this key, so the lost adds are added to the
+ * count. */
 QUOTIENT_TARGET static uint64_t QUOTIENT(count)(const struct bgi_core *core,
                                                 uint64_t hash)
 {

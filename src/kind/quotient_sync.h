@@ -7,10 +7,10 @@
  *     bit 0       locked: one thread may change the region
  *     bits 1..63  its sequence number: odd while it is being changed
  *
- * The blocks that an operation touches are known only after it has looked: runs and the slots
- * to be moved may extend into the next region, and where offsets are saturated, earlier regions
- * must be read. So operations collect the span of blocks that they touch. They start with the
- * region of the quotient, and start over with a wider range if that was not enough.
+ * The blocks that an operation touches are known only after it has read the table: runs and the
+ * slots to be moved may extend into the next region, and where offsets are saturated, earlier
+ * regions must be read. So operations collect the span of blocks that they touch. They start with
+ * the quotient's region, and start over with a wider range if that region was not enough.
  */
 #ifndef BGI_QUOTIENT_SYNC_H
 #define BGI_QUOTIENT_SYNC_H
@@ -102,7 +102,7 @@ BGI_INLINE void quotient_next_number(const struct bgi_core *core,
 /* ---- Readers ------------------------------------------------------------------------- */
 
 /* Computes the sum of the sequence numbers of a range. Numbers only increase, so an equal sum
- * means that none has changed. Returns false if one is odd. */
+ * means that none has changed. Returns false if one of the numbers is odd. */
 BGI_INLINE bool quotient_sequence(const struct bgi_core *core,
                                   struct quotient_range range, uint64_t *sum)
 {

@@ -3,7 +3,7 @@
  * offsets, moving slots by one, and the encoding of counts in slots. This file does not deal
  * with runs; quotient_core.h does.
  *
- * A block is a cache line, 8 words, and has s slots of r bits, as many as fit:
+ * A block is a cache line of 8 words, and has as many slots of r bits as fit, s in total:
  *
  *     bit  0        8          8 + s      8 + 2s                          512
  *          [ offset ][ occupieds ][ runends ][ s remainders of r bits ][ - ]
@@ -12,9 +12,9 @@
  *     s          63    56    50    45    42    36    28    19    14
  *
  * so that most lookups read one line. The cost of this alignment is a few bits after the last
- * slot. Below 6 bits it is more, because more than 63 slots would fit, but their bits would not
- * fit in a word. Slots are numbered across all blocks: slot i is in block i / s. The divisor is
- * fixed per filter, so the division becomes a multiplication.
+ * slot. With fewer than 6 bits per slot the cost is higher, because more than 63 slots would fit,
+ * but their bits would not fit in a word. Slots are numbered across all blocks: slot i is in
+ * block i / s. The divisor is fixed per filter, so the division becomes a multiplication.
  *
  * Every word is loaded with acquire order and stored with release order. These are plain
  * instructions on x86, and the proof in quotient.c depends on them.
@@ -34,7 +34,7 @@ enum {
     QUOTIENT_REGION = 64       /* blocks that share a lock and a sequence number */
 };
 
-/* The parameters that follow from r. */
+/* The parameters that are computed from r. */
 struct quotient_shape {
     uint64_t inverse; /* 2^64 / slots, rounded up */
     uint64_t all;     /* one bit per slot of a block */
@@ -50,7 +50,7 @@ struct quotient_shape {
     uint32_t margin; /* index + margin is beyond the line in the last quarter */
 };
 
-/* Fixed after setup, except the last three. */
+/* These members are fixed after setup, except for the last three. */
 struct quotient_state {
     struct quotient_shape shape;
     uint64_t blocks; /* including those after the last quotient */
@@ -251,8 +251,8 @@ BGI_INLINE uint64_t quotient_slot(const struct bgi_core *core, uint64_t slot)
            & quotient_below(core->k);
 }
 
-/* Returns the top bit of each slot of a word that is 0. If a slot is not 0, its top bit is set,
- * or another bit carries into it. */
+/* Returns the top bit of each zero slot of a word. If a slot is not 0, its top bit is set, or
+ * another bit carries into it. */
 BGI_INLINE uint64_t quotient_zero_slots(const struct quotient_shape *shape,
                                         uint64_t slots)
 {
@@ -290,7 +290,7 @@ BGI_INLINE void quotient_store_offset(struct bgi_core *core, uint64_t block,
 
 /* ---- Moving slots -------------------------------------------------------------------- */
 
-/* Returns the bits of word `w` of an array that lie in [from, to). */
+/* Returns the bits of word `w` of an array that are in [from, to). */
 BGI_INLINE uint64_t quotient_mask(uint64_t w, uint64_t from, uint64_t to)
 {
     uint64_t low = from > 64 * w ? from - 64 * w : 0;
@@ -399,9 +399,9 @@ BGI_INLINE void quotient_slots_down(struct bgi_core *core, uint64_t to, uint64_t
 
 /*
  * The encoding of counts. A remainder x that was added once is one slot, x; added twice, two
- * slots. From three times on it is x x x and the digits of count - 3, lowest first, of r - 1
- * bits each; the top bit of a slot means that another digit follows. Remainders of a run
- * ascend, so three equal slots have no other meaning.
+ * slots. If it was added three times or more, the slots are x x x followed by the digits of count
+ * - 3, lowest first, of r - 1 bits each; the top bit of a slot means that another digit follows.
+ * Remainders of a run ascend, so three equal slots have no other meaning.
  */
 BGI_INLINE uint64_t quotient_slots_for(const struct bgi_core *core, uint64_t count)
 {
@@ -446,8 +446,8 @@ BGI_INLINE bool quotient_repeats(const struct bgi_core *core, uint64_t at,
            && quotient_slot(core, at + 1) == remainder;
 }
 
-/* Returns the entry that starts at a slot. During a concurrent change it may return arbitrary
- * numbers, but never reads outside the table. */
+/* Returns the entry that starts at a slot. During a concurrent change, the function may return
+ * arbitrary numbers, but never reads outside the table. */
 BGI_INLINE struct quotient_entry quotient_read(const struct bgi_core *core, uint64_t at)
 {
     uint64_t x = quotient_slot(core, at), value = 0;

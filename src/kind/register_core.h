@@ -1,15 +1,15 @@
 /*
  * register_core.h - the operations of the kind that keeps a key in one 64-bit word.
  *
- * Compiled once per instruction set (ISA, ISA_TARGET: see line_core.h). The k positions are
- * taken from one product of the hash with an odd constant, six bits each, from the top down, so
- * k is at most 10. A position that is already taken moves up to the next free bit, and wraps
- * around to the bottom if there is none above. The carry of an addition does exactly this, if
- * the carry out of the top is added at the bottom. k is a constant in each instance.
+ * This file is compiled once per instruction set (ISA, ISA_TARGET: see line_core.h). The k
+ * positions are taken from one product of the hash with an odd constant, six bits each, from the
+ * top down, so k is at most 10. A position that is already taken moves up to the next free bit,
+ * and wraps around to the bottom if there is none above. The carry of an addition does exactly
+ * this, if the carry out of the top is added at the bottom. k is a constant in each instance.
  *
  * Batches compute the masks of eight keys in parallel where the instruction set can shift and
  * compare 64-bit lanes (ISA_WIDE_COMPARE; without unsigned comparison it does not pay off). The
- * words are tested one by one.
+ * words themselves are tested one by one.
  *
  * Concurrency. An add is one atomic OR that returns the old word. The ORs on a word are totally
  * ordered, so of two adds of the same key, the later one finds all its bits set. Exactly one

@@ -9,13 +9,13 @@
  * Walzer, "Ribbon filter: practically smaller than Bloom and xor", 2021).
  *
  * Which ribbon. A plain ribbon of width 64 needs 9% more slots than keys at 100,000 keys, and
- * ever more beyond. A homogeneous ribbon pays with a higher rate instead. Both miss the goal of
- * "within 3%". So this is a bumped ribbon (Dillinger, Huebschle-Schneider, Sanders, Walzer,
- * "Fast succinct retrieval and approximate membership using ribbon", 2022). The first layer
- * gets 3% more keys than slots. Where it overflows, some keys are sent to a second layer, a
- * plain ribbon for about 3.5% of the keys, for which 9% more slots is little. Instead of a
- * third layer, the second has spare slots, and if those do not suffice, another seed is tried.
- * In total there are 0.7% more slots than keys.
+ * ever more beyond. A homogeneous ribbon has a higher rate instead. Neither is within 3% of the
+ * optimum. So this is a bumped ribbon (Dillinger, Huebschle-Schneider, Sanders, Walzer, "Fast
+ * succinct retrieval and approximate membership using ribbon", 2022). The first layer gets 3%
+ * more keys than slots. Where it overflows, some keys are sent to a second layer, a plain ribbon
+ * for about 3.5% of the keys, for which 9% more slots is a small cost. Instead of a third layer,
+ * the second layer has spare slots, and if those do not suffice, another seed is tried. In total
+ * there are 0.7% more slots than keys.
  *
  *      piece   [ first layer: blocks 0 .. f-1 | second: f .. b-1 | limits ]
  *
@@ -28,20 +28,20 @@
  *
  * A lookup reads the limit, 1/64 bit per key, which stays in the cache up to 1e8 keys and
  * beyond, and then 2 k adjacent words. As in fuse filters, the array is divided into pieces, of
- * 2 million slots, each with its own seed, and first slots ascend with the hash:
+ * 2 million slots, each with its own seed, and a key's first slot ascends with its hash:
  *
  *      hash x pieces = [ piece | rest ]
  *      first slot    = rest x starts >> 64
  *      band          = mix of hash and seed, lowest bit set
  *      fingerprint   = high k bits of band x constant
  *
- * In the second layer, all of these are derived from the mix, mixed again.
+ * In the second layer, all of these are derived from the mix after it is mixed again.
  *
  * Invariants
- *   (I1) The shape follows from the number of units and k, in integer arithmetic. In addition
+ *   (I1) The shape is computed from the number of units and k, in integer arithmetic. In addition
  *        to the words, only the seeds and the number of keys are stored.
- *   (I2) All data is in 64-bit words: the same numbers regardless of the byte order.
- *   (I3) Seeds, and therefore all words, follow from the set of hashes, as in fuse.c.
+ *   (I2) All data is in 64-bit words, whose values do not depend on the byte order.
+ *   (I3) The seeds, and so all words, depend only on the set of hashes, as in fuse.c.
  *   (I4) Each layer ends with a block in which no key starts, so that the block after a key's
  *        first one can always be read.
  *
@@ -61,14 +61,15 @@
 
 /* ---- Locating ------------------------------------------------------------------------ */
 
-/* Returns the words of the block of a slot. The words of the next block follow them. */
+/* Returns the words of the block that contains a slot. The words of the next block
+ * follow. */
 BGI_INLINE const uint64_t *ribbon_block(const struct bgi_core *core, uint64_t slot)
 {
     return (const uint64_t *)(const void *)core->words
            + (size_t)(slot / RIBBON_BLOCK) * core->k;
 }
 
-/* Returns the equation of a hash, in slots of the whole filter. */
+/* Returns the equation of a hash, in terms of slots of the whole filter. */
 BGI_INLINE struct ribbon_key ribbon_locate(const struct bgi_core *core, uint64_t hash)
 {
     const struct ribbon_state *state = core->state;
@@ -157,7 +158,7 @@ RIBBON_POPCNT BGI_INLINE uint32_t ribbon_read_popcnt(const uint64_t *words, uint
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq,avx2,"   \
                           "bmi,bmi2,popcnt")))
 
-/* Eight columns at a time. */
+/* Processes eight columns at a time. */
 RIBBON_VPOPCNT BGI_INLINE uint32_t ribbon_read_vpopcnt(const uint64_t *words,
                                                        uint32_t k, uint64_t low,
                                                        uint64_t high)
@@ -274,7 +275,7 @@ static uint64_t ribbon_numbers(const struct bgi_core *core, uint64_t *to)
 static bool ribbon_restore(struct bgi_core *core, const uint64_t *numbers)
 {
     struct ribbon_state *state = core->state;
-    /* At this size no key has slots: the filter must not be queried. */
+    /* At this size no key has slots, so the filter must not be queried. */
     return state->shape.starts[1] > 0
            && sealed_restore(&state->sealed, state->seeds, state->shape.pieces,
                              numbers);

@@ -3,8 +3,8 @@
  * layers and its capacity. See ribbon.c for the idea.
  *
  * The constants come from simulation. A first layer of a million slots with 1.03 keys per slot
- * sends 3.1% of them to the second layer and leaves 0.2% of its slots empty. A band of 64 holds
- * 1000 to 100,000 keys at 1.09 slots per key, plus 64 slots, with 19 of 20 seeds.
+ * sends 3.1% of the keys to the second layer and leaves 0.2% of its slots empty. With a band of
+ * 64 and 1.09 slots per key plus 64 slots, 19 of 20 seeds succeed for 1000 to 100,000 keys.
  */
 #ifndef BGI_RIBBON_SHAPE_H
 #define BGI_RIBBON_SHAPE_H
@@ -42,7 +42,7 @@ struct ribbon_state {
 };
 
 /* Returns the number of possible first slots in a layer of `blocks` blocks. A lookup also reads
- * the block after that of the first slot. */
+ * the block after the one that contains the first slot. */
 BGI_INLINE uint64_t ribbon_starts(uint64_t blocks)
 {
     return blocks < 2 ? 0 : (blocks - 1) * RIBBON_BLOCK;
@@ -63,9 +63,8 @@ BGI_INLINE struct ribbon_shape ribbon_shape_of(uint64_t units, uint32_t k)
     return shape;
 }
 
-/* Returns the capacity of `units` units in keys. With several pieces, each has space for two
- * and a half standard deviations more than the average, because keys are distributed by
- * chance. */
+/* Returns how many keys `units` units can hold. With several pieces, each has space for two and a
+ * half standard deviations more than the average, because keys are distributed randomly. */
 BGI_INLINE double ribbon_capacity(uint64_t units, uint32_t k)
 {
     struct ribbon_shape shape = ribbon_shape_of(units, k);
@@ -80,7 +79,7 @@ BGI_INLINE double ribbon_capacity(uint64_t units, uint32_t k)
 
 /* ---- Keys ----------------------------------------------------------------------------- */
 
-/* The equation of a key: the slots from `at` on that XOR to its fingerprint. */
+/* The equation of a key: the slots, starting at `at`, that XOR to its fingerprint. */
 struct ribbon_key {
     uint64_t at;
     uint64_t band; /* bit i for slot at + i; bit 0 is set */
@@ -94,7 +93,7 @@ BGI_INLINE struct ribbon_key ribbon_first(const struct ribbon_shape *shape,
     return (struct ribbon_key){ bgi_mulhi(rest, shape->starts[0]), mix | 1 };
 }
 
-/* Returns the hash of a key that the second layer uses ... */
+/* Returns a key's hash for the second layer ... */
 BGI_INLINE uint64_t ribbon_rehash(uint64_t mix)
 {
     return sealed_mix(mix, 0x8ebc6af09c88c6e3u);
@@ -114,7 +113,7 @@ BGI_INLINE uint32_t ribbon_fingerprint(uint64_t band, uint32_t k)
 }
 
 /* Returns the cell of a slot in its bucket. The last two cells count as one, so that a limit of
- * 15 means all. */
+ * 15 means all cells. */
 BGI_INLINE uint64_t ribbon_cell(uint64_t slot)
 {
     uint64_t cell = slot % RIBBON_BUCKET / RIBBON_CELL;

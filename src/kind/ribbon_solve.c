@@ -1,11 +1,11 @@
 /*
  * ribbon_solve.c - construction of a ribbon filter: elimination within a band.
  *
- * Each key is an equation: the XOR of some of the 64 slots from its first one on is its
- * fingerprint. Rows are indexed by the slot of their lowest bit, with one row per slot. So a
- * new equation is reduced by the row of its lowest slot, as long as there is one, until it
- * finds a free slot. If nothing is left of the equation, it contradicts the others unless its
- * fingerprint has vanished too.
+ * Each key is an equation: the XOR of some of the 64 slots that start at its first slot equals
+ * its fingerprint. Rows are indexed by the slot of their lowest bit, with one row per slot. So a
+ * new equation is reduced by the row of its lowest slot, if there is one, and so on until its
+ * lowest slot is free. If the equation vanishes, it contradicts the others unless its fingerprint
+ * has vanished, too.
  *
  *      slot         0 1 2 3 4 5 6 7 ...
  *      row of 0    [1 . 1 1 . 1]
@@ -21,8 +21,8 @@
  * the latest rows: no other row was reduced by them.
  *
  * Solving. From the last slot backwards, each row determines the value of its slot, one bit for
- * each of the k columns, from the 63 values after it. A word per column holds its last 64 bits,
- * and after every 64 slots these words are a block of the filter.
+ * each of the k columns, from the 63 values after it. One word per column holds its last 64 bits,
+ * and after every 64 slots these words form a block of the filter.
  */
 #include "kind/ribbon_solve.h"
 
@@ -127,7 +127,7 @@ static uint64_t ribbon_start_of(const struct ribbon_work *w, uint64_t hash)
 /*
  * Adds the keys of one bucket, in descending order. Returns the limit: keys in cells below it
  * are not added. A cell can have more rows than fit in its list only if the hashes are not
- * evenly distributed; the cell is then given up as well.
+ * evenly distributed; its keys are then not added either.
  */
 static uint64_t ribbon_fill_bucket(const struct ribbon_work *w, const uint64_t *hashes,
                                    size_t n)
@@ -157,7 +157,7 @@ static uint64_t ribbon_fill_bucket(const struct ribbon_work *w, const uint64_t *
 }
 
 /* Sends the keys of a bucket that start below its limit to the second layer. Returns false if
- * there are more of these than slots in the second layer. */
+ * there are more such keys than slots in the second layer. */
 static bool ribbon_send_on(struct ribbon_work *w, const uint64_t *hashes, size_t n,
                            uint64_t limit)
 {
@@ -194,7 +194,7 @@ static bool ribbon_fill_first(struct ribbon_work *w, const uint64_t *hashes, siz
 
 /* ---- The second layer ------------------------------------------------------------------ */
 
-/* Sends all keys to the second layer, if there is no first one. */
+/* Sends all keys to the second layer if there is no first layer. */
 static bool ribbon_send_all(struct ribbon_work *w, const uint64_t *hashes, size_t n)
 {
     for (size_t i = 0; i < n && i < w->sent_on_most; i++) {
@@ -222,8 +222,8 @@ static bool ribbon_fill_second(const struct ribbon_work *w)
 
 /* ---- Solving ---------------------------------------------------------------------------- */
 
-/* Computes the values of the slots of one block. `columns` has the 64 values after it in each
- * of the k columns, and is replaced by those of this block. */
+/* Computes the values of the slots of one block. `columns` contains the 64 values after the block
+ * in each of the k columns, and is replaced by the values of this block. */
 static void ribbon_solve_block(const uint64_t *rows, const uint32_t *values, uint32_t k,
                                uint64_t *columns)
 {

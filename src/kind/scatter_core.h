@@ -1,17 +1,17 @@
 /*
- * scatter_core.h - the operations of the kinds that scatter a key's k bits over the whole
- * filter: classic, partitioned.
+ * scatter_core.h - the operations of the kinds that scatter a key's k bits over the whole filter:
+ * classic and partitioned.
  *
  * This file is compiled once per instruction set and kind. ISA and ISA_TARGET (see line_core.h)
- * and SCATTER, either classic or partitioned, must be defined before.
+ * and SCATTER, either classic or partitioned, must be defined before each inclusion.
  *
  * Positions. The i-th bit of a hash h is at mulhi(x_i, range), where x_0 = h and x_(i+1) = x_i
  * * a modulo 2^64 for a fixed odd multiplier a: a multiplicative generator seeded with the
  * hash. The usual choice, double hashing (g_i = h1 + i h2), gives two keys the same bits
- * whenever both h1 and h2 agree modulo the range. That puts a floor of n / m^2 on the rate; at
- * 1000 keys and a design rate of 1e-5 it adds a sixth. Here each position except the first
+ * whenever both h1 and h2 agree modulo the range. That puts a floor of n / m^2 under the rate,
+ * which adds a sixth at 1000 keys and a design rate of 1e-5. Here each position except the first
  * depends on all 64 bits of the hash. In a classic filter the range is all of its bits. In a
- * partitioned filter the range is the bits of a slice, and bit i goes into slice i.
+ * partitioned filter the range is the bits of a slice, and bit i is in slice i.
  *
  * Order of memory accesses. Nearly all absent keys are rejected by their first bits, while
  * members need all k. So a batch of lookups has two steps, and the memory of each step is
@@ -44,7 +44,7 @@ static const uint64_t scatter_multiplier = 0xd1342543de82ef95u;
 #define BGI_SCATTER_WALK
 struct scatter_walk {
     uint64_t x;
-    uint64_t slice; /* number of the first bit of the slice: 0 in a classic filter */
+    uint64_t slice; /* index of the first bit of the slice; 0 in a classic filter */
 };
 struct scatter_bit {
     uint64_t *word;
@@ -66,7 +66,8 @@ BGI_INLINE ISA_TARGET struct scatter_bit SCATTER_NAME(next)(const struct bgi_cor
                                  (uint64_t)1 << (at & 63) };
 }
 
-/* Returns whether the next `count` bits are all set. Stops at the first that is not. */
+/* Returns whether the next `count` bits are all set. Stops at the first bit that is not
+ * set. */
 BGI_INLINE ISA_TARGET bool SCATTER_NAME(test)(const struct bgi_core *core,
                                               struct scatter_walk *walk, uint32_t count)
 {
@@ -79,7 +80,7 @@ BGI_INLINE ISA_TARGET bool SCATTER_NAME(test)(const struct bgi_core *core,
     return true;
 }
 
-/* Prefetches the memory of the next `count` bits, without advancing the walk. */
+/* Prefetches the memory for the next `count` bits, without advancing the walk. */
 BGI_INLINE ISA_TARGET void SCATTER_NAME(prefetch)(const struct bgi_core *core,
                                                   struct scatter_walk walk,
                                                   uint32_t count)
@@ -140,8 +141,8 @@ BGI_INLINE ISA_TARGET bool SCATTER_NAME(test_all)(const struct bgi_core *core,
     return all;
 }
 
-/* Tests the first bits of this group and prefetches those of the next one. Then, for the keys
- * that are still possible, prefetches and tests the remaining bits. */
+/* Tests the first bits of this group and prefetches the first bits of the next group. Then, for
+ * the keys that are still possible, prefetches and tests the remaining bits. */
 ISA_TARGET static uint64_t SCATTER_NAME(has_group)(const struct bgi_core *core,
                                                    const struct bgi_group *group,
                                                    const struct bgi_group *next)
@@ -167,8 +168,8 @@ ISA_TARGET static uint64_t SCATTER_NAME(has_group)(const struct bgi_core *core,
     return answer;
 }
 
-/* Adds touch all bits of every key, so the bits are prefetched a few keys ahead, also across
- * the end of the group. */
+/* Adds touch all bits of every key, so the bits are prefetched a few keys ahead, even across the
+ * end of the group. */
 BGI_INLINE ISA_TARGET uint64_t SCATTER_NAME(put_word)(const struct bgi_core *core,
                                                       const struct bgi_group *group,
                                                       const struct bgi_group *next,

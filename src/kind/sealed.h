@@ -1,18 +1,19 @@
 /*
- * sealed.h - what all static kinds share: the end of their construction, the effect of forced
- * adds after it, and seeds.
+ * sealed.h - code shared by all static kinds: the end of construction, the effect of later forced
+ * adds, and seeds.
  *
  * The state of a static kind starts with a struct sealed. The answer to a query is
  *
  *      difference < pass
  *
- * where the difference is the XOR of the value that the filter stores for a key and the key's
- * fingerprint, up to 32 bits. Normally `pass` is 1: "maybe" if the two are equal. If the set
- * has no keys, it is 0: always "no". Keys can no longer be added. A forced add
- * (bg_filter_add_forced) sets `pass` to 2^32, which means "maybe" permanently.
+ * where the difference, of up to 32 bits, is the XOR of the value that the filter stores for a
+ * key and the key's fingerprint. Normally `pass` is 1, so the answer is "maybe" if the two are
+ * equal. If the set has no keys, `pass` is 0, so the answer is always "no". Keys can no longer be
+ * added. A forced add (bg_filter_add_forced) sets `pass` to 2^32, which means "maybe"
+ * permanently.
  *
- * Concurrency. `pass` is read and written atomically. Once the filter is built, it changes only
- * to that value, by forced adds and by sealed_doubt.
+ * Concurrency. `pass` is read and written atomically. Once the filter is built, `pass` changes
+ * only to that value, by forced adds and by sealed_doubt.
  */
 #ifndef BGI_SEALED_H
 #define BGI_SEALED_H

@@ -1,16 +1,17 @@
 /*
- * split.c - the split-block filter of Parquet: eight bits in a 32-byte block.
+ * split.c - Parquet's split-block filter: eight bits per key in a 32-byte block.
  *
- * Idea. A blocked filter whose block is eight 32-bit words with one bit of the key in each, so
- * that one 256-bit register holds a block (J. Apple, "Split block Bloom filters", 2021; Lang et
- * al., "Performance-optimal filtering", 2019). k is always 8.
+ * Idea. This is a blocked filter whose block is eight 32-bit words with one bit of the key in
+ * each, so that one 256-bit register holds a block (J. Apple, "Split block Bloom filters", 2021;
+ * Lang et al., "Performance-optimal filtering", 2019). k is always 8.
  *
- * Bit-identical with the filters in Parquet files: given the XXH64 hash (seed 0) of the
- * plain-encoded value, the words of this filter, in little-endian order, are Parquet's bitset.
+ * The bits are identical to those of the filters in Parquet files: given the XXH64 hash (seed 0)
+ * of the plain-encoded value, the words of this filter, in little-endian order, are Parquet's
+ * bitset.
  *
- * Cost. A smaller block fills more unevenly than a whole line: 10.5 bits per key at 1%, 16.9 at
- * 0.1%, where `blocked` needs 9.93 and 15.6 at the same speed. Choose this kind to exchange
- * filters with Parquet, Arrow, Impala or Iceberg.
+ * Cost. A smaller block fills more unevenly than a whole line, so this kind needs 10.5 bits per
+ * key at 1% and 16.9 at 0.1%; `blocked` needs 9.93 and 15.6 at the same speed. Choose this kind
+ * to exchange filters with Parquet, Arrow, Impala or Iceberg.
  *
  * Layout. A unit is a block, with the shape "split" of line_shapes.h.
  *

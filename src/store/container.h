@@ -8,9 +8,9 @@
  *     file_bytes
  *
  * All numbers are little-endian. The header contains the recipe (kind.h), the hash function,
- * and the sizes of the numbers and the words, from which all offsets follow. The digest in the
- * header is a 128-bit XXH3 of header, numbers and table. It covers every byte of the file:
- * directly, or through the CRC of a block.
+ * and the sizes of the numbers and the words, from which all offsets are computed. The digest in
+ * the header is a 128-bit XXH3 hash of the header, the numbers and the table. It covers every
+ * byte of the file: directly, or through the CRC of a block.
  *
  * Only container.c and decode.c decide whether untrusted bytes are valid.
  */
@@ -27,7 +27,7 @@ enum {
     CONTAINER_LINE = 64,
     CONTAINER_BLOCK = 64 << 10,
     CONTAINER_MAJOR = 1,
-    CONTAINER_MINOR = 1, /* minor version 0 has no window time */
+    CONTAINER_MINOR = 1, /* headers of minor version 0 have no window time */
     CONTAINER_KEY_ID_AT = 216,
     CONTAINER_NAME_AT = 232, /* name of a custom hash */
     CONTAINER_NAME = 32,
@@ -93,7 +93,7 @@ struct container_header {
     char metadata[BG_METADATA_MAX];
 };
 
-/* The offsets that follow from a header. */
+/* The offsets computed from a header. */
 struct container_layout {
     uint64_t words_at, table_at, blocks, file_bytes;
 };
@@ -110,8 +110,8 @@ void container_write_header(const struct container_header *header,
 bg_err container_read_header(const unsigned char bytes[CONTAINER_HEADER],
                              struct container_header *header, bg_errinfo *info);
 
-/* Computes the digest of a file: of its header (with digest and CRC as zeros), all bytes between
- * header and words, and the table. */
+/* Computes the digest of a file: of its header (with digest and CRC set to zero), all bytes
+ * between the header and the words, and the table. */
 void container_digest(const unsigned char header[CONTAINER_HEADER],
                       const struct container_layout *layout, const void *numbers,
                       const void *table, uint8_t digest[BG_DIGEST_BYTES]);
@@ -128,7 +128,7 @@ struct bgi_recipe container_recipe(const struct container_header *header);
 bool container_recipe_is_of(const struct container_header *header,
                             const bg_filter *filter);
 
-/* As bg_canary, for the canaries that are never added. */
+/* The counterpart of bg_canary for canaries that are never added. */
 void container_absent_canary(uint64_t generation, uint32_t i,
                              uint8_t key[BG_CANARY_BYTES]);
 
@@ -147,14 +147,15 @@ bg_err container_refuse(bg_errinfo *info, bg_err code, uint64_t offset,
                         const char *what, const char *expected, const char *found, ...)
     __attribute__((format(printf, 6, 7)));
 
-/* Returns the bytes of words in a file, including the padding between parts. */
+/* Returns the size in bytes of the words in a file, including the padding between
+ * parts. */
 uint64_t container_word_bytes(const bg_filter *filter);
 
-/* Converts numbers between the byte order of the machine and that of the file. */
+/* Converts numbers between the machine's byte order and the file's byte order. */
 void container_turn(uint64_t *words, uint64_t count);
 
-/* Converts a word of a leaf between memory and file. The lines of some kinds consist of 32-bit
- * words, and the two words of each pair are swapped on big-endian machines. */
+/* Converts a word of a leaf between its forms in memory and in the file. The lines of some kinds
+ * consist of 32-bit words, and the two words of each pair are swapped on big-endian machines. */
 BGI_INLINE uint64_t container_word(const bg_filter *leaf, uint64_t word)
 {
     const bg_kind kind = leaf->kind->id;
@@ -184,10 +185,10 @@ struct container_sink {
 
 /* A verified header with its sizes, numbers and table. */
 struct container_front {
-    const struct container_source *source; /* the source of the front */
+    const struct container_source *source; /* where the front was read from */
     struct container_header header;
     struct container_layout layout;
-    uint64_t *numbers; /* in the byte order of the machine */
+    uint64_t *numbers; /* in the machine's byte order */
     unsigned char *table;
     unsigned char *bad; /* one byte for each block, initially 0 */
     struct bgi_memory memory;
@@ -197,7 +198,7 @@ struct container_front {
 bg_err container_read_front(const struct container_source *source,
                             struct container_front *front, bg_errinfo *info);
 
-/* Blocks with wrong checksums. */
+/* The blocks with wrong checksums. */
 struct container_damage {
     uint64_t blocks;
     uint64_t first_offset;
@@ -206,31 +207,33 @@ struct container_damage {
 
 /* Decodes a filter; the only decoder. With `mapping`, a mapping of the whole file, the filter
  * uses the words in the mapping, no block is read, and the filter takes ownership of the mapping.
- * A NULL `hasher` is created from header and options. `damage` (may be NULL) receives the damaged
- * blocks; decoding stops at the first one unless the options tolerate damage. */
+ * If `hasher` is NULL, it is created from the header and the options. `damage` (may be NULL)
+ * receives the damaged blocks; decoding stops at the first one unless the options tolerate
+ * damage. */
 bg_err container_decode(const struct container_source *source,
                         const bg_open_options *options, const bg_hasher *hasher,
                         struct bgi_mapping *mapping, struct container_damage *damage,
                         bg_filter **filter, bg_errinfo *info);
 
-/* As container_decode, with a front that was read before. The file can be modified in place at
- * any time, so a caller that also uses header fields must take them from this front. */
+/* Like container_decode, but with a front that was already read. The file can be modified in
+ * place at any time, so a caller that also uses header fields must take them from this front. */
 bg_err container_decode_front(struct container_front *front,
                               const bg_open_options *options, const bg_hasher *hasher,
                               struct bgi_mapping *mapping,
                               struct container_damage *damage, bg_filter **filter,
                               bg_errinfo *info);
 
-/* Returns the CRC of a block that is stored in the table. */
+/* Returns a block's CRC from the table. */
 uint32_t container_block_crc(const struct container_front *front, uint64_t block);
 
 /* Returns whether the header fully specifies the hash function: it is neither keyed nor custom. */
 bool container_tells_hash(const struct container_header *header);
 
-/* Returns whether a filter of this header can be used in place in a mapped file. */
+/* Returns whether a filter with this header can be used in place in a mapped file. */
 bool container_can_map(const struct container_header *header);
 
-/* Encodes a filter; the only encoder. Copies the header to `header` unless NULL. */
+/* Encodes a filter; the only encoder. Copies the header to `header` unless that is
+ * NULL. */
 bg_err container_encode(const bg_filter *filter, const bg_save_options *options,
                         const struct container_sink *sink,
                         struct container_header *header, bg_errinfo *info);
@@ -241,7 +244,7 @@ bg_err container_open_options(const bg_open_options *options, bg_open_options *t
 bg_err container_save_options(const bg_save_options *options, bg_save_options *to,
                               bg_errinfo *info);
 
-/* Verifies a file that was just written: front and block checksums. */
+/* Verifies the front and the block checksums of a file that was just written. */
 bg_err container_verify_blocks(const struct container_source *source, bg_errinfo *info);
 
 /* Verifies everything that can be checked (verify.c). */

@@ -13,7 +13,8 @@
  *     state      the invariants of kinds that have a state (bgi_kind.restore)
  *     canaries   the filter gives the same answers as when it was saved
  *
- * Memory: only the filter, the numbers and the table (less than 1/8 of the file, plus a page).
+ * Decoding allocates only the filter, the numbers and the table (less than 1/8 of the file, plus
+ * a page).
  */
 #include "store/container.h"
 
@@ -102,7 +103,8 @@ bg_err container_read_front(const struct container_source *source,
     if (err) {
         return err;
     }
-    (void)container_layout(&f->header, &f->layout); /* checked with the header */
+    (void)container_layout(&f->header, &f->layout); /* already checked with the
+                                                       header */
     if (f->layout.file_bytes != source->bytes) {
         return container_refuse(
             info, BG_EFORMAT,
@@ -209,7 +211,7 @@ static void decode_take(struct decoder *d, unsigned char *to, uint64_t n)
     }
 }
 
-/* Converts words from the byte order of the file to that of the machine. */
+/* Converts words from the file's byte order to the machine's byte order. */
 static void decode_turn(bg_filter *leaf)
 {
     for (uint64_t i = 0; BGI_BIG_ENDIAN && i < leaf->bytes / 8; i++) {
@@ -237,8 +239,8 @@ static bool decode_leaf(void *context, bg_filter *leaf)
 
 /* ---- Damage ---------------------------------------------------------------------------- */
 
-/* Overwrites the words of damaged blocks in a leaf: with ones, which mean "maybe" in most kinds.
- * A kind in which they do not is cleared, and decode_doubt handles it later. */
+/* Overwrites the words of damaged blocks in a leaf with ones, which mean "maybe" in most kinds.
+ * In other kinds the words are cleared, and decode_doubt handles the filter later. */
 static bool decode_blot(void *context, bg_filter *leaf)
 {
     struct decoder *d = context;
@@ -272,7 +274,8 @@ static bool decode_doubt(void *context, bg_filter *leaf)
 
 /* ---- The filter ------------------------------------------------------------------------ */
 
-/* Creates the hasher of a header, with the secret or the function in the options. */
+/* Creates the hasher that a header specifies, with the secret or the function in the
+ * options. */
 static bg_err decode_hasher(const struct container_header *h,
                             const bg_open_options *options, bg_hasher *hasher,
                             bg_errinfo *info)
@@ -418,7 +421,7 @@ static bg_err decode_content(struct decoder *d, const bg_hasher *hasher,
 }
 
 /* Checks the canaries. Absent canaries are skipped for mapped files, in which each would load a
- * page, and for damaged files, which answer "maybe" to more of them than before. */
+ * page, and for damaged files, which answer "maybe" for more of them than before. */
 static bool decode_answers(const bg_filter *filter,
                            const struct container_header *header)
 {

@@ -9,10 +9,11 @@
 
 enum { DISK_PATH = 4096 };
 
-/* A library-internal draft flag: only the owner can read the file, from its creation on. */
+/* A library-internal draft flag: from the moment it is created, only the owner can read the
+ * file. */
 #define DISK_PRIVATE (1u << 31)
 
-/* An open file; also the context of a source or sink. */
+/* An open file; also used as the context of a source or sink. */
 struct disk_file {
     int descriptor; /* -1: not open */
     char path[DISK_PATH];
@@ -29,12 +30,13 @@ bg_err disk_open_only(const char *path, struct disk_file *file,
                       struct container_source *source, bg_errinfo *info);
 void disk_close(struct disk_file *file);
 
-/* Identifies the file at a path and its last change. All zeros mean that no file can be opened.
- * For a pointer file (bg_publish), `target` identifies the file that it points to. */
+/* The identity of the file at a path, and its last change. All zeros mean that no file can be
+ * opened. For a pointer file (bg_publish), `target` identifies the file that it points to. */
 struct disk_identity {
     struct disk_stamp {
         uint64_t device, inode, size;
-        int64_t modified[2], changed[2]; /* mtime, ctime: seconds, nanoseconds */
+        int64_t modified[2], changed[2]; /* mtime and ctime, each as seconds and
+                                            nanoseconds */
     } file, target;
 };
 
@@ -54,19 +56,20 @@ struct disk_draft {
 bg_err disk_begin(struct disk_draft *draft, const char *path, uint32_t flags,
                   struct container_sink *sink, bg_errinfo *info);
 
-/* Which checks are made before a file gets its name. */
+/* The checks that are made before a file gets its name. */
 enum disk_check {
-    DISK_NOTHING, /* none: not a filter file */
+    DISK_NOTHING, /* no checks: this is not a filter file */
     DISK_BLOCKS,  /* all checksums: the file was just encoded */
-    DISK_ALL /* everything that can be verified: the file was assembled from others */
+    DISK_ALL      /* everything that can be verified: the file was assembled from other
+                     files */
 };
 
 /* Syncs the draft, reads it back, renames it to draft->path, and syncs the directory. */
 bg_err disk_finish(struct disk_draft *draft, enum disk_check check, bg_errinfo *info);
 
-/* As disk_finish, for a file that is not a filter and stays open as draft->file. If a file exists
- * and `over` is false, fails with BG_EIO and EEXIST. On error the draft is discarded; if
- * draft->placed is true, only the sync of the directory failed. */
+/* The counterpart of disk_finish for a file that is not a filter and stays open as draft->file.
+ * If a file exists and `over` is false, fails with BG_EIO and EEXIST. On error the draft is
+ * discarded; if draft->placed is true, only the sync of the directory failed. */
 bg_err disk_keep(struct disk_draft *draft, bool over, bg_errinfo *info);
 
 void disk_discard(struct disk_draft *draft);
@@ -82,8 +85,8 @@ bg_err bgi_file_open_other(const char *path, const bg_open_options *options, boo
                            const char *digest, bg_file_info *about, bg_filter **filter,
                            bg_errinfo *info);
 
-/* As bg_save; also writes the digest of the saved file to `digest`, unless NULL. The file at the
- * path may be replaced right afterwards. (file.c) */
+/* Like bg_save, but also writes the digest of the saved file to `digest`, unless that is NULL.
+ * The file at the path may be replaced right afterwards. (file.c) */
 bg_err bgi_file_save(const bg_filter *filter, const char *path,
                      const bg_save_options *options, uint8_t digest[BG_DIGEST_BYTES],
                      bg_errinfo *info);

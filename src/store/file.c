@@ -1,6 +1,6 @@
 /*
  * file.c - saves, opens, maps and verifies single filter files, on disk and in memory: the
- * functions of bloomgate/file.h for one file.
+ * single-file functions of bloomgate/file.h.
  */
 #include "base/errinfo.h"
 #include "store/disk.h"
@@ -83,7 +83,7 @@ static bg_err file_write_next(void *context, uint64_t offset, const void *from,
                               size_t n, bg_errinfo *info)
 {
     const struct file_writer *to = context;
-    (void)offset; /* the end of the previous piece */
+    (void)offset; /* the end of the previous chunk */
     const bg_err err = n ? to->write(to->context, from, n) : BG_OK;
     return err ? bgi_err_state(info, err, "write", "the write callback failed: %s",
                                bg_strerror(err))
@@ -158,7 +158,7 @@ static bg_err file_read_header(const struct container_source *source,
     return err ? err : container_read_header(bytes, header, info);
 }
 
-/* Maps a file, if its filter can be used in place. */
+/* Maps a file if its filter can be used in place. */
 static bg_err file_map(const struct disk_file *file,
                        const struct container_source *source, bool watched,
                        struct bgi_mapping *mapping, bg_errinfo *info)
@@ -176,10 +176,12 @@ static bg_err file_map(const struct disk_file *file,
 enum file_way {
     FILE_READ,
     FILE_MAPPED,
-    FILE_VERIFIED /* mapped, verified and watched: bgi_filter_is_changed */
+    FILE_VERIFIED /* the file is mapped, verified and watched: see
+                     bgi_filter_is_changed */
 };
 
-/* Decodes the filter of a file. Fills in `about`, unless NULL, from the same header. */
+/* Decodes the filter in a file. Fills in `about`, unless it is NULL, from the same
+ * header. */
 static bg_err file_decode_about(const struct container_source *source,
                                 const bg_open_options *how, struct bgi_mapping *mapping,
                                 bg_file_info *about, bg_filter **filter,
@@ -198,7 +200,7 @@ static bg_err file_decode_about(const struct container_source *source,
     return err;
 }
 
-/* Decodes the filter of an open file, and closes the file. */
+/* Decodes the filter in an open file, and closes the file. */
 static bg_err file_decode(struct disk_file *file, const struct container_source *source,
                           const bg_open_options *how, enum file_way way,
                           bg_file_info *about, bg_filter **filter, bg_errinfo *info)

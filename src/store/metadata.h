@@ -1,6 +1,6 @@
 /*
- * metadata.h - numbers in the metadata text of a file header, as lines "name: 123". Lines of the
- * user are kept. A line of the library occurs at most once, and is written last.
+ * metadata.h - numbers in the metadata text of a file header, as lines "name: 123". The user's
+ * lines are kept. Each line that the library writes occurs at most once, after the user's lines.
  */
 #ifndef BGI_METADATA_H
 #define BGI_METADATA_H
@@ -13,7 +13,7 @@
  * "oplog:". */
 const char *metadata_find(const char *text, const char *name);
 
-/* Parses the number of a line, which must be "name: " followed by digits only. Returns false if
+/* Parses the number in a line, which must be "name: " followed by digits only. Returns false if
  * there is no such line. */
 bool metadata_number(const char *text, const char *name, uint64_t *value);
 

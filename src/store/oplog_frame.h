@@ -4,8 +4,8 @@
  *     0       header, 4096 bytes, its CRC-32C at the end
  *     4096    consecutive frames: 16 bytes, 9 bytes per record, CRC-32C
  *
- * All numbers are little-endian. A frame contains the sequence number of its first record. A frame
- * that is not the next in sequence is rejected even if its checksum is correct. Records are stored
+ * All numbers are little-endian. A frame contains the sequence number of its first record. A
+ * frame that is out of sequence is rejected even if its checksum is correct. Records are stored
  * in columns, first all hashes and then all operations, so that reading and writing only copy.
  *
  * Only oplog_walk decides whether bytes are valid.
@@ -42,7 +42,7 @@ void oplog_write_header(const struct oplog_header *header,
 bg_err oplog_read_header(const unsigned char bytes[OPLOG_HEADER],
                          struct oplog_header *header, bg_errinfo *info);
 
-/* Return the header for a log of this filter, and check that a header belongs to this filter. */
+/* Return the header for a log of a filter, and check that a header belongs to a filter. */
 struct oplog_header oplog_header_of(const bg_filter *filter);
 bg_err oplog_check_identity(const struct oplog_header *header, const bg_filter *filter,
                             bg_errinfo *info);
@@ -77,7 +77,7 @@ bg_err oplog_apply_records(bg_filter *filter, const uint8_t *ops,
 bg_err oplog_report_begin(bg_oplog_report *theirs, bg_oplog_report *ours,
                           bg_oplog_report **use, bg_errinfo *info);
 
-/* Append the line "oplog: N" to `metadata` (may be NULL), and read the N of such a line. */
+/* Append the line "oplog: N" to `metadata` (may be NULL), and read N from such a line. */
 bg_err oplog_write_position(const char *metadata, uint64_t position,
                             char text[BG_METADATA_MAX], bg_errinfo *info);
 bg_err oplog_read_position(const char *metadata, uint64_t *position, bg_errinfo *info);

@@ -5,16 +5,16 @@
  * Where to start. Adding a key twice is harmless in a kind that only sets bits, but not in one
  * that counts, and a remove that is replayed twice may remove another key. So the line "oplog: N"
  * in the metadata of a snapshot means that the snapshot contains all records with numbers below N
- * and no others (a kind that only sets bits may contain later ones). Records from N on are
- * replayed. (N is not stored in the `generation` of the file, because users choose the generation
- * and derive canaries from it.)
+ * and no others (a kind that only sets bits may contain later ones). Records numbered N and above
+ * are replayed. (N is not stored in the `generation` of the file, because users choose the
+ * generation and derive canaries from it.)
  *
  *     snapshot   [ records 0 .. N-1 ]
  *     log              [ first .. next-1 ]        replayed: N .. next-1
  *
  * If first > N, records are missing, which is an error: the snapshot is too old for the log.
- * If next < N, the log has no new records: it was truncated by a crash, or is an old log. Records
- * that are appended to it must not have numbers below N; see bg_oplog_open.
+ * If next < N, the log has no new records: it was cut short by a crash, or it is an old log.
+ * Records that are appended to it must not have numbers below N; see bg_oplog_open.
  */
 #include "store/disk.h"
 #include "store/metadata.h"
@@ -196,7 +196,8 @@ static bg_err replay_check_header(const struct container_source *source, uint64_
     return err;
 }
 
-/* Sets the clock of a window to its last time: the rotations in a log continue from that time. */
+/* Sets a window's clock to its last time, because the rotations in a log continue from that
+ * time. */
 static bg_err replay_resume(bg_filter *filter, bg_errinfo *info)
 {
     const uint64_t moved = bg_filter_window_time(filter);
@@ -262,7 +263,8 @@ bg_err bg_oplog_position(const char *snapshot, uint64_t *position, bg_errinfo *i
 
 /* ---- Snapshot and log ------------------------------------------------------------------- */
 
-/* Reads filter and position from the same file, even if another file is renamed to its path. */
+/* Reads the filter and its position from the same file, even if another file is renamed to its
+ * path. */
 static bg_err replay_open_snapshot(const char *path, const bg_open_options *options,
                                    bg_filter **filter, uint64_t *position,
                                    bg_errinfo *info)

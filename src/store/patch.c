@@ -3,8 +3,8 @@
  *
  * Two files of the same layout have the same blocks at the same offsets. So a patch contains only
  * the front of the new file (header, numbers, table) and the blocks that differ. The tables show
- * most differences. When a patch is created, blocks with equal checksums are also compared byte by
- * byte, because different blocks occasionally have the same 32-bit checksum.
+ * most differences. When a patch is created, even blocks with equal checksums are compared byte
+ * by byte, because different blocks occasionally have the same 32-bit checksum.
  *
  *     OFFSET  SIZE
  *     0       8     magic: 89 42 47 50 0d 0a 1a 0a
@@ -59,7 +59,7 @@ static bg_err patch_open(const char *path, struct patch_file *f, bg_errinfo *inf
 static bool patch_same_layout(const struct patch_file *a, const struct patch_file *b)
 {
     const struct container_header *ha = &a->front.header, *hb = &b->front.header;
-    /* All fields of the recipe: adjacent 8-byte numbers. */
+    /* The fields of the recipe are adjacent 8-byte numbers. */
     const size_t recipe = offsetof(struct container_header, numbers)
                           - offsetof(struct container_header, kind);
     return memcmp(&ha->kind, &hb->kind, recipe) == 0
@@ -165,7 +165,7 @@ static uint32_t patch_crc(const unsigned char header[PATCH_HEADER],
     return bgi_crc32c(crc, list, (size_t)n * 8);
 }
 
-/* Writes header and list. `list` has space for n numbers. */
+/* Writes the header and the list. `list` has space for n numbers. */
 static bg_err patch_write_list(const struct patch_file *a, const struct patch_file *b,
                                uint64_t n, unsigned char *list, struct disk_file *to,
                                uint64_t *offset, bg_errinfo *info)
@@ -243,7 +243,7 @@ bg_err bg_file_patch(const char *from, const char *to, const char *patch,
 
 /* ---- Applying a patch -------------------------------------------------------------------- */
 
-/* A patch with verified header and list. */
+/* A patch whose header and list have been verified. */
 struct patch_input {
     struct disk_file file;
     struct container_source source;
@@ -267,7 +267,7 @@ static bg_err patch_refuse(bg_errinfo *info, uint64_t offset, const char *what)
 }
 
 /* Checks that the block numbers ascend and exist in the new file, and that the patch has the size
- * that follows from them. */
+ * that they require. */
 static bg_err patch_check_list(const struct patch_input *p, bg_errinfo *info)
 {
     uint64_t bytes =

@@ -8,8 +8,9 @@
  *     bloomgate-split: 90b6...                      the digest of the file that was split
  *
  * Joining rejects a file whose first line does not match its position, or whose second line
- * differs from that of the other shards: an interrupted split leaves shards of two filters. Shards
- * without a second line were written by version 0.1; their generation and metadata must be equal.
+ * differs from the other shards' second line, because an interrupted split leaves shards of two
+ * filters. Shards without a second line were written by version 0.1; their generation and
+ * metadata must be equal.
  */
 #include "base/errinfo.h"
 #include "live/sharded.h"
@@ -30,7 +31,7 @@ static bg_err several_check(const void *first, const void *second, const char *w
 
 /* ---- Merging and folding ----------------------------------------------------------------- */
 
-/* Rejects a file whose key id differs from that of the first file. */
+/* Rejects a file whose key id differs from the first file's key id. */
 static bg_err several_same_key(const bg_file_info *first, const char *path,
                                bg_errinfo *info)
 {
@@ -96,7 +97,8 @@ static bg_err several_name(const char *path, uint32_t i, char name[DISK_PATH],
                          "%d bytes", n);
 }
 
-/* Saves shard i of a file, with the two lines followed by the caller's metadata. */
+/* Saves shard i of a file. Its metadata consists of the two lines followed by the
+ * caller's metadata. */
 static bg_err several_save_shard(const bg_filter *shard, const bg_file_info *whole,
                                  uint32_t i, const char *to,
                                  const bg_save_options *saving, bg_errinfo *info)
@@ -157,7 +159,7 @@ static bg_err several_is_shard(const bg_file_info *about, uint32_t i, uint32_t c
     return BG_OK;
 }
 
-/* Returns the end of a file name, which contains the number of the shard. */
+/* Returns the suffix of a shard's file name, which contains the shard number. */
 static const char *several_end(const char *name)
 {
     const char *slash = strrchr(name, '/');

@@ -3,7 +3,7 @@
  *
  * All blocks are checked, not only those up to the first damaged one, so that the report shows how
  * much is lost. The file is decoded in one pass, as if it were opened. Bytes that are already in
- * memory are used in place if the kind allows it.
+ * memory are used in place if the kind allows this.
  */
 #include "store/container.h"
 

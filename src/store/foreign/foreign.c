@@ -313,7 +313,7 @@ void bg_foreign_relocate(bg_foreign **foreign, const bg_mover *mover)
         return;
     }
     bg_foreign *f = *foreign;
-    uint8_t secret[sizeof f->secret]; /* no copy may stay in the old memory */
+    uint8_t secret[sizeof f->secret]; /* no copy may remain in the old memory */
     struct bgi_move move = bgi_memory_move(f->grown, mover);
     f->grown.base = bgi_moved(&move, f->grown.base);
     foreign_point(f, &move);
@@ -484,7 +484,8 @@ bg_err bg_foreign_encode(const bg_foreign *foreign, void *bytes, size_t room,
     return BG_OK;
 }
 
-/* Counts the set bits that positions can reach. A part may have more bytes. */
+/* Counts the set bits that positions can reach. A part may have more bytes than
+ * that. */
 static uint64_t foreign_ones(const bg_foreign *foreign, const struct foreign_part *part)
 {
     const unsigned char *bytes = foreign->bytes + part->offset;
@@ -528,7 +529,7 @@ bg_err bg_foreign_get_info(const bg_foreign *foreign, bg_foreign_info *out)
         if (part->bits) {
             no *= 1 - pow((double)ones / (double)part->bits, part->k);
         } else if (foreign->format->positions) {
-            no = 0; /* without bits, every key is found */
+            no = 0; /* without bits, the answer is "maybe" for every key */
         }
     }
     out->rate = 1 - no;

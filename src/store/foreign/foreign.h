@@ -1,11 +1,11 @@
 /*
  * foreign.h - the description of a foreign format, and the functions that all formats share.
  *
- * Most formats are Bloom filters with k positions in m bits. They differ in the header, the mapping
- * from keys to positions, and the order of bytes and words. So each format is one struct
- * foreign_format in a separate file. Bits are kept in a single order in memory (bit i is bit i % 8
- * of byte i / 8) and converted when they are read or written. foreign.c contains the loop over
- * positions, the memory management and the checks of arguments.
+ * Most formats store Bloom filters with k positions in m bits. They differ in the header, the
+ * mapping from keys to positions, and the order of bytes and words. So each format is described
+ * by one struct foreign_format, in a separate file. Bits are kept in a single order in memory
+ * (bit i is bit i % 8 of byte i / 8) and converted when they are read or written. foreign.c
+ * contains the loop over positions, the memory management and the argument checks.
  *
  * Rules for decoders. The input is untrusted. Nothing is read beyond `n`. Every size is compared
  * with the size of the input before memory is allocated. Every count that a query loops over is
@@ -26,8 +26,8 @@ struct foreign_part {
     uint64_t bits;   /* m: all positions are below m */
     uint64_t bytes;  /* memory, at least bits / 8 */
     uint64_t offset; /* of the first byte in bg_foreign.bytes */
-    uint64_t items;  /* items added, if the format stores it */
-    uint64_t design; /* items it was created for, if the format stores it */
+    uint64_t items;  /* number of items added, if the format stores it */
+    uint64_t design; /* number of items it was created for, if the format stores it */
     double rate;     /* designed rate, if the format stores it */
     double own;      /* private to the format */
     uint32_t k;
@@ -47,7 +47,7 @@ struct bg_foreign {
     struct foreign_part *parts;
     unsigned char *bytes;     /* the bits of all parts, or other data of the format */
     uint64_t size;            /* of `bytes` */
-    uint64_t most;            /* maximum of `size`; 0: no limit */
+    uint64_t most;            /* maximum value of `size`; 0: no limit */
     struct bgi_memory memory; /* the handle, followed by parts and bytes */
     struct bgi_memory grown;  /* parts and bytes, after foreign_grow was called */
 };
@@ -80,10 +80,10 @@ struct foreign_format {
     uint64_t (*times)(const bg_foreign *foreign, const void *key, size_t len);
     bg_err (*remove)(bg_foreign *foreign, const void *key, size_t len);
     void (*compact)(bg_foreign *foreign); /* not NULL if `remove` is not NULL */
-    /* Return the size of the encoding, and write it. May be NULL. */
+    /* Return the size of the encoded filter, and encode it. May be NULL. */
     uint64_t (*written)(const bg_foreign *foreign);
     void (*write)(const bg_foreign *foreign, unsigned char *to);
-    /* Corrects information that does not follow from the parts. May be NULL. */
+    /* Corrects information that cannot be computed from the parts. May be NULL. */
     void (*about)(const bg_foreign *foreign, bg_foreign_info *about);
 };
 
@@ -96,7 +96,7 @@ BG_FOREIGN_FORMATS(FOREIGN_DECLARE)
 /* ---- For formats ------------------------------------------------------------------- */
 
 /* Creates a handle with `count` parts and `bytes` zeroed bytes. The size must exceed neither
- * options->max_bytes nor twice `input`, the size of the input (0: a new filter is created). */
+ * options->max_bytes nor twice `input`, the size of the input (0 for a new filter). */
 bg_err foreign_make(const struct foreign_format *format,
                     const bg_foreign_options *options, uint32_t count, uint64_t bytes,
                     uint64_t input, bg_foreign **foreign, bg_errinfo *info);

@@ -1,25 +1,27 @@
 /*
  * foreign_bip158.c - Bitcoin's compact block filters: a Golomb-coded set, not an array of bits.
  *
- * Idea. Items are hashed to 0 .. N M - 1 with M = 784931, and sorted. The differences are written
- * in Golomb-Rice code with P = 19: the quotient as ones and a zero, then 19 bits, most significant
- * bit first. This takes about 21 bits per item for a rate of 1 in M, compared with 28 bits for a
- * plain Bloom filter. The disadvantage is that a lookup must decode items: here at most
- * BIP158_STEP, starting at one of the positions recorded when the filter was read.
+ * Idea. Items are hashed to 0 .. N M - 1 with M = 784931, and sorted. The differences are
+ * Golomb-Rice coded with P = 19: the quotient in unary (ones followed by a zero), then 19 bits,
+ * most significant bit first. This takes about 21 bits per item for a rate of 1 in M, compared
+ * with 28 bits for a plain Bloom filter. The disadvantage is that a lookup must decode items:
+ * here at most BIP158_STEP, starting at one of the positions recorded when the filter was read.
  *
  *     compactsize N | code, padded with zero bits to whole bytes
  *
  * The hash is SipHash-2-4 with a key of 16 bytes (the first 16 bytes of the block hash), which the
  * caller must pass in bg_foreign_options.secret.
  *
- * Reading. First N is compared with the size of the input, since an item takes at least 20 bits.
- * The whole code is decoded once. Values of N M or above, bits after the end, and incomplete codes
- * are rejected. The filter keeps the bytes and, for every 64 items, a value and a position.
+ * Reading. N is first compared with the size of the input, because an item takes at least 20
+ * bits. The whole code is decoded once. Values of N M or above, bits after the end, and
+ * incomplete codes are rejected. The filter keeps the bytes and, for every 64 items, a value and
+ * a position.
  *
- * Writing. N is known only at the end, so hashes are collected in a table. The home place of a hash
- * is proportional to its value. A new hash shifts the larger hashes after it up by one place. So
- * the table is always sorted, and duplicates are found on insertion. After the places, there is
- * space for the maximum number of items, so that insertions never wrap around.
+ * Writing. N is known only at the end, so hashes are collected in a table. The home position of a
+ * hash is proportional to its value. A new hash shifts the larger hashes after it up by one
+ * position. So the table is always sorted, and duplicates are found on insertion. After the home
+ * positions, there is space for the maximum number of items, so that insertions never wrap
+ * around.
  *
  * Source: BIP 158, "basic" filters.
  */
@@ -41,8 +43,8 @@ enum {
     BIP158_TABLE_MIN = 64
 };
 
-/* extra[]: offset of the code in `bytes`, its length in bytes, N; for a table, its number of places
- * (without the space after them). */
+/* extra[]: offset of the code in `bytes`, its length in bytes, N; for a table, its number of home
+ * positions (without the space after them). */
 enum { BIP158_CODE = 0, BIP158_LENGTH = 1, BIP158_ITEMS = 2, BIP158_PLACES = 3 };
 
 static uint64_t bip158_hash(const bg_foreign *f, const void *key, size_t len)
@@ -71,7 +73,7 @@ static unsigned bip158_bit(struct bip158_code *code)
     return bit;
 }
 
-/* Adds the next difference to a value. Returns false if the code ends before. */
+/* Adds the next difference to a value. Returns false if the code ends too early. */
 static bool bip158_next(struct bip158_code *code, uint64_t *value)
 {
     uint64_t quotient = 0, rest = 0;
@@ -232,7 +234,8 @@ static uint64_t bip158_at(const bg_foreign *f, uint64_t place)
     return foreign_le64(f->bytes + 8 * place);
 }
 
-/* Returns the place of a hash, or the place to insert it. The table ends with an empty place. */
+/* Returns the position of a hash, or the position at which to insert it. The table ends with an
+ * empty position. */
 static uint64_t bip158_place(const bg_foreign *f, uint64_t hash)
 {
     uint64_t place = bgi_mulhi(hash, f->extra[BIP158_PLACES]);
@@ -259,7 +262,7 @@ static void bip158_insert(bg_foreign *f, uint64_t hash)
         return;
     }
     f->extra[BIP158_ITEMS]++;
-    do { /* larger hashes move up by one place */
+    do { /* larger hashes move up by one position */
         here = bip158_at(f, place);
         foreign_put_le64(f->bytes + 8 * place, hash);
         hash = here;
@@ -267,8 +270,8 @@ static void bip158_insert(bg_foreign *f, uint64_t hash)
     } while (hash != 0);
 }
 
-/* Computes the size of a table: two places per item, space for all items after them, and an empty
- * place. */
+/* Computes the size of a table: two home positions per item, space for all items after them, and
+ * an empty position. */
 static bool bip158_table_bytes(uint64_t items, uint64_t *places, uint64_t *bytes)
 {
     return bgi_mul_u64(items, 2, places) && bgi_mul_u64(items, 24, bytes)
@@ -302,9 +305,9 @@ static bg_err bip158_create(uint64_t items, double rate,
 
 /*
  * Doubles the table. The old table is moved to the end of the new one, and its hashes are inserted
- * from there, smallest first. With at most N items before, the hash at place p of the old table is
- * moved to 3 N + p, and gets a new place of at most 2 N + p, which is never one that is still to be
- * read.
+ * from there, smallest first. With at most N items before, the hash at position p of the old
+ * table is moved to 3 N + p, and gets a new position of at most 2 N + p, which never overwrites a
+ * hash that has not been read yet.
  */
 static bg_err bip158_grow(bg_foreign *f, bg_errinfo *info)
 {
@@ -353,7 +356,7 @@ static bg_err bip158_add(bg_foreign *f, const void *key, size_t len, bg_errinfo 
 
 /* ---- Writing ----------------------------------------------------------------------- */
 
-/* Returns the number of bytes of N after the first one. */
+/* Returns how many bytes the encoding of N has after the first one. */
 static unsigned bip158_count_bytes(uint64_t items)
 {
     return items < 0xfd ? 0 : items <= 0xffff ? 2 : items <= UINT32_MAX ? 4 : 8;

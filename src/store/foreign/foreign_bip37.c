@@ -11,7 +11,7 @@
  * A filter without bytes or without hashes is allowed and may contain every key, as in Bitcoin
  * Core. In older software, an empty filter caused a division by zero (CVE-2013-5700). When a filter
  * is created, `seed` is the tweak and `version` the flags, which specify what the peer adds on a
- * match: 0 nothing, 1 everything, 2 only outputs that pay to public keys.
+ * match: 0 for nothing, 1 for everything, 2 for only outputs that pay to public keys.
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"
@@ -36,7 +36,8 @@ static bg_err bip37_make(uint64_t bytes, uint32_t k, uint64_t input,
                          const bg_foreign_options *options, bg_foreign **foreign,
                          bg_errinfo *info)
 {
-    /* Without bits there are no positions, so k is 0 and every key is found. */
+    /* Without bits there are no positions, so k is 0 and the answer is "maybe" for
+     * every key. */
     const struct foreign_part part = { .bits = bytes * 8,
                                        .bytes = bytes,
                                        .k = bytes ? k : 0 };
@@ -48,8 +49,8 @@ static bg_err bip37_make(uint64_t bytes, uint32_t k, uint64_t input,
     return err;
 }
 
-/* Reads the number of bytes, which takes one byte or, from 253 on, three. Returns -1 if it is
- * invalid. */
+/* Reads the number of bytes, which takes one byte or, if it is 253 or more, three. Returns -1 if
+ * it is invalid. */
 static int32_t bip37_size(struct foreign_input *input)
 {
     const unsigned char *p = foreign_take(input, 1);

@@ -2,8 +2,8 @@
  * foreign_bloom.h - functions for formats that are a single Bloom filter: a header, then bits.
  *
  * A decoder works in three steps: it reads the header (foreign_header), checks its fields
- * (foreign_check_k and checks of the format), and reads the bits (foreign_last: exactly as many as
- * the header specifies, at the end of the input). Memory is allocated only afterwards
+ * (foreign_check_k and format-specific checks), and reads the bits (foreign_last: exactly as many
+ * as the header specifies, at the end of the input). Memory is allocated only afterwards
  * (foreign_make_bloom), so a forged size costs nothing.
  */
 #ifndef BGI_FOREIGN_BLOOM_H
@@ -19,11 +19,11 @@ const unsigned char *foreign_header(struct foreign_input *input, uint64_t bytes,
 /* Checks that k, the number of positions per key, is 1 .. FOREIGN_K_MAX. */
 bg_err foreign_check_k(uint64_t k, uint64_t offset, bg_errinfo *info);
 
-/* Checks that the version found is the one in the options (0: any version). */
+/* Checks that the version found is the version in the options (0: any version). */
 bg_err foreign_check_version(const bg_foreign_options *options, uint32_t found,
                              bg_errinfo *info);
 
-/* Gets the last `bytes` bytes of the input. Exactly this number must be left. */
+/* Gets the last `bytes` bytes of the input. Exactly that many bytes must be left. */
 bg_err foreign_last(struct foreign_input *input, uint64_t bytes,
                     const unsigned char **bits, bg_errinfo *info);
 
@@ -31,8 +31,8 @@ bg_err foreign_last(struct foreign_input *input, uint64_t bytes,
  * frees the filter and reports an error. */
 bg_err foreign_check_padding(bg_foreign **foreign, uint64_t offset, bg_errinfo *info);
 
-/* Creates a filter with this single part and `more` bytes after its bits; `input` as in
- * foreign_make. */
+/* Creates a filter with this single part and `more` bytes after its bits; `input` has
+ * the same meaning as in foreign_make. */
 bg_err foreign_make_bloom(const struct foreign_format *format,
                           const bg_foreign_options *options,
                           const struct foreign_part *part, uint64_t more,
@@ -42,9 +42,10 @@ bg_err foreign_make_bloom(const struct foreign_format *format,
 double foreign_ideal_bits(uint64_t items, double rate);
 
 /*
- * Returns the capacity of the next part of a chain: `growth` times that of the last part, but no
- * more keys than fit into FOREIGN_GROWTH_MAX times its bytes at the given bits per key. A file can
- * contain forged numbers, but it really has the bytes of the last part.
+ * Returns the capacity of the next part of a chain: `growth` times the capacity of the last part,
+ * but no more keys than fit into FOREIGN_GROWTH_MAX times the last part's bytes at the given bits
+ * per key. The numbers in a file can be forged, but the bytes of the last part are known to
+ * exist.
  */
 enum {
     FOREIGN_GROWTH_MAX = 65536

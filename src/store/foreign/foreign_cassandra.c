@@ -14,9 +14,10 @@
  * Keys are the bytes of partition keys, as in Index.db. The hash is MurmurHash3 x64 128 with signed
  * bytes in its tail. Positions are |x % m|, computed as a Java long.
  *
- * Cassandra chooses bits per key and k from a table of rates with at most 20 bits per key; here
- * this table is computed. For p = 0.01 it gives 10 bits and k = 5, as in Cassandra's files. (From
- * p = 0.393 on, Cassandra uses 1 bit and k = 2, and misses the rate; here the values are 2 and 1.)
+ * Cassandra chooses bits per key and k from a table of rates with at most 20 bits per key; this
+ * decoder computes the table. For p = 0.01 the table gives 10 bits and k = 5, as in Cassandra's
+ * files. (For p = 0.393 and above, Cassandra uses 1 bit and k = 2, and exceeds the rate; here the
+ * values are 2 and 1.)
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"
@@ -40,7 +41,7 @@ static void cassandra_positions(const bg_foreign *foreign,
     }
 }
 
-/* Copies words between the byte orders of file and memory. */
+/* Copies words, converting between the byte orders of the file and of memory. */
 static void cassandra_copy(const bg_foreign *foreign, unsigned char *to,
                            const unsigned char *from)
 {
@@ -93,8 +94,8 @@ static bg_err cassandra_read(struct foreign_input input,
     return err;
 }
 
-/* Rounds to three digits like Cassandra's table. The choice for 0.001, one of its entries, depends
- * on this. */
+/* Rounds to three digits, like Cassandra's table. The choice for 0.001, an entry of that table,
+ * depends on this rounding. */
 static double cassandra_rate(uint32_t bits_per_key, uint32_t k)
 {
     const double rate = pow(1 - exp(-(double)k / bits_per_key), k);

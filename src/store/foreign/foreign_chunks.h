@@ -8,7 +8,10 @@
 
 #include "store/foreign/foreign.h"
 
-enum { FOREIGN_CHUNK = 16 }; /* size of the iterator and length before a chunk */
+enum {
+    FOREIGN_CHUNK = 16
+}; /* size of the iterator and length fields that precede a
+      chunk */
 
 struct foreign_chunk {
     const unsigned char *bytes;
@@ -39,7 +42,8 @@ static inline bg_err foreign_chunk_bad(const struct foreign_chunk *chunk,
         (unsigned long long)chunk->iterator, (unsigned long long)chunk->length);
 }
 
-/* Writes iterator and length of a chunk. Returns the position of its bytes. */
+/* Writes the iterator and the length of a chunk. Returns the position of the chunk's
+ * bytes. */
 static inline unsigned char *foreign_chunk_begin(unsigned char *to, uint64_t iterator,
                                                  uint64_t length)
 {

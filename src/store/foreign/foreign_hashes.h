@@ -1,9 +1,10 @@
 /*
- * foreign_hashes.h - the hash functions of other software, with the actual variants of their tails.
+ * foreign_hashes.h - the hash functions of other software, including their deviations in how they
+ * hash tails.
  *
- * Murmur is a family of hash functions. Most programs that use it hash the last few bytes of a key
- * differently: by accident (bytes are signed in Java), or on purpose. These accidents are now part
- * of file formats. The variants:
+ * Murmur is a family of hash functions. Most programs that use Murmur hash the last few bytes of
+ * a key in their own way: by accident (bytes are signed in Java), or on purpose. These accidents
+ * are now part of file formats. The variants:
  *
  *     murmur3_x64_128           Guava, bits-and-blooms   as published
  *     murmur3_x64_128_signed    Cassandra, Scylla        tail bytes are signed
@@ -16,9 +17,9 @@
  *     jenkins                   Hadoop                   lookup3, as published
  *     fnv1_64                   DCSO                     FNV-1, not FNV-1a
  *
- * Except for SipHash, none of them is keyed: an attacker who chooses the keys can choose
- * collisions. They accept unaligned keys and give the same results on every machine. An empty key
- * may be NULL.
+ * Except for SipHash, none of these functions is keyed: an attacker who chooses the keys can
+ * choose collisions. The functions accept unaligned keys and give the same results on every
+ * machine. An empty key may be NULL.
  */
 #ifndef BGI_FOREIGN_HASHES_H
 #define BGI_FOREIGN_HASHES_H

@@ -9,9 +9,9 @@
  *     filter ... | u32 offset of each | u32 offset of these offsets | u8 11 (2^11 = 2 KiB)
  *     a filter:   bits, then u8 k.   h = Hash(key); k times: bit h mod bits; h += h >>> 17
  *
- * The key of an index entry is not below any key of its block, and below all keys of the next. It
- * is followed by 8 bytes with a version. The value is the place of the block. Keys are ordered by
- * their bytes (LevelDB's default comparator).
+ * The key of an index entry is greater than or equal to all keys in its block, and less than all
+ * keys in the next block. A version of 8 bytes follows the key. The value is the location of the
+ * block. Keys are ordered by their bytes (LevelDB's default comparator).
  *
  * The filters are kept unchanged. The index is kept in two parts, so that it can be searched by
  * bisection: 24 bytes for each entry (offset and length of its key, number of its filter), and the
@@ -22,8 +22,8 @@
  *   (I2) index keys ascend
  *   (I3) the size of the index is limited like all memory: to twice the size of the file
  *
- * As in LevelDB, an empty filter contains no key. The answer is "maybe" if k is above 30, and for
- * blocks after the last filter.
+ * As in LevelDB, an empty filter answers "no" for every key. The answer is "maybe" if k is above
+ * 30, and for blocks after the last filter.
  *
  * Source: LevelDB, doc/table_format.md.
  */
@@ -328,8 +328,8 @@ static bg_err level_read(struct foreign_input input, const bg_foreign_options *o
     return err;
 }
 
-/* Sums up the bits and ones of all filters. The rate is the mean of all non-empty filters, because
- * a key is looked up in only one of them. */
+/* Sums up the bits and the set bits of all filters. The rate is the mean of all non-empty
+ * filters, because a key is looked up in only one of them. */
 static void level_about(const bg_foreign *f, bg_foreign_info *about)
 {
     double rates = 0, used = 0;

@@ -17,16 +17,16 @@
  * MurmurHash64A with the seed a. The positions are (a + i b) mod bits. In links created by versions
  * before 2.2, whose sizes are powers of two, `bits` is 0 and positions are taken mod 2^n2.
  *
- * A chain grows. The first link has half of the requested error. Every further link has `growth`
- * times the entries and half of the error of the link before. A key is added to the last link if no
- * link may contain it. bg_foreign_add does the same.
+ * A chain grows. The first link has half the requested error. Each further link has `growth`
+ * times the entries and half the error of the previous link. A key is added to the last link if
+ * no link may contain it. bg_foreign_add does the same.
  *
- * Invariants, each of which prevents a defect known from other loaders of such dumps (there are
- * tests of the same names):
+ * Invariants, each of which prevents a known defect of other loaders of such dumps (the tests use
+ * the same names):
  *   (I1) bytes of all links = bytes of all chunks; no chunk extends beyond the end of a link
  *   (I2) bits = 8 bytes, above 0; or bits = 0, n2 > 0 and 2^n2 <= 8 bytes
  *   (I3) the number of links matches the length of the header, and is at least one
- *   (I4) error, bits per entry: finite, in range; hashes = ceil(ln 2 * bits per entry),
+ *   (I4) error and bits per entry are finite and in range; hashes = ceil(ln 2 * bits per entry),
  *        and at most FOREIGN_K_MAX
  *   (I5) entries times bits per entry is at most the number of bits. A file can forge
  *        bits per entry, too, so a new link has at most FOREIGN_GROWTH_MAX times the bytes
@@ -61,7 +61,8 @@ enum {
 /* extra[] of a filter. The `own` of a part is bits per entry, and its `own_small` is n2. */
 enum { REDIS_EXTRA_OPTIONS = 0, REDIS_EXTRA_GROWTH = 1 };
 
-/* Sets the bits of a part, the modulus of its positions. Further bytes are unused. */
+/* Sets a part's number of bits, which is the modulus of its positions. Any further
+ * bytes are unused. */
 static void redis_part_bits(struct foreign_part *part)
 {
     part->bits = part->own_small ? (uint64_t)1 << part->own_small : 8 * part->bytes;
@@ -267,7 +268,8 @@ static double redis_bits_per_entry(double error)
     return -log(error) / 0.480453013918201;
 }
 
-/* Computes a link for a number of entries and an error. Returns false if there is none. */
+/* Computes a link for a number of entries and an error. Returns false if no such link is
+ * possible. */
 static bool redis_solve(uint64_t entries, double error, struct foreign_part *part)
 {
     const double bits_per_entry = redis_bits_per_entry(error);

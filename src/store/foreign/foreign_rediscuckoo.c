@@ -13,28 +13,29 @@
  *                  the length
  *     iterator 0   the end; may be omitted, and is not written
  *
- * A slot is empty (0) or has a fingerprint. The hash h of a key is MurmurHash64A with seed 0, and
- * its fingerprint is f = h % 255 + 1. In any of the filters, the fingerprint is in bucket h or
- * h ^ f * 0x5bd1e995, each modulo the number of buckets, which is a power of two. Filter n, counted
- * from 0, has buckets * expansion^n buckets.
+ * A slot is empty (0) or contains a fingerprint. The hash h of a key is MurmurHash64A with seed
+ * 0, and its fingerprint is f = h % 255 + 1. In any of the filters, the fingerprint is in bucket
+ * h or h ^ f * 0x5bd1e995, each modulo the number of buckets, which is a power of two. Filter n,
+ * counted from 0, has buckets * expansion^n buckets.
  *
- * This description is based on observing the output of RedisBloom 2.2 to 8.8 (docs/foreign.md). The
- * decoder accepts only properties that this output always has:
+ * This description is based on observing the output of RedisBloom 2.2 to 8.8 (docs/foreign.md).
+ * The decoder requires properties that this output always has:
  *   (I1) the number of fingerprints equals the items in the header; deleted items are counted
  *        separately
- *   (I2) the input has the slots of all filters, which is checked before memory is allocated; no
- *        chunk extends beyond the end of a filter
- *   (I3) buckets and expansion are powers of two; a filter has less than 2^32 slots, since
+ *   (I2) the input contains the slots of all filters, which is checked before memory is
+ *        allocated; no chunk extends beyond the end of a filter
+ *   (I3) buckets and expansion are powers of two; a filter has fewer than 2^32 slots, because
  *        RedisBloom computes positions with 32 bits
  *
  * Adding puts a fingerprint into the first free slot of its two buckets, starting with the last
- * filter. If there is none, up to `iterations` fingerprints of the last filter move to their other
- * buckets. If this does not free a slot, they move back and the chain grows. Growth stops at
- * CUCKOO_FILTERS_MAX filters: copies of one key fill only two buckets, and would otherwise make the
- * chain grow without limit. Removing deletes a fingerprint from the last filter that has it. When
- * the removed items exceed a tenth of the items, the fingerprints of the last filter move to the
- * first filter with free slots for them. If this empties the last filter, it is dropped, and the
- * next one follows. Compacting does this for all filters except the first.
+ * filter. If there is no free slot, up to `iterations` fingerprints of the last filter move to
+ * their other buckets. If this does not free a slot, they move back and the chain grows. Growth
+ * stops at CUCKOO_FILTERS_MAX filters: copies of one key fill only two buckets, and would
+ * otherwise make the chain grow without limit. Removing a key deletes a fingerprint from the last
+ * filter in which it is found. When the removed items exceed a tenth of the items, the
+ * fingerprints of the last filter move to the first filter with free slots for them. If this
+ * empties the last filter, that filter is dropped, and the new last filter is processed in the
+ * same way. Compacting does this for all filters except the first.
  *
  * RedisBloom works in the same way: the same adds and removes give the same bytes, so replicas stay
  * identical.
@@ -335,9 +336,9 @@ static uint64_t cuckoo_times(const bg_foreign *f, const void *key, size_t len)
     return times;
 }
 
-/* Moves a fingerprint of filter `which` to the first filter before it with a free slot for it. The
- * bucket in a smaller filter follows from that in a larger one, because both numbers of buckets are
- * powers of two. */
+/* Moves a fingerprint of filter `which` to the first filter before it with a free slot for it.
+ * The bucket in a smaller filter can be computed from the bucket in a larger filter, because both
+ * numbers of buckets are powers of two. */
 static bool cuckoo_hand_on(bg_foreign *f, uint32_t which, uint64_t bucket,
                            unsigned char print)
 {
@@ -373,8 +374,8 @@ static bool cuckoo_empty(bg_foreign *f, uint32_t which)
     return part->items == 0;
 }
 
-/* Empties filters, starting with the last one: `all` of them, or up to the first that cannot be
- * emptied. Drops empty filters at the end. */
+/* Empties filters, starting with the last one: all of them if `all` is set, or up to the first
+ * one that cannot be emptied. Drops empty filters at the end. */
 static void cuckoo_gather(bg_foreign *f, bool all)
 {
     bool empty = true;
@@ -437,7 +438,7 @@ static bool cuckoo_put(bg_foreign *f, const struct cuckoo_key *k)
     return false;
 }
 
-/* Swaps a fingerprint with the one in a slot. */
+/* Swaps a fingerprint with the fingerprint in a slot. */
 static void cuckoo_swap(unsigned char *slot, unsigned char *print)
 {
     const unsigned char old = *slot;
@@ -603,8 +604,8 @@ static void cuckoo_write(const bg_foreign *f, unsigned char *to)
     }
 }
 
-/* Computes the rate from the fingerprints: an absent key is found if one of them matches. `ones` is
- * the number of fingerprints. */
+/* Computes the rate from the fingerprints: a lookup of an absent key gives a false positive if
+ * one of them matches. `ones` is the number of fingerprints. */
 static void cuckoo_about(const bg_foreign *f, bg_foreign_info *about)
 {
     double no = 1;

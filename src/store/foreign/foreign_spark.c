@@ -6,9 +6,9 @@
  *     V2:  i32 2 | i32 k | i32 seed | i32 words | words x i64     big-endian
  *
  * Spark 4.1 and later write V2, which older versions cannot read. So V1 is created unless `version`
- * is 2. m is 64 * words. The positions are computed from two hashes, the second seeded with the
- * first: in V1 with 32 bits, in V2 from h1 * (2^31 - 1) with 64 bits, which large filters need.
- * Negative sums are complemented.
+ * is 2. m is 64 * words. The positions are computed from two hashes, h1 and h2; h1 is the seed of
+ * h2. V1 uses 32-bit arithmetic. V2 starts at h1 * (2^31 - 1) and uses 64 bits, which large
+ * filters need. Negative sums are complemented.
  *
  * Spark hashes a long as its low and its high word, which equals its hash of the 8 little-endian
  * bytes. An int is widened to a long first. bloom_filter_agg hashes columns with xxhash64 and adds
@@ -31,7 +31,8 @@ static void spark_walk_1(const struct foreign_part *part, uint32_t h1, uint32_t 
 static void spark_walk_2(const struct foreign_part *part, uint32_t h1, uint32_t h2,
                          uint64_t *to)
 {
-    int64_t sum = (int64_t)(int32_t)h1 * INT32_MAX; /* at most 2^62: cannot overflow */
+    int64_t sum = (int64_t)(int32_t)h1 * INT32_MAX; /* at most 2^62, so this cannot
+                                                       overflow */
     for (uint32_t i = 0; i < part->k; i++) {
         sum += (int32_t)h2;
         to[i] = (uint64_t)(sum < 0 ? ~sum : sum) % part->bits;

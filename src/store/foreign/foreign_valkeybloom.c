@@ -1,5 +1,5 @@
 /*
- * foreign_valkeybloom.c - the filters of valkey-bloom, in the format of its BF.LOAD.
+ * foreign_valkeybloom.c - the filters of valkey-bloom, in the format of its BF.LOAD command.
  *
  * A file is the second argument of BF.LOAD, which the module writes to append-only files. All
  * numbers are little-endian.
@@ -8,28 +8,28 @@
  *     each filter:   u64 length | bloom | i64 items | i64 capacity
  *     bloom:         u8 version 1 | u64 bytes | u32 k | seed (32 bytes) | bits
  *
- * `length` is the length of `bloom`: 45 plus `bytes`. The seed consists of two secrets of
- * SipHash-1-3, and is the same in all filters of an object. The hashed bytes are the length of the
+ * `length` is the length of `bloom`: 45 plus `bytes`. The seed consists of two SipHash-1-3
+ * secrets, and is the same in all filters of an object. The hashed bytes are the length of the
  * key in 8 bytes, followed by the key. The first two positions are the two hashes h0 and h1, and
- * position i from 2 on is (h0 + i h1 modulo 2^64) modulo 2^64 - 59. Each is then taken modulo the
- * number of bits.
+ * position i, for i >= 2, is (h0 + i h1 modulo 2^64) modulo 2^64 - 59. Each position is then
+ * taken modulo the number of bits.
  *
- * An object grows by filters of `expansion` times the capacity of the one before. Filter n, counted
- * from 0, has the rate times tightening^n. With expansion 0, an object can become full. A key is
- * added to the last filter if no filter may contain it. bg_foreign_add does the same, but no filter
- * has more than FOREIGN_GROWTH_MAX times the bytes of the one before, because expansions can be up
- * to 2^32.
+ * An object grows by adding filters, each with `expansion` times the capacity of the previous
+ * one. Filter n, counted from 0, has the rate times tightening^n. With expansion 0, an object can
+ * become full. A key is added to the last filter if no filter may contain it. bg_foreign_add does
+ * the same, but no filter has more than FOREIGN_GROWTH_MAX times the bytes of the previous one,
+ * because expansions can be up to 2^32.
  *
  * In memory, the `own` of a part is the tightening, extra[] is the seed, and `seed` is the
  * expansion, with bit 32 set if the seed was random.
  *
  * Invariants of the input
- *   (I1) the input has the bytes of all filters, which is checked before memory is allocated;
- *        nothing follows them
+ *   (I1) the input contains the bytes of all filters, which is checked before memory is
+ *        allocated; nothing follows them
  *   (I2) rate and tightening are above 0 and below 1, and no filter's rate underflows
  *   (I3) k is 1 .. FOREIGN_K_MAX, and every filter has at least one byte
  *   (I4) all filters have the same seed
- *   (I5) a filter has the bytes that its capacity needs
+ *   (I5) a filter has the number of bytes that its capacity requires
  */
 #include "base/checked.h"
 #include "store/foreign/foreign_bloom.h"
@@ -68,7 +68,8 @@ static double valkey_bytes(uint64_t capacity, double rate)
     return ceil((double)capacity * log(rate) / (-8.0 * (ln2 * ln2)));
 }
 
-/* Computes a filter for `capacity` keys. Returns false if there is none. */
+/* Computes a filter for `capacity` keys. Returns false if no such filter is
+ * possible. */
 static bool valkey_solve(uint64_t capacity, double rate, double tightening,
                          struct foreign_part *part)
 {
@@ -207,7 +208,8 @@ static bg_err valkey_part(struct foreign_input *input, struct valkey_head *head,
     return valkey_check_part(part, part->items, counts, info);
 }
 
-/* Reads all filters and sums up their bytes. If `f` is not NULL, also fills it. */
+/* Reads all filters and sums up their bytes. If `f` is not NULL, also fills in the
+ * filter. */
 static bg_err valkey_parts(struct foreign_input input, struct valkey_head *head,
                            bg_foreign *f, uint64_t *all, bg_errinfo *info)
 {

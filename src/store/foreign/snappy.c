@@ -2,7 +2,7 @@
  * snappy.c - decompresses the Snappy format, which LevelDB uses for the indexes of its tables.
  *
  * A varint contains the decompressed size. It is followed by literals and copies of earlier output.
- * The low two bits of the first byte of each select its type:
+ * The low two bits of the first byte of each element select its type:
  *
  *     00  literal of 1 + (high six bits) bytes; 60 .. 63: the length follows in 1 .. 4 bytes
  *     01  copy of 4 .. 11 bytes (three bits), with an offset of 11 bits
@@ -27,7 +27,8 @@ struct snappy {
     uint64_t size, done;
 };
 
-/* Reads the varint at the start. Returns its length, or 0 if it is not a valid 32-bit varint. */
+/* Reads the varint at the start. Returns the length of the varint, or 0 if it is not a valid
+ * 32-bit varint. */
 static uint64_t snappy_preamble(const unsigned char *packed, uint64_t n, uint64_t *size)
 {
     *size = 0;

@@ -17,12 +17,12 @@
 
 enum { TABLE_TRAILER = 5, TABLE_NAME_MAX = 256 };
 
-/* The place of a block. */
+/* The location of a block. */
 struct table_handle {
     uint64_t offset, size;
 };
 
-/* The type of the block checksums. The numbers are those of RocksDB. */
+/* The type of the block checksums. The values are RocksDB's. */
 enum table_checksum {
     TABLE_NO_CHECKSUM = 0,
     TABLE_CRC32C = 1,
@@ -36,7 +36,7 @@ struct table {
     const unsigned char *bytes;
     uint64_t end;
     enum table_checksum checksum;
-    uint32_t context; /* of RocksDB files from format version 6 on; else 0 */
+    uint32_t context; /* for RocksDB files of format version 6 and later; else 0 */
 };
 
 /* The contents of a block, and their memory if they were decompressed. */
@@ -50,7 +50,7 @@ struct table_block {
 struct table_entry {
     uint64_t at; /* offset of the next entry */
     uint64_t shared,
-        rest; /* bytes shared with the previous key; further bytes of the key */
+        rest; /* bytes shared with the previous key, and the key's remaining bytes */
     const unsigned char *key_rest;
     const unsigned char *value;
     uint64_t value_size;
@@ -65,8 +65,8 @@ bool table_handle(struct foreign_input *input, struct table_handle *handle);
 uint32_t table_sum(const struct table *table, const unsigned char *p, size_t size,
                    uint64_t offset);
 
-/* Finds a block, checks its trailer, and decompresses it if needed (Snappy only). Errors use the
- * name `what` for the block. table_release frees its memory. */
+/* Finds a block, checks its trailer, and decompresses the block if needed (Snappy only). Errors
+ * use the name `what` for the block. table_release frees its memory. */
 bg_err table_open(const struct table *table, struct table_handle handle,
                   const char *what, const bg_foreign_options *options,
                   struct table_block *block, bg_errinfo *info);

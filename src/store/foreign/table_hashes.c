@@ -9,7 +9,7 @@
  *
  * Invariants
  *   (I1) The functions are frozen, because bits in files depend on them.
- *        tests/unit/test_table_hashes.c has values computed by the other software.
+ *        tests/unit/test_table_hashes.c contains values computed by the other software.
  *   (I2) Nothing outside data[0 .. len) is read; `data` may be NULL if len is 0.
  */
 #include "store/foreign/table_hashes.h"

@@ -57,7 +57,7 @@ int64_t thrift_integer(struct thrift *in, uint32_t type)
     return integer ? thrift_zigzag(in) : (int64_t)thrift_bad(in);
 }
 
-/* Reads the head of a list: the number and the type of its elements. */
+/* Reads the header of a list: the number and the type of its elements. */
 static uint64_t thrift_elements(struct thrift *in, uint32_t *element)
 {
     unsigned head = thrift_byte(in);
@@ -80,7 +80,8 @@ static void thrift_skip_bytes(struct thrift *in, uint64_t bytes)
     }
 }
 
-/* Skips an element of a container. A boolean takes a byte there; in a field, it is in the type. */
+/* Skips an element of a container. In a container, a boolean takes one byte; in a field, it is
+ * part of the type. */
 static void thrift_skip_element(struct thrift *in, uint32_t type)
 {
     if (type == THRIFT_TRUE || type == THRIFT_FALSE) {
