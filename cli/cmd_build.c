@@ -60,7 +60,7 @@ static const struct option build_table[] = {
     { "no-canaries", 0, OPTION_FLAG, AT(no_canaries), NULL,
       "do not embed self-test keys (canaries)", NULL },
     { "shard", 0, OPTION_TEXT, AT(shard), "I/N",
-      "read part I of N of the input; merge the results", NULL },
+      "read only part I of N of the input (see merge)", NULL },
     { "checkpoint", 0, OPTION_SECONDS, AT(checkpoint), "TIME",
       "checkpoint to OUT.partial at this interval, e.g. 5m", NULL },
     { "resume", 0, OPTION_FLAG, AT(resume), NULL, "continue from OUT.partial", NULL },
@@ -365,8 +365,10 @@ static int build_finish_pile(struct build *b)
     }
     return code || !err
                ? code
-               : say_failed(say_code(err), "the filter is full before all keys are "
-                                           "added; increase --items");
+               : say_failed(
+                   say_code(err),
+                   "the filter became full before all keys were added; increase "
+                   "--items");
 }
 
 static int build_finish(struct build *b)

@@ -88,11 +88,12 @@ const struct command command_completion = {
     .usage = "bash|zsh|fish",
     .about =
         "Prints a script that completes subcommands, options and their values when the "
-        "Tab key is pressed. It requires only the shell.\n\nFor bash, source it, or "
-        "save it as ~/.local/share/bash-completion/completions/bloomgate. For zsh, "
-        "source it after compinit, or save it as _bloomgate in an fpath directory. For "
-        "fish, save it as ~/.config/fish/completions/bloomgate.fish. Installing "
-        "bloomgate installs all three.",
+        "Tab key is pressed. The script has no dependencies other than the "
+        "shell.\n\nFor bash, source it, or save it as "
+        "~/.local/share/bash-completion/completions/bloomgate. For zsh, source it "
+        "after compinit, or save it as _bloomgate in an fpath directory. For fish, "
+        "save it as ~/.config/fish/completions/bloomgate.fish. Installing bloomgate "
+        "installs all three.",
     .size = sizeof(struct completion_options),
     .examples = { { "source <(bloomgate completion bash)",
                     "enable completion in this shell" },

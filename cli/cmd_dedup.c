@@ -307,10 +307,9 @@ static int dedup_run(struct dedup *d)
 static int dedup_open_stats(struct dedup *d)
 {
     const struct dedup_options *o = d->options;
-    const bool is_state =
-        o->stats && o->seen.state
-        && (input_is_same_file(o->stats, o->seen.state)
-            || claim_holds(o->stats)); /* neither file must exist */
+    const bool is_state = o->stats && o->seen.state
+                          && (input_is_same_file(o->stats, o->seen.state)
+                              || claim_holds(o->stats)); /* neither file has to exist */
     if (is_state || (o->stats && input_reads(&d->input, o->stats))) {
         return say_usage(
             "--stats %s: this file is also an input or the --state file; choose "
@@ -370,27 +369,27 @@ const struct command command_dedup = {
         "each line, in order. This is what awk '!seen[$0]++' does, in a fraction of "
         "the memory. Lines are remembered in a filter, which reports a small share of "
         "new lines as already seen; these lines are dropped. The expected number of "
-        "such lines is reported at the end, unless -q is set.\n\nBy default, the "
-        "filter grows with the number of distinct lines, at a false-positive rate of 1 "
-        "in 1,000,000: about 6 bytes per line, and up to twice that at times. --items "
-        "fixes its size for that number of lines, and --memory fixes its size in "
-        "bytes. When a filter of fixed size is full, and a larger share of new lines "
-        "than --rate would be dropped, dedup stops with exit code 5. All lines up to "
-        "that point are printed.\n\n--window remembers only the last N keys (up to one "
-        "seventh more may be remembered), or the keys of a time period; a key that "
-        "occurs again is renewed. A period requires --items, and time between runs "
-        "does not count.\n\n--state loads the filter from an earlier run, and saves it "
-        "atomically at the end, even if the command is interrupted or the filter is "
-        "full: the state then contains exactly the lines that were printed. After any "
-        "other error, the old state is kept. Keys must be extracted and hashed in the "
-        "same way in all runs. The size and the rate of a state do not change: "
-        "--items, --rate and --memory are refused if the state does not satisfy "
-        "them.\n\nWith --unordered, each thread adds and prints lines independently. "
-        "Exactly one of several equal lines is printed, but not always the first. It "
-        "uses a filter of kind register, which does not grow, at a rate of 1 in "
-        "100,000 by default. Without --items and --memory, uncompressed regular files "
-        "are read twice, the first time to count their lines. Piped input and a new "
-        "--state file require --items or --memory.",
+        "wrongly dropped lines is reported at the end, unless -q is set.\n\nBy "
+        "default, the filter grows with the number of distinct lines, at a "
+        "false-positive rate of 1 in 1,000,000: about 6 bytes per line, and "
+        "temporarily up to twice as much. --items fixes its size for that number of "
+        "lines, and --memory fixes its size in bytes. When a fixed-size filter is so "
+        "full that more new lines than --rate allows would be dropped, dedup stops "
+        "with exit code 5. All lines up to that point are printed.\n\n--window "
+        "remembers only the last N keys (up to one seventh more may be remembered), or "
+        "the keys of a time period; a key that occurs again is renewed. A period "
+        "requires --items, and time between runs does not count.\n\n--state loads the "
+        "filter from an earlier run, and saves it atomically at the end, even if the "
+        "command is interrupted or the filter is full: the state then contains exactly "
+        "the lines that were printed. After any other error, the old state is kept. "
+        "Keys must be extracted and hashed in the same way in all runs. The size and "
+        "the rate of a state do not change: --items, --rate and --memory are refused "
+        "if the state does not satisfy them.\n\nWith --unordered, each thread adds and "
+        "prints lines independently. Exactly one of several equal lines is printed, "
+        "but not always the first. It uses a filter of kind register, which does not "
+        "grow, at a rate of 1 in 100,000 by default. Without --items and --memory, "
+        "uncompressed regular files are read twice, the first time to count their "
+        "lines. Piped input and a new --state file require --items or --memory.",
     .size = sizeof(struct dedup_options),
     .uses = { { &dedup_group, 0 },
               { &seen_options_group, offsetof(struct dedup_options, seen) },

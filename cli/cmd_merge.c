@@ -116,14 +116,13 @@ const struct command command_merge = {
     .usage = "[options] OUT FILTER FILTER...",
     .about =
         "Writes the union of the filters to OUT: the filter that would result from "
-        "adding all their keys to one filter of that size. The filters must have the "
-        "same kind, size and hash: build them with the same --items and --rate, for "
-        "example from parts of the input (--shard). If the input changed between the "
-        "builds, its parts are refused; if parts are missing, merge prints a "
-        "warning.\n\n"
-        "Notes, key id and generation come from the first filter. With -f, OUT may "
-        "be one of the filters: it is replaced atomically at the end, or is unchanged "
-        "if anything fails.",
+        "adding all their keys to one filter of the same size. The filters must have "
+        "the same kind, size and hash: build them with the same --items and --rate, "
+        "for example from parts of the input (--shard). If the input changed between "
+        "the builds, its parts are refused; if parts are missing, merge prints a "
+        "warning.\n\nNotes, key id and generation come from the first filter. With -f, "
+        "OUT may be one of the filters: it is replaced atomically at the end, or is "
+        "unchanged if anything fails.",
     .size = sizeof(struct merge_options),
     .uses = { { &save_options_group, offsetof(struct merge_options, save) },
               { &open_ours_group, offsetof(struct merge_options, open) } },

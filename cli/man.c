@@ -166,19 +166,19 @@ static const struct man_entry man_numbers[] = {
 
 static const struct man_entry man_recipes[] = {
     { "--null, --length-prefixed, --csv",
-      "Record format: terminated by NUL, preceded by a 4-byte little-endian length, or "
-      "a line of CSV, where quoted fields may contain newlines." },
+      "Records end with NUL, start with a 4-byte little-endian length, or are lines of "
+      "CSV, in which quoted fields may contain newlines." },
     { "--field N, --delimiter C",
       "Use the Nth field of the record as the key. The key is empty if the record has "
       "fewer fields. Every delimiter ends a field. The default delimiter is a tab, or "
       "a comma with --csv." },
     { "--trim, --lower", "Remove whitespace around the key; convert A-Z to a-z." },
     { "--as int64, --as int32",
-      "Parse the text as a decimal integer. The key is its 8 or 4 bytes, "
+      "Parse the text as a decimal integer. The key is the integer in 8 or 4 bytes, "
       "little-endian." },
     { "--as hex", "Parse the text as hexadecimal digits, two per byte of the key." },
     { "--as utf16",
-      "Convert the text from UTF-8. The key is its UTF-16, little-endian." },
+      "Convert the text from UTF-8. The key is the text in UTF-16, little-endian." },
 };
 
 static const struct man_entry man_environment[] = {

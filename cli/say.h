@@ -11,13 +11,13 @@
 
 /* Exit codes, as documented in bloomgate(1). */
 enum cli_exit {
-    CLI_OK = 0,    /* success; check: at least one line was selected */
-    CLI_NO = 1,    /* negative result from check, verify, diff, canary or remove
-                      --strict */
-    CLI_USAGE = 2, /* invalid command line */
-    CLI_DATA = 3,  /* a filter or input is damaged or invalid */
-    CLI_IO = 4,    /* OS error: no such file, disk full, file in use */
-    CLI_FULL = 5,  /* out of memory, or the filter is full */
+    CLI_OK = 0,            /* success; check: at least one line was selected */
+    CLI_NO = 1,            /* negative result from check, verify, diff, canary or remove
+                              --strict */
+    CLI_USAGE = 2,         /* invalid command line */
+    CLI_DATA = 3,          /* a filter or input is damaged or invalid */
+    CLI_IO = 4,            /* OS error: no such file, disk full, file in use */
+    CLI_FULL = 5,          /* out of memory, or the filter is full */
     CLI_INTERRUPTED = 130, /* SIGINT, SIGTERM, SIGHUP or SIGXCPU */
     CLI_PIPE = 141         /* the reader of stdout closed the pipe */
 };

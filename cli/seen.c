@@ -381,9 +381,9 @@ static int seen_check_size(struct seen *seen, const char *path)
         || (o->memory && info.bytes > o->memory)) {
         return say_failed(
             CLI_DATA,
-            "%s: was created for %s keys at a rate of %s, with %s, and does not "
-            "satisfy the given --items, --rate or --memory: omit them, or start a new "
-            "state",
+            "%s: was created for %s keys at a rate of %s, with a size of %s, and does "
+            "not satisfy the specified --items, --rate or --memory: omit them, or "
+            "start a new state",
             path, grows ? "any number of" : number_show(info.design_items, items),
             number_show_rate(info.design_rate, rate),
             number_show_bytes(info.bytes, bytes));

@@ -61,8 +61,7 @@ struct node_link {
     struct link_bytes out, in;
     size_t sent, taken;     /* bytes of `out` and `in` */
     size_t expected, whole; /* replies of this round: expected and complete */
-    struct reply_scan
-        scan;           /* parser state of the next reply */
+    struct reply_scan scan; /* parser state of the next reply */
     size_t begin, last; /* offsets of the next reply and of the last complete reply */
     struct link_process process; /* the server process; set by the caller */
     char wrong[200];             /* why the link was closed */

@@ -56,8 +56,10 @@
 
 #include "cluster_client.h"
 
-enum { WITNESS_NAME_MORE = 16 }; /* maximum number of bytes that a witness name adds to
-                                    a shard name */
+enum {
+    WITNESS_NAME_MORE = 16
+}; /* maximum number of bytes that a witness name adds to
+      a shard name */
 
 struct witness_entry {
     uint64_t run, history;

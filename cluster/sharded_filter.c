@@ -104,8 +104,9 @@ static bool witness_changed(const struct witness_errand *e, bg_bytes reply)
     if (item.type != ':') {
         witness_free(&e->filter->witnesses[e->shard]);
         e->filter->doubted[e->shard] = true;
-        (void)snprintf(e->why, WITNESS_WHY, "shard %u: %.*s of its witness: %.*s",
-                       e->shard, (int)e->words[0].len, (const char *)e->words[0].data,
+        (void)snprintf(e->why, WITNESS_WHY,
+                       "shard %u: %.*s failed for its witness: %.*s", e->shard,
+                       (int)e->words[0].len, (const char *)e->words[0].data,
                        (int)(item.text.len < 100 ? item.text.len : 100),
                        item.text.len ? (const char *)item.text.data : "");
     }

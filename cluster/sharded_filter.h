@@ -36,12 +36,12 @@ struct sharded {
     uint64_t holders[SHARDS_MAX]; /* run IDs of the processes that serve the
                                      witnesses */
     struct link_process
-        served[SHARDS_MAX]; /* for each shard, the process that answered the last
-                               command */
+        served[SHARDS_MAX];    /* for each shard, the process that answered the last
+                                  command */
     struct witness *witnesses; /* witness of each shard, if it was read */
     bg_bytes *witness_names;
-    atomic_bool *
-        witnessed; /* shards that have ever had a witness; filters may share this
+    atomic_bool
+        *witnessed; /* shards that have ever had a witness; filters may share this
                       array */
     atomic_bool *own;
 };

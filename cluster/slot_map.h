@@ -3,7 +3,7 @@
  *
  * The map comes from CLUSTER SLOTS and is updated by MOVED. The map may be out of date at any time,
  * which does no harm: a node that does not have a slot replies with a redirection to the node that
- * does. A server that is not a cluster has all slots.
+ * does. A server outside a cluster has all slots.
  *
  *     CLUSTER SLOTS    a list of (first slot, last slot, (host, port, ...) of the primary,
  *                      replicas ...)
@@ -21,7 +21,7 @@
 enum { MAP_NODES = 2048, MAP_NOBODY = UINT16_MAX };
 
 struct slot_map {
-    const struct link_how *how; /* options of links to new nodes */
+    const struct link_how *how; /* options for links to new nodes */
     struct node_link *nodes[MAP_NODES];
     size_t count;
     uint16_t owner[SHARD_SLOTS]; /* indexes of nodes, or MAP_NOBODY */
@@ -46,7 +46,7 @@ void map_give_all(struct slot_map *map, uint16_t node);
  * the reply is invalid or contains no slot. */
 bool map_read(struct slot_map *map, bg_bytes reply, uint16_t from);
 
-/* Parses "3999 host:port", as in MOVED and ASK. Returns false if it is invalid. */
+/* Parses "3999 host:port", as in MOVED and ASK. Returns false if the text is invalid. */
 bool map_redirection(struct slot_map *map, bg_bytes text, uint16_t from, unsigned *slot,
                      uint16_t *node);
 

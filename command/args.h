@@ -11,23 +11,24 @@
 /* Returns whether an argument equals `word` (uppercase), ignoring case. */
 bool args_is(bg_bytes argument, const char *word);
 
-/* Parse a decimal integer or a finite real number that takes up the whole argument. Return false
- * if the argument is not such a number. */
+/* Parse an argument that consists entirely of a decimal integer or a finite real number. Return
+ * false if the argument is not such a number. */
 bool args_count(bg_bytes argument, uint64_t *value);
 bool args_real(bg_bytes argument, double *value);
 
-/* Returns the argument as a C string for messages: truncated to fit, unprintable bytes as '?'. */
+/* Returns the argument as a C string for messages: truncated to fit, and with unprintable bytes
+ * replaced by '?'. */
 const char *args_show(bg_bytes argument, char text[64]);
 
 /* Returns the object named by argv[1] if it belongs to one of these families (bits 1 << OBJECT_BF
- * ...). Returns NULL if the object does not exist, after sending `missing` as an error unless
- * that is NULL, or if it belongs to another family, after sending WRONGTYPE. *sent reports
+ * ...). If the object does not exist, sends the error `missing`, unless it is NULL, and returns
+ * NULL. If the object belongs to another family, sends WRONGTYPE and returns NULL. *sent reports
  * whether an error was sent. */
 struct object *args_find(struct request *request, uint32_t families,
                          const char *missing, bool *sent);
 
-/* Returns the object with this name, of any family. Returns NULL after sending NOFILTER if there
- * is none. */
+/* Returns the object with this name, of any family. If there is none, sends NOFILTER and returns
+ * NULL. */
 struct object *args_find_any(struct request *request, bg_bytes name);
 
 enum {
@@ -44,11 +45,11 @@ void args_arity(
     struct request *request); /* sends "ERR wrong number of arguments for ..." */
 
 /* Sends an out-of-memory error. If the ledger refused the memory, the error states the limit that
- * would be exceeded; otherwise it ends with `text` (" to create filter", or text that follows a
- * colon). */
+ * would be exceeded; otherwise, the error ends with `text` (" to create filter", or text that
+ * follows a colon). */
 void args_no_memory(const struct request *request, const char *text);
 
-/* Sends an error of the library as a reply. `full` is the reply for BG_EFULL. */
+/* Sends a library error as a reply. `full` is the reply for BG_EFULL. */
 void args_failed(struct request *request, bg_err err, const bg_errinfo *info,
                  const char *full);
 

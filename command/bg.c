@@ -101,8 +101,8 @@ const struct command bg_commands[] = {
       "pass the returned cursor until it is 0",
       "O(N) where N is the size in bytes", "0.1.0" },
     { "BG.LOAD", -2, BG_CHANGE, BG_AT_NAME, dump_bg_load, NULL, "name [chunk]",
-      "Loads a chunk of a dump; the last chunk creates the filter; without a chunk, "
-      "returns the progress",
+      "Loads a chunk of a dump, or returns the progress if there is no chunk; the last "
+      "chunk creates the filter",
       "O(N) where N is the size in bytes", "0.1.0" },
     { "BG.PUBLISH", -3, BG_EXAMINE | COMMAND_ADMIN | COMMAND_WRITES_FILE, BG_AT_FILES,
       bgc_publish, NULL, "name file [VERSIONED]",

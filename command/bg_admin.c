@@ -1,8 +1,9 @@
 /*
  * bg_admin.c - operations on whole filters: clear, drop, merge, fold, rotate, compare.
  *
- * After a merge or fold, the whole object is saved (object_keep). BG.CLEAR replaces the object
- * with an empty one under the same name. A concurrent add takes effect either before or after it.
+ * After a merge or fold, the whole object is saved (object_keep). BG.CLEAR replaces the object with
+ * an empty one under the same name. A concurrent add takes effect either before or after the
+ * replacement.
  */
 #include "bg_handlers.h"
 
@@ -31,7 +32,7 @@ void bgc_clear(struct request *request)
     struct host *host = request->host;
     bg_errinfo info = { 0 };
     bg_err err = BG_OK;
-    do { /* retried if the name refers to another object in the meantime */
+    do { /* retried if the name refers to a different object by then */
         const struct object *object = args_find_any(request, request->argv[1]);
         struct object *empty = NULL;
         if (!object) {
@@ -75,8 +76,8 @@ static void bgc_merge_failed(struct request *request, size_t source, bg_err err,
                  args_show(request->argv[1], to), why);
 }
 
-/* Merges argv[from], ... into an object. Returns false after sending an error. *changed reports
- * whether the object was modified. */
+/* Merges argv[from], ... into an object. Returns false after sending an error. Sets *changed if the
+ * object was modified. */
 static bool bgc_merge_from(struct request *request, struct object *object, size_t from,
                            bool *changed)
 {

@@ -1,6 +1,6 @@
 /*
- * bg_gate.c - BG.LOOKUP returns a definite "no" or the answer of the backing store; BG.WROTE adds
- * keys that a program has written to the source of a gate.
+ * bg_gate.c - BG.LOOKUP returns a definite "no" or the backing store's answer; BG.WROTE adds keys
+ * that a program has written to the gate's backing store.
  *
  * The reply is an array of two elements: whether the key exists (1, 0, or null if the backing
  * store did not answer), and the outcome: absent_by_filter, absent_by_cache, absent_by_truth,
@@ -47,7 +47,7 @@ static bool gate_ask(struct request *request, bg_bytes key, bg_outcome *outcome)
         return false;
     }
     const bg_err err = host->ops->lookup(host, request->argv[1], key, outcome, &info);
-    if (err && err != BG_EBUSY) { /* busy: the request will run again, see host.h */
+    if (err && err != BG_EBUSY) { /* BG_EBUSY: the request will run again; see host.h */
         gate_failed(request, err, &info);
     }
     return !err;

@@ -12,14 +12,14 @@
 /* Sends an estimate as an array: value, low, high. */
 void bgc_reply_estimate(struct request *request, bg_estimate estimate);
 
-/* Sends an error of the library with the option names of BG.CREATE: "ERR CAPACITY: found 0,
- * expected ...". */
+/* Sends a library error with BG.CREATE option names: "ERR CAPACITY: found 0, expected ...". */
 void bgc_reply_spec_error(struct request *request, bg_err err, const bg_errinfo *info);
 
-/* Returns the BG.CREATE option for a field of bg_spec, or the field itself if there is none. */
+/* Returns the BG.CREATE option for a field of bg_spec, or the field name itself if there is no such
+ * option. */
 const char *bgc_word(const char *field);
 
-/* Copies a text, replacing fields of bg_spec with the options of BG.CREATE. */
+/* Copies a text, replacing field names of bg_spec with BG.CREATE option names. */
 void bgc_words(const char *text, char *to, size_t room);
 
 /* Saves a whole object. Returns false after sending an error. */
@@ -51,9 +51,9 @@ void bgc_jaccard(struct request *request);
 
 /* bg_files.c */
 
-/* Computes the digest of an object's content as text. Objects with the same kind, size, hash and
- * content have the same digest, at any time and on any machine. `still` states that no other
- * thread modifies the object, so that no copy is needed. */
+/* Writes the digest of an object's content as text. Objects with the same kind, size, hash and
+ * content have the same digest, at any time and on any machine. `still` means that no other thread
+ * modifies the object, so that no copy is needed. */
 bg_err bgc_digest_of(const struct object *object, bool still,
                      char text[BG_DIGEST_TEXT_BYTES], bg_errinfo *info);
 void bgc_verify(struct request *request);

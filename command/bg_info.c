@@ -1,17 +1,17 @@
 /*
- * bg_info.c - BG.INFO: all information about a filter. Some figures require counting set bits. In
- * parts larger than 4 MiB, only samples of 4 MiB in total are counted, since BG.INFO is called
- * often and has to be fast.
+ * bg_info.c - BG.INFO: all information about a filter. Some values require counting set bits. Since
+ * BG.INFO is called often and has to be fast, bits in a part larger than 4 MiB are counted only in
+ * samples of 4 MiB in total.
  *
  * There are four rates:
  *   target      the requested rate, at full capacity
- *   predicted   the rate at the current fill, by the formula of the kind
- *   measured    by querying keys that were never added
- *   observed    from what callers reported about positive answers (BG.OBSERVE). If callers report
- *               on a share s of the positive answers, and F of these were false, then the ratio
- *               of F to s times the number of "no" answers estimates the ratio of false positives
+ *   predicted   the rate at the current fill, according to the formula for the kind
+ *   measured    the rate found by querying keys that were never added
+ *   observed    the rate computed from callers' reports on positive answers (BG.OBSERVE). If callers
+ *               report on a share s of the positive answers, and F of the reported answers were
+ *               false, then F / (s * number of "no" answers) estimates the ratio of false positives
  *               to true negatives.
- * The last two have 95% confidence intervals.
+ * The last two rates have 95% confidence intervals.
  */
 #include "bg_handlers.h"
 
@@ -22,8 +22,8 @@
 
 enum { INFO_READ = 4 << 20 };
 
-/* A map whose size is not known in advance: all entries are visited twice, first only to count
- * them. */
+/* A map whose size is not known in advance. All entries are visited twice; the first time, they are
+ * only counted. */
 struct info_map {
     struct request *request;
     size_t count;
@@ -84,7 +84,7 @@ static void info_estimate(struct info_map *map, const char *title,
 /* The data about a filter in a slot. */
 struct info_facts {
     const struct object *object;
-    bg_filter_info about; /* about the base filter */
+    bg_filter_info about; /* information about the base filter */
     bg_slot_health health;
     bg_slot_info stats;
     uint64_t capacity, bytes, done, total;
@@ -143,7 +143,7 @@ static void info_window(struct info_map *map, const struct info_facts *facts)
     info_count(map, "window_moved", atomic_load(&facts->object->rotated));
 }
 
-/* Adds the entries that every object has. */
+/* Adds the entries that all objects have. */
 static void info_common(struct info_map *map, const struct info_facts *facts)
 {
     static const char *const families[] = { "", "bf", "cf", "bg" };

@@ -2,7 +2,7 @@
  * bg_keys.c - BG.ADD, EXISTS, DEL, COUNT and similar commands, for filters of any kind and
  * family.
  *
- * A missing filter is an error, NOFILTER, for adds and for lookups. "No" therefore always means
+ * A missing filter is an error, NOFILTER, for adds and for lookups. A "no" therefore always means
  * that a filter was queried.
  *
  * Deletes. A filter cannot distinguish an item that was added from a false positive, so a delete
@@ -10,10 +10,10 @@
  * item only if the filter has counted it exactly that many times. This makes a retry harmless,
  * unless other clients add or delete the item in between.
  *
- * Observations. Callers that queried the backing store after a positive answer report the result.
- * From these reports and the number of "no" answers, BG.INFO computes the observed rate. There is
- * no list of known false positives that would be answered with "no": a report can arrive after
- * the item was added, and the answer would then be wrong.
+ * Observations. Callers that have queried the backing store after a positive answer can report the
+ * result. From these reports and the number of "no" answers, BG.INFO computes the observed rate.
+ * There is no list of known false positives for which the answer would be "no": a report can arrive
+ * after the item was added, and the "no" would then be wrong.
  */
 #include "bg_handlers.h"
 

@@ -1,8 +1,8 @@
 /*
- * bg_sharded.c - BG.SHARDED: the names of the shards of a filter that is sharded over a cluster,
- * the shard of an item, and the required size of each shard. It accesses no filter, so any node
- * of a cluster can run it. Clients that route items themselves (shard_names.h) can check their
- * results against it.
+ * bg_sharded.c - BG.SHARDED: returns the shard names of a filter that is sharded across a cluster,
+ * the shard of an item, or the required size of each shard. It accesses no filter, so any node of a
+ * cluster can run it. Clients that route items themselves (shard_names.h) can check their results
+ * against this command.
  */
 #include "bg_handlers.h"
 

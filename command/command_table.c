@@ -1,7 +1,7 @@
 /*
  * command_table.c - the list of commands, indexed by name with open addressing. The number of
- * buckets is a power of two, and at most a quarter of them are used, so most lookups need one
- * comparison.
+ * buckets is a power of two, and at most a quarter of the buckets are used, so most lookups need
+ * one comparison.
  */
 #include "command_table.h"
 

@@ -14,7 +14,7 @@
 enum {
     COMMAND_WRITE = 1u << 0,    /* may change data */
     COMMAND_READONLY = 1u << 1, /* never changes data */
-    COMMAND_DENYOOM = 1u << 2,  /* refused while memory is over its limit */
+    COMMAND_DENYOOM = 1u << 2,  /* refused while memory usage exceeds its limit */
     COMMAND_FAST = 1u << 3, /* takes microseconds, regardless of the filter's size */
     COMMAND_SLOW = 1u << 4, /* may take long: not run on an event-loop thread */
     COMMAND_ADMIN = 1u << 5,
@@ -27,18 +27,17 @@ enum {
     COMMAND_CONTAINER = 1u << 11, /* has subcommands, selected by its second argument */
     COMMAND_SUB = 1u << 12,       /* a subcommand: "CLIENT|ID" */
     COMMAND_AT_ONCE = 1u << 13,   /* runs inside MULTI instead of being queued */
-    /* Changes keys of the object argv[1], which event loops claim first (object.h). Fast, unless
-     * the claim fails or object_will_stall returns true. */
+    /* Changes keys of the object named by argv[1]. Event loops claim the object first (object.h).
+     * The command is fast, unless the claim fails or object_will_stall returns true. */
     COMMAND_CLAIMS = 1u << 14,
-    COMMAND_READS_FILE = 1u << 15,  /* argv[2] names a file of the host */
+    COMMAND_READS_FILE = 1u << 15,  /* argv[2] names a file on the host */
     COMMAND_WRITES_FILE = 1u << 16, /* likewise */
     COMMAND_DEFERS =
-        1u
-        << 17, /* fast, but may end without a reply and run again on a thread that can wait */
+        1u << 17, /* fast, but may have to run again on a thread that can wait */
     COMMAND_UNRECORDED = 1u << 18 /* changes nothing that a journal records */
 };
 
-/* ACL categories. Categories that follow from flags (read, write, fast, slow, admin, and
+/* ACL categories. Categories that are implied by flags (read, write, fast, slow, admin, and
  * dangerous for admin) are not repeated here. */
 enum {
     CATEGORY_BLOOM = 1u << 0,
@@ -60,7 +59,7 @@ struct command {
     int first_key, last_key,
         key_step; /* 0: no keys; last_key below 0: counted from the end */
     void (*run)(struct request *request);
-    /* For pipelines: runs n requests of this command for one name together, with a reply for
+    /* For pipelines: runs n requests of this command for one name together, and sends a reply for
      * each. The requests differ only in argv[2]. NULL: requests run one by one. */
     void (*run_many)(struct request *request, const bg_bytes *items, size_t n);
     const char
@@ -75,7 +74,7 @@ extern const struct command bf_commands[], cf_commands[], bg_commands[];
 /* The commands of all families, with fast case-insensitive lookup by name. */
 struct command_table;
 
-/* Creates a table of n arrays. Returns NULL if memory is short. Asserts that names are unique. */
+/* Creates a table of n arrays. Returns NULL if out of memory. Asserts that names are unique. */
 struct command_table *command_table_create(const struct command *const *families,
                                            size_t n);
 void command_table_free(struct command_table *table);
@@ -86,11 +85,11 @@ const struct command *command_find_sub(const struct command_table *table,
                                        const struct command *container, bg_bytes name);
 
 /* Returns the next subcommand of a container at row `*i` or later, and advances `*i` past it.
- * Returns NULL if there are no more. */
+ * Returns NULL if there are no more subcommands. */
 const struct command *command_next_sub(const struct command_table *table,
                                        const struct command *container, size_t *i);
 
-/* Return the number of rows, and a row. Rows are commands and subcommands. */
+/* Return the number of rows, and one row. Rows are commands and subcommands. */
 size_t command_count(const struct command_table *table);
 const struct command *command_at(const struct command_table *table, size_t i);
 

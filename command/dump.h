@@ -10,7 +10,7 @@
  *               a filter file (bg_encode), or an imported filter (docs/foreign.md)
  *     chunk     magic 8 | checksum 8 | stream 8 | offset 8 | total 8 | bytes of the stream
  *
- * All numbers are little-endian. `checksum` is the XXH64 with seed 0 of everything after it.
+ * All numbers are little-endian. `checksum` is the XXH64, with seed 0, of all bytes after it.
  * `stream` is the same hash of the whole stream, so that chunks of two dumps are never mixed. A
  * chunk contains its own offset, so an interrupted load can continue where it stopped.
  *
@@ -40,7 +40,8 @@ enum {
  * */
 void dump_release(struct object *object);
 
-/* Frees a copy that has not been read for too long. The host calls this regularly. */
+/* Frees the copy if it has not been read for DUMP_KEPT milliseconds. The host calls this
+ * regularly. */
 void dump_expire(struct object *object, uint64_t now);
 
 /* Frees the result of the next two functions. */
@@ -50,22 +51,22 @@ void dump_give(const struct object *object, void *bytes, size_t n);
 bg_err dump_encode_foreign(const struct object *object, void **bytes, size_t *n,
                            bg_errinfo *info);
 
-/* Encodes the filter of an object as a file in memory that depends only on its content. Free the
- * result with dump_give. `still` states that the object does not change in the meantime. */
+/* Encodes an object's filter as a file in memory. The bytes depend only on the filter's content.
+ * Free the result with dump_give. `still` means that the object does not change in the meantime. */
 bg_err dump_encode_filter(const struct object *object, bool still, void **bytes,
                           size_t *n, bg_errinfo *info);
 
-/* Writes the same bytes piece by piece (bg_file_write_fn), without copying the filter unless it
- * is imported. `flags` may be BG_FILE_FROZEN and BG_FILE_NO_CANARIES, which changes the bytes.
- * Sets *all to the total number of bytes before the first piece. Errors: before the first piece,
+/* Writes the same bytes in chunks (bg_file_write_fn), without copying the filter, unless it is
+ * imported. `flags` may be BG_FILE_FROZEN and BG_FILE_NO_CANARIES, which changes the bytes. Before
+ * the first chunk, sets *all to the total number of bytes. Errors: before the first chunk,
  * BG_ENOMEM and similar errors; later, the errors of `write`, and BG_EBUSY if the object changed
  * despite BG_FILE_FROZEN. */
 bg_err dump_write(const struct object *object, uint32_t flags, bg_file_write_fn write,
                   void *context, size_t *all, bg_errinfo *info);
 
 /* Creates an imported object of this shape from gathered bytes, which are untrusted. The encoded
- * filter extends from an offset to the end of the gathered bytes. Its memory is released while it
- * is read: if `gather->given` is not 0, the bytes are lost even on failure. Errors: those of
+ * filter extends from an offset to the end of the gathered bytes. The memory is released while the
+ * bytes are read: if `gather->given` is not 0, the bytes are lost even on failure. Errors: those of
  * bg_decode and bg_foreign_decode; BG_EFORMAT if the bytes do not match the shape. */
 bg_err dump_decode(const struct object_shape *shape,
                    const struct command_settings *settings, struct gather *gather,

@@ -6,10 +6,10 @@
  * Memory grows with the bytes received, and is released while the bytes are decoded (gather.h).
  *
  *     Bloomgate    the stream, offset by offset
- *     RedisBloom   the records that bg_foreign_decode accepts: 16 bytes of iterator and length,
- *     then the
- *                  header; then the same for each part: the links of a Bloom filter, or the filters
- *                  of a cuckoo filter. The bytes of each chunk are copied to their positions.
+ *     RedisBloom   the records that bg_foreign_decode accepts: 16 bytes with the iterator and the
+ *                  length, followed by the header; then the same for each part (a link of a Bloom
+ *                  filter, or a filter of a cuckoo filter). The bytes of each chunk are copied to
+ *                  their positions.
  *
  * Invariants, under `dumping`
  *   (L1) done <= total; the first `done` bytes have arrived, in order, without gaps

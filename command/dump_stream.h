@@ -12,7 +12,7 @@ enum {
     DUMP_HEADER = 40      /* size of a chunk's header */
 };
 
-/* Returns the XXH64 of some bytes. */
+/* Returns the XXH64 of n bytes. */
 uint64_t dump_checksum(const void *bytes, size_t n);
 
 uint64_t dump_get64(const uint8_t *p);

@@ -9,14 +9,14 @@ enum {
     GATHER_MAPPED = 1 << 20, /* buffers of at least this size are mapped */
     GATHER_STEP = 4 << 20,   /* bytes released at a time; whole pages */
     GATHER_COUNT =
-        GATHER_STEP - 4096 /* bytes held at a time; just below a size class */
+        GATHER_STEP - 4096 /* bytes allocated at a time; just below a size class */
 };
 
 #ifndef MAP_NORESERVE
 #define MAP_NORESERVE 0
 #endif
 
-/* Memory held from the allocator for received bytes. */
+/* Memory allocated from the allocator to account for received bytes. */
 struct gather_count {
     struct gather_count *next;
     size_t bytes;
@@ -39,8 +39,8 @@ bool gather_begin(struct gather *gather, size_t size, const bg_allocator *alloca
     return bytes != NULL;
 }
 
-/* Returns how much memory to hold next: in steps, or all at once if it is small, and never less
- * than a struct gather_count needs. */
+/* Returns how much memory to allocate next: GATHER_COUNT bytes, or all remaining bytes if there are
+ * fewer, but at least the size of a struct gather_count. */
 static size_t gather_next_count(const struct gather *gather)
 {
     const size_t left = gather->size - gather->counted;

@@ -1,20 +1,20 @@
 /*
- * gather.h - a buffer for bytes that arrive in pieces, whose memory is released while they are
+ * gather.h - a buffer for bytes that arrive in chunks. Its memory is released while the bytes are
  * read.
  *
  * A sender announces the size of a filter in advance. The announced size only reserves address
  * space, which is plentiful. Memory is used only for bytes that have arrived, since the kernel
- * provides pages on first write. The buffer never moves to grow. Bytes that have been read are
- * returned to the kernel at once, so that while a filter is created from its file, memory holds
- * each part only once.
+ * provides pages on first write. The buffer never moves to grow. The memory of bytes that have been
+ * read is returned to the kernel immediately, so that while a filter is created from its file, each
+ * part is in memory only once.
  *
  *     |  released, reads as zeros  |  received  |  zeros, no memory yet  |
  *     0                          given                                 size
  *
- * Counting. No allocator counts pages that are mapped directly. A gather with an allocator
- * therefore also allocates as many bytes from it as have arrived. This memory is never touched,
- * so it takes no pages, but the allocator counts it and can refuse it. It is freed when decoding
- * starts (gather_uncount), since the filter is counted from then on.
+ * Counting. An allocator does not count pages that are mapped directly. A gather with an allocator
+ * therefore also allocates as many bytes from it as have arrived. This memory is never touched, so
+ * it uses no pages, but the allocator counts it and can refuse it. It is freed when decoding starts
+ * (gather_uncount), since the filter is counted from then on.
  *
  * Thread safety: one thread at a time.
  */
@@ -28,11 +28,11 @@
 #include <stdint.h>
 
 struct gather {
-    uint8_t *bytes; /* `size` bytes, initially zero; NULL: not started */
+    uint8_t *bytes; /* the buffer of `size` bytes, initially zero; NULL: not started */
     size_t size;
     size_t given;
-    bg_allocator allocator;     /* allocate NULL: nothing is counted */
-    struct gather_count *first; /* memory held from the allocator */
+    bg_allocator allocator;     /* if `allocate` is NULL, nothing is counted */
+    struct gather_count *first; /* memory allocated from the allocator */
     size_t counted;
 };
 
@@ -40,16 +40,18 @@ struct gather {
  * NULL, nothing is counted. */
 bool gather_begin(struct gather *gather, size_t size, const bg_allocator *allocator);
 
-/* Call before the first n bytes arrive. Returns false if the allocator refuses the memory. */
+/* Counts the first n bytes with the allocator. Call it before they arrive. Returns false if the
+ * allocator refuses the memory. */
 bool gather_count(struct gather *gather, size_t n);
 
-/* Call when all bytes have arrived and are about to be decoded. */
+/* Frees the memory that gather_count allocated. Call it when all bytes have arrived and are about
+ * to be decoded. */
 void gather_uncount(struct gather *gather);
 
 /* Releases the first n bytes, which will not be read again. */
 void gather_give(struct gather *gather, size_t n);
 
-/* Frees the buffer. Does nothing if it was not started. */
+/* Frees the buffer. Does nothing if the buffer was not started. */
 void gather_end(struct gather *gather);
 
 #endif

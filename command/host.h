@@ -2,18 +2,18 @@
  * host.h - the environment of commands: the service (server/) or the Redis module
  * (adapters/redis).
  *
- * A handler receives a request, finds or creates objects (object.h) through its host, and sends
- * one reply. It does not access sockets, files or threads. Everything that it calls must be safe
- * to call from several threads at once.
+ * A handler receives a request, finds or creates objects (object.h) through its host, and sends one
+ * reply. It does not access sockets, files or threads. All functions that it calls must be
+ * thread-safe.
  *
- * Durability. A handler passes every change of an object to the host (`record`). The host writes
- * it to its journal, or replicates it, and sends the reply only when the change is as safe as the
- * settings require. Sets of bits record a change before they apply it. Objects whose changes do
- * not commute hold their lock during both steps; their adds are applied first and then recorded,
- * so that adds rejected by a full filter do not fill the journal (object_keys.c). Changes of a
- * whole object (merges, loads, replacements) are followed by `checkpoint`, and the host then
- * saves the whole object. After a crash before that, the object has its previous content or
- * unknown content (object.h), but is never empty.
+ * Durability. A handler passes every change to an object to the host (`record`). The host writes
+ * the change to its journal, or replicates it, and sends the reply only when the change is as safe
+ * as the settings require. Sets of bits record a change before they apply it. For objects whose
+ * changes do not commute, the object's lock is held during both steps; adds are applied first and
+ * then recorded, so that adds rejected by a full filter do not fill the journal (object_keys.c).
+ * Changes to a whole object (merges, loads, replacements) are followed by `checkpoint`, with which
+ * the host saves the whole object. After a crash before the checkpoint, the object has its previous
+ * content or unknown content (object.h), but is never empty.
  */
 #ifndef COMMAND_HOST_H
 #define COMMAND_HOST_H
@@ -40,23 +40,24 @@ struct change {
     size_t n;
     const uint64_t *hashes; /* computed by the hasher of the object's base; or NULL */
     const bg_bytes
-        *keys; /* used where hashes do not work: imported filters, changing hashes */
+        *keys; /* used where hashes do not work: for imported filters, and if the hash
+                  changes */
     uint64_t value;
 };
 
 /* The secrets of a host without a keyring. */
 struct secret_source {
-    /* Returns the secret of new filters and its ID, like bg_keyring_current. */
+    /* Returns the secret for new filters and its ID, like bg_keyring_current. */
     bg_err (*current)(void *context, bg_hash_spec *hash,
                       uint8_t key_id[BG_KEY_ID_BYTES], bg_errinfo *info);
-    /* Returns the secret of this ID, like bg_keyring_find. It stays valid until the handler
-     * returns. */
+    /* Returns the secret with this ID, like bg_keyring_find. The result stays valid until the
+     * handler returns. */
     bg_err (*find)(void *context, const uint8_t key_id[BG_KEY_ID_BYTES],
                    bg_hash_spec *hash, bg_errinfo *info);
     void *context;
 };
 
-/* Defaults and limits of new objects. CONFIG can change them at any time, so read each value once
+/* Defaults and limits for new objects. CONFIG can change them at any time, so read each value once
  * per request. */
 struct command_settings {
     double bf_error_rate;
@@ -73,7 +74,7 @@ struct command_settings {
         *keyring; /* secrets of keyed hashes; NULL: none, unless `secrets` is set */
     const struct secret_source *secrets; /* replaces the keyring, unless NULL */
     /* Allocates filters and their objects, and outlives them; NULL: malloc. A host that sets it
-     * should use an object from one thread at a time, or nearly so: statistics are then not
+     * should generally use an object from one thread at a time, because statistics are then not
      * spread over cores. */
     const bg_allocator *allocator;
 };
@@ -81,13 +82,15 @@ struct command_settings {
 struct host;
 
 struct host_ops {
-    /* Returns the object of that name, or NULL. It stays valid until the handler returns. */
+    /* Returns the object with that name, or NULL. The result stays valid until the handler
+     * returns. */
     struct object *(*find)(struct host *host, bg_bytes name);
 
-    /* Binds a name to an object and takes ownership; the object may be freed as soon as this
-     * returns. If it has content already (object->born_full), the whole object is saved first.
-     * Errors: BG_EBUSY if the name is in use, even if it was free when looked up; BG_EQUOTA if a
-     * quota is exceeded. On error, the caller still owns the object. */
+    /* Binds a name to an object and takes ownership of the object, which may be freed as soon as
+     * this function returns. If the object already has content (object->born_full), the whole
+     * object is saved first. Errors: BG_EBUSY if the name is in use, even if it was free when it
+     * was looked up; BG_EQUOTA if a quota is exceeded. On error, the caller still owns the
+     * object. */
     bg_err (*create)(struct host *host, bg_bytes name, struct object *object,
                      bg_errinfo *info);
 
@@ -96,44 +99,46 @@ struct host_ops {
     bg_err (*replace)(struct host *host, bg_bytes name, const struct object *instead_of,
                       struct object *object, bg_errinfo *info);
 
-    /* Deletes a name. Returns false if it does not exist. */
+    /* Deletes a name. Returns false if the name does not exist. */
     bool (*drop)(struct host *host, bg_bytes name);
 
     /* Records a change that is about to be applied, or that has just been applied under the
-     * object's lock. On error, the change must not be applied, or is undone. Errors: BG_EQUOTA if
-     * the caller exceeds its rate limit for adds; BG_EIO if the journal cannot be written. */
+     * object's lock. On error, the caller must not apply the change, or must undo it. Errors:
+     * BG_EQUOTA if the caller exceeds its rate limit for adds; BG_EIO if the journal cannot be
+     * written. */
     bg_err (*record)(struct host *host, struct object *object,
                      const struct change *change, bg_errinfo *info);
 
     /* Saves an object that was changed as a whole. May take long. */
     bg_err (*checkpoint)(struct host *host, struct object *object, bg_errinfo *info);
 
-    /* Returns whether an add may allocate about that many bytes. If so, its allocations are not
-     * refused, even if it needs more. May be NULL. A host that replicates adds needs this
-     * function: if a filter cannot grow but its replicas can, the filter may have false positives
-     * that the replicas do not have. */
+    /* Returns whether an add may allocate about this many bytes. If so, its allocations are not
+     * refused, even if it needs more. May be NULL. A host that replicates adds needs this function:
+     * if a filter cannot grow but its replicas can, the filter may have false positives that the
+     * replicas do not have. */
     bool (*room)(struct host *host, uint64_t bytes);
 
     /* Returns the time in milliseconds since 1970. */
     uint64_t (*now)(struct host *host);
 
-    /* Returns milliseconds of a clock that runs only while the host runs and that cannot be set.
-     * Windows age by this clock. 0: the clock is stopped, and another host moves the windows. */
+    /* Returns the time, in milliseconds, of a clock that runs only while the host runs and that
+     * cannot be set. Windows age by this clock. 0 means that the clock is stopped, because another
+     * host moves the windows. */
     uint64_t (*ticks)(struct host *host);
 
     /* Looks up a key in gate `name`: in its filter, then in the backing store. NULL: the host has
-     * no gates. Errors: BG_ENOTFOUND if the gate does not exist; BG_EBUSY if the backing store
-     * has to be queried, which the host does on another thread. In that case send no reply: the
-     * request will run again. */
+     * no gates. Errors: BG_ENOTFOUND if the gate does not exist; BG_EBUSY if the backing store has
+     * to be queried, which the host does on another thread. In that case, send no reply, because
+     * the request will run again. */
     bg_err (*lookup)(struct host *host, bg_bytes name, bg_bytes key,
                      bg_outcome *outcome, bg_errinfo *info);
 
-    /* Adds a key that was committed to the source of gate `name` to the gate's filter. NULL: the
-     * host has no gates. Errors: BG_ENOTFOUND if the gate does not exist; others if the key
-     * cannot be added. */
+    /* Adds a key to the filter of gate `name`, after the key was committed to the gate's backing
+     * store. NULL: the host has no gates. Errors: BG_ENOTFOUND if the gate does not exist; other
+     * errors if the key cannot be added. */
     bg_err (*wrote)(struct host *host, bg_bytes name, bg_bytes key, bg_errinfo *info);
 
-    /* Converts a file name of BG.PUBLISH or BG.RELOAD to a path in a directory of the host. NULL:
+    /* Converts a file name in BG.PUBLISH or BG.RELOAD to a path in a directory on the host. NULL:
      * the host has no files. Errors: BG_EINVAL for names outside the directory. */
     bg_err (*path)(struct host *host, bg_bytes file, char *path, size_t room,
                    bg_errinfo *info);

@@ -2,7 +2,7 @@
  * import_seeded.c - see import_seeded.h.
  *
  * The library computes the size of a valkey-bloom filter, so a temporary filter is created to
- * read its size. The file of such a filter is then written as described in
+ * determine the size. A file with such a filter is then written as described in
  * foreign_valkeybloom.c, with all bits zero, and decoded like an imported file. Pages from calloc
  * that are only read use no memory.
  */
@@ -16,7 +16,7 @@
 
 enum {
     SEEDED_HEADER = 30,
-    SEEDED_BLOOM = 45, /* bytes before the bits */
+    SEEDED_BLOOM = 45, /* size of the data before the bits */
     SEEDED_FRAME = 8 + SEEDED_BLOOM + 16
 };
 
@@ -27,7 +27,7 @@ static const uint8_t seeded_fixed[IMPORT_SEED_BYTES] = {
     0x88, 0x87, 0x30, 0x7f, 0x97, 0xcd, 0x28, 0x07, 0x33, 0x83
 };
 
-/* Returns the number of bytes of the bits, and the number of bits per key. */
+/* Computes the size of the bit array in bytes, and the number of hash functions k. */
 static bg_err seeded_size(const struct import_seeded *wish,
                           const struct command_settings *settings, uint64_t *bytes,
                           uint32_t *k, bg_errinfo *info)
@@ -90,7 +90,7 @@ bg_err import_seeded_make(const struct import_seeded *wish,
         return err;
     }
     const size_t n = SEEDED_HEADER + SEEDED_FRAME
-                     + (size_t)bytes; /* fits: such a filter has just been created */
+                     + (size_t)bytes; /* fits, as such a filter was just created */
     uint8_t *file = calloc(1, n);
     if (!file) {
         return object_error(info, BG_ENOMEM, "cannot allocate %zu bytes for the filter",

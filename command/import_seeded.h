@@ -1,5 +1,5 @@
 /*
- * import_seeded.h - creates the same empty filter as valkey-bloom, with the seed that its
+ * import_seeded.h - creates the same empty filter as valkey-bloom, with the seed that valkey-bloom
  * primaries send: BF.INSERT ... TIGHTENING t SEED s. A server can therefore replicate from a
  * primary that runs valkey-bloom, and read its append-only files.
  */

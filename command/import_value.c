@@ -90,7 +90,7 @@ bg_err import_object(bg_foreign_format format, const void *bytes, size_t n,
     if (format != BG_FOREIGN_REDISBLOOM && format != BG_FOREIGN_VALKEYBLOOM
         && format != BG_FOREIGN_REDISCUCKOO) {
         return object_error(info, BG_ENOTSUP,
-                            "filters of this format cannot be imported");
+                            "filters in this format cannot be imported");
     }
     how.max_bytes = settings->max_filter_bytes;
     how.allocator = settings->allocator;
@@ -463,7 +463,7 @@ bg_err import_value(bg_foreign_format format, int version, struct import_source 
                                                  : import_most(settings) };
     *object = NULL;
     if (!kind) {
-        return object_error(info, BG_ENOTSUP, "values of this format cannot be read");
+        return object_error(info, BG_ENOTSUP, "values in this format cannot be read");
     }
     if (version != kind->version) {
         return object_error(info, BG_EVERSION, "the value has version %d, expected %s",

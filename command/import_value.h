@@ -1,5 +1,5 @@
 /*
- * import_value.h - converts filters of other modules to objects: from a file that
+ * import_value.h - converts other modules' filters to objects: either from a file that
  * bg_foreign_decode accepts, or field by field, as a server loads a value that the module saved.
  *
  *     MBbloom--   RedisBloom's Bloom filters, version 4:
@@ -42,16 +42,16 @@ struct import_sink {
     void (*bytes)(struct import_sink *sink, const void *bytes, size_t n);
 };
 
-/* Creates an object from a file of another module: REDISBLOOM, VALKEYBLOOM or REDISCUCKOO.
- * Errors: those of bg_foreign_decode; BG_ENOTSUP for other formats. */
+/* Creates an object from a file in the format REDISBLOOM, VALKEYBLOOM or REDISCUCKOO. Errors: those
+ * of bg_foreign_decode; BG_ENOTSUP for other formats. */
 bg_err import_object(bg_foreign_format format, const void *bytes, size_t n,
                      const struct command_settings *settings, struct object **object,
                      bg_errinfo *info);
 
-/* Creates an object from fields: REDISBLOOM, REDISCUCKOO or VALKEYBLOOM. `version` is the version
- * that the module saved. If `any_size` is set, the object may exceed the limits of the settings,
- * but then cannot grow. Errors: those of import_object; BG_EFORMAT if the value is truncated or a
- * field has another type; BG_EVERSION. */
+/* Creates an object from fields in the format REDISBLOOM, REDISCUCKOO or VALKEYBLOOM. `version` is
+ * the version of the format that the module saved. If `any_size` is set, the object may exceed the
+ * limits in the settings, but then cannot grow. Errors: those of import_object; BG_EFORMAT if the
+ * value is truncated or a field has the wrong type; BG_EVERSION. */
 bg_err import_value(bg_foreign_format format, int version, struct import_source *source,
                     const struct command_settings *settings, bool any_size,
                     struct object **object, bg_errinfo *info);

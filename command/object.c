@@ -34,7 +34,7 @@ static bool object_commutes(bg_kind kind)
            && kind != BG_KIND_WINDOW;
 }
 
-/* Allocates an object with the allocator of its filter. */
+/* Allocates an object from its filter's allocator. */
 static struct object *object_allocate(const bg_allocator *from)
 {
     struct object *made =
@@ -85,8 +85,9 @@ void object_describe(const struct object *object, struct object_shape *shape)
     shape->generation = bg_slot_generation(object->slot);
 }
 
-/* Creates a slot with or without this filter; on error the caller still owns the filter. Setting
- * a generation needs memory, so it happens before the slot takes ownership of the filter. */
+/* Creates a slot with this filter, if it is not NULL. On error, the caller still owns the filter.
+ * Setting a generation may allocate memory and fail, so it happens before the slot takes ownership
+ * of the filter. */
 static bg_err object_make_slot(struct object *made, bg_filter *filter, bg_errinfo *info)
 {
     const uint64_t generation = made->shape.generation;
@@ -131,7 +132,7 @@ bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
         return err;
     }
     if (filter) {
-        made->shape.kind = bg_filter_kind(filter); /* it may have been auto */
+        made->shape.kind = bg_filter_kind(filter); /* it may have been `auto` */
         made->commutes = object_commutes(bg_filter_kind(filter));
         if (object_shape_is_keyed(shape)) {
             made->shape.check = bg_hasher_check(bg_filter_hasher(filter));
@@ -270,7 +271,7 @@ const bg_filter *object_pin(const struct object *object, bg_pin *pin)
 
 /* ---- Long operations ----------------------------------------------------------------------- */
 
-enum { OBJECT_PATIENCE = 1000000 }; /* nanoseconds; other short changes take less */
+enum { OBJECT_PATIENCE = 1000000 }; /* nanoseconds; short changes take less */
 
 /* Locks and counters are not part of an object's state. */
 static struct object *object_unlocked(const struct object *object)
@@ -313,7 +314,7 @@ void object_unclaim(struct object *object)
     pthread_mutex_unlock(&object->writing);
 }
 
-/* Returns whether the content of an object may be rearranged while it is read. */
+/* Returns whether an object's content may be rearranged while it is being read. */
 static bool object_is_restless(const struct object *object)
 {
     return !object->commutes
@@ -419,7 +420,7 @@ uint64_t object_probe(const struct object *object, bg_bytes key)
 
 /* ---- Figures -------------------------------------------------------------------------------- */
 
-/* Sums up a figure over the filters that are queried, or over all filters in the slot. */
+/* Sums a value over the filters that are queried, or over all filters in the slot. */
 static uint64_t object_sum(const struct object *object, bool all,
                            uint64_t (*figure)(const bg_filter *filter))
 {
@@ -543,8 +544,8 @@ void object_recount(struct object *object)
 
 /* ---- Saved changes --------------------------------------------------------------------------- */
 
-/* The fence pairs with that of adding_probe: a thread that finds a bit that this change is about
- * to set also sees `unkept`. */
+/* The fence pairs with the fence in adding_probe: a thread that finds a bit set by this change also
+ * sees `unkept`. */
 void object_changing(struct object *object)
 {
     atomic_fetch_add(&object->unkept, 1);
@@ -698,7 +699,7 @@ bg_err object_copy(const struct object *object, struct object **copy, bg_errinfo
     return BG_OK;
 }
 
-/* Returns the shape that a foreign filter gets when it is cleared: a native one. */
+/* Returns the shape that a foreign filter gets when it is cleared: that of a native filter. */
 static void object_shape_native(const struct object *object,
                                 const struct command_settings *settings,
                                 struct object_shape *shape)
@@ -745,7 +746,7 @@ bg_err object_emptied(const struct object *object,
         return object_create(&shape, settings, empty, info);
     }
     bg_filter *filter = NULL;
-    shape.imported = 1; /* its shape does not describe its filter */
+    shape.imported = 1; /* the shape does not describe the filter */
     bg_err err = object_empty_filter(object, &filter, info);
     err = err ? err : object_adopt(&shape, filter, NULL, empty, info);
     if (err) {
@@ -775,9 +776,9 @@ static bg_err object_folded(const struct object *object, bg_role wanted, uint32_
 }
 
 /*
- * During a migration, queries and adds go to both the old filter and the folded one. Keys added
- * before the migration started are only in the old filter, which is therefore folded again and
- * merged. The folded filter stays valid: only a thread that holds `writing` can replace it.
+ * During a migration, both the old filter and the folded filter are queried and receive adds. Keys
+ * added before the migration started are only in the old filter, which is therefore folded again
+ * and merged. The folded filter stays valid: only a thread that holds `writing` can replace it.
  */
 static bg_err object_fold_within(struct object *object, uint32_t times,
                                  bg_errinfo *info)
@@ -815,7 +816,8 @@ bg_err object_fold(struct object *object, uint32_t times, bg_errinfo *info)
     return err;
 }
 
-/* Returns a filter of half the size if a tenth of it would be free; otherwise NULL. */
+/* Returns a filter of half the size if at least a tenth of that filter would be free; otherwise
+ * NULL. */
 static bg_filter *object_halved(const struct object *object)
 {
     bg_filter *smaller = NULL;

@@ -3,42 +3,42 @@
  *
  *     BF   created by BF.RESERVE: scalable, or with NONSCALING a blocked filter that can be full
  *     CF   created by CF.RESERVE: a quotient filter, which counts and deletes like a cuckoo
- *     filter,
- *          and doubles when it is full instead of being chained
+ *          filter, and doubles when it is full instead of being chained
  *     BG   any kind, created by BG.CREATE or from a file
  *     BF and CF objects can also be imported from RedisBloom or valkey-bloom ("foreign"), with
  *          the bits and the hash of that module
  *
  * A shape contains everything needed to create an empty object, and is stored as text in journals
- * and files. It never changes: an object whose filter was replaced by one of another size
+ * and files. It never changes: an object whose filter was replaced by a filter of a different size
  * (rebuilt, folded, reloaded) keeps the shape it was created with, and is marked `reshaped`.
  *
  * Unknown content. An object whose content came from elsewhere (dump, file, merge) is `imported`.
- * If it is re-created from its shape alone, after a crash before the content was safe, its slot
- * has no filter. It then may contain every key and accepts no adds until it is loaded again. The
- * same applies to an object whose dump is arriving in chunks (dump.h).
+ * If it is re-created from its shape alone, after a crash before the content was safe, its slot has
+ * no filter. The object then answers "maybe" for every key, and accepts no adds until it is loaded
+ * again. The same applies to an object whose dump is arriving in chunks (dump.h).
  *
  * Threads. Queries, and adds to objects that `commute` (sets of bits that only fill up), need no
- * lock. All other changes, including those of foreign filters, hold `writing` while they are
- * recorded and applied, so that the journal has the order in which they happened. There is no
- * clear operation: an empty object replaces the old one under the name.
+ * lock. All other changes, including changes to foreign filters, are recorded and applied while
+ * holding `writing`, so that the journal records them in the order in which they happened. There is
+ * no clear operation: an empty object replaces the old one under the name.
  *
  * Long operations (doubling, folding, merging, copying) hold `writing` from object_occupy to
- * object_vacate. A thread that must not wait for long operations, such as an event loop, claims
- * the object before it changes keys: object_claim either locks `writing`, which is recursive, or
- * soon returns false.
+ * object_vacate. A thread that must not wait for long operations, such as an event loop, claims the
+ * object before it changes keys: object_claim either locks `writing`, which is recursive, or
+ * returns false after a short time.
  *
  * What is recorded. Adding a key that a set of bits may already contain changes nothing, so it is
- * not recorded. A host that promises durability must therefore hold back its reply until
- * everything recorded so far, by any thread, is safe. Records are written before bits are set, so
- * when a thread finds a bit set, the record of that bit has already been written. There are two
- * exceptions, in which a key that is found may be a false positive that is no longer found after
- * a crash:
+ * not recorded. A host that promises durability must therefore hold back its reply until everything
+ * recorded so far, by any thread, is safe. Records are written before bits are set, so when a
+ * thread finds a bit set, the record of that bit has already been written. There are two
+ * exceptions. In both, a key that is found may be a false positive that is no longer found after a
+ * crash:
  *   - a scalable filter, where the layer of a key depends on the order of adds, unless the host
  *     guarantees their order (`ordered`);
- *   - a filter that was changed as a whole (merged, folded, rebuilt, reloaded) and whose
- *     checkpoint is not complete: object_changing and object_keep count these. Until then, no key
- *     is removed from it: replayed on the previous content, the removal might hit another key.
+ *   - a filter that was changed as a whole (merged, folded, rebuilt, reloaded) and whose checkpoint
+ *     is not complete: object_changing and object_keep count these changes. Until it is complete,
+ *     no key is removed from the filter: if the removal were replayed on the previous content, it
+ *     might remove a different key.
  */
 #ifndef COMMAND_OBJECT_H
 #define COMMAND_OBJECT_H
@@ -50,7 +50,7 @@
 
 enum object_family { OBJECT_BF = 1, OBJECT_CF = 2, OBJECT_BG = 3 };
 
-/* All parameters; zero means not set. */
+/* All parameters of an object; zero means not set. */
 struct object_shape {
     uint32_t family;
     uint32_t kind;
@@ -63,8 +63,8 @@ struct object_shape {
     uint64_t seed;
     uint8_t key_id[BG_KEY_ID_BYTES];
     uint64_t
-        check; /* check value of the hash with its secret, since two secrets may have the same ID */
-    /* BF and CF: parameters for growth and for the reply of INFO */
+        check; /* check value of the hash and its secret, since IDs may not be unique */
+    /* BF and CF: parameters for growth, and for INFO replies */
     uint32_t expansion;
     uint32_t nonscaling;
     uint32_t bucket_size;
@@ -76,12 +76,11 @@ struct object_shape {
     uint64_t window_length; /* milliseconds */
     uint64_t window_count;
     /* origin */
-    uint32_t sealed;   /* 1: accepts no adds; its content is loaded from files */
-    uint32_t imported; /* 1: the shape does not describe the content, see above */
-    uint32_t foreign;  /* a bg_foreign_format: the module that defines its bits */
-    uint64_t limit;    /* maximum size in bytes; 0: see the settings */
-    uint64_t
-        generation; /* lowest one that BG.RELOAD accepts; 0 in objects: the slot stores it */
+    uint32_t sealed;     /* 1: accepts no adds; its content is loaded from files */
+    uint32_t imported;   /* 1: the shape does not describe the content (see above) */
+    uint32_t foreign;    /* a bg_foreign_format: the module that defines the bits */
+    uint64_t limit;      /* maximum size in bytes; 0: see the settings */
+    uint64_t generation; /* minimum for BG.RELOAD; 0 in objects, whose slot stores it */
 };
 
 enum { OBJECT_SHAPE_TEXT = 1024 }; /* twice the length of the longest text */
@@ -101,17 +100,17 @@ bool object_shape_is_foreign(const struct object_shape *shape);
 bool object_shape_is_keyed(const struct object_shape *shape);
 
 /* Sets the hash of a new object to this profile, with the keyring's current secret if the profile
- * needs one. */
+ * needs a secret. */
 bg_err object_shape_hash(struct object_shape *shape, uint32_t profile,
                          const struct command_settings *settings, bg_errinfo *info);
 
-/* CF: sets the fingerprint size for its capacity, unless a rate is set. With log2(capacity) + k
- * fingerprint bits, the filter can double until it has billions of items before its rate reaches
- * 3%. */
+/* CF: sets the fingerprint size that suits the capacity, unless a rate is set. With log2(capacity)
+ * + k fingerprint bits, the filter can double until it has billions of items before its rate
+ * reaches 3%. */
 void object_shape_quotient(struct object_shape *shape);
 
-/* Fills in the library's specification, except for the hash. `window` is used by windows, and
- * must live as long as the spec. */
+/* Fills in the library's specification, except for the hash. `window` is needed for window filters,
+ * and must live as long as the spec. */
 void object_shape_spec(const struct object_shape *shape, bg_window_options *window,
                        bg_spec *spec);
 
@@ -120,63 +119,63 @@ struct load;
 
 struct object {
     struct object_shape shape;
-    bool commutes;  /* sets of bits: order and repetition of adds do not matter */
+    bool commutes;  /* a set of bits: order and repetition of adds do not matter */
     bool born_full; /* not empty when created, e.g. from a file or a copy */
     bg_slot *
         slot; /* a slot without a filter means unknown content; NULL if `foreign` is set */
     bg_foreign *foreign; /* an imported filter, which has its own lock; or NULL */
     pthread_rwlock_t foreign_lock;
     pthread_mutex_t writing;   /* recursive */
-    _Atomic uint32_t occupied; /* long operations that hold `writing` or are about to */
+    _Atomic uint32_t occupied; /* long operations that hold or await `writing` */
     _Atomic uint64_t
-        items; /* number of definitely new items added, or of all adds if items can be deleted */
+        items; /* definitely new items or, if items can be deleted, all adds */
     _Atomic uint64_t deleted; /* removes that found an item */
     _Atomic uint64_t expansions;
-    _Atomic uint64_t refused; /* adds over the capacity, which the slot never saw */
+    _Atomic uint64_t refused; /* adds over the capacity, which never reached the slot */
     _Atomic bool reshaped;
     _Atomic uint32_t
-        unkept; /* changes of the whole object whose checkpoint is incomplete or failed */
-    _Atomic uint32_t failed;  /* how many of them failed */
-    bool outgrown;            /* CF: no larger filter is allowed; under `writing` */
+        unkept; /* changes to the whole object without a complete checkpoint */
+    _Atomic uint32_t failed;  /* how many of these checkpoints failed */
+    bool outgrown;            /* CF: may not grow further; under `writing` */
     _Atomic uint64_t rotated; /* windows: the window's own time at its last move */
     _Atomic uint64_t ahead; /* the difference between that time and the host's ticks */
     _Atomic bool
         timed; /* whether this host moves the window, so that `ahead` is valid */
     _Atomic uint64_t said_absent,
-        said_present; /* reported by BG.OBSERVE for items that the filter may contain */
-    _Atomic uint64_t said_missing; /* present, but the filter answered "no" */
-    struct bg_rebuild *rebuild; /* BG.REBUILD in progress, or NULL; under `writing` */
-    uint64_t rebuilt;           /* keys added to the rebuild; under `writing` */
+        said_present; /* BG.OBSERVE reports about items that the filter may contain */
+    _Atomic uint64_t said_missing; /* reports of wrong "no" answers */
+    struct bg_rebuild *rebuild;    /* BG.REBUILD in progress, or NULL; under
+                                      `writing` */
+    uint64_t rebuilt;              /* keys added to the rebuild; under `writing` */
     pthread_mutex_t
         dumping; /* protects the fields below; never locked while holding `writing` */
     struct dump *dump; /* a copy that is being read in chunks, or NULL */
-    struct load *load; /* chunks received, or NULL */
+    struct load *load; /* the chunks received so far, or NULL */
     bool loading; /* a load is in progress, or its filter will replace this object */
-    _Atomic uint64_t held; /* bytes of dump and load */
+    _Atomic uint64_t held; /* memory used by `dump` and `load`, in bytes */
     uint64_t id;           /* set by the host */
     void *entry;           /* set by the host */
     bg_allocator
         allocator; /* for the object's own memory; malloc if `allocate` is NULL */
 };
 
-/* Creates an empty object, or one of unknown content if the shape is `imported`. Errors: those of
- * bg_filter_create, and BG_EINVAL if the hash needs a secret that the keyring lacks. */
+/* Creates an empty object, or an object with unknown content if the shape is `imported`. Errors:
+ * those of bg_filter_create, and BG_EINVAL if the hash needs a secret that the keyring lacks. */
 bg_err object_create(const struct object_shape *shape,
                      const struct command_settings *settings, struct object **object,
                      bg_errinfo *info);
 
-/* Creates an object with this filter or foreign filter, and on success takes ownership of it.
- * With neither, its content is unknown. */
+/* Creates an object with this filter or foreign filter. On success, takes ownership of the filter.
+ * If both are NULL, the object's content is unknown. */
 bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
                     bg_foreign *foreign, struct object **object, bg_errinfo *info);
 void object_free(struct object *object);
 
-/* Returns the shape of an object, including the generation that its slot requires: the
- * description that is saved, and from which object_create and object_adopt re-create the object.
- * Takes no lock. */
+/* Returns the shape of an object, including the generation that its slot requires. This description
+ * is saved, and object_create and object_adopt re-create the object from it. Takes no lock. */
 void object_describe(const struct object *object, struct object_shape *shape);
 
-/* Moves the object's memory, unless it was allocated with malloc: see bg_filter_relocate. Updates
+/* Moves the object's memory, unless it was allocated with malloc; see bg_filter_relocate. Updates
  * *object. No other thread may use the object. An object that is being rebuilt is not moved. */
 void object_relocate(struct object **object, const bg_mover *mover);
 
@@ -185,12 +184,12 @@ bool object_is_whole(const struct object *object);
 
 /*
  * Pins the filters of an object while one of them contains all keys, and returns that filter, or
- * NULL if the content is unknown. Call bg_slot_unpin on the slot afterwards. Not for foreign
- * filters.
+ * NULL if the content is unknown. Call bg_slot_unpin on the slot afterwards. Do not use these
+ * functions for foreign filters.
  *
- * object_pin waits for `writing`, and the thread that holds `writing` may wait for pins.
- * Therefore never call it while holding a pin or `writing`. object_pin_try does not wait: it
- * returns false, with nothing pinned, if no filter contains all keys at the moment.
+ * object_pin waits for `writing`, and the thread that holds `writing` may wait for pins. Therefore,
+ * never call object_pin while holding a pin or `writing`. object_pin_try does not wait: it returns
+ * false, with nothing pinned, if no filter contains all keys at the moment.
  */
 const bg_filter *object_pin(const struct object *object, bg_pin *pin);
 bool object_pin_try(const struct object *object, bg_pin *pin, const bg_filter **filter);
@@ -211,8 +210,8 @@ void object_shape_of(const bg_filter *filter, struct object_shape *shape);
 /* Returns whether the family of the shape supports the kind of a filter. */
 bool object_shape_fits(const struct object_shape *shape, const bg_filter *filter);
 
-/* Returns the hash with which to open files of this service: with the secret of the file's key
- * ID, if it has one. */
+/* Returns the hash for opening a file of this service, with the secret for the file's key ID, if
+ * the file has one. */
 bg_err object_hash_spec(const struct object_shape *shape,
                         const struct command_settings *settings, bg_hash_spec *hash,
                         bg_errinfo *info);
@@ -221,68 +220,70 @@ bg_err object_hash_spec(const struct object_shape *shape,
 
 enum {
     OBJECT_BATCH = 512
-}; /* maximum number of keys per call of the next three functions */
+}; /* maximum number of keys in one call to the next three functions */
 
 /* Queries keys like bg_filter_may_contain_many. */
 size_t object_may_contain_many(const struct object *object, const bg_bytes *keys,
                                size_t n, uint64_t *maybe);
 
 /*
- * Adds keys in order, up to the first that does not fit. *done is the number of keys added, and
- * the bitmap is_new marks the keys that were definitely not present before. Records the changes.
- * Errors: BG_EFULL; those of host->ops->record; BG_ENOTSUP.
+ * Adds keys in order, up to the first key that does not fit. Sets *done to the number of keys
+ * added, and marks the keys that were definitely not present before in the bitmap is_new. Records
+ * the changes. Errors: BG_EFULL; those of host->ops->record; BG_ENOTSUP.
  */
 bg_err object_add_many(struct object *object, struct host *host, const bg_bytes *keys,
                        size_t n, uint64_t *is_new, size_t *done, bg_errinfo *info);
 
-/* Adds a key unless the filter may already contain it, atomically. For objects that do not
+/* Atomically adds a key unless the filter may already contain it. Only for objects that do not
  * commute. */
 bg_err object_add_absent(struct object *object, struct host *host, bg_bytes key,
                          bool *added, bg_errinfo *info);
 
-/* Removes one occurrence of a key. Errors: BG_ENOTFOUND if the key is definitely not present or,
- * unless `count` is 0, may have been added another number of times. */
+/* Removes one occurrence of a key. Errors: BG_ENOTFOUND if the key is definitely not present, or if
+ * `count` is not 0 and differs from the number of times that the key may have been added. */
 bg_err object_remove(struct object *object, struct host *host, bg_bytes key,
                      uint64_t count, bg_errinfo *info);
 
 /* Returns how many times a key may have been added; 0 or 1 for kinds that do not count. */
 uint64_t object_count(const struct object *object, bg_bytes key);
 
-/* Does the same as object_count, but is not counted as a user's query in the observed rates. */
+/* Does the same as object_count, but does not count as a user's query in the observed rates. */
 uint64_t object_probe(const struct object *object, bg_bytes key);
 
-/* Moves a window to the current time, or by a period if it has no length. Records the move, if
- * any. */
+/* Moves a window to the current time or, if it is not time-based, by one period. Records the move,
+ * if any. */
 bg_err object_rotate(struct object *object, struct host *host, bg_errinfo *info);
 
-/* Returns whether a window with a length is due to be moved. Takes no lock. */
+/* Returns whether a time-based window is due to be moved. Acquires no lock. */
 bool object_will_move(const struct object *object, struct host *host);
 
-/* Moves a window that is due. Adds call this; a host also calls it regularly, so that windows
- * without adds forget keys as well. */
+/* Moves a window if it is due. Adds call this function; a host also calls it regularly, so that
+ * windows without adds forget keys, too. */
 bg_err object_tick(struct object *object, struct host *host, bg_errinfo *info);
 
-/* Sets the time to which a window was moved before it was loaded; the window continues from
- * there. */
+/* Sets the time to which a window was moved before it was loaded; the window continues from that
+ * time. */
 void object_resume(struct object *object, uint64_t moved);
 
-/* Moves a filter that was swapped into the slot to the time of the window. */
+/* Moves a filter that was swapped into the slot to the window's time. */
 void object_position(struct object *object);
 
-/* The maximum time of a window, in milliseconds. It fits into the numbers of all protocols, even
- * after the window has moved on. */
+/* The maximum time of a window, in milliseconds. It fits into the integers of all protocols, even
+ * after the window has moved further. */
 #define OBJECT_TIME_MAX (UINT64_MAX / 4)
 
-/* Lock and unlock `writing` for a long operation: object_claim fails from the first call on. */
+/* Lock and unlock `writing` for a long operation: object_claim fails as soon as the first of these
+ * functions is called. */
 void object_occupy(const struct object *object);
 void object_vacate(const struct object *object);
 
-/* Locks `writing` for a short change, unless a long operation holds it. Returns false in that
- * case: try again later, on a thread that may wait. */
+/* Locks `writing` for a short change, unless a long operation holds it. In that case, returns
+ * false; try again later, on a thread that may wait. */
 bool object_claim(struct object *object);
 void object_unclaim(struct object *object);
 
-/* Doubles a CF that is full. The caller holds `writing`. Errors: BG_EFULL if it may not grow. */
+/* Doubles a CF that is full. The caller holds `writing`. Errors: BG_EFULL if the filter may not
+ * grow. */
 bg_err object_grow(struct object *object, const struct host *host, bg_errinfo *info);
 
 /* Applies a recorded change when the host replays a journal, before any other thread uses the
@@ -292,32 +293,32 @@ bg_err object_apply(struct object *object, const struct change *change,
 
 /* ---- Whole objects: may take long ------------------------------------------------------------ */
 
-/* Call object_changing before a change of a whole object that has a name. Afterwards call
- * object_keep, which makes the host save the object, or object_unchanged if nothing changed. */
+/* Call object_changing before changing a whole object that has a name. Afterwards call object_keep,
+ * which makes the host save the object, or object_unchanged if nothing changed. */
 void object_changing(struct object *object);
 bg_err object_keep(struct object *object, struct host *host, bg_errinfo *info);
 void object_unchanged(struct object *object);
 
-/* Call object_keeping before and object_kept after the host saves a whole object, which also
- * saves earlier changes whose own checkpoint failed. Pass the result of object_keeping to
- * object_kept. */
+/* Call object_keeping before the host saves a whole object, and object_kept afterwards. Saving the
+ * object also saves earlier changes whose own checkpoint failed. Pass the result of object_keeping
+ * to object_kept. */
 uint32_t object_keeping(struct object *object);
 void object_kept(struct object *object, uint32_t changes, bool done);
 
-/* Returns whether the host has saved all changes of the object. */
+/* Returns whether the host has saved all changes to the object. */
 static inline bool object_is_kept(const struct object *object)
 {
     return atomic_load(&object->unkept) == 0;
 }
 
-/* Merges `from` into an object. Errors: BG_EINCOMPAT, with the difference. */
+/* Merges `from` into an object. Errors: BG_EINCOMPAT; the message describes the difference. */
 bg_err object_merge(struct object *object, struct host *host, const struct object *from,
                     bg_errinfo *info);
 
-/* Returns a copy for another name, marked `imported`. */
+/* Creates a copy for a different name, marked `imported`. */
 bg_err object_copy(const struct object *object, struct object **copy, bg_errinfo *info);
 
-/* Returns an empty object with the same parameters. */
+/* Creates an empty object with the same parameters. */
 bg_err object_emptied(const struct object *object,
                       const struct command_settings *settings, struct object **empty,
                       bg_errinfo *info);
@@ -325,18 +326,18 @@ bg_err object_emptied(const struct object *object,
 /* Halves a filter this many times. Concurrent adds continue, and none is lost. */
 bg_err object_fold(struct object *object, uint32_t times, bg_errinfo *info);
 
-/* CF: halves a filter repeatedly, at most to its original size, while a tenth of the filter stays
- * free. *steps is the number of halvings. A filter imported from RedisBloom is compacted as in
- * RedisBloom. */
+/* CF: halves a filter repeatedly, while at least a tenth of it stays free, but not below its
+ * original size. Sets *steps to the number of halvings. A filter imported from RedisBloom is
+ * compacted as in RedisBloom. */
 bg_err object_compact(struct object *object, uint32_t *steps, bg_errinfo *info);
 
-/* Recounts the items if the counter cannot be right. */
+/* Recounts the items if the counter cannot be correct. */
 void object_recount(struct object *object);
 
 /*
- * Provides the filter of an object for reads of any duration: the base itself, or a copy if the
- * base could change between two reads. Copying blocks writers; reading the copy does not. Errors:
- * BG_EBUSY if the content is unknown; BG_ENOMEM. Not for foreign filters.
+ * Provides an object's filter for reads of any duration: the base itself, or a copy if the base
+ * could change between two reads. Copying blocks writers; reading the copy does not. Errors:
+ * BG_EBUSY if the content is unknown; BG_ENOMEM. Do not use it for foreign filters.
  */
 struct object_reading {
     const bg_filter *filter;
@@ -347,7 +348,7 @@ bg_err object_read_begin(const struct object *object, struct object_reading *rea
                          bg_errinfo *info);
 void object_read_end(const struct object *object, struct object_reading *reading);
 
-/* ---- Figures, in constant time ----------------------------------------------------------- */
+/* ---- Statistics, in constant time -------------------------------------------------------- */
 
 /* Returns whether adding n items may take too long for an event loop, because the filter doubles
  * or a window has to move. */
@@ -364,8 +365,8 @@ bool object_grows(const struct object *object);
 void object_about(const struct object *object, bg_slot_info *stats);
 uint32_t object_layers(const struct object *object);
 
-/* Returns the number of deleted items, as reported by INFO: for filters imported from RedisBloom,
- * since the last compaction. */
+/* Returns the number of deleted items, as reported by INFO. For filters imported from RedisBloom,
+ * only items deleted since the last compaction count. */
 uint64_t object_deleted(const struct object *object);
 
 #endif

@@ -1,12 +1,12 @@
 /*
  * object_keys.c - applies and records adds and removes, and replays them from their records.
  *
- * Objects that are sets of bits need no lock. Their adds are recorded first and then applied,
- * since they can be replayed repeatedly and in any order. All other objects hold `writing` during
- * both steps, and their adds are applied first and then recorded: these filters can be full, and
- * rejected adds must neither be replayed nor fill the journal. No add can observe the difference:
- * an add of the same key waits for the lock. If recording fails, the add is undone where the kind
- * of filter supports it; otherwise the filter may contain a key that was not recorded.
+ * Objects that are sets of bits need no lock. Their adds are recorded first and then applied, since
+ * adds can be replayed repeatedly and in any order. For all other objects, `writing` is held during
+ * both steps, and adds are applied first and then recorded: these filters can be full, and rejected
+ * adds must neither be replayed nor fill the journal. No add can observe the difference, because an
+ * add of the same key waits for the lock. If recording fails, the add is undone where the kind of
+ * filter supports it; otherwise the filter may contain a key that was not recorded.
  *
  * Removes and window moves are recorded first. Conditions that could reject a remove, such as a
  * rebuild in progress, are checked beforehand.
@@ -26,7 +26,7 @@ static bg_err object_unknown(bg_errinfo *info)
         "lost. Load it completely, or drop it");
 }
 
-/* Fails if the object never accepts adds. Does not check whether its content is known. */
+/* Fails if the object never accepts adds. Does not check whether the content is known. */
 static bg_err object_takes(const struct object *object, bg_errinfo *info)
 {
     if (object->shape.sealed
@@ -80,8 +80,8 @@ static bool adding_bit(const uint64_t *bits, size_t i)
 
 /*
  * Finds the keys that the filter does not contain yet. Only these need to be recorded and added,
- * except in the cases described in object.h. If there are several filters in the slot, a key in
- * one of them may be missing in another one that accepts adds. The probe bypasses the slot's
+ * except in the cases described in object.h. If there are several filters in the slot, a key in one
+ * of them may be missing from another filter that accepts adds. The probe bypasses the slot's
  * counters, since it is not a user's query.
  */
 static void adding_probe(struct adding *a)
@@ -113,9 +113,9 @@ static void adding_probe(struct adding *a)
     }
 }
 
-/* Rejects items over the capacity of a filter that must not grow, and truncates the batch. Does
- * not apply to replays: two threads may have added one item too many at the same time, and
- * replied with success. */
+/* Rejects items over the capacity of a filter that must not grow, and truncates the batch. Does not
+ * apply to replays: two threads may have exceeded the capacity by adding items concurrently, and
+ * both replied with success. */
 static bg_err adding_limit(struct adding *a)
 {
     if (!a->object->shape.nonscaling || !a->host->settings) {
@@ -148,10 +148,10 @@ static bool adding_any_is_new(const struct adding *a)
     return i < a->fresh;
 }
 
-enum { OBJECT_LARGE_PAGE = 2 << 20 }; /* a large layer fills whole pages */
+enum { OBJECT_LARGE_PAGE = 2 << 20 }; /* a large layer fills pages of this size */
 
-/* Returns whether there is memory for a layer. If the host has no `room`, this matters only if
- * the layer is `needed`; otherwise, the library tries again. */
+/* Returns whether there is memory for a layer. If the host has no `room` function, memory is
+ * checked only if the layer is `needed`; otherwise, the library tries again. */
 static bool adding_fits(const struct adding *a, uint64_t bytes, bool needed)
 {
     bool (*room)(struct host * host, uint64_t bytes) = a->host->ops->room;
@@ -179,14 +179,14 @@ static uint64_t adding_next_layer(const struct object *object, uint64_t width)
 }
 
 /*
- * A scalable filter that cannot grow accepts more keys than it was created for, and its rate
- * rises without bound, because the library's adds do not fail. Here they fail when the filter is
- * a sixteenth over its capacity (the library has then tried twice to grow) and the next layer
+ * A scalable filter that cannot grow accepts more keys than it was created for, and its rate rises
+ * without bound, because the library's adds do not fail. Here, adds fail when the filter is a
+ * sixteenth over its capacity (by then, the library has tried twice to grow) and the next layer
  * would not fit. If the layer would fit, adds continue, and the library soon tries again. If the
- * host provides `room`, it is called before the library tries at all. If the filter came from
- * another server, the library does not enforce the limit of this server, so a layer that
- * certainly exceeds it is refused in advance as well. Small layers are not refused individually,
- * and a sharded filter has many of them, so adds also fail as soon as memory is used up.
+ * host provides `room`, it is called before the library first tries to grow. If the filter came
+ * from another server, the library does not enforce the limit of this server, so a layer that
+ * certainly exceeds it is also refused in advance. Small layers are not refused individually, and a
+ * sharded filter has many of them, so adds also fail as soon as all memory is used up.
  */
 static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
 {
@@ -201,7 +201,7 @@ static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
     const uint64_t capacity = object_capacity(a->object),
                    items = atomic_load(&a->object->items);
     const bool full =
-        ledger_is_full(); /* memory was not full when the command started */
+        ledger_is_full(); /* memory was not used up when the command started */
     const bool grows = items + a->fresh > capacity;
     if ((!full && !grows) || !adding_any_is_new(a)) {
         return BG_OK;
@@ -253,7 +253,7 @@ static void adding_tell(struct adding *a, const uint64_t *is_new, size_t n)
 }
 
 /* Adds to sets of bits, without a lock. Keys that are already present are not recorded. Errors:
- * BG_EINCOMPAT if the hash has changed in the meantime: try again. */
+ * BG_EINCOMPAT if the hash has changed in the meantime; the caller tries again. */
 static bg_err adding_bits(struct adding *a, bg_errinfo *info)
 {
     uint64_t is_new[BG_BITMAP_WORDS(OBJECT_BATCH)] = { 0 };
@@ -280,9 +280,9 @@ static bg_err adding_bits(struct adding *a, bg_errinfo *info)
  * requested. */
 static const double object_rate_most = 0.03;
 
-/* Returns whether a CF would keep its rate if it doubled and filled up again. It stores a prefix
- * of q + r bits of each hash, at any size, so the rate depends on the number of keys: for a full
- * filter it is the load, 0.95, times 2^-r, and doubling reduces r by one. */
+/* Returns whether a CF would keep its rate if it doubled and filled up again. At any size, the
+ * filter stores a prefix of q + r bits of each hash, so the rate depends on the number of keys: for
+ * a full filter, the rate is the load, 0.95, times 2^-r, and doubling reduces r by one. */
 static bool object_may_double(const struct object *object, const bg_filter *filter)
 {
     const double most =
@@ -326,7 +326,7 @@ bg_err object_grow(struct object *object, const struct host *host, bg_errinfo *i
     if (!object->outgrown && atomic_load(&object->expansions) < shape->max_expansions) {
         object_occupy(object);
         err = object_double(object, &larger, info);
-        object->outgrown = err == BG_EFULL; /* avoids another attempt for every item */
+        object->outgrown = err == BG_EFULL; /* avoids retrying for every item */
         err = err ? err : bg_slot_swap(object->slot, larger, 0, BG_SLOT_DISCARD, info);
         if (err) {
             bg_filter_free(larger);
@@ -343,7 +343,8 @@ bg_err object_grow(struct object *object, const struct host *host, bg_errinfo *i
                : err;
 }
 
-/* Returns how many of the added keys count as items: all of them, if the kind can remove. */
+/* Returns how many of the added keys count as items: all of them if the kind can remove keys;
+ * otherwise the new ones. */
 static uint64_t adding_counts(const struct adding *a)
 {
     uint64_t news = 0;
@@ -356,7 +357,7 @@ static uint64_t adding_counts(const struct adding *a)
     return news;
 }
 
-/* Adds keys in order, up to the first that does not fit, and grows the filter if allowed. */
+/* Adds keys in order, up to the first key that does not fit, and grows the filter if allowed. */
 static bg_err adding_do(struct adding *a, bg_errinfo *info)
 {
     bg_err err = BG_OK;
@@ -389,7 +390,7 @@ static void adding_undo(struct adding *a)
     *a->done = 0;
 }
 
-/* Adds to all other objects. The caller holds `writing`, which covers applying and recording. */
+/* Adds to all other objects. The caller holds `writing` while the adds are applied and recorded. */
 static bg_err adding_in_order(struct adding *a, bg_errinfo *info)
 {
     const bg_err err = adding_do(a, info);
@@ -648,13 +649,14 @@ static uint64_t object_period(const struct object_shape *shape)
 }
 
 /*
- * The time of a window starts at the current time of day and then follows the host's ticks: a
- * wall clock that is set forward must not empty windows, and one that is set back must not stop
- * them. It is recorded with every move. After a restart, or after another host has moved the
- * window, it continues from the last record at the first tick of this host: time that no host has
- * measured does not count. A move is recorded at least OBJECT_STEPS times per period, so hardly
- * any measured time is lost. 0 means that the time stands still because another host moves the
- * window. Keys then get that host's time, and the time that this host has measured is discarded.
+ * The time of a window starts at the current wall-clock time and then follows the host's ticks:
+ * setting the wall clock forward must not empty windows, and setting it back must not stop them.
+ * The window's time is recorded with every move. After a restart, or after another host has moved
+ * the window, the time resumes from the last record when this host first reads its ticks. Time that
+ * no host has measured does not count. A move is recorded at least OBJECT_STEPS times per period,
+ * so hardly any measured time is lost. A result of 0 means that the window's time is stopped
+ * because another host moves the window. Keys are then added at the other host's time, and the time
+ * that this host has measured is discarded.
  */
 enum { OBJECT_STEPS = 8 };
 
@@ -677,9 +679,9 @@ static uint64_t object_time(struct object *object, struct host *host)
     return ticks + atomic_load(&object->ahead);
 }
 
-/* Returns whether a move is due: a new period has started, or a good part of one has passed.
- * Periods start at multiples of their length, and the first move records the position of the
- * window. */
+/* Returns whether a move is due: a new period has started, or a significant part of a period has
+ * passed. Periods start at multiples of their length, and the first move records the position of
+ * the window. */
 static bool object_would_move(const struct object *object, uint64_t now)
 {
     const uint64_t period = object_period(&object->shape),
@@ -760,7 +762,7 @@ void object_resume(struct object *object, uint64_t moved)
 
 /* ---- Replay --------------------------------------------------------------------------------- */
 
-/* The host of replays, which has nothing to record. */
+/* The host for replays, which has nothing to record. */
 static bg_err replay_record(struct host *host, struct object *object,
                             const struct change *change, bg_errinfo *info)
 {
@@ -823,13 +825,13 @@ bg_err object_apply(struct object *object, const struct change *change,
 {
     uint64_t check = 0;
     bg_err err = BG_OK;
-    if (!object_is_whole(object)) { /* unknown content may contain every key */
+    if (!object_is_whole(object)) { /* unknown content may contain any key */
         return BG_OK;
     }
     if (!object->slot && (!change->keys || change->op == CHANGE_ROTATE)) {
-        return object_error(info, BG_EFORMAT,
-                            "a record of an imported filter can only add or remove "
-                            "keys");
+        return object_error(
+            info, BG_EFORMAT,
+            "a record for an imported filter can only add or remove keys");
     }
     if (!object->slot && change->op == CHANGE_REMOVE) {
         return replay_remove_foreign(object, change);

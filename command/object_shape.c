@@ -1,5 +1,5 @@
 /*
- * object_shape.c - converts shapes to text and to specifications of the library.
+ * object_shape.c - converts shapes to text and to library specifications.
  *
  *     family=bf kind=scalable items=100 rate=0.01 width=2 hash=keyed key_id=323032... expansion=2
  *
@@ -96,8 +96,8 @@ static bg_err shape_fail(bg_errinfo *info, bg_err code, const char *what,
 
 /* ---- Text output ------------------------------------------------------------------------- */
 
-/* These functions write at `to` without a NUL and return the end. They are faster than snprintf,
- * which matters because a manifest contains the shapes of all objects. */
+/* These functions write text to `to` without a terminating NUL, and return its end. They are faster
+ * than snprintf, which matters because a manifest contains the shapes of all objects. */
 
 static char *shape_put(char *to, const char *text)
 {
@@ -170,7 +170,7 @@ static char *shape_put_value(char *to, const struct object_shape *shape,
 size_t object_shape_write(const struct object_shape *shape,
                           char text[OBJECT_SHAPE_TEXT])
 {
-    char *to = text; /* the longest values fit, which a test checks */
+    char *to = text; /* a test checks that the longest values fit */
     for (size_t i = 0; i < SHAPE_FIELDS; i++) {
         char *const before = to;
         to = shape_put(to, to > text ? " " : "");

@@ -11,9 +11,8 @@
 
 struct hint {
     const char *when;
-    bg_kind kinds[3]; /* the smallest of them is suggested; AUTO: none */
-    double
-        below; /* only if it needs less than this share of the recommended kind's memory */
+    bg_kind kinds[3]; /* the smallest of these kinds is suggested; AUTO: no kind */
+    double below;     /* maximum share of the recommended kind's memory */
     const char *but;
 };
 
@@ -54,7 +53,7 @@ static const struct plan_row *hint_smallest(const struct plan_rows *plans,
     return smallest;
 }
 
-/* Compares a kind with the recommended one. If the size was specified, all kinds need about the
+/* Compares a kind with the recommended kind. If the size was specified, all kinds need about the
  * same memory, so rates are compared instead. */
 static void hint_compare(const bg_plan *plan, const bg_plan *best, char *text,
                          size_t room)
@@ -83,7 +82,7 @@ static bool hint_is_worth_it(const struct hint *hint, const bg_plan *plan,
     return plan->kind != best->kind && share < hint->below;
 }
 
-/* Suggests planning for growth if twice as many keys would raise the rate considerably. */
+/* Suggests planning for growth if twice as many keys would considerably increase the rate. */
 static bool hint_of_growth(const struct plan_rows *plans, char text[PLAN_TEXT])
 {
     const bg_plan *best = &plans->best.plan;
@@ -92,12 +91,13 @@ static bool hint_of_growth(const struct plan_rows *plans, char text[PLAN_TEXT])
     if (!plan_takes_more(&plans->best, best->rate_2x) || !(more >= 2)) {
         return false;
     }
-    (void)snprintf(text, PLAN_TEXT,
-                   "there may be twice as many keys: plan for them (%s 2); otherwise "
-                   "%s has %s false positives, %s%.0f times as many",
-                   plan_word(plans->words, "growth"), bg_kind_name(best->kind),
-                   number_show_rate(best->rate_2x, rate), more > 1000 ? "over " : "",
-                   fmin(more, 1000));
+    (void)snprintf(
+        text, PLAN_TEXT,
+        "there may be twice as many keys: plan for them (%s 2); otherwise %s has %s "
+        "false positives, %s%.0f times as many",
+        plan_word(plans->words, "growth"), bg_kind_name(best->kind),
+        number_show_rate(best->rate_2x, rate), more > 1000 ? "over " : "",
+        fmin(more, 1000));
     return true;
 }
 

@@ -17,8 +17,8 @@ const char *plan_word(const struct plan_word *words, const char *field)
     return field;
 }
 
-/* Replaces field names with option names. A `_` identifies a field name: no English word contains
- * one. */
+/* Replaces field names with option names. An underscore identifies a field name, because no English
+ * word contains one. */
 static void plan_translate(const struct plan_word *words, const char *from, char *to,
                            size_t room)
 {
@@ -138,8 +138,8 @@ bool plan_make_all(struct plan_rows *plans)
 
 /* ---- Curves ----------------------------------------------------------------------------- */
 
-/* Returns the rate of a scalable filter: up to its design size it is one blocked filter, beyond
- * that it grows. */
+/* Returns the rate of a scalable filter. Up to its design size, it is one blocked filter; beyond
+ * that, it grows. */
 static double plan_rate_scalable(const bg_plan_request *ask, const bg_plan *plan,
                                  double times)
 {
@@ -164,7 +164,7 @@ double plan_rate_at(const struct plan_rows *plans, const struct plan_row *row,
         return fabs(times - 1) < 1e-9 ? plan->rate : (double)NAN;
     }
     if (row->kind
-        == BG_KIND_WINDOW) { /* `layers` blocked filters, one more than needed */
+        == BG_KIND_WINDOW) { /* `layers` blocked filters: one more than the keys need */
         const double each = items / (plan->layers - 1);
         const double one =
             bg_predict_rate(BG_KIND_BLOCKED, plan->units * 64, plan->k, (uint64_t)each);

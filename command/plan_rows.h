@@ -1,6 +1,6 @@
 /*
- * plan_rows.h - planning: one plan per kind, the recommended kind, and hints on when another kind
- * is better. Shared by bloomgate plan (tables, JSON, charts) and HTTP (JSON), which have their
+ * plan_rows.h - planning: one plan per kind, the recommended kind, and hints on when a different
+ * kind is better. Shared by bloomgate plan (tables, JSON, charts) and HTTP (JSON), which have their
  * own option names.
  *
  * Thread safety: not synchronized.
@@ -25,7 +25,7 @@ struct plan_word {
 
 struct plan_row {
     bg_kind kind;
-    bg_err err; /* why there is no plan; `why` uses the option names */
+    bg_err err; /* reason for a missing plan; `why` uses the option names */
     char why[PLAN_TEXT];
     bg_plan plan;
 };
@@ -39,14 +39,14 @@ struct plan_rows {
     struct plan_row automatic; /* the kind that auto selects */
 };
 
-/* Creates a plan for each kind, or for the requested one. Set `ask` and `words` before the call.
+/* Creates a plan for each kind, or for the requested kind. Set `ask` and `words` before the call.
  * Returns false if no plan is possible; best.why then contains the reason. */
 bool plan_make_all(struct plan_rows *plans);
 
 /* Returns the option name for a field, or the field itself if there is none. */
 const char *plan_word(const struct plan_word *words, const char *field);
 
-/* Formats an error of the library with the option names. */
+/* Formats a library error with the option names. */
 void plan_explain(const struct plan_word *words, const bg_errinfo *why,
                   char text[PLAN_TEXT]);
 
@@ -55,24 +55,24 @@ bool plan_has_queries(const struct plan_rows *plans);
 bool plan_has_costs(const struct plan_rows *plans);
 bool plan_is_sized(const bg_plan_request *ask);
 
-/* Returns whether a kind accepts more keys than planned, given its predicted rate with these
- * keys. A kind that can fill up has a rate of 1 if the keys do not fit. */
+/* Returns whether a kind accepts more keys than planned, given its predicted rate with these keys.
+ * A kind that can become full has a rate of 1 if the keys do not fit. */
 bool plan_takes_more(const struct plan_row *row, double rate_then);
 
 /* Returns the row of a kind if it has a plan, otherwise NULL. */
 const struct plan_row *plan_find(const struct plan_rows *plans, bg_kind kind);
 
-/* Returns the rate with `times` as many keys as planned, or NaN if the filter does not accept
- * that many. */
+/* Returns the rate with `times` times as many keys as planned, or NaN if the filter does not accept
+ * that many keys. */
 double plan_rate_at(const struct plan_rows *plans, const struct plan_row *row,
                     double times);
 
-/* Plans a kind for another rate. Returns false if that is not possible. */
+/* Creates a plan for a kind with a different rate. Returns false if that is not possible. */
 bool plan_for_rate(const struct plan_rows *plans, bg_kind kind, double rate,
                    bg_plan *plan);
 
-/* Writes a sentence on when another kind is better than the best one. Hints are numbered from 0.
- * Returns false after the last one (plan_hints.c). */
+/* Writes a sentence that describes when a different kind is better than the recommended kind. Hints
+ * are numbered from 0. Returns false after the last hint (plan_hints.c). */
 bool plan_hint(const struct plan_rows *plans, size_t number, char text[PLAN_TEXT]);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * shard_names.h - maps one logical filter to several keys of a Redis Cluster: the names of the
- * keys, and the key that an item belongs to.
+ * shard_names.h - maps one logical filter to several keys in a Redis Cluster. Determines the names
+ * of the keys, and the key that an item belongs to.
  *
  * A filter with a single key is in one slot, on one node. A sharded filter consists of S ordinary
  * filters, its shards, each with its own name:
@@ -10,13 +10,13 @@
  * Names. The tag of shard i of S is the smallest integer, in decimal digits, whose slot is in the
  * i-th of S equal parts of the slots: slot * S / 16384 == i, rounded down. Shards are therefore
  * distributed as evenly as slots. A tag depends only on i and S: the i-th shards of all filters
- * with S shards are in one slot, where BG.MERGE can merge them. S is part of the name: a client
- * with a wrong S finds no filter, which is an error, and never queries the wrong shard.
+ * with S shards are in the same slot, where BG.MERGE can merge them. S is part of the name: a
+ * client with a wrong S finds no filter, which is an error, and never queries the wrong shard.
  *
  * Routing. An item belongs to shard XXH64(item, seed SHARD_SEED) * S / 2^64, rounded down. This
- * is independent of the hash of the filters, which may be keyed and may differ.
+ * mapping is independent of the hash that the filters use, which may be keyed and may differ.
  *
- * None of this is stored anywhere: everything follows from NAME and S. The scheme is frozen like
+ * None of this is stored anywhere: everything is derived from NAME and S. The scheme is frozen like
  * a file format. docs/cluster.md describes it with examples for clients in other languages.
  *
  * Thread safety: pure functions, callable from any thread.

@@ -1,4 +1,4 @@
-/* json.c - see json.h. Write errors are reported at the end, by out_finish. */
+/* json.c - see json.h. out_finish reports write errors at the end. */
 #include "json.h"
 
 #include "text.h"

@@ -1,7 +1,7 @@
 /*
  * json.h - writes JSON, usually to stdout: one object per document. The field "schema" identifies
- * its type, such as "bloomgate.info.1". Fields may be added without changing that number, but are
- * never changed or removed.
+ * its type, such as "bloomgate.info.1". Fields may be added without changing the schema number, but
+ * are never changed or removed.
  */
 #ifndef COMMON_JSON_H
 #define COMMON_JSON_H
@@ -15,7 +15,8 @@ enum { JSON_DEEP = 16 };
 
 struct json {
     FILE *to;
-    bool filled[JSON_DEEP]; /* there is already an element, so a comma is needed */
+    bool filled[JSON_DEEP]; /* the container already has an element, so a comma is
+                               needed */
     int depth;
 };
 
@@ -32,7 +33,7 @@ void json_count(struct json *json, const char *name, uint64_t value);
 void json_real(struct json *json, const char *name,
                double value); /* null if not finite */
 void json_bool(struct json *json, const char *name, bool value);
-/* Writes enough digits to read back exactly the same number. */
+/* Writes enough digits to restore exactly the same number. */
 void json_exact(struct json *json, const char *name, double value);
 void json_null(struct json *json, const char *name);
 void json_bytes(struct json *json, const char *name, const char *bytes, size_t n);

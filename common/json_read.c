@@ -59,7 +59,7 @@ bool json_read_open(struct json_reader *r, char bracket)
     return true;
 }
 
-/* Returns whether the open object or list has another element. Consumes the comma or the closing
+/* Returns whether the open object or list has another element. Consumes a comma or a closing
  * bracket. */
 static bool json_read_more(struct json_reader *r, char closing)
 {
@@ -171,7 +171,8 @@ static char *json_read_escape_u(struct json_reader *r, char *to)
     return json_read_utf8(to, c);
 }
 
-/* Decodes one escape sequence, which never becomes longer. Returns NULL if it is invalid. */
+/* Decodes one escape sequence. The result is never longer than the sequence. Returns NULL if it is
+ * invalid. */
 static char *json_read_escape(struct json_reader *r, char *to)
 {
     static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";

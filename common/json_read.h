@@ -1,6 +1,6 @@
 /*
- * json_read.h - parses untrusted JSON as a stream, without building a tree: a million keys need
- * no memory besides the text itself.
+ * json_read.h - parses untrusted JSON as a stream, without building a tree: a million keys need no
+ * memory other than the text itself.
  *
  *     struct json_reader r;
  *     json_read_begin(&r, text, n);
@@ -39,7 +39,7 @@ struct json_reader {
     char *text, *at, *end;
     const char *error; /* the expected element; NULL: no error */
     int depth;
-    bool fresh; /* nothing was read yet since the last open */
+    bool fresh; /* nothing has been read since the last opening bracket */
 };
 
 void json_read_begin(struct json_reader *r, char *text, size_t n);
@@ -47,17 +47,19 @@ void json_read_begin(struct json_reader *r, char *text, size_t n);
 /* Enters an object or a list. If the next value is neither, sets an error and returns false. */
 bool json_read_open(struct json_reader *r, char bracket);
 
-/* Return whether there is another member (and its name), or another element. After the last one,
- * they leave the object or list and return false. They also return false on an error. */
+/* Return whether there is another member (and its name), or another element. After the last
+ * member or element, they leave the object or list and return false. They also return false on
+ * an error. */
 bool json_read_member(struct json_reader *r, struct json_span *name);
 bool json_read_element(struct json_reader *r);
 
-/* Read a value. They return false, with an error, if it has another type. */
+/* Read a value. They set an error and return false if the value has a different type. */
 bool json_read_string(struct json_reader *r, struct json_span *string);
 bool json_read_real(struct json_reader *r, double *value);
 bool json_read_count(struct json_reader *r, uint64_t *value);
 bool json_read_bool(struct json_reader *r, bool *value);
-bool json_read_null(struct json_reader *r); /* no error if the value is not null */
+bool json_read_null(struct json_reader *r); /* does not set an error if the value is not
+                                               null */
 
 /* Returns the type of the next value: one of { [ " 0 (a number) t f n, or 0 at the end. */
 char json_read_peek(struct json_reader *r);

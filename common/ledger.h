@@ -9,8 +9,8 @@
  *     free(bytes);
  *     ledger_release(LEDGER_TRANSFERS, n);
  *
- * The ledger counts requested bytes, whether or not their pages have been touched. With a limit
- * of 0, the default, memory is counted and nothing is refused.
+ * The ledger counts requested bytes, whether or not their pages have been touched. With a limit of
+ * 0, the default, memory is counted, but nothing is refused.
  *
  * Parts. A sixteenth of the limit, at most 64 MiB, is reserved for buffers, so that clients get
  * replies when filters have used all other memory. Buffers use at most half of the limit, so that
@@ -29,23 +29,23 @@
 #include <stdint.h>
 
 enum ledger_part {
-    LEDGER_FILTERS,   /* memory of the library: filters and working memory */
+    LEDGER_FILTERS,   /* memory used by the library: filters and working memory */
     LEDGER_OBJECTS,   /* names and metadata of filters */
     LEDGER_BUFFERS,   /* requests and replies in transit */
     LEDGER_TRANSFERS, /* copies of filters: dumps, loads, verification */
     LEDGER_PARTS
 };
 
-/* Sets the limit of all parts together; 0: no limit. */
+/* Sets the limit for all parts together; 0 means no limit. */
 void ledger_limit(uint64_t bytes);
 
 /* Counts bytes that are about to be allocated. Returns false, and counts nothing, if that would
  * exceed the limit. */
 bool ledger_reserve(enum ledger_part part, uint64_t bytes);
 
-/* Counts bytes of small buffers and connections. Returns false, and counts nothing, only if
- * buffers use more than twice their reserved share, and all parts together exceed the limit by
- * a sixteenth (at most 64 MiB). So clients are served even if filters exceed a limit that was
+/* Counts bytes for small buffers and connections. Returns false, and counts nothing, only if
+ * buffers use more than twice their reserved share, and all parts together exceed the limit by a
+ * sixteenth (at most 64 MiB). Clients are therefore served even if filters exceed a limit that was
  * lowered. */
 bool ledger_reserve_small(uint64_t bytes);
 
@@ -59,12 +59,12 @@ void ledger_release(enum ledger_part part, uint64_t bytes);
 /* Returns whether filters, objects and transfers have used up their share. */
 bool ledger_is_full(void);
 
-/* Sets whether reservations of this thread are exempt from the limit: for work that must not fail
- * because clients have used all memory, such as snapshots. Returns the previous value. */
+/* Sets whether this thread's reservations are exempt from the limit. Use it for work that must not
+ * fail because clients have used all memory, such as snapshots. Returns the previous value. */
 bool ledger_exempt(bool exempt);
 
 /* Describes the last refusal of memory to this thread since the previous call, or since
- * ledger_forget. Returns false if there was none. */
+ * ledger_forget. Returns false if there was no refusal. */
 enum { LEDGER_WHY = 160 };
 bool ledger_refusal(char why[LEDGER_WHY]);
 void ledger_forget(void);

@@ -10,8 +10,8 @@
 
 enum { NEAREST_LONGEST = 40 };
 
-/* Returns the edit distance: the number of letters to change, delete, insert, or swap with the
- * next one. */
+/* Returns the edit distance: the number of letters to change, delete, insert, or swap with the next
+ * letter. */
 static size_t nearest_distance(const char *a, const char *b)
 {
     size_t rows[3][NEAREST_LONGEST + 1];

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-/* Returns the name that is nearest to a mistyped one, among n names; NULL if none is near. */
+/* Returns the one of n names that is nearest to a mistyped name, or NULL if none is near. */
 const char *nearest_name(const char *typed, const char *const *names, size_t n);
 
 #endif

@@ -26,8 +26,8 @@ static double number_unit(const char **text)
     return **text ? 0 : factor;
 }
 
-/* Parses the number at the start of a text: digits, fraction, exponent; no sign, no hex, no
- * inf. */
+/* Parses the number at the start of a text, which may have a fraction and an exponent, but no sign.
+ * Hexadecimal numbers and infinity are not accepted. */
 static bool number_front(const char *text, double *value, const char **rest)
 {
     char *end;
@@ -71,7 +71,7 @@ bool number_count(const char *text, uint64_t *value)
         return false;
     }
     *value = (uint64_t)front;
-    return (double)*value == front; /* false for a fraction, such as 1.5 */
+    return (double)*value == front; /* false if the value has a fraction, such as 1.5 */
 }
 
 bool number_real(const char *text, double *value)

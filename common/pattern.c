@@ -1,10 +1,11 @@
 /*
  * pattern.c - see pattern.h.
  *
- * The pattern is matched along the name. A * matches nothing at first; if the rest does not
- * match, the * matches one more byte, and the rest is tried again. When a second * is reached,
- * the first one is final: if it matched more, the second could match less. So there is only one
- * position to backtrack to, and no recursion.
+ * The pattern is matched along the name. A * initially matches nothing. If the rest of the pattern
+ * does not match, the * matches one more byte, and the rest is tried again. When a second * is
+ * reached, the match of the first one is final: any bytes that the first could match in addition,
+ * the second can match instead. There is therefore only one position to backtrack to, and no
+ * recursion.
  */
 #include "pattern.h"
 
@@ -49,8 +50,8 @@ static bool pattern_set(struct pattern *pattern, unsigned char c)
     return in != inverted;
 }
 
-/* Returns whether the next piece of the pattern, which is not a *, matches c. Moves past the
- * piece. */
+/* Returns whether the next element of the pattern, which is not a *, matches c. Moves past that
+ * element. */
 static bool pattern_one(struct pattern *pattern, char c)
 {
     if (*pattern->at == '?') {
@@ -66,7 +67,7 @@ static bool pattern_one(struct pattern *pattern, char c)
 static bool pattern_walk(struct pattern *pattern, const char *name, size_t name_len)
 {
     const char *const end = name_len ? name + name_len : name;
-    const char *star = NULL, *star_name = NULL; /* retry positions of the last * */
+    const char *star = NULL, *star_name = NULL; /* where to retry the last star */
     while (name < end) {
         if (pattern->at < pattern->end && *pattern->at == '*') {
             star = ++pattern->at;

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Prints a character literally: some characters have a special meaning in troff or would be
- * replaced by typographic ones. */
+/* Prints a character literally. Some characters have a special meaning in troff, or would be
+ * replaced by typographic characters. */
 static void roff_character(FILE *to, char c)
 {
     switch (c) {
@@ -27,7 +27,7 @@ void roff_inside(FILE *to, const char *text)
 
 void roff_text(FILE *to, const char *text)
 {
-    if (*text == '.') { /* it would start a request */
+    if (*text == '.') { /* otherwise, it would start a request */
         (void)fputs("\\&", to);
     }
     roff_inside(to, text);

@@ -3,9 +3,10 @@
  *
  * Shows two guarantees of filter.h:
  *   (C1) a thread finds every key whose add happened before its lookup;
- *   (C3) if several threads add the same key at the same time, the add returns true ("new")
- *        in at least one of them; with BG_SPEC_ONE_WINNER, in exactly one.
- * (C1) relies on (C2): once a lookup of a key returns "maybe", all later lookups do.
+ *   (C3) if several threads add the same key at the same time, the add returns true ("new") in at
+ *     least one of them, and with BG_SPEC_ONE_WINNER in exactly one.
+ * (C1) relies on (C2): once a lookup of a key has returned "maybe", all later lookups of that key
+ *   do, too.
  */
 #include <bloomgate/bloomgate.h>
 
@@ -15,7 +16,7 @@
 
 enum { THREADS = 4, KEYS = 400000 };
 
-/* ---- Several writers: all add the same keys -------------------------------------- */
+/* ---- Several writers add the same keys ------------------------------------------- */
 
 struct adder {
     bg_filter *filter;
@@ -87,7 +88,7 @@ static size_t race(uint32_t flags)
 
 struct pipe {
     bg_filter *filter;
-    atomic_uint_fast64_t added; /* keys 0 .. added - 1 were added */
+    atomic_uint_fast64_t added; /* keys 0 .. added - 1 have been added */
 };
 
 static void *write_all(void *argument)
@@ -97,7 +98,7 @@ static void *write_all(void *argument)
         if (bg_filter_add_u64(pipe->filter, key, NULL) != BG_OK) {
             break; /* never happens: a blocked filter accepts every key */
         }
-        /* Release: a thread that reads this number also sees the bits of the key. */
+        /* Release order: a thread that reads this number also sees the bits of the key. */
         atomic_store_explicit(&pipe->added, key + 1, memory_order_release);
     }
     return NULL;

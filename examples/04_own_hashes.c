@@ -1,9 +1,9 @@
 /*
  * 04_own_hashes.c - who computes the hash?
  *
- * Shows three answers: the filter, with a secret that protects against adversarial
- * keys; the caller, once for several filters; and the filter, with the caller's own
- * hash function. Also shows the effect of a hash that is not well mixed.
+ * Shows three answers: the filter, with a secret that protects against adversarial keys; the
+ * caller, once for several filters; and the filter, with the caller's own hash function. It also
+ * shows the effect of a poorly mixed hash.
  */
 #include <bloomgate/bloomgate.h>
 #include <bloomgate/combine.h>
@@ -28,9 +28,9 @@ static bool make(const bg_hash_spec *hash, bg_filter **filter)
     return true;
 }
 
-/* A keyed profile: without the secret, an attacker cannot compute the bits of a key.
- * Load the secret from your secret store (16 bytes of getrandom(2)). It is fixed here
- * so that the example always prints the same output. */
+/* A keyed profile: without the secret, an attacker cannot compute the bits of a key. In production,
+ * load the secret (16 bytes from getrandom(2)) from your secret store. The secret is fixed here so
+ * that the example always prints the same output. */
 static bool with_a_secret(void)
 {
     const uint8_t secret[BG_SECRET_BYTES] = { 0x5e, 0xc4, 0xe7 };
@@ -83,14 +83,14 @@ static uint64_t my_hash(void *context, const void *key, size_t len)
     for (size_t i = 0; i < len; i++) {
         h = (h ^ p[i]) * 0x100000001b3u;
     }
-    /* So far this is FNV-1a, whose high bits depend little on the last bytes. */
+    /* Up to here, this is FNV-1a, whose high bits depend little on the last bytes. */
     h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9u;
     h = (h ^ h >> 27) * 0x94d049bb133111ebu;
     return h ^ h >> 31;
 }
 
-/* Returns the measured false-positive rate. Keys are numbers, and `hash_of` hashes
- * them: numbers below KEYS are added, higher ones are not. */
+/* Returns the measured false-positive rate. Keys are numbers, and `hash_of` hashes them. Numbers
+ * below KEYS are added; higher numbers are not. */
 static double measured(bg_filter *filter, uint64_t (*hash_of)(uint64_t number))
 {
     uint64_t maybe = 0;

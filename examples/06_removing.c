@@ -18,7 +18,7 @@ static bg_filter *make(uint32_t width)
     spec.kind = BG_KIND_COUNTING;
     spec.items = CACHE;
     spec.rate = 0.01;
-    spec.width = width; /* bits per counter: 4 are enough unless you need counts */
+    spec.width = width; /* bits per counter; 4 are enough unless you need counts */
     bg_errinfo why;
     bg_filter *filter;
     if (bg_filter_create(&spec, &filter, &why) != BG_OK) {
@@ -52,7 +52,7 @@ static bool follow_a_cache(void)
     return right && passed < REQUESTS / 20;
 }
 
-/* Counts visits: wide counters can count how many times a key was added. */
+/* Counts visits: with wide counters, a filter can count how many times a key was added. */
 static bool count_visits(void)
 {
     bg_filter *visits = make(16);

@@ -1,9 +1,9 @@
 /*
  * 07_files.c - saves a filter to a file, and opens it again.
  *
- * Shows how to save a filter with metadata and canaries; verify, open and map a file;
- * read its header; detect damage; and open a damaged file anyway. Also shows that
- * saving is atomic. Works in a temporary directory, which is removed at the end.
+ * Shows how to save a filter with metadata and canaries; verify, open and map a file; read its
+ * header; detect damage; and open a damaged file anyway. It also shows that saving is atomic. The
+ * example works in a temporary directory, which is removed at the end.
  */
 #define _DEFAULT_SOURCE /* mkdtemp */
 
@@ -34,8 +34,8 @@ static bg_filter *fill(void)
     for (uint64_t i = 0; i < KEYS; i++) {
         must(bg_filter_add_u64(seen, i, NULL) == BG_OK);
     }
-    /* Canaries are keys that no user has. Opening the file checks that they are found.
-     * */
+    /* Canaries are keys that no user has. When the file is opened, the library checks that they are
+     * found. */
     for (uint32_t i = 0; i < BG_CANARY_COUNT; i++) {
         uint8_t canary[BG_CANARY_BYTES];
         bg_canary(GENERATION, i, canary);

@@ -21,7 +21,7 @@ static uint64_t played_time(void *context)
     return now;
 }
 
-/* Adds orders of a customer. Returns how many were accepted. */
+/* Adds orders of a customer. Returns how many orders were accepted. */
 static int order(bg_registry *registry, const char *customer, int from, int to)
 {
     bg_tenant *tenant = NULL;
@@ -62,7 +62,8 @@ static bool run(bg_registry *registry)
     bool right = order(registry, "acme", 0, ORDERS) == ORDERS;
     right &= order(registry, "flood", 0, 100000)
              == 1000; /* only this customer is over quota */
-    right &= order(registry, "../etc", 0, ORDERS) == ORDERS; /* any name is safe */
+    right &=
+        order(registry, "../etc", 0, ORDERS) == ORDERS; /* any customer name is safe */
     now += 10 * MINUTE;
     right &= known(registry, "acme", 0, ORDERS) == ORDERS; /* acme is active */
     right &= bg_registry_tick(registry, &gone, NULL) == BG_OK && gone == 2;

@@ -41,7 +41,7 @@ static void cache_put(struct cache *cache, uint64_t key, uint64_t now)
     cache->used[oldest] = now;
 }
 
-/* ---- Requests: every other one is for a key that is never requested again -------- */
+/* ---- Requests: every other request is for a key that is never requested again ---- */
 
 static uint64_t request(uint64_t i)
 {
@@ -89,7 +89,7 @@ int main(void)
         REQUESTS, without, with, (unsigned long long)stats.bytes,
         (unsigned long long)stats.admitted, (unsigned long long)stats.requests);
     bg_admission_free(door);
-    /* The bouncer decided on every miss, and improved the hit ratio. */
+    /* Checks that the bouncer decided on every miss and improved the hit ratio. */
     right = right && stats.requests == REQUESTS - with && with > without + without / 10;
     return right ? 0 : 1;
 }

@@ -1,10 +1,9 @@
 /*
  * 12_ad_frequency.c - "has this user seen this ad in the last hour?"
  *
- * A window filter expires keys by itself. An ad is shown unless the filter returns
- * "maybe": no user sees an ad twice within an hour, and at most one in a thousand ads
- * is held back by a false positive. The example uses a simulated clock, so it does not
- * have to wait a day.
+ * A window filter expires keys automatically. An ad is shown unless the filter returns "maybe": no
+ * user sees an ad twice within an hour, and at most one in a thousand ads is held back by a false
+ * positive. The example uses a simulated clock, so it does not have to wait a day.
  */
 #include <bloomgate/bloomgate.h>
 #include <bloomgate/window.h>
@@ -38,9 +37,8 @@ static bg_filter *make(uint64_t *clock)
     return seen;
 }
 
-/* Returns whether to show the ad. Looks up the key before adding it: a single add could
- * do both, but it would also renew the key of an ad that was held back and therefore
- * not seen. */
+/* Returns whether to show the ad. Looks up the key before adding it. A single add could do both,
+ * but it would also renew the key of an ad that was held back and therefore not seen. */
 static bool show(bg_filter *seen, unsigned user, unsigned ad)
 {
     char key[32];

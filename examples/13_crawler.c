@@ -1,11 +1,10 @@
 /*
  * 13_crawler.c - a crawler's frontier without duplicates.
  *
- * Each worker processes its part of the links with its own filter, so threads never
- * wait for each other; at the end, the filters are merged. A "no" is certain: the link
- * is new and goes to the frontier without a database query. For a new link, "maybe" is
- * wrong once in a thousand times, so the worker then queries the store, and no page is
- * lost.
+ * Each worker processes its part of the links with its own filter, so threads never wait for each
+ * other; at the end, the filters are merged. A "no" is certain: the link is new and goes to the
+ * frontier without a database query. For one new link in a thousand, the filter wrongly answers
+ * "maybe". After a "maybe", the worker therefore queries the store, so that no page is lost.
  */
 #include <bloomgate/bloomgate.h>
 #include <bloomgate/combine.h>
@@ -57,8 +56,8 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* Waits for a worker and adds its frontier. Returns the number of pages that other
- * workers found as well. */
+/* Waits for a worker and adds its frontier. Returns the number of pages that other workers have
+ * also found. */
 static unsigned unite(struct worker *worker, bg_filter *all, bool fetched[PAGES])
 {
     char url[64];
@@ -67,7 +66,8 @@ static unsigned unite(struct worker *worker, bg_filter *all, bool fetched[PAGES]
     for (unsigned i = 0; i < worker->found; i++) {
         unsigned page = worker->frontier[i];
         twice += bg_filter_may_contain(all, url, url_of(page, url)) && fetched[page];
-        fetched[page] = true; /* fetched here, unless it was fetched before */
+        fetched[page] = true; /* fetch the page here, unless it has already been
+                                 fetched */
     }
     return bg_filter_merge(all, worker->seen, NULL) == BG_OK ? twice : LINKS;
 }

@@ -1,10 +1,9 @@
 /*
  * 14_blocklist.c - a published blocklist, updated by patches.
  *
- * The publisher creates a file from a list, and a patch from two versions of it. A
- * reader with the old version applies the patch. The result is exactly the new version,
- * or the patch is rejected. Works in a temporary directory, which is removed at the
- * end.
+ * The publisher creates a file from a list, and a patch from two versions of the file. A reader
+ * with the old version applies the patch. The result is exactly the new version, or the patch is
+ * rejected. The example works in a temporary directory, which is removed at the end.
  */
 #define _DEFAULT_SOURCE /* mkdtemp */
 
@@ -21,8 +20,8 @@ enum { LISTED = 500000, NEWS = 5 };
 static char folder[] = "/tmp/bloomgate-blocklist-XXXXXX";
 static bg_errinfo why;
 
-/* Publishes a version of the list, after adding the hosts from `first` to `end` - 1.
- * Returns its digest and its path. */
+/* Publishes a version of the list, after adding the hosts from `first` to `end` - 1. Returns the
+ * digest and the path of the file. */
 static bool publish(bg_filter *list, uint64_t first, uint64_t end,
                     char digest[BG_DIGEST_TEXT_BYTES], char path[256])
 {
@@ -36,8 +35,8 @@ static bool publish(bg_filter *list, uint64_t first, uint64_t end,
     return err == BG_OK;
 }
 
-/* Checks, as a reader, that the file is valid and has this digest, and that the first n
- * hosts are listed. */
+/* Checks, as a reader would, that the file is valid and has this digest, and that the first n hosts
+ * are listed. */
 static bool knows(const char *path, const char *digest, uint64_t n)
 {
     bg_file_info about = { .struct_size = sizeof about };
@@ -69,7 +68,7 @@ int main(void)
     bg_file_difference news = { .struct_size = sizeof news };
     bg_spec spec = BG_SPEC_INIT;
     bg_filter *list = NULL;
-    spec.items = LISTED + 1000; /* with space for new hosts */
+    spec.items = LISTED + 1000; /* includes space for new hosts */
     spec.rate = 0.0001;
     if (!mkdtemp(folder) || bg_filter_create(&spec, &list, &why) != BG_OK) {
         return 1;

@@ -2,18 +2,19 @@
  * 15_routing_leveldb.c - filters at three levels of a distributed store, and the work that each
  * of them avoids.
  *
- * There are four nodes, each with its own LevelDB. Each record is on the node that wrote it, and
- * readers do not know which node that is: a client calls a router, the router calls the nodes,
- * and a node reads blocks of its tables. Most lookups are for keys that do not exist.
+ * There are four nodes, each with its own LevelDB. Each record is on the node that wrote it, but
+ * readers do not know which node that is: a client calls a router, the router calls the nodes, and
+ * a node reads blocks of its tables. Most lookups are for keys that do not exist.
  *
  *   client   has a filter over the whole cluster: on a "no", there is no call
  *   router   has a filter per node: calls only nodes that may have the key
  *   tables   have a filter per block (bg_leveldb): LevelDB reads only blocks that may have the key
  *
- * The filters of client and router are published through Redis. A node keeps two filters, its own
- * and its share of the cluster's, and hashes each key once for both. It publishes them before it
- * acknowledges a write, and the shares are merged into the filter of the cluster. So a client that
- * fetches the filters after an acknowledgment never gets a "no" for an acknowledged record.
+ * The client's and the router's filters are published through Redis. A node keeps two filters, its
+ * own filter and its share of the cluster's filter, and hashes each key once for both. It publishes
+ * both before it acknowledges a write, and the shares are merged into the cluster's filter. A
+ * client that fetches the filters after an acknowledgment therefore never gets a "no" for an
+ * acknowledged record.
  *
  *   example_15_routing_leveldb [SOCKET]     socket of a Redis server; default: starts redis-server
  */
@@ -56,9 +57,9 @@ struct cluster {
     int levels;
     bg_filter *at_router[NODES], *at_client; /* filters fetched from Redis */
     unsigned long router_calls, node_calls,
-        blocks_read; /* calls made, and blocks read */
+        blocks_read; /* number of calls made and blocks read */
     unsigned long spared_router, spared_nodes,
-        spared_blocks; /* calls and reads avoided */
+        spared_blocks; /* number of calls and reads avoided */
     unsigned long lost;
     char folder[64];
 };
@@ -74,7 +75,7 @@ static void must(bool good, const char *what)
     }
 }
 
-/* ---- Tables: a policy that counts and can be switched off ------------------------ */
+/* ---- Tables: a filter policy that counts queries and can be switched off ----------------- */
 
 static char *tables_make(void *cluster, const char *const *keys, const size_t *lengths,
                          int n, size_t *bytes)
@@ -89,7 +90,7 @@ static unsigned char tables_may_match(void *cluster, const char *key, size_t len
     struct cluster *c = cluster;
     bool maybe = !(c->levels & TABLES)
                  || bg_leveldb_codec_may_match(c->codec, key, len, filter, bytes);
-    c->blocks_read += maybe; /* LevelDB reads the block next */
+    c->blocks_read += maybe; /* LevelDB will read the block next */
     c->spared_blocks += !maybe;
     return maybe;
 }
@@ -104,7 +105,7 @@ static void tables_free(void *cluster)
     bg_leveldb_codec_free(((struct cluster *)cluster)->codec);
 }
 
-/* ---- Redis: filters as files, under names ------------------------------------------------ */
+/* ---- Redis: filters encoded as files and stored under names ------------------------------ */
 
 static void publish(redisContext *redis, const char *name, int number,
                     const bg_filter *filter)
@@ -195,8 +196,7 @@ static void write_and_publish(struct cluster *c, unsigned long from, unsigned lo
         publish(c->redis, "node", i, c->nodes[i].own);
         publish(c->redis, "share", i, c->nodes[i].share);
     }
-    for (int i = 0; i < NODES;
-         i++) { /* any process may do this; it does not need a node */
+    for (int i = 0; i < NODES; i++) { /* any process may do this, not only a node */
         bg_filter *share = NULL;
         fetch(c->redis, "share", i, i ? &share : &all);
         must(!share || bg_filter_merge(all, share, NULL) == BG_OK, "merging");
@@ -311,12 +311,13 @@ static void cluster_start(struct cluster *c)
         node->db = leveldb_open(node->options, node->path, &error);
         must(node->db != NULL, "opening a node");
         spec.items =
-            (RECORDS + LATER) / NODES; /* about the number of records per node */
+            (RECORDS + LATER) / NODES; /* approximate number of records per node */
         must(bg_filter_create(&spec, &node->own, NULL) == BG_OK,
              "creating a node's filter");
         spec.items =
             RECORDS
-            + LATER; /* for the whole cluster, and equal on all nodes, so that shares can be merged */
+            + LATER; /* sized for the whole cluster, and equal on all nodes, so that
+                        shares can be merged */
         must(bg_filter_create(&spec, &node->share, NULL) == BG_OK, "creating a share");
     }
 }
@@ -343,7 +344,7 @@ static void cluster_end(struct cluster *c)
 
 int main(int count, char **words)
 {
-    /* Does not use TMPDIR, because the path of a socket must be short. */
+    /* Does not use TMPDIR, because a socket path must be short. */
     static struct cluster c = { .folder = "/tmp/bloomgate-example-XXXXXX" };
     char socket[96];
     must(mkdtemp(c.folder) != NULL, "creating a directory");

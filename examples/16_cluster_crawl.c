@@ -1,15 +1,14 @@
 /*
- * 16_cluster_crawl.c - several crawlers share one filter over a Redis Cluster.
+ * 16_cluster_crawl.c - several crawlers share one filter in a Redis Cluster.
  *
  *     example_16_cluster_crawl HOST:PORT[,HOST:PORT...]
  *
- * Each worker has a local filter of the pages that it knows, which can be queried
- * without the network. Links arrive in batches. For each batch, the local filter drops
- * known links; one lookup in the shared filter drops pages that other workers have
- * fetched; the remaining pages are fetched, and added to the shared filter at the end
- * of the batch. So a batch costs two round trips. A page is fetched twice only if two
- * workers first encounter it in concurrent batches, so longer batches cause more
- * duplicate fetches.
+ * Each worker has a local filter of the pages that it knows, which can be queried without the
+ * network. Links arrive in batches. For each batch, the local filter drops known links; one lookup
+ * in the shared filter drops pages that other workers have fetched; the remaining pages are
+ * fetched, and added to the shared filter at the end of the batch. A batch therefore costs two
+ * round trips. A page is fetched twice only if two workers first encounter it in concurrent
+ * batches, so longer batches cause more duplicate fetches.
  *
  * The number of duplicate fetches can be predicted. Suppose a link leads to page j with
  * probability q. A worker encounters the page in a batch of B links with probability a
@@ -45,7 +44,8 @@ struct crawl {
     const char *nodes;
     char name[32]; /* name of the shared filter */
     unsigned batch;
-    pthread_barrier_t round; /* keeps the workers in step: all query, then all add */
+    pthread_barrier_t round; /* synchronizes the workers: first all query, then all
+                                add */
     atomic_uint fetched[PAGES];
 };
 
@@ -192,8 +192,8 @@ static void told(void *context, uint32_t shard, bg_bytes reply)
     *(unsigned *)context += *(const char *)reply.data != '-';
 }
 
-/* Sends a command to all shards of the shared filter. Returns whether all of them
- * succeeded. */
+/* Sends a command to all shards of the shared filter. Returns whether the command succeeded on all
+ * shards. */
 static bool crawl_order(const struct crawl *crawl, const char *const *texts, size_t n)
 {
     const struct cluster_options how = { .nodes = crawl->nodes, .stop_fd = -1 };
@@ -216,7 +216,7 @@ static bool crawl_order(const struct crawl *crawl, const char *const *texts, siz
     return done == SHARDS;
 }
 
-/* Prints the results. Returns whether they match the prediction. */
+/* Prints the results. Returns whether the results match the prediction. */
 static bool crawl_tell(const struct crawl *crawl, const struct worker *workers)
 {
     static bool linked[PAGES];

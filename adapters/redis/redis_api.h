@@ -322,7 +322,7 @@ typedef void (*redis_free_private)(RedisModuleCtx *ctx, void *data);
              (RedisModuleKey *, RedisModuleType *, void *value))                       \
     REQUIRED(int, ModuleTypeReplaceValue,                                              \
              (RedisModuleKey *, RedisModuleType *, void *value, void **old))           \
-    /* RDB and AOF serialization */                                                          \
+    /* RDB and AOF serialization */                                                    \
     REQUIRED(void, SaveUnsigned, (RedisModuleIO *, uint64_t value))                    \
     REQUIRED(void, SaveDouble, (RedisModuleIO *, double value))                        \
     REQUIRED(uint64_t, LoadUnsigned, (RedisModuleIO *))                                \

@@ -215,7 +215,7 @@ void redis_replay_rewrite(RedisModuleIO *io, RedisModuleString *key,
     bg_errinfo info = { 0 };
     const bg_err err = redis_state_content(object, replay_send_piece, &s, &s.n, &info);
     if (err) { /* the content is then unknown, and the answer for every key is "maybe" */
-        redis.LogIOError(io, "warning", "cannot save the content of a filter: %s",
+        redis.LogIOError(io, "warning", "cannot save a filter's content: %s",
                          info.message[0] ? info.message : bg_strerror(err));
     }
     replay_send_end(&s, object, !err && s.n > 0);
@@ -471,8 +471,8 @@ static int replay_command(RedisModuleCtx *ctx, RedisModuleString **argv, int arg
     }
     if (!replay_is_allowed(ctx)) {
         return redis.ReplyWithError(
-            ctx, "NOPERM BG.REPLAY is for replication: it requires a user with the "
-                 "permissions of a replica (REPLCONF)");
+            ctx, "NOPERM BG.REPLAY is for replication: it requires a user with replica "
+                 "permissions (REPLCONF)");
     }
     if (argc == REPLAY_SECRET + 1) { /* hides the secret from SLOWLOG */
         (void)redis.RedactClientCommandArgument(ctx, REPLAY_SECRET);

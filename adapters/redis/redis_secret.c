@@ -113,10 +113,11 @@ static bg_err secret_make(bg_errinfo *info)
         return BG_OK;
     }
     if (secrets.chosen) {
-        return object_error(info, BG_EINVAL,
-                            "the secret with the ID %.16s is not known: set "
-                            "bloomgate.secret to its 32 digits",
-                            (const char *)secrets.wanted);
+        return object_error(
+            info, BG_EINVAL,
+            "no secret with the ID %.16s is known: set bloomgate.secret to the 32 "
+            "digits of the secret",
+            (const char *)secrets.wanted);
     }
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) {
         return object_error(info, BG_EIO, "cannot read random bytes from the OS");

@@ -157,7 +157,7 @@ static bg_err state_make(const struct state *state, struct gather *content, bool
         return err;
     }
     if (state->shape.foreign || (!empty && !state->shape.imported)) {
-        return object_error(info, BG_EFORMAT, "the content of the filter is missing");
+        return object_error(info, BG_EFORMAT, "the filter's content is missing");
     }
     if (limited && settings.max_filter_bytes
         && state->shape.limit > settings.max_filter_bytes) {

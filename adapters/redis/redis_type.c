@@ -80,7 +80,7 @@ static void type_save(RedisModuleIO *io, void *value)
     const bg_err err =
         redis_state_content(value, type_save_piece, &saving, &saving.n, &info);
     if (err) {
-        redis.LogIOError(io, "warning", "cannot save the content of a filter: %s",
+        redis.LogIOError(io, "warning", "cannot save a filter's content: %s",
                          info.message[0] ? info.message : bg_strerror(err));
     }
     if (!saving.begun) {

@@ -67,8 +67,7 @@ const bg_hasher &Hasher()
     return hasher;
 }
 
-/* ---- The bytes before and after a packed filter
- * ------------------------------------------------ */
+/* ---- The bytes before and after a packed filter ------------------------------------ */
 
 void PutTrailer(unsigned char *to, uint64_t groups, size_t zeros)
 {
