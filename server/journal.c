@@ -9,13 +9,14 @@
  *                holding the lock; other threads append to the other buffer meanwhile
  *     synced     a leader has waited for the disk, without holding the lock
  *
- * Group commit. A thread that needs a frame to be synced while a sync is in progress waits. Then
- * one of the waiting threads writes everything appended by then and syncs for all of them.
+ * Group commit. A thread that needs a frame to be synced while a sync is in progress waits for that
+ * sync to end. Then one of the waiting threads writes everything appended so far and syncs on
+ * behalf of all of them.
  *
- * A number is assigned once. A frame that was appended may already be applied to its object, so
- * it cannot be withdrawn if it cannot be written: it stays in memory (disk full), or the journal
- * fails. The remains of a failed write are truncated if possible. If they stay, they are harmless:
- * they are a torn tail, and the next write overwrites them.
+ * Each frame number is assigned only once. A frame that was appended may already be applied to its
+ * object, so it cannot be withdrawn if it cannot be written: it stays in memory (disk full), or the
+ * journal fails. The remains of a failed write are truncated if possible. If they cannot be
+ * truncated, they are harmless: they form a torn tail, and the next write overwrites them.
  *
  * journal_inside.h lists the invariants.
  */
@@ -60,7 +61,7 @@ void journal_fail(struct journal *j, const bg_errinfo *why, bool for_good)
     (void)pthread_cond_signal(&j->work);
 }
 
-/* Clears the state "disk full". A journal that has failed stays failed (J5). */
+/* Clears the "disk full" state. A journal that has failed stays failed (J5). */
 static void journal_has_room(struct journal *j)
 {
     if (j->failure.code && !j->failed) {
@@ -98,7 +99,7 @@ bg_err journal_write_batch(struct journal *j, bg_errinfo *info)
         }
         return err;
     }
-    if (j->failed) { /* a sync failed meanwhile: these bytes may be lost as well */
+    if (j->failed) { /* a concurrent sync failed, so these bytes may be lost as well */
         return journal_failed(j, info);
     }
     j->end += n;
@@ -109,7 +110,7 @@ bg_err journal_write_batch(struct journal *j, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Returns once frames up to `target` are written, or on error. */
+/* Returns once all frames up to `target` have been written, or on error. */
 static bg_err journal_write_to(struct journal *j, uint64_t target, bg_errinfo *info)
 {
     while (journal_get(&j->written) < target) {
@@ -208,7 +209,7 @@ bg_err journal_sync(struct journal *j, bg_errinfo *info)
     return err;
 }
 
-/* Returns whether a second has passed since the last sync. If the clock runs backward, the
+/* Returns whether a second has passed since the last sync. If the clock has run backward, the
  * difference wraps around and counts as more than a second. */
 static bool journal_is_due(const struct journal *j)
 {
@@ -243,7 +244,8 @@ bg_err journal_check(struct journal *j, bg_errinfo *info)
     journal_error_clear(info);
     journal_enter(j);
     bg_err err = j->begun ? BG_OK : journal_not_begun(&why);
-    if (!err) { /* a fresh segment replaces the segment of a failed journal */
+    /* A failed journal gets a fresh segment, so its old one need not exist. */
+    if (!err) {
         err = j->failed ? journal_disk_check(&j->disk, &why)
                         : journal_disk_check_file(&j->disk, j->file, j->path, &why);
         if (err) {

@@ -8,29 +8,33 @@
  *
  *     journal_open(folder, &how, &journal, &why);             // exclusive: locks the directory
  *     journal_replay(journal, visit, context, &report, &why); // may be repeated
- *     journal_begin(journal, NULL, &why);                     // appends are allowed from here on
+ *     journal_begin(journal, NULL, &why);                     // appends are allowed after this
+ *     call
  *     journal_start(journal, tell, context, &why);            // starts the thread that syncs
+ *                                                             frames
  *
- *     journal_append(journal, &record, 1, &sequence, &why);   // copies; does not write
- *     ... change the object, hold the reply until journal_durable(journal) >= sequence ...
+ *     journal_append(journal, &record, 1, &sequence, &why);   // copies the frame; does not write
+ *     it ... change the object, hold the reply until journal_durable(journal) >= sequence ...
  *
  * Frames. Each append creates one frame from its records. A frame is replayed completely or not
  * at all. Frames are numbered 1, 2, 3, ...; a number is never reused. Frames are replayed in the
- * order of their numbers. Where that order matters, hold one lock while appending and applying.
+ * order of their numbers. Where that order matters, the caller must hold one lock while appending
+ * and applying.
  *
  * Durability depends on the policy, which may change at any time:
  *   always    A frame is durable once it is on disk. The journal's thread syncs whenever
- *             something was appended; frames appended during a sync share the next one.
- *   everysec  A frame is durable once the OS has it, so a crash of the process loses nothing.
- *             Frames are synced within a second; a crash of the machine loses the frames appended
- *             after the last sync.
- *   no        As everysec, but the OS decides when to write to disk.
- * Under the last two policies, threads that append call journal_flush before they reply: one
- * write covers everything that any thread has appended.
+ *             something was appended; frames appended during a sync share the next sync.
+ *   everysec  A frame is durable once the OS has it, so a process crash loses nothing. Frames are
+ *             synced within a second; a machine crash loses the frames appended after the last
+ *             sync.
+ *   no        Like everysec, but the OS decides when to write to disk.
+ * Under the last two policies, threads that have appended frames call journal_flush before they
+ * reply. One write covers everything that any thread has appended.
  *
  * Segments. The journal is a series of files. journal_rotate starts the next one. Once every
  * object has a newer base, and a manifest (the list of all objects) is durable,
- * journal_remove_before deletes the old segments. A checkpoint of all objects is:
+ * journal_remove_before deletes the old segments. A checkpoint of all objects consists of these
+ * steps:
  *
  *     journal_rotate(journal, &first, &why);
  *     for each object: from = journal_next(journal), wait until recorded changes are applied,
@@ -50,16 +54,16 @@
  *     write. Every call returns that error until journal_reopen has started a fresh segment with
  *     a manifest of objects that were all saved after the failure.
  *
- * Torn tails and damage. A crash may leave an incomplete tail in the last segment. It was never
- * reported as synced. The tail is truncated and reported. Each frame stores the number of the last
- * frame that was known to be on disk when it was written. So a bad frame that had been synced, a
- * gap in the numbers and a missing segment, even the newest one, are damage that no crash causes.
- * Lost adds would become false "no" answers, so damage is an error with its location and cause,
- * unless `beyond_damage` is set: then the damage is reported, the visitor receives a GAP record,
- * and reading continues.
+ * Torn tails and damage. A crash may leave an incomplete tail in the last segment. The tail was
+ * never reported as synced. It is truncated, and the truncation is reported. Each frame stores the
+ * number of the last frame that was known to be on disk when it was written. So a bad frame that
+ * had been synced, a gap in the numbers, or a missing segment (even the newest one) is damage that
+ * no crash can cause. Lost adds would become false "no" answers, so damage is an error that
+ * includes its location and cause. If `beyond_damage` is set, the damage is reported, the visitor
+ * receives a GAP record, and reading continues.
  *
- * Memory: up to 64 MiB for frames that are not yet written, touched as needed. Reading uses the
- * size of the largest frame (at most 16 MiB) plus 1 MiB.
+ * Memory: up to 64 MiB for frames that have not been written yet; pages are touched only as needed.
+ * Reading uses the size of the largest frame (at most 16 MiB) plus 1 MiB.
  */
 #ifndef SERVER_JOURNAL_H
 #define SERVER_JOURNAL_H
@@ -74,13 +78,13 @@ struct journal;
 
 enum journal_policy { JOURNAL_ALWAYS = 0, JOURNAL_EVERYSEC = 1, JOURNAL_NO = 2 };
 
-/* Zero selects the defaults. */
+/* Fields that are zero select the defaults. */
 struct journal_options {
     enum journal_policy policy;
     bool beyond_damage;
-    bool existed; /* the directory had a journal before: having no segment is damage */
-    /* Bytes of frames that are not yet written (default: 64 MiB). Half of the buffer must hold the
-     * largest frame. */
+    bool existed; /* the directory has had a journal, so a lack of segments is damage */
+    /* Size of the buffer for frames that have not been written yet, in bytes (default: 64 MiB).
+     * Half of the buffer must hold the largest frame. */
     size_t buffer;
     uint64_t (*clock)(void *context); /* nanoseconds; NULL: the monotonic clock */
     void *clock_context;
@@ -89,16 +93,17 @@ struct journal_options {
 /* The result of reading a journal. */
 struct journal_report {
     uint64_t first;    /* number of the first frame that exists, or will exist */
-    uint64_t next;     /* number after the last frame */
+    uint64_t next;     /* number that follows the last frame's number */
     uint64_t frames;   /* complete frames passed to the visitor */
     uint64_t records;  /* records in these frames */
-    uint64_t bytes;    /* bytes of these frames */
+    uint64_t bytes;    /* size of these frames in bytes */
     uint64_t segments; /* segments read */
     uint64_t synced;   /* all frames up to this one are known to be synced */
-    uint64_t keep;     /* frames below are not needed, according to a KEEP record */
-    bool clean;        /* the journal was closed in an orderly way */
-    bool ends;         /* the newest segment, as recorded in journal.lock, exists */
-    uint8_t id[16];    /* id of the directory */
+    /* Frames below this number are not needed, according to a KEEP record. */
+    uint64_t keep;
+    bool clean;     /* the journal was closed in an orderly way */
+    bool ends;      /* the newest segment, as recorded in journal.lock, exists */
+    uint8_t id[16]; /* id of the directory */
     /* The end of the last segment. */
     uint64_t tail_segment; /* segment number; 0: no segment */
     uint64_t tail_settled; /* offset up to which the segment is known to be synced */
@@ -106,13 +111,13 @@ struct journal_report {
     uint64_t dropped;      /* torn bytes from tail_end to the end of the file */
     uint64_t behind; /* complete frames in the torn bytes; nothing relied on them */
     bg_errinfo torn; /* why the tail is torn; BG_OK if it is not */
-    /* Damage, if `beyond_damage` is set. */
+    /* Damage found, if `beyond_damage` is set. */
     uint64_t damages;
     uint64_t lost;     /* number of missing frames */
     bg_errinfo damage; /* the first damage found */
 };
 
-/* Receives the records of complete frames, in order. An error stops the reading. */
+/* Receives the records of complete frames, in order. If it returns an error, reading stops. */
 typedef bg_err journal_visit(void *context, uint64_t sequence,
                              const struct journal_record *record, bg_errinfo *info);
 
@@ -127,8 +132,8 @@ bg_err journal_open(const char *folder, const struct journal_options *options,
                     struct journal **journal, bg_errinfo *info);
 
 /*
- * Reads all frames, from the first that may be needed to the end. May be called only before
- * journal_begin. Changes nothing. `visit` and `report` may be NULL. Errors: BG_ECHECKSUM and
+ * Reads all frames, from the first one that may be needed to the last one. May be called only
+ * before journal_begin. Changes nothing. `visit` and `report` may be NULL. Errors: BG_ECHECKSUM and
  * BG_EFORMAT for damage; BG_EVERSION for data written by a newer version; BG_EIO; BG_ENOMEM; any
  * error returned by `visit`. The message contains the file and the offset.
  */
@@ -142,7 +147,7 @@ bg_err journal_read(const char *folder, bool beyond_damage, journal_visit *visit
 /*
  * Prepares the journal for appends: truncates a torn tail, ensures that the existing frames are on
  * disk, and starts a new segment. Reads the whole journal unless it has already been read. Errors:
- * as journal_replay; on error, nothing is changed.
+ * those of journal_replay; on error, nothing is changed.
  */
 bg_err journal_begin(struct journal *journal, struct journal_report *report,
                      bg_errinfo *info);
@@ -155,9 +160,9 @@ bg_err journal_close(struct journal *journal, bg_errinfo *info);
 /* ---- Appending. These functions are thread-safe. ----------------------------------------- */
 
 /*
- * Appends a frame of n records, n >= 1. *sequence, unless NULL, is set to its number. The frame
- * is copied, not written; if the buffer is full, pending frames are written first. Errors, with
- * nothing appended: BG_EINVAL and BG_EQUOTA if the records cannot be encoded; BG_EIO if the
+ * Appends a frame of n records, n >= 1. *sequence, unless NULL, is set to the frame's number. The
+ * frame is copied, not written; if the buffer is full, pending frames are written first. Errors,
+ * with nothing appended: BG_EINVAL and BG_EQUOTA if the records cannot be encoded; BG_EIO if the
  * journal is full or has failed; BG_ENOMEM.
  */
 bg_err journal_append(struct journal *journal, const struct journal_record *records,
@@ -169,37 +174,37 @@ bg_err journal_flush(struct journal *journal, bg_errinfo *info);
 /* Returns once everything that was appended before the call is on disk. Errors: BG_EIO. */
 bg_err journal_sync(struct journal *journal, bg_errinfo *info);
 
-/* Does what the thread does once a second: flushes, and under `everysec` syncs if a second has
+/* Does what the thread does once a second: flushes and, under `everysec`, syncs if a second has
  * passed since the last sync. */
 bg_err journal_tick(struct journal *journal, bg_errinfo *info);
 
 /* Checks that the journal is still where it was opened. If its directory was removed or replaced,
- * the journal has failed; once the directory is put back, journal_reopen succeeds. A removed
- * segment fails the journal as well; journal_reopen starts another one. The same check precedes
- * each advance of the durable frame number; this function covers periods without appends. Errors:
- * BG_EIO. Cost: two calls each of stat and fstat. */
+ * the journal has failed; once the directory is put back, journal_reopen succeeds. If a segment was
+ * removed, the journal has failed as well; journal_reopen starts a new segment. The same check
+ * precedes each advance of the durable frame number; this function covers periods without appends.
+ * Errors: BG_EIO. Cost: two calls each of stat and fstat. */
 bg_err journal_check(struct journal *journal, bg_errinfo *info);
 
 /* Returns the number that the next frame will get; all frames below it have been appended. */
 uint64_t journal_next(const struct journal *journal);
 
 /* Returns the highest frame number such that all frames up to it are as safe as the policy
- * requires. The number decreases only when the policy becomes `always`. Cost: one load. */
+ * requires. This number decreases only when the policy is changed to `always`. Cost: one load. */
 uint64_t journal_durable(const struct journal *journal);
 
 void journal_set_policy(struct journal *journal, enum journal_policy policy);
 
-/* Returns whether the policy is `always`, so that the thread syncs every frame. */
+/* Returns whether the policy is `always`, under which the thread syncs every frame. */
 bool journal_syncs(const struct journal *journal);
 
 /* ---- The thread -------------------------------------------------------------------------- */
 
 /* Called by the journal's thread when `durable` has advanced (under `always`; otherwise only when
  * the thread itself advanced it), or when the journal is full, has failed or has recovered (code
- * BG_OK). It must not wait for the journal. */
+ * BG_OK). The callback must not wait for the journal. */
 typedef void journal_tell(void *context, uint64_t durable, const bg_errinfo *failure);
 
-/* Starts the thread. Only one may run at a time. `tell` may be NULL. Errors: BG_EINVAL,
+/* Starts the thread. Only one such thread may run at a time. `tell` may be NULL. Errors: BG_EINVAL,
  * BG_EIO. */
 bg_err journal_start(struct journal *journal, journal_tell *tell, void *context,
                      bg_errinfo *info);
@@ -211,15 +216,15 @@ void journal_stop(struct journal *journal);
 /* ---- Segments ---------------------------------------------------------------------------- */
 
 /*
- * Syncs all appended frames and starts the next segment. *first, unless NULL, is set to the
- * number of its first frame. Other threads may append meanwhile. Errors: BG_EIO; the journal
- * continues with the old segment, unless it has failed.
+ * Syncs all appended frames and starts the next segment. *first, unless NULL, is set to the number
+ * of the next segment's first frame. Other threads may append during the call. Errors: BG_EIO; the
+ * journal continues with the old segment, unless it has failed.
  */
 bg_err journal_rotate(struct journal *journal, uint64_t *first, bg_errinfo *info);
 
 /*
- * Deletes segments whose frames are all numbered below `sequence`. Records that number and syncs
- * first, so a manifest appended earlier is on disk as well. *removed, unless NULL, is set to the
+ * Deletes segments whose frames are all numbered below `sequence`. First records that number and
+ * syncs, so a manifest appended earlier is on disk as well. *removed, unless NULL, is set to the
  * number of deleted segments. Errors: BG_EIO; some of the segments may remain.
  */
 bg_err journal_remove_before(struct journal *journal, uint64_t sequence,
@@ -234,12 +239,12 @@ typedef bg_err journal_fill(void *context, struct journal_draft *draft,
 
 /*
  * Restarts a journal that has failed: creates a fresh segment from the records that `fill`
- * appends, and continues with it. All objects must have been saved after the failure, with all
- * changes recorded before it applied; their bases start at journal_next(journal). Older segments
- * are deleted. Until the call returns BG_OK, a restart finds the old segments; afterwards it
- * finds the fresh one, and frames that were appended but never written count as durable, because
- * the bases contain them. Errors: BG_EINVAL if the journal has not failed; BG_EIO; any error
- * returned by `fill`. On error, the journal remains failed.
+ * appends, and continues with it. All objects must have been saved after the failure, including all
+ * changes recorded before it; their bases start at journal_next(journal). Older segments are
+ * deleted. Until the call returns BG_OK, a restart finds the old segments; afterwards it finds the
+ * fresh one, and frames that were appended but never written count as durable, because the bases
+ * contain them. Errors: BG_EINVAL if the journal has not failed; BG_EIO; any error returned by
+ * `fill`. On error, the journal remains failed.
  */
 bg_err journal_reopen(struct journal *journal, journal_fill *fill, void *context,
                       bg_errinfo *info);
@@ -253,7 +258,7 @@ bg_err journal_draft_append(struct journal_draft *draft,
 
 struct journal_state {
     enum journal_policy policy;
-    /* Next frame; last frame written; last frame synced. */
+    /* Numbers of the next frame, the last frame written and the last frame synced. */
     uint64_t next, written, synced;
     /* This and the following counters start when the journal is opened. */
     uint64_t appends;
@@ -262,8 +267,9 @@ struct journal_state {
     uint64_t waiting;              /* bytes not yet written */
     uint64_t segments;             /* number of files */
     uint64_t segment;              /* number of the last segment */
-    uint64_t segment_bytes, bytes; /* bytes of the last segment, and of all segments */
-    /* Failed permanently. If false, a code in `failure` means that the disk is full. */
+    uint64_t segment_bytes, bytes; /* sizes of the last segment and of all segments */
+    /* Failed permanently. If this is false, an error code in `failure` means that the disk is
+     * full. */
     bool failed;
     bg_errinfo failure;
 };

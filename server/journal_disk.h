@@ -30,7 +30,7 @@ struct journal_disk {
     int lock; /* journal.lock, locked; -1: not locked */
     /* The newest segment recorded in journal.lock; number 0: unknown. */
     struct journal_header newest;
-    uint64_t end; /* number of the MARK of an orderly stop; 0: unknown */
+    uint64_t end; /* number of the MARK written by an orderly stop; 0: unknown */
 };
 
 #define JOURNAL_DISK_INIT                                                              \
@@ -38,7 +38,7 @@ struct journal_disk {
         .lock = -1                                                                     \
     }
 
-/* Sets the directory, lists its segments, and reads which one was the newest. Errors: BG_EIO,
+/* Sets the directory, lists its segments, and reads which segment was the newest. Errors: BG_EIO,
  * BG_EINVAL, BG_ENOMEM. */
 bg_err journal_disk_list(struct journal_disk *disk, const char *folder,
                          bg_errinfo *info);
@@ -49,7 +49,7 @@ void journal_disk_push(struct journal_disk *disk, struct journal_segment segment
 void journal_disk_pop(struct journal_disk *disk);
 
 /* Fills in `first` and `bytes` of all segments, from their headers. A segment with an invalid
- * header counts as starting where the next one does. */
+ * header is treated as if it started where the next one does. */
 bg_err journal_disk_learn(struct journal_disk *disk, bg_errinfo *info);
 
 void journal_disk_free(struct journal_disk *disk);
@@ -58,9 +58,9 @@ void journal_disk_free(struct journal_disk *disk);
  * it. */
 bg_err journal_disk_lock(struct journal_disk *disk, bg_errinfo *info);
 
-/* Checks that the locked directory is still the one at its path. If it was removed or replaced,
- * the directory at the path may belong to another process, and nothing must be written there.
- * Errors: BG_EIO. */
+/* Checks that the directory at the path is still the locked one. If it was removed or replaced, the
+ * directory at the path may belong to another process, and nothing must be written there. Errors:
+ * BG_EIO. */
 bg_err journal_disk_check(const struct journal_disk *disk, bg_errinfo *info);
 
 /* Like journal_disk_check, but also checks that an open segment is at its path. */
@@ -70,7 +70,7 @@ bg_err journal_disk_check_file(const struct journal_disk *disk, int file,
 void journal_disk_path(const struct journal_disk *disk, uint64_t number,
                        char path[JOURNAL_DISK_PATH]);
 
-/* Returns the segments as journal_walk needs them. */
+/* Returns the segments in the form that journal_walk needs. */
 struct journal_shelf journal_disk_shelf(struct journal_disk *disk);
 
 /* Read or write all n bytes, or return an error. They take an offset, so that a failed write can be
@@ -108,15 +108,15 @@ void journal_disk_record_end(const struct journal_disk *disk,
                              const struct journal_header *header, uint64_t end);
 
 /* Deletes a segment's file and syncs the directory. Segments are deleted oldest first, so that the
- * remaining ones have no gap, whenever the machine stops. */
+ * remaining ones have no gap even if the machine crashes. */
 bg_err journal_disk_remove(const struct journal_disk *disk, uint64_t number,
                            bg_errinfo *info);
 
-/* Deletes temporary segments that a crashed process left behind. */
+/* Deletes temporary segments left by a crashed process. */
 void journal_disk_sweep(const struct journal_disk *disk);
 
-/* Ensures that the last segment ends at `end` and is entirely on disk: with `cut`, truncates it at
- * `end`; rewrites and syncs the bytes from `settled` to `end`. */
+/* Ensures that the last segment ends at `end` and is entirely on disk: truncates it at `end` if
+ * `cut` is set, then rewrites and syncs the bytes from `settled` to `end`. */
 bg_err journal_disk_settle(const struct journal_disk *disk, uint64_t settled,
                            uint64_t end, bool cut, bg_errinfo *info);
 

@@ -5,12 +5,12 @@
  *     0    header, 64 bytes
  *     64   frames, back to back: a head of 32 bytes, and records
  *
- * All integers are little-endian. Checksums are XXH3-64. The checksums of frames are seeded with
- * the directory's id and the run (the number of the first segment that the process wrote). So bytes
+ * All integers are little-endian. Checksums are XXH3-64. Frame checksums are seeded with the
+ * directory's id and the run (the number of the first segment that the process wrote). So bytes
  * from another journal, or from this journal before its tail was truncated, are never accepted as
  * frames, wherever they appear: in blocks that the file system reuses, or in keys sent by a client.
- * A head has its own checksum, so its length is trusted before the records are read, and a search
- * for the next frame examines only heads.
+ * A head has its own checksum, so its length can be trusted before the records are read, and a
+ * search for the next frame examines only heads.
  */
 #ifndef SERVER_JOURNAL_FRAME_H
 #define SERVER_JOURNAL_FRAME_H
@@ -22,7 +22,8 @@
 #include <stdint.h>
 
 enum {
-    JOURNAL_VERSION = 2, /* version 1: release 0.1, which would delete packs */
+    /* Version 1 was written by release 0.1, which would delete packs. */
+    JOURNAL_VERSION = 2,
     JOURNAL_HEADER = 64,
     JOURNAL_HEAD = 32,
     JOURNAL_ID = 16,
@@ -33,7 +34,7 @@ struct journal_header {
     uint32_t flags;
     uint64_t number; /* number of the segment */
     uint64_t first;  /* number of its first frame */
-    uint64_t run;    /* number of the first segment of its process */
+    uint64_t run;    /* number of the first segment that its process wrote */
     uint8_t id[JOURNAL_ID];
 };
 
@@ -48,7 +49,7 @@ bg_err journal_header_read(const unsigned char bytes[JOURNAL_HEADER],
 uint64_t journal_seed(const uint8_t id[JOURNAL_ID], uint64_t run);
 
 struct journal_head {
-    uint32_t length;   /* bytes of the records */
+    uint32_t length;   /* size of the records in bytes */
     uint64_t sequence; /* number of the frame */
     /* All frames up to this one were on disk when the frame was written. */
     uint64_t synced;
@@ -60,7 +61,7 @@ uint64_t journal_payload_check(const void *payload, size_t n, uint64_t seed);
 void journal_head_write(const struct journal_head *head, uint64_t seed,
                         unsigned char bytes[JOURNAL_HEAD]);
 
-/* Reads a head. Returns false if it is not valid. */
+/* Reads a head. Returns false if the head is not valid. */
 bool journal_head_read(const unsigned char bytes[JOURNAL_HEAD], uint64_t seed,
                        struct journal_head *head);
 

@@ -7,18 +7,18 @@
  *     journal_thread.c   the thread that syncs and reports
  *     journal_disk.c     files;  journal_read.c  reading and validation
  *
- * Invariants, under the lock:
+ * Invariants that hold under the lock:
  *
  *   (J1) synced <= written < next. Frames up to `written` are complete in the segments; later
  *        frames are in `spare` and then in `active`, in order.
  *   (J2) At most one thread owns `writing`; only that thread writes, and uses `spare`, `file` and
  *        `end`. At most one thread owns `syncing`; only that thread syncs. A thread that owns both
- *        may change segments. They are acquired in this order: syncing, writing.
+ *        may change segments. The flags are acquired in this order: syncing, writing.
  *   (J3) Once `failed` is set, nothing more is written to that segment, and no frame in it
  *        becomes `written`, even if its write was in progress.
  *   (J4) A segment is synced before its successor gets its name.
- *   (J5) `failed` implies a code in `failure`. Only journal_reopen clears it, with a fresh
- *        segment; a successful write clears the state "disk full", but never a failure.
+ *   (J5) `failed` implies a code in `failure`. Only journal_reopen clears it, with a fresh segment;
+ *        a successful write clears the "disk full" state, but never a failure.
  *   (J6) A frame becomes durable only after its segment has been found at its path, in the locked
  *        directory, because an unlinked file can be written and synced without an error.
  */
@@ -41,7 +41,7 @@ enum {
 struct journal_buffer {
     unsigned char *bytes;
     size_t used;
-    uint64_t last; /* number of its last frame */
+    uint64_t last; /* number of the last frame in the buffer */
 };
 
 /* The last reported state. */
@@ -100,7 +100,7 @@ static inline void journal_leave(struct journal *j)
     (void)pthread_mutex_unlock(&j->lock);
 }
 
-/* Reads a number that no other thread changes while the lock is held. */
+/* Reads a number that no other thread can change while the caller holds the lock. */
 static inline uint64_t journal_get(const _Atomic uint64_t *number)
 {
     return atomic_load_explicit(number, memory_order_relaxed);
@@ -116,7 +116,7 @@ static inline bool journal_is_always(const struct journal *j)
     return atomic_load_explicit(&j->policy, memory_order_relaxed) == JOURNAL_ALWAYS;
 }
 
-/* ---- Functions to call with the lock held ------------------------------------------------ */
+/* ---- Functions that require the lock ----------------------------------------------------- */
 
 /* Returns why the journal is full or has failed; BG_OK if neither. */
 bg_err journal_failed(const struct journal *j, bg_errinfo *info);
@@ -124,7 +124,7 @@ bg_err journal_failed(const struct journal *j, bg_errinfo *info);
 /* Records that the journal has failed permanently, or is full. */
 void journal_fail(struct journal *j, const bg_errinfo *why, bool for_good);
 
-/* Writes the frames appended so far, or those that could not be written before; there must be at
+/* Writes the frames appended so far, or those that could not be written earlier; there must be at
  * least one. The caller owns `writing`. Releases the lock while writing, as do the functions
  * below. */
 bg_err journal_write_batch(struct journal *j, bg_errinfo *info);
@@ -144,7 +144,7 @@ void journal_switch(struct journal *j, const struct journal_header *header,
 
 /* ---- Frames ------------------------------------------------------------------------------ */
 
-/* Computes the size of records that form one frame. Errors: as journal_append. */
+/* Computes the size of records that form one frame. Errors: those of journal_append. */
 bg_err journal_measure(const struct journal_record *records, size_t n, size_t *bytes,
                        bg_errinfo *info);
 

@@ -81,7 +81,7 @@ bg_err journal_open(const char *folder, const struct journal_options *options,
     bg_err err = journal_take_options(j, options, info);
     err = err ? err : journal_disk_list(&j->disk, folder, info);
     err = err ? err : journal_disk_lock(&j->disk, info);
-    /* List again: the previous owner may have started another segment. */
+    /* List the segments again, because the previous owner may have started another one. */
     err = err ? err : journal_disk_list(&j->disk, folder, info);
     if (!err && j->options.existed && !j->disk.newest.number) {
         j->disk.newest = (struct journal_header){ .number = 1, .first = 1 };
@@ -184,7 +184,7 @@ static bg_err journal_begin_inside(struct journal *j, bg_errinfo *info)
     j->sync_time = journal_now(j);
     j->begun = true;
     /* Removes segments that a fresh segment made obsolete, if the process died before it could do
-     * so. The fresh segment is the proof, so it must be undamaged. */
+     * so. The fresh segment is the proof that they are obsolete, so it must be undamaged. */
     uint64_t more = n && j->report.damages == 0 ? n - j->report.segments : 0;
     for (; more > 0; more--) {
         if (journal_disk_remove(&j->disk, j->disk.segments[0].number, NULL)) {

@@ -1,6 +1,6 @@
 /*
- * journal_read.h - reads segments, wherever their bytes are: on disk for the service, in memory
- * for tests. journal.h declares the interface and defines the terms.
+ * journal_read.h - reads segments from disk (in the service) or from memory (in tests). journal.h
+ * declares the interface and defines the terms.
  */
 #ifndef SERVER_JOURNAL_READ_H
 #define SERVER_JOURNAL_READ_H
@@ -18,17 +18,17 @@ struct journal_source {
                    bg_errinfo *info);
 };
 
-/* All segments, in the order of their numbers. At most two are open at a time. */
+/* All segments, ordered by number. At most two are open at a time. */
 struct journal_shelf {
     void *context;
     size_t count;
     bg_err (*take)(void *context, size_t i, struct journal_source *source,
                    bg_errinfo *info);
     void (*give_back)(void *context, struct journal_source *source);
-    /* Header of the newest segment ever written; NULL: unknown. Run 0: only its number is
-     * known. */
+    /* Header of the newest segment ever written; NULL: unknown. If its `run` is 0, only the segment
+     * number is known. */
     const struct journal_header *newest;
-    uint64_t end; /* number of the MARK of an orderly stop; 0: unknown */
+    uint64_t end; /* number of the MARK written by an orderly stop; 0: unknown */
 };
 
 /* Reads all segments, like journal_read. */

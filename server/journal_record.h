@@ -44,8 +44,8 @@
 #include <stdint.h>
 
 enum journal_type {
-    /* Never stored in a file. Reports to readers that continue after damage that frames `from` to
-     * `count` - 1 are missing here. */
+    /* Never stored in a file. Informs readers that continue after damage that the frames `from` to
+     * `count` - 1 are missing at this point. */
     JOURNAL_GAP = 0,
     JOURNAL_CREATE = 1,
     JOURNAL_DROP = 2,
@@ -62,7 +62,7 @@ enum journal_type {
     JOURNAL_TYPES
 };
 
-/* The content of a CHANGE. Each content has one encoding: a value of 0 is omitted. */
+/* The content of a CHANGE. Each value has only one encoding: 0 is encoded by omitting the field. */
 enum { JOURNAL_HAS_HASHES = 1, JOURNAL_HAS_KEYS = 2, JOURNAL_HAS_VALUE = 4 };
 
 enum {
@@ -74,7 +74,7 @@ enum {
     JOURNAL_PAYLOAD_MAX = 16 << 20 /* maximum size of a frame's records */
 };
 
-/* Fields that a type does not have are ignored when writing and zero after reading. */
+/* Fields that a record type does not have are ignored when writing and are zero after reading. */
 struct journal_record {
     enum journal_type type;
     uint64_t id;
@@ -99,8 +99,8 @@ bg_err journal_record_bytes(const struct journal_record *record, size_t *bytes,
 unsigned char *journal_record_write(const struct journal_record *record,
                                     unsigned char *to);
 
-/* The state of reading: the remaining bytes, and memory for the numbers of a change. `memory` must
- * be NULL at the start, and freed at the end. */
+/* The reading state: the remaining bytes, and memory for the hashes or keys of a change. `memory`
+ * must be NULL at the start and must be freed at the end. */
 struct journal_cursor {
     const unsigned char *at;
     size_t left;

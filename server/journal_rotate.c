@@ -1,16 +1,15 @@
 /*
  * journal_rotate.c - starts and deletes segments; restarts a journal that has failed.
  *
- * A new segment gets its name after the old one is synced (J4). Frames appended meanwhile wait in
- * memory and become the first frames of the new segment. If the new segment cannot be created, the
- * old one stays in use. But if the new segment already has its name, and only the directory could
- * not be synced, it may or may not exist after a power failure. In that case nothing may be
- * appended to the old segment, and the journal has failed.
+ * A new segment gets its name after the old one is synced (J4). Frames appended in the meantime
+ * stay in memory and become the first frames of the new segment. If the new segment cannot be
+ * created, the old one stays in use. But if the new segment already has its name and only the
+ * directory could not be synced, the segment may or may not exist after a power failure. In that
+ * case nothing may be appended to the old segment, and the journal has failed.
  *
  * Restart. A fresh segment starts with a manifest, and gets its name once the whole manifest is on
- * disk. So the rename is the point before which a restart finds the old segments, and after which
- * it finds the fresh one. The numbers of frames that were never written are skipped; no reader
- * needs them.
+ * disk. So a restart before the rename finds the old segments, and a restart after it finds the
+ * fresh one. The numbers of frames that were never written are skipped; no reader needs them.
  */
 #include "journal_inside.h"
 
@@ -93,7 +92,7 @@ static bg_err journal_rotate_inside(struct journal *j, bg_errinfo *info)
         journal_switch(j, &header, &draft, JOURNAL_HEADER);
         return BG_OK;
     }
-    if (draft.placed) { /* it may exist later: nothing may be appended to the old one */
+    if (draft.placed) { /* it may exist after a restart: do not append to the old one */
         journal_fail(j, &why, true);
     }
     if (info) {
@@ -149,8 +148,8 @@ bg_err journal_remove_before(struct journal *j, uint64_t sequence, uint64_t *rem
     journal_enter(j);
     bool any = j->disk.count > 1 && j->disk.segments[1].first <= sequence;
     journal_leave(j);
-    /* Syncs the manifest first: this frame then records that it was synced, so damage to the
-     * manifest is not mistaken for a torn tail. */
+    /* Syncs the manifest first, so that this frame records that the manifest was synced, and damage
+     * to the manifest is not mistaken for a torn tail. */
     bg_err err = journal_sync(j, info);
     err = err || !any ? err : journal_append(j, &keep, 1, NULL, info);
     err = err ? err : journal_sync(j, info);
@@ -212,7 +211,7 @@ bg_err journal_draft_append(struct journal_draft *draft,
     if (!payload) {
         return BG_ENOMEM;
     }
-    /* The whole segment is on disk before any reader can find it, so each frame counts as
+    /* The whole segment is on disk before any reader can find it, so every frame counts as
      * synced. */
     struct journal_head head = { .length = (uint32_t)bytes,
                                  .sequence = draft->next,

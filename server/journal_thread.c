@@ -30,10 +30,11 @@ static void journal_tell_news(struct journal *j)
         }
         now = journal_look(j);
     }
-    told->durable = now.durable; /* may have decreased, because the policy changed */
+    /* The number may have decreased, because the policy changed. */
+    told->durable = now.durable;
 }
 
-/* Waits for work, but at most until `until` on the monotonic clock. Returns true if that time has
+/* Waits for work, but no later than `until` on the monotonic clock. Returns true if that time has
  * passed. */
 static bool journal_pause(struct journal *j, uint64_t until)
 {

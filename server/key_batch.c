@@ -1,4 +1,4 @@
-/* key_batch.c - keys, one after another in a growing buffer; see key_batch.h. */
+/* key_batch.c - stores keys one after another in a growing buffer; see key_batch.h. */
 #include "key_batch.h"
 
 #include <stdint.h>

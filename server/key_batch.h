@@ -25,17 +25,18 @@ struct key_batch {
 
 bool key_batch_is_full(const struct key_batch *batch);
 
-/* Adds a key of this length and returns its place, which the caller fills. Returns NULL if out of memory or if the
- * batch already has KEY_BATCH keys. */
+/* Adds a key of this length and returns a pointer to its bytes, which the caller fills in. Returns NULL if out of
+ * memory or if the batch already has KEY_BATCH keys. */
 char *key_batch_place(struct key_batch *batch, size_t len);
 
 /* Copies a key to the batch, which must not be full. Returns false if out of memory. */
 bool key_batch_put(struct key_batch *batch, const void *data, size_t len);
 
-/* Decodes a key from lowercase hex digits and adds it. Returns false if the text is invalid or if out of memory. */
+/* Decodes a key from lowercase hex digits and adds it. Returns false if the text is invalid or memory cannot be
+ * allocated. */
 bool key_batch_put_hex(struct key_batch *batch, const char *hex, size_t len);
 
-/* Returns the n keys of the batch. They are valid until the next call that changes it. */
+/* Returns the n keys of the batch. They are valid until the next call that changes the batch. */
 const bg_bytes *key_batch_keys(struct key_batch *batch);
 
 void key_batch_clear(struct key_batch *batch);

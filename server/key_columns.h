@@ -1,10 +1,10 @@
 /*
- * key_columns.h - the columns whose values are the keys of a gate: the setting `keys`.
+ * key_columns.h - the columns whose values are the keys of a gate (the `keys` setting).
  *
  *     users(email)        shop.users(email), aliases(alias)        "Users"("E-Mail")
  *
- * Identifiers follow SQL: unquoted ones consist of letters, digits, '_' and '$'; in double quotes, all characters are
- * allowed, and "" stands for a quote. PostgreSQL folds unquoted identifiers to lowercase; SQLite ignores case.
+ * Identifiers follow SQL rules: unquoted ones consist of letters, digits, '_' and '$'; quoted ones may contain any
+ * character, and "" stands for a double quote. PostgreSQL folds unquoted identifiers to lowercase; SQLite ignores case.
  */
 #ifndef SERVER_KEY_COLUMNS_H
 #define SERVER_KEY_COLUMNS_H
@@ -34,10 +34,11 @@ bg_err key_columns_parse(const char *text, bool fold, struct key_columns *column
 void key_columns_free(struct key_columns *columns);
 
 /* Returns the default lookup: SELECT 1 FROM table WHERE column COMPARISON LIMIT 1, with a comparison such as "= $1".
- * Several columns are joined by UNION ALL. The caller frees it. NULL if out of memory. */
+ * Several columns are joined by UNION ALL. The caller frees the result. Returns NULL if out of memory. */
 char *key_columns_lookup(const struct key_columns *columns, const char *comparison);
 
-/* Returns schema.table with quoted identifiers. The caller frees it. NULL if out of memory. */
+/* Returns schema.table with quoted identifiers. The caller frees the result. Returns NULL if out of
+ * memory. */
 char *key_column_table(const struct key_column *column);
 
 #endif

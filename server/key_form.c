@@ -1,9 +1,9 @@
 /*
  * key_form.c - see key_form.h.
  *
- * A form consists of a rule for canonical keys and a rule for insignificant bytes at the end. The rules are strict:
- * they accept only the spelling that the output function of the type prints, and reject rare values with a
- * complicated spelling (infinity, years before 1 and after 9999, NaN).
+ * A form consists of a rule for canonical keys and a rule for insignificant trailing bytes. The rules are strict: they
+ * accept only the spelling that the output function of the type prints, and reject rare values with a complicated
+ * spelling (infinity, years before 1 and after 9999, NaN).
  */
 #include "key_form.h"
 
@@ -138,7 +138,7 @@ static bool key_is_timestamptz(const char *text, size_t len)
            && key_is_timestamp(text, len - 3);
 }
 
-/* Accepts text that SQLite cannot read as a number, because it contains a byte other than these. */
+/* Accepts text that SQLite cannot read as a number because it contains a byte other than these. */
 static bool key_is_sqlite_text(const char *text, size_t len)
 {
     static const char number[] = "0123456789+-.eE \t\n\v\f\r";
@@ -218,7 +218,7 @@ enum key_form key_form_common(enum key_form a, enum key_form b)
     }
     return (a == KEY_FORM_BYTES && b == KEY_FORM_PADDED)
                    || (a == KEY_FORM_PADDED && b == KEY_FORM_BYTES)
-               ? KEY_FORM_PADDED /* both are normalized in the same way */
+               ? KEY_FORM_PADDED /* both forms are normalized in the same way */
                : KEY_FORM_UNKNOWN;
 }
 

@@ -3,9 +3,9 @@
  *
  * A filter compares bytes; a database compares values. One value can have many spellings: 7, 007
  * and +7; 1.5 and 1.50; a UUID in uppercase. The filter holds the spelling that the database
- * prints. A key is canonical if it spells no value at all, or spells it as the database prints it. The filter may
- * deny only canonical keys. For every other key the database decides: that costs a query, but a present key is never
- * denied.
+ * prints. A key is canonical if it spells no value at all, or spells its value as the database prints it. The filter
+ * may answer "no" only for canonical keys. All other keys are looked up in the database: this costs a query, but a
+ * present key never gets the answer "no".
  *
  * Every session prints with DateStyle ISO, TimeZone UTC and client_encoding UTF8. bytea and blobs
  * are compared as the bytes themselves, never as hex digits.
@@ -22,32 +22,35 @@
 #include <stdint.h>
 
 enum key_form {
-    KEY_FORM_UNKNOWN, /* equality is unknown: the filter never decides */
-    KEY_FORM_BYTES,   /* text, varchar, enum, bytea, blob: equal means equal bytes */
-    KEY_FORM_ASCII,   /* text whose encoding is converted: equal bytes if ASCII */
-    KEY_FORM_PADDED,  /* char(n): trailing blanks do not count */
+    KEY_FORM_UNKNOWN, /* the equality rule is unknown, so the filter never decides */
+    /* Text, varchar, enum, bytea, blob: equal values have equal bytes. */
+    KEY_FORM_BYTES,
+    KEY_FORM_ASCII,  /* text whose encoding is converted: only ASCII keeps its bytes */
+    KEY_FORM_PADDED, /* char(n): trailing spaces are insignificant */
     KEY_FORM_PADDED_ASCII, /* char(n) whose encoding is converted */
     KEY_FORM_INTEGER,      /* int2, int4, int8 */
     KEY_FORM_OID,          /* oid: -1 is a spelling of 4294967295 */
-    KEY_FORM_NUMERIC,      /* zeros at the end of a fraction do not count */
+    KEY_FORM_NUMERIC,      /* trailing zeros of a fraction are insignificant */
     KEY_FORM_UUID,
     KEY_FORM_DATE,
     KEY_FORM_TIMESTAMP,
     KEY_FORM_TIMESTAMPTZ,
     KEY_FORM_SQLITE_NUMBER, /* INTEGER and NUMERIC affinity: text may become a number */
-    KEY_FORM_SQLITE_ANY,    /* no affinity: numbers differ from text, 5 equals 5.0 */
+    /* No affinity: numbers differ from text, but 5 equals 5.0. */
+    KEY_FORM_SQLITE_ANY,
     KEY_FORMS
 };
 
 enum key_spelling {
-    /* The spelling that the database prints, if it has the value: the filter may decide. */
+    /* The spelling that the database prints if it contains the value; the filter may decide. */
     KEY_CANONICAL,
-    KEY_OTHER /* may be another spelling of some value: only the database can decide */
+    /* Possibly a different spelling of a value; only the database can decide. */
+    KEY_OTHER
 };
 
 /*
- * Returns the length of a printed value without the insignificant bytes at its end. The filter holds the value
- * truncated to that length.
+ * Returns the length of a printed value without its insignificant trailing bytes. The filter holds the value truncated
+ * to that length.
  */
 size_t key_form_normalize(enum key_form form, const char *value, size_t len);
 
@@ -77,8 +80,8 @@ enum key_form key_form_of_sqlite(const char *declared, const char *collation,
                                  bool utf8);
 
 /*
- * Returns a form that is correct for both forms: of two columns of a gate, or of a column and the parameter of
- * `lookup`. The filter may decide only for keys that are canonical in both forms.
+ * Returns a form that is correct for both of the given forms: those of two columns of a gate, or those of a column and
+ * the parameter of `lookup`. The filter may decide only for keys that are canonical in both forms.
  */
 enum key_form key_form_common(enum key_form a, enum key_form b);
 

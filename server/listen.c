@@ -59,8 +59,8 @@ static int listen_socket(const struct addrinfo *at, const struct settings *setti
     return fd;
 }
 
-/* Returns whether no other process uses the port. SO_REUSEPORT would share the port with another
- * process, so a socket without it is bound first, as a test. */
+/* Returns whether no other process uses the port. SO_REUSEPORT would allow sharing the port with
+ * another process, so a socket without that option is bound first as a test. */
 static bool listen_is_free(const struct addrinfo *at)
 {
     const int one = 1, fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -103,7 +103,7 @@ static bool listen_everybody(struct server *server, const struct addrinfo *at,
     return true;
 }
 
-/* Returns whether this machine lacks an address. */
+/* Returns whether an error means that this machine does not have the address. */
 static bool listen_lacks(const struct addrinfo *at)
 {
     const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -116,7 +116,7 @@ static bool listen_lacks(const struct addrinfo *at)
     return lacks;
 }
 
-/* Listens on an address. An address preceded by '-' may be missing: "-::1". */
+/* Listens on an address. An address preceded by '-', such as "-::1", may be unavailable. */
 static bool listen_address(struct server *server, const char *address,
                            const struct offer *offer)
 {

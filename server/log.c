@@ -5,11 +5,11 @@
  * sink's lock. A thread waits at most LOG_PATIENCE for the lock, because its holder may be blocked
  * in a write to an unresponsive disk. After that, the line is dropped. Pipes, terminals and sockets
  * are first checked for space (poll), so that the holder does not block: a line is short enough for
- * a pipe to accept it in one piece. A socket may accept only the beginning of a line; the rest is
+ * a pipe to accept all of it at once. A socket may accept only the beginning of a line; the rest is
  * kept and sent before the next line.
  *
  * Repetitions are counted in a table by the address of the message. Messages are literals, so there
- * are few addresses. If no slot is free, a message is not limited.
+ * are few addresses. If no slot is free, repetitions of the message are not limited.
  */
 #include "log.h"
 
@@ -182,9 +182,9 @@ static const char *log_time(uint64_t ms, char text[40])
 static struct {
     pthread_mutex_t lock;
     int fd;
-    bool owned;           /* a file opened by this module */
-    bool socket;          /* a socket, which may accept part of a line */
-    _Atomic bool journal; /* the systemd journal, which reads a level prefix */
+    bool owned;           /* `fd` was opened by this module */
+    bool socket;          /* `fd` is a socket, which may accept part of a line */
+    _Atomic bool journal; /* `fd` is the systemd journal, which reads a level prefix */
     char *path;
     size_t kept_used;
     char kept[LOG_LINE]; /* the rest of a line that a socket did not accept */
@@ -307,7 +307,7 @@ static void log_end(struct log_line *line, bool json)
 
 static struct log_message {
     _Atomic(const char *) message;
-    _Atomic uint64_t period; /* number of the period, from the clock */
+    _Atomic uint64_t period; /* index of the period, computed from the clock */
     _Atomic uint32_t written;
     _Atomic uint32_t left_out;
 } log_messages[LOG_MESSAGES];

@@ -7,11 +7,11 @@
  *
  * Each line is written with one system call, and callers never block for long: if the pipe or
  * socket is full, or another thread is blocked in a write, the line is dropped and counted. The
- * next line that can be written is preceded by one that reports the number of lost lines. A message
- * that is repeated more than LOG_BURST times in LOG_PERIOD seconds is suppressed for the rest of
- * the period; the next line of that message reports how often it was suppressed.
+ * next successful write is preceded by a line that reports the number of lost lines. A message that
+ * is repeated more than LOG_BURST times in LOG_PERIOD seconds is suppressed for the rest of the
+ * period; the next line of that message reports how often it was suppressed.
  *
- * Names of filters and users are escaped, so that a line stays one line. Keys, passwords and
+ * Names of filters and users are escaped, so that they cannot split a line. Keys, passwords and
  * secrets are never passed to these functions.
  *
  * Thread safety: all functions are MT-Safe, except log_open and log_close. They are not
@@ -31,9 +31,9 @@ enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARNING, LOG_LEVEL_E
 enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON };
 
 enum {
-    LOG_LINE = 4096,   /* maximum length of a line: what a pipe accepts in one piece */
-    LOG_BURST = 20,    /* maximum number of equal messages */
-    LOG_PERIOD = 10,   /* per this many seconds */
+    LOG_LINE = 4096,   /* maximum length of a line: a pipe accepts this much at once */
+    LOG_BURST = 20,    /* maximum number of identical messages */
+    LOG_PERIOD = 10,   /* ... within this many seconds */
     LOG_EVENTS = 1024, /* number of events kept */
     LOG_EVENT_NAME = 128,
     LOG_EVENT_TEXT = 640
@@ -83,7 +83,7 @@ static inline struct log_field log_bool(const char *name, bool value)
     return (struct log_field){ name, LOG_IS_BOOL, { .boolean = value } };
 }
 
-/* The fields of a line, and their number; LOG_NONE if there are none. */
+/* The fields of a line and their number; LOG_NONE stands for no fields. */
 #define LOG_FIELDS(...)                                                                \
     (const struct log_field[]){ __VA_ARGS__ },                                         \
         sizeof((struct log_field[]){ __VA_ARGS__ }) / sizeof(struct log_field)
@@ -120,15 +120,15 @@ static inline void log_error(const char *message, const struct log_field *fields
 /* ---- Destination ------------------------------------------------------------------------- */
 
 /* Opens the log. `path` NULL or "" selects stderr. On failure, returns false and sets errno; lines
- * then go to the previous destination. Until the first call, lines of level info and above go to
- * stderr as logfmt. */
+ * are then still written to the previous destination. Until the first call, lines of level info and
+ * above are written to stderr in logfmt. */
 bool log_open(const char *path, enum log_format format, enum log_level level);
 void log_close(void);
 
 /* Reopens the log file after log rotation has moved it (SIGHUP). */
 bool log_reopen(void);
 
-/* These may be called while the service runs. */
+/* These functions may be called while the service is running. */
 void log_set_level(enum log_level level);
 void log_set_format(enum log_format format);
 /* Returns whether lines of this level are written. */
@@ -155,7 +155,7 @@ uint64_t log_repeated(void);
     X(REBUILD, "rebuild", INFO)    /* a rebuild started, completed or was aborted */   \
     X(RELOAD, "reload", INFO)      /* a filter was replaced with a file */             \
     X(REFUSED, "refused", WARNING) /* a file was refused */                            \
-    X(SOURCE, "source", WARNING)   /* a database behind a gate went down or came up */ \
+    X(SOURCE, "source", WARNING)   /* a gate's database went down or came up */        \
     X(LIMIT, "limit", WARNING)     /* memory, rate or clients reached their limit */   \
     X(FAILURE, "failure", ERROR)   /* the disk or the journal failed */                \
     X(ALARM, "alarm", ERROR)       /* a false negative, or damage */
@@ -167,7 +167,7 @@ enum log_event_kind {
 };
 
 struct log_event {
-    uint64_t number; /* starts at 1, without gaps */
+    uint64_t number; /* consecutive, starting at 1 */
     uint64_t time;   /* milliseconds since 1970 */
     enum log_event_kind kind;
     size_t filter_len;

@@ -127,7 +127,7 @@ static void multi_run(struct request *request)
 {
     struct client *client = session_of(request)->client;
     struct multi *multi = NULL;
-    if (client->multi) { /* requests already queued stay queued */
+    if (client->multi) { /* requests that are already queued stay queued */
         reply_error(&request->reply, "ERR MULTI calls can not be nested");
         return;
     }
@@ -162,7 +162,7 @@ static void multi_exec_all(struct request *request, const struct multi *multi)
     }
 }
 
-/* Returns whether a queued command may have to wait. Queued commands cannot stop halfway, so
+/* Returns whether a queued command may have to wait. Queued commands cannot be interrupted, so
  * nothing can be claimed before they run. */
 static bool multi_may_stall(struct session *session, const struct multi *multi)
 {

@@ -3,12 +3,12 @@
  *
  * Many client libraries wrap a pipeline in MULTI and EXEC by default. They get the replies that
  * they expect: QUEUED for each request, then all replies in one array. No request runs if one was
- * malformed. No other request of the same connection runs in between. Unlike in Redis, requests of
- * other connections may run in between, because other threads serve them. For the same reason,
- * WATCH is not supported.
+ * malformed. No other request from the same connection runs in between. Unlike in Redis, requests
+ * from other connections may run in between, because other threads serve those connections. For the
+ * same reason, WATCH is not supported.
  *
- * Memory: the size of a transaction is limited like that of a request (client-query-buffer-limit).
- * Thread safety: one thread at a time per client.
+ * Memory: a transaction has the same size limit as a request (client-query-buffer-limit). Thread
+ * safety: one thread at a time per client.
  */
 #ifndef SERVER_MULTI_H
 #define SERVER_MULTI_H
@@ -23,7 +23,7 @@ void multi_queue(struct client *client, const struct request *request, size_t li
 /* Records that a request was malformed, so that EXEC runs nothing. Does nothing without MULTI. */
 void multi_fail(struct client *client);
 
-/* Returns the number of queued requests; -1: no MULTI. */
+/* Returns the number of queued requests, or -1 outside MULTI. */
 int64_t multi_count(const struct client *client);
 
 /* Discards the queued requests, if any. */

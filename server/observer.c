@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 enum {
-    OBSERVER_SHARE = 9, /* ratio of resting time to working time */
-    OBSERVER_REST = 5   /* maximum time to rest, in seconds */
+    OBSERVER_SHARE = 9, /* ratio of idle time to working time */
+    OBSERVER_REST = 5   /* maximum idle time, in seconds */
 };
 
 #define OBSERVER_NAME(NAME, name) #name,
@@ -34,20 +34,22 @@ enum { OBSERVER_SERVICE(OBSERVER_ENUM) SERVICE_METRICS };
 
 enum { WATCHED_FIRST = 64 };
 
-/* The figures of one filter, stored by its number and freed after the filter is dropped. */
+/* The statistics of one filter. They are stored by its number and freed after the filter is
+ * dropped. */
 struct watched {
     uint64_t number;
     bool seen; /* visited in the current step */
     struct figures figures;
     uint64_t examined_adds; /* number of adds when the filter was examined */
     bg_slot_info last;      /* counters at the last step */
-    uint64_t last_wasted;   /* false positives that clients had reported by then */
+    /* False positives reported by clients up to the last step. */
+    uint64_t last_wasted;
     bool has_last;
     struct observer_rates rates;
     struct history *history; /* or NULL */
 };
 
-/* The figures of a gate's filter. Gates are few and permanent. */
+/* The statistics of a gate's filter. Gates are few and permanent. */
 struct watched_gate {
     char *name;
     struct figures figures;
@@ -86,7 +88,7 @@ const char *observer_service_metric(size_t i)
     return i < SERVICE_METRICS ? observer_service_names[i] : NULL;
 }
 
-/* ---- Filters, by number: the lock is held ---------------------------------------------------- */
+/* ---- Filters by number (the caller holds the lock) ------------------------------------------- */
 
 static size_t watched_at(const struct observer *o, uint64_t number)
 {
@@ -137,7 +139,7 @@ static struct watched *watched_get(struct observer *o, uint64_t number)
     return &o->watched[at];
 }
 
-/* Frees the figures of filters that the last step did not visit. */
+/* Frees the statistics of filters that the last step did not visit. */
 static void watched_forget(struct observer *o)
 {
     size_t left = 0;
@@ -153,7 +155,7 @@ static void watched_forget(struct observer *o)
     o->count = left;
     size_t room = o->room;
     while (room > WATCHED_FIRST && left <= room / 4) {
-        /* Shrinks after many filters were dropped. */
+        /* Shrinks the array after many filters have been dropped. */
         room /= 2;
     }
     if (room < o->room) {
@@ -325,8 +327,8 @@ static double observer_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Reads a slot. `changes` receives the slot's counters as of just before the read. Returns false if
- * the slot cannot be read. */
+/* Reads a slot. `changes` is set to the slot's counters just before the read. Returns false if the
+ * slot cannot be read. */
 static bool observer_read(const bg_slot *slot, struct figures *figures,
                           uint64_t *changes)
 {
@@ -470,8 +472,9 @@ static bool observer_rest(struct observer *o, double seconds)
     return goes_on;
 }
 
-/* Examines the next filter after number *after, if it has changed. Returns the time to rest,
- * in seconds. A filter dropped meanwhile is freed only after it has been read. */
+/* Examines the next filter after number *after, if it has changed. Returns how long to stay idle
+ * afterwards, in seconds. A filter that is dropped during the examination is freed only
+ * afterwards. */
 static double observer_look(struct observer *o, uint64_t *after)
 {
     struct entry *entry = NULL;
@@ -546,7 +549,8 @@ struct figures observer_gate_figures(struct observer *o, const char *gate)
 struct observer_totals observer_totals(struct observer *o)
 {
     pthread_mutex_lock(&o->lock);
-    const struct observer_totals totals = o->before.slots; /* the last complete step */
+    /* Time of the last complete step. */
+    const struct observer_totals totals = o->before.slots;
     pthread_mutex_unlock(&o->lock);
     return totals;
 }
@@ -606,7 +610,7 @@ struct observer *observer_create(struct server *server)
     if (o) {
         o->server = server;
         pthread_mutex_init(&o->lock, NULL);
-        pthread_condattr_t steady; /* immune to changes of the system clock */
+        pthread_condattr_t steady; /* not affected by system clock changes */
         (void)pthread_condattr_init(&steady);
         (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
         (void)pthread_cond_init(&o->wake, &steady);

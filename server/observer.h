@@ -1,14 +1,15 @@
 /*
  * observer.h - a thread that examines the filters, so that requests do not have to.
  *
- * The fill of a filter, its number of items and its actual false-positive rate require reading
- * every byte of it. The observer does that for all filters, including those of gates, one after
- * the other: at most every OBSERVER_INTERVAL seconds, only for filters that changed, and with
+ * To determine the fill of a filter, its number of items and its actual false-positive rate, every
+ * byte of the filter must be read. The observer reads all filters, including those of gates, one
+ * after the other: at most every OBSERVER_INTERVAL seconds, only for filters that changed, and with
  * at most a tenth of one core. The metrics, the API and the dashboard show its results and when
  * they were obtained.
  *
- * Every HISTORY_STEP seconds it also records counters for the charts, as rates per second: those of
- * the service, and those of the first OBSERVER_KEPT filters whose history was requested.
+ * Every HISTORY_STEP seconds it also records counters for the charts, as rates per second. It
+ * records the counters of the service, and those of the first OBSERVER_KEPT filters whose history
+ * was requested.
  *
  * Thread safety: MT-Safe.
  */
@@ -53,7 +54,7 @@ enum { OBSERVER_INTERVAL = 15, OBSERVER_KEPT = 64 };
     X(RECEIVED, received_bytes_per_second)                                             \
     X(SENT, sent_bytes_per_second)
 
-/* Return the names of both lists; NULL after the last. */
+/* Return the names in the two lists above; NULL after the last one. */
 const char *observer_filter_metric(size_t i);
 const char *observer_service_metric(size_t i);
 
@@ -63,25 +64,25 @@ struct figures {
     double seconds;        /* duration of the examination */
     bg_slot_health health; /* the capacity is 0 if the filter grows automatically */
     bool has_base;
-    bg_filter_info base; /* describes only the base */
+    bg_filter_info base; /* information about the base only */
 };
 
 struct observer *observer_create(struct server *server); /* NULL: out of memory */
 bool observer_start(struct observer *observer);
 void observer_free(struct observer *observer);
 
-/* Returns the figures of an entry that the caller holds or has found in this batch. */
+/* Returns the statistics of an entry that the caller holds or has found in this batch. */
 struct figures observer_figures(struct observer *observer, const struct entry *entry);
 
 /* Examines the filter now. Slow. */
 struct figures observer_examine(struct observer *observer, struct entry *entry);
 
-/* Examines the filter if it has changed and is small, so that this takes at most a few
+/* Examines the filter if it has changed and is small enough that this takes at most a few
  * milliseconds. */
 enum { OBSERVER_SMALL = 16 << 20 };
 void observer_refresh(struct observer *observer, struct entry *entry);
 
-/* Returns the figures of the filter of a gate. */
+/* Returns the statistics of a gate's filter. */
 struct figures observer_gate_figures(struct observer *observer, const char *gate);
 
 /* Lookups and adds of an entry per second during the last step. */
@@ -91,7 +92,7 @@ struct observer_rates {
 struct observer_rates observer_rates(struct observer *observer,
                                      const struct entry *entry);
 
-/* Counters of all filters that ever existed, as of the last step. They never decrease. */
+/* Counters of all filters that have ever existed, as of the last step. They never decrease. */
 struct observer_totals {
     uint64_t queries, maybes, adds, news, refused;
 };
@@ -102,9 +103,9 @@ uint64_t observer_rss(void);
 
 /*
  * Returns the history of an entry, or of the service if it is NULL: the last `seconds` of n
- * metrics, given by their numbers, each as `range->points` consecutive values in *values, which
- * the caller frees. Returns false if no history has been kept so far. Recording then starts now if
- * there is space, *range is empty and *values is NULL.
+ * metrics, which are specified by index. *values contains `range->points` consecutive values for
+ * each metric; the caller frees it. Returns false if no history has been kept so far. Recording
+ * then starts now if there is space, *range is empty and *values is NULL.
  */
 bool observer_history(struct observer *observer, const struct entry *entry,
                       uint64_t seconds, const size_t *metrics, size_t n,

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The largest part fills the buffer of a writer. */
+/* The largest part fills a writer's buffer. */
 enum { PACK_BUFFER = 1 << 20, PACK_PART = PACK_BUFFER - SQUEEZE_MORE };
 
 /* ---- References ------------------------------------------------------------------------------ */
@@ -294,7 +294,7 @@ void packs_free(struct packs *packs)
     }
 }
 
-/* Returns the index of the first pack whose name is not less than `name`. */
+/* Returns the index of the first pack whose name is `name` or sorts after it. */
 static size_t packs_at(const struct packs *packs, const char *name)
 {
     size_t low = 0, high = packs->n;

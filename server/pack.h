@@ -3,12 +3,12 @@
  *
  * A separate file for each of a million small filters would cost a million inodes, and two syncs
  * per file. A snapshot therefore writes the small filters of a batch to one pack: complete filter
- * files, compressed (squeeze.h), one after the other, with nothing in between. The base of an
- * object then refers to a part of a pack by "NAME.pack@OFFSET+LENGTH" instead of a file name.
+ * files, compressed (squeeze.h), one directly after the other. The base of an object then refers to
+ * a part of a pack as "NAME.pack@OFFSET+LENGTH" instead of by a file name.
  *
  * A pack is written once and synced before anything refers to it. `packs` counts the references;
  * a pack without references is deleted. If less than half of a pack is in use, the next snapshot
- * saves its objects again, so packs take at most about twice the bytes of their live content.
+ * saves its objects again, so packs take up at most about twice the size of their live content.
  */
 #ifndef SERVER_PACK_H
 #define SERVER_PACK_H
@@ -21,7 +21,7 @@
 
 enum { PACK_NAME = 64, PACK_REFERENCE = 96 };
 
-/* Returns whether a reference points to a part of a pack; otherwise it is the name of a file, or
+/* Returns whether a reference points to a part of a pack. If not, the reference is a file name, or
  * "". */
 bool pack_is_reference(const char *reference);
 
@@ -30,8 +30,8 @@ int pack_compare(const char *a, const char *b);
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* Reads parts of the packs in a directory. The last pack stays open, because parts are read in
- * order. */
+/* Reads parts of the packs in a directory. The last pack that was read stays open, because parts
+ * are read in order. */
 struct pack_reader {
     const char *folder;
     int fd;               /* -1: none */
@@ -58,7 +58,7 @@ bg_err pack_begin(const char *folder, const char *name, struct pack_writer **wri
 bg_err pack_append(struct pack_writer *writer, const void *bytes, size_t n,
                    char reference[PACK_REFERENCE], bg_errinfo *info);
 
-/* Syncs the pack. Its name is durable only after its directory is synced as well. */
+/* Syncs the pack. The pack's name is durable only after the directory has been synced as well. */
 bg_err pack_finish(struct pack_writer *writer, bg_errinfo *info);
 void pack_close(struct pack_writer *writer); /* `writer` may be NULL */
 
@@ -79,8 +79,8 @@ void packs_measure(struct packs *packs, const char *folder);
 /* Adds a reference to every pack, so that all of them are kept. */
 void packs_keep(struct packs *packs);
 
-/* Removes a reference. Returns true if it was the last one, so that the pack `name` is no longer
- * needed. */
+/* Removes a reference. Returns true if it was the last reference, which means that the pack `name`
+ * is no longer needed. */
 bool packs_release(struct packs *packs, const char *reference, char name[PACK_NAME]);
 
 /* Returns whether less than half of a pack is in use. */

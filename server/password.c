@@ -63,7 +63,8 @@ static bool password_decode(const char *from, const char *end, uint8_t *to, size
 
 /* ---- Text -------------------------------------------------------------------------------- */
 
-/* Parses "NAME=NUMBER" followed by the character `end`, and moves *text past it. Returns 0 for any other text. */
+/* Parses "NAME=NUMBER" followed by the character `end`, and moves *text past it. Returns 0 if the text has a different
+ * form. */
 static unsigned password_number(const char **text, const char *name, char end)
 {
     const size_t n = strlen(name);

@@ -17,30 +17,30 @@
  *        objects, both steps run under object->writing. Their adds are applied first, so that adds
  *        rejected by a full filter are never recorded; if recording fails, the add is undone where
  *        the kind of filter supports it. Removes and window rotations are recorded first.
- *   (P2) Objects that commute: `from` is read, then all running batches must end, then the file is
- *        written while other threads continue to add keys. A change recorded in a frame below
- *        `from` was applied before the write started, so the file contains it; all other changes
- *        are replayed. The file may contain some of these changes as well, which is harmless:
- *        adding a key again changes nothing. The filter that is written is pinned while no
- *        migration is in progress (object_pin).
+ *   (P2) For objects that commute, `from` is read first. When all running batches have ended, the
+ *        file is written, while other threads continue to add keys. A change recorded in a frame
+ *        below `from` was applied before the write started, so the file contains it; all other
+ *        changes are replayed. The file may contain some of these changes as well, which is
+ *        harmless: adding a key again changes nothing. The filter that is written is pinned while
+ *        no migration is in progress (object_pin).
  *   (P3) All other objects change under object->writing. `from` is read and the filter is copied
  *        under that lock, so the copy contains exactly the changes recorded below `from`. Then the
  *        copy is written.
- *   (P4) An object that is not empty gets its name, and the previous owner of the name loses it,
- *        in the same frame that records where its content is. So a crash never leaves a name with
- *        less content than before.
+ *   (P4) The frame that records where the content of a nonempty object is also gives the object its
+ *        name and takes the name from its previous owner. So a crash never leaves a name with less
+ *        content than before.
  *
  *   (P5) An object gets a new base, is dropped, or is listed in a manifest under the catalog's
  *        lock, so the journal contains these events in the order in which they happened.
- *   (P6) entry->recorded is the highest frame that changes the object, regardless of the order in
- *        which threads report their frames. It is reset only after a base with a higher `from`
- *        has been recorded.
+ *   (P6) entry->recorded is the highest frame that changes the object, whatever the order in which
+ *        threads report their frames. It is reset only after a base with a higher `from` has been
+ *        recorded.
  *
  * A snapshot starts a new segment of the journal, saves every object that has records since its
  * base, writes a manifest of all objects while none can be created or dropped, and deletes the
  * older segments. Objects without records since their base are not saved: their `from` is moved
- * to the new segment. Objects that cannot be saved because their base could not be read retain
- * the segments that they need.
+ * to the new segment. If an object cannot be saved because its base could not be read, the segments
+ * that it needs are kept.
  *
  * Lock order: `saving`, the catalog's lock, object->writing, retired_lock, the journal's locks.
  * Only `saving` may be held while waiting for batches.
@@ -132,12 +132,12 @@ static void persist_retire(struct persist *persist, const char *base)
     char pack[PACK_NAME] = "";
     if (pack_is_reference(file)) {
         if (!packs_release(persist->packs, file, pack)) {
-            return; /* other objects need the pack */
+            return; /* other objects still need the pack */
         }
         file = pack;
     }
     struct retired *retired = file[0] ? malloc(sizeof *retired) : NULL;
-    if (retired) { /* otherwise the file is found at the next start */
+    if (retired) { /* if this fails, the file is found at the next start */
         (void)snprintf(retired->file, sizeof retired->file, "%.95s", file);
         pthread_mutex_lock(&persist->retired_lock);
         retired->next = persist->retired;
@@ -427,7 +427,7 @@ static uint64_t persist_done(struct persist *persist)
 static bg_err persist_save_new(struct persist *persist, struct object *object,
                                uint64_t done, struct entry_base *base, bg_errinfo *info)
 {
-    /* The directory must still be the same one. */
+    /* The data directory must not have been replaced. */
     bg_err err = journal_check(persist->journal, info);
     *base = (struct entry_base){ .from = 0 };
     if (err) {
@@ -652,11 +652,12 @@ static bg_err checkpoint_end(struct persist *persist, struct checkpoint *c, bg_e
     object_kept(c->entry->object, c->changes, err == BG_OK);
     if (err) {
         persist_discard(persist, &c->base);
-        return err == BG_ENOTFOUND ? BG_OK : err; /* it was dropped meanwhile */
+        return err == BG_ENOTFOUND ? BG_OK : err; /* the object has been dropped */
     }
     persist_retire(persist, before.file);
     uint64_t recorded = atomic_load(&c->entry->recorded);
-    if (recorded < c->base.from) { /* no record since then, unless one is being added */
+    /* No records since the base, unless one is being added. */
+    if (recorded < c->base.from) {
         (void)atomic_compare_exchange_strong(&c->entry->recorded, &recorded, 0);
     }
     return BG_OK;
@@ -668,7 +669,7 @@ static bg_err persist_checkpoint_locked(struct persist *persist, struct entry *e
     struct checkpoint c = { .entry = entry };
     const bg_err err = checkpoint_begin(persist, &c, persist_done(persist), NULL, info);
     if (err) {
-        return err == BG_ENOTFOUND ? BG_OK : err; /* it lost its filter meanwhile */
+        return err == BG_ENOTFOUND ? BG_OK : err; /* the object has lost its filter */
     }
     return checkpoint_end(persist, &c, BG_OK, info);
 }
@@ -689,7 +690,7 @@ bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
 
 /* Returns the first frame that must be kept for an entry that cannot be saved. Such an entry needs
  * frames below `first` only if its base could not be read but may become readable, and the entry
- * has records since that base. Neither applies to an entry that is still being loaded. */
+ * has records since that base. Neither condition applies to an entry that is still being loaded. */
 static uint64_t persist_unreadable(struct entry *entry, uint64_t first)
 {
     if (atomic_load(&entry->recorded) && !persist_is_lost(&entry->base)) {
@@ -706,7 +707,7 @@ static uint64_t persist_unreadable(struct entry *entry, uint64_t first)
 struct batch {
     struct persist *persist;
     struct pack_writer *pack;  /* NULL: separate files */
-    char hold[PACK_REFERENCE]; /* reference that keeps the pack */
+    char hold[PACK_REFERENCE]; /* reference that prevents deletion of the pack */
     size_t n;
     struct checkpoint checkpoints[PERSIST_BATCH];
 };
@@ -792,7 +793,8 @@ static bg_err batch_end(struct batch *batch, bg_err err, bg_errinfo *info)
     return err;
 }
 
-/* Saves those held entries that need it. The bases of all others now start at `first`. */
+/* Saves those held entries that need to be saved. The bases of all other entries now start at
+ * `first`. */
 static bg_err batch_run(struct batch *batch, struct entry **some, size_t n,
                         uint64_t first, uint64_t *keep, bg_errinfo *info)
 {
@@ -812,7 +814,8 @@ static bg_err batch_run(struct batch *batch, struct entry **some, size_t n,
             *c = (struct checkpoint){ .entry = entry };
             err = checkpoint_begin(persist, c, done, batch->pack, info);
             saved = !err;
-            err = err == BG_ENOTFOUND ? BG_OK : err; /* it lost its filter meanwhile */
+            /* The object has lost its filter. */
+            err = err == BG_ENOTFOUND ? BG_OK : err;
         } else {
             entry->base.from = first;
         }
@@ -824,7 +827,7 @@ static bg_err batch_run(struct batch *batch, struct entry **some, size_t n,
     return batch_end(batch, err, info);
 }
 
-/* Saves all objects with records since their base. *keep becomes the lowest frame needed by
+/* Saves all objects with records since their base. *keep is set to the lowest frame needed by
  * objects that cannot be saved. */
 static bg_err persist_save_changed(struct persist *persist, uint64_t first,
                                    uint64_t *keep, bg_errinfo *info)
@@ -851,7 +854,7 @@ static bg_err persist_save_changed(struct persist *persist, uint64_t first,
     return err;
 }
 
-/* The destination of the manifest's records: the journal, or the start of a fresh one. */
+/* The destination of the manifest's records: the current journal, or the start of a fresh one. */
 struct manifest {
     struct persist *persist;
     struct journal_draft *draft;
@@ -909,10 +912,10 @@ static bg_err persist_fill(void *context, struct journal_draft *draft, bg_errinf
 }
 
 /* Determines the base of an object when the older journal records are about to be lost. If the
- * object has no records since its base, and the file exists, it keeps the base, so that retries do
- * not write a second copy. If it has such records but cannot be saved, because its base cannot be
- * read, it must never be restored without them, even if the file becomes readable again. Its base
- * then gets the name of a file that does not exist. */
+ * object has no records since its base, and the base's file exists, the object keeps the base, so
+ * that retries do not write a second copy. If the object has records since its base but cannot be
+ * saved because the base cannot be read, it must never be restored without these records, even if
+ * the file becomes readable again. The base then gets the name of a file that does not exist. */
 static bg_err persist_base_anew(struct persist *persist, struct entry *entry,
                                 struct entry_base *base, bg_errinfo *info)
 {
@@ -977,7 +980,8 @@ static bg_err persist_snapshot_locked(struct persist *persist, bg_errinfo *info)
     uint64_t first = 0, keep = 0;
     char folder[PERSIST_PATH];
     struct journal_state state;
-    if (!atomic_load(&persist->loaded)) { /* the catalog has only some of the filters */
+    /* The catalog still lacks some of the filters. */
+    if (!atomic_load(&persist->loaded)) {
         return persist_fail(info, BG_EBUSY,
                             "the filters are still being loaded; try again later");
     }
@@ -1091,8 +1095,8 @@ void persist_apply(struct persist *persist, const struct settings *settings)
 }
 
 /* Returns whether a snapshot is due. The size limit applies to the bytes added since the last
- * snapshot, not to the total: some older segments may have to stay, and the manifest alone may be
- * large. */
+ * snapshot, not to the total: some older segments may still be needed, and the manifest alone may
+ * be large. */
 static bool persist_is_due(struct persist *persist, const struct settings *settings,
                            const struct journal_state *state)
 {

@@ -17,7 +17,7 @@ struct server;
 bg_err persist_create(struct server *server, struct persist **persist,
                       bg_errinfo *info);
 
-/* Writes the remaining records. Returns false if that fails; the last changes may then be lost. */
+/* Writes the remaining records. Returns false if this fails; the last changes may then be lost. */
 bool persist_free(struct persist *persist);
 
 /* Loads everything into the empty catalog and opens the journal for writing; from then on, changes
@@ -45,7 +45,7 @@ bg_err persist_save(struct persist *persist, struct object *object,
 /* Deletes a base that was never recorded. */
 void persist_discard(struct persist *persist, struct entry_base *base);
 
-/* Saves an object whose whole content has changed to a file, and records that file. Slow.
+/* Saves an object to a file after its whole content has changed, and records that file. Slow.
  * Thread-safe. */
 bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
                           bg_errinfo *info);
@@ -88,20 +88,20 @@ bool persist_works(const struct persist *persist, char why[BG_ERR_MESSAGE_MAX]);
 /* ---- Periodic work ----------------------------------------------------------------------- */
 
 /* Starts a snapshot in the background if one is due by age or by the size of the journal, and
- * detects a removed or replaced data directory. */
+ * checks whether the data directory was removed or replaced. */
 void persist_tick(struct persist *persist);
 
 /* Statistics for INFO, metrics and the dashboard. */
 struct persist_stats {
     uint64_t journal_bytes, journal_segments, frames, syncs;
-    uint64_t unsynced; /* frames not yet on disk */
+    uint64_t unsynced; /* number of frames that are not yet on disk */
     uint64_t snapshots, snapshot_failures;
     uint64_t last_snapshot; /* milliseconds since 1970; 0: none */
     double last_snapshot_seconds;
     /* How long a snapshot has been overdue. */
     double overdue_seconds;
     uint64_t loaded_filters, replayed_records, torn_bytes, lost_frames;
-    uint64_t files_kept; /* files that no filter uses, but that may still be needed */
+    uint64_t files_kept; /* files that no filter uses but that may still be needed */
     double load_seconds;
     bool snapshotting, failed;
     bool names_in_doubt; /* doubt.h */

@@ -26,23 +26,24 @@ struct retired {
 
 struct persist {
     struct server *server;
-    /* The data directory; filters are in its subdirectory `filters`. */
+    /* The data directory. Filter files are in its subdirectory `filters`. */
     char folder[PERSIST_PATH - 256];
     struct journal *journal;
-    struct doubt *doubt;    /* names in doubt; NULL: none. Set before serving starts */
-    _Atomic bool loaded;    /* until set, only the loading thread uses the journal */
-    _Atomic bool failing;   /* the journal is full or has failed */
-    _Atomic bool displaced; /* the data directory was removed or replaced */
+    struct doubt *doubt; /* names in doubt (NULL: none); set before serving starts */
+    /* Until this is set, only the loading thread uses the journal. */
+    _Atomic bool loaded;
+    _Atomic bool failing;      /* the journal is full or has failed */
+    _Atomic bool displaced;    /* the data directory was removed or replaced */
     pthread_mutex_t told_lock; /* protects the fields below */
     char failure[BG_ERR_MESSAGE_MAX];
     struct persist_stats stats;
     uint64_t left;           /* size of the journal after the last snapshot */
-    uint64_t snapshot_ticks; /* time of the last snapshot, or of the start */
+    uint64_t snapshot_ticks; /* time of the last snapshot, or of startup */
 
     void (*on_safe)(void *context);
     void *on_safe_context;
 
-    /* Serializes checkpoints and snapshots; entry->base is written under it. */
+    /* Serializes checkpoints and snapshots; entry->base is written while holding this lock. */
     pthread_mutex_t saving;
     pthread_mutex_t retired_lock;
     struct retired *retired;
@@ -74,7 +75,7 @@ const char *persist_file(const char *file);
 bg_err persist_fail(bg_errinfo *info, bg_err code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Returns whether a file name is that of a base, or of a base being written. */
+/* Returns whether a file name is that of a base, including a base that is being written. */
 bool persist_is_base(const char *name);
 
 /* Computes the digest of a foreign filter, which has no checksum of its own. */

@@ -2,7 +2,7 @@
  * pgoutput.c - see pgoutput.h.
  *
  * The PostgreSQL manual describes the format: "Streaming Replication Protocol" and "Logical Replication Message
- * Formats". Numbers are big-endian. A message must end where its contents end. Only protocol 1 is requested,
+ * Formats". Numbers are big-endian. A message must contain nothing after its last field. Only protocol 1 is requested,
  * so the server sends whole transactions in commit order, and values as text ('t').
  *
  * pgoutput_parse validates the whole list of columns or values once, so the functions that read the list cannot read
@@ -124,7 +124,7 @@ bool pgoutput_value_next(struct pgoutput_message *row, struct pgoutput_value *va
     return true;
 }
 
-/* Reads the values of a row; *list covers them. */
+/* Reads the values of a row and sets *list to their bytes. */
 static bool pgoutput_tuple(struct cursor *cursor, uint16_t *columns, bg_bytes *list)
 {
     struct pgoutput_value value;
@@ -167,7 +167,7 @@ static bool pgoutput_row(struct cursor *cursor, bool is_update,
 static bool pgoutput_column_read(struct cursor *cursor, bg_bytes *name)
 {
     return cursor_skip(cursor, 1) /* flags */ && cursor_text(cursor, name)
-           && cursor_skip(cursor, 8); /* type and its modifier */
+           && cursor_skip(cursor, 8); /* type OID and type modifier */
 }
 
 static bool pgoutput_relation(struct cursor *cursor, struct pgoutput_message *message)

@@ -22,7 +22,7 @@
 
 struct pgoutput_frame {
     bool is_keepalive;
-    bool wants_reply; /* in a keepalive: the server requests a reply */
+    bool wants_reply; /* in a keepalive, whether the server requests a reply */
     uint64_t sent;    /* position up to which the server has sent everything */
     bg_bytes payload; /* a message of pgoutput; empty for a keepalive */
 };
@@ -51,7 +51,8 @@ struct pgoutput_message {
 
 bool pgoutput_parse(bg_bytes bytes, struct pgoutput_message *message);
 
-/* Finds the number of a column by its name in a RELATION; false if there is no such column. */
+/* Finds the index of the column with a given name in a RELATION. Returns false if there is no such
+ * column. */
 bool pgoutput_column(const struct pgoutput_message *relation, const char *name,
                      uint16_t *number);
 
@@ -63,7 +64,8 @@ struct pgoutput_value {
     bg_bytes text;
 };
 
-/* Reads the next value of a ROW, and removes it from message->list; false after the last one. */
+/* Reads the next value of a ROW and removes it from message->list. Returns false after the last
+ * one. */
 bool pgoutput_value_next(struct pgoutput_message *row, struct pgoutput_value *value);
 
 #endif

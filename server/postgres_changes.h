@@ -1,5 +1,5 @@
 /*
- * postgres_changes.h - mode `changes` of PostgreSQL: triggers write new keys to a change table in the writer's
+ * postgres_changes.h - the `changes` mode for PostgreSQL: triggers write new keys to a change table in the writer's
  * transaction.
  *
  * All objects are in the schema "bloomgate" and belong to one gate of one service (source_object):
@@ -10,9 +10,9 @@
  *   ..._keyN()     trigger function of the Nth key column, SECURITY DEFINER; the triggers have the same name
  *   ..._guard()    trigger function that allows only the service to change both tables
  *
- * Positions. A bookmark is a snapshot of the follower: all changes visible in it have been reported. The next changes
- * are the rows whose transaction is invisible in that snapshot. This is exact for any commit order, for savepoints
- * (`xid` is the top-level transaction) and for prepared transactions.
+ * Positions. A bookmark is a snapshot taken by the follower: all changes visible in it have been reported. The next
+ * changes are the rows whose transaction is invisible in that snapshot. This rule is exact for any commit order, for
+ * savepoints (`xid` is the top-level transaction) and for prepared transactions.
  */
 #ifndef SERVER_POSTGRES_CHANGES_H
 #define SERVER_POSTGRES_CHANGES_H
@@ -27,18 +27,19 @@
 struct changes_epoch {
     char identity[PG_IDENTITY];
     char fingerprint[PG_FINGERPRINT];
-    /* Nonce of the bookmarks that this follower writes; "": no epoch. */
+    /* Nonce of the bookmarks that this follower writes; "" if there is no epoch. */
     char nonce[17];
-    char origin[17]; /* nonce of the bookmark `number`; differs after resuming */
+    /* Nonce of bookmark `number`; differs from `nonce` after resuming. */
+    char origin[17];
     uint64_t number; /* the last bookmark known to be committed */
-    /* Bookmark of reported keys that may not be committed yet; or 0. */
+    /* Bookmark that covers the reported keys but may not be committed yet; 0: none. */
     uint64_t pending;
 };
 
 /* source->mode_own */
 struct changes {
     char *change_table, *bookmark, *guard, *function; /* consist of [a-z0-9_] */
-    char *change_path, *bookmark_path;                /* names with the schema */
+    char *change_path, *bookmark_path;                /* table names with the schema */
     /* The same names, for the fingerprint. */
     struct postgres_objects objects;
     pthread_mutex_t lock; /* protects the epoch */
@@ -64,7 +65,7 @@ bg_err postgres_install_script(struct postgres_link *link, uint64_t deadline,
 /* ---- postgres_changes.c ------------------------------------------------------------------ */
 
 /* Verifies in the current transaction that the tables can be followed, and sets the identity and fingerprint of
- * `found`. Until the transaction ends, the server prints values as the filter holds them. */
+ * `found`. Until the transaction ends, the server prints values in the form that the filter stores. */
 bg_err postgres_changes_look(struct postgres_link *link, uint64_t deadline,
                              struct changes_epoch *found, bg_errinfo *info);
 
