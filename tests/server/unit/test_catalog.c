@@ -161,7 +161,7 @@ static struct entry *entry_of(bg_bytes name)
     return entry;
 }
 
-/* Returns terms that refer to the entry that has the name now. */
+/* Returns terms that refer to the entry that currently has the name. */
 static struct catalog_terms seen(bg_bytes name)
 {
     const struct entry *entry = entry_of(name);
@@ -175,7 +175,7 @@ static struct catalog_terms seen(bg_bytes name)
 TEST(catalog__replaces_and_drops_on_terms_only)
 {
     begin();
-    /* No entry has the name, or another entry got the name in the meantime. */
+    /* The name had no entry when it was seen, and another entry has it now. */
     struct catalog_terms none = seen(text("a"));
     CHECK_OK(put_on(text("a"), 1, &none, 1));
     CHECK_EQ(put_on(text("a"), 2, &none, 1), BG_ECANCELED);
@@ -195,8 +195,8 @@ TEST(catalog__replaces_and_drops_on_terms_only)
     CHECK_EQ(catalog_changing(old, NULL), BG_ECANCELED);
     CHECK_EQ(put_on(text("a"), 3, &now, 1), BG_ECANCELED);
     catalog_release(old);
-    /* The same for a dropped entry. An entry that was replaced without terms still accepts
-     * changes. */
+    /* A dropped entry accepts no changes either. An entry that was replaced without terms still
+     * accepts changes. */
     now = seen(text("a"));
     old = entry_of(text("a"));
     catalog_hold(old);
@@ -269,7 +269,7 @@ TEST(catalog__renaming)
     CHECK_EQ(catalog_expiring(catalog), 0); /* its own expiry is dropped with it, the
                                                other's is not */
     CHECK_EQ(mark_of(text("b"), 1), 2);
-    /* Onto an expired name, and from an expired name. */
+    /* Renames onto an expired name, and from an expired name. */
     CHECK_OK(put(text("c"), 3, 0, 1));
     CHECK_OK(catalog_expire(catalog, text("c"), 10, 1, NULL));
     CHECK_EQ(catalog_rename(catalog, text("c"), text("d"), false, 10, NULL),
@@ -310,7 +310,7 @@ TEST(catalog__sweeping_goes_round)
     end();
 }
 
-/* ---- Random sequences of changes, against a plain list -------------------------------------- */
+/* ---- Random sequences of changes, compared with a plain list --------------------------------- */
 
 enum { POOL = 40 };
 
@@ -475,8 +475,7 @@ TEST(catalog__scanning_while_names_come_and_go)
     end();
 }
 
-/* ---- Changes that the journal receives
- * ----------------------------------------------------------- */
+/* ---- Changes that the journal receives ------------------------------------------------------- */
 
 static struct {
     char lines[4096];
@@ -570,7 +569,7 @@ static void check_a_and_b(void)
 {
     CHECK_EQ(mark_of(text("a"), 1), 1);
     CHECK_EQ(mark_of(text("b"), 1), 2);
-    CHECK_EQ(mark_of(text("b"), 100), 0); /* expired, whether swept or not */
+    CHECK_EQ(mark_of(text("b"), 100), 0); /* expired, whether or not it was swept */
     CHECK_EQ(mark_of(text("c"), 1), 0);
     CHECK_EQ(expiry_of(text("a")), 0);
     CHECK_EQ(catalog_count(catalog), 2);
@@ -677,7 +676,7 @@ enum { NAMES = 24, FINDERS = 2, CHANGERS = 2, STEPS = 4000 };
 static _Atomic bool over;
 static _Atomic uint64_t found_so_often;
 
-/* Names are "p<i>" and refer to objects with marks from 1000 * i on. Renames stay within one i,
+/* Names are "p<i>" and refer to objects whose marks start at 1000 * i. Renames stay within one i,
  * so a lookup of p<i> must find such an object. */
 static bg_bytes pair_name(unsigned i, bool second, char name[16])
 {
@@ -718,7 +717,7 @@ static void *finder(void *unused)
             }
         }
         quiet_leave(&quiet, mine);
-        if (held) { /* longer than the batch */
+        if (held) { /* held longer than the batch */
             CHECK_EQ(held->object->shape.items, held_mark);
             catalog_release(held);
             held = NULL;
@@ -835,7 +834,7 @@ static void *adder(void *unused)
     return NULL;
 }
 
-/* Gives an entry bases whose digests consist of one letter each. */
+/* Repeatedly gives an entry a new base, whose digest repeats one hex digit. */
 static void *rebaser(void *argument)
 {
     struct entry *entry = argument;
@@ -864,7 +863,7 @@ TEST(catalog__digests_are_read_whole)
         catalog_digest(catalog, entry, digest);
         CHECK(digest[0] == 0 || strspn(digest, (char[]){ digest[0], 0 }) == 32);
         changes += digest[0] != before;
-        (void)usleep(10); /* a lock that readers always hold would never be free */
+        (void)usleep(10); /* otherwise readers would always hold the lock */
     }
     atomic_store(&over, true);
     CHECK_EQ(pthread_join(thread, NULL), 0);

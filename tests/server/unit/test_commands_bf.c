@@ -103,8 +103,8 @@ TEST(bf__insert)
     fake_end(&h);
 }
 
-/* A command starts while memory is available. When memory runs out, it stops growing layer by
- * layer: small layers are not refused one by one. */
+/* Memory can run out while a command is running. An add that needs memory is then refused; lookups
+ * and adds of existing items still succeed. */
 TEST(bf__memory_that_is_used_up_within_a_command)
 {
     struct fake h;
@@ -194,7 +194,7 @@ TEST(bf__grows)
         (void)snprintf(line, sizeof line, "BF.EXISTS k absent-%zu", i);
         wrong += strcmp(fake(&h, line), ":1") == 0;
     }
-    CHECK(wrong <= N / 100 + N / 200); /* 1% was requested, for all layers together */
+    CHECK(wrong <= N / 100 + N / 200); /* 1% was requested for all layers together */
     CHECK(object_layers(h.entries[0].object) > 3);
     fake_end(&h);
 }
@@ -340,7 +340,8 @@ TEST(shape__reads_what_it_wrote)
     }
 }
 
-/* A filter that cannot grow any more refuses items instead of accepting them at any rate. */
+/* A filter that cannot grow any further refuses items instead of exceeding its false-positive
+ * rate. */
 TEST(bf__a_scalable_filter_stops_at_its_limit)
 {
     struct fake h;

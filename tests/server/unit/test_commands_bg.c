@@ -146,7 +146,7 @@ TEST(bg__create_words)
     fake_end(&h);
 }
 
-/* Every kind that can be created accepts items and finds them, also after a restart. */
+/* Every kind that can be created accepts items and finds them, even after a restart. */
 TEST(bg__every_kind)
 {
     static const char *const makes[] = {
@@ -278,7 +278,7 @@ TEST(bg__windows_move_with_the_clock)
     h.now = begin + 100000;
     CHECK_OK(object_tick(object, &h.host, NULL)); /* a host does this periodically */
     CHECK_STR(fake(&h, "BG.MEXISTS w item-9 last"), "[:0 :0]");
-    h.now = begin; /* a clock that moves back changes nothing */
+    h.now = begin; /* a clock that is set back changes nothing */
     CHECK_STR(fake(&h, "BG.ADD w odd"), ":1");
     CHECK_STR(fake(&h, "BG.EXISTS w odd"), ":1");
     fake_end(&h);
@@ -338,8 +338,8 @@ TEST(bg__windows_do_not_follow_a_clock_that_is_set)
     }
 }
 
-/* A primary becomes a replica, whose clock does not advance, and then a primary again. Keys that it
- * received in between are as old as on the other primary, however they were sent. */
+/* A primary becomes a replica, which does not advance its windows, and then a primary again. Keys
+ * that it received in between are as old as on the other primary, however they were sent. */
 TEST(bg__windows_go_on_where_another_host_left_them)
 {
     const bg_bytes key = { "second", 6 };
@@ -364,13 +364,13 @@ TEST(bg__windows_go_on_where_another_host_left_them)
         h.now += 30000;
         CHECK_OK(object_tick(object_named(&h, "w"), &h.host, NULL));
         CHECK_STR(fake(&h, "BG.EXISTS w second"), ":0");
-        (void)fake(&h, "BG.DROP w"); /* the change is in no record */
+        (void)fake(&h, "BG.DROP w"); /* no record contains the change */
         fake_end(&h);
     }
 }
 
-/* Each restart delays a window by at most a fraction of a period. Only time during which the window
- * is in memory counts. */
+/* Each restart delays a window by at most a fraction of a period. Only the time during which the
+ * window is in memory counts. */
 TEST(bg__windows_go_on_after_a_restart)
 {
     struct fake h;
@@ -513,7 +513,7 @@ TEST(bg__merges_counts)
         run(&h, ":1", "CF.ADD b item-%zu", i);
         run(&h, ":1", "CF.ADD a item-%zu", 2 * i);
     }
-    CHECK_STR(fake(&h, "BG.MERGE a b"), "+OK"); /* grows to make space */
+    CHECK_STR(fake(&h, "BG.MERGE a b"), "+OK"); /* grows to fit both */
     CHECK_STR(fake(&h, "CF.COUNT a item-10"), ":2");
     CHECK_STR(fake(&h, "CF.COUNT a item-11"), ":1");
     CHECK_STR(fake(&h, "CF.DEBUG a"),
@@ -631,7 +631,7 @@ TEST(bg__observes)
         { "BG.ADD f here", ":1" },
         { "BG.OBSERVE f here PRESENT", ":1" },
         { "BG.OBSERVE f nobody FALSEPOSITIVE",
-          ":0" }, /* the filter denies it: it cannot be present */
+          ":0" }, /* the filter answers "no", so it cannot be present */
         { "BG.OBSERVE f nobody PRESENT", ":0" }, /* the filter lost an add */
     };
     struct fake h;
@@ -727,15 +727,14 @@ TEST(bg__rebuilds)
     CHECK_STR(fake(&h, "BG.REBUILD f STATUS"), "[$rebuilding :1 $keys :4]");
     run(&h, NULL, "BG.INFO f");
     CHECK_EQ(field(&h, "rebuilding")->integer, 1);
-    fake_replay(&h); /* a crash would restore the old one */
+    fake_replay(&h); /* a crash now would restore the old filter */
     const size_t checkpoints = h.checkpoints;
     CHECK_STR(fake(&h, "BG.REBUILD f COMMIT"),
               "[$keys :4 $capacity :1000 $undersized :0]");
     CHECK_EQ(h.checkpoints, checkpoints + 1);
     CHECK_STR(fake(&h, "BG.MEXISTS f item-50 item-51 item-52 new-1 item-10"),
               "[:1 :1 :1 :1 :1]");
-    CHECK_STR(fake(&h, "BG.EXISTS f item-99"),
-              ":0");         /* which the source did not have */
+    CHECK_STR(fake(&h, "BG.EXISTS f item-99"), ":0"); /* the source lacked it */
     fill(&h, "f", 200, 900); /* it has capacity for the number of items it was
                                 rebuilt for */
     fake_replay(&h);
@@ -799,7 +798,7 @@ TEST(bg__rebuilds_what_deletes)
         run(&h, ":1", "CF.ADD q item-%zu", i);
     }
     fake_replay(&h);
-    /* a new filter that is too small: the old one stays */
+    /* if the new filter is too small, the old filter stays */
     CHECK_STR(fake(&h, "BG.REBUILD q BEGIN 10"), "+OK");
     bool full = false;
     for (size_t i = 0; i < 2000 && !full; i++) {
@@ -816,7 +815,7 @@ TEST(bg__rebuilds_what_deletes)
               "with a larger capacity");
     has(&h, "q", 6, 250);
     CHECK_STR(fake(&h, "BG.REBUILD q BEGIN 10"),
-              "+OK"); /* and it is freed with its object */
+              "+OK"); /* the new filter is freed with its object */
     fake_end(&h);
 }
 
@@ -873,7 +872,7 @@ TEST(bg__files)
     run(&h, NULL, "BG.INFO copy");
     CHECK_EQ(field(&h, "sealed")->integer, 1);
     CHECK_EQ((uint64_t)field(&h, "capacity")->integer, 1000);
-    /* a newer file replaces it; an older one does not */
+    /* a newer file replaces the filter; an older file does not */
     fill(&h, "f", 100, 200);
     h.now++;
     run(&h, NULL, "BG.PUBLISH f users.bg");

@@ -192,7 +192,7 @@ TEST(cf__grows_far_beyond_its_capacity)
     CHECK_STR(fake(&h, "CF.RESERVE k 100"), "+OK");
     CHECK_EQ(add_numbered(&h, "k", 0, N), 0);
     CHECK_EQ(found_numbered(&h, "k", 0, N), N);
-    /* fingerprints are as long as before: there are almost no false positives */
+    /* fingerprints are as long as before, so there are almost no false positives */
     CHECK(found_numbered(&h, "k", N, 2 * N) <= 5);
     const struct object *object = h.entries[0].object;
     CHECK_EQ(atomic_load(&object->expansions), 10);

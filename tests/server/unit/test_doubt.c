@@ -1,7 +1,7 @@
 /*
- * A service with a damaged journal. Whichever frame or segment is lost, no added key is denied
- * under any name, neither at startup nor after the next snapshot, and no file is deleted. Also
- * tests which filters are in doubt, and how the doubt ends.
+ * A service with a damaged journal. Whichever frame or segment is lost, no added key is reported as
+ * absent under any name, at startup or after the next snapshot, and no file is deleted. Also tests
+ * which filters are in doubt, and when they are trusted again.
  */
 #define _GNU_SOURCE
 
@@ -136,7 +136,7 @@ static void check_files_kept(const char *from, const char *folder)
     }
 }
 
-/* ---- A story, and the loss of any part of it ----------------------------------------------------------- */
+/* ---- A sequence of changes, and the loss of any part of it ----------------------------------- */
 
 static void story(const char *folder)
 {
@@ -246,7 +246,7 @@ TEST(doubt__any_frame_is_damaged)
         (void)snprintf(path, sizeof path, "%s", inside(whole, segments.at[i]));
         for (uint64_t n; (n = frame_bytes(path, at)) > 0; at += (long)n) {
             if (i + 1 == segments.n && frame_bytes(path, at + (long)n) == 0) {
-                break; /* the mark: no record is missing */
+                break; /* only the mark is left: no record is missing */
             }
             copy_folder(whole, damaged);
             flip(inside(damaged, segments.at[i]), at + 36);
@@ -263,7 +263,7 @@ TEST(doubt__any_segment_is_missing)
     struct names segments;
     story(whole);
     list(whole, "journal-", &segments);
-    for (size_t i = 0; i <= segments.n; i++) { /* and all of them */
+    for (size_t i = 0; i <= segments.n; i++) { /* each one, and finally all */
         copy_folder(whole, damaged);
         for (size_t k = 0; k < segments.n; k++) {
             if (k == i || i == segments.n) {
@@ -281,7 +281,7 @@ TEST(doubt__any_segment_is_missing)
     check_damaged(whole, damaged);
 }
 
-/* After an orderly stop, the end of the last segment is missing, from any frame on. */
+/* After an orderly stop, the end of the last segment is missing, starting at any frame. */
 TEST(doubt__the_end_is_missing)
 {
     const char *whole = scratch_path("ends"), *damaged = scratch_path("ends2");
@@ -305,7 +305,8 @@ TEST(doubt__the_end_is_missing)
     CHECK(at > 64);
 }
 
-/* A segment has the content of another one, or none: its frames are lost as if it were missing. */
+/* A segment has the content of another segment, or no content: its frames are lost as if the
+ * segment were missing. */
 TEST(doubt__any_segment_is_replaced)
 {
     const char *whole = scratch_path("copies"), *damaged = scratch_path("copies2");
@@ -325,10 +326,9 @@ TEST(doubt__any_segment_is_replaced)
     }
 }
 
-/* ---- Which filters are in doubt, and for how long
- * ------------------------------------------------------------------- */
+/* ---- Which filters are in doubt, and for how long -------------------------------------------- */
 
-/* Loses the frame of a rename that is followed only by one other frame and the mark. */
+/* Loses the frame of a rename, which is followed only by one other frame and the mark. */
 static const char *make_doubtful(const char *name)
 {
     const char *folder = scratch_path(name);
@@ -367,7 +367,7 @@ TEST(doubt__names_that_nobody_knows)
     says("CF.EXISTS other x", ":1");
     says("CF.COUNT other x", ":1");
     says("BG.MEXISTS other x", "[:1]");
-    /* The filter is not created, neither by an add nor as a copy of another one. */
+    /* The filter cannot be created, neither by an add nor as a copy of another filter. */
     CHECK(
         strncmp(world_ask(&w, "BF.ADD other y"), "-MISCONF the journal was damaged", 32)
         == 0);
@@ -377,10 +377,10 @@ TEST(doubt__names_that_nobody_knows)
     CHECK(world_ask(&w, "COPY later other")[0] == '-');
     CHECK(world_ask(&w, "BG.MERGE other later")[0] == '-');
     says("BF.EXISTS other x", ":1");
-    /* Filters created after the damage are known. */
+    /* Filters created after the damage are not in doubt. */
     says("BF.EXISTS later x", ":0");
     says("BF.ADD later x", ":1");
-    /* The same in a transaction. */
+    /* The same applies in a transaction. */
     says("MULTI", "+OK");
     says("BF.EXISTS other x", "+QUEUED");
     says("EXEC", "[:1]");
@@ -413,7 +413,7 @@ TEST(doubt__names_that_are_dropped_are_free)
     says("BF.EXISTS other x", ":0");
     says("BF.EXISTS known again", ":1");
     says("BF.EXISTS known k1", ":0");
-    says("BF.EXISTS later x", ":1"); /* that the name is free is not recorded */
+    says("BF.EXISTS later x", ":1"); /* no record states that the name is free */
     CHECK(world_ack(&w));
     world_close(&w);
 }
@@ -424,7 +424,8 @@ TEST(doubt__an_operator_can_forget)
     struct names files, before;
     list(inside(folder, "filters"), "", &before);
     CHECK_EQ(before.n, 1);
-    /* A file that no object uses: the filter was created and saved in the missing part. */
+    /* A file that no object uses may belong to a filter that was created and saved in the missing
+     * part. */
     disk_copy(filter_file(folder, before.at[0]),
               filter_file(folder, "00000000000000000000000000000000.bg"));
     for (int i = 0; i < 2; i++) {
@@ -437,7 +438,7 @@ TEST(doubt__an_operator_can_forget)
     must_open(folder, FORGET);
     CHECK(!in_doubt());
     CHECK_EQ(w.server.persist->stats.files_kept, 0);
-    world_has(&w, "known", 0, 5); /* which is known to be incomplete */
+    world_has(&w, "known", 0, 5); /* this filter is known to be incomplete */
     CHECK(world_ask(&w, "BF.ADD known x")[0] == '-');
     says("BF.EXISTS renamed k1", ":0");
     says("BF.ADD other x", ":1");
@@ -449,7 +450,7 @@ TEST(doubt__an_operator_can_forget)
     list(inside(folder, "forgotten"), "", &files);
     CHECK_EQ(files.n, 1);
     CHECK_EQ(access(filter_file(folder, before.at[0]), F_OK), 0);
-    says("DEL known", ":1"); /* now it is no longer needed */
+    says("DEL known", ":1"); /* the file is no longer needed */
     says("SAVE", "+OK");
     CHECK(access(filter_file(folder, before.at[0]), F_OK) != 0);
     CHECK(world_ack(&w));
@@ -480,7 +481,7 @@ TEST(doubt__nothing_is_deleted_while_something_is_missing)
     world_close(&w);
     CHECK_EQ(access(filter_file(folder, left), F_OK), 0);
     disk_copy(filter_file(folder, left), filter_file(folder, files.at[0]));
-    must_open(folder, ""); /* everything is accounted for: the copy is not needed */
+    must_open(folder, ""); /* no file is missing, so the copy is not needed */
     CHECK_EQ(w.server.persist->stats.files_kept, 0);
     CHECK(access(filter_file(folder, left), F_OK) != 0);
     says("BF.EXISTS a x", ":1");
@@ -539,7 +540,8 @@ TEST(doubt__a_pack_with_unknown_parts_is_kept)
     world_close(&w);
 }
 
-/* Version 0.1 does not record the newest segment. If that is missing, so are the filters in it. */
+/* Version 0.1 does not record the newest segment. If the newest segment is missing, so are the
+ * filters in it. */
 TEST(doubt__files_of_older_folders_are_put_aside)
 {
     const char *folder = scratch_path("older");

@@ -1,7 +1,7 @@
 /*
- * Dumps in pieces: a dumped filter can be loaded again, in order, complete and verified.
- * Any other data is refused with the error texts that clients expect, and the filter never denies a
- * key in the meantime.
+ * Dumps in chunks: a dumped filter can be loaded again if all chunks arrive in order and pass
+ * verification. Any other data is refused with the error texts that clients expect, and the filter
+ * never reports a key as absent in the meantime.
  */
 #include "server/support/fake_host.h"
 
@@ -103,7 +103,7 @@ static void fill(struct fake *h, const char *command, const char *name, size_t n
     }
 }
 
-/* Checks that both filters give the same answers, for members and other keys. */
+/* Checks that both filters return the same answers, for members and other keys. */
 static void same_answers(struct fake *h, const char *a, const char *b, size_t n)
 {
     const struct object *x = fake_find(&h->host, (bg_bytes){ a, strlen(a) });
@@ -127,7 +127,7 @@ TEST(dump__bf_round_trip)
     CHECK_STR(fake(&h, "BF.RESERVE k 0.01 300 EXPANSION 4"), "+OK");
     fill(&h, "BF.ADD", "k", 200);
     scan(&h, "BF.SCANDUMP", "k", &pieces);
-    CHECK(h.entries[0].object->dump == NULL); /* its end was read */
+    CHECK(h.entries[0].object->dump == NULL); /* the dump was read to its end */
     CHECK_EQ(atomic_load(&h.entries[0].object->held), 0);
     for (size_t i = 0; i < pieces.count; i++) {
         CHECK_STR(load(&h, "BF.LOADCHUNK", "copy", &pieces.of[i]), "+OK");
@@ -219,7 +219,7 @@ TEST(dump__words)
     struct fake h;
     fake_begin(&h);
     FAKE_SCRIPT(&h, lines);
-    CHECK_EQ(h.entries_count, 1); /* wrong data has created nothing */
+    CHECK_EQ(h.entries_count, 1); /* invalid data created no filter */
     (void)fake(&h, "BF.SCANDUMP k 0");
     CHECK_STR(fake(&h, "BF.SCANDUMP k 99999999"),
               "-ERR invalid offset - no link found");
@@ -293,8 +293,8 @@ TEST(dump__unfinished_answers_maybe)
     CHECK_STR(fake(&h, "BG.DUMP copy 0"),
               "-ERR the filter is not available: it is being loaded, or its content "
               "was lost");
-    fake_replay(&h); /* after a crash it is still unknown */
-    /* out of order, twice, from another dump */
+    fake_replay(&h); /* still unknown after a crash */
+    /* chunks out of order, repeated, and from another dump */
     CHECK_STR(
         bg_load(&h, "copy", pieces.of[2].bytes, pieces.of[2].n),
         "-ERR this chunk does not follow the previous one: load the chunks in order");
@@ -393,7 +393,7 @@ TEST(dump__forged_chunks)
     CHECK_EQ(h.items[0].type, '[');
     CHECK(object_bytes(h.entries[1].object) <= 64 << 10);
     check_state(&h, "x", true, false);
-    /* invalid as a whole: the name stays unknown, and can be loaded again */
+    /* the dump as a whole is invalid: the content stays unknown, and can be loaded again */
     CHECK_STR(
         load_forged(&h, "x", 2, 0, 1, "a", 1),
         "-ERR received bad data: the chunks do not match the checksum of the dump: "
@@ -458,7 +458,7 @@ TEST(dump__copies_expire)
         fake(&h, "BF.SCANDUMP k 100"),
         "-ERR no dump is in progress, or the dump has expired: start again with 0");
     CHECK(object->dump == NULL);
-    (void)fake(&h, "BF.SCANDUMP k 0"); /* and is freed with its object */
+    (void)fake(&h, "BF.SCANDUMP k 0"); /* the dump is freed with its object */
     fake_end(&h);
 }
 
@@ -643,7 +643,7 @@ TEST(dump__redisbloom_round_trip)
     scan(&h, "BF.SCANDUMP", "k", &again);
     same_pieces(&pieces, &again);
     pieces_free(&again);
-    /* and can be dumped by BG.DUMP */
+    /* the filter can be dumped by BG.DUMP */
     bg_dump(&h, "k", 777, &again);
     for (size_t i = 0; i < again.count; i++) {
         (void)bg_load(&h, "copy", again.of[i].bytes, again.of[i].n);

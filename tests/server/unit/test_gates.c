@@ -1,4 +1,4 @@
-/* test_gates.c - gates of the service over SQLite: settings, life cycle, trust and threads. */
+/* test_gates.c - the service's gates over SQLite: settings, life cycle, trust and threads. */
 #define _GNU_SOURCE /* mkdtemp, nanosleep */
 
 #include "server/support/source_world.h"
@@ -175,7 +175,7 @@ TEST(gate_settings__all_can_be_set_and_shown)
     for (size_t i = 0; gate_settings_name(i); i++) {
         const char *fallback = gate_settings_default(i);
         CHECK(*gate_settings_summary(i));
-        if (fallback && *fallback) { /* a shown value can be set */
+        if (fallback && *fallback) { /* a displayed value can be set again */
             char again[256];
             gate_settings_show(&s, i, shown, sizeof shown);
             CHECK_OK(gate_settings_set(&s, gate_settings_name(i), shown, NULL));
@@ -351,7 +351,7 @@ TEST(gates__look_ups_in_two_halves)
         (void)snprintf(key, sizeof key, "no-%d", i);
         CHECK_OK(gates_begin(gates, NAME, text(key), &ticket, &outcome, NULL));
         CHECK(outcome == BG_OUTCOME_ABSENT_BY_FILTER || outcome == BG_OUTCOME_PENDING);
-        CHECK(ticket.gate); /* every "no" is audited */
+        CHECK(ticket.gate); /* every "no" of the filter is audited */
         audits += outcome == BG_OUTCOME_ABSENT_BY_FILTER;
         const bg_outcome late = gates_finish(&ticket, NULL);
         CHECK(late == BG_OUTCOME_ABSENT_BY_FILTER
@@ -436,7 +436,7 @@ TEST(gates__a_filter_that_may_lack_keys_is_not_trusted)
     add(gates, &settings);
     AWAIT(about(gates).trusted);
 
-    /* After max-lag without a proof, the filter's "no" is not trusted. */
+    /* If no proof arrives within max-lag, the filter's "no" is not trusted. */
     char moved[512];
     (void)snprintf(moved, sizeof moved, "%s/moved", w.folder);
     CHECK(rename(w.path, moved) == 0);
@@ -445,7 +445,7 @@ TEST(gates__a_filter_that_may_lack_keys_is_not_trusted)
     CHECK_EQ(missing(gates, "no", 0, 20), 20);
     CHECK_EQ(look(gates, "no-1"), BG_OUTCOME_UNKNOWN);
 
-    /* Another file replaces the database, with different keys at the same numbers. */
+    /* Another file replaces the database, with different keys at the same row IDs. */
     world_begin(&other, false);
     world_products(&other, 500);
     world_do(&other, "UPDATE products SET sku = 'new-' || id");
@@ -542,14 +542,14 @@ TEST(gates__audits_find_what_nobody_follows)
     CHECK_EQ(look(gates, "told"), BG_OUTCOME_PRESENT);
     CHECK_EQ(diary_count(&diary, GATE_EVENT_FALSE_NEGATIVE), 0);
     world_do(&w, "INSERT INTO products (sku) VALUES ('untold')");
-    CHECK_EQ(look(gates, "untold"), BG_OUTCOME_PRESENT); /* the audit found it */
+    CHECK_EQ(look(gates, "untold"), BG_OUTCOME_PRESENT); /* the audit found the key */
     CHECK_EQ(diary_count(&diary, GATE_EVENT_FALSE_NEGATIVE), 1);
-    AWAIT(about(gates).builds == 2); /* and the filter was rebuilt */
+    AWAIT(about(gates).builds == 2); /* the filter was rebuilt */
     gates_free(gates);
     world_end(&w);
 }
 
-/* After a false negative, the rebuilt filter is saved, although no change was recorded. */
+/* After a false negative, the rebuilt filter is saved, even though no change was recorded. */
 TEST(gates__saves_again_after_a_false_negative)
 {
     struct world w;
@@ -570,7 +570,7 @@ TEST(gates__saves_again_after_a_false_negative)
           == SQLITE_OK);
     world_do(&w, "INSERT INTO products (sku) VALUES ('hidden')");
     await_caught_up(gates);
-    CHECK_EQ(look(gates, "hidden"), BG_OUTCOME_PRESENT); /* the audit found it */
+    CHECK_EQ(look(gates, "hidden"), BG_OUTCOME_PRESENT); /* the audit found the key */
     AWAIT(about(gates).saves == 2);
     (void)snprintf(file, sizeof file, "%s/gates/products.bg", dir);
     CHECK(access(file, F_OK) == 0);
@@ -592,7 +592,7 @@ TEST(gates__audits_wait_for_the_follower)
     world_begin(&w, false);
     world_products(&w, 100);
     usual(&settings, &w);
-    set(&settings, "poll", "1h"); /* it polls only on request */
+    set(&settings, "poll", "1h"); /* the gate polls only on request */
     set(&settings, "max-lag", "2h");
     set(&settings, "audit", "1");
     add(gates, &settings);
@@ -637,7 +637,8 @@ TEST(gates__negative_answers_are_forgotten_when_the_key_comes)
 
 /* ---- Another process writes ---------------------------------------------------------------- */
 
-/* Inserts w-0, w-1, ... and writes the number of rows to `tell` after each commit, until the process is killed. */
+/* Inserts w-0, w-1, ... and writes the number of rows to `tell` after each commit, until the
+ * process is killed. */
 static void write_for_ever(const char *path, int tell)
 {
     sqlite3 *db;
@@ -683,7 +684,8 @@ static void scribe_start(struct scribe *scribe, struct world *w)
     scribe->told = ends[0];
 }
 
-/* Returns a number of rows that are certainly committed: at least one more than the last call returned. */
+/* Returns a number of rows that are certainly committed: at least one more than the last call
+ * returned. */
 static uint32_t scribe_progress(struct scribe *scribe)
 {
     uint32_t lots[256];
@@ -707,7 +709,7 @@ TEST(gates__no_wrong_no_while_another_process_writes)
     struct scribe scribe;
     struct gate_settings settings;
     world_begin(&w, false);
-    world_products(&w, 50000); /* the first filter takes a while */
+    world_products(&w, 50000); /* building the first filter takes a while */
     (void)sqlite3_close(w.db); /* no SQLite connection may be open during fork */
     scribe_start(&scribe, &w);
     world_open(&w);

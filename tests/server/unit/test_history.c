@@ -1,7 +1,7 @@
 /*
  * Statistics over time: points are returned where they were stored, omitted points are unknown,
- * minutes are the means of their points, rings wrap around, and a clock may stand still, jump
- * and move back.
+ * minutes are the means of their points, rings wrap around, and the clock may stop, jump or move
+ * back.
  */
 #include "history.h"
 
@@ -160,7 +160,7 @@ TEST(history__a_clock_that_goes_back_goes_on)
     CHECK_EQ(range.points, 4);
     CHECK_EQ(range.from, BEGIN + 88 * HISTORY_STEP);
     CHECK(values[0] == 88 && values[1] == 89 && values[2] == 1000 && values[3] == 1001);
-    for (uint64_t i = 0; i < 100; i++) { /* before all stored points */
+    for (uint64_t i = 0; i < 100; i++) { /* times before all stored points */
         history_add(h, BEGIN - 86400 + i * HISTORY_STEP, &(double){ 7 });
     }
     range = read_last(h, 60, 0, values);
@@ -174,7 +174,7 @@ TEST(history__a_clock_that_goes_back_goes_on)
     history_free(h);
 }
 
-/* Random sequences of times: ranges lie within the added points, and reads stay in bounds. */
+/* With random sequences of times, ranges stay within the added points, and reads stay in bounds. */
 TEST(history__any_times)
 {
     for (size_t round = 0; round < 50 * check_scale(); round++) {

@@ -1,7 +1,7 @@
 /*
  * test_http.c - HTTP requests: cut at every byte, refused for every possible reason, at their
- * limits, and randomized against a reference made of regular expressions; parsing of fields and
- * targets; responses.
+ * limits, and randomized, with regular expressions as a reference; parsing of fields and targets;
+ * and responses.
  */
 #define _POSIX_C_SOURCE 200809L /* regcomp */
 
@@ -60,7 +60,7 @@ static void check_refused(const char *bytes, size_t n, int status, const char *r
     http_story_free(&story);
 }
 
-/* Parses a head, which must take up all of `bytes`. */
+/* Parses a head, which must span all of `bytes`. */
 static void parse(struct http_request *r, const char *bytes)
 {
     http_request_reset(r);
@@ -327,7 +327,7 @@ TEST(http__a_head_is_looked_at_once)
         CHECK_EQ(http_parse(&r, text, there), HTTP_PARTIAL);
         CHECK(r.at + r.scanned + 1 >= there);
         memset(text, '\n', r.at);
-        if (r.at && r.scanned > 4) { /* after the name, which is parsed last */
+        if (r.at && r.scanned > 4) { /* skips the name, which is parsed last */
             memset(text + r.at + 3, '\n', r.scanned - 3);
         }
     }
@@ -391,7 +391,7 @@ TEST(http__chunks_that_are_refused)
     check_chunks_refused("10000000000000000\r\n", 413, large);
     check_chunks_refused("00000000000000000000000000000003e9\r\n", 413, large);
     char line[400] = "5;";
-    memset(line + 2, 'x', 254); /* 256 with the CR would fit */
+    memset(line + 2, 'x', 254); /* with the CR, 256 bytes, which would fit */
     check_chunks_refused(line, 0, NULL);
     line[255] = '\r';
     check_chunks_refused(line, 0, NULL);
@@ -486,8 +486,8 @@ static const char *const pieces_of_heads[] = {
     "\n",   "B:\r\n",     "/%41",    "*",           "Cc : d\r\n", "\xc3\xa4"
 };
 
-/* Heads made of these pieces with some bytes changed: accepted if and only if the reference accepts
- * them and no field is interpreted. */
+/* Heads made of these pieces, with some bytes changed, are accepted if and only if the reference
+ * accepts them, except that the parser may also refuse a head because of its Host fields. */
 TEST(http__random_heads_as_the_reference)
 {
     const size_t kinds = sizeof pieces_of_heads / sizeof *pieces_of_heads;
@@ -533,11 +533,11 @@ TEST(http__random_heads_as_the_reference)
         }
         http_story_free(&story);
     }
-    CHECK(taken > 100); /* the test is not vacuous */
+    CHECK(taken > 100); /* enough heads were accepted */
 }
 
-/* Streams of complete requests with bodies, with some bytes changed: the result is the same
- * wherever they are cut. */
+/* For streams of complete requests with bodies and some bytes changed, the result is the same
+ * wherever the stream is cut. */
 TEST(http__random_streams_the_same_in_pieces)
 {
     static const char *const requests[] = {
@@ -748,7 +748,7 @@ TEST(http__authorization)
     }
 }
 
-/* Base64 of any bytes, encoded by the test. */
+/* Decodes Base64 of arbitrary bytes, encoded by the test. */
 TEST(http__basic_is_binary_safe)
 {
     static const char digits[] =

@@ -1,7 +1,7 @@
 /*
  * Filters of RedisBloom and valkey-bloom as objects: from BF.LOAD, from CF.LOADCHUNK, and from
- * the fields that their modules save. Incomplete or inconsistent data is refused, and never
- * creates a filter that denies its own items.
+ * the fields that their modules save. Incomplete or inconsistent data is refused, and never creates
+ * a filter that reports its own items as absent.
  */
 #include "server/support/fake_host.h"
 
@@ -22,7 +22,7 @@ static size_t item_key(char key[32], size_t i)
     return (size_t)snprintf(key, 32, "item-%zu", i);
 }
 
-/* Creates a filter of a format with this many items, as its file. */
+/* Creates the file of a filter in the given format, with this many items. */
 static struct file foreign_file(bg_foreign_format format, size_t capacity, double rate,
                                 size_t items)
 {
@@ -62,7 +62,7 @@ static const char *load_chunk(struct fake *h, const char *name, uint64_t iterato
     return fake_argv(h, argv, 4);
 }
 
-/* Loads all records of a file, up to the first that is refused; returns the last reply. */
+/* Loads all records of a file, up to the first refused record; returns the last reply. */
 static const char *load_records(struct fake *h, const char *name,
                                 const struct file *file)
 {
@@ -86,7 +86,7 @@ static void check_items(struct fake *h, const char *command, const char *name,
     }
 }
 
-/* Checks that a copy answers as the object does. */
+/* Checks that a copy returns the same answers as the object. */
 static void check_copy(const struct object *object, size_t items)
 {
     struct object *copy = NULL;
@@ -121,13 +121,13 @@ TEST(import__bf_load)
     CHECK_EQ(fake(&h, "BG.INFO k")[0], '[');
     CHECK_EQ(fake(&h, "BG.VERIFY k")[0], '[');
     CHECK_EQ(fake(&h, "BG.DIGEST k")[0], '$');
-    CHECK_STR(fake(&h, "BG.CLEAR k"), "+OK"); /* now it has Bloomgate's format */
+    CHECK_STR(fake(&h, "BG.CLEAR k"), "+OK"); /* now in Bloomgate's format */
     CHECK_STR(fake(&h, "BF.EXISTS k item-1"), ":0");
     free(file.bytes);
     fake_end(&h);
 }
 
-/* It can be dumped in Bloomgate's own format. */
+/* The filter can be dumped in Bloomgate's own format. */
 TEST(import__valkey_bloom_is_dumped)
 {
     struct fake h;
@@ -242,7 +242,7 @@ TEST(import__cuckoo_filter_is_dumped_as_it_came)
     fake_end(&h);
 }
 
-/* Filters of different sizes, the smallest first. */
+/* Tests filters of different sizes, the smallest first. */
 TEST(import__cuckoo_filters_of_different_sizes)
 {
     struct fake h;
@@ -266,7 +266,7 @@ TEST(import__cuckoo_filters_of_different_sizes)
     CHECK_EQ(fake(&h, "BG.INFO k")[0], '[');
     CHECK_STR(fake(&h, "BG.ADD k more"), ":1");
     CHECK_STR(fake(&h, "BG.DEL k more"), ":1");
-    /* in pieces, but none that crosses the end of a filter; and the header followed by an
+    /* loads in pieces, none of which crosses the end of a filter, and a header followed by an
      * address */
     uint8_t header[46] = { 0 };
     const uint8_t *slots = file.bytes + 16 + 38 + 16;
@@ -284,8 +284,8 @@ TEST(import__cuckoo_filters_of_different_sizes)
     fake_end(&h);
 }
 
-/* The header states the sizes: impossible ones are refused early, and inconsistent ones with
- * the data. */
+/* The header states the sizes: impossible sizes are refused early, and inconsistent sizes when the
+ * data arrives. */
 TEST(import__forged_cuckoo_filters)
 {
     static const struct {
@@ -349,7 +349,7 @@ struct fields {
     struct field of[FIELDS];
     size_t count, at;
     bool failed;
-    size_t held; /* strings that were not released yet */
+    size_t held; /* strings that have not been released yet */
 };
 
 static struct fields *fields_of_source(struct import_source *source)
@@ -392,7 +392,7 @@ static void fields_put_bytes(struct import_sink *sink, const void *bytes, size_t
     field->n = n;
 }
 
-/* Returns the next field. It must have that type, as servers require. */
+/* Returns the next field. The field must have the given type, as servers require. */
 static const struct field *fields_next(struct import_source *source, char type)
 {
     struct fields *fields = fields_of_source(source);
@@ -542,7 +542,7 @@ TEST(import__fields_of_large_links)
     fields_end(&fields);
 }
 
-/* Fields that are cut short anywhere, or have another type anywhere. */
+/* Fields may be missing from any position on, or have a different type at any position. */
 TEST(import__fields_that_are_not_there)
 {
     static struct fields fields;
@@ -567,7 +567,7 @@ TEST(import__fields_that_are_not_there)
     }
 }
 
-/* Every field with impossible numbers: refused, or harmless. */
+/* Impossible numbers in any field are refused or harmless. */
 TEST(import__fields_that_lie)
 {
     static const uint64_t lies[] = {
@@ -597,7 +597,8 @@ TEST(import__fields_that_lie)
     }
 }
 
-/* RedisBloom before 2.2 may have used another hash; the value does not show which. */
+/* RedisBloom before 2.2 may have used a different hash; the value does not show which hash was
+ * used. */
 TEST(import__versions)
 {
     static struct fields fields;

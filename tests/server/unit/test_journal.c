@@ -1,7 +1,7 @@
 /*
  * The journal on disk: appended records are read back; each policy keeps its promise; threads
- * share writes and syncs; segments are started and removed; and a process that dies, a disk
- * that fails or is full, and a power loss, at every single system call.
+ * share writes and syncs; segments are started and removed; and the process may die, the disk may
+ * fail or be full, and power may be lost at every single system call.
  */
 #define _GNU_SOURCE /* kill, usleep */
 
@@ -57,7 +57,7 @@ static struct journal_state state_of(struct journal *journal)
     return state;
 }
 
-/* One add, of the hash of number k: a frame of 60 bytes. */
+/* Appends one add, with the hash of number k, as a frame of 60 bytes. */
 enum { FRAME = JOURNAL_HEAD + 8 + 8 + 4 + 8 };
 
 static bg_err append_add(struct journal *journal, uint64_t k, uint64_t *sequence,
@@ -79,7 +79,7 @@ static uint64_t add(struct journal *journal, uint64_t k)
     return sequence;
 }
 
-/* The result of a read: the numbers of adds, in order. */
+/* The result of a read: the numbers of the adds, in order. */
 enum { HEARD_MAX = 1 << 16 };
 
 struct heard {
@@ -140,7 +140,7 @@ static uint64_t size_of(const char *path)
     return stat(path, &about) == 0 ? (uint64_t)about.st_size : UINT64_MAX;
 }
 
-/* The call after this many fails. */
+/* Makes the call after this many calls fail. */
 static void fail_call(enum disk_fault fault, unsigned long after)
 {
     disk.calls = 0;
@@ -177,7 +177,7 @@ static bg_err count_records(void *context, uint64_t sequence,
     unsigned *counts = context;
     (void)info;
     if (record->type != JOURNAL_MARK) {
-        CHECK_EQ(sequence, 1); /* all of one frame */
+        CHECK_EQ(sequence, 1); /* all records belong to one frame */
         CHECK_EQ(record->type, counts[0] % 2 ? JOURNAL_CREATE : JOURNAL_DROP);
         counts[0]++;
     }
@@ -276,7 +276,7 @@ TEST(journal__calls_in_the_wrong_order_are_refused)
     CHECK(second == NULL);
     must_close(journal);
     CHECK_OK(journal_open(files_folder(), NULL, &second, &why));
-    must_close(second); /* never started: nothing was changed */
+    must_close(second); /* never started, so nothing was changed */
     CHECK_OK(journal_close(NULL, NULL));
     CHECK_EQ(read_all(files_folder()).segments, 1);
     files_clean();
@@ -388,9 +388,9 @@ TEST(journal__segments_begin_and_go)
     CHECK_EQ(state_of(journal).bytes, 6 * JOURNAL_HEADER + 50 * FRAME);
     CHECK_OK(journal_remove_before(journal, 1, &removed, NULL));
     CHECK_EQ(removed, 0);
-    CHECK_EQ(journal_next(journal), 51); /* and nothing was recorded */
+    CHECK_EQ(journal_next(journal), 51); /* nothing was recorded */
     CHECK_OK(journal_remove_before(journal, 10, &removed, NULL));
-    CHECK_EQ(removed, 0); /* frame 10 is in the first */
+    CHECK_EQ(removed, 0); /* frame 10 is in the first segment */
     CHECK_OK(journal_remove_before(journal, 30, &removed, NULL));
     CHECK_EQ(removed, 2);
     CHECK_EQ(size_of(segment_path(2)), UINT64_MAX);
@@ -400,10 +400,10 @@ TEST(journal__segments_begin_and_go)
     CHECK_EQ(report.keep, 30);
     CHECK_EQ(heard.numbers[0], 20);
     CHECK_OK(journal_remove_before(journal, UINT64_MAX, &removed, NULL));
-    CHECK_EQ(removed, 3); /* but not the last one */
+    CHECK_EQ(removed, 3); /* all segments except the last */
     must_close(journal);
     CHECK_EQ(read_all(files_folder()).segments, 1);
-    /* Deleting more than was announced is detected. */
+    /* Deleting more segments than was announced is detected. */
     journal = open_policy(JOURNAL_NO);
     (void)add(journal, 99);
     must_close(journal);
@@ -470,7 +470,7 @@ TEST(journal__other_files_are_left_alone)
 /* A journal of ten adds whose process died after writing them. */
 static void make_dead(enum journal_policy policy, unsigned synced)
 {
-    (void)files_folder(); /* the same for both */
+    (void)files_folder(); /* so that both processes use the same directory */
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
@@ -522,7 +522,8 @@ static void flip(const char *path, uint64_t at)
     (void)close(file);
 }
 
-/* Frames that only the kernel has must not be reported as synced: a hole would become damage. */
+/* Frames that are only in the page cache must not be reported as synced: a hole would be treated as
+ * damage. */
 TEST(journal__written_is_not_synced)
 {
     (void)files_folder();
@@ -546,7 +547,7 @@ TEST(journal__written_is_not_synced)
     files_clean();
 }
 
-/* Frames that were cut off do not reappear, in whatever blocks they turn up. */
+/* Frames that were cut off are not accepted again, in whatever blocks they reappear. */
 TEST(journal__frames_of_another_run_are_not_believed)
 {
     unsigned char old[FRAME];
@@ -567,7 +568,7 @@ TEST(journal__frames_of_another_run_are_not_believed)
     files_clean();
 }
 
-/* The bytes of the first segment that are written, and its inode. */
+/* The range of bytes written to the first segment, and its inode. */
 static uint64_t rewritten_from, rewritten_to, rewritten_inode;
 
 static void note_write(int file, off_t at, size_t n)
@@ -608,7 +609,8 @@ TEST(journal__what_nobody_knows_to_be_synced_is_written_again)
     }
 }
 
-/* A bad frame followed by valid ones is damage if it was synced, and otherwise a torn tail. */
+/* An invalid frame followed by valid frames is damage if it was synced, and otherwise a torn
+ * tail. */
 TEST(journal__damage_is_an_error_and_changes_nothing)
 {
     for (unsigned synced = 0; synced <= 10; synced += 5) {
@@ -620,7 +622,8 @@ TEST(journal__damage_is_an_error_and_changes_nothing)
         bg_errinfo why;
         CHECK_OK(journal_open(files_folder(), NULL, &journal, &why));
         bg_err err = journal_begin(journal, &report, &why);
-        /* The frame was synced after all of them, but no later frame records that. */
+        /* If all frames were synced together, no later frame records that the invalid frame was
+         * synced. */
         CHECK_EQ(err, synced == 5 ? BG_ECHECKSUM : BG_OK);
         if (err) {
             CHECK(strstr(why.message, "journal-00000000000000000001.log at byte 244"));
@@ -655,7 +658,7 @@ TEST(journal__one_can_go_on_beyond_damage)
     CHECK_OK(journal_begin(journal, NULL, &why));
     CHECK_EQ(add(journal, 10), 11);
     must_close(journal);
-    /* It stays damaged until the old segments are removed. */
+    /* The journal stays damaged until the old segments are removed. */
     CHECK_EQ(journal_read(files_folder(), false, NULL, NULL, NULL, &why), BG_ECHECKSUM);
     journal = must_open(files_folder(), &how, &report);
     CHECK_EQ(report.damages, 1);
@@ -704,7 +707,7 @@ struct worker {
     uint64_t last;
 };
 
-/* The id encodes which thread appended the record, and its number in that thread. */
+/* The ID encodes the thread that appended the record, and the record's number in that thread. */
 static void *work(void *argument)
 {
     struct worker *me = argument;
@@ -862,7 +865,7 @@ TEST(journal__threads_share_the_next_sync)
     disk.on_sync = NULL;
     struct journal_state state = state_of(slow_journal);
     CHECK_EQ(state.synced, THREADS);
-    CHECK(state.syncs <= 2); /* one for the first, one for all others */
+    CHECK(state.syncs <= 2); /* one for the first frame, one for all others */
     CHECK(state.writes <= 2);
     must_close(slow_journal);
     files_clean();
@@ -889,7 +892,7 @@ TEST(journal__the_thread_syncs_in_groups)
     files_clean();
 }
 
-/* Appends during a write and during a sync, as other threads would. */
+/* Appends records during a write and during a sync, as other threads would. */
 static void add_during_write(int file, off_t at, size_t n)
 {
     (void)file, (void)at, (void)n;
@@ -913,7 +916,7 @@ TEST(journal__what_comes_meanwhile_is_not_promised)
     CHECK_EQ(state_of(slow_journal).written, 1);
     CHECK_OK(journal_sync(slow_journal, NULL));
     CHECK_EQ(journal_durable(slow_journal), 3);
-    CHECK_OK(journal_rotate(slow_journal, NULL, NULL)); /* its header is written, too */
+    CHECK_OK(journal_rotate(slow_journal, NULL, NULL)); /* the header is written, too */
     disk.on_write = NULL;
     disk.on_sync = NULL;
     uint64_t next = journal_next(slow_journal);
@@ -923,7 +926,7 @@ TEST(journal__what_comes_meanwhile_is_not_promised)
     files_clean();
 }
 
-/* The size of the segment when the last sync started: it can promise no more bytes than these. */
+/* The size of the segment when the last sync started: the sync covers no more bytes than these. */
 static _Atomic uint64_t promised_bytes;
 
 static void note_size(void)
@@ -979,7 +982,7 @@ TEST(journal__the_thread_works_under_every_policy)
     listener_init(&listener, journal);
     CHECK_OK(journal_start(journal, listen, &listener, NULL));
     (void)add(journal, 0);
-    wait_durable(&listener, 1); /* it is written within a second */
+    wait_durable(&listener, 1); /* the frame is written within a second */
     CHECK_EQ(state_of(journal).synced, 0);
     journal_set_policy(journal, JOURNAL_EVERYSEC);
     (void)add(journal, 1);
@@ -1022,7 +1025,7 @@ TEST(journal__a_full_disk_can_be_emptied)
         bg_errinfo why;
         (void)add(journal, 0);
         CHECK_OK(journal_flush(journal, NULL));
-        (void)add(journal, 1); /* it is already in the filter, so it must not be lost */
+        (void)add(journal, 1); /* already in the filter, so it must not be lost */
         (void)add(journal, 2);
         fail_call(faults[i], 0);
         CHECK_EQ(journal_flush(journal, &why), BG_EIO);
@@ -1033,7 +1036,7 @@ TEST(journal__a_full_disk_can_be_emptied)
         struct journal_state state = state_of(journal);
         CHECK_EQ(state.failure.os_errno, ENOSPC);
         CHECK(!state.failed);
-        CHECK_EQ(append_add(journal, 3, NULL, &why), BG_EIO); /* no more for now */
+        CHECK_EQ(append_add(journal, 3, NULL, &why), BG_EIO); /* refused for now */
         CHECK_EQ(why.os_errno, ENOSPC);
         CHECK_EQ(journal_next(journal), 4);
         fail_call(DISK_ENOSPC, 0);
@@ -1092,7 +1095,7 @@ TEST(journal__an_append_that_has_to_write_says_that_it_cannot)
     files_clean();
 }
 
-/* A manifest without content, and a number to recognize it by. */
+/* Writes a manifest without content, and a number that identifies it. */
 static bg_err fill(void *context, struct journal_draft *draft, bg_errinfo *info)
 {
     struct journal_record records[2] = { { .type = JOURNAL_MANIFEST_BEGIN },
@@ -1137,7 +1140,7 @@ TEST(journal__a_failed_sync_is_never_tried_again)
     check_failed(journal, EIO);
     CHECK_EQ(disk.data_syncs, syncs);
     CHECK_EQ(journal_durable(journal), 1);
-    /* Everything was saved elsewhere, and a fresh segment states that. */
+    /* All content was saved elsewhere, and a fresh segment records this. */
     CHECK_EQ(journal_next(journal), 3);
     CHECK_EQ(journal_reopen(journal, fill, &number, &why), BG_ECANCELED);
     check_failed(journal, EIO);
@@ -1154,7 +1157,7 @@ TEST(journal__a_failed_sync_is_never_tried_again)
     files_clean();
 }
 
-/* When a sync fails, frames in memory are saved only by the bases. */
+/* When a sync fails, the frames in memory are preserved only in the bases. */
 TEST(journal__what_waited_when_a_sync_failed_is_not_written_later)
 {
     slow_journal = open_policy(JOURNAL_ALWAYS);
@@ -1182,7 +1185,7 @@ static void check_crossing(enum journal_policy policy)
     CHECK_EQ(crossing_fail(journal), BG_EIO);
     CHECK_EQ(journal_durable(journal), policy == JOURNAL_ALWAYS ? 0 : 1);
     check_failed(journal, EIO);
-    CHECK_EQ(journal_next(journal), 3); /* nothing was accepted since then */
+    CHECK_EQ(journal_next(journal), 3); /* nothing has been accepted since then */
     CHECK_OK(journal_reopen(journal, fill, &number, NULL));
     CHECK_EQ(add(journal, 0), 5);
     must_close(journal);
@@ -1236,8 +1239,8 @@ TEST(journal__a_long_manifest_begins_a_fresh_segment)
     files_clean();
 }
 
-/* Whatever fails during recovery: the journal stays failed, or works; and a reader finds the
- * old journal or the fresh one. */
+/* Whatever fails during recovery, the journal either stays failed or works, and a reader finds
+ * either the old journal or the fresh one. */
 TEST(journal__coming_back_can_fail_at_every_call)
 {
     unsigned long failures = 0;
@@ -1302,7 +1305,7 @@ TEST(journal__a_segment_whose_name_may_get_lost_is_the_end)
     uint64_t number = 1;
     (void)add(journal, 0);
     CHECK_OK(journal_sync(journal, NULL));
-    fail_call(DISK_EIO, 1); /* open, write: the old one continues */
+    fail_call(DISK_EIO, 1); /* open, write: the old segment continues */
     CHECK_EQ(journal_rotate(journal, NULL, &why), BG_EIO);
     disk.at = 0;
     CHECK_EQ(add(journal, 1), 2);
@@ -1323,8 +1326,8 @@ TEST(journal__a_segment_whose_name_may_get_lost_is_the_end)
 /* ---- A life, ended at every call ----------------------------------------------------- */
 
 /*
- * A catalog of one object. Its content is the number of changes and a digest of them in their
- * order. Checkpoints are made as the service makes them: rotate, save (into the entry of the
+ * A catalog of one object. Its content is the number of changes and a digest of the changes in
+ * order. Checkpoints are created like in the service: rotate, save (into the entry of the
  * manifest), manifest, sync, remove.
  */
 enum { LIFE = 40 };
@@ -1381,7 +1384,8 @@ static bg_err life_checkpoint(struct journal *journal, struct life *life)
     return err ? err : journal_remove_before(journal, from, NULL, NULL);
 }
 
-/* Appends the next change and applies it. It stays applied, whether it can be synced or not. */
+/* Appends the next change and applies it. The change stays applied, whether or not it can be
+ * synced. */
 static bg_err life_step(struct journal *journal, struct life *life)
 {
     uint64_t hash = hash_of(life->changes);
@@ -1471,7 +1475,7 @@ static void life_live(const char *folder, int acknowledged)
     struct life life = { .changes = 0 };
     struct journal *journal = must_open(folder, NULL, NULL);
     while (life.changes < LIFE) {
-        bool two = life.changes % 5 == 3; /* one sync for two */
+        bool two = life.changes % 5 == 3; /* one sync for two changes */
         if (life_step(journal, &life) || (two && life_step(journal, &life))
             || journal_sync(journal, NULL)
             || write(acknowledged, &life.changes, sizeof life.changes)
@@ -1511,7 +1515,7 @@ static void life_mend(struct journal *journal, struct life *life)
     }
 }
 
-/* A life on a disk that fails once. Returns whether the fault occurred. */
+/* Runs a life on a disk that fails once. Returns whether the fault occurred. */
 static bool life_with_fault(const char *folder, unsigned long at, enum disk_fault fault)
 {
     struct life life = { .changes = 0 };
@@ -1582,7 +1586,8 @@ static void tell_oracle(void *context, uint64_t durable, const bg_errinfo *failu
     }
 }
 
-/* Appends from several threads without end, under `always`, with new segments now and then. */
+/* Appends endlessly from several threads with the policy `always`, and starts new segments now and
+ * then. */
 static void child_live(void)
 {
     struct worker workers[THREADS];

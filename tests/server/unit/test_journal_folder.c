@@ -50,7 +50,7 @@ static bool segment_is_there(const char *folder, unsigned number)
     return access(segment(folder, number), F_OK) == 0;
 }
 
-/* A journal of three processes: segments 1 to 3, a frame and a mark in each. */
+/* A journal written by three processes: segments 1 to 3, each with a frame and a mark. */
 static void make_three(const char *folder)
 {
     for (uint64_t i = 1; i <= 3; i++) {
@@ -78,8 +78,8 @@ static bg_err tell(void *context, uint64_t sequence,
     return BG_OK;
 }
 
-/* A damaged journal is refused. If the damage is skipped, it is found again each time the journal is
- * opened. */
+/* A damaged journal is refused. If the damage is skipped, it is reported again each time the
+ * journal is opened. */
 static void check_refused(const char *folder, const char *text, bool in_order)
 {
     const struct journal_options beyond = { .beyond_damage = true };
@@ -99,7 +99,7 @@ static void check_refused(const char *folder, const char *text, bool in_order)
         CHECK_EQ(told.behind, in_order ? again : 0); /* or reported at the end */
         CHECK_EQ(report.damages, 1);
         journal = begin(folder, &beyond, NULL);
-        CHECK(journal_next(journal) > 6); /* no number is used twice */
+        CHECK(journal_next(journal) > 6); /* no sequence number is used twice */
         append_synced(journal, 9);
         CHECK_OK(journal_close(journal, NULL));
     }
@@ -152,7 +152,7 @@ TEST(journal_folder__the_end_after_a_crash_is_unknown)
     CHECK_EQ(report.dropped, 1);
 }
 
-/* A directory or a FIFO with the name of a segment is an error, but no damage. */
+/* A directory or a FIFO with the name of a segment is an error, but not damage. */
 TEST(journal_folder__a_segment_is_not_a_file)
 {
     const char *folder = scratch_path("kinds");
@@ -198,7 +198,7 @@ TEST(journal_folder__no_header_can_be_read)
     CHECK_EQ(told.last, 7);
     CHECK_EQ(report.damages, 1);
     CHECK_EQ(report.lost, 0);
-    /* Without the copy no frame is trusted, but nothing is destroyed either. */
+    /* Without the copy, no frame is trusted, but no data is destroyed either. */
     CHECK_EQ(truncate(strcat(strcpy((char[700]){ 0 }, folder), "/journal.lock"), 0), 0);
     told = (struct told){ .gaps = 0 };
     journal = begin(folder, &beyond, &report);
@@ -230,7 +230,7 @@ TEST(journal_folder__a_lock_without_a_header_claims_nothing)
     struct journal *journal = begin(folder, NULL, &report);
     CHECK_EQ(report.segments, 2);
     CHECK_OK(journal_close(journal, NULL));
-    /* ... unless the caller knows that a journal existed. */
+    /* ... unless the caller specifies that a journal existed. */
     const struct journal_options existed = { .existed = true };
     CHECK_EQ(unlink(segment(folder, 1)), 0);
     CHECK_EQ(unlink(segment(folder, 2)), 0);
@@ -242,7 +242,7 @@ TEST(journal_folder__a_lock_without_a_header_claims_nothing)
     CHECK(!segment_is_there(folder, 1));
 }
 
-/* Segments of another journal with the right numbers. */
+/* Segments of another journal with the expected numbers are refused. */
 TEST(journal_folder__segments_of_another_journal)
 {
     const char *folder = scratch_path("mine"), *other = scratch_path("other");
@@ -260,7 +260,8 @@ TEST(journal_folder__segments_of_another_journal)
 
 /* ---- A directory that is removed ---------------------------------------------------------- */
 
-/* Without journal.lock, a fresh segment of another journal does not replace the segments of this one. */
+/* Without journal.lock, a fresh segment of another journal does not replace the segments of this
+ * one. */
 TEST(journal_folder__a_fresh_segment_of_another_journal)
 {
     const char *folder = scratch_path("fresh");
@@ -297,8 +298,8 @@ static bg_err fill(void *context, struct journal_draft *draft, bg_errinfo *info)
     return journal_draft_append(draft, records, 2, info);
 }
 
-/* No frame becomes durable any more, and nothing is written to the directory that is at the path
- * now. */
+/* No more frames become durable, and nothing is written to the directory that is now at the
+ * path. */
 static void check_moved(struct journal *journal)
 {
     const uint64_t durable = journal_durable(journal);
@@ -349,7 +350,7 @@ TEST(journal_folder__a_folder_is_noticed_while_nothing_is_appended)
     CHECK_EQ(journal_close(journal, NULL), BG_EIO);
 }
 
-/* Another process has its own journal at the path: it is not modified. */
+/* If another process has its own journal at the path, that journal is not modified. */
 TEST(journal_folder__a_folder_is_replaced)
 {
     const char *folder = scratch_path("place"), *away = scratch_path("place_away");

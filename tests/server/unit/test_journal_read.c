@@ -12,14 +12,14 @@ static struct memory_journal journal, whole;
 
 enum { HEARD_MAX = 4096 };
 
-/* The result of a walk: numbers of frames, and gaps. */
+/* The result of a walk: sequence numbers of frames, and gaps. */
 struct heard {
     uint64_t sequences[HEARD_MAX];
     size_t n;
     uint64_t next;    /* number of the next frame */
     uint64_t missing; /* number of frames */
     size_t gaps;
-    uint64_t stop_at; /* return an error then; 0: never */
+    uint64_t stop_at; /* return an error at this frame; 0: never */
 };
 
 static uint64_t hash_of(uint64_t i)
@@ -28,7 +28,7 @@ static uint64_t hash_of(uint64_t i)
     return check_random_next(&state);
 }
 
-/* Frame number i always has the same record: one add, of one to three hashes. */
+/* Frame number i always has the same record: one add with one to three hashes. */
 static struct journal_record record_of(uint64_t i, uint64_t hashes[3])
 {
     for (uint64_t k = 0; k < 3; k++) {
@@ -58,14 +58,14 @@ static bg_err hear(void *context, uint64_t sequence,
         CHECK(record->count > record->from);
         const uint64_t frames = record->count - record->from;
         heard->missing +=
-            frames >> 40 ? 1 : frames; /* an unknown number counts as one */
+            frames >> 40 ? 1 : frames; /* an unknown number is counted as one */
         heard->gaps++;
         heard->next = heard->next > record->count ? heard->next : record->count;
         return BG_OK;
     }
     CHECK(heard->next == 0 || sequence == heard->next);
     heard->next = sequence + 1;
-    if (record->type == JOURNAL_CHANGE) { /* equal to what was written */
+    if (record->type == JOURNAL_CHANGE) { /* must equal the written record */
         uint64_t hashes[3];
         struct journal_record as = record_of(sequence, hashes);
         CHECK_EQ(record->id, as.id);
@@ -99,7 +99,7 @@ static bg_err walk(bool beyond, struct heard *heard, struct journal_report *repo
     return err;
 }
 
-/* Frames 1 to n in one segment; each states that the frame `behind` positions before it was
+/* Writes frames 1 to n in one segment; each states that the frame `behind` positions before it was
  * synced. */
 static void make_one(uint64_t n, uint64_t behind)
 {
@@ -143,7 +143,7 @@ TEST(journal_read__segments_are_read_one_after_the_other)
     memory_clear(&journal);
     for (unsigned s = 0; s < 4; s++) {
         (void)memory_begin(&journal, s == 0 ? JOURNAL_FRESH : 0, 1 + s / 2);
-        for (unsigned i = 0; i < 10 * s; i++) { /* the first one is empty */
+        for (unsigned i = 0; i < 10 * s; i++) { /* the first segment is empty */
             append(journal.next - 1);
         }
     }
@@ -206,7 +206,7 @@ TEST(journal_read__the_bytes_of_header_and_head)
     /* but its readers would delete packs, so they must reject version 2. */
     CHECK(JOURNAL_VERSION > 1);
     uint64_t seed = journal_seed(header.id, header.run);
-    CHECK_EQ(seed, UINT64_C(0xa9709dd020604409)); /* likewise, of id and run */
+    CHECK_EQ(seed, UINT64_C(0xa9709dd020604409)); /* likewise, for id and run */
     struct journal_head head = { .length = 12,
                                  .sequence = 0x0201,
                                  .synced = 0x0102,
@@ -293,7 +293,8 @@ TEST(journal_read__holes_in_what_was_not_synced_are_torn)
     }
 }
 
-/* The settled part is never more than a frame stated, and not much less. */
+/* The settled part never exceeds the position that a frame states as synced, and is not much
+ * smaller. */
 TEST(journal_read__settled_is_what_frames_say)
 {
     static struct heard heard;
@@ -361,7 +362,7 @@ TEST(journal_read__every_flipped_bit_is_noticed)
     }
 }
 
-/* Runs of random bytes, zeros and moved bytes. */
+/* Overwrites parts with random bytes, zeros and moved bytes. */
 TEST(journal_read__no_damage_tells_a_wrong_record)
 {
     static struct heard heard;
@@ -456,7 +457,7 @@ TEST(journal_read__a_missing_beginning_is_damage)
     CHECK_OK(walk(true, &heard, &report, &why));
     CHECK_EQ(heard.missing, 5);
     CHECK_EQ(report.first, 6);
-    /* Unless the journal states that it is not needed. */
+    /* This is no damage if the journal states that the missing part is not needed. */
     struct journal_record keep = { .type = JOURNAL_KEEP, .from = 6 };
     CHECK(memory_append(&journal, journal.next - 1, &keep));
     CHECK_OK(walk(false, &heard, &report, &why));
@@ -484,7 +485,7 @@ TEST(journal_read__a_segment_that_was_cut_is_damage)
     }
 }
 
-/* A torn tail that was left in place when the next run started. */
+/* A torn tail may be left in place when the next run starts. */
 TEST(journal_read__what_is_behind_the_last_frame_of_a_segment_is_not_looked_at)
 {
     static struct heard heard;
@@ -576,7 +577,7 @@ TEST(journal_read__a_fresh_segment_is_a_new_beginning)
     journal.segments[2].n = 70;
     CHECK_OK(walk(false, &heard, &report, &why));
     CHECK_EQ(heard.n, 2);
-    journal.segments[3].bytes[12] ^= 1; /* but it must be intact itself */
+    journal.segments[3].bytes[12] ^= 1; /* but the new segment itself must be intact */
     CHECK(walk(false, &heard, &report, &why) != BG_OK);
 }
 
@@ -633,8 +634,7 @@ TEST(journal_read__long_frames_are_read_and_longer_ones_are_not)
     CHECK(!journal_head_read(bytes, 2, &back));
     head.length++;
     journal_head_write(&head, 1, bytes);
-    CHECK(
-        !journal_head_read(bytes, 1, &back)); /* before anything is allocated for it */
+    CHECK(!journal_head_read(bytes, 1, &back)); /* refused before any allocation */
     head.length = JOURNAL_RECORD_HEAD - 1;
     journal_head_write(&head, 1, bytes);
     CHECK(!journal_head_read(bytes, 1, &back));
@@ -643,7 +643,7 @@ TEST(journal_read__long_frames_are_read_and_longer_ones_are_not)
     CHECK(!journal_head_read(bytes, 1, &back)); /* more than existed */
 }
 
-/* Damage in many places: each intact frame is reported, and the search terminates. */
+/* With damage in many places, each intact frame is still reported, and the search terminates. */
 TEST(journal_read__many_damaged_frames_cost_only_themselves)
 {
     static struct heard heard;

@@ -23,7 +23,7 @@ static void check_text(bg_bytes a, bg_bytes b)
     CHECK(a.len == 0 || (b.data && memcmp(a.data, b.data, a.len) == 0));
 }
 
-/* Returns a record of a type with a value in every field. */
+/* Returns a record of the given type with a value in every field. */
 static struct journal_record record_of(enum journal_type type)
 {
     static const uint64_t hashes[3] = { 1, UINT64_MAX, UINT64_C(0x0102030405060708) };
@@ -236,7 +236,7 @@ TEST(journal_record__what_cannot_be_written_is_refused)
     CHECK_EQ(journal_record_bytes(&r, &n, NULL), BG_EINVAL);
 }
 
-/* Accepted bytes are the same when they are written again. Rejected bytes get a reason. */
+/* Accepted bytes are reproduced when the record is written again. Rejected bytes get a reason. */
 static void check_bytes(struct journal_cursor *cursor, size_t n)
 {
     static unsigned char again[BYTES_MAX];
@@ -335,6 +335,6 @@ TEST(journal_record__lengths_are_compared_before_they_are_used)
     bytes[18] = bytes[19] = 0xff;
     CHECK_EQ(read_record(n, &cursor, &out, &why), BG_EFORMAT);
     CHECK_STR(why.what, "change");
-    CHECK_EQ(cursor.memory_bytes, 0); /* nothing was allocated for them */
+    CHECK_EQ(cursor.memory_bytes, 0); /* nothing was allocated for the refused bytes */
     free(cursor.memory);
 }

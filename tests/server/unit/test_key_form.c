@@ -1,6 +1,7 @@
 /*
- * test_key_form.c - spellings of keys. The filter may decide only keys that are spelled as the database prints them.
- * The table was verified with PostgreSQL 15; the tests below verify the rules for SQLite with SQLite itself.
+ * test_key_form.c - spellings of keys. The filter may decide only lookups of keys that are spelled
+ * as the database prints them. The table was verified with PostgreSQL 15; the tests below verify
+ * the rules for SQLite with SQLite itself.
  */
 #include "key_form.h"
 
@@ -15,7 +16,7 @@
 
 static const struct {
     enum key_form form;
-    const char *key, *held; /* stored in the filter; NULL: the key is not canonical */
+    const char *key, *held; /* form in the filter; NULL: not canonical */
 } spellings[] = {
     { KEY_FORM_UNKNOWN, "a", NULL },
     { KEY_FORM_BYTES, "", "" },
@@ -264,7 +265,8 @@ static const char values[] =
     "(CAST(x'ff' AS TEXT)), (char(65533)), (char(228)),"
     "(CAST(x'350061' AS TEXT)), (x'3500'), ('5' || char(0)), (char(160) || '5')";
 
-/* Creates a database with the values in column `t.k`, which has the declared type, and unconverted in `s.k`. */
+/* Creates a database with the values in column `t.k`, which has the declared type, and unconverted
+ * in `s.k`. */
 static sqlite3 *sqlite_with(const char *declared, bool utf8)
 {
     sqlite3 *db = NULL;
@@ -289,7 +291,8 @@ static bg_bytes printed(sqlite3_stmt *row)
     return (bg_bytes){ data ? data : "", (size_t)sqlite3_column_bytes(row, 0) };
 }
 
-/* Verifies that the filter holds, under this key, every row that the key finds, however the key is bound. */
+/* Verifies that the filter holds, under this key, every row that the key finds, however the key is
+ * bound. */
 static void check_finds(sqlite3_stmt *lookup, enum key_form form, bg_bytes key)
 {
     int64_t number = 0;

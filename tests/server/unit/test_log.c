@@ -56,7 +56,7 @@ static const char *written(void)
     return written_to("log");
 }
 
-/* Returns it without the time, whose format is checked. */
+/* Returns the written line without the time, whose format is checked. */
 static const char *line(void)
 {
     static char rest[8192];
@@ -257,7 +257,7 @@ TEST(repeated__is_limited_and_told)
     CHECK_EQ(lines, LOG_BURST);
     CHECK(strstr(written(), "another one"));
     CHECK_EQ(log_repeated() - before, 1000 - lines);
-    /* debug lines that are not written do not count */
+    /* debug lines that are not written are not counted */
     log_debug("not written", LOG_NONE);
     CHECK_EQ(log_repeated() - before, 1000 - lines);
     clock_stands = 0;
@@ -278,7 +278,7 @@ TEST(repeated__is_told_in_the_next_period)
     clock_stands += LOG_PERIOD;
     log_warning(often, LOG_FIELDS(log_count("x", 1)));
     CHECK(strstr(written(), "msg=often x=1 repeated=7\n"));
-    log_tick(); /* for the message that has stopped */
+    log_tick(); /* reports the message that is no longer logged */
     CHECK(strstr(
         written(),
         "msg=\"repeated messages were suppressed\" message=\"as often\" times=7\n"));
@@ -319,7 +319,7 @@ static const char *message(size_t i)
     return texts[i % 400];
 }
 
-/* Reads everything that is in a pipe or socket now. */
+/* Reads everything that is currently in a pipe or socket. */
 static size_t drain(int fd, char *text, size_t room)
 {
     size_t n = 0;
@@ -338,7 +338,7 @@ static void nobody_reads(const int fds[2])
     memset(large, 'x', sizeof large);
     const uint64_t before = log_dropped();
     use_stderr(fds[1]);
-    for (size_t i = 0; i < 390; i++) { /* more than it holds: this must not block */
+    for (size_t i = 0; i < 390; i++) { /* more than fits; must not block */
         log_info(message(i),
                  LOG_FIELDS(log_bytes("x", (bg_bytes){ large, sizeof large })));
     }
@@ -347,7 +347,7 @@ static void nobody_reads(const int fds[2])
     const size_t n = drain(fds[0], text, sizeof text);
     const size_t first = count(text, "msg=m");
     CHECK(first <= 390 - lost
-          && first + 1 >= 390 - lost); /* the last one may be partially sent */
+          && first + 1 >= 390 - lost); /* the last line may be partially sent */
     log_info("there is room again", LOG_NONE);
     log_info("and again", LOG_NONE);
     (void)drain(fds[0], text + n, sizeof text - n);
@@ -522,7 +522,7 @@ TEST(events__are_kept)
     CHECK(strstr(written(), "level=info msg=start text=\"version 1.2\"\n"));
     CHECK(strstr(written(), "level=warning msg=refused text=\"2 blocks are damaged\" "
                             "filter=\"a\\nb\"\n"));
-    /* the rest, or as many as fit */
+    /* the remaining events, or as many as fit */
     CHECK_EQ(log_events(last + 1, events, 10), 1);
     CHECK_EQ(log_events(last + 2, events, 10), 0);
     CHECK_EQ(log_events(last + 99, events, 10), 0);

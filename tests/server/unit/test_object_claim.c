@@ -23,7 +23,7 @@ static void *attempt_run(void *argument)
     return NULL;
 }
 
-/* Returns whether another thread can claim the object now. */
+/* Returns whether another thread can currently claim the object. */
 static bool claimed_elsewhere(struct object *object)
 {
     struct attempt attempt = { object, false };
@@ -94,13 +94,13 @@ TEST(claim__needs_no_copy_of_a_set_of_bits)
     fake_end(&h);
 }
 
-/* Moving a large window clears a part of it. */
+/* Rotating a large window clears a part of it. */
 TEST(claim__a_large_window_stalls_when_its_period_ends)
 {
     struct fake h;
     struct object *object =
         made(&h, "BG.CREATE k KIND window CAPACITY 10000000 ERROR 0.01 WINDOW 7000");
-    CHECK(object_will_stall(object, 1, &h.host)); /* its clock has not started */
+    CHECK(object_will_stall(object, 1, &h.host)); /* the clock has not started */
     CHECK_OK(object_tick(object, &h.host, NULL));
     CHECK(!object_will_stall(object, 1, &h.host));
     h.now += 7000;

@@ -1,7 +1,7 @@
 /*
- * Objects under many threads: while some are merged, folded, rebuilt, dumped and resized,
- * others add and query. An item whose add has returned is never denied, and no thread waits
- * forever.
+ * Objects used by many threads: while some threads merge, fold, rebuild, dump and resize objects,
+ * others add and query. An item whose add has returned is never reported as absent, and no thread
+ * waits forever.
  */
 #define _GNU_SOURCE
 
@@ -58,7 +58,7 @@ struct crowd {
     struct host host;
     struct object *objects[OBJECTS];
     _Atomic int adding; /* number of threads that are still adding */
-    _Atomic int next;   /* number of the next adder */
+    _Atomic int next;   /* index of the next adder */
     bool deletes;       /* every second item is deleted again */
 };
 

@@ -1,6 +1,6 @@
 /*
- * test_pattern.c - name patterns: known results, every short pattern and name against a matcher
- * that tries all possibilities, and patterns that take exponential time in naive matchers.
+ * test_pattern.c - name patterns: known results; every short pattern and name, compared with a
+ * matcher that tries all possibilities; and patterns that take exponential time in naive matchers.
  */
 #include "support/check.h"
 
@@ -46,16 +46,16 @@ TEST(pattern__known_answers)
         { "[a-]", "-", true },
         { "[-a]", "-", true },
         { "[]a]", "a]", false }, /* an empty set matches nothing */
-        { "[^]", "x", true },    /* the complement of nothing */
+        { "[^]", "x", true },    /* complement of the empty set */
         { "[\\]]", "]", true },
         { "[\\^a]", "^", true },
-        { "[abc", "b", true }, /* without the closing ]: up to the end */
+        { "[abc", "b", true }, /* without ], the set extends to the end */
         { "[", "[", false },
         { "\\*", "*", true },
         { "\\*", "x", false },
         { "a\\?c", "a?c", true },
         { "a\\?c", "abc", false },
-        { "\\", "\\", true }, /* at the end it matches itself */
+        { "\\", "\\", true }, /* at the end, it matches itself */
         { "h\xC3\xA9llo*", "h\xC3\xA9llo w\xC3\xB6rld", true },
         { "h?llo", "h\xC3\xA9llo", false }, /* bytes, not characters */
         { "h??llo", "h\xC3\xA9llo", true },
@@ -103,7 +103,7 @@ static bool reference(const char *p, const char *n)
     return *n && (*p == '?' || *p == *n) && reference(p + 1, n + 1);
 }
 
-/* Text number i over the letters, in order of length. */
+/* Writes text number i over the letters, in order of length. */
 static void nth(uint64_t i, const char *letters, char *text)
 {
     const size_t n = strlen(letters);

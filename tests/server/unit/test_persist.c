@@ -1,7 +1,7 @@
 /*
- * Persistence: random sequences of commands against an exact model, with the directory reopened
- * after every few of them, in an orderly way or as after kill -9; with a disk that fails or is
- * full at every call; with the process dying at every call; and with threads that add during
+ * Persistence: random sequences of commands, compared with an exact model, with the directory
+ * reopened after every few commands, in an orderly way or as after kill -9; with a disk that fails
+ * or is full at every call; with the process dying at every call; and with threads that add during
  * snapshots.
  *
  * The model records what must be present: for each name, a minimum count for each key. A
@@ -22,7 +22,7 @@ enum { NAMES = 6, KEYS = 48, GENERATIONS = 4 };
 
 /* ---- The model ------------------------------------------------------------------------------- */
 
-/* How filters are created; those with `counts` support removes. */
+/* How filters are created; filters with `counts` support removes. */
 static const struct make {
     const char *command, *options;
     bool counts, window;
@@ -286,7 +286,7 @@ static void model_doubt(struct model *m, const struct step *step)
             f->there = f->maybe = true;
         } else if (f->there && g->there && f->make != g->make) {
             memset(f->count, 0, sizeof f->count);
-            f->make = MAKES; /* one or the other: it is dropped when it is next seen */
+            f->make = MAKES; /* unknown which: dropped at the next check */
             f->expires = 1;
         } else {
             filter_doubt(f, g);
@@ -345,7 +345,8 @@ static void model_check(struct world *w, struct model *m)
     CHECK_EQ(strtoul(world_ask(w, "DBSIZE") + 1, NULL, 10), n);
 }
 
-/* Checks that files of dropped objects are removed. `ending`: of their names, or NULL. */
+/* Checks that files of dropped objects are removed. `ending`: the suffix of the file names, or
+ * NULL. */
 static unsigned count_files(const char *folder, const char *ending)
 {
     char path[600];
@@ -384,7 +385,7 @@ static bool packing; /* snapshots write packs, not files (pack.h) */
 
 static void must_open(const char *folder, const char *lines)
 {
-    disk.patient = true; /* this test simulates no power loss */
+    disk.patient = true; /* this test does not simulate power loss */
     if (!world_open(&w, folder, lines)) {
         check_fail(__FILE__, __LINE__, "%s", w.why.message);
     }
@@ -401,7 +402,7 @@ static void step_well(struct model *m)
     CHECK(world_ack(&w));
     if (done) {
         model_done(m, &step);
-    } else { /* it was refused, but not because of the disk */
+    } else { /* refused, but not because of the disk */
         CHECK(strncmp(w.said, "-MISCONF", 8) != 0 && strncmp(w.said, "-IOERR", 6) != 0);
     }
 }
@@ -476,7 +477,7 @@ TEST(persist__small_filters_share_a_pack)
     CHECK_STR(world_ask(&w, "SAVE"), "+OK");
     CHECK_EQ(count_files(folder, ".pack"), 1);
     CHECK_EQ(count_files(folder, ".bg"), 1);
-    for (unsigned again = 0; again < 2; again++) { /* and cleaning keeps it */
+    for (unsigned again = 0; again < 2; again++) { /* cleaning keeps the pack */
         world_crash(&w);
         must_open(folder, "");
         many_check(0, MANY, "a", ":1");
@@ -578,7 +579,7 @@ static void heal(void)
     CHECK(persist_works(w.server.persist, why));
 }
 
-/* A story in which call number `at` fails. Returns whether there was such a call. */
+/* Runs a sequence in which call number `at` fails. Returns whether there was such a call. */
 static bool faulty_story(const char *folder, enum disk_fault fault, unsigned long at,
                          unsigned policy)
 {
@@ -596,7 +597,7 @@ static bool faulty_story(const char *folder, enum disk_fault fault, unsigned lon
         } else {
             model_doubt(&m, &step);
         }
-        if (i % 10 == 9) { /* steps that were refused in doubt are repeated */
+        if (i % 10 == 9) { /* repeats steps that were refused in doubt */
             heal();
             model_check(&w, &m);
         }
@@ -704,7 +705,7 @@ static void dying_story(const char *folder, enum disk_fault fault, unsigned long
         safe[1 + i] = done;
         safe[0] = i + 1;
     }
-    _exit(0); /* also without closing anything */
+    _exit(0); /* exits without closing anything */
 }
 
 static bool die_at(const char *folder, enum disk_fault fault, unsigned long at,
@@ -783,7 +784,7 @@ struct adder {
 
 static _Atomic bool adding_ends;
 
-/* A worker's batches, of several requests each. */
+/* Runs a worker's batches, with several requests each. */
 static void *adder_run(void *argument)
 {
     struct adder *a = argument;
@@ -912,7 +913,7 @@ TEST(persist__adds_while_snapshots_are_made)
         world_crash(&w);
         must_open(folder, "");
         adders_check();
-        CHECK_STR(world_ask(&w, "SAVE"), "+OK"); /* and the next one forgets nothing */
+        CHECK_STR(world_ask(&w, "SAVE"), "+OK"); /* the next snapshot loses nothing */
         CHECK(world_ack(&w));
         world_crash(&w);
         must_open(folder, "");

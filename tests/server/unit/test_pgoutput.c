@@ -27,7 +27,8 @@
     "M\x00\x00\x00\x00\x00\x01\x52\x84\xa0"                                            \
     "bloomgate\0\x00\x00\x00\x02m1"
 
-/* Parses a copy in an allocation of the same size, so that the sanitizer detects reads beyond the end. */
+/* Parses a copy in an allocation of the same size, so that the sanitizer detects reads beyond the
+ * end. */
 static bool parses(bg_bytes bytes, struct pgoutput_message *message)
 {
     char *copy = malloc(bytes.len ? bytes.len : 1);
@@ -75,7 +76,7 @@ TEST(pgoutput__insert)
     CHECK(!pgoutput_value_next(&row, &value));
 }
 
-/* Only the new row counts, whatever the message contains of the old one. */
+/* Only the new row counts, whatever the message contains about the old row. */
 TEST(pgoutput__update)
 {
 #define NEW "N\x00\x03nut\x00\x00\x00\x02hi"

@@ -63,8 +63,8 @@ TEST(quiet__a_batch_is_waited_for)
         quiet_leave(&one.quiet, other);
         CHECK(!atomic_load(&one.waited));
     }
-    /* Other batches of the same thread are not waited for: one is running whenever the waiter
-     * checks. The waiter may start late, so there are many batches. */
+    /* Later batches of the same thread must not delay the waiter, although one of them is running
+     * whenever it checks. The waiter may start late, so there are many batches. */
     while (!atomic_load(&one.waited)) {
         quiet_leave(&one.quiet, seat);
         quiet_enter(&one.quiet, seat);
@@ -73,8 +73,7 @@ TEST(quiet__a_batch_is_waited_for)
     quiet_leave(&one.quiet, seat);
 }
 
-/* ---- Many batches: objects stay valid while a batch uses them
- * ------------------------------------------------ */
+/* ---- Many batches: objects stay valid while a batch uses them -------------------------------- */
 
 enum { READERS = 3, ROUNDS = 3000, ALIVE = 0x5eed, DEAD = 0xdead };
 

@@ -50,7 +50,7 @@ static void must_open_with_bf(const char *folder)
     world_add(&w, "bf", 0, 50);
 }
 
-/* Returns whether the filter denies almost everything that was not added. */
+/* Returns whether the filter reports almost all keys that were not added as absent. */
 static bool knows(const char *name)
 {
     unsigned denied = 0;
@@ -72,7 +72,7 @@ static struct journal_state state(void)
     return s;
 }
 
-/* Returns the entry of a name, held. */
+/* Returns the entry of a name, which the caller must release. */
 static struct entry *entry_of(const char *name)
 {
     session_begin(&w.session);
@@ -110,7 +110,7 @@ static unsigned count_files(const char *folder)
 
 /* ---- Bases that cannot be read ------------------------------------------------------------------------- */
 
-/* A filter with a base, and records since then. `spoil` damages the base and `repair` restores
+/* Tests a filter with a base and later records. `spoil` damages the base and `repair` restores
  * it. In the meantime every lookup answers "maybe", and a snapshot must not drop the records. */
 static void spoilt(const char *folder, void (*spoil)(const char *path),
                    void (*repair)(const char *path))
@@ -228,7 +228,7 @@ TEST(recover__a_base_is_another_one)
     spoilt(scratch_path("another"), exchange, mend);
 }
 
-/* With a base and without one. */
+/* Tests filters with a base and without one. */
 TEST(recover__the_secret_is_missing)
 {
     const char *folder = scratch_path("secret");
@@ -306,7 +306,7 @@ TEST(recover__a_failed_journal_and_a_missing_base)
         CHECK_STR(world_ask(&w, "BF.EXISTS other y"), ":1");
         ok("SAVE");
     }
-    CHECK_EQ(access(path, F_OK), 0); /* it has a part of the content */
+    CHECK_EQ(access(path, F_OK), 0); /* it holds a part of the content */
     CHECK_STR(world_ask(&w, "DEL bf"), ":1");
     ok("SAVE");
     CHECK_EQ(access(path, F_OK), -1); /* no longer needed */
@@ -338,7 +338,8 @@ TEST(recover__a_checkpoint_on_a_failed_journal_deletes_nothing)
     world_close(&w);
 }
 
-/* The same, but the service then saves everything: changes that it accepts afterwards are kept. */
+/* The journal fails in the same way, but the service then saves everything: changes that it accepts
+ * afterwards are kept. */
 TEST(recover__a_snapshot_after_a_failed_sync_begins_a_fresh_journal)
 {
     const char *folder = scratch_path("fresh");
@@ -399,7 +400,7 @@ TEST(recover__replacing_a_filter_deletes_its_files)
     must_open_with_bf(folder);
     for (int i = 0; i < 10; i++) {
         CHECK(strcmp(world_ask(&w, "COPY bf copy REPLACE"), ":1") == 0);
-        CHECK(count_files(folder) <= 2); /* the previous one may still be needed */
+        CHECK(count_files(folder) <= 2); /* the previous file may still be needed */
     }
     again(folder);
     world_has(&w, "copy", 0, 50);
@@ -427,7 +428,7 @@ TEST(recover__attempts_to_begin_a_fresh_journal_write_files_once)
     CHECK_EQ(mkdir(path, 0700), 0);
     for (int i = 0; i < 3; i++) {
         CHECK(strncmp(world_ask(&w, "SAVE"), "-MISCONF", 8) == 0);
-        CHECK_EQ(count_files(folder), 3); /* two from before, and one of bf */
+        CHECK_EQ(count_files(folder), 3); /* two earlier files, and one of bf */
     }
     CHECK_EQ(rmdir(path), 0);
     ok("SAVE");
@@ -441,7 +442,7 @@ TEST(recover__attempts_to_begin_a_fresh_journal_write_files_once)
 
 /* ---- Checkpoints that fail -------------------------------------------------------------------------------- */
 
-static bool fill_up; /* the journal is full from the next new file on */
+static bool fill_up; /* the journal becomes full at the next new file */
 
 static void journal_becomes_full(void)
 {
@@ -477,7 +478,7 @@ TEST(recover__a_base_that_was_not_recorded)
         disk.on_create = journal_becomes_full; /* called when the segment is created */
         CHECK(world_ask(&w, "SAVE")[0] == '-');
         journal_has_room();
-        /* Now at the second new file: that of the filter. */
+        /* Now the journal becomes full at the second new file, which is the filter's. */
         world_add(&w, name, 50, 60);
         CHECK(world_ack(&w));
         struct entry *entry = entry_of(name);
@@ -495,8 +496,8 @@ TEST(recover__a_base_that_was_not_recorded)
     }
 }
 
-/* A merge result that could not be saved is in memory: an add that finds its key there must not
- * rely on it. */
+/* A merge result that could not be saved exists only in memory, so an add that finds its key there
+ * must not rely on it. */
 TEST(recover__adds_rely_on_what_is_kept)
 {
     const char *folder = scratch_path("relies");
@@ -511,10 +512,10 @@ TEST(recover__adds_rely_on_what_is_kept)
     CHECK(world_ask(&w, "BG.MERGE a b")[0] == '-');
     disk.at = 0;
     world_has(&w, "a", 0, 100);
-    world_add(&w, "a", 0, 20); /* all are present already */
+    world_add(&w, "a", 0, 20); /* all keys are present already */
     again(folder);
     world_has(&w, "a", 0, 20);
-    /* The next snapshot repairs this: then adds rely on the content in memory. */
+    /* The next snapshot saves the result, so adds can then rely on the content in memory. */
     disk.calls = 0;
     disk.at = 1;
     CHECK(world_ask(&w, "BG.MERGE a b")[0] == '-');
@@ -553,7 +554,7 @@ TEST(recover__removes_wait_for_what_is_kept)
 
 /* ---- Records, and when they may be removed -------------------------------------------------------------------- */
 
-/* Of two threads that record concurrently, the one with the lower number may store its number
+/* Of two threads that record concurrently, the thread with the lower number may store its number
  * last. */
 TEST(recover__the_highest_record_counts)
 {
@@ -717,7 +718,7 @@ TEST(recover__files_that_nobody_needs_go)
     CHECK_EQ(count_files(folder), 9);
     again(folder);
     CHECK_EQ(count_files(folder), 9);
-    /* Left by a process that died. */
+    /* Simulates a file left by a process that died. */
     char path[700];
     (void)snprintf(path, sizeof path,
                    "%s/filters/0123456789abcdef0123456789abcdef.bg.tmp.1.0000002a",
@@ -734,7 +735,7 @@ TEST(recover__files_that_nobody_needs_go)
     world_close(&w);
 }
 
-/* An object that gets no name leaves no file, and still belongs to the caller. */
+/* An object that does not get a name leaves no file, and still belongs to the caller. */
 TEST(recover__a_refused_object_leaves_no_file)
 {
     const char *folder = scratch_path("refused");
@@ -749,7 +750,7 @@ TEST(recover__a_refused_object_leaves_no_file)
     CHECK_EQ(host->ops->create(host, (bg_bytes){ "a", 1 }, copy, NULL), BG_EBUSY);
     session_end(&w.session);
     CHECK_EQ(count_files(folder), 0);
-    /* The same if recording it fails. */
+    /* The same applies if recording the name fails. */
     CHECK(world_ack(&w));
     fill_up = true;
     disk.on_create = journal_becomes_full;
@@ -837,7 +838,7 @@ TEST(recover__expired_names_do_not_come_back)
     must_open(folder);
     CHECK_STR(world_ask(&w, "EXISTS a"), ":0");
     CHECK_STR(world_ask(&w, "PEXPIRETIME b"), ":4000000000000");
-    CHECK_STR(world_ask(&w, "BF.ADD a y"), ":1"); /* another filter with that name */
+    CHECK_STR(world_ask(&w, "BF.ADD a y"), ":1"); /* a new filter with that name */
     again(folder);
     CHECK_STR(world_ask(&w, "BF.EXISTS a y"), ":1");
     CHECK_STR(world_ask(&w, "BF.EXISTS a x"), ":0");
@@ -971,7 +972,7 @@ TEST(recover__filters_of_redisbloom)
     world_close(&w);
 }
 
-/* The same for filters of valkey-bloom, and for cuckoo filters, from which keys are also
+/* The same applies to valkey-bloom filters, and to cuckoo filters, from which keys are also
  * removed. */
 TEST(recover__filters_of_other_modules)
 {
@@ -1056,8 +1057,8 @@ static void refuses(const char *line)
     }
 }
 
-/* No older file replaces a newer one: in the process that loaded it, after a restart from records
- * or from a manifest, and when its base is lost. */
+/* An older file never replaces a newer one: in the process that loaded the newer file, after a
+ * restart from records or from a manifest, or when the base is lost. */
 TEST(recover__the_generation_of_files)
 {
     const char *folder = scratch_path("generations");
@@ -1099,7 +1100,7 @@ TEST(recover__the_generation_of_files)
     world_close(&w);
 }
 
-/* One directory, one service. */
+/* Only one service can use a directory. */
 TEST(recover__a_folder_is_for_one)
 {
     static struct world other;
@@ -1114,7 +1115,7 @@ TEST(recover__a_folder_is_for_one)
 }
 
 /* After a startup that failed or was stopped, only some filters are loaded, so no key may be
- * denied. */
+ * reported as absent. */
 TEST(recover__an_abandoned_start_denies_nothing)
 {
     const char *folder = scratch_path("abandoned");

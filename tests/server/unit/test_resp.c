@@ -1,6 +1,6 @@
 /*
  * test_resp.c - RESP requests: cut at every byte, at their limits, malformed in every way that
- * has its own error, and randomized against a reference that is as simple as possible.
+ * has its own error, and randomized, compared with a reference that is as simple as possible.
  */
 #include "support/check.h"
 #include "support/reference_resp.h"
@@ -253,7 +253,7 @@ TEST(resp__limits_of_lines)
         check_error_within(text, n, lines[i].error, 0, &small);
         check_error_within(text, n - 2, lines[i].error, 0, &small);
         n = padded(text, lines[i].before, '1', 100 - type, "");
-        tell(&story, text, n, &small); /* may become too long, or not */
+        tell(&story, text, n, &small); /* may still be too long */
         CHECK_EQ(story.end, RESP_PARTIAL);
         resp_story_free(&story);
         n = padded(text, lines[i].before, '1', 65537 - type, "");
@@ -473,7 +473,7 @@ static const char *const pieces_of_streams[] = { EXISTS,       "*1\r\n$4\r\nPING
                                                  "1",          "99999999",
                                                  "$1\r\na\r\n" };
 
-/* Streams of these pieces with some bytes changed, under limits that are easily reached. */
+/* Tests streams of these pieces with some bytes changed, under limits that are easily reached. */
 TEST(resp__random_streams_as_the_reference)
 {
     const size_t kinds = sizeof pieces_of_streams / sizeof *pieces_of_streams;

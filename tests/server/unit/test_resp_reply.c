@@ -123,8 +123,8 @@ static int digits_of(const char *text)
     return digits;
 }
 
-/* Checks that the text reads back as the same value, and that no shorter decimal would: the
- * nearest one with one digit less does not. */
+/* Checks that the text reads back as the same value, and that no shorter decimal would: the nearest
+ * decimal with one digit less does not. */
 static void check_real(double value)
 {
     char text[RESP_REAL_TEXT], shorter[RESP_REAL_TEXT];
@@ -219,7 +219,7 @@ TEST(buffer__stays_within_its_limit)
     buffer_put(&b, "x", 1);
     CHECK(b.overflow && buffer_waiting(&b) == 10);
     buffer_drop(&b, 10);
-    buffer_put(&b, "x", 1); /* nothing more, although there is space now */
+    buffer_put(&b, "x", 1); /* nothing is added, although there is space */
     CHECK_EQ(buffer_waiting(&b), 0);
     buffer_clear(&b, 100);
     buffer_put(&b, "x", 1);
@@ -232,7 +232,7 @@ TEST(buffer__stays_within_its_limit)
         &b, SIZE_MAX - 17)); /* within the limit, but more than can be allocated */
     CHECK(b.overflow);
     buffer_clear(&b, 0);
-    if (!CHECK_SANITIZED) { /* which would end the program */
+    if (!CHECK_SANITIZED) { /* a sanitizer would end the program */
         CHECK(!buffer_space(&b, SIZE_MAX / 2));
         CHECK(b.overflow);
     }

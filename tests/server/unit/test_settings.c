@@ -174,7 +174,7 @@ TEST(table__every_row_makes_sense)
         CHECK(table[i].value && *table[i].value);
         CHECK((table[i].type == SETTING_CHOICE) == (table[i].choices != NULL));
         CHECK(table[i].least <= table[i].most);
-        if (table[i].change == SETTING_LIVE) { /* these have no memory of their own */
+        if (table[i].change == SETTING_LIVE) { /* such settings own no memory */
             CHECK(table[i].type != SETTING_TEXT && table[i].type != SETTING_SECRET);
             CHECK(table[i].type != SETTING_LIST && table[i].type != SETTING_USER);
             CHECK(table[i].type != SETTING_GATE);
@@ -276,7 +276,7 @@ TEST(values__mistakes)
         "seconds\n");
     CHECK_EQ(draft.settings.port, 6420);
     CHECK_EQ(draft.settings.http_port, 1);
-    /* no message can control a terminal */
+    /* messages contain no control characters */
     bad("port \"\\x1b[2J\"",
         "conf:1: port: found '?[2J', expected a whole number from 0 to 65535\n");
 }
@@ -311,7 +311,7 @@ TEST(values__as_text)
     CHECK_STR(settings_show(settings_find("bind"), s, tiny, sizeof tiny), "::1 1");
 }
 
-/* A shown value can be set again, and is the same then. */
+/* A displayed value can be set again, and yields the same value. */
 TEST(values__shown_ones_are_read_back)
 {
     size_t rows;
@@ -505,7 +505,7 @@ TEST(file__mistakes)
     CHECK(truncate(scratch_write("large.conf", ""), (4 << 20) + 1) == 0);
     CHECK_STR(wrong_file("large.conf"),
               "@/large.conf: the file has 4194305 bytes (maximum: 4194304)\n");
-    /* a file that includes itself, twice: bounded in depth and number */
+    /* a file that includes itself twice: the depth and the number of includes are bounded */
     scratch_write("itself.conf", "include itself.conf\ninclude itself.conf\n");
     const char *said = wrong_file("itself.conf");
     CHECK(strstr(said, "include: more than 8 levels of includes"));
@@ -986,7 +986,7 @@ TEST(config__changes_have_no_limit)
         }
     }
     CHECK_EQ(settings_now(run.store)->maxclients, CHANGES);
-    CHECK_EQ(first->maxclients, 10000); /* the settings from startup stay */
+    CHECK_EQ(first->maxclients, 10000); /* the settings from startup stay valid */
 }
 
 /* State that depends on settings, such as the users. */
@@ -1101,7 +1101,7 @@ TEST(reload__takes_what_can_change)
     CHECK_STR(now->requirepass, "b");
     CHECK_EQ(now->users.count, 1);
     CHECK_EQ(now->maxclients, 50);
-    CHECK_STR(first->requirepass, "a"); /* still valid for its readers */
+    CHECK_STR(first->requirepass, "a"); /* still valid for readers */
     /* CONFIG SET lasts until then */
     CHECK_STR(set("timeout 77"), "");
     CHECK(settings_reload(run.store, hear, &told));

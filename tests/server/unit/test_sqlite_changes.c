@@ -2,8 +2,8 @@
  * test_sqlite_changes.c - follow=changes over SQLite. Whatever happens to the table, the triggers, the change
  * table or the file, every committed key is read or reported.
  *
- * The follower is a thread. Most tests let it poll only on demand (POLL_NEVER), so that everything between two
- * polls goes unobserved.
+ * The follower is a thread. Most tests let it poll only on demand (POLL_NEVER), so that changes
+ * between two polls go unobserved.
  */
 #define _GNU_SOURCE /* mkdtemp, usleep */
 
@@ -223,7 +223,8 @@ static const char *const values[] = {
     "0.3",
 };
 
-/* Writes all values. The format takes the column and the value; some values may violate the column's type. */
+/* Writes all values. The format is filled with the column and the value; some values may violate
+ * the column's type. */
 static void write_values(struct world *w, const char *format, const char *column)
 {
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
@@ -249,7 +250,7 @@ static void check_table(struct world *w, const char *definition)
     model_settle(m, source);
     write_values(w, "INSERT OR REPLACE INTO t (%s) VALUES (%s)", column);
     CHECK_EQ(model_missing(m, source, w, "SELECT k FROM t"), 0);
-    /* Each row takes each value, one after the other. */
+    /* Sets each row to each value, one after the other. */
     world_do(w, "CREATE TEMP TABLE seen (k)");
     world_do(w, "CREATE TEMP TRIGGER see AFTER UPDATE ON main.t BEGIN"
                 " INSERT INTO seen SELECT k FROM t; END");
@@ -342,7 +343,7 @@ TEST(changes__survives_a_rebuilt_table)
     scene_end(&s);
 }
 
-/* Runs SQL for each of the gate's triggers. %s stands for the trigger's name. */
+/* Runs SQL for each of the gate's triggers; %s stands for the trigger's name. */
 static void each_trigger(struct world *w, const char *format)
 {
     sqlite3_stmt *rows = NULL;
@@ -487,7 +488,8 @@ TEST(changes__refuses_triggers_that_skip_others)
     scene_end(&s);
 }
 
-/* An AFTER trigger that fails with RAISE(FAIL) or OR FAIL keeps the row, but skips the triggers that run after it. */
+/* An AFTER trigger that fails with RAISE(FAIL) or OR FAIL keeps the row, but skips the triggers
+ * that run after it. */
 TEST(changes__records_keys_before_other_triggers_can_fail)
 {
     static const char *const fails[] = {
@@ -612,7 +614,7 @@ TEST(changes__prunes_what_was_saved)
         usleep(1000);
         left = world_number(&s.w, "SELECT count(*) FROM \"%s\"", changes_of(&s.w));
     }
-    CHECK_EQ(left, 1); /* the row of the mark */
+    CHECK_EQ(left, 1); /* the row that the mark refers to */
     world_do(&s.w, "INSERT INTO products (sku) VALUES ('after')");
     scene_check(&s, 1);
     scene_stop(&s);
@@ -703,7 +705,7 @@ static void replace_file(struct world *w, struct world *other)
     world_end(w);
     world_end(other);
     other->db = NULL;
-    delete_log(w); /* it belongs to the old file */
+    delete_log(w); /* the log belongs to the old file */
     CHECK(rename(other->path, w->path) == 0);
     world_open(w);
 }
@@ -752,7 +754,8 @@ TEST(changes__notices_a_deleted_log)
     scene_end(&s);
 }
 
-/* SQLite keeps a log for each name of the file, so the follower cannot see commits under another name. */
+/* SQLite keeps a log for each name of the file, so the follower cannot see commits under another
+ * name. */
 TEST(changes__refuses_hard_links)
 {
     struct scene s;
@@ -833,7 +836,8 @@ TEST(changes__resumes_at_a_mark)
 }
 
 /* The last connection of the application deletes the log when it is closed. If the follower opens the file at that
- * moment, it must wait for the lock: it would otherwise remember the deleted log, and report a replaced file. */
+ * moment, it must wait for the lock: it would otherwise remember the deleted log, and report a
+ * replaced file. */
 TEST(changes__resumes_while_an_application_deletes_its_log)
 {
     struct scene s;
@@ -899,7 +903,8 @@ TEST(changes__does_not_resume_with_another_copy)
     scene_end(&s);
 }
 
-/* A dump was edited and loaded: the schema and the change rows are the same, but the keys differ. */
+/* A dump was edited and loaded: the schema and the change rows are the same, but the keys
+ * differ. */
 TEST(changes__does_not_resume_with_an_edited_file)
 {
     struct scene s;
@@ -972,7 +977,8 @@ TEST(changes__starts_a_new_epoch_when_it_is_distrusted)
     scene_end(&s);
 }
 
-/* The service may have failed to delete the file of the filter, or have lost the deletion in a crash. */
+/* The service may have failed to delete the file of the filter, or have lost the deletion in a
+ * crash. */
 TEST(changes__does_not_resume_a_distrusted_filter)
 {
     struct scene s;
@@ -1015,7 +1021,7 @@ TEST(changes__a_read_must_belong_to_the_epoch)
         err = source_keys_next(keys, batch, 8, &n, &why);
     } while (!err && n);
     CHECK_OK(err);
-    /* The reader detects this before the follower does. */
+    /* The reader detects the change before the follower does. */
     world_do(&s.w, "DELETE FROM \"%s\"", changes_of(&s.w));
     CHECK_OK(source_keys_rewind(keys, NULL));
     CHECK_EQ(source_keys_next(keys, batch, 8, &n, &why), BG_EINCOMPAT);
@@ -1043,7 +1049,7 @@ TEST(changes__two_services_do_not_disturb_each_other)
     CHECK_OK(source_create(&settings, &source, NULL));
     model_follow(m, source, NULL);
     CHECK_EQ(model_missing(m, source, &s.w, ALL), 0);
-    scene_check(&s, 2); /* the second one has created objects */
+    scene_check(&s, 2); /* the second source has created objects */
     world_do(&s.w, "INSERT INTO products (sku) VALUES ('for both')");
     scene_check(&s, 2);
     CHECK_EQ(model_missing(m, source, &s.w, ALL), 0);

@@ -8,7 +8,7 @@
 
 enum { SQUEEZE_TEST = 3000 };
 
-/* Bytes with runs of zeros. */
+/* Generates bytes with runs of zeros. */
 static void squeeze_make(unsigned char *bytes, size_t n)
 {
     for (size_t at = 0; at < n;) {
@@ -55,7 +55,7 @@ TEST(squeeze__worst_case_fits)
     }
 }
 
-/* Every byte changed, and every length: the result has the announced size, or the input is
+/* With any byte changed, and for any length, the result has the announced size, or the input is
  * rejected. */
 TEST(squeeze__may_be_anything)
 {

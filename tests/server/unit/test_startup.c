@@ -119,7 +119,7 @@ TEST(pid_file__is_removed_if_it_is_ours)
     CHECK(access(path, F_OK) != 0);
     scratch_write("pid", "1\n");
     startup_remove_pid_file(path);
-    CHECK(access(path, F_OK) == 0); /* it belongs to another process by now */
+    CHECK(access(path, F_OK) == 0); /* the file now belongs to another process */
     startup_remove_pid_file(scratch_path("no-pid"));
     CHECK(startup_pid_file("", why));
     startup_remove_pid_file("");

@@ -22,7 +22,7 @@ struct identity {
     X509 *certificate;
 };
 
-/* Creates a certificate for a name, signed by `by`, or by itself. */
+/* Creates a certificate for a name, signed by `by`, or self-signed. */
 static struct identity identity(const char *name, const struct identity *by,
                                 long serial)
 {

@@ -1,6 +1,6 @@
 /*
- * test_users.c - rules, permissions, passwords, guessing and rates, including tricks that an
- * attacker might try.
+ * test_users.c - rules, permissions, passwords, password guessing and rates, including tricks that
+ * an attacker might try.
  */
 #define _GNU_SOURCE
 
@@ -59,7 +59,7 @@ static const struct command *command(const char *name)
     return NULL;
 }
 
-/* Loads an options text; problems with its users are in `why`. */
+/* Loads a configuration text; problems with its users are reported in `why`. */
 static bool load(const char *text)
 {
     settings_draft_free(&draft);
@@ -158,7 +158,7 @@ TEST(rules__categories)
     CHECK(may(u, "BF.ADD") && may(u, "BF.INFO") && !may(u, "CF.ADD"));
     u = user("+@all -@dangerous");
     CHECK(may(u, "DEL") && !may(u, "FLUSHALL") && !may(u, "CONFIG"));
-    u = user("+@all -@slow"); /* which is everything that is not fast */
+    u = user("+@all -@slow"); /* "slow" is every command that is not "fast" */
     CHECK(may(u, "BF.ADD") && !may(u, "DEL") && !may(u, "FLUSHALL")
           && !may(u, "CONFIG"));
     u = user("+@fast -@connection +@admin +@cuckoo +@gate");
@@ -192,7 +192,7 @@ TEST(rules__ways)
     CHECK(user_may_touch(u, bytes("drop:a"), USER_WRITE));
     CHECK(!user_may_touch(u, bytes("drop:a"), USER_READ));
     CHECK(touches(u, "own:a") && touches(u, "both"));
-    u = user("%R~* %W~own:*"); /* reading by one rule, writing by another */
+    u = user("%R~* %W~own:*"); /* one rule allows reading, another allows writing */
     CHECK(touches(u, "own:a") && !touches(u, "other"));
     CHECK(user_may_touch(u, bytes("other"), USER_READ));
     u = user("%R~a* %W~*b");
@@ -339,7 +339,7 @@ TEST(users__passwords)
     CHECK(!check("c", "one") && !check("", "one") && !check("A", "one"));
     CHECK(check("\xC3\xA9", "\xE2\x82\xAC"));
     CHECK(!check("a", "bc"));                   /* name and password are separated */
-    CHECK(!check("n", "") && !check("n", "x")); /* on, but it has no password */
+    CHECK(!check("n", "") && !check("n", "x")); /* enabled, but without a password */
     CHECK(!users_check(users, (bg_bytes){ "a\0", 2 }, bytes("one")));
     CHECK(!users_check(users, bytes("a"), (bg_bytes){ "one\0", 4 }));
     CHECK(!users_check(users, (bg_bytes){ NULL, 0 }, (bg_bytes){ NULL, 0 }));
@@ -639,14 +639,14 @@ TEST(guesses__a_minute_forgives_one)
     begin("");
     fail("10.0.0.1", "a", 1000, 6);
     CHECK_EQ(wait_of("10.0.0.1", "a", 1000), 200);
-    fail("10.0.0.1", "a", 1000 + 60000, 1); /* 5 of them left, and one more */
+    fail("10.0.0.1", "a", 1000 + 60000, 1); /* the remaining 5, and one more */
     CHECK_EQ(wait_of("10.0.0.1", "a", 61000), 200);
     CHECK_EQ(wait_of("10.0.0.1", "a", 61000 + 7 * 60000), 0);
     fail("10.0.0.1", "a", 61000 + 8 * 60000, 4); /* from the start */
     CHECK_EQ(wait_of("10.0.0.1", "a", 61000 + 8 * 60000), 0);
     fail("10.0.0.9", "a", 5000, 6);
     CHECK_EQ(wait_of("10.0.0.9", "a", 4000),
-             1200); /* a clock that moves back does no harm */
+             1200); /* a clock that moves back is harmless */
 }
 
 TEST(guesses__many_names_from_one_address)
@@ -732,7 +732,7 @@ TEST(rate__of_settings)
     CHECK(!user_take(v, 8, 100000, NULL));
 }
 
-/* In the long run, the rate is the allowed rate, for any request sizes. */
+/* In the long run, the actual rate equals the allowed rate, for any request sizes. */
 TEST(rate__in_the_long_run)
 {
     static const uint64_t rates[] = { 1, 3, 1000, 1000000, 1000000000, 1000000000000 };
@@ -748,7 +748,7 @@ TEST(rate__in_the_long_run)
             }
             taken += n;
         }
-        /* 100 seconds and a burst of one */
+        /* 100 seconds plus a burst of one */
         CHECK(taken <= 101 * rates[i]);
         CHECK(taken >= 95 * rates[i]);
     }
@@ -777,7 +777,7 @@ TEST(rate__shared_by_threads)
     for (size_t i = 0; i < 4; i++) {
         CHECK(pthread_join(threads[i], NULL) == 0);
     }
-    /* 200 ms and the burst, except for one add per step of rounding */
+    /* 200 ms plus the burst, minus up to one add per step due to rounding */
     CHECK(taken_by_all <= 3001);
     CHECK(taken_by_all >= 2900);
     users_free(users);
