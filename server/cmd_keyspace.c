@@ -521,7 +521,7 @@ const struct command keyspace_commands[] = {
       NULL, "key", "Returns the seconds since a filter was last used: always 0", "O(1)",
       "0.1.0" },
     { "OBJECT|REFCOUNT", 3, KEYSPACE_SUB, CATEGORY_KEYSPACE, 2, 2, 1, keyspace_refcount,
-      NULL, "key", "Returns the number of names of a filter: always 1", "O(1)",
+      NULL, "key", "Returns the reference count of a filter: always 1", "O(1)",
       "0.1.0" },
     CMD_HELP("OBJECT"),
     { "MEMORY", -2, COMMAND_CONTAINER, CATEGORY_KEYSPACE, 0, 0, 0, cmd_container, NULL,

@@ -109,7 +109,8 @@ static const struct setting settings_table[] = {
     { "maintain", SETTING_SECONDS, AT(maintain), 0.01, 86400, NULL, "60s",
       "interval at which the service checks whether a rebuild is needed" },
     { "rebuild-fill", SETTING_REAL, AT(rebuild_fill), 0, 1000, NULL, "0.9",
-      "rebuild at this multiple of the capacity (0: never)" },
+      "rebuild when the number of keys reaches this multiple of the capacity (0: "
+      "never)" },
     { "rebuild-predicted", SETTING_REAL, AT(rebuild_predicted), 0, 1000, NULL, "1.25",
       "rebuild when the predicted rate exceeds the target by this factor (0: never)" },
     { "rebuild-observed", SETTING_REAL, AT(rebuild_observed), 0, 1000, NULL, "1.5",

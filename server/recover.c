@@ -2,37 +2,37 @@
  * recover.c - reads the data directory at startup.
  *
  * The journal is read twice. The first pass only determines which objects exist at the end, where
- * their bases are, and the frame from which their records count. A manifest is the complete list of
- * objects at its position: an object from before it that is not listed was dropped. Then the bases
- * are opened, each verified against its recorded digest, and the second pass replays the records
- * that count, in order.
+ * their bases are, and the first frame whose records must be replayed for each of them. A manifest
+ * is the complete list of objects at its position: an earlier object that is not listed was
+ * dropped. Then the bases are opened, and each is verified against its recorded digest. The second
+ * pass replays these records in order.
  *
- * An object is kept even if its base is missing, damaged or created with a secret that is not
- * available, or if its records cannot be replayed: without the object, lookups would answer "no".
- * Its slot has no filter, answers "maybe" and refuses adds, and the log states the reason. Its
- * records are kept.
+ * An object is kept even if its base is missing, is damaged or was created with a secret that is
+ * not available, or if its records cannot be replayed: without the object, lookups would answer
+ * "no". The slot of such an object has no filter, answers "maybe" and refuses adds, and the log
+ * states the reason. The object's records are kept.
  *
  * Gaps. A damaged journal is an error, unless the settings allow starting despite the damage.
  * In that case the content of the missing frames is unknown, and everything that they may have
  * changed is in doubt:
  *
  *   (G1) Every object that existed before the gap may have lost records, been renamed or been
- *        dropped. It is given up permanently, as described above, and does not expire. The file of
- *        its base is kept.
+ *        dropped. It permanently loses its filter, as described above, and does not expire. The
+ *        file of its base is kept.
  *   (G2) Any other name may belong to an unknown object. Lookups of such a name answer "maybe", and
- *        it cannot be created empty (doubt.h).
- *   (G3) Two objects may seem to have the same name. The one that was named last keeps it.
- *   (G4) A complete manifest that starts after the gap ends (G2). It also ends (G1) for objects
- *        whose base is newer than the gap. A manifest written while names are in doubt records that
- *        fact, and does not end (G2).
+ *        no empty filter can be created under it (doubt.h).
+ *   (G3) Two objects may seem to have the same name. The object that was named last keeps the name.
+ *   (G4) A complete manifest that starts after the gap ends the state in (G2). It also ends the
+ *        state in (G1) for objects whose base is newer than the gap. A manifest written while names
+ *        are in doubt records that fact, and does not end the state in (G2).
  *   (G5) An object that is created after the gap is known completely.
  *
  * Files. A file that no object uses is deleted only with proof that no object needs it. The proof
  * is a journal that has no gap between its start, or a manifest, and a segment known to be the
  * newest; that leaves no name in doubt; and whose objects could all be read. Only
- * recovery_file_fate makes this decision. Directories of version 0.1 do not record which segment is
- * the newest: there, such files are moved to `forgotten`, once. A pack in use may hold parts of
- * unknown objects: without the proof it is kept until the next start.
+ * recovery_file_fate makes this decision. Directories written by version 0.1 do not record which
+ * segment is the newest. In such a directory, unused files are moved to `forgotten`, once. A pack
+ * in use may hold parts of unknown objects: without the proof it is kept until the next start.
  */
 #include "doubt.h"
 #include "log.h"
@@ -56,7 +56,7 @@ struct found {
     size_t name_len;
     char *shape; /* text */
     uint64_t expiry;
-    uint64_t born;  /* earlier frames have no records of this object */
+    uint64_t born;  /* earlier frames contain no records of this object */
     uint64_t named; /* frame in which it was named */
     struct entry_base base;
     struct object *object;
@@ -65,7 +65,8 @@ struct found {
     uint64_t last; /* last frame to replay on top of its base; 0: none */
 };
 
-/* A dropped object keeps its place until the list is compacted. There may be many. */
+/* A dropped object keeps its position until the list is compacted. There may be many dropped
+ * objects. */
 struct founds_place {
     uint64_t id;
     struct found *found; /* NULL: dropped */
@@ -84,10 +85,11 @@ struct recovery {
     bool in_manifest;
     bool manifest_doubts;    /* the manifest was written while names were in doubt */
     uint64_t manifest_began; /* first frame of the manifest */
-    uint64_t complete;    /* the first frame of the last complete manifest; 0: none */
-    uint64_t gap;         /* some or all frames below this one are missing; 0: no gap */
-    bool doubts;          /* names are in doubt (G2) */
-    uint64_t kept, moved; /* number of unused files kept, and moved */
+    uint64_t complete; /* the first frame of the last complete manifest; 0: none */
+    uint64_t gap;      /* some or all frames below this one are missing; 0: no gap */
+    bool doubts;       /* names are in doubt (G2) */
+    /* Number of unused files that were kept, and that were moved. */
+    uint64_t kept, moved;
     uint64_t next_id;
     uint64_t records;
     void (*progress)(void *context, uint64_t done, uint64_t all);
@@ -118,8 +120,8 @@ static struct found *founds_find(const struct founds *founds, uint64_t id)
                                                          : NULL;
 }
 
-/* Returns the place of an id, adding one if necessary; NULL if out of memory. Ids increase, so it
- * is nearly always the last place. */
+/* Returns the list element with this ID, adding one if necessary; NULL if out of memory. IDs
+ * increase, so it is nearly always the last element. */
 static struct founds_place *founds_place(struct founds *founds, uint64_t id)
 {
     const size_t at = founds_at(founds, id);
@@ -200,7 +202,7 @@ static void founds_clear(struct founds *founds)
     *founds = (struct founds){ NULL, 0, 0, 0 };
 }
 
-/* ---- First pass: which objects exist ----------------------------------------------------- */
+/* ---- First pass: determines which objects exist ------------------------------------------ */
 
 static bg_err found_name(struct found *found, bg_bytes name, bg_errinfo *info)
 {
@@ -354,8 +356,8 @@ static bg_err recovery_manifest_broken(struct recovery *r, bg_errinfo *info)
 }
 
 /* Applies (G1): frames before `end` are missing. Missing frames at the start of a journal are
- * detected only after all others have been read, so the list may already contain objects created
- * after the gap. */
+ * detected only after all other frames have been read, so the list may already contain objects
+ * created after the gap. */
 static bg_err recovery_gap(struct recovery *r, uint64_t end, bg_errinfo *info)
 {
     r->gap = end > r->gap ? end : r->gap;
@@ -372,8 +374,8 @@ static bg_err recovery_gap(struct recovery *r, uint64_t end, bg_errinfo *info)
     return err;
 }
 
-/* Returns the error for a stop while loading. Nothing has been changed yet, so loading may stop at
- * any time. */
+/* Returns the error for a stop that was requested during loading. Nothing has been changed yet, so
+ * loading may stop at any time. */
 static bg_err recovery_stopped(bg_errinfo *info)
 {
     return persist_fail(info, BG_ECANCELED,
@@ -432,8 +434,8 @@ static int recovery_order(const void *a, const void *b)
     return x->named > y->named ? -1 : x->named < y->named;
 }
 
-/* Resolves duplicate names after a gap: (G3). The other object was dropped or renamed in the gap.
- * If it exists under an unknown name, (G2) covers it. */
+/* Resolves duplicate names after a gap (G3). The object that loses the name was dropped or renamed
+ * in the gap. If it exists under an unknown name, (G2) covers it. */
 static bg_err recovery_settle_names(struct recovery *r, bg_errinfo *info)
 {
     const size_t n = r->all.n;
@@ -528,7 +530,8 @@ static bg_err recovery_compare_digest(const struct found *found,
 
 enum {
     RECOVERY_SMALL = 256 << 10, /* files below this size are read into memory */
-    RECOVERY_SLACK = 4096       /* items that batches may add to a full filter */
+    /* Number of items that batches may add to a full filter. */
+    RECOVERY_SLACK = 4096
 };
 
 /* Opens content that is in memory: a small file, or a part of a pack. */
@@ -581,7 +584,7 @@ static bg_err recovery_open_file(const struct recovery *r, const struct found *f
 }
 
 /* Creates an empty object. It may grow up to the current limit for new filters, or without limit if
- * it already exceeds that. */
+ * it already exceeds that limit. */
 static bg_err recovery_create_empty(const struct recovery *r,
                                     const struct object_shape *shape,
                                     struct object **object, bg_errinfo *info)
@@ -599,7 +602,8 @@ static bg_err recovery_create_empty(const struct recovery *r,
     return err;
 }
 
-/* Opens the base of an object, or creates an empty one. Returns the error of opening the base. */
+/* Opens the base of an object, or creates an empty one. Returns the error that occurred while
+ * opening the base, if any. */
 static bg_err recovery_open(const struct recovery *r, const struct found *found,
                             const struct object_shape *shape, struct object **object,
                             bg_errinfo *info)
@@ -631,7 +635,7 @@ static bg_err recovery_give_up(struct found *found, const struct object_shape *s
     found->broken = true;
     log_event(
         LOG_EVENT_ALARM, (bg_bytes){ found->name, found->name_len },
-        "the filter answers \"maybe\" and accepts no adds until you replace it with a "
+        "the filter answers \"maybe\" and accepts no adds until you reload it from a "
         "file or drop it: %s",
         why);
     object_free(found->object);
@@ -674,7 +678,7 @@ static bg_err recovery_make(struct recovery *r, struct found *found, bg_errinfo 
     return err;
 }
 
-/* ---- Second pass: changes since the bases ------------------------------------------------ */
+/* ---- Second pass: replays the changes since the bases ------------------------------------ */
 
 static bg_err recovery_do(void *context, uint64_t sequence,
                           const struct journal_record *record, bg_errinfo *info)
@@ -708,8 +712,8 @@ static bg_err recovery_do(void *context, uint64_t sequence,
 }
 
 /* Warns about a filter that grew under a higher max-filter-memory than the current one: the replay
- * could not grow it as far, so its false-positive rate is above its target. At run time, adds are
- * refused long before that point. */
+ * could not grow it to the same size, so its false-positive rate is above its target. At run time,
+ * adds are refused long before that point. */
 static void recovery_check_growth(const struct recovery *r, const struct found *found)
 {
     const uint64_t most = settings_now(r->persist->server->store)->max_filter_memory;
@@ -721,9 +725,10 @@ static void recovery_check_growth(const struct recovery *r, const struct found *
     if (most && items > capacity + capacity / 8 + RECOVERY_SLACK) {
         log_event(
             LOG_EVENT_ALARM, (bg_bytes){ found->name, found->name_len },
-            "max-filter-memory (%llu bytes) is lower than when its %llu items were "
-            "added, so its false-positive rate is above its target. To restore it, "
-            "stop without a snapshot and start with a higher max-filter-memory",
+            "max-filter-memory (%llu bytes) is lower than when the filter's %llu items "
+            "were added, so its false-positive rate is above its target. To restore "
+            "the rate, stop without a snapshot and start with a higher "
+            "max-filter-memory",
             (unsigned long long)most, (unsigned long long)items);
     }
 }
@@ -760,8 +765,8 @@ static bool recovery_accounts(const struct recovery *r,
 }
 
 /* Decides what happens to files that no object uses. They are deleted if the journal accounts for
- * every object, because then they were left by an interrupted snapshot or a dropped object. No
- * other code may delete them at startup. */
+ * every object, because they must then be left over from an interrupted snapshot or a dropped
+ * object. No other code may delete them at startup. */
 static enum fate recovery_file_fate(const struct recovery *r,
                                     const struct journal_report *report, bool forget)
 {
@@ -799,7 +804,8 @@ static void recovery_drop_file(struct recovery *r, const char *name, enum fate f
     }
 }
 
-/* Handles all files that no object uses. The journal that proves they are unused is on disk. */
+/* Handles all files that no object uses. The journal that proves that the files are unused is on
+ * disk. */
 static void recovery_clean(struct recovery *r, const struct journal_report *report,
                            bool forget)
 {
@@ -842,7 +848,7 @@ static bg_err recovery_install_one(struct recovery *r, struct found *found,
         return persist_fail(info, BG_ENOMEM, "out of memory while loading filters");
     }
     atomic_store(&entry->recorded, found->last);
-    return found->expiry /* even if the expiry has passed */
+    return found->expiry /* kept even if the expiry has passed */
                ? catalog_expire(catalog, name, found->expiry, 0, info)
                : BG_OK;
 }

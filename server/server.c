@@ -34,7 +34,7 @@ enum {
     SERVER_TICK = 100,  /* milliseconds */
     SERVER_BEAT = 2000, /* workers set `beat` every second */
     SERVER_FAILED = 1,
-    /* Beyond the ledger's count, the process may use SERVER_SLACK bytes plus 1/SERVER_SHARE of that
+    /* The process may exceed the ledger's count by SERVER_SLACK bytes plus 1/SERVER_SHARE of that
      * count. */
     SERVER_SLACK = 16 << 20,
     SERVER_SHARE = 32,
@@ -78,7 +78,7 @@ void server_stop(bool at_once)
     int not_yet = 0;
     if (at_once) {
         atomic_store(&server_stop_asked, 2);
-    } else { /* an immediate stop stays immediate */
+    } else { /* a requested immediate stop stays immediate */
         (void)atomic_compare_exchange_strong(&server_stop_asked, &not_yet, 1);
     }
     if (server_wake >= 0) {
@@ -180,7 +180,7 @@ static bool server_make_threads(struct server *server, const struct settings *se
         server->workers[server->workers_count] =
             worker_create(server, server->workers_count);
         if (!server->workers[server->workers_count]) {
-            return server_say("workers", "out of memory or file descriptors");
+            return server_say("workers", "out of memory or out of file descriptors");
         }
     }
     return true;
@@ -194,7 +194,7 @@ static void server_on_safe(void *context)
     }
 }
 
-/* Logs events of gates as events of the service. */
+/* Logs gate events as service events. */
 static void server_gate_event(void *context, const struct gate_event *event)
 {
     static const enum log_event_kind kinds[] = {
@@ -351,7 +351,7 @@ static void server_move_windows(struct server *server, struct session *session)
  * by requests would not be available to filters. These thresholds make the C library return free
  * memory at the end of a heap to the OS. Fast bins are disabled, because their chunks are not
  * merged with free neighbors. Free memory inside a heap is returned (malloc_trim) when the process
- * uses clearly more than the ledger counts. What remains after that is fragmentation, so the next
+ * uses clearly more than the ledger counts. Any excess that remains is fragmentation, so the next
  * attempt waits until usage has grown.
  */
 static void server_return_early(void)
@@ -475,7 +475,7 @@ static void server_drain(struct server *server)
 {
     const struct settings *settings = settings_now(server->store);
     const uint64_t end = server_ticks() + (uint64_t)(settings->shutdown_grace * 1000);
-    listen_end(server); /* from here on, another service may own the path */
+    listen_end(server); /* after this, another service may own the path */
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_post_stop(server->workers[i], atomic_load(&server_stop_asked) == 2);
     }
@@ -580,7 +580,7 @@ int server_run(struct settings_store *store)
             server_serve(server);
             code = 0;
         } else if (server_is_stopping()) {
-            code = 0; /* stopped while loading: nothing is lost */
+            code = 0; /* the service was stopped while loading, so nothing is lost */
         }
         atomic_store(&server->phase, atomic_load(&server->phase) == SERVER_SERVING
                                          ? SERVER_STOPPING

@@ -38,7 +38,7 @@ static void settings_print_wrapped(FILE *to, const char *text, const char *front
     }
 }
 
-/* Writes "always, everysec, no", or "" for an option without choices. */
+/* Writes the choices of an option, such as "always, everysec, no"; "" if it has none. */
 static const char *settings_print_choices(const struct setting *setting, char *text,
                                           size_t room)
 {
@@ -209,7 +209,7 @@ static const struct settings_entry settings_numbers[] = {
     { "1e6 2.5k",
       "Exponents and fractions; a count must be a whole number after conversion." },
     { "0.001 1e-3 0.1% 1/1000", "Rates and ratios." },
-    { "30s 5m 2h 1d 1.5ms", "Times; seconds if there is no unit." },
+    { "30s 5m 2h 1d 1.5ms", "Times; the default unit is seconds." },
 };
 
 static const struct settings_entry settings_rules[] = {
@@ -219,8 +219,9 @@ static const struct settings_entry settings_rules[] = {
       "that a password can be replaced while clients still use the old one." },
     { ">password",
       "A password in plain text. For experiments only: do not store it in the file." },
-    { "nopass", "Accepts any password. If default is such a user, clients need not log "
-                "in." },
+    { "nopass",
+      "Accepts any password. If the user default has this rule, clients need not log "
+      "in." },
     { "+name, -name", "Allows or forbids a command: +bf.add." },
     { "+@category, -@category",
       "Allows or forbids the commands in a category: @all, @read, @write, @fast, "
@@ -336,7 +337,7 @@ void settings_print_man(FILE *to)
     (void)fprintf(to, ".SH DESCRIPTION\n");
     roff_paragraphs(
         to,
-        "bloomgated(8) reads its settings from the file named on its command line. "
+        "bloomgated(8) reads its settings from the file specified on its command line. "
         "Each line is a name and a value, separated by spaces. A # begins a comment. "
         "Quote values that contain spaces or begin with #: in \"double\" quotes, \\\" "
         "\\\\ \\n \\r \\t and \\xHH have the same meaning as in C; in 'single' quotes, "
@@ -347,10 +348,10 @@ void settings_print_man(FILE *to)
         "filters are cumulative.\n\nThe same names are used in the environment "
         "(BLOOMGATED_HTTP_PORT=8420), on the command line (--http-port 8420) and by "
         "the CONFIG command. The command line overrides the environment, which "
-        "overrides the file.\n\nSIGHUP reads all of them again. Options that can be "
-        "changed at runtime take effect, and values set by CONFIG SET are replaced by "
-        "those in the file. The log lists changed options that require a restart. A "
-        "file with errors changes nothing.");
+        "overrides the file.\n\nOn SIGHUP, the service reads its settings again. "
+        "Options that can be changed at runtime take effect, and values set by CONFIG "
+        "SET are replaced by those in the file. The log lists changed options that "
+        "require a restart. A file with errors changes nothing.");
     settings_print_man_section(to, "NUMBERS",
                                "Options that take a number accept these "
                                "forms:",
@@ -358,9 +359,9 @@ void settings_print_man(FILE *to)
     settings_print_man_options(to);
     settings_print_man_section(
         to, "USERS",
-        "A line user NAME RULE... defines the permissions of a user. Rules apply from "
-        "left to right, starting from no permissions. The user default is used by "
-        "clients that have not logged in. Without a line of its own, default has all "
+        "A line of the form \"user NAME RULE...\" defines a user's permissions. Rules "
+        "apply from left to right, starting from no permissions. Clients that have not "
+        "logged in act as the user default. Without a line of its own, default has all "
         "permissions; if requirepass is set, it needs that password.",
         SETTINGS_COUNT(settings_rules));
     settings_print_man_gates(to);

@@ -4,16 +4,16 @@
  *     head -> (password) -> body -> job -> response -> head ...
  *
  * The head is copied once it is complete, because the request outlives the bytes it arrived in.
- * The size of a body in memory is limited by proto-max-bulk-len, that of a body in a file by max-filter-memory. The
+ * The size of a body in memory is limited by proto-max-bulk-len, and that of a body in a file by max-filter-memory. The
  * total size of these files is limited by maxmemory, because they become filters in memory. No body is read before its
- * sender is authorized. A file is sent piece by piece, as fast as the socket accepts it.
+ * sender is authorized. A file is sent in chunks, as fast as the socket accepts them.
  *
  * If a request is refused before its body has been read, and the body is short, the body is read and discarded, so that
  * the connection can be reused. Otherwise the connection is closed, after a delay in which the client can read the
  * response (conn.h, `lingers`).
  *
  * Threads. A connection and its http_state belong to the worker. While a job runs for the
- * connection, the worker does not touch them, and the job reads the head and the body. The job
+ * connection, the worker does not access them, and the job reads the head and the body. The job
  * keeps its results in its own web_job.
  */
 #include "web.h"
@@ -41,13 +41,13 @@ enum { WEB_PIECE = 256 * 1024, WEB_SKIP = 1 << 20, WEB_MORE = 32768 };
 struct http_state {
     enum { WEB_HEAD, WEB_READS_BODY, WEB_SKIPS_BODY, WEB_RUNS, WEB_SENDS } phase;
     struct http_request request;
-    char *head; /* a copy of its bytes, once complete */
+    char *head; /* a copy of the bytes of the head, once it is complete */
     size_t head_bytes;
     struct http_body reading;
     const struct web_route *route;
     struct buffer body;
     int upload;           /* file descriptor, or -1 */
-    uint64_t uploaded;    /* bytes in it, which count toward server->uploads */
+    uint64_t uploaded;    /* bytes in the upload, which count toward server->uploads */
     char upload_path[40]; /* path of the upload while it is open; "": none */
     int file;             /* file being sent, or -1 */
     uint64_t file_left;
@@ -80,7 +80,7 @@ static void web_answer_free(struct web_answer *answer)
     answer->extras = 0;
 }
 
-/* Writes JSON to the body of a response, whose memory is counted. */
+/* Writes JSON to the body of a response. The memory of the body is counted. */
 static ssize_t web_json_write(void *request, const char *bytes, size_t n)
 {
     struct buffer *body = &((struct web_request *)request)->answer.body;
@@ -187,9 +187,10 @@ void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info)
 static void web_check_size(struct web_request *request)
 {
     if (request->answer.body.overflow) {
-        web_error(request, 507, "out_of_memory",
-                  "the response is larger than half of client-output-buffer-limit; "
-                  "request less, or raise the limit");
+        web_error(
+            request, 507, "out_of_memory",
+            "the response is larger than half of client-output-buffer-limit; request "
+            "less data, or raise the limit");
     }
 }
 
@@ -345,7 +346,7 @@ static void web_no_memory(struct conn *conn)
 
 /* ---- Routes ------------------------------------------------------------------------------------ */
 
-/* Compares the path as it was sent, without decoding it, so that each route has exactly one spelling. */
+/* Compares the path as it was sent, without decoding it, so that each path has exactly one spelling. */
 static bool web_path_fits(const char *pattern, bg_bytes path)
 {
     const char *at = path.data, *end = at + path.len;
@@ -695,7 +696,7 @@ static void web_head_done(struct conn *conn)
         break;
     case WEB_LATER: web_submit(conn, true); break;
     }
-    web_answer_free(&request.answer); /* in case it was not sent */
+    web_answer_free(&request.answer); /* in case the response was not sent */
 }
 
 /* Copies the head of a request. Returns false if out of memory. */
@@ -707,7 +708,7 @@ static bool web_keep_head(struct http_state *http, const char *bytes, size_t n)
     http->head_bytes = n;
     http->head = malloc(n);
     if (!http->head) {
-        return false; /* web_next releases it */
+        return false; /* web_next releases the reserved bytes */
     }
     memcpy(http->head, bytes, n);
     http_request_moved(&http->request, http->head);
@@ -749,7 +750,7 @@ static bool web_count_upload(struct conn *conn, uint64_t n)
     return true;
 }
 
-/* Stores a piece of the body. Returns NULL on success, or the reason for the failure. */
+/* Stores the next part of the body. Returns NULL on success, or the reason for the failure. */
 static const char *web_keep(struct conn *conn, bg_bytes data)
 {
     struct http_state *http = conn->http;
@@ -837,8 +838,8 @@ static size_t web_input(struct conn *conn, char *bytes, size_t n)
     return conn->client.close ? n : at;
 }
 
-/* Refuses a partially received request. If its response was already sent and the rest of its
- * body was being skipped, closes the connection without another response. */
+/* Refuses a partially received request. If the response has already been sent and the rest of the
+ * body is being skipped, closes the connection without another response. */
 static bool web_refuse_rest(struct conn *conn, const char *why)
 {
     struct http_state *http = conn->http;
@@ -850,7 +851,7 @@ static bool web_refuse_rest(struct conn *conn, const char *why)
         conn->lingers = true;
         web_next(conn);
     } else {
-        if (!http->head) { /* its bytes were not copied */
+        if (!http->head) { /* the bytes of the head were not copied */
             const int minor = http->request.minor;
             http_request_reset(&http->request);
             http->request.minor = minor;
@@ -860,7 +861,7 @@ static bool web_refuse_rest(struct conn *conn, const char *why)
     return true;
 }
 
-/* Sends the next piece of a file, after everything written so far has been sent. */
+/* Sends the next chunk of a file, after everything written so far has been sent. */
 static void web_more(struct conn *conn)
 {
     struct http_state *http = conn->http;
@@ -877,7 +878,7 @@ static void web_more(struct conn *conn)
     }
     if (n <= 0 || http->file_left == 0) {
         if (http->file_left
-            > 0) { /* shorter than announced: only closing the connection reveals that */
+            > 0) { /* the file is too short: only closing the connection reveals this */
             http->keep_alive = false;
         }
         close(http->file);

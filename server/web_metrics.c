@@ -1,10 +1,10 @@
 /*
- * web_metrics.c - /metrics: the library's metrics of all filters and gates (metrics.h), followed by
- * those of the service itself (web_metrics_own.c).
+ * web_metrics.c - /metrics: the library's metrics for all filters and gates (metrics.h), followed
+ * by those of the service itself (web_metrics_own.c).
  *
- * Figures that require reading a filter come from the observer's latest examination. Labels are the
- * names of filters, and "gate:NAME" for the filter of a gate. Names longer than 200 bytes, with
- * NULs, or equal to the label of a gate are omitted, and at most metrics-max-filters filters are
+ * Metrics that require reading a filter come from the observer's latest examination. Labels are
+ * filter names, or "gate:NAME" for a gate's filter. Names that are longer than 200 bytes, contain
+ * NULs or equal the label of a gate are omitted, and at most metrics-max-filters filters are
  * reported. So a client that chooses names can neither inflate the document nor cause two lines
  * with the same label.
  */
@@ -137,7 +137,8 @@ static bool metrics_write(struct session *session, const struct user *user,
         gathered_free(&g);
         return false;
     }
-    if (server->gates) { /* gates first: they are few, and defined by the operator */
+    /* Gates come first: they are few, and defined by the operator. */
+    if (server->gates) {
         struct gathering gathering = { &g, server, user, cheap };
         gates_each(server->gates, gathered_gate, &gathering);
     }
@@ -149,7 +150,7 @@ static bool metrics_write(struct session *session, const struct user *user,
         }
         quiet_leave(&server->quiet, session->seat);
     }
-    /* Filters that the observer has not examined yet lack some figures; the response does not wait
+    /* Filters that the observer has not examined yet lack some metrics; the response does not wait
      * for them. */
     bg_err err = bg_metrics_write_known(g.items, g.healths, g.n, format, metrics_sink,
                                         out, NULL);
@@ -179,6 +180,7 @@ void metrics_get(struct web_request *request)
     request->answer.type = bg_metrics_content_type(format);
     if (!metrics_write(request->session, request->client->user, format, cheap,
                        &request->answer.body)) {
-        web_error(request, 507, "out_of_memory", "out of memory for the metrics");
+        web_error(request, 507, "out_of_memory",
+                  "out of memory: cannot generate the metrics");
     }
 }

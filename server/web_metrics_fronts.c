@@ -43,9 +43,9 @@ static void own_fronts_state(struct own *own, const struct own_fronts *all)
 {
     OWN_EACH_FRONT(
         "bloomgate_front_shards", OWN_GAUGE,
-        "Shards of a cluster filter by state: up; down, not answering; missing, the "
-        "filter does not exist; refusing, replying with errors; incomplete, may have "
-        "lost keys and never answers no.")
+        "Shards of a cluster filter, by state: up, down (not answering), missing (the "
+        "filter does not exist), refusing (replying with errors), or incomplete (may "
+        "have lost keys and never answers no).")
     {
         for (size_t i = 0; i < FRONT_STATES; i++) {
             own_front_by(own, f, "state", front_state_names[i], f->states[i]);
@@ -87,9 +87,9 @@ static void own_fronts_keys(struct own *own, const struct own_fronts *all)
     }
     OWN_EACH_FRONT(
         "bloomgate_front_added_keys", OWN_COUNTER,
-        "Keys to be added to a cluster filter, by result: acknowledged as new or "
-        "maybe_present; rejected, not added by this request; unknown, no reply. "
-        "rejected and unknown are errors for the client.")
+        "Keys to be added to a cluster filter, by result: new or maybe_present "
+        "(acknowledged), rejected (not added by this request), or unknown (no reply). "
+        "Clients receive an error for rejected and unknown keys.")
     {
         for (size_t i = 0; i < FRONT_ADDED; i++) {
             own_front_by(own, f, "result", added[i], f->added[i]);

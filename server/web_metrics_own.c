@@ -87,13 +87,14 @@ static void own_keys(struct own *own, struct server *server)
     const struct observer_totals t = observer_totals(server->observer);
     own_family(
         own, "bloomgate_service_queries", OWN_COUNTER,
-        "Keys looked up in all filters, including dropped ones, by result; a few "
-        "seconds old.");
+        "Keys looked up in all filters, including dropped filters, by result. Values "
+        "may be a few seconds old.");
     own_sample(own, "{result=\"maybe\"}", (double)t.maybes);
     own_sample(own, "{result=\"no\"}", (double)(t.queries - t.maybes));
-    own_family(own, "bloomgate_service_inserts", OWN_COUNTER,
-               "Keys to be added to all filters, including dropped ones, by result; a "
-               "few seconds old.");
+    own_family(
+        own, "bloomgate_service_inserts", OWN_COUNTER,
+        "Keys to be added to all filters, including dropped filters, by result. Values "
+        "may be a few seconds old.");
     own_sample(own, "{result=\"new\"}", (double)t.news);
     own_sample(own, "{result=\"maybe_present\"}", (double)(t.adds - t.news));
     own_sample(own, "{result=\"rejected\"}", (double)t.refused);
@@ -117,8 +118,9 @@ static void own_traffic(struct own *own, const struct server *server)
                 t.accepted);
     own_family(
         own, "bloomgate_service_ended_connections", OWN_COUNTER,
-        "Connections refused or closed by the service: rejected, too many connections; "
-        "timed_out, idle or too slow; overflowed, replies were not read.");
+        "Connections refused or closed by the service: rejected (too many "
+        "connections), timed_out (idle or too slow), or overflowed (replies were not "
+        "read).");
     own_sample(own, "{reason=\"rejected\"}", (double)t.rejected);
     own_sample(own, "{reason=\"timed_out\"}", (double)t.timed_out);
     own_sample(own, "{reason=\"overflowed\"}", (double)t.overflowed);
@@ -149,8 +151,8 @@ static void own_refusals(struct own *own, struct server *server)
     users_each(server->users, own_add_refusals, &sums);
     own_family(
         own, "bloomgate_service_refusals", OWN_COUNTER,
-        "Requests refused by user limits: rate, adds over the rate limit; rights, "
-        "commands or names that the user may not use.");
+        "Requests refused because of user limits: rate (adds over the rate limit) or "
+        "rights (commands or names that the user may not use).");
     own_sample(own, "{reason=\"rate\"}", (double)sums.refused_rate);
     own_sample(own, "{reason=\"rights\"}", (double)sums.refused_rights);
 }

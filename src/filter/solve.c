@@ -349,10 +349,11 @@ static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g,
                                          spec->bits_per_key);
         }
         char expected[96];
-        (void)snprintf(
-            expected, sizeof expected, "%u bytes up to %llu units of a %s filter",
-            g->kind->unit_bytes(g->k), (unsigned long long)g->kind->units_max,
-            bg_kind_name(g->kind->id));
+        (void)snprintf(expected, sizeof expected,
+                       "at least %u bytes, at most %llu units of a %s filter",
+                       g->kind->unit_bytes(g->k),
+                       (unsigned long long)g->kind->units_max,
+                       bg_kind_name(g->kind->id));
         return bgi_err(info, BG_EINVAL, "bytes", expected, "%llu",
                        (unsigned long long)spec->bytes);
     }

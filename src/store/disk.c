@@ -292,9 +292,10 @@ static bg_err disk_create(struct disk_draft *draft, bg_errinfo *info)
         int n = snprintf(name, sizeof draft->file.path, "%s.tmp.%ld.%08x", draft->path,
                          (long)getpid(), number);
         if (n < 0 || (size_t)n >= sizeof draft->file.path) {
-            return bgi_err(info, BG_EINVAL, "path",
-                           "at most 4095 bytes with a suffix for the temporary file",
-                           "%d bytes", n);
+            return bgi_err(
+                info, BG_EINVAL, "path",
+                "at most 4095 bytes, including the suffix of the temporary file",
+                "%d bytes", n);
         }
         draft->file.descriptor =
             open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);

@@ -93,8 +93,8 @@ static bg_err several_name(const char *path, uint32_t i, char name[DISK_PATH],
     int n = snprintf(name, DISK_PATH, "%s.%u", path, i);
     return n > 0 && n < DISK_PATH
                ? BG_OK
-               : bgi_err(info, BG_EINVAL, "path", "at most 4095 bytes with its suffix",
-                         "%d bytes", n);
+               : bgi_err(info, BG_EINVAL, "path",
+                         "at most 4095 bytes, including its suffix", "%d bytes", n);
 }
 
 /* Saves shard i of a file. Its metadata consists of the two lines followed by the

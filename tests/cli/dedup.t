@@ -236,13 +236,13 @@ $ for n in 1 2 5 10; do for i in $(seq 10); do rm -f small.bg; seq $((i*1000)) $
 $ seq 100 | bloomgate dedup -q -c -n 100 -p 1% -s hundred.bg
 100
 $ seq 1000 11000 | bloomgate dedup -q -n 1M -p 1e-6 -s hundred.bg
-! bloomgate dedup: hundred.bg: was created for 116 keys at a rate of 0.241%, with 192 B, and does not satisfy the given --items, --rate or --memory: omit them, or start a new state
+! bloomgate dedup: hundred.bg: was created for 116 keys at a rate of 0.241%, with a size of 192 B, and does not satisfy the specified --items, --rate or --memory: omit them, or start a new state
 ? 3
 $ seq 1000 11000 | bloomgate dedup -q -n 1M -s hundred.bg
-! bloomgate dedup: hundred.bg: was created for 116 keys at a rate of 0.241%, with 192 B, and does not satisfy the given --items, --rate or --memory: omit them, or start a new state
+! bloomgate dedup: hundred.bg: was created for 116 keys at a rate of 0.241%, with a size of 192 B, and does not satisfy the specified --items, --rate or --memory: omit them, or start a new state
 ? 3
 $ seq 1000 11000 | bloomgate dedup -q -m 100 -s hundred.bg
-! bloomgate dedup: hundred.bg: was created for 116 keys at a rate of 0.241%, with 192 B, and does not satisfy the given --items, --rate or --memory: omit them, or start a new state
+! bloomgate dedup: hundred.bg: was created for 116 keys at a rate of 0.241%, with a size of 192 B, and does not satisfy the specified --items, --rate or --memory: omit them, or start a new state
 ? 3
 $ seq 100 | bloomgate dedup -q -c -n 100 -p 1% -s hundred.bg
 0
@@ -254,7 +254,7 @@ $ bloomgate dedup -q -s grown.bg -p 1e-4 lines | wc -l; seq 200000 | bloomgate d
 3
 200000
 $ seq 10 | bloomgate dedup -q -s grown.bg -p 1e-5
-! bloomgate dedup: grown.bg: was created for any number of keys at a rate of 0.01%, with ... MiB, and does not satisfy the given --items, --rate or --memory: omit them, or start a new state
+! bloomgate dedup: grown.bg: was created for any number of keys at a rate of 0.01%, with a size of ... MiB, and does not satisfy the specified --items, --rate or --memory: omit them, or start a new state
 ? 3
 $ bloomgate dedup -s new.bg --unordered lines
 ! bloomgate dedup: --unordered requires --items or --memory with a new --state: the number of distinct keys in all runs

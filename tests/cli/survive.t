@@ -224,7 +224,7 @@ $ bloomgate info part2.bg | grep note
   note         bloomgate-part: 2 of 3 of ...
 $ bloomgate merge -q some.bg part3.bg part1.bg; bloomgate info some.bg | grep note
   note         bloomgate-part: 1,3 of 3 of ...
-! bloomgate merge: warning: lines are missing: of 3 parts, these have not been merged yet: 2
+! bloomgate merge: warning: lines are missing: of 3 parts, the following have not been merged yet: 2
 $ bloomgate merge -qf some.bg some.bg part2.bg; bloomgate diff -q some.bg all.bg; bloomgate info some.bg | grep note
 ? 1
 $ head -1000 parts >> parts; bloomgate build -qf -n 3000 -p 1e-6 --shard 3/3 part3.bg parts; bloomgate merge -q no.bg part1.bg part2.bg part3.bg

@@ -179,7 +179,7 @@ static bg_err bip158_read(struct foreign_input input, const bg_foreign_options *
     }
     if (!bip158_note(f)) {
         bg_foreign_free(f);
-        return foreign_refuse(info, input.at, "code", "N values in order, below N M",
+        return foreign_refuse(info, input.at, "code", "N sorted values below N * M",
                               "%llu bytes", (unsigned long long)length);
     }
     *foreign = f;
