@@ -137,8 +137,8 @@ bg_err journal_sync_to(struct journal *j, uint64_t target, bg_errinfo *info);
 
 bg_err journal_tick_inside(struct journal *j, bg_errinfo *info);
 
-/* Makes a segment that has its final name the current one. Writing continues at `end`. The caller
- * owns both flags, and has reserved a place in the list of segments. */
+/* Makes a segment that has its final name the current segment. Writing continues at `end`. The
+ * caller owns both flags, and has reserved space in the list of segments. */
 void journal_switch(struct journal *j, const struct journal_header *header,
                     const struct journal_draft_file *draft, uint64_t end);
 

@@ -21,8 +21,8 @@
  *
  * Locks. Writers lock the application's tables first and the change table second. The installation uses the same
  * order: it drops the trigger functions first, which locks the tables, and then the change table. All lock waits time
- * out before PostgreSQL checks for deadlocks (after 1 s by default). So the service fails and retries, never the
- * application.
+ * out before PostgreSQL checks for deadlocks (after 1 s by default). So it is the service that fails and retries, never
+ * the application.
  */
 #include "postgres_changes.h"
 
@@ -77,7 +77,7 @@ static const struct changes *install_own(const struct postgres_link *link)
     return link->source->mode_own;
 }
 
-/* Returns the COMMENT for all database objects of this gate. The caller frees it. */
+/* Returns the COMMENT for all database objects of this gate. The caller frees the result. */
 static char *install_comment(const struct source *source)
 {
     return source_format("Bloomgate: gate %s of service %s", source->how.name,
@@ -89,7 +89,7 @@ static const char *install_type(const struct postgres_keys *keys)
     return keys->is_enum ? "text" : keys->name;
 }
 
-/* Returns the body of the trigger function of a key column. The caller frees it. */
+/* Returns the body of a key column's trigger function. The caller frees the result. */
 static char *install_body(const struct source *source, size_t column,
                           const struct postgres_keys *keys)
 {
@@ -224,7 +224,7 @@ bg_err postgres_install_verify(struct postgres_link *link, uint64_t deadline,
 
 /* ---- Statements -------------------------------------------------------------------------- */
 
-/* Adds a statement for each row of a query. */
+/* Adds a statement for each row that a query returns. */
 static bg_err install_add_rows(struct postgres_link *link, struct statements *to,
                                char *sql, uint64_t deadline, bg_errinfo *info)
 {
@@ -240,7 +240,7 @@ static bg_err install_add_rows(struct postgres_link *link, struct statements *to
     return err;
 }
 
-/* Selects all objects named for this gate and service, with their comments. */
+/* Selects all objects named after this gate and service, with their comments. */
 static const char install_present[] =
     "WITH present AS (SELECT c.relname::text AS name, d.description,"
     " 'TABLE ' || '%s.' || c.relname::text AS what"
@@ -423,7 +423,7 @@ static bg_err install_add_comments(struct postgres_link *link, struct statements
     return install_add_rows(link, to, grants, deadline, info);
 }
 
-/* Adds all statements of the installation, without BEGIN and COMMIT. */
+/* Adds all installation statements, without BEGIN and COMMIT. */
 static bg_err install_plan(struct postgres_link *link, struct statements *to,
                            uint64_t deadline, bg_errinfo *info)
 {
@@ -453,7 +453,7 @@ static bg_err install_plan(struct postgres_link *link, struct statements *to,
 /* ---- Installing -------------------------------------------------------------------------- */
 
 /* Verifies that the owner of the schema is already allowed to act as this role. The owner can replace the change table
- * with one whose triggers run with the privileges of the trigger function, that is, of this role. */
+ * with one whose triggers run with the privileges of the trigger function, which are those of this role. */
 static bg_err install_verify_schema(struct postgres_link *link, uint64_t deadline,
                                     bg_errinfo *info)
 {

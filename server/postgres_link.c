@@ -2,8 +2,8 @@
  * postgres_link.c - see postgres_link.h.
  *
  * A wait calls poll() in slices of 0.1 seconds, and checks between them whether the source is being stopped. A caller
- * that gives up on a statement closes the connection. The server then detects the closed connection, or
- * statement_timeout ends the statement, and no partially read result remains.
+ * that abandons a statement closes the connection. The statement then ends when the server detects the closed
+ * connection or when statement_timeout expires, and no partially read result remains.
  */
 #include "postgres_link.h"
 
@@ -22,7 +22,7 @@ static bg_err postgres_link_fail(struct postgres_link *link, const char *what,
     return source_error(info, BG_EIO, what, NULL, "%s", PQerrorMessage(link->db));
 }
 
-/* Waits until the socket is ready for reading or writing, as requested. */
+/* Waits until the socket is ready for reading or writing, depending on `events`. */
 static bg_err postgres_link_wait(struct postgres_link *link, const char *what,
                                  short events, uint64_t deadline, bg_errinfo *info)
 {
@@ -106,10 +106,10 @@ static const char *postgres_link_encoding(const struct postgres_link *link)
     return server && strcmp(server, "SQL_ASCII") == 0 ? server : "UTF8";
 }
 
-/* Returns the lock timeout in ms; 0: none. A server process that waits for a lock does not notice that the service
- * has disconnected. Statements that write time out before the server checks for deadlocks (deadlock_timeout, 1 s), so
- * that they never make an operator's statement fail. Creating a slot waits for running transactions, which counts as a
- * lock wait. */
+/* Returns the lock timeout in ms; 0 if there is none. A server process that waits for a lock does not notice that the
+ * service has disconnected. Statements that write time out before the server checks for deadlocks (deadlock_timeout, 1
+ * s), so that they never make an operator's statement fail. Creating a slot waits for running transactions, which
+ * counts as a lock wait. */
 static unsigned postgres_link_lock_timeout(enum postgres_link_use use)
 {
     return use == PG_WRITES ? 300 : use == PG_READS ? 10000 : 0;
@@ -181,7 +181,7 @@ static bg_err postgres_link_flush(struct postgres_link *link, const char *what,
     return left < 0 ? postgres_link_fail(link, what, info) : BG_OK;
 }
 
-/* Reads the next result; NULL after the last one. */
+/* Returns the next result, or NULL after the last one. */
 static bg_err postgres_link_result(struct postgres_link *link, const char *what,
                                    uint64_t deadline, PGresult **result,
                                    bg_errinfo *info)
@@ -207,7 +207,7 @@ static bool postgres_link_is_good(const PGresult *result)
            || status == PGRES_SINGLE_TUPLE;
 }
 
-/* Reports a server error, and keeps the result for its code. */
+/* Reports a server error, and keeps the result because it contains the error code. */
 static bg_err postgres_link_refused(struct postgres_link *link, const char *what,
                                     PGresult *result, bg_errinfo *info)
 {
@@ -219,7 +219,7 @@ static bg_err postgres_link_refused(struct postgres_link *link, const char *what
     return err;
 }
 
-/* Reads the first result of a statement that was sent, and discards the others. */
+/* Returns the first result of a statement that was sent, and discards the others. */
 static bg_err postgres_link_finish(struct postgres_link *link, const char *what,
                                    bool sent, uint64_t deadline, PGresult **wanted,
                                    bg_errinfo *info)

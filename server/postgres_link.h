@@ -1,8 +1,8 @@
 /*
  * postgres_link.h - one connection to PostgreSQL, for one thread at a time.
  *
- * libpq never blocks here: every wait has a deadline (0: none) and ends soon after the source is stopped, even if the
- * server hangs or the network drops all packets.
+ * libpq never blocks here: every wait has a deadline (0 means none) and ends soon after the source is stopped, even if
+ * the server hangs or the network drops all packets.
  */
 #ifndef SERVER_POSTGRES_LINK_H
 #define SERVER_POSTGRES_LINK_H
@@ -11,7 +11,7 @@
 
 #include <libpq-fe.h>
 
-/* PostgreSQL types with special handling: pg_type.dat. */
+/* PostgreSQL types with special handling; the OIDs are those in pg_type.dat. */
 enum {
     PG_BYTEA = 17,
     PG_NAME = 19,
@@ -30,7 +30,7 @@ enum {
     PG_XID8 = 5069
 };
 
-/* Settings that determine how values are printed. With `local` "true", they apply to the current transaction only. */
+/* Settings that determine how values are printed. If `local` is "true", they apply to the current transaction only. */
 #define PG_SPELLING(local)                                                             \
     "set_config('datestyle', 'ISO', " local "),"                                       \
     " set_config('timezone', 'UTC', " local "),"                                       \
@@ -42,7 +42,8 @@ enum {
 struct postgres_link {
     struct source *source;
     PGconn *db;
-    PGresult *last;  /* result of the last error, which contains its code */
+    /* Result of the last failed query, which contains the error code. */
+    PGresult *last;
     bool streams;    /* PG_STREAMS: the server accepts simple queries only */
     bool has_schema; /* postgres_schema_fingerprint has prepared its query */
     char nonce[17];  /* part of the names of prepared statements */
@@ -63,7 +64,7 @@ struct postgres_arguments {
     struct postgres_argument list[PG_ARGUMENTS];
 };
 
-/* The use of a connection. Lookups also have a timeout on the server. Only PG_WRITES and PG_STREAMS may write.
+/* The purpose of a connection. Lookups also have a timeout on the server. Only PG_WRITES and PG_STREAMS may write.
  * PG_STREAMS uses the replication protocol (replication=database). */
 enum postgres_link_use { PG_ASKS, PG_READS, PG_WRITES, PG_STREAMS };
 
@@ -74,7 +75,8 @@ bg_err postgres_link_open(struct postgres_link *link, struct source *source,
 void postgres_link_close(struct postgres_link *link);
 bool postgres_link_is_open(const struct postgres_link *link);
 
-/* Runs one statement. `given` is NULL if it has no parameters. If `result` is not NULL, the caller clears *result. */
+/* Runs one statement. `given` is NULL if the statement has no parameters. If `result` is not NULL, the caller clears
+ * *result. */
 bg_err postgres_link_run(struct postgres_link *link, const char *what, const char *sql,
                          const struct postgres_arguments *given, uint64_t deadline,
                          PGresult **result, bg_errinfo *info);
@@ -116,8 +118,8 @@ bg_err postgres_link_copy(struct postgres_link *link, const char *what, const ch
 bg_err postgres_link_copied(struct postgres_link *link, const char *what, char **line,
                             size_t *len, bg_errinfo *info);
 
-/* Normalizes a printed key and adds it to the batch, which must not be full. With `hex`, the text consists of \x and
- * hex digits. Returns false if out of memory. */
+/* Normalizes a printed key and adds it to the batch, which must not be full. If `hex` is set, the text consists of \x
+ * followed by hex digits. Returns false if out of memory. */
 bool postgres_link_put(const struct source *source, const char *text, size_t len,
                        bool hex, struct key_batch *batch);
 

@@ -1,5 +1,5 @@
 /*
- * postgres_logical.c - mode `logical`: follows PostgreSQL by logical replication.
+ * postgres_logical.c - the `logical` mode: follows PostgreSQL through logical replication.
  *
  * Why no change is missed. Every committed change is in the server's WAL. A replication slot makes the server keep
  * and decode the WAL: it sends whole transactions in commit order (protocol 1 of pgoutput never sends a transaction
@@ -8,8 +8,8 @@
  *
  * (L1) Position. At every poll, the follower records the time `since` and then emits a marker over a normal connection
  *      (postgres_marker.h). The commit of a transaction acknowledged before `since` precedes the marker in the WAL. So
- *      when the marker arrives in the stream, all those transactions have been reported. Its arrival also proves that
- *      both connections reached the same server.
+ *      when the marker arrives in the stream, all those transactions have been reported. The arrival of the marker also
+ *      proves that both connections reached the same server.
  * (L2) Coverage. After emitting the marker, and before waiting for it, the follower reads the identity and fingerprint
  *      (postgres_schema.h) in a new snapshot. It reports caught_up only if they equal those of the epoch. DDL
  *      acknowledged before `since` is visible in that snapshot.
@@ -24,8 +24,8 @@
  *      the publication from its start. Then the service writes the first marker, and reads the identity and
  *      fingerprint in a new snapshot. `restart` is reported when this marker has arrived.
  * (L6) Readers import the snapshot of a temporary slot (postgres_logical_reader.c). It contains the transactions
- *      whose commit precedes a certain WAL position. These include transactions that the stream has delivered, but that
- *      other sessions cannot see yet because they wait for a synchronous standby.
+ *      that were committed before a certain WAL position. These include transactions that the stream has delivered, but
+ *      that other sessions cannot see yet because they wait for a synchronous standby.
  *
  * Roles. The role needs LOGIN and REPLICATION, SELECT on the tables, and, with install=yes, ownership of the
  * tables and CREATE on the database.

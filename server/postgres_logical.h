@@ -1,12 +1,13 @@
 /*
- * postgres_logical.h - declarations shared by the follower and the readers of mode `logical`; see postgres_logical.c.
+ * postgres_logical.h - declarations shared by the follower and the readers of the `logical` mode; see
+ * postgres_logical.c.
  */
 #ifndef SERVER_POSTGRES_LOGICAL_H
 #define SERVER_POSTGRES_LOGICAL_H
 
 #include "postgres_marker.h"
 
-enum { LOGICAL_SEEN = 16 }; /* number of reader markers remembered */
+enum { LOGICAL_SEEN = 16 }; /* number of reader markers that are remembered */
 
 /* source->mode_own */
 struct logical {
@@ -21,7 +22,7 @@ struct logical {
     /* Nonces of the reader markers that arrived in the stream. */
     char seen[LOGICAL_SEEN][PG_NONCE];
     unsigned next_seen;
-    uint64_t heard; /* source_now at the last stream message */
+    uint64_t heard; /* time (source_now) of the last stream message */
 };
 
 /* Returns the deadline for a statement of the follower or a reader, which may take longer than a lookup. */
@@ -41,7 +42,7 @@ bg_err logical_inspect(struct postgres_link *link, const struct logical *logical
 const char *logical_difference(const struct postgres_mark *a,
                                const struct postgres_mark *b);
 
-/* Emits a marker, and sets its LSN. */
+/* Emits a marker and sets its LSN. */
 bg_err logical_emit(struct postgres_link *link, const struct logical *logical,
                     struct postgres_marker *marker, bg_errinfo *info);
 

@@ -1,9 +1,11 @@
 /*
- * postgres_logical_follower.c - the follower of mode logical; its design is in postgres_logical.c.
+ * postgres_logical_follower.c - the follower for the `logical` mode; postgres_logical.c describes
+ * the design.
  *
  * The follower runs one session after another. A session consists of two connections: `marks` for markers and
  * fingerprints, and `stream`. It ends when either connection fails, or when there is a reason to restart. Only the
- * place outlives a session: the last marker that arrived, or the first marker of an epoch that has not started yet.
+ * `place` outlives a session. It is the last marker that arrived, or the first marker of an epoch that has not started
+ * yet.
  */
 #include "pgoutput.h"
 #include "postgres_logical.h"
@@ -42,10 +44,11 @@ struct follower {
     /* State of the session. */
     bool has_arrived;
     char nonce[PG_NONCE];
-    uint64_t emitted, arrived;  /* numbers of the last markers */
-    uint64_t since[FLIGHT];     /* time of emission, by marker number */
-    uint64_t received, replied; /* positions received, and last confirmed */
-    uint64_t settling;          /* position to be confirmed; 0: none */
+    uint64_t emitted, arrived; /* numbers of the last markers emitted and received */
+    uint64_t since[FLIGHT];    /* emission times, indexed by marker number */
+    /* Last position received, and last position confirmed. */
+    uint64_t received, replied;
+    uint64_t settling; /* position to be confirmed; 0: none */
     /* The position is settled when this transaction and all earlier ones have ended. */
     char last[24];
     uint64_t next_poll, next_reply;
@@ -88,8 +91,8 @@ static void follower_waits(void *context, const char *why)
     source_tell_state(f->source, false, why);
 }
 
-/* Reads the fingerprint and the identity in one new snapshot, and, unless keys is NULL, the type of the keys and the
- * relations. The caller uses the keys only if they belong to the epoch, because a filter may be trusted. */
+/* Reads the fingerprint and the identity in one new snapshot and, unless `keys` is NULL, the type of the keys and the
+ * relations. The caller uses `keys` only if it belongs to the epoch, because the filter may currently be trusted. */
 static bg_err follower_inspect(struct follower *f, struct postgres_keys *keys,
                                struct postgres_mark *found, bg_errinfo *info)
 {
@@ -117,7 +120,7 @@ static bg_err follower_connect(struct follower *f, bg_errinfo *info)
                               info);
 }
 
-/* Creates a slot, emits the first marker of the epoch, and reads its identity and fingerprint: (L5). */
+/* Creates a slot, emits the first marker of the epoch, and reads the epoch's identity and fingerprint (L5). */
 static bg_err follower_renew(struct follower *f, bg_errinfo *info)
 {
     const struct postgres_slot_wait wait = { &f->marks, follower_waits, f };
@@ -144,7 +147,7 @@ static bg_err follower_renew(struct follower *f, bg_errinfo *info)
 
 /* ---- Continuing -------------------------------------------------------------------------- */
 
-/* Verifies everything that can be verified before the stream starts. The first marker proves the rest: (L3). */
+/* Verifies everything that can be verified before the stream starts. The first marker proves the rest (L3). */
 static bg_err follower_verify(struct follower *f, bg_errinfo *info)
 {
     struct postgres_mark found;
@@ -188,7 +191,7 @@ static void follower_resume(struct follower *f)
 
 /* ---- Markers ----------------------------------------------------------------------------- */
 
-/* Emits a marker, then reads the fingerprint: (L1), (L2). */
+/* Emits a marker, then reads the fingerprint (L1, L2). */
 static bg_err follower_poll(struct follower *f, bg_errinfo *info)
 {
     struct postgres_marker marker = { .number = f->emitted + 1 };
@@ -215,7 +218,7 @@ static bg_err follower_poll(struct follower *f, bg_errinfo *info)
     return err;
 }
 
-/* Handles the arrival of the place's marker. From here on, all rows are reported. */
+/* Handles the arrival of the place's marker. All rows after this marker are reported. */
 static void follower_arrive(struct follower *f)
 {
     struct source *source = f->source;
@@ -266,7 +269,7 @@ static bg_err follower_marker(struct follower *f,
     if (message->is_transactional || message->prefix.len != sizeof prefix - 1
         || memcmp(message->prefix.data, prefix, sizeof prefix - 1) != 0
         || !postgres_marker_parse(f->logical->object, message->content, &marker)) {
-        return BG_OK; /* belongs to another gate or application */
+        return BG_OK; /* the message belongs to another gate or application */
     }
     source_tell_keys(f->source, &f->batch);
     if (marker.kind == MARKER_OF_READER) {
@@ -365,10 +368,10 @@ static bg_err follower_message(struct follower *f, const char *data, size_t len,
 /* ---- The stream -------------------------------------------------------------------------- */
 
 /*
- * Determines the position to confirm; 0: none. With synchronous_standby_names='*', the server would release the
- * transactions before a confirmed position, as if a standby had received them. So a position is confirmed only after
- * all transactions that were running when it was received have ended. Transactions that wait for a standby have not
- * ended.
+ * Determines the position to confirm; 0 if there is none. With synchronous_standby_names='*', confirming a position
+ * would make the server release the earlier transactions that wait for a standby, as if a standby had received them. So
+ * a position is confirmed only after all transactions that were running when it was received have ended. Transactions
+ * that wait for a standby have not ended.
  */
 static bg_err follower_settle(struct follower *f, uint64_t *position, bg_errinfo *info)
 {

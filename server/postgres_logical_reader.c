@@ -1,9 +1,9 @@
 /*
- * postgres_logical_reader.c - reads all keys in mode logical; see postgres_logical.c, (L6).
+ * postgres_logical_reader.c - reads all keys in the `logical` mode; see (L6) in postgres_logical.c.
  *
- * From the start of the read, the new filter accepts the keys that the follower reports. So the snapshot must contain
- * all transactions that the follower reported before. The snapshot of a temporary slot contains them: it is defined
- * by a WAL position, and the slot is created after the read has started.
+ * Once the read has started, the new filter accepts the keys that the follower reports. So the snapshot must contain
+ * all transactions that the follower reported before the read started. The snapshot of a temporary slot contains them:
+ * it is defined by a WAL position, and the slot is created after the read has started.
  *
  * That position is at or after everything that was streamed, provided that the slot is on the follower's server. To
  * prove this, the reader emits a marker after the last key, in the session that read the keys. The marker must arrive
@@ -28,7 +28,7 @@
 struct logical_reader {
     struct source *source;
     struct postgres_reader *reader;
-    uint64_t round; /* round of the follower when the read started */
+    uint64_t round; /* the follower's round when the read started */
     struct postgres_mark epoch;
 };
 
@@ -112,7 +112,7 @@ static bg_err reader_unsettled(struct logical_reader *mine, char **sql,
     return err || *sql ? err : source_no_memory(info);
 }
 
-/* Waits for (R1) over the connection of the slot. That connection is on the same server, because otherwise the
+/* Waits until (R1) holds, over the slot's connection. That connection is on the same server, because otherwise the
  * snapshot could not have been imported. */
 static bg_err reader_settle(struct logical_reader *mine, struct postgres_link *slot,
                             bg_errinfo *info)
@@ -173,7 +173,7 @@ static bg_err reader_begin(struct logical_reader *mine, bg_errinfo *info)
                                    info);
     err = err ? err : reader_begin_with(mine, &slot, &other, info);
     postgres_link_close(&other);
-    postgres_link_close(&slot); /* drops the slot; the imported snapshot stays */
+    postgres_link_close(&slot); /* drops the slot; the imported snapshot stays valid */
     if (err) {
         postgres_reader_end(mine->reader);
     }
@@ -207,7 +207,8 @@ static enum reader_wait reader_look(const struct logical_reader *mine,
                                                           : READER_WAITS;
 }
 
-/* Waits until the follower has received the marker. Fails if its stream stops making progress. */
+/* Waits until the follower has received the marker. Fails if the follower's stream stops making
+ * progress. */
 static bg_err reader_await(const struct logical_reader *mine, const char *nonce,
                            bg_errinfo *info)
 {

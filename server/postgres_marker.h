@@ -1,5 +1,5 @@
 /*
- * postgres_marker.h - markers and marks, which prove continuity in mode `logical`.
+ * postgres_marker.h - markers and marks, which prove continuity in the `logical` mode.
  *
  * A marker is a message that the follower or a reader writes into the WAL with pg_logical_emit_message, under
  * the prefix "bloomgate":
@@ -11,7 +11,8 @@
  * includes the marker, because the server skips only records that start before the requested position. (The LSN sent
  * with the message is the end of its record; a stream that starts there would not include the marker.)
  *
- * A mark is a position at which following can resume: a marker, and the identity and fingerprint verified with it.
+ * A mark is a position at which the follower can resume. It consists of a marker, and the identity and fingerprint
+ * verified with it.
  *
  *     logical 1 IDENTITY FINGERPRINT NONCE NUMBER LSN
  */
@@ -39,10 +40,11 @@ struct postgres_mark {
     struct postgres_marker marker;
 };
 
-/* Returns the statement that emits the marker and selects its LSN. marker->lsn is not used. NULL if out of memory. */
+/* Returns the statement that emits the marker and selects its LSN. marker->lsn is not used. Returns NULL if out of
+ * memory. */
 char *postgres_marker_emit(const char *object, const struct postgres_marker *marker);
 
-/* Parses a message. Returns false if it is not a marker of this object. */
+/* Parses a message. Returns false if the text is not a marker of this object. */
 bool postgres_marker_parse(const char *object, bg_bytes text,
                            struct postgres_marker *marker);
 

@@ -3,7 +3,7 @@
  *
  * A table that publishes updates needs a replica identity: without one, PostgreSQL rejects UPDATE as soon as the
  * table is published. A gate must not break an application, so it refuses such a table instead. A table can also lose
- * its replica identity, or get a partition without one. The fingerprint query detects that at the next poll. A
+ * its replica identity, or get a partition without one. The fingerprint query detects this at the next poll. A
  * publication that the gate cannot follow, for this or any other reason, is dropped. Otherwise it could make UPDATE
  * fail later, unnoticed.
  */
@@ -19,7 +19,7 @@
 
 enum { PUBLICATION_DROP, PUBLICATION_CREATE, PUBLICATION_COMMENT, PUBLICATION_STEPS };
 
-/* Lists the tables of the keys with their schemas, so that the script works with any search_path. */
+/* Lists the tables that contain keys, with their schemas, so that the script works with any search_path. */
 static bg_err publication_tables(struct postgres_link *link, uint64_t deadline,
                                  char **tables, bg_errinfo *info)
 {
@@ -36,7 +36,7 @@ static bg_err publication_tables(struct postgres_link *link, uint64_t deadline,
     return err || *tables ? err : source_no_memory(info);
 }
 
-/* Prepares the statements. The caller frees them, even after an error. */
+/* Prepares the statements. The caller frees the statements, even after an error. */
 static bg_err publication_statements(struct postgres_link *link, const char *name,
                                      uint64_t deadline, char *sql[PUBLICATION_STEPS],
                                      bg_errinfo *info)
@@ -67,7 +67,8 @@ static void publication_statements_free(char *sql[PUBLICATION_STEPS])
 
 /* ---- Installing -------------------------------------------------------------------------- */
 
-/* Verifies that an existing publication with that name belongs to this gate. Errors: BG_EINVAL if it does not. */
+/* Verifies that an existing publication with that name belongs to this gate. Errors: BG_EINVAL if it belongs to
+ * something else. */
 static bg_err publication_own(struct postgres_link *link, const char *name,
                               uint64_t deadline, bg_errinfo *info)
 {

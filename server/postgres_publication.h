@@ -1,9 +1,9 @@
 /*
  * postgres_publication.h - the publication of a gate, which selects the tables that the server streams.
  *
- * It contains all tables of the key columns, and publishes inserts, updates and truncates. Rows of partitions are
- * published as rows of the root table. Its COMMENT marks it as owned by the gate; a publication without that comment is
- * never changed. The fingerprint query verifies that a publication is sufficient (postgres_schema.h).
+ * The publication contains all tables of the key columns, and publishes inserts, updates and truncates. Rows of
+ * partitions are published as rows of the root table. Its COMMENT marks it as owned by the gate; a publication without
+ * that comment is never changed. The fingerprint query verifies that a publication is sufficient (postgres_schema.h).
  */
 #ifndef SERVER_POSTGRES_PUBLICATION_H
 #define SERVER_POSTGRES_PUBLICATION_H
@@ -11,8 +11,8 @@
 #include "pgoutput.h"
 #include "postgres_link.h"
 
-/* Creates the publication, or replaces an insufficient one of this gate. With install=no, writes the statements to
- * the script instead. Errors: BG_EINVAL if it cannot be created, or if an operator must create it. */
+/* Creates the publication, or replaces this gate's publication if it is insufficient. With install=no, writes the
+ * statements to the script instead. Errors: BG_EINVAL if it cannot be created, or if an operator must create it. */
 bg_err postgres_publication_install(struct postgres_link *link, const char *name,
                                     uint64_t deadline, bg_errinfo *info);
 
@@ -23,10 +23,10 @@ void postgres_publication_drop(struct postgres_link *link, const char *name,
 /* A published table, and the positions of the keys in its rows. */
 struct postgres_relation {
     uint32_t oid;
-    uint32_t columns;  /* bit i: the table has key column i of the source */
+    uint32_t columns;  /* bit i is set if the table has key column i of the source */
     bool is_described; /* the stream has described its columns */
     uint16_t n;
-    uint16_t at[KEY_COLUMNS]; /* numbers of the values that are keys, ascending */
+    uint16_t at[KEY_COLUMNS]; /* indices of the values that are keys, ascending */
 };
 
 struct postgres_relations {
@@ -41,14 +41,14 @@ bg_err postgres_relations_load(struct postgres_link *link, uint64_t deadline,
                                struct postgres_relations *relations, bg_errinfo *info);
 void postgres_relations_free(struct postgres_relations *relations);
 
-/* Returns the table with this OID; NULL if it has no keys. */
+/* Returns the table with this OID, or NULL if the table has no keys. */
 struct postgres_relation *postgres_relations_find(struct postgres_relations *relations,
                                                   uint32_t oid);
 
 /* Discards the descriptions from the stream. A new stream sends them again. */
 void postgres_relations_forget(struct postgres_relations *relations);
 
-/* Finds the key columns in a description. Returns the name of a missing one; NULL if all are present. */
+/* Finds the key columns in a description. Returns the name of a missing column, or NULL if all columns are present. */
 const char *postgres_relation_describe(struct postgres_relation *relation,
                                        const struct key_columns *columns,
                                        const struct pgoutput_message *description);

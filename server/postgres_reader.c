@@ -2,7 +2,7 @@
  * postgres_reader.c - see postgres_reader.h.
  *
  * The text format of COPY prints one value per line, prints NULL as \N, and escapes backslash, newline, carriage return
- * and tab. It is several times faster than fetching rows one by one.
+ * and tab. COPY is several times faster than fetching rows one by one.
  */
 #include "postgres_reader.h"
 

@@ -1,9 +1,9 @@
 /*
  * postgres_reader.h - reads all keys of a gate from one PostgreSQL snapshot, with COPY.
  *
- * The reader opens a connection and a REPEATABLE READ transaction, on an exported snapshot if one is passed. Before
- * the first key is read, the caller can run further statements in that transaction, for example to verify the schema
- * (postgres_schema.h). All of them see the same snapshot.
+ * The reader opens a connection and a REPEATABLE READ transaction, which uses an exported snapshot if one is passed.
+ * Before the first key is read, the caller can run further statements in that transaction, for example to verify the
+ * schema (postgres_schema.h). All statements see the same snapshot.
  */
 #ifndef SERVER_POSTGRES_READER_H
 #define SERVER_POSTGRES_READER_H
@@ -12,7 +12,7 @@
 
 struct postgres_reader {
     struct source *source;
-    struct postgres_link link; /* in a transaction while is_open */
+    struct postgres_link link; /* in a transaction while is_open is true */
     bool is_open;
     size_t column;   /* index of the column being read */
     bool is_copying; /* COPY of that column is in progress */
@@ -27,7 +27,8 @@ void postgres_reader_free(struct postgres_reader *reader); /* NULL is allowed */
 bg_err postgres_reader_begin(struct postgres_reader *reader, const char *snapshot,
                              bg_errinfo *info);
 
-/* Adds up to `room` normalized keys to the batch; none at the end. The transaction stays open. */
+/* Adds up to `room` normalized keys to the batch, or none after the last key. The transaction stays
+ * open. */
 bg_err postgres_reader_next(struct postgres_reader *reader, struct key_batch *batch,
                             size_t room, bg_errinfo *info);
 

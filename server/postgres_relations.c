@@ -18,7 +18,7 @@ void postgres_relations_free(struct postgres_relations *relations)
     *relations = (struct postgres_relations){ 0 };
 }
 
-/* Fills the list from rows of OID and key column number, which starts at 1. */
+/* Fills the list from rows that consist of an OID and a key column number (starting at 1). */
 static bg_err relations_fill(struct postgres_relations *relations, const PGresult *rows,
                              bg_errinfo *info)
 {
@@ -83,7 +83,7 @@ void postgres_relations_forget(struct postgres_relations *relations)
     }
 }
 
-/* Inserts a number into the ascending list, unless it is already there. */
+/* Inserts a number into the ascending list, unless the list already contains it. */
 static void relation_put(struct postgres_relation *relation, uint16_t number)
 {
     uint16_t i = relation->n;

@@ -28,7 +28,7 @@
  *   changes       virtual generated columns (triggers do not see them), missing or unlogged objects, and
  *                 a trigger that is missing, not enabled ALWAYS, or conditional, on any table in the tree
  *
- * Row security needs no validation: row_security=off turns a filtered read into an error.
+ * Row security requires no check: row_security=off turns a filtered read into an error.
  */
 #include "postgres_schema.h"
 
@@ -143,7 +143,8 @@ static const char schema_look[] =
     " LEFT JOIN base b ON b.n = w.n AND b.typtype <> 'd'"
     " LEFT JOIN pg_catalog.pg_collation c ON c.oid = b.coll ORDER BY w.n";
 
-enum { SCHEMA_USER_OID = 16384 }; /* smaller OIDs belong to system objects: transam.h */
+/* Smaller OIDs belong to system objects (transam.h). */
+enum { SCHEMA_USER_OID = 16384 };
 
 /* Validates one result row, which describes one key column. */
 static bg_err schema_look_at(const struct source *source, const PGresult *rows, int row,
@@ -243,8 +244,8 @@ void postgres_keys_forget(struct source *source)
 /* ---- Identity ---------------------------------------------------------------------------- */
 
 /*
- * Every role may call these functions by default. If an operator has revoked that right, this part of the identity is
- * "-" on every server, and only the marker or bookmark in the database distinguishes two servers.
+ * Every role may call these functions by default. If an operator has revoked this permission, this part of the identity
+ * is "-" on every server, and only the marker or bookmark in the database distinguishes two servers.
  */
 static const char schema_may[] =
     "SELECT pg_catalog.pg_is_in_recovery(),"
@@ -323,11 +324,11 @@ bg_err postgres_schema_verify_server(struct postgres_link *link, uint64_t deadli
  * Selects the tables of the key columns, all tables below them, and the catalog rows that describe them. A partition
  * that is being detached (DETACH CONCURRENTLY) is not below its parent: queries and the publication exclude it.
  *
- * A transaction that waits for a synchronous standby is invisible in the snapshot, but the replication stream is
- * already decoded with its changes to the catalogs. It appears as the xmax of the rows that it deletes or updates.
- * The xmax matters where DDL does not block writers: when an enum label is renamed, a partition is detached
- * concurrently, or a publication is altered. Other DDL holds a lock on the table, so no keys are written until it is
- * visible.
+ * A transaction that waits for a synchronous standby is invisible in the snapshot, but its catalog changes already
+ * affect how the replication stream is decoded. The transaction appears as the xmax of the rows that it deletes or
+ * updates. The xmax matters where DDL does not block writers: when an enum label is renamed, a partition is detached
+ * concurrently, or a publication is altered. Other DDL holds a lock on the table, so no keys are written until the DDL
+ * is visible.
  */
 static const char schema_tables[] =
     ", tree(n, col, oid) AS (SELECT n, col, oid FROM root"
@@ -420,7 +421,7 @@ static const char schema_identity[] =
     " 'add a primary key, set REPLICA IDENTITY, or use follow=changes'"
     " FROM pg_catalog.pg_class c WHERE c.oid IN (SELECT oid FROM member)"
     " AND c.relkind = 'r' AND c.relpersistence = 'p'"
-    " AND " POSTGRES_NO_REPLICA_IDENTITY /* covers only the tables of the keys */
+    " AND " POSTGRES_NO_REPLICA_IDENTITY /* covers only the tables that contain keys */
     " UNION ALL SELECT 'publication ' || p.pubname::text || ' contains other tables',"
     " 'publish only the tables of the keys' FROM pg_catalog.pg_publication_rel l"
     " JOIN publication p ON l.prpubid = p.oid"

@@ -5,7 +5,7 @@
  * A fingerprint is a hash over rows of the system catalogs. It is read with a plain SELECT in the caller's transaction,
  * so it belongs to the same snapshot as everything else in that transaction. It includes the xmin of each row, which
  * changes with every update. So two equal fingerprints prove that no DDL was committed between the two snapshots, not
- * even DDL that was undone.
+ * even DDL that was later undone.
  *
  * COPY and other statements that name a table use the newest catalogs instead. A reader therefore computes the
  * fingerprint twice: in its own snapshot, and in a new one after the last key. If both equal the follower's
@@ -24,7 +24,7 @@ enum { PG_FINGERPRINT = 33 }; /* bytes: 32 hex digits of a SHA-256, and a NUL */
 enum { PG_IDENTITY = 64 };
 
 /* SQL condition: the table `c` (a row of pg_class) has no replica identity. A deferrable primary key does not count as
- * one. */
+ * a replica identity. */
 #define POSTGRES_NO_REPLICA_IDENTITY                                                   \
     "c.relreplident <> 'f' AND NOT EXISTS (SELECT FROM pg_catalog.pg_index i"          \
     " WHERE i.indrelid = c.oid AND i.indisvalid AND i.indimmediate"                    \
@@ -37,7 +37,7 @@ struct postgres_keys {
     Oid type;
     bool is_enum;
     char name[64];   /* name of the type */
-    char labels[33]; /* digest of the enum's labels; changes with any of them */
+    char labels[33]; /* digest of the enum's labels; changes whenever a label changes */
     enum key_form form;
 };
 
@@ -46,19 +46,19 @@ bg_err postgres_keys_look(struct postgres_link *link, uint64_t deadline,
                           struct postgres_keys *keys, bg_errinfo *info);
 
 /* Sets source->form and source->prints_hex. They describe the keys in the filter, so only the follower calls this
- * function: the type of the column may have changed since its last poll. Without a follower, reads and connections
- * for lookups call it. */
+ * function: the column's type may have changed since the follower's last poll. In a mode without a follower, readers
+ * and lookup connections call it. */
 void postgres_keys_use(struct source *source, const struct postgres_keys *keys);
 
-/* Resets source->form. The follower calls this function if an epoch ends before it was reported. Otherwise lookups
- * would fail if the column's type changed before the next epoch. */
+/* Resets source->form. The follower calls this function if an epoch ends before the epoch was reported. Otherwise
+ * lookups would fail if the column's type changed before the next epoch. */
 void postgres_keys_forget(struct source *source);
 
 /* Reads the identity. Errors: BG_EINCOMPAT if the server is a standby (in recovery). */
 bg_err postgres_schema_identity(struct postgres_link *link, uint64_t deadline,
                                 char identity[PG_IDENTITY], bg_errinfo *info);
 
-/* Records the identity that the follower found, for connections opened from now on. */
+/* Records the identity that the follower found, for connections that are opened later. */
 void postgres_schema_set_identity(struct source *source, const char *identity);
 
 /* Verifies that a connection reached the follower's server, or any primary if the follower has not found a server

@@ -2,8 +2,8 @@
  * postgres_slot.c - see postgres_slot.h.
  *
  * Creating a slot can take as long as the longest running transaction. If the source is stopped in the meantime, the
- * connection is closed. client_connection_check_interval makes the server detect that while it waits, so no
- * partially created slot remains.
+ * connection is closed. client_connection_check_interval makes the server detect this while it waits, so no partially
+ * created slot remains.
  */
 #include "postgres_slot.h"
 

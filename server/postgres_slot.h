@@ -1,5 +1,6 @@
 /*
- * postgres_slot.h - logical replication slots. The server keeps the WAL that the slot's owner has not confirmed.
+ * postgres_slot.h - logical replication slots. For each slot, the server keeps the WAL that the slot's owner has not
+ * confirmed.
  *
  * The follower owns a persistent slot. Readers create temporary slots for the snapshot that the server exports with
  * them.
@@ -11,10 +12,10 @@
 
 struct postgres_slot {
     bool exists;
-    bool fits;    /* a logical slot with the plugin pgoutput */
+    bool fits;    /* it is a logical slot with the pgoutput plugin */
     bool is_here; /* it belongs to this database; databases can be renamed */
     bool is_lost; /* the server has removed WAL that the slot needs */
-    int user;     /* PID of the process that uses it; 0: none */
+    int user;     /* PID of the process that uses the slot; 0: none */
     uint64_t confirmed;
 };
 
@@ -23,8 +24,8 @@ bg_err postgres_slot_look(struct postgres_link *link, const char *name,
                           uint64_t deadline, struct postgres_slot *slot,
                           bg_errinfo *info);
 
-/* Drops the slot if it exists. Errors: BG_EBUSY if a process uses it; BG_EINVAL if it is not a logical slot of
- * pgoutput. */
+/* Drops the slot if it exists. Errors: BG_EBUSY if a process uses the slot; BG_EINVAL if it is not a logical slot with
+ * the pgoutput plugin. */
 bg_err postgres_slot_drop(struct postgres_link *link, const char *name,
                           uint64_t deadline, bg_errinfo *info);
 
@@ -40,8 +41,8 @@ enum { PG_SNAPSHOT = 64 };
 /*
  * Creates a slot over a PG_STREAMS connection. The server first waits until all running write transactions have
  * ended. If `snapshot` is NULL, the slot is persistent. Otherwise the slot is temporary: the server drops it when the
- * connection is closed. `snapshot` receives the name of a snapshot that can be imported until then. It contains
- * exactly the transactions whose commit is before the slot's starting point.
+ * connection is closed. `snapshot` is set to the name of a snapshot that can be imported until then. The snapshot
+ * contains exactly the transactions that were committed before the slot's starting point.
  */
 bg_err postgres_slot_create(struct postgres_link *link, const char *name,
                             const struct postgres_slot_wait *wait,

@@ -97,7 +97,7 @@ static bool postgres_stream_send(struct postgres_link *link, uint64_t written,
 bg_err postgres_stream_reply(struct postgres_link *link, uint64_t received,
                              uint64_t confirmed, bg_errinfo *info)
 {
-    /* With a flushed position, the server treats this client as a standby, and the written position counts as
+    /* If there is a flushed position, the server treats this client as a standby, and the written position counts as
      * well. */
     const bool sent =
         (!confirmed || postgres_stream_send(link, confirmed, confirmed, false))
@@ -107,7 +107,8 @@ bg_err postgres_stream_reply(struct postgres_link *link, uint64_t received,
 
 bool postgres_stream_is_refused(const struct postgres_link *link)
 {
-    /* Lost connections, exhausted resources, shutdown, and a slot that is in use. */
+    /* Temporary errors: lost connections, exhausted resources, shutdown, and a slot that is in
+     * use. */
     static const char *const passing[] = { "08", "53", "57", "55006" };
     const char *code = postgres_link_code(link);
     for (size_t i = 0; i < sizeof passing / sizeof *passing; i++) {

@@ -1,13 +1,14 @@
 /*
- * postgres_stream.h - the replication stream of a slot, over a PG_STREAMS connection.
+ * postgres_stream.h - a slot's replication stream, over a PG_STREAMS connection.
  *
  * The server sends changes starting at a position, and keeps the WAL after the last confirmed position. A reply
  * contains three positions of the client: written, flushed and applied. Only `flushed` allows the server to discard
  * WAL. This has two consequences:
  *
- * - A server that is shutting down waits until the client has flushed everything. This client confirms only changes
- *   that have been saved to disk, possibly much later. So after confirming a position, it sends a second reply with a
- *   flushed position of zero (none). Then the server waits only until everything has been *written*, i.e. received.
+ * - A server that is shutting down waits until the client has flushed everything. This client confirms a change only
+ *   after it has been saved to disk, which may be much later. So after confirming a position, it sends a second reply
+ *   with a flushed position of zero (none). Then the server waits only until everything has been *written*, i.e.
+ *   received.
  * - A client without a flushed position is not a candidate for synchronous replication, so with
  *   synchronous_standby_names='*' transactions do not wait for a filter. The client briefly becomes a candidate when it
  *   confirms a position, so the caller confirms only positions before which no transaction waits for a standby.
@@ -21,7 +22,8 @@
 
 #include "postgres_link.h"
 
-/* A server that is silent for longer is considered dead. Equals wal_sender_timeout, see postgres_stream_start. */
+/* A server that sends nothing for longer than this is considered dead. The value equals wal_sender_timeout (see
+ * postgres_stream_start). */
 #define STREAM_SILENCE (120 * SOURCE_SECOND)
 
 /* Starts streaming at this position. `slot` is also the name of the publication. */
@@ -34,7 +36,7 @@ bg_err postgres_stream_next(struct postgres_link *link, char **message, size_t *
                             bg_errinfo *info);
 
 /* Reports to the server that everything up to `received` has arrived. If `confirmed` is not 0, the server may discard
- * the WAL before it. */
+ * the WAL before that position. */
 bg_err postgres_stream_reply(struct postgres_link *link, uint64_t received,
                              uint64_t confirmed, bg_errinfo *info);
 

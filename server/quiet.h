@@ -11,13 +11,14 @@
  *     quiet_enter(q, seat);   ... look up, record, change ...   quiet_leave(q, seat);
  *
  * quiet_wait reads all counters, and returns when each counter that was odd has changed. Batches
- * are short, so it waits by sleeping for a few microseconds at a time. It must not be called inside
- * a batch.
+ * are short, so quiet_wait sleeps for a few microseconds at a time. It must not be called inside a
+ * batch.
  *
- * Why this is sufficient. Entering is sequentially consistent, as are the loads of quiet_wait and,
- * by contract, the store that removed the object before the wait and the loads by which batches
- * find it. So either the batch sees the store, or quiet_wait sees the odd counter and waits for the
- * batch's release store, which orders everything in the batch before everything after the wait.
+ * Why this is sufficient. The store that enters a batch is sequentially consistent, as are the
+ * loads in quiet_wait and, by contract, the store that removed the object before the wait and the
+ * loads with which batches find the object. So either the batch sees the store, or quiet_wait sees
+ * the odd counter and waits for the batch's release store, which orders everything in the batch
+ * before everything after the wait.
  */
 #ifndef SERVER_QUIET_H
 #define SERVER_QUIET_H
@@ -40,7 +41,7 @@ struct quiet {
 
 void quiet_init(struct quiet *quiet);
 
-/* Take a seat for a thread (-1 if all are taken), and give it back. Thread-safe. */
+/* Reserve a seat for a thread (-1 if all are in use), and release it. Thread-safe. */
 int quiet_sit(struct quiet *quiet);
 void quiet_rise(struct quiet *quiet, int seat);
 

@@ -2,13 +2,13 @@
  * resp.c - the request parser.
  *
  * There are three states between calls. FRESH: at the start of a request; a line may be partially
- * scanned. ARGUMENTS: `left` strings are missing, and the "$n" line of the next one starts at `at`.
- * BULK: that line has been read, and `bulk` bytes with CRLF start at `at`. A call continues where
- * the last one stopped; only an incomplete line is visited again, and `scanned` stores how much of
- * it has been searched.
+ * scanned. ARGUMENTS: `left` strings are missing, and the "$n" line of the next string starts at
+ * `at`. BULK: that line has been read, and `bulk` bytes with CRLF start at `at`. A call continues
+ * where the last one stopped; only an incomplete line is visited again, and `scanned` stores how
+ * much of it has been searched.
  *
  * A complete length of up to nine digits, the common case, is read in one step (resp_digits).
- * Everything else goes through resp_line_number, which handles partial, negative, malformed and
+ * All other lines are parsed by resp_line_number, which handles partial, negative, malformed and
  * overlong lengths.
  */
 #include "resp.h"
@@ -87,7 +87,8 @@ static enum resp_result resp_fail_dollar(struct resp_parser *p, unsigned char fo
 
 /* ---- Arguments --------------------------------------------------------------------------- */
 
-/* Enlarges the array of arguments. Up to RESP_KEEP arguments count as a small buffer. */
+/* Enlarges the array of arguments. An array of up to RESP_KEEP arguments counts as a small
+ * buffer. */
 static bool resp_widen(struct resp_parser *p)
 {
     const size_t room = p->room > RESP_FEW ? p->room * 2 : (size_t)RESP_FEW * 8;
@@ -180,7 +181,7 @@ static bool resp_integer(const char *text, size_t n, int64_t *value)
     return true;
 }
 
-/* Parses any line with a number at p->at. RESP_OK sets *value and *next. */
+/* Parses any line with a number at p->at. Sets *value and *next if it returns RESP_OK. */
 static enum resp_result resp_line_number(struct resp_parser *p, const char *bytes,
                                          size_t n, int64_t *value, size_t *next)
 {
@@ -232,8 +233,8 @@ static char resp_escape(char c)
 }
 
 /* Unquotes the quoted text that starts at line[*at], writing it to line[*to]. Sets *at to the byte
- * after the closing quote. Returns false if there is no closing quote, or it is not followed by a
- * blank. */
+ * after the closing quote. Returns false if there is no closing quote, or the closing quote is not
+ * followed by a blank. */
 static bool resp_unquote(char *line, size_t n, char quote, size_t *at, size_t *to)
 {
     size_t i = *at, j = *to;
@@ -301,8 +302,8 @@ static enum resp_result resp_words(struct resp_parser *p, char *line, size_t n)
     }
 }
 
-/* Parses a line at the start of bytes. RESP_OK with argc 0 means an empty line; sets *next to the
- * byte after it. */
+/* Parses the line at the start of `bytes`. RESP_OK with argc 0 means an empty line; *next is set to
+ * the byte after it. */
 static enum resp_result resp_inline(struct resp_parser *p, char *bytes, size_t n,
                                     size_t *next)
 {

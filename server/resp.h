@@ -1,6 +1,6 @@
 /*
- * resp.h - parses requests in RESP, the protocol of Redis. Requests may arrive in pieces, or many
- * at once, and are parsed in the buffer without copying.
+ * resp.h - parses requests in RESP, the protocol of Redis. Requests may arrive in parts, or many at
+ * once, and are parsed in the buffer without copying.
  *
  *     *3\r\n$9\r\nBF.EXISTS\r\n$3\r\nkey\r\n$4\r\nitem\r\n       an array of strings
  *     BF.EXISTS key "an item"\r\n                                 a line, as a person types it
@@ -19,23 +19,23 @@
  *     }
  *
  * Every result sets `consumed`: the number of bytes at the front that are no longer needed. An
- * incomplete request stays in the buffer until the rest has arrived. Its memory may move between
+ * incomplete request stays in the buffer until the rest has arrived. The buffer may move between
  * calls (the parser stores offsets), but its bytes must not change.
  *
- * Results. argv points into `bytes` and is valid for as long as they are. The array itself belongs
- * to the parser and is valid until the next call. Callers that collect several requests of a
- * pipeline copy the bg_bytes.
+ * Results. argv points into `bytes` and is valid for as long as these bytes are. The array itself
+ * belongs to the parser and is valid until the next call. Callers that collect several requests of
+ * a pipeline copy the bg_bytes.
  *
- * Cost. No byte is examined twice, however small the pieces are, and the bytes of strings are not
- * examined at all: a string of 512 MB or a million arguments cost as much in 16 KiB pieces as in
- * one. Eight arguments fit into the parser. For more, it allocates an array that doubles as
- * arguments arrive, regardless of the announced count. A large array is freed before the next
- * request.
+ * Cost. No byte is examined twice, however small the parts are in which it arrives, and the bytes
+ * of strings are not examined at all. A string of 512 MB, or a million arguments, cost as much in
+ * 16 KiB parts as in one part. Eight arguments fit into the parser. For more, it allocates an array
+ * that doubles as arguments arrive, regardless of the announced count. A large array is freed
+ * before the next request.
  *
- * As in Redis: empty lines, "*0" and "*-1" are skipped; words of a line may be quoted: "..." with
- * \n \r \t \b \a \xHH and \ before any other byte, '...' with \' only. A line is unquoted in
- * place, which is why `bytes` is not const. Strings are binary-safe. Unlike in Redis, each CR
- * must be followed by LF, and the limits do not depend on how the bytes were split.
+ * As in Redis, empty lines, "*0" and "*-1" are skipped, and the words of a line may be quoted.
+ * "..." may contain \n \r \t \b \a \xHH and \ before any other byte; '...' may contain only \'. A
+ * line is unquoted in place, which is why `bytes` is not const. Strings are binary-safe. Unlike in
+ * Redis, each CR must be followed by LF, and the limits do not depend on how the bytes were split.
  */
 #ifndef SERVER_RESP_H
 #define SERVER_RESP_H
@@ -51,7 +51,7 @@ struct resp_limits {
     size_t bulk;      /* bytes of one argument */
     size_t line;      /* bytes of one line: an inline command, or a length */
     size_t request;   /* total bytes of one request, as sent */
-    bool strangers;   /* errors mention that the client is not authenticated */
+    bool strangers;   /* error messages mention that the client is not authenticated */
 };
 
 enum { RESP_BULK_HIGHEST = 512 * 1024 * 1024 }; /* maximum value of `bulk` */
@@ -70,7 +70,7 @@ enum { RESP_BULK_HIGHEST = 512 * 1024 * 1024 }; /* maximum value of `bulk` */
 
 enum resp_result {
     RESP_OK,      /* a request: argv, argc */
-    RESP_PARTIAL, /* needs at least `need` more bytes */
+    RESP_PARTIAL, /* the request needs at least `need` more bytes */
     RESP_ERROR    /* not RESP; see `error`. Persists until resp_parser_reset */
 };
 
@@ -85,12 +85,12 @@ struct resp_parser {
      * buffer with the bytes that have arrived, not with the announced length. */
     size_t need;
     char error[RESP_ERROR_TEXT]; /* "Protocol error: ..." */
-    bool refused;                /* the error is due to lack of memory */
+    bool refused;                /* the error was caused by a failed allocation */
 
     /* May be changed between requests, for example after AUTH. */
     const struct resp_limits *limits;
 
-    /* Private. Until a request is complete, `data` of its arguments are offsets. */
+    /* Private. Until a request is complete, the `data` fields of its arguments are offsets. */
     enum { RESP_FRESH, RESP_ARGUMENTS, RESP_BULK, RESP_FAILED } state;
     size_t at;      /* bytes before this offset have been parsed */
     size_t scanned; /* number of bytes from `at` that contain no line end */
@@ -100,16 +100,16 @@ struct resp_parser {
     bg_bytes few[RESP_FEW];
 };
 
-/* Initializes a parser. It points into itself, so it must not be copied. `limits` must outlive
- * it. */
+/* Initializes a parser. The parser points into itself, so it must not be copied. `limits` must
+ * outlive it. */
 void resp_parser_init(struct resp_parser *p, const struct resp_limits *limits);
 void resp_parser_free(struct resp_parser *p);
 
 /* Discards an incomplete request, or an error. */
 void resp_parser_reset(struct resp_parser *p);
 
-/* Parses the next request, as described above. bytes[0..n) starts where the `consumed` bytes of the
- * last call ended. */
+/* Parses the next request, as described above. bytes[0] is the byte after those that the last call
+ * consumed. */
 enum resp_result resp_parse(struct resp_parser *p, char *bytes, size_t n);
 
 #endif

@@ -2,7 +2,7 @@
  * resp_reply.c - the reply encoder.
  *
  * Each reply calls buffer_space once, so it is written completely or not at all. The most frequent
- * replies, 0 and 1, are constants of four bytes.
+ * replies, 0 and 1, are four-byte constants.
  */
 #include "resp_reply.h"
 
@@ -13,7 +13,7 @@
 
 enum { REPLY_HEAD = 24 }; /* a type, a sign, 19 or 20 digits and CRLF */
 
-/* Writes CRLF; returns its end. */
+/* Writes CRLF and returns a pointer to the byte after it. */
 static char *resp_reply_end(char *to)
 {
     to[0] = '\r';
@@ -21,7 +21,7 @@ static char *resp_reply_end(char *to)
     return to + 2;
 }
 
-/* Writes a line such as "*12\r\n"; returns its end. */
+/* Writes a line such as "*12\r\n" and returns a pointer to the byte after it. */
 static char *resp_reply_head(char *to, char type, uint64_t n)
 {
     *to++ = type;

@@ -24,7 +24,7 @@
 
 extern const struct reply_ops resp2_reply_ops, resp3_reply_ops;
 
-/* Returns a reply that writes protocol 2 or 3 to a buffer. */
+/* Returns a reply that writes RESP2 or RESP3 to a buffer. */
 static inline struct reply resp_reply_to(struct buffer *out, int protocol)
 {
     return (struct reply){ protocol == 3 ? &resp3_reply_ops : &resp2_reply_ops, out,

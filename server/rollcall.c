@@ -17,7 +17,7 @@ struct note {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool done;      /* the worker has visited all connections */
-    bool withdrawn; /* the worker must not visit them, and frees the note */
+    bool withdrawn; /* the worker must not visit any, and frees the note */
 };
 
 static void note_free(struct note *note)
@@ -62,7 +62,7 @@ static struct note *note_create(struct worker *worker,
     return note;
 }
 
-/* Waits for a while; returns false if the note is not done. The note's lock is held. */
+/* Waits for a while. Returns false if the note is not done. The caller holds the note's lock. */
 static bool note_wait(struct note *note)
 {
     struct timespec until;

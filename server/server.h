@@ -29,7 +29,7 @@
  * nothing. */
 enum server_phase {
     SERVER_STARTING,
-    SERVER_ABANDONING, /* stopping before all filters are loaded */
+    SERVER_ABANDONING, /* stopping before all filters have been loaded */
     SERVER_LOADING,    /* connections are accepted, data is being loaded */
     SERVER_SERVING,
     SERVER_STOPPING /* no new connections; existing ones finish their requests */
@@ -66,7 +66,7 @@ struct slowlog;
 struct server {
     struct settings_store *store;
     struct quiet quiet;
-    /* Readers of settings: threads that may use the result of settings_now. */
+    /* The readers of settings: threads that may use the result of settings_now. */
     struct quiet readers;
     struct catalog *catalog;
     struct command_table *commands;
@@ -83,16 +83,18 @@ struct server {
     size_t workers_count;
     _Atomic int phase; /* enum server_phase */
     _Atomic uint64_t next_client;
-    _Atomic uint64_t clients;             /* current connections */
-    _Atomic uint64_t http_clients;        /* number of them that use HTTP */
-    _Atomic uint64_t uploads;             /* bytes of HTTP uploads in progress */
-    _Atomic uint64_t load_done, load_all; /* filters loaded, and in total */
-    _Atomic bool saving;                  /* BGSAVE is in progress */
+    _Atomic uint64_t clients;      /* current connections */
+    _Atomic uint64_t http_clients; /* number of connections that use HTTP */
+    _Atomic uint64_t uploads;      /* bytes of HTTP uploads in progress */
+    /* Number of filters loaded so far, and in total. */
+    _Atomic uint64_t load_done, load_all;
+    _Atomic bool saving; /* BGSAVE is in progress */
     pthread_mutex_t reset_lock;
     struct server_totals reset; /* the counters at CONFIG RESETSTAT */
     uint64_t started;           /* milliseconds since 1970 */
     char run_id[41];
-    char unix_path[108]; /* path of the Unix socket it created; "": none */
+    /* Path of the Unix socket that the service created; "": none. */
+    char unix_path[108];
 };
 
 /* All arrays of the service's commands, and their number. */
@@ -109,14 +111,14 @@ uint64_t server_ticks(void);
  */
 int server_run(struct settings_store *store);
 
-/* Stops the service, gracefully or immediately; called from a signal handler or by SHUTDOWN.
+/* Stops the service, gracefully or immediately. Called by a signal handler or by SHUTDOWN.
  * Async-signal-safe. */
 void server_stop(bool at_once);
 
 /* Returns whether a stop was requested. */
 bool server_is_stopping(void);
 
-/* Return the totals since the start, and since they were reset (for INFO). Thread-safe. */
+/* Return the totals since startup, and since the last reset (for INFO). Thread-safe. */
 void server_count_totals(const struct server *server, struct server_totals *totals);
 void server_sum_totals(struct server *server, struct server_totals *totals);
 void server_reset_totals(struct server *server);

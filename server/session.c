@@ -49,7 +49,7 @@ void session_enter(struct session *session)
     }
 }
 
-/* Leaves the batch. Everything that it recorded has been applied. */
+/* Leaves the batch. Everything recorded in the batch has been applied. */
 static void session_leave(struct session *session)
 {
     if (session->inside) {
@@ -126,7 +126,8 @@ static bg_err session_fits(struct session *session, bg_bytes name, uint32_t flag
         return session_limit(info, BG_ENOMEM,
                              "cannot create the filter: it would exceed maxmemory");
     }
-    ledger_release(LEDGER_OBJECTS, sizeof(struct entry)); /* the catalog counts it */
+    /* The catalog counts the entry. */
+    ledger_release(LEDGER_OBJECTS, sizeof(struct entry));
     return BG_OK;
 }
 
@@ -240,7 +241,7 @@ struct entry *session_see(struct session *session, bg_bytes name,
     terms->flags |= CATALOG_REPLACE | CATALOG_INSTEAD_OF | CATALOG_UNCHANGED;
     terms->instead_of = entry;
     terms->changes = entry ? atomic_load(&entry->changes) : 0;
-    session_leave(session); /* safe, because the entry is held: this is a job */
+    session_leave(session); /* safe, because a job holds the entry */
     quiet_wait(&session->server->quiet);
     return entry;
 }
@@ -336,7 +337,7 @@ static bg_err session_host_lookup(struct host *host, bg_bytes name, bg_bytes key
     }
     if (session->has_ticket) {
         session->has_ticket = false;
-        /* The same bytes, but in the job's copy of the request. */
+        /* The same key bytes, but in the job's copy of the request. */
         session->ticket.ticket.key = key.data;
         *outcome = gates_finish(&session->ticket, NULL);
         return BG_OK;
@@ -370,7 +371,7 @@ void session_abandon(struct session *session)
 }
 
 /* Returns the path of a file. All files are in one directory, which is created when needed. Names
- * must be plain. */
+ * must be printable ASCII without slashes or a leading dot. */
 static bg_err session_host_path(struct host *host, bg_bytes file, char *path,
                                 size_t room, bg_errinfo *info)
 {
@@ -382,7 +383,8 @@ static bg_err session_host_path(struct host *host, bg_bytes file, char *path,
     const char *dir = session_in(host)->from->dir;
     int n = plain ? snprintf(path, room, "%s/files", dir) : -1;
     if (n > 0 && (size_t)n < room) {
-        (void)mkdir(path, 0700); /* if it fails, the next operation reports the error */
+        /* If this fails, the next operation reports the error. */
+        (void)mkdir(path, 0700);
         n = snprintf(path, room, "%s/files/%.*s", dir, (int)file.len, bytes);
     }
     if (n < 0 || (size_t)n >= room) {
@@ -599,7 +601,7 @@ static void session_unknown(struct client *client, const struct reply *reply,
                  args_show(argv[0], word), text);
 }
 
-/* Returns the command or its subcommand; NULL if there is none, after sending an error. */
+/* Returns the command or its subcommand. If there is none, sends an error and returns NULL. */
 static const struct command *session_command(const struct session *session,
                                              struct client *client,
                                              const bg_bytes *argv, size_t argc,

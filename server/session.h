@@ -1,6 +1,6 @@
 /*
- * session.h - the environment in which the service runs a request: the host of command/host.h, with
- * the state of the thread and of the client.
+ * session.h - the environment in which the service runs a request: the host (command/host.h), and
+ * the state of the thread and the client.
  *
  * Each worker thread and each job thread has one session. Before a request runs, the session is
  * set to the request's client. The time and the settings are read once per batch.
@@ -23,21 +23,22 @@ struct multi;
 enum client_mute {
     CLIENT_SPEAKS,
     CLIENT_MUTE,      /* OFF: nothing is sent */
-    CLIENT_SKIP_NEXT, /* SKIP was just run: skips the reply after the next */
+    CLIENT_SKIP_NEXT, /* SKIP was just run: the reply after its own is skipped */
     CLIENT_SKIPS      /* the next reply is skipped */
 };
 
 /* A client: the state of a connection apart from its buffers. */
 struct client {
     uint64_t id;
-    int protocol;            /* protocol version of replies: 2 or 3 */
-    const struct user *user; /* NULL: must log in first; set by client_set_user */
+    int protocol; /* protocol version of replies: 2 or 3 */
+    /* Set by client_set_user; NULL: the client must log in first. */
+    const struct user *user;
     bool close;              /* close once all replies are sent */
     uint8_t mute;            /* enum client_mute */
     struct multi *multi;     /* commands waiting for EXEC; NULL: no MULTI */
-    bool no_touch, no_evict; /* options of CLIENT: stored, but without effect */
+    bool no_touch, no_evict; /* CLIENT options that are stored but have no effect */
     uint64_t since;          /* milliseconds since 1970 */
-    uint64_t active;         /* time of the last request, likewise */
+    uint64_t active;         /* time of the last request, in milliseconds since 1970 */
     uint64_t requests;
     const struct command *last;
     char name[128];
@@ -54,7 +55,7 @@ void client_set_user(struct client *client, const struct user *user);
 void client_copy(struct client *to, const struct client *from);
 
 enum {
-    /* Maximum number of arguments: larger requests are jobs. */
+    /* Maximum number of arguments. Larger requests run as jobs. */
     SESSION_QUICK = 4096,
     SESSION_TEXT = BG_ERR_MESSAGE_MAX + 64 /* maximum size of an error reply */
 };
@@ -65,11 +66,11 @@ struct session {
     struct client *client;
     int seat;    /* seat of this thread in server->quiet */
     bool is_job; /* may run for a long time, so it is not in a batch */
-    /* In a batch; for a job, only while it records and applies a change. */
+    /* The session is in a batch; a job is in a batch only while it records and applies a change. */
     bool inside;
-    /* Set by a handler that has sent nothing: rerun the request as a job. */
+    /* Set by a handler that has sent nothing. The request is then run again as a job. */
     bool deferred;
-    /* The reply depends on journal records, its own or others': object.h. */
+    /* The reply depends on journal records, written by this request or by others; see object.h. */
     bool wrote;
     uint64_t now;   /* milliseconds since 1970 */
     uint64_t ticks; /* milliseconds, monotonic */
@@ -78,7 +79,7 @@ struct session {
     uint64_t version;            /* version of these settings */
     struct entry **held;         /* entries that a job has found */
     size_t holds, holds_room;
-    /* Claimed by a worker for the running request; or NULL. */
+    /* The object that a worker has claimed for the running request, or NULL. */
     struct object *claimed;
     struct gates_ticket ticket; /* ticket of a lookup that a job completes */
     bool has_ticket;
@@ -90,7 +91,7 @@ static inline struct session *session_of(const struct request *request)
     return (struct session *)request->host;
 }
 
-/* Initializes a session and takes a seat (quiet.h). Returns false if none is free. */
+/* Initializes a session and reserves a seat (quiet.h). Returns false if no seat is free. */
 bool session_init(struct session *session, struct server *server, bool is_job);
 void session_fini(struct session *session);
 
@@ -102,8 +103,8 @@ void session_take_settings(struct session *session);
 void session_begin(struct session *session);
 void session_end(struct session *session);
 
-/* Drops a name if the terms are met (catalog_drop_on). The name is free afterwards, even if it
- * was in doubt. Errors: BG_ENOTFOUND if there is no such name. */
+/* Drops a name if the terms are met (catalog_drop_on). The name is free afterwards, even if it was
+ * in doubt before. Errors: BG_ENOTFOUND if there is no such name. */
 bg_err session_drop(struct session *session, bg_bytes name,
                     const struct catalog_terms *terms, bg_errinfo *info);
 
@@ -113,20 +114,20 @@ bool session_doubts(struct session *session, const struct command *command,
                     const bg_bytes *argv);
 
 /* Checks that a new filter may use a name: the name is in the catalog, or no lost filter can have
- * had it. Otherwise the new filter would deny keys that were added to the lost one. Errors: BG_EIO
- * if the name is in doubt. */
+ * had it. Otherwise the new filter would answer "no" for keys that were added to the lost filter.
+ * Errors: BG_EIO if the name is in doubt. */
 bg_err session_is_free(struct session *session, bg_bytes name, bg_errinfo *info);
 
 /* Returns the entry with a name (host->ops->find returns its object), or NULL if there is none. */
 struct entry *session_find(struct session *session, bg_bytes name);
 
 /* Like session_find, for a change that depends on the entry's content. Sets the terms to the
- * current entry with its current content, and waits until all earlier changes are applied. Content
- * that the caller reads from then on is the content that the terms refer to. For jobs only. */
+ * current entry with its current content, and waits until all earlier changes are applied. The
+ * terms refer to the content that the caller reads after this call. For jobs only. */
 struct entry *session_see(struct session *session, bg_bytes name,
                           struct catalog_terms *terms);
 
-/* Adds an object under a name if the terms are met: see catalog_put_on. Errors: as
+/* Adds an object under a name if the terms are met (see catalog_put_on). Errors: those of
  * host->ops->create. */
 bg_err session_put(struct session *session, bg_bytes name, struct object *object,
                    const struct catalog_terms *terms, bg_errinfo *info);
@@ -139,8 +140,8 @@ bg_err session_put(struct session *session, bg_bytes name, struct object *object
 void session_run(struct session *session, struct client *client, const bg_bytes *argv,
                  size_t argc, const struct reply *reply);
 
-/* Returns whether changing n items of the named filter would block an event loop, so that a job
- * must do it. If not, the filter is claimed (object.h) until session_unclaim. */
+/* Returns whether changing n items of the named filter would block an event loop, which means that
+ * a job must make the change. If not, the filter is claimed (object.h) until session_unclaim. */
 bool session_stalls(struct session *session, const struct command *command,
                     bg_bytes name, size_t n);
 void session_unclaim(struct session *session);
@@ -159,30 +160,31 @@ void session_run_queued(struct session *session, const struct command *command,
 void session_abandon(struct session *session);
 
 /* Must be called before a command runs, on any path. If the command may change something, its reply
- * must wait until all records so far are safe, even if it finds nothing to change. */
+ * must wait until all records so far are safe, even if the command finds nothing to change. */
 void session_changes(struct session *session, const struct command *command);
 
 /* Lets a job use entries and names that it does not hold. The job is in a batch until
- * session_let_go or until it ends. Keep this short, and do not call anything that waits for
- * batches. */
+ * session_let_go or until it ends. This time should be short, and the job must not call anything
+ * that waits for batches. */
 void session_enter(struct session *session);
 
 /* Releases all entries found so far. Call it between the parts of a long operation. */
 void session_let_go(struct session *session);
 
-/* Returns the lane (jobs.h) of a command that changes a filter or checks a password; 0: none. */
+/* Returns the lane (jobs.h) of a command that changes a filter or checks a password; 0 for other
+ * commands. */
 uint64_t session_lane(const struct session *session, const struct command *command,
                       const bg_bytes *argv, size_t argc);
 
-/* Forward a request, or a run of them (front_run), to a cluster. Call them on job threads, after
- * all other checks. */
+/* Forward a request, or a run of requests (front_run), to a cluster. Call them on job threads,
+ * after all other checks. */
 struct front;
 bool session_may_add(struct session *session, size_t n, bg_errinfo *info);
 void session_forward(struct session *session, struct front *front,
                      struct request *request, bool many);
 
-/* Performs only the checks. Returns the error that prevents a command from running, or NULL if
- * there is none. */
+/* Performs only the checks that precede a command. Returns the error that prevents a command from
+ * running, or NULL if there is none. */
 const char *session_refuses(struct session *session, const struct client *client,
                             const struct command *command, const bg_bytes *argv,
                             size_t argc, char text[SESSION_TEXT]);

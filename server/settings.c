@@ -35,7 +35,7 @@ struct settings_kept {
     struct settings_kept *next;
 };
 
-/* Actions that the command line can request instead of running the service. */
+/* Actions that the command line can request instead of starting the service. */
 enum settings_action {
     ACTION_RUN,
     ACTION_HELP,
@@ -57,7 +57,7 @@ struct settings_store {
     uint64_t version;
     settings_apply *apply; /* or NULL */
     void *apply_context;
-    /* Needed to reload settings. */
+    /* Saved because reloading settings needs them. */
     const char *file;
     char **arguments;
     int count;
@@ -151,7 +151,7 @@ static int settings_line_option(struct settings_draft *draft, char **arguments,
     return used;
 }
 
-/* Parses the command line. Options go to the draft; the file and the action are returned. */
+/* Parses the command line. Stores options in the draft, and returns the file and the action. */
 static void settings_line_read(struct settings_draft *draft, char **arguments,
                                int count, const char **file,
                                enum settings_action *action)
@@ -229,7 +229,7 @@ static void settings_read_environment(struct settings_draft *draft)
 
 /* ---- Reading all ----------------------------------------------------------------------------- */
 
-/* Returns an exit code, or SETTINGS_RUN if there are no mistakes. */
+/* Returns an exit code, or SETTINGS_RUN if there were no mistakes. */
 static int settings_read_all(const struct settings_store *store,
                              struct settings_draft *draft)
 {
@@ -568,7 +568,7 @@ static size_t settings_field_bytes(enum setting_type type)
     return 0;
 }
 
-/* Keeps the current values of options that require a restart, which are in the first pool. Reports
+/* Keeps the current values (in the first pool) of options that require a restart. Reports
  * differences. */
 static void settings_keep_fixed(struct settings_draft *draft,
                                 const struct settings *now)
@@ -585,7 +585,7 @@ static void settings_keep_fixed(struct settings_draft *draft,
             const char *new =
                 settings_show(&table[i], &draft->settings, room[1], sizeof room[1]);
             if (strcmp(old, new)
-                == 0) { /* lines with the same names, but different settings */
+                == 0) { /* the lines have the same names, but different settings */
                 settings_doubt(draft, "", "%s: the settings changed; restart to apply",
                                table[i].name);
             } else {

@@ -14,9 +14,9 @@
  *     }
  *     const struct settings *settings = settings_now(store);
  *
- * Threads. A published `struct settings` never changes. A change (CONFIG SET, SIGHUP) creates a
- * new one and publishes its address. A thread calls settings_now once per unit of work, and
- * uses the result only inside a batch (quiet.h) of the `readers` of settings_reclaim.
+ * Threads. A published `struct settings` never changes. A change (CONFIG SET, SIGHUP) creates new
+ * settings and publishes their address. A thread calls settings_now once per unit of work, and uses
+ * the result only inside a batch (quiet.h) that belongs to the `readers` of settings_reclaim.
  * settings_reclaim frees old settings that no thread can still use. The settings from startup are
  * never freed, so callers may keep pointers to options that require a restart.
  *
@@ -38,8 +38,9 @@ struct gate_settings;
 
 enum {
     SETTINGS_LIST_MAX = 16,
-    SETTINGS_GATES_MAX = 256, /* maximum number of gates, and of sharded filters */
-    SETTINGS_WHY = 1024       /* maximum length of a message */
+    /* Maximum number of gates, and maximum number of sharded filters. */
+    SETTINGS_GATES_MAX = 256,
+    SETTINGS_WHY = 1024 /* maximum length of a message */
 };
 
 /* Exit codes of the program; SETTINGS_RUN means "continue". */
@@ -47,7 +48,8 @@ enum {
     SETTINGS_RUN = -1,
     SETTINGS_DONE = 0,
     SETTINGS_USAGE = 2, /* a mistake on the command line */
-    SETTINGS_BAD = 3    /* a mistake in the file, the environment, or a combination */
+    /* A mistake in the file, the environment or a combination of options. */
+    SETTINGS_BAD = 3
 };
 
 struct settings_list {
@@ -55,7 +57,7 @@ struct settings_list {
     size_t count;
 };
 
-/* A line of an option that may be repeated: the words after the option's name. */
+/* One line of a repeatable option: the words after the option's name. */
 struct settings_line {
     const char *const *words; /* "alice", "on", "~acme:*" */
     size_t count;             /* at least 1 */
@@ -138,7 +140,8 @@ struct settings {
     int supervised; /* enum settings_supervised */
     uint64_t metrics_max_filters;
 
-    uint64_t version; /* not an option: unique number of each published version */
+    /* Not an option, but a unique number for each published version. */
+    uint64_t version;
 };
 
 struct settings_store;
@@ -170,7 +173,7 @@ void settings_doubts(const struct settings_store *store, settings_tell *tell,
 const struct settings *settings_now(const struct settings_store *store);
 
 /* Sets a function that is called with settings before they are published, by the thread that
- * changes them, one change at a time. If it returns false, with the reason in `why`, nothing
+ * changes them, one change at a time. If it stores a reason in `why` and returns false, nothing
  * changes. Set it once, before the first change. */
 typedef bool settings_apply(void *context, const struct settings *settings, char why[]);
 void settings_listen(struct settings_store *store, settings_apply *apply,
@@ -181,8 +184,8 @@ void settings_listen(struct settings_store *store, settings_apply *apply,
  * settings. */
 void settings_reclaim(struct settings_store *store, struct quiet *readers);
 
-/* Parses a line of settings->gates; free the result with gate_settings_free. Returns false with the
- * reason in `why`; never fails for lines of published settings. */
+/* Parses a line of settings->gates; free the result with gate_settings_free. On failure, returns
+ * false and stores the reason in `why`. Never fails for lines of published settings. */
 bool settings_gate(const struct settings_line *line, struct gate_settings *gate,
                    char why[SETTINGS_WHY]);
 
@@ -198,9 +201,9 @@ void settings_get(const struct settings *settings, bg_bytes pattern,
                   void *context);
 
 /*
- * Changes n options, given as alternating names and values: either all of them or none. Returns
- * false with the reason in `why`, without an error code. Thread safety: MT-Safe; changes are
- * serialized.
+ * Changes n options, which are passed as alternating names and values. Changes either all of them
+ * or none. On failure, returns false and stores the reason in `why`, without an error code. Thread
+ * safety: MT-Safe; changes are serialized.
  */
 bool settings_set(struct settings_store *store, const bg_bytes *names_and_values,
                   size_t n, char why[SETTINGS_WHY]);
@@ -208,7 +211,7 @@ bool settings_set(struct settings_store *store, const bg_bytes *names_and_values
 /*
  * Reads the command line, the environment and the file again, as for SIGHUP. Publishes all
  * options that can change at runtime in one step, and reports changed options that require a
- * restart to `tell`. On mistakes, reports them, changes nothing and returns false.
+ * restart to `tell`. If there are mistakes, reports them, changes nothing and returns false.
  */
 bool settings_reload(struct settings_store *store, settings_tell *tell, void *context);
 
@@ -216,7 +219,7 @@ bool settings_reload(struct settings_store *store, settings_tell *tell, void *co
 
 enum setting_type {
     SETTING_TEXT,   /* const char * */
-    SETTING_SECRET, /* const char *, never shown */
+    SETTING_SECRET, /* const char *; the value is never shown */
     SETTING_LIST,   /* struct settings_list */
     SETTING_COUNT,  /* uint64_t: number_count */
     SETTING_BYTES,  /* uint64_t: number_count, in bytes */
@@ -243,7 +246,7 @@ struct setting {
     const char *name;
     enum setting_type type;
     size_t at;           /* offset in struct settings */
-    const char *initial; /* default, as written in the file; "": none */
+    const char *initial; /* default, in the syntax of the file; "": none */
     double least, most;  /* range of a numeric option */
     enum setting_change change;
     const char *value; /* placeholder in help: "PORT" */
@@ -255,7 +258,7 @@ struct setting {
 const struct setting *settings_table(size_t *n);
 const struct setting *settings_find(const char *name); /* NULL: unknown option */
 
-/* Memory for the strings and lists of settings; freed as a whole. */
+/* Memory for the strings and lists of settings. It is freed as a whole. */
 struct settings_pool;
 struct settings_pool *settings_pool_create(void); /* NULL: out of memory */
 void settings_pool_free(struct settings_pool *pool);
@@ -282,13 +285,13 @@ bool settings_draft_init(struct settings_draft *draft, settings_tell *tell,
                          void *context);
 void settings_draft_free(struct settings_draft *draft);
 
-/* Report a mistake or a warning, preceded by its place: "FILE:LINE: ..." */
+/* Report a mistake or a warning, preceded by its location: "FILE:LINE: ..." */
 void settings_mistake(struct settings_draft *draft, const char *where,
                       const char *format, ...) __attribute__((format(printf, 3, 4)));
 void settings_doubt(struct settings_draft *draft, const char *where, const char *format,
                     ...) __attribute__((format(printf, 3, 4)));
 
-/* Sets one option from words. `where` is the place shown in messages: "FILE:LINE", "--port",
+/* Sets one option from words. `where` is the location shown in messages: "FILE:LINE", "--port",
  * "BLOOMGATED_PORT". Returns false after reporting a mistake. */
 bool settings_draft_set(struct settings_draft *draft, const char *where,
                         const char *name, char *const *words, size_t n);

@@ -4,7 +4,7 @@
  * Individual options have been validated while being read. This file checks combinations of
  * options, and whether they suit the machine: files must be readable, addresses valid, and secrets
  * outside the data directory. A configuration that would expose the service without a password, or
- * fail later, is refused at startup.
+ * would fail later, is rejected at startup.
  */
 #include "settings.h"
 #include "text.h"
@@ -21,7 +21,7 @@
 
 /* ---- Addresses ---------------------------------------------------------------------------- */
 
-/* Strips the leading "-", which marks an address that may be missing. */
+/* Strips the leading "-", which marks an address that may be unavailable. */
 static const char *settings_check_address(const char *address)
 {
     return *address == '-' ? address + 1 : address;
@@ -108,7 +108,7 @@ static const char *settings_check_beyond(const struct settings *s)
     return NULL;
 }
 
-/* Returns why the service can be used without a password, or NULL if it cannot. */
+/* Returns why the service can be used without a password, or NULL if a password is required. */
 static const char *settings_check_open(const struct settings *s,
                                        const struct users *users)
 {

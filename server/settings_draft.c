@@ -13,7 +13,8 @@
 
 /* ---- Defaults ---------------------------------------------------------------------------- */
 
-/* Returns "$VARIABLE/bloomgate END", else "$HOME FALLBACK/bloomgate END", else `here`. */
+/* Returns "$VARIABLE/bloomgate END" if the variable is set, otherwise "$HOME FALLBACK/bloomgate
+ * END" if HOME is set, and otherwise `here`. */
 static const char *settings_draft_home(struct settings_draft *draft,
                                        const char *variable, const char *fallback,
                                        const char *end, const char *here)
@@ -78,7 +79,7 @@ void settings_draft_free(struct settings_draft *draft)
 
 /* ---- As text ----------------------------------------------------------------------------- */
 
-/* Words separated by spaces. */
+/* A text that consists of words separated by spaces. */
 struct settings_text {
     char *text;
     size_t used, room;

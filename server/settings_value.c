@@ -171,7 +171,7 @@ static bool settings_value_wrong(struct settings_draft *draft, const char *where
 
 /* ---- Numbers ------------------------------------------------------------------------------ */
 
-/* Returns the memory size of the machine, or of the container if that is smaller. */
+/* Returns the memory size of the machine, or the container's memory limit if that is smaller. */
 static double settings_value_machine(void)
 {
     struct sysinfo info;

@@ -45,7 +45,7 @@ bg_err source_error(bg_errinfo *info, bg_err code, const char *what,
     va_start(arguments, format);
     (void)vsnprintf(found, sizeof found, format, arguments);
     va_end(arguments);
-    /* Only after formatting, because an argument may point into it. */
+    /* Set only after formatting, because an argument may point into it. */
     memset(info, 0, sizeof *info);
     info->code = code;
     for (char *c = found; *c; c++) { /* database messages may have several lines */
@@ -131,8 +131,8 @@ char *source_object(const struct source *source, const char *what)
         }
     }
     name[n] = 0;
-    /* The hash distinguishes names that differ only in case or punctuation, or after byte 20. Its two halves are combined,
-     * because the last character hardly affects the upper bits. */
+    /* The hash distinguishes names that differ only in case or punctuation, or only after byte 20. Its two halves are
+     * combined, because the last character hardly affects the upper bits. */
     return source_format("bloomgate_%s_%08x_%.8s%s%.12s", name,
                          (uint32_t)(hash ^ hash >> 32), source->how.instance,
                          *what ? "_" : "", what);
@@ -402,7 +402,7 @@ void source_free(struct source *source)
 
 /* ---- Lookups --------------------------------------------------------------------------- */
 
-/* Looks up a key once. Sets *again if the lookup may succeed over another connection. */
+/* Looks up a key once. Sets *again if the lookup may succeed over a different connection. */
 static bg_store_answer source_ask_once(struct source *source, bg_bytes key, bool fresh,
                                        struct source_value *value, uint64_t deadline,
                                        bool *again, bg_errinfo *info)
@@ -554,7 +554,8 @@ void source_look(struct source *source)
     atomic_store(&source->looked_for, true);
     const uint64_t one = 1;
     const ssize_t written = write(source->wake, &one, sizeof one);
-    (void)written; /* fails only if the counter is full; then the follower is awake */
+    /* Fails only if the counter is full, and then the follower is awake. */
+    (void)written;
 }
 
 bool source_pause(struct source *source, uint64_t nanoseconds, int fd)

@@ -4,7 +4,7 @@
  *     sqlite:///var/lib/shop/catalog.db       sqlite:relative.db
  *     postgres://user@host/db?sslmode=require  postgresql://... (any URL that libpq accepts)
  *
- * A source has three jobs: it looks up single keys (source_ask), reads all keys (source_keys_*), and reports
+ * A source performs three tasks: it looks up single keys (source_ask), reads all keys (source_keys_*), and reports
  * changed keys from its own thread (source_follow).
  *
  * Keys. `keys` lists columns (key_columns.h). The keys are all non-NULL values of these columns, as the text that
@@ -19,7 +19,7 @@
  *
  * The contract. A source reports a proof only when it has reported every change up to that point:
  *
- * (S1) restart       A new epoch starts. Everything committed after this call starts will be reported. All keys
+ * (S1) restart       A new epoch starts. Everything committed after the start of this call will be reported. All keys
  *                    must be read again after the call. restart or resumed precedes doubt, changed and caught_up.
  *      doubt         The epoch has ended: earlier proofs no longer hold. A restart follows as soon as the source
  *                    can start a new epoch, which may take a long time.
@@ -38,12 +38,12 @@
  * (S7) source_ask    An error is never reported as an absent key. A key that is not a valid value of the
  *                    key's type is absent if the database also rejects it on its own, outside `lookup`.
  *
- * So a filter that holds the keys read after `restart`, and all changes since, is complete up to `since` of the
- * last caught_up.
+ * So a filter that contains the keys read after `restart`, and all changes since then, is complete up to the `since`
+ * value of the last caught_up.
  *
  * Thread safety: all functions are MT-Safe except create and free. Several threads can call source_ask
- * concurrently; each call uses a connection from a small pool. Broken connections are replaced with backoff
- * (0.1 to 5 s). During the backoff, calls fail immediately.
+ * concurrently; each call uses a connection from a small pool. Broken connections are reopened, with a backoff of 0.1
+ * to 5 s. During the backoff, calls fail immediately.
  */
 #ifndef SERVER_SOURCE_H
 #define SERVER_SOURCE_H
@@ -65,17 +65,18 @@ enum source_key {
     SOURCE_KEY_INTEGER = 3
 };
 
-/* Settings of a source, which source_create copies. Zero selects the default. */
+/* Settings of a source, which source_create copies. A zero value selects the default. */
 struct source_settings {
     const char *name; /* name of the gate */
     /* Identifies this service in names of database objects: 8 hex digits. */
     const char *instance;
     const char *url;
-    const char *keys;    /* users(email), aliases(alias) */
-    const char *lookup;  /* NULL or "": derived from `keys` */
-    const char *follow;  /* logical, changes or none */
-    const char *promise; /* with none: read-only or writers-report; else NULL or "" */
-    /* With install=no, the file that receives the statements for the operator to run; or NULL. */
+    const char *keys;   /* users(email), aliases(alias) */
+    const char *lookup; /* NULL or "": derived from `keys` */
+    const char *follow; /* logical, changes or none */
+    /* With follow=none: read-only or writers-report; otherwise NULL or "". */
+    const char *promise;
+    /* With install=no, the file to which the statements for the operator are written; or NULL. */
     const char *script;
     bool install;         /* create missing objects in the database */
     uint32_t key;         /* an enum source_key */
@@ -84,7 +85,7 @@ struct source_settings {
     uint32_t connections; /* maximum number of connections for lookups; default: 8 */
 };
 
-/* The first column of a row. The caller provides `data` and `room`. `len` is the full length, which may
+/* The value in the first column of a row. The caller provides `data` and `room`. `len` is the full length, which may
  * exceed `room`. */
 struct source_value {
     char *data;
@@ -96,9 +97,9 @@ struct source_value {
 enum { SOURCE_MARK = 512 }; /* bytes of a mark, including the terminating NUL */
 
 struct source_proof {
-    uint64_t since;    /* source_now before the proof was started */
+    uint64_t since;    /* value of source_now before the proof was started */
     uint64_t position; /* for display: an LSN, or the number of a change */
-    /* Where to resume: printable ASCII, shorter than SOURCE_MARK bytes. */
+    /* The position at which to resume: printable ASCII, shorter than SOURCE_MARK bytes. */
     const char *mark;
     uint64_t epoch; /* filled in by source.c, for source_saved */
 };
@@ -134,9 +135,9 @@ bg_err source_check_lookup(struct source *source, bg_errinfo *info);
 bg_err source_count(struct source *source, uint64_t *count, bg_errinfo *info);
 
 /*
- * Read all keys in one snapshot. The first call of `next` takes the snapshot, and so does the first call after
- * `rewind`. `next` and `rewind` can be used as the callbacks of a bg_source. (S5) relies on bg_slot_rebuild: the new
- * filter accepts adds before the first key is read. Errors: BG_EINCOMPAT if (S5) cannot be proven; retry later.
+ * Read all keys in one snapshot. The first call to `next`, and the first call after `rewind`, take the snapshot. `next`
+ * and `rewind` can be used as the callbacks of a bg_source. (S5) relies on bg_slot_rebuild: the new filter accepts adds
+ * before the first key is read. Errors: BG_EINCOMPAT if (S5) cannot be proven; retry later.
  */
 struct source_keys;
 bg_err source_keys_open(struct source *source, struct source_keys **keys,
@@ -149,14 +150,14 @@ bg_err source_keys_rewind(void *context, bg_errinfo *info);
 /* Returns how values of the key columns are spelled; KEY_FORM_UNKNOWN until the source has connected. */
 enum key_form source_form(const struct source *source);
 
-/* Looks up a key within the timeout. `value` may be NULL. With BG_STORE_ERROR, `info` holds the reason. */
+/* Looks up a key within the timeout. `value` may be NULL. If it returns BG_STORE_ERROR, `info` contains the reason. */
 bg_store_answer source_ask(struct source *source, const void *key, size_t len,
                            struct source_value *value, bg_errinfo *info);
 
 /* Returns whether the mode has a follower. */
 bool source_is_followed(const struct source *source);
 
-/* Starts the follower. Can be called once. The listener and the mark are copied. The follower resumes at `mark` if
+/* Starts the follower. Can be called only once. The listener and the mark are copied. The follower resumes at `mark` if
  * possible; NULL or "" makes it start with `restart`. */
 bg_err source_follow(struct source *source, const struct source_listener *listener,
                      const char *mark, bg_errinfo *info);
@@ -167,20 +168,20 @@ void source_look(struct source *source);
 /* Makes the follower start a new epoch, because its reports were incomplete. */
 void source_distrust(struct source *source, const char *why);
 
-/* Records that a filter with everything reported up to this mark has been saved. Marks of earlier epochs are
+/* Records that a filter has been saved that contains everything reported up to this mark. Marks of earlier epochs are
  * ignored. */
 void source_saved(struct source *source, const char *mark, uint64_t epoch);
 
-/* Stops the follower and waits for it. Calls in progress fail soon with BG_ECANCELED. */
+/* Stops the follower and waits for it to end. Calls in progress fail soon with BG_ECANCELED. */
 void source_stop(struct source *source);
 
 /* Writes the URL to `text` with its passwords masked. */
 void source_show_url(const char *url, char *text, size_t room);
 
 /*
- * Fills in `info` (may be NULL) and returns `code`. With `expected`, the format describes a value that was validated:
- * "WHAT: found FORMAT, expected EXPECTED". If `expected` is NULL, the format is a statement: the reason, then what to
- * do. The formatted text is truncated to 223 bytes, or to 110 with `expected`, and `expected` to 95.
+ * Fills in `info` (may be NULL) and returns `code`. If `expected` is not NULL, the format describes a value that was
+ * validated: "WHAT: found FORMAT, expected EXPECTED". If `expected` is NULL, the format is a statement: the reason,
+ * then what to do. The formatted text is truncated to 223 bytes, or to 110 with `expected`, and `expected` to 95.
  */
 bg_err source_error(bg_errinfo *info, bg_err code, const char *what,
                     const char *expected, const char *format, ...)

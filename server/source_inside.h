@@ -3,7 +3,7 @@
  * the modes (postgres_logical.c, postgres_changes.c, sqlite_changes.c).
  *
  * A database implements lookups (struct source_ops). A mode implements reading and following (struct
- * source_mode). The mode `none` has a reader and no follower.
+ * source_mode). The `none` mode has a reader but no follower.
  */
 #ifndef SERVER_SOURCE_INSIDE_H
 #define SERVER_SOURCE_INSIDE_H
@@ -31,14 +31,14 @@ struct source_mode {
      * do. */
     bg_err (*check)(struct source *source, bg_errinfo *info);
     bg_err (*keys_open)(struct source *source, void **reader, bg_errinfo *info);
-    /* Adds up to `room` normalized keys to the batch; none at the end. */
+    /* Adds up to `room` normalized keys to the batch, or none after the last key. */
     bg_err (*keys_next)(void *reader, struct key_batch *batch, size_t room,
                         bg_errinfo *info);
     bg_err (*keys_rewind)(void *reader, bg_errinfo *info);
     /* Proves (S5) after the last key, or returns BG_EINCOMPAT. NULL: nothing to prove. */
     bg_err (*keys_prove)(void *reader, bg_errinfo *info);
     void (*keys_close)(void *reader);
-    /* Runs the follower until the source is stopped. NULL: the mode has no follower. */
+    /* Runs the follower until the source is stopped. NULL if the mode has no follower. */
     void (*follow)(struct source *source);
 };
 
@@ -46,7 +46,8 @@ struct source_ops {
     /* Validates the database-specific settings, creates source->own and selects source->mode. */
     bg_err (*create)(struct source *source, bg_errinfo *info);
     void (*destroy)(struct source *source);
-    struct pool_ops pool; /* connections for lookups; the owner is the source */
+    /* Operations of the lookup connections, which belong to the source. */
+    struct pool_ops pool;
     /* Looks up a key. Sets *broken if the connection is unusable. */
     bg_store_answer (*ask)(struct source *source, void *connection, bg_bytes key,
                            struct source_value *value, uint64_t deadline, bool *broken,
@@ -59,13 +60,13 @@ struct source {
     const struct source_ops *ops;
     const struct source_mode *mode;
     struct source_settings how; /* owns copies of all strings; none is NULL */
-    const char *place;          /* the URL; for SQLite, only the path */
+    const char *place;          /* the URL, or for SQLite only the path */
     enum source_follow_by by;
     struct key_columns columns;
     _Atomic int form; /* an enum key_form */
     /* The keys are binary, and the database prints them as \x and hex digits. */
     atomic_bool prints_hex;
-    void *own;      /* private data of the database */
+    void *own;      /* private data of the database driver */
     void *mode_own; /* private data of the mode */
     struct source_pool *pool;
     atomic_bool stopping;
@@ -94,14 +95,14 @@ static inline bool source_is_stopping(const struct source *source)
     return atomic_load(&source->stopping);
 }
 
-/* Waits until the time (at most 60 seconds) has passed, source_look or source_stop is called, or `fd` (-1: none) is
- * readable. Returns whether `fd` is readable. */
+/* Waits until the given time (at most 60 seconds) has passed, source_look or source_stop is called, or `fd` (unless -1)
+ * is readable. Returns whether `fd` is readable. */
 bool source_pause(struct source *source, uint64_t nanoseconds, int fd);
 
 /* Returns the backoff after this number of consecutive failures: 0.1 to 5 seconds. */
 uint64_t source_rest(uint32_t failures);
 
-/* Call the listener, for followers. A restart also invalidates idle lookup connections, because the address may now
+/* Call the listener. Used by followers. A restart also invalidates idle lookup connections, because the address may now
  * point to a different server. */
 void source_tell_restart(struct source *source, const char *why);
 void source_tell_doubt(struct source *source, const char *why);
@@ -113,14 +114,15 @@ void source_tell_keys(struct source *source, struct key_batch *batch);
 /* Copies the mark of the last source_saved; "" if there is none in this epoch. */
 void source_last_saved(struct source *source, char mark[SOURCE_MARK]);
 
-/* Returns whether source_distrust was called since the last call of this function. Copies the reason to `why`. */
+/* Returns whether source_distrust has been called since the last call to this function. Copies the reason to `why`. */
 bool source_is_distrusted(struct source *source, char *why, size_t room);
 
-/* Returns the name as a quoted SQL identifier. The caller frees it. NULL if out of memory. */
+/* Returns the name as a quoted SQL identifier. The caller frees the result. Returns NULL if out of
+ * memory. */
 char *source_quote(const char *name);
 
-/* Returns the name of a database object of this gate: bloomgate_GATE_HASH_INSTANCE_WHAT, at most 63 bytes from
- * [a-z0-9_]. `what` may be "". The caller frees it. NULL if out of memory. */
+/* Returns the name of a database object of this gate: bloomgate_GATE_HASH_INSTANCE_WHAT, at most 63 characters from
+ * [a-z0-9_]. `what` may be "". The caller frees the result. Returns NULL if out of memory. */
 char *source_object(const struct source *source, const char *what);
 
 /* Fills `text` with 16 random hex digits. */
@@ -134,7 +136,7 @@ char *source_vformat(const char *format, va_list arguments)
 bg_err source_no_memory(bg_errinfo *info);
 bg_err source_stopped(bg_errinfo *info);
 
-/* Copies a value to the caller. If `data` is NULL, the value is NULL. */
+/* Copies a value to the caller's buffer. If `data` is NULL, the value is NULL. */
 void source_value_set(struct source_value *value, const void *data, size_t len);
 
 /* Parses an integer as databases print it: without '+' and leading zeros. */

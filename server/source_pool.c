@@ -21,7 +21,7 @@ struct source_pool {
     void *idle[POOL_MAX];
     uint32_t idle_count, total, most;
     uint32_t failures;   /* consecutive failures to connect */
-    uint64_t rest_until; /* end of the backoff, if there were failures */
+    uint64_t rest_until; /* end of the backoff, if `failures` is not 0 */
     bool trying;         /* a caller is retrying after failures */
     bool closed;
     bg_errinfo last; /* the last failure */
@@ -138,7 +138,8 @@ bg_err source_pool_take(struct source_pool *pool, uint64_t deadline, bool fresh,
             err = pool->last.code;
         } else if (pool->total < pool->most) {
             err = source_pool_connect(pool, deadline, connection, info);
-        } else if (fresh && pool->idle_count > 0) { /* close it to open a new one */
+            /* Close the idle connection, and open a new one. */
+        } else if (fresh && pool->idle_count > 0) {
             pool->total--;
             pool->ops->disconnect(pool->idle[--pool->idle_count]);
         } else if (!in_time) {

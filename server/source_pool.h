@@ -1,12 +1,12 @@
 /*
  * source_pool.h - a pool of connections for lookups.
  *
- * A thread takes a connection, runs its lookup and returns the connection. If none is idle, the pool opens a new one,
- * up to a maximum. If all are busy, the caller waits until its deadline.
+ * A thread takes a connection, runs its lookup and returns the connection. If no connection is idle, the pool opens a
+ * new one, up to a maximum. If all are busy, the caller waits until its deadline.
  *
  * If connecting fails, the pool backs off: 0.1 seconds, doubled after every further failure, up to 5 seconds. During
- * the backoff, calls that need a new connection fail immediately with the last error. After it, one caller retries.
- * BG_EBUSY (a locked database) does not start a backoff: the lock may be released at any time.
+ * the backoff, calls that need a new connection fail immediately with the last error. After the backoff, one caller
+ * retries. BG_EBUSY (a locked database) does not start a backoff: the lock may be released at any time.
  *
  * Thread safety: all functions except make and free are MT-Safe.
  */
@@ -24,7 +24,8 @@ struct pool_ops {
     bg_err (*connect)(void *owner, uint64_t deadline, void **connection,
                       bg_errinfo *info);
     void (*disconnect)(void *connection);
-    /* Returns whether an idle connection is still usable, without a round trip. NULL means that all are. */
+    /* Returns whether an idle connection is still usable, without a round trip. NULL means that all idle connections
+     * are usable. */
     bool (*is_fresh)(void *owner, void *connection);
 };
 
@@ -33,8 +34,8 @@ struct source_pool *source_pool_make(const struct pool_ops *ops, void *owner,
 void source_pool_free(
     struct source_pool *pool); /* all connections must have been returned */
 
-/* Takes a connection. Sets *reused if it was idle in the pool, so that it may be broken. `fresh` requires a new
- * connection.
+/* Takes a connection. Sets *reused if the connection was idle in the pool, in which case it may be broken. `fresh`
+ * requires a new connection.
  * Errors: those of connect; BG_EBUSY if all connections are busy; BG_ECANCELED if the pool is closed. */
 bg_err source_pool_take(struct source_pool *pool, uint64_t deadline, bool fresh,
                         void **connection, bool *reused, bg_errinfo *info);
@@ -45,7 +46,7 @@ void source_pool_give(struct source_pool *pool, void *connection, bool broken);
 /* Ends the backoff, because the database is known to be reachable. */
 void source_pool_retry(struct source_pool *pool);
 
-/* Closes the pool: current and later calls of source_pool_take fail. */
+/* Closes the pool: current and later calls to source_pool_take fail. */
 void source_pool_close(struct source_pool *pool);
 
 #endif

@@ -3,8 +3,8 @@
  *
  * Keys as parameters. The server infers the type of $1. Text and bytea are sent in binary format, all other types as
  * text that the server parses. A key that cannot be parsed, such as letters for a number, is absent: no value of
- * that type has this spelling. If it were an error, untrusted keys could open the breaker. Two conditions prove
- * that the key is absent: the parameter has the type of the key column, and the server also rejects the key on its own,
+ * that type has this spelling. If this were an error, untrusted keys could open the breaker. Two conditions prove that
+ * the key is absent: the parameter has the type of the key column, and the server also rejects the key on its own,
  * outside `lookup`. Any other error remains an error, because an expression in `lookup` can fail with the same code for
  * a row that exists.
  *
@@ -72,7 +72,7 @@ static bool source_postgres_is_integer(Oid type)
 }
 
 /* Returns whether the parameter of `lookup` accepts exactly the spellings that the key column prints. Otherwise the
- * database could find a key that the filter denies, for example by WHERE lower(email) = $1 with a citext
+ * database could find a key for which the filter answers "no", for example with WHERE lower(email) = $1 and a citext
  * parameter. */
 static bool source_postgres_fits(Oid parameter, Oid key)
 {
@@ -81,8 +81,8 @@ static bool source_postgres_fits(Oid parameter, Oid key)
                && source_postgres_is_integer(key));
 }
 
-/* Verifies that keys are spelled as in the filter, because the key of a lookup is already normalized. After the type
- * of the column has changed, lookups fail until the follower has detected the change. */
+/* Verifies that the column's values are spelled as in the filter, because the key of a lookup has already been
+ * normalized. After the type of the column has changed, lookups fail until the follower has detected the change. */
 static bg_err source_postgres_spells(struct source *source,
                                      const struct postgres_keys *keys, bg_errinfo *info)
 {
@@ -164,9 +164,8 @@ static bool source_postgres_is_fresh(void *owner, void *connection)
            && postgres_link_is_open(&asker->link);
 }
 
-/* Returns whether each character of the database's encoding is one byte. In that case, a character that the server
- * cannot convert from UTF-8 does not exist in the encoding. Some multi-byte encodings cannot convert all of their own
- * output back. */
+/* Returns whether the database uses a single-byte encoding. In that case, a character that the server cannot convert
+ * from UTF-8 does not exist in the encoding. Some multi-byte encodings cannot convert all of their own output back. */
 static bool source_postgres_is_simple(const struct postgres_asker *asker)
 {
     static const char *const simple[] = { "LATIN", "WIN", "ISO_8859", "KOI8" };
@@ -213,7 +212,7 @@ static bool source_postgres_is_impossible(struct postgres_asker *asker,
            && source_postgres_is_misfit(asker);
 }
 
-/* Classifies a failed lookup: the key is absent, or there was an error. */
+/* Determines whether a failed lookup means that the key is absent, or is an error. */
 static bg_store_answer source_postgres_failed(struct postgres_asker *asker, bg_err err,
                                               const struct postgres_arguments *key,
                                               uint64_t deadline, bool *broken)
@@ -273,7 +272,7 @@ static bg_store_answer source_postgres_ask(struct source *source, void *connecti
     }
     if (memchr(key.data, 0, key.len)) {
         if (asker->alike) {
-            return BG_STORE_ABSENT; /* no value is spelled with a zero byte */
+            return BG_STORE_ABSENT; /* no value's spelling contains a zero byte */
         }
         (void)source_error(
             info, BG_EINVAL, "key", NULL,

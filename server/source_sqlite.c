@@ -3,9 +3,9 @@
  * sqlite_changes.c.
  *
  * The type of a key. A key is a sequence of bytes, but in SQLite 42, '42' and x'3432' are three different values, and
- * a column can hold all of them. So, unless `key` selects a type, a lookup tries each type in which the column may
- * hold the key: first a number, if the column is not declared as text and the key looks like a number, then text,
- * then a blob. The key is absent only if none of them finds a row.
+ * a column can hold all of them. So, unless the `key` setting selects a type, a lookup tries each type in which the
+ * column may hold the key: first a number, if the column is not declared as text and the key looks like a number, then
+ * text, then a blob. The key is absent only if none of these attempts finds a row.
  */
 #include "sqlite_reader.h"
 #include "sqlite_schema.h"
@@ -64,7 +64,8 @@ static bg_err source_sqlite_prepare(struct sqlite_asker *asker, bg_errinfo *info
     if (err && err != BG_EINVAL) {
         return err;
     }
-    /* source_check rejects columns that cannot be keys, but such columns can be queried, and they may hold numbers. */
+    /* source_check rejects columns that cannot be keys, but lookups can still query such columns, and they may hold
+     * numbers. */
     asker->numbers = err || (form != KEY_FORM_BYTES && form != KEY_FORM_ASCII);
     err = sqlite_link_prepare(link, "lookup", link->source->how.lookup, &asker->lookup,
                               info);
@@ -143,7 +144,7 @@ static bool source_sqlite_real(bg_bytes key, double *number)
     return !*end;
 }
 
-/* Binds the key. Sets *fits if the key is a value of this type. Returns a SQLite result code. */
+/* Binds the key. Sets *fits if the key can be bound as this type. Returns a SQLite result code. */
 static int source_sqlite_bind(sqlite3_stmt *lookup, bg_bytes key, enum bind_as type,
                               bool *fits)
 {

@@ -3,15 +3,15 @@
  * transaction (sqlite_schema.h), and the follower reads them in order (sqlite_history.h).
  *
  * Polling. PRAGMA data_version changes on a connection if and only if another connection has committed. The follower
- * remembers its value as of the last snapshot that it read to the end. If the value is the same, and the path still
- * refers to the same file and write-ahead log, the database is still that snapshot, and its proof still holds. If the
- * file's change time differs, a program other than SQLite may have overwritten the file (a restored backup). The
- * follower then opens it again, because the cache of the connection may be outdated. Otherwise the follower reads, in
- * one transaction per batch of keys. It verifies the file, the schema version, the SQL of all objects, and the last row
- * that it read, with its token. Then it reads the rows after it, whose numbers must be contiguous and reach
- * sqlite_sequence. Keys are reported after the transaction has ended, so writers never wait for the filter.
+ * stores the value for the last snapshot that it read to the end. If the value is the same, and the path still refers
+ * to the same file and write-ahead log, the database is still that snapshot, and its proof still holds. If the file's
+ * change time differs, a program other than SQLite may have overwritten the file (a restored backup). The follower then
+ * reopens the file, because the connection's cache may be outdated. Otherwise the follower reads, in one transaction
+ * per batch of keys. It verifies the file, the schema version, the SQL of all objects, and the last row that it read,
+ * with its token. Then it reads the following rows, whose numbers must be contiguous and reach sqlite_sequence. Keys
+ * are reported after the transaction has ended, so writers never wait for the filter.
  *
- * The epoch ends (doubt) if any of these steps fails. The follower then creates missing objects, takes the last row as
+ * The epoch ends (doubt) if any of these steps fails. The follower then creates missing objects, uses the last row as
  * its place, and only then calls restart. If an audit has distrusted the filter, the follower first replaces all rows,
  * so that no mark of that filter remains valid, even if its file could not be deleted. DDL changes the schema version,
  * so the follower detects DDL by other programs, even if it is undone between two polls, for example a trigger that is
@@ -21,11 +21,11 @@
  * whose number may change when the machine restarts.
  *
  * Reading. In its snapshot, the reader verifies the place that the follower had when the read started. The place is
- * advanced before keys are reported, so the snapshot includes everything reported. At the end, the reader verifies that
- * the epoch has not changed.
+ * advanced before keys are reported, so the snapshot includes everything that has been reported. At the end, the reader
+ * verifies that the epoch has not changed.
  *
- * Pruning. Rows before the last saved mark are deleted, or before the start of the epoch if there is no mark. The row
- * of the mark itself is kept.
+ * Pruning. Rows before the last saved mark are deleted; if there is no mark, rows before the start of the epoch are
+ * deleted. The row of the mark itself is kept.
  *
  * Limits. A connection can write without running triggers, or skip the triggers of the gate, and SQLite offers no way
  * to detect this. The ways to do so are SQLITE_DBCONFIG_ENABLE_TRIGGER, a TEMP trigger with RAISE(IGNORE) or
@@ -45,7 +45,7 @@
 #include <string.h>
 
 enum {
-    PRUNE_AT_MIN = 1024,  /* rows, unless PRUNE_INTERVAL has passed */
+    PRUNE_AT_MIN = 1024,  /* minimum number of rows, unless PRUNE_INTERVAL has passed */
     KEEP_AT_MAX = 1000000 /* rows kept for resuming from a saved filter */
 };
 #define PRUNE_INTERVAL (60 * SOURCE_SECOND)
@@ -55,7 +55,7 @@ enum {
 struct sqlite_changes {
     struct sqlite_objects objects;
     pthread_mutex_t lock; /* protects the fields below */
-    uint64_t epoch;       /* changes when the place is lost or found */
+    uint64_t epoch;       /* incremented when the place is lost or found */
     bool is_placed;
     struct sqlite_place place; /* includes everything reported so far */
 };
@@ -67,7 +67,7 @@ struct sqlite_follower {
     bool is_open;
     bool is_placed;
     struct sqlite_place place, start;
-    /* PRAGMA data_version of the last snapshot that was read to its end; -1: none. */
+    /* PRAGMA data_version of the last snapshot that was read to the end; -1: none. */
     int64_t version;
     char why[BG_ERR_MESSAGE_MAX]; /* reason for the next epoch */
     bool is_distrusted;           /* marks of earlier epochs must become invalid */
@@ -197,7 +197,7 @@ static void follower_place(struct sqlite_follower *f, const struct sqlite_place 
     changes_publish(f->changes, place, true);
 }
 
-/* Resumes at the mark. Errors: BG_EINCOMPAT if that is not possible. */
+/* Resumes at the mark. Errors: BG_EINCOMPAT if this is not possible. */
 static bg_err follower_resume(struct sqlite_follower *f, bg_errinfo *info)
 {
     struct sqlite_place place;
@@ -229,8 +229,8 @@ static bg_err follower_find_end(struct sqlite_follower *f, struct sqlite_place *
     return sqlite_link_end(&f->link, err, info);
 }
 
-/* Invalidates all marks. Errors other than BG_EBUSY are ignored, so that services without write access work: the file
- * of the filter has been deleted as well. */
+/* Invalidates all marks. Errors other than BG_EBUSY are ignored, so that services without write access work: the
+ * filter's file has been deleted as well. */
 static bg_err follower_forget(struct sqlite_follower *f, bg_errinfo *info)
 {
     const bg_err err = sqlite_install_forget(f->source, &f->changes->objects, info);

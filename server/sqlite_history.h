@@ -1,10 +1,11 @@
 /*
  * sqlite_history.h - the change table of a gate over SQLite, as a verifiable history.
  *
- * Rows are numbered without gaps: SQLite takes the numbers from sqlite_sequence in the transaction of the change, so a
- * rollback releases them. Each row has a random token. The table always has a last row; an empty table gets a row
- * without a key. So a row marks a place in the history: a database that has the row with this token includes all
- * changes up to it. The rows after it are complete if their numbers are contiguous and reach sqlite_sequence.
+ * Rows are numbered without gaps: SQLite takes the numbers from sqlite_sequence in the transaction that makes the
+ * change, so a rollback releases them. Each row has a random token. The table is never left empty: if it has no rows, a
+ * row without a key is inserted. So a row marks a place in the history: a database that contains the row with this
+ * token includes all changes up to that row. The rows after the place are complete if their numbers are contiguous and
+ * reach sqlite_sequence.
  *
  * A copy of the file shares the history up to the time of the copy, and the history of a restored backup ends
  * earlier. In both cases, rows written later have different tokens. A dump that was edited and loaded into a new file
@@ -22,7 +23,7 @@ struct sqlite_place {
     int64_t schema;          /* the schema version */
     int64_t number;          /* number of the last row read */
     int64_t token;           /* token of that row */
-    /* Value in sqlite_sequence: at most `number`, never decreases. */
+    /* Value in sqlite_sequence. It is at most `number` and never decreases. */
     int64_t sequence;
 };
 
@@ -32,13 +33,13 @@ bg_err sqlite_history_end(struct sqlite_link *link,
                           const struct sqlite_objects *objects,
                           struct sqlite_place *place, bg_errinfo *info);
 
-/* Verifies that the file, the schema and the objects are those of the place, and that its row exists. */
+/* Verifies that the file, the schema and the objects match the place, and that the row of the place exists. */
 bg_err sqlite_history_verify(struct sqlite_link *link,
                              const struct sqlite_objects *objects,
                              const struct sqlite_place *place, bg_errinfo *info);
 
-/* Reads the keys after the place until the batch is full, and advances the place. Sets *ended if there are no more
- * rows and no row is missing. */
+/* Reads the keys after the place until the batch is full, and advances the place. Sets *ended if all rows have been
+ * read and none is missing. */
 bg_err sqlite_history_read(struct sqlite_link *link,
                            const struct sqlite_objects *objects,
                            struct sqlite_place *place, struct key_batch *batch,

@@ -8,14 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PRUNE_ROWS = 8192 };                      /* rows pruned per transaction */
-#define PRUNE_PATIENCE (50 * SOURCE_MILLISECOND) /* time to wait for the write lock */
-/* Time limit of one call, because the follower waits for it. */
+enum { PRUNE_ROWS = 8192 }; /* rows pruned per transaction */
+/* Maximum time to wait for the write lock. */
+#define PRUNE_PATIENCE (50 * SOURCE_MILLISECOND)
+/* Time limit of one call. It is short because the follower waits for the call. */
 #define PRUNE_BUDGET   (100 * SOURCE_MILLISECOND)
 
 /* ---- Creating objects ------------------------------------------------------------------ */
 
-/* Returns SQL that adds a row without a key if the last row is missing, or does not have the number in
+/* Returns SQL that adds a row without a key if the table is empty, or if its last row does not have the number in
  * sqlite_sequence. */
 static char *install_row_sql(const struct sqlite_objects *objects)
 {
@@ -27,7 +28,7 @@ static char *install_row_sql(const struct sqlite_objects *objects)
         name, name, name);
 }
 
-/* Returns the statements that drop all objects of the gate. Fails if the service did not create one of them. */
+/* Returns the statements that drop all objects of the gate. Fails if one of them was not created by the service. */
 static bg_err install_drop_sql(struct sqlite_link *link,
                                const struct sqlite_objects *objects, char **drop,
                                bg_errinfo *info)
@@ -168,7 +169,7 @@ bg_err sqlite_install_forget(struct source *source,
     return err;
 }
 
-/* Deletes some rows. Sets *more if there may be more. */
+/* Deletes some rows. Sets *more if there may be more rows to delete. */
 static bg_err install_prune_some(struct sqlite_link *link,
                                  const struct sqlite_objects *objects, int64_t number,
                                  int64_t token, bool *more, bg_errinfo *info)
@@ -201,7 +202,7 @@ bg_err sqlite_install_prune(struct source *source, const struct sqlite_objects *
     if (err) {
         return err;
     }
-    /* Deleted rows may reappear after a power failure; that is harmless. With a write-ahead log, NORMAL means that a
+    /* Deleted rows may reappear after a power failure, which is harmless. With a write-ahead log, NORMAL means that a
      * commit does not wait for the disk. */
     err = sqlite_link_number(&link, "changes",
                              "SELECT journal_mode = 'wal' FROM pragma_journal_mode",

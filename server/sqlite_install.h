@@ -1,5 +1,5 @@
 /*
- * sqlite_install.h - writes to the database of a gate: creates its objects, and deletes old change rows.
+ * sqlite_install.h - writes to a gate's database: creates the gate's objects, and deletes old change rows.
  *
  * Each function opens its own connection, and holds the write lock only briefly.
  */
@@ -22,7 +22,7 @@ bg_err sqlite_install_forget(struct source *source,
                              const struct sqlite_objects *objects, bg_errinfo *info);
 
 /* Deletes the rows before the given row, if that row has the given token. Stops after a limited time, and sets *more if
- * rows are left.
+ * rows remain.
  * Errors: BG_EBUSY if another connection is writing. */
 bg_err sqlite_install_prune(struct source *source, const struct sqlite_objects *objects,
                             int64_t number, int64_t token, bool *more,

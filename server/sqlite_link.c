@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-/* Instructions between two calls of the progress handler. */
+/* Number of instructions between two calls to the progress handler. */
 enum { LINK_INSTRUCTIONS = 2000 };
 
 /* Returns nonzero to interrupt the statement. */
@@ -20,7 +20,7 @@ static int sqlite_link_progress(void *context)
            || (link->deadline && source_now() >= link->deadline);
 }
 
-/* Waits for the lock of another connection. Returns 0 to stop waiting. */
+/* Waits for a lock held by another connection. Returns 0 to stop waiting. */
 static int sqlite_link_busy(void *context, int times)
 {
     static const struct timespec moment = { 0, 1000000 };
@@ -90,8 +90,8 @@ static bool sqlite_link_is_same(const struct sqlite_file *a,
     return a->device == b->device && a->inode == b->inode && a->birth == b->birth;
 }
 
-/* Identifies the write-ahead log. SQLite appends the suffix to the path of the file itself, not to that of a symbolic
- * link. */
+/* Identifies the write-ahead log. SQLite appends the suffix to the path of the file itself, not to the path of a
+ * symbolic link. */
 static void sqlite_link_find_logs(const struct sqlite_link *link,
                                   struct sqlite_file logs[2])
 {
@@ -105,13 +105,13 @@ static void sqlite_link_find_logs(const struct sqlite_link *link,
     }
 }
 
-/* Opens the write-ahead log, if the database has one, and identifies it. From then on, the connection holds a lock, so
- * other connections do not delete the log when they are closed. Until then, an application's last connection may delete
- * it.
+/* Opens the write-ahead log, if the database has one, and identifies it. The connection then holds a lock, so other
+ * connections do not delete the log when they are closed. Without this lock, the log could be deleted by an
+ * application's last connection.
  *
- * The log belongs to one name of the file. Commits made through another hard link would be invisible, and writing under
- * two names corrupts the database, so hard links are refused. Creating a hard link updates the file's change time, so
- * the file is then reopened and checked. */
+ * The name of the log is derived from one name of the file. Commits made through another hard link would be invisible,
+ * and writing under two names corrupts the database, so hard links are refused. Creating a hard link updates the file's
+ * change time, which causes the file to be reopened and checked. */
 static bg_err sqlite_link_open_log(struct sqlite_link *link, bg_errinfo *info)
 {
     const bg_err err = sqlite_link_execute(link, "source", "PRAGMA data_version", info);
@@ -153,10 +153,11 @@ bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool wr
         sqlite_link_close(link);
         return err;
     }
-    /* Otherwise SQLite reads the quoted name of a missing column as a string instead of reporting an error. */
+    /* Without this setting, SQLite interprets the quoted name of a missing column as a string instead of reporting an
+     * error. */
     (void)sqlite3_db_config(link->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
-    /* Otherwise SQLite may recompile a lookup for each key (LIKE, GLOB, statistics in sqlite_stat4), which lookups
-     * treat as a schema change. */
+    /* Without this setting, SQLite may recompile a lookup for each key (LIKE, GLOB, statistics in sqlite_stat4), which
+     * lookups treat as a schema change. */
     (void)sqlite3_db_config(link->db, SQLITE_DBCONFIG_ENABLE_QPSG, 1, NULL);
     sqlite3_progress_handler(link->db, LINK_INSTRUCTIONS, sqlite_link_progress, link);
     (void)sqlite3_busy_handler(link->db, sqlite_link_busy, link);

@@ -1,13 +1,13 @@
 /*
  * sqlite_link.h - one connection to a SQLite database, for one thread at a time.
  *
- * A connection enforces deadlines with a progress handler. It waits for the locks of writers until the deadline or
- * the timeout. Calls end soon after the source is stopped.
+ * A connection enforces deadlines with a progress handler. It waits for writers' locks until the deadline or the
+ * timeout. Calls end soon after the source is stopped.
  *
  * SQLite continues to read a file that was replaced by another file of the same name, and a write-ahead log whose
- * files were deleted; sqlite_link_is_fresh detects that. SQLite also continues to use its cache after a program has
- * overwritten the file, for example with a backup, if the header has the same change counter;
- * sqlite_link_is_unchanged detects that.
+ * files were deleted; sqlite_link_is_fresh detects this. SQLite also continues to use its cache after a program has
+ * overwritten the file, for example with a backup, if the header has the same change counter; sqlite_link_is_unchanged
+ * detects this.
  */
 #ifndef SERVER_SQLITE_LINK_H
 #define SERVER_SQLITE_LINK_H
@@ -34,8 +34,8 @@ struct sqlite_link {
     int64_t changed;            /* change time (ctime) of the file when it was opened */
 };
 
-/* Opens the source's database, which must exist. Waits for the lock of a writer up to the timeout. Errors: BG_EIO;
- * BG_EBUSY if the database is locked. */
+/* Opens the source's database, which must exist. Waits for a writer's lock until the timeout. Errors: BG_EIO; BG_EBUSY
+ * if the database is locked. */
 bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool writes,
                         bg_errinfo *info);
 void sqlite_link_close(struct sqlite_link *link);
@@ -63,11 +63,11 @@ bg_err sqlite_link_number(struct sqlite_link *link, const char *what, const char
 bg_err sqlite_link_execute(struct sqlite_link *link, const char *what, const char *sql,
                            bg_errinfo *info);
 
-/* Executes allocated SQL and frees it. NULL means out of memory. */
+/* Executes allocated SQL and frees it. NULL SQL means out of memory. */
 bg_err sqlite_link_execute_free(struct sqlite_link *link, const char *what, char *sql,
                                 bg_errinfo *info);
 
-/* Starts a transaction. It reads one snapshot, taken by its first SELECT or PRAGMA. */
+/* Starts a transaction. The transaction reads one snapshot, taken by its first SELECT or PRAGMA. */
 bg_err sqlite_link_begin(struct sqlite_link *link, bg_errinfo *info);
 
 /* Ends the transaction, if there is one. Commits if `err` is BG_OK. Returns `err`, or the error of the commit. */

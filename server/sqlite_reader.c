@@ -1,4 +1,4 @@
-/* sqlite_reader.c - see sqlite_reader.h. Also implements mode `none`, which only reads. */
+/* sqlite_reader.c - see sqlite_reader.h. Also implements the `none` mode, which only reads keys. */
 #include "sqlite_reader.h"
 
 #include "sqlite_schema.h"

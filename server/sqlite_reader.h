@@ -1,10 +1,10 @@
 /*
- * sqlite_reader.h - reads all keys of a gate from one snapshot of SQLite.
+ * sqlite_reader.h - reads all keys of a gate from one SQLite snapshot.
  *
  * The reader opens a connection and a transaction. Before the first key is read, the caller can run further
- * statements in that transaction, for example to verify the history (sqlite_history.h). All of them see the same
+ * statements in that transaction, for example to verify the history (sqlite_history.h). All statements see the same
  * snapshot. With a write-ahead log, the transaction does not block writers, but the log grows until the transaction
- * ends. With a rollback journal, writers cannot commit until it ends.
+ * ends. With a rollback journal, writers cannot commit until the transaction ends.
  */
 #ifndef SERVER_SQLITE_READER_H
 #define SERVER_SQLITE_READER_H
@@ -13,7 +13,7 @@
 
 struct sqlite_reader {
     struct source *source;
-    struct sqlite_link link; /* valid while is_open */
+    struct sqlite_link link; /* valid while is_open is true */
     bool is_open;
     sqlite3_stmt *rows; /* NULL before the first key and after the last one */
     bool ended;

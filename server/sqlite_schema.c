@@ -11,12 +11,12 @@
  * so it is allowed.
  *
  * RAISE(FAIL), and INSERT OR FAIL with a constraint that fails inside a trigger, also skip the triggers that have not
- * run yet and keep the row. Every AFTER trigger can fail that way. SQLite runs the newest trigger first (the one with
- * the largest rowid in sqlite_master), so the triggers of the gate must be newer than all AFTER triggers of the
- * application. If they are not, they are created again.
+ * run yet and keep the row. Every AFTER trigger can fail in this way. SQLite runs the newest trigger first (the one
+ * with the largest rowid in sqlite_master), so the gate's triggers must be newer than all of the application's AFTER
+ * triggers. If they are not, they are created again.
  *
- * The change table. An index or a trigger on it could suppress its rows: INSERT OR IGNORE also applies to the
- * statements inside triggers. So the change table must have no other indexes or triggers.
+ * The change table. An index or a trigger on the change table could suppress its rows: INSERT OR IGNORE also applies to
+ * the statements inside triggers. So the change table must have no other indexes or triggers.
  */
 #include "sqlite_schema.h"
 
@@ -362,7 +362,7 @@ static bool schema_is_before(const char *sql)
     return strncasecmp(time, before, sizeof before - 1) == 0;
 }
 
-/* Returns whether a trigger may prevent others from running. */
+/* Returns whether a trigger may prevent other triggers from running. */
 static bool schema_skips(const char *sql)
 {
     static const char raise[] = "raise", ignore[] = "ignore";

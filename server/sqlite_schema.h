@@ -21,7 +21,7 @@ enum { SQLITE_OBJECTS = 1 + 2 * KEY_COLUMNS };
 struct sqlite_object {
     const char *type; /* table or trigger */
     char *name;
-    const char *table; /* table that it belongs to */
+    const char *table; /* table that the object belongs to */
     char *sql;
 };
 
@@ -32,7 +32,7 @@ struct sqlite_objects {
     size_t n;
 };
 
-/* The comment in the SQL of all objects that the service creates. */
+/* The comment that the SQL of all objects created by the service contains. */
 extern const char sqlite_objects_sign[];
 
 /* Derives the objects from the settings. The caller frees the result, even after an error. Errors: BG_ENOMEM. */

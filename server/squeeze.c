@@ -14,8 +14,8 @@ static bool squeeze_is_zero(const unsigned char *grain)
     return (words[0] | words[1] | words[2] | words[3]) == 0;
 }
 
-/* Returns the end of the run of grains that starts at `at`: zero grains or (`zero` is false)
- * nonzero grains. */
+/* Returns the end of the run of grains that starts at `at`: zero grains if `zero` is true, and
+ * nonzero grains otherwise. */
 static size_t squeeze_run(const unsigned char *from, size_t at, size_t n, bool zero)
 {
     while (n - at >= SQUEEZE_GRAIN && squeeze_is_zero(from + at) == zero) {

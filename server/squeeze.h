@@ -2,15 +2,15 @@
  * squeeze.h - compresses data by removing runs of zeros.
  *
  * The file of a small filter is mostly zeros: headers and filters are aligned to pages, and a
- * new filter is empty. Squeezing reduces it to about a tenth. The format, with little-endian
- * numbers:
+ * new filter is empty. Squeezing reduces the file to about a tenth of its size. The format, with
+ * little-endian numbers:
  *
  *     bytes        4     the original size
  *     zeros, n     4 + 4 length of a run of zeros, and number of bytes that follow it
  *     ...          n     these bytes
  *
  * The last two rows repeat until the original size is reached. There is no checksum, because the
- * content has its own.
+ * content has its own checksum.
  */
 #ifndef SERVER_SQUEEZE_H
 #define SERVER_SQUEEZE_H

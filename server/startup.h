@@ -31,17 +31,18 @@ bool startup_keyring(const char *path, bg_keyring **ring, bool *made,
  * possible number of clients, which may be lower. */
 uint64_t startup_descriptors(uint64_t maxclients);
 
-/* Writes the pid file; "": none. It is removed only if it still contains this process's id. */
+/* Writes the PID file, unless the path is "". The file is removed only if it still contains this
+ * process's ID. */
 bool startup_pid_file(const char *path, char why[SETTINGS_WHY]);
 void startup_remove_pid_file(const char *path);
 
 /* ---- The service manager --------------------------------------------------------------------- */
 
-/* Applies the setting supervised: `no` ignores the manager, `systemd` requires one. */
+/* Applies the `supervised` setting: `no` ignores the service manager, `systemd` requires one. */
 bool startup_supervised(const struct settings *settings, char why[SETTINGS_WHY]);
 
 /* Sends a state such as "READY=1" to $NOTIFY_SOCKET, as sd_notify does. Returns false if there is
- * no such socket, or sending failed. */
+ * no such socket or sending fails. */
 bool startup_notify(const char *state);
 
 /* Send the common states. RELOADING includes the time; startup_ready ends that state. */
@@ -50,7 +51,7 @@ bool startup_reloading(void);
 bool startup_stopping(const char *status);
 bool startup_watchdog(void);
 
-/* Returns how often to call startup_watchdog, in milliseconds; 0: the manager does not require
+/* Returns how often to call startup_watchdog, in milliseconds; 0 if the manager does not require
  * it. */
 uint64_t startup_watchdog_interval(void);
 

@@ -16,7 +16,7 @@ struct parser {
     bool failed;
 };
 
-/* A list of sibling nodes, and the place for the next one. */
+/* A list of sibling nodes, and the link at which the next node is added. */
 struct chain {
     struct syntax_node *first, **end;
     size_t count;
@@ -184,7 +184,7 @@ static struct syntax_node *parse_group(struct parser *p, char end)
     return node;
 }
 
-/* Parses what follows a token: TOKEN, TOKEN value or TOKEN <a | b>. A group that starts with TOKEN and has several
+/* Parses the text after a token: TOKEN, TOKEN value or TOKEN <a | b>. A group that starts with TOKEN and has several
  * values is a block: see parse_sequence. */
 static struct syntax_node *parse_token(struct parser *p, const char *token)
 {
@@ -204,7 +204,7 @@ static struct syntax_node *parse_token(struct parser *p, const char *token)
     }
     if (node) {
         memcpy(node->token, token,
-               strlen(token) + 1); /* both are large enough for a word */
+               strlen(token) + 1); /* both buffers are large enough for a word */
     }
     return node;
 }

@@ -40,8 +40,8 @@ struct syntax {
     size_t used;
 };
 
-/* Parses a line. Returns false if it is malformed or too long. The tree contains pointers to itself, so it cannot be
- * copied. */
+/* Parses a line. Returns false if the line is malformed or too long. The tree contains pointers to itself, so it cannot
+ * be copied. */
 bool syntax_parse(struct syntax *syntax, const char *line);
 
 const char *syntax_type_name(enum syntax_type type); /* "pure-token" */

@@ -17,7 +17,8 @@ struct tls {
 
 /* ---- Contexts ---------------------------------------------------------------------------- */
 
-/* Rejects keys that are encrypted with a password, because the service cannot prompt for it. */
+/* Rejects keys that are encrypted with a password, because the service cannot prompt for the
+ * password. */
 static int tls_no_password(char *to, int room, int writing, void *context)
 {
     (void)writing;
@@ -79,7 +80,8 @@ static bool tls_prepare(SSL_CTX *context)
            && SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1;
 }
 
-/* Creates a context with the files of the settings. On failure, returns NULL and sets `why`. */
+/* Creates a context from the files named in the settings. On failure, returns NULL and sets
+ * `why`. */
 static SSL_CTX *tls_context(const struct settings *settings, char why[SETTINGS_WHY])
 {
     ERR_clear_error();

@@ -16,12 +16,13 @@
 
 struct tls;
 
-/* Reads the files of the settings. On failure, returns NULL and sets `why`. */
+/* Reads the files named in the settings. On failure, returns NULL and sets `why`. */
 struct tls *tls_create(const struct settings *settings, char why[SETTINGS_WHY]);
-void tls_free(struct tls *tls); /* NULL is allowed; connections may outlive it */
+/* NULL is allowed; connections may outlive the object. */
+void tls_free(struct tls *tls);
 
-/* Reads the files again, for new connections; existing ones keep their certificates. On failure, returns false, sets
- * `why` and changes nothing. Thread safety: MT-Safe. */
+/* Reads the files again for new connections; existing connections keep their certificates. On failure, returns false,
+ * sets `why` and changes nothing. Thread safety: MT-Safe. */
 bool tls_reload(struct tls *tls, const struct settings *settings,
                 char why[SETTINGS_WHY]);
 

@@ -1,5 +1,5 @@
 /*
- * totals.c - sums of the counters of all workers. The counters only increase, because metrics are
+ * totals.c - sums the counters of all workers. The counters only increase, because metrics are
  * derived from them. CONFIG RESETSTAT records their current values as the new zero for INFO only.
  */
 #include "server.h"

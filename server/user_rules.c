@@ -34,7 +34,7 @@ bool user_commands_init(struct user_commands *commands,
     return n <= most && commands->count <= 64 * USER_COMMAND_WORDS;
 }
 
-/* Returns the command with this number. */
+/* Returns the command with the given number. */
 static const struct command *user_command(const struct user_commands *commands,
                                           size_t number)
 {
@@ -160,7 +160,7 @@ static bool user_rule_command(const struct user_draft *draft, const char *rule)
         upper[n] = (char)(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
     }
     upper[n] = 0;
-    return commands->count == 0 /* without commands, any name is accepted */
+    return commands->count == 0 /* if there are no commands, any name is accepted */
            || user_wrong(draft, rule, "a command such as bf.add",
                          nearest_name(upper, names, commands->count));
 }
@@ -392,7 +392,8 @@ struct user *user_create(const struct user_commands *commands,
 void user_free(struct user *user)
 {
     if (user) {
-        settings_pool_free(user->pool); /* contains the user; also wipes its memory */
+        /* Frees the memory of the user after wiping it. */
+        settings_pool_free(user->pool);
     }
 }
 
@@ -405,7 +406,7 @@ const char *user_name(const struct user *user)
 
 void user_hold(const struct user *user)
 {
-    if (user) { /* the order matters: see users_choose */
+    if (user) { /* the order matters; see users_choose */
         atomic_fetch_add(&user->state->holds, 1);
         atomic_store(&user->state->was_held, true);
     }
@@ -454,7 +455,7 @@ bool user_may_touch_all(const struct user *user, unsigned need)
 /*
  * The rate limit is a single number: the time until which the user is in debt. Each add moves that time forward by
  * 1/rate. n adds are allowed if they move it to at most burst/rate from now. So there is no bucket to refill, and
- * charging adds is one compare-and-swap. Times are in units of 2^-20 ms (about a nanosecond), which 64 bits hold for
+ * charging adds is one compare-and-swap. Times are in units of 2^-20 ms (about a nanosecond), so 64 bits suffice for
  * 500 years.
  */
 #define USER_TICKS 1048576.0 /* ticks per ms */

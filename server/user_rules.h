@@ -10,11 +10,11 @@
 #include <stdatomic.h>
 
 enum {
-    USER_COMMAND_WORDS = 16, /* bitmap words, for 64 commands each */
+    USER_COMMAND_WORDS = 16, /* number of bitmap words, for 64 commands each */
     USER_PASSWORDS_MAX = 8,
     USER_NAME_MAX = 255,
     USER_PATTERN_MAX = 1024,
-    USER_MARK = 32 /* bytes of the keyed hash of a password */
+    USER_MARK = 32 /* size of the keyed hash of a password, in bytes */
 };
 
 /* The commands that rules can refer to. Each array ends with a command whose name is NULL. */
@@ -33,7 +33,8 @@ struct user_rates {
 };
 
 struct user_password {
-    bool clear; /* plaintext: has only a mark. Hashed passwords get one once accepted */
+    /* A plaintext password has only a mark; a hashed one gets a mark once accepted. */
+    bool clear;
     bool known; /* `mark` is set; protected by the lock of struct users */
     uint8_t mark[USER_MARK];
     struct password hash;
@@ -48,7 +49,7 @@ struct user_pattern {
 /* The mutable part of a user. It is separate, so that the rest can be const. */
 struct user_state {
     _Atomic bool retired;
-    _Atomic uint64_t holds;      /* number of clients that hold it: user_hold */
+    _Atomic uint64_t holds;      /* number of clients that hold the user (user_hold) */
     _Atomic bool was_held;       /* held since users_reclaim last cleared this flag */
     struct user *next;           /* next in a list of users */
     _Atomic uint64_t debt_until; /* see user_take */
@@ -60,7 +61,7 @@ struct user {
     const struct user_commands *commands;
     const struct user_rates *rates;
     struct settings_pool *pool; /* owns the user and everything it points to */
-    const char *const *words;   /* words of its line */
+    const char *const *words;   /* words of the user's line */
     size_t word_count;
     bool on, nopass;
     unsigned all_names; /* permissions for every name: USER_READ, USER_WRITE */
@@ -73,11 +74,11 @@ struct user {
     struct user_state *state;
 };
 
-/* Numbers the commands. Returns false if there are more than a user's bitmap can hold. */
+/* Numbers the commands. Returns false if there are more commands than a user's bitmap can hold. */
 bool user_commands_init(struct user_commands *commands,
                         const struct command *const *families, size_t n);
 
-/* Computes the mark of a password: a hash keyed with a secret of this process. */
+/* Computes the mark of a password: a hash keyed with a per-process secret. */
 typedef void user_marker(void *context, const char *name, bg_bytes password,
                          uint8_t mark[USER_MARK]);
 

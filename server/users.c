@@ -2,14 +2,14 @@
  * users.c - the set of users, and password checks; see users.h.
  *
  * The current users are an array sorted by name. A lock is held during each search, which is cheap enough because
- * logins are rare compared with requests. A user whose line is unchanged is kept, so rereading the file logs out no
- * client and leaks no memory.
+ * logins are rare compared with requests. A user whose line is unchanged is kept, so reloading the file logs out no
+ * clients and leaks no memory.
  *
  * Users that were replaced or removed move to `retired`. Those that no client holds then move to `waiting`. They are
  * freed once all batches that were running at that time have ended, unless a client has held them since. One of these
- * batches may have found such a user before it was retired, and may set it in a client just before the batch ends; a
- * later batch may then find it in that client. So a user that was held in the meantime moves back to `retired`, even if
- * no client holds it now.
+ * batches may have found such a user before it was retired, and may assign it to a client just before the batch ends; a
+ * later batch may then find the user in that client. So a user that was held in the meantime moves back to `retired`,
+ * even if no client holds it now.
  *
  * A mark is the HMAC-SHA256 of the name and password, with a key that is generated at startup and never leaves the
  * process. An attacker who can read the process's memory could read incoming passwords as well.
@@ -38,14 +38,14 @@ struct users {
     struct user_rates rates;
     uint8_t key[USERS_KEY];
     struct guesses guesses;
-    /* Held while a password is checked, so only one is checked at a time. */
+    /* Held while a password is checked, so that only one password is checked at a time. */
     pthread_mutex_t hashing;
     pthread_mutex_t lock; /* protects the fields below */
     struct user **items;
     size_t count;
     struct user *retired, *waiting; /* lists */
     struct quiet_mark mark;         /* batches that may use users in `waiting` */
-    _Atomic bool hashed;            /* some user has a hashed password */
+    _Atomic bool hashed;            /* at least one user has a hashed password */
     _Atomic bool open;
     _Atomic(const struct user *) nobody; /* users_default */
 };
@@ -347,7 +347,7 @@ static void users_free_waiting(struct users *users)
     }
 }
 
-/* Moves retired users that no client holds to `waiting`. The store and the load here are in the reverse order of
+/* Moves retired users that no client holds to `waiting`. The store and the load here are in the opposite order from
  * those in user_hold, so a concurrent hold is seen either here or by users_free_waiting. */
 static void users_choose(struct users *users)
 {
@@ -490,7 +490,7 @@ const struct user *users_check(struct users *users, bg_bytes name, bg_bytes pass
     return known ? user : NULL;
 }
 
-/* ---- Rate limit of logins ------------------------------------------------------------------ */
+/* ---- Login rate limit ---------------------------------------------------------------------- */
 
 uint64_t users_guess_wait(struct users *users, const char *address, bg_bytes name,
                           uint64_t now)
@@ -507,7 +507,7 @@ void users_guess_failed(struct users *users, const char *address, bg_bytes name,
 /* ---- --hash-password ----------------------------------------------------------------------- */
 
 /* Reads a line, without echo if the input is a terminal, and removes the newline. Returns the length, or -1 if there is
- * no line or it is too long. */
+ * no line or the line is too long. */
 static int users_read_line(FILE *from, char *line, int room)
 {
     struct termios before, silent;

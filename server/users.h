@@ -20,8 +20,8 @@
  *     rate=N, burst=N         adds per second, and maximum burst (default: insert-rate, insert-burst)
  *     reset                   remove all permissions and passwords
  *
- * Connections that have not logged in act as the user `default`. If no line defines it, it has all
- * permissions, and the password is that of `requirepass`, if set.
+ * Connections that have not logged in act as the user `default`. If no line defines `default`, it
+ * has all permissions, and its password is `requirepass`, if set.
  *
  * Passwords are checked with scrypt, which deliberately takes tens of milliseconds and 16 MiB. So passwords are
  * never checked on an event-loop thread, and only one is checked at a time (users_check waits for other checks),
@@ -31,8 +31,8 @@
  * Lifetime of a `struct user`: it never changes. users_load keeps users whose lines are unchanged, and retires
  * the others. A connection calls user_is_current, which costs one load, before each batch of requests, and
  * logs its user out if the user was retired. A thread may use the users that it finds until the end of its
- * batch (quiet.h), which must be registered with the `readers` of users_reclaim. A client that keeps a user for
- * longer holds it (user_hold). users_reclaim frees retired users that no client holds and no batch can use.
+ * batch (quiet.h), which must belong to the `readers` of users_reclaim. A client that keeps a user for longer holds it
+ * (user_hold). users_reclaim frees retired users that no client holds and no batch can use.
  *
  * Thread safety: all functions are MT-Safe except users_create and users_free.
  */
@@ -71,7 +71,7 @@ void users_reclaim(struct users *users, struct quiet *readers);
 /* Returns the number of retired users that are not freed yet. */
 size_t users_retired(struct users *users);
 
-/* Returns whether some enabled user needs no password. */
+/* Returns whether at least one enabled user needs no password. */
 bool users_are_open(const struct users *users);
 
 /* Returns the user of connections that have not logged in; NULL if they must log in. */
@@ -81,26 +81,26 @@ const struct user *users_default(const struct users *users);
  * Returns NULL if it is disabled. */
 const struct user *users_default_unasked(struct users *users);
 
-/* Checks a password. Returns the enabled user with this name and password; NULL if there is none. Slow, and equally
- * slow for users that do not exist. */
+/* Checks a password. Returns the enabled user with this name and password; NULL if there is none. This is slow, and
+ * equally slow for users that do not exist. */
 const struct user *users_check(struct users *users, bg_bytes name, bg_bytes password);
 
 /* Like users_check, but recognizes only passwords that need no hashing: those that users_check accepted before,
  * plaintext passwords, and any password of a user with nopass. If it returns NULL, call users_check. Fast. */
 const struct user *users_recall(struct users *users, bg_bytes name, bg_bytes password);
 
-/* Calls `visit` with each user and the words of its line, in order of name. The first word is the name. The words are
- * valid for as long as the user is. `visit` must not call functions of this header that take `users`. */
+/* Calls `visit` with each user and the words of its line, ordered by name. The first word is the name. The words are
+ * valid for as long as the user is. `visit` must not call functions in this header that have a `users` parameter. */
 void users_each(struct users *users,
                 void (*visit)(void *context, const struct user *user,
                               const char *const *words, size_t n),
                 void *context);
 
-/* ---- Rate limit of logins ------------------------------------------------------------------ */
+/* ---- Login rate limit ---------------------------------------------------------------------- */
 
 /*
- * Failed logins are rate limited (guesses.h). users_guess_wait returns the number of milliseconds, from `now`
- * (milliseconds, monotonic), during which no login is accepted; 0 if one is accepted now. `address` is the output of
+ * Failed logins are rate limited (guesses.h). users_guess_wait returns for how many milliseconds after `now`
+ * (monotonic, in milliseconds) no login is accepted; 0 if a login is accepted now. `address` is the output of
  * inet_ntop, or "" for a Unix socket. A login takes these steps: call users_recall; if it returns NULL,
  * users_guess_wait; if that returns 0, users_check in a job; if that returns NULL, users_guess_failed.
  */
@@ -124,14 +124,14 @@ bool user_is_current(const struct user *user);
 
 bool user_is_on(const struct user *user);
 
-/* Returns whether the user may write to any name. */
+/* Returns whether the user may write to at least one name. */
 bool user_may_write(const struct user *user);
 
 /* Returns whether the user may run a command, which must belong to one of the families. Cost: a few comparisons. */
 bool user_may_run(const struct user *user, const struct command *command);
 
-/* Returns whether the user has all permissions of `need` (USER_READ, USER_WRITE or both) for a name. A name longer
- * than USER_TOUCH_MAX matches only the pattern "*". */
+/* Returns whether the user has all permissions in `need` (USER_READ, USER_WRITE or both) for a name. A name longer than
+ * USER_TOUCH_MAX matches only the pattern "*". */
 bool user_may_touch(const struct user *user, bg_bytes name, unsigned need);
 
 /* Returns whether the user has these permissions for every possible name. */
@@ -148,7 +148,7 @@ void user_refused(const struct user *user);
 struct user_figures {
     uint64_t rate, burst;    /* adds per second, and maximum burst; 0: no limit */
     uint64_t refused_rate;   /* number of adds that user_take refused */
-    uint64_t refused_rights; /* number of calls of user_refused */
+    uint64_t refused_rights; /* number of calls to user_refused */
 };
 void user_about(const struct user *user, struct user_figures *figures);
 

@@ -1,16 +1,17 @@
 /*
- * web.h - HTTP requests, from the bytes of a connection to handlers, and responses back.
+ * web.h - HTTP: passes the requests on a connection to handlers, and sends their responses.
  *
  * A connection reads the head of a request, checks whether the request is allowed
  * (web_access.c), and then reads its body: into memory, or for uploads into a file in the data
  * directory. A job then runs the handler that the table of routes lists for the method and path.
- * The response is sent, and the next request is read. Health checks and the files of the dashboard
- * are answered without a job. web/openapi.yaml is the contract.
+ * The response is sent, and the next request is read. Health checks and requests for dashboard
+ * files are answered without a job. web/openapi.yaml is the contract.
  *
- * Handlers run on job threads with a session, so they may run for a long time, and may use the
- * functions of the host (session->host) and of catalog.h, for entries found by session_find. They
- * fill in `answer` and return. The user is authenticated before the handler runs; the handler
- * checks permissions with web_may or web_find, or leaves that to the command it runs.
+ * Handlers run on job threads with a session, so they may run for a long time. They may call the
+ * host's functions (session->host), and the functions of catalog.h on entries found by
+ * session_find. They fill in `answer` and return. The user is authenticated before the handler
+ * runs; the handler checks permissions with web_may or web_find, or leaves that to the command it
+ * runs.
  */
 #ifndef SERVER_WEB_H
 #define SERVER_WEB_H
@@ -32,7 +33,7 @@ struct web_answer {
     int status;       /* default: 200 */
     const char *type; /* content type of `body` */
     struct buffer body;
-    int file; /* instead of `body`: file descriptor, closed after sending; -1: none */
+    int file; /* file to send instead of `body`, closed afterwards; -1: none */
     uint64_t file_bytes;
     bool wrote;         /* wait until the journal records are durable */
     size_t extras;      /* number of additional header fields */
@@ -52,8 +53,9 @@ struct web_request {
 };
 
 enum {
-    WEB_UPLOAD = 1u << 0,  /* the body is stored in a file */
-    WEB_CHANGES = 1u << 1, /* changes state: refused if sent by another web page */
+    WEB_UPLOAD = 1u << 0, /* the body is stored in a file */
+    /* Changes state, so it is refused if sent by a web page on another site. */
+    WEB_CHANGES = 1u << 1,
     WEB_LOADING = 1u << 2, /* also served while loading */
     WEB_PLAIN = 1u << 3,   /* a POST that changes nothing; may be text/plain */
     WEB_OPEN = 1u << 4,    /* no authentication */
@@ -82,16 +84,17 @@ enum web_access {
 };
 
 /* Checks whether a request is allowed, given its host name, its origin, its user and the state of
- * the service. With `waits` (in jobs), it never returns WEB_LATER. */
+ * the service. If `waits` is set (in jobs), it never returns WEB_LATER. */
 enum web_access web_access(struct web_request *request, const struct web_route *route,
                            bool waits);
 
-/* Returns the maximum size of an upload; UINT64_MAX: no limit. */
+/* Returns the maximum size of an upload; UINT64_MAX if there is no limit. */
 uint64_t web_upload_limit(const struct settings *settings);
 
-/* Creates a file NAME-XXXXXX in the data directory, or in the directory for temporary files
- * if there is none. Returns the file descriptor and stores the path in `path`. On failure, returns
- * -1 and sets errno. At the next start, web_sweep removes files left behind by a crash. */
+/* Creates a file NAME-XXXXXX in the data directory, or in the directory for temporary files if
+ * there is no data directory. Returns the file descriptor and stores the path in `path`. On
+ * failure, returns -1 and sets errno. At the next start, web_sweep removes files left over from a
+ * crash. */
 int web_scratch(const char *folder, const char *name, char *path, size_t room);
 void web_sweep(const char *folder);
 
@@ -107,7 +110,7 @@ bool web_is_of_memory(const char *message, size_t n);
 /* Sends a library error with the matching status. */
 void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info);
 
-/* Adds a header field. A response may have at most WEB_EXTRAS of them. */
+/* Adds a header field. A response may have at most WEB_EXTRAS additional fields. */
 void web_header(struct web_request *request, const char *name, const char *value);
 
 /* A JSON response: begin it, write it with json.h, and end it. web_json_begin returns false after
@@ -118,7 +121,7 @@ struct web_json {
 bool web_json_begin(struct web_request *request, struct web_json *json);
 void web_json_end(struct web_request *request, struct web_json *json);
 
-/* Writes a name as in the API: "name", and "name_base64" if it is not UTF-8. */
+/* Writes a name as the API does: "name", and also "name_base64" if the name is not UTF-8. */
 void web_json_name(struct json *json, const char *field, bg_bytes name);
 
 /* Decodes the name in path segment i: percent-encoded, or '=' and base64url. Returns false after
@@ -159,14 +162,14 @@ enum { WEB_TAG = BG_DIGEST_TEXT_BYTES + 2 }; /* bytes of a tag with its quotes *
 
 bool web_is_conditional(const struct web_request *request);
 
-/* Returns whether the preconditions hold for the named filter, or for its absence; if not, sends a
- * 412 response. The terms refer to the state that was compared: see session_see. */
+/* Returns whether the preconditions hold for the named filter, or for its absence. If not, sends a
+ * 412 response. The terms refer to the state that was compared (see session_see). */
 bool web_precondition(struct web_request *request, bg_bytes name,
                       struct catalog_terms *terms);
 
 /* Applies a change under these terms. If they no longer hold (BG_ECANCELED), checks the
- * preconditions again. Returns false after sending a 412 response if they do not hold. Otherwise
- * *err is the result. */
+ * preconditions again. If the preconditions are not met, sends a 412 response and returns false.
+ * Otherwise *err is the result. */
 typedef bg_err web_change(struct web_request *request, bg_bytes name,
                           const struct catalog_terms *terms, void *context,
                           bg_errinfo *info);
@@ -186,7 +189,7 @@ bool web_body_end(struct web_request *request, struct json_reader *reader);
 /* Reads "utf-8" or "base64". Returns false on error; the reader stores the error. */
 bool web_read_encoding(struct json_reader *reader, bool *base64);
 
-/* Decodes base64 of either alphabet, with or without padding, to a buffer of at least 3/4 of its
+/* Decodes base64 in either alphabet, with or without padding, to a buffer of at least 3/4 of its
  * size. */
 bool web_base64_read(bg_bytes text, char *to, size_t *n);
 
@@ -194,7 +197,7 @@ bool web_base64_read(bg_bytes text, char *to, size_t *n);
  * out of memory. */
 char *web_segment(bg_bytes name);
 
-/* Decodes a name from a parameter or from JSON: unchanged, or '=' and base64url. */
+/* Decodes a name from a parameter or from JSON: either the name itself, or '=' and base64url. */
 bool web_name_read(bg_bytes text, char *room, bg_bytes *name);
 
 /* Write an estimate or a number, or null if it is unknown. */
@@ -208,8 +211,8 @@ void web_json_can(struct json *json, bg_kind kind);
 /* Writes "counters": queries, maybes, adds, news, refused. */
 void web_json_answers(struct json *json, const bg_slot_info *stats);
 
-/* Write a filter as the contract's `Filter`. If not `whole`, write only the members shown in lists.
- * The caller is inside a batch, or holds the entry. */
+/* Write a filter as the contract's `Filter`. If `whole` is false, write only the members shown in
+ * lists. The caller is inside a batch, or holds the entry. */
 void web_json_filter(struct json *json, struct web_request *request,
                      struct entry *entry, bool whole);
 void web_answer_filter(struct web_request *request, struct entry *entry, int status);

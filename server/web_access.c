@@ -1,5 +1,5 @@
 /*
- * web_access.c - checks whether an HTTP request is allowed: see web.h, and openapi.yaml for the
+ * web_access.c - checks whether an HTTP request is allowed. See web.h, and openapi.yaml for the
  * rules. The checks, in this order:
  *
  *     Host       without users, only known names, against DNS rebinding (421)
@@ -51,8 +51,8 @@ static bool access_is_local_name(const char *name)
            || (n > m && strcasecmp(name + n - m, ending) == 0);
 }
 
-/* Returns whether the host name is known. If an attacker's host name resolved to this machine, a
- * page under that name could send any request that its visitor may send. So the name must be known,
+/* Returns whether the host name is known. If an attacker's host name resolves to this machine, a
+ * page under that name can send any request that its visitor may send. So the name must be known,
  * unless a password is required. */
 static bool access_knows_host(const struct web_request *request)
 {
@@ -206,7 +206,7 @@ static enum web_access access_user(struct web_request *request, bool waits)
 
 /* ---- All ---------------------------------------------------------------------------------------- */
 
-/* Returns whether no password is required, so that the user is `default`. */
+/* Returns whether no password is required, in which case the user is `default`. */
 static bool access_is_free(const struct web_request *request,
                            const struct web_route *route)
 {

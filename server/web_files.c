@@ -117,7 +117,7 @@ static void files_get(struct web_request *request)
 
 /* ---- Preconditions ---------------------------------------------------------------------------- */
 
-/* Computes the tag that a download of a filter would have; "" if there is none. */
+/* Computes the tag that a download of a filter would have; "" if there is no tag. */
 static void files_tag(struct web_request *request, const struct object *object,
                       char tag[WEB_TAG])
 {
@@ -178,9 +178,9 @@ bool web_on_condition(struct web_request *request, bg_bytes name,
 
 /* ---- Uploads ---------------------------------------------------------------------------------- */
 
-/* Determines the shape of an uploaded filter: the shape recorded in the file, if it fits the
- * filter, or what can be derived from the filter. As with BG.RELOAD, nothing else in the file is
- * trusted. */
+/* Determines the shape of an uploaded filter: the shape recorded in the file, if it matches the
+ * filter, or otherwise a shape derived from the filter. As with BG.RELOAD, nothing else in the file
+ * is trusted. */
 static void files_shape(const bg_file_info *about, const bg_filter *filter,
                         struct object_shape *shape)
 {
@@ -219,7 +219,7 @@ static bg_err files_open(struct web_request *request, bg_filter **filter,
         secret.seed = about->seed;
         memcpy(secret.key_id, about->key_id, sizeof secret.key_id);
         err = object_hash_spec(&secret, settings, &hash, info);
-        /* An unknown secret is reported as an error in the file. */
+        /* If the secret is unknown, this is reported as an error in the file. */
         err = err ? BG_EFORMAT : BG_OK;
     }
     how.hash = &hash;
@@ -246,7 +246,7 @@ static bool files_type_fits(struct web_request *request)
     return false;
 }
 
-/* Creates an object from an uploaded file; NULL after sending an error. */
+/* Creates an object from an uploaded file. Returns NULL after sending an error. */
 static struct object *files_receive(struct web_request *request, bg_bytes name,
                                     bg_file_info *about)
 {
@@ -326,7 +326,8 @@ static void files_put(struct web_request *request)
     if (!object) {
         return;
     }
-    files_tag(request, object, tag); /* before other threads can change it */
+    /* Done before other threads can change the object. */
+    files_tag(request, object, tag);
     if (!files_replace(request, name, &terms, object)) {
         return;
     }

@@ -1,6 +1,6 @@
 /*
- * web_filters.c - one filter over HTTP: its description and operations. Changes are made by the
- * command of the same name (BG.CLEAR, BG.FOLD, ...), so permissions, limits and durability are
+ * web_filters.c - describes one filter over HTTP, and runs operations on it. Changes are made by
+ * the command of the same name (BG.CLEAR, BG.FOLD, ...), so permissions, limits and durability are
  * the same everywhere.
  */
 #include "web_filters.h"

@@ -1,6 +1,6 @@
 /*
- * web_fronts.c - describes cluster filters (fronts.h) over HTTP. Lookups and adds work as for other
- * filters (web_keys.c).
+ * web_fronts.c - describes cluster filters (fronts.h) over HTTP. Lookups and adds work in the same
+ * way as for other filters (web_keys.c).
  */
 #include "args.h"
 #include "fronts.h"

@@ -13,7 +13,7 @@
 
 /* ---- A gate as JSON ------------------------------------------------------------------------------ */
 
-/* Adds up the statistics of lookups that used the filter and of those that did not. Figures that
+/* Adds up the statistics of lookups that used the filter and of those that did not. Statistics that
  * require reading the filter are from its last examination. */
 static void gates_sum(const struct gate_about *about, const struct figures *figures,
                       bg_gate_info *sum)

@@ -19,13 +19,13 @@ struct keys {
     enum keys_form form;
     bool adds;
     struct object *object;
-    struct front *front; /* instead of the filter, for a cluster filter */
+    struct front *front; /* set instead of the filter if it is a cluster filter */
     bg_bytes *items;
     size_t n, room;
     uint64_t *bits; /* the results */
     size_t done;
     uint64_t ones;
-    uint64_t unanswered; /* for a cluster filter: keys without an answer */
+    uint64_t unanswered; /* for a cluster filter, the keys without an answer */
 };
 
 /* Allocates space for more keys. Returns false after sending an error. */

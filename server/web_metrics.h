@@ -8,8 +8,8 @@
 #include "session.h"
 #include "web.h"
 
-/* Writes those of the service's own metrics that a user may see. The metrics of `told` filters
- * precede them. */
+/* Writes the service's own metrics, limited to those that the user may see. The metrics of `told`
+ * filters precede them. */
 void metrics_write_own(struct server *server, const struct user *user, uint64_t told,
                        bool open, struct buffer *out);
 

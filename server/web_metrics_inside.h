@@ -23,8 +23,8 @@ struct own {
 void own_family(struct own *own, const char *name, enum own_type type,
                 const char *help);
 
-/* Writes a sample. `labels` are in braces, or "". For histograms, _bucket, _sum or _count precedes
- * them. */
+/* Writes a sample. `labels` is "", or the labels in braces. For histograms, _bucket, _sum or _count
+ * precedes the braces. */
 void own_sample(const struct own *own, const char *labels, double value);
 
 /* Writes the metrics of the cluster filters that a user may read (web_metrics_fronts.c). */

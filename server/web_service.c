@@ -1,6 +1,6 @@
 /*
- * web_service.c - readiness and info of the service over HTTP, and the table of routes that do not
- * belong to a single filter or gate.
+ * web_service.c - reports the readiness and state of the service over HTTP, and defines the routes
+ * that do not belong to a single filter or gate.
  */
 #include "web_service.h"
 
@@ -84,9 +84,9 @@ static void ready_say_fronts(struct json *json, struct fronts *fronts)
     ready_check(json, "fronts", reached == all, text);
 }
 
-/* Readiness depends only on the state of the service, although the components report theirs as
- * well. With ?fronts=1, it also depends on whether the clusters can be reached; lookups in an
- * unreachable cluster return "maybe". */
+/* Readiness depends only on the state of the service, although the response includes the state of
+ * the components as well. With ?fronts=1, it also depends on whether the clusters can be reached;
+ * lookups in an unreachable cluster return "maybe". */
 static void service_ready(struct web_request *request)
 {
     const struct server *server = request->session->server;

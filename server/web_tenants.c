@@ -14,8 +14,8 @@
 
 struct tenant {
     const struct user *user;
-    const char *const
-        *words; /* words of its configuration line, valid for as long as the user is */
+    const char *const *
+        words; /* words of the user's configuration line, valid for as long as the user is */
     size_t word_count;
     uint64_t filters, bytes, connections;
     double items;
@@ -120,7 +120,7 @@ static bool tenant_is_pattern(const char *word)
 }
 
 /* Returns whether a word is shown as a rule. Passwords are never shown; on, off and rates have
- * their own members. */
+ * their own JSON members. */
 static bool tenant_is_rule(const char *word)
 {
     return *word == '+' || *word == '-' || strcmp(word, "allcommands") == 0

@@ -1,5 +1,5 @@
 /*
- * words.h - splits a line into words, separated by blanks, with quoting as in shells.
+ * words.h - splits a line into words separated by blanks, with quoting as in a shell.
  *
  *     gate catalog source=sqlite:/srv/shop.db lookup="SELECT 1"
  *

@@ -19,7 +19,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* A listening socket of a worker. */
+/* A worker's listening socket. */
 struct listener {
     struct worker *worker;
     const struct protocol *protocol;
@@ -107,7 +107,8 @@ static bool worker_hand(struct worker *to, const struct handed *handed)
 }
 
 /* Counts a new client, unless there are too many. Clients are counted when they are accepted, not
- * when they reach their worker, so a burst is counted and distributed as well. */
+ * when they reach their worker, so a burst of connections is counted and distributed correctly as
+ * well. */
 static bool worker_has_room(struct worker *worker)
 {
     const struct settings *settings = settings_now(worker->server->store);
@@ -247,7 +248,7 @@ void worker_post_job(struct worker *worker, struct job *job)
 void worker_post_safe(struct worker *worker)
 {
     pthread_mutex_lock(&worker->mailbox_lock);
-    /* A worker that is not notified checks before it waits: worker_listen_to_safe. */
+    /* A worker that is not notified checks for progress before it waits (worker_listen_to_safe). */
     const bool wake = worker->listens_to_safe && !worker->mailbox_safe;
     worker->mailbox_safe = worker->mailbox_safe || wake;
     pthread_mutex_unlock(&worker->mailbox_lock);
@@ -289,14 +290,14 @@ void worker_hold(struct worker *worker, struct conn *conn)
 
 /*
  * Called at the end of an iteration: decides whether the journal's thread reports its progress to
- * this worker. A worker that requests reports first checks all waiting connections again. It sees
- * progress that was made earlier and not reported, because the journal's thread takes the same lock
- * between making progress and reporting it.
+ * this worker. A worker that requests reports first checks all waiting connections again. This
+ * check finds any earlier progress that was not reported, because the journal's thread acquires the
+ * same lock between making progress and reporting it.
  */
 static void worker_listen_to_safe(struct worker *worker)
 {
     const bool listens = worker->held != NULL;
-    if (listens == worker->listens_to_safe) { /* only this thread changes it */
+    if (listens == worker->listens_to_safe) { /* only this thread changes the flag */
         return;
     }
     pthread_mutex_lock(&worker->mailbox_lock);
@@ -342,7 +343,7 @@ static void worker_mail(evutil_socket_t fd, short what, void *context)
     while (conns) {
         struct handed *handed = conns;
         conns = handed->next;
-        if (worker->stopping) { /* its thread was never started */
+        if (worker->stopping) { /* the worker's thread was never started */
             close(handed->fd);
             worker_uncount(worker);
         } else {

@@ -7,7 +7,7 @@
  * journal's thread reports that their records are safe.
  *
  * Every worker has its own listening sockets (SO_REUSEPORT), so the kernel distributes
- * connections. The kernel does so at random, so a worker with more than its share passes new
+ * connections. The distribution is random, so a worker with more than its share passes new
  * connections to the worker with the fewest.
  *
  * Other threads communicate with a worker through its mailbox: a list protected by a lock, and an
@@ -29,14 +29,15 @@ enum {
     WORKER_RUN = OBJECT_BATCH
 };
 
-/* Requests of one pipeline that can be answered together. */
+/* Requests in one pipeline that can be answered together. */
 struct front;
 
 struct run {
     const struct command *command; /* NULL: none */
     bg_bytes command_name;         /* name as sent */
     bg_bytes name;
-    struct front *front; /* where the run is forwarded; NULL: it is answered here */
+    /* Front to which the run is forwarded; NULL: it is answered here. */
+    struct front *front;
     size_t n;
     bg_bytes items[WORKER_RUN];
 };
@@ -51,7 +52,8 @@ struct worker {
     struct server *server;
     size_t number;
     pthread_t thread;
-    bool started; /* has a thread; used only by the thread that starts and joins it */
+    /* The worker has a thread; used only by the thread that starts and joins it. */
+    bool started;
     struct event_base *base;
     struct session session;
     struct run run;
@@ -64,7 +66,7 @@ struct worker {
     struct conn *again;   /* connections whose turn ended with unread input */
     bool wrote;           /* something was recorded in this iteration */
     bool stopping;
-    /* Out of file descriptors: does not accept connections until the next tick. */
+    /* No file descriptors are left, so no connections are accepted until the next tick. */
     bool deaf;
     struct event *listeners[WORKER_LISTENERS];
     size_t listeners_count;
@@ -75,7 +77,7 @@ struct worker {
     struct job *mailbox_jobs, **mailbox_jobs_end;
     struct handed *mailbox_conns;
     bool mailbox_safe, mailbox_stop, mailbox_now;
-    /* There is no thread, or it is stopping: accepts no connections. */
+    /* The worker has no thread, or is stopping, so it accepts no connections. */
     bool mailbox_closed;
     char scratch[WORKER_SCRATCH];
 };
@@ -84,7 +86,8 @@ struct worker *worker_create(struct server *server, size_t number);
 bool worker_start(struct worker *worker);
 void worker_join(struct worker *worker);
 
-/* Handles the mail that is left after the worker's thread and all jobs have ended. */
+/* Handles the messages that remain in the mailbox after the worker's thread and all jobs have
+ * ended. */
 void worker_drain(struct worker *worker);
 void worker_free(struct worker *worker);
 
@@ -98,7 +101,7 @@ void worker_uncount(struct worker *worker);
 /* Adds a connection whose replies wait for the journal. */
 void worker_hold(struct worker *worker, struct conn *conn);
 
-/* Called by other threads. */
+/* These functions are called by other threads. */
 void worker_post_job(struct worker *worker, struct job *job);
 void worker_post_safe(struct worker *worker); /* more records are safe */
 void worker_post_stop(struct worker *worker, bool at_once);

@@ -4,7 +4,7 @@
 import { toBase64 } from "./format.js";
 
 const PATIENCE = 15000; // request timeout in milliseconds
-const DOWNLOAD = 3600000; // timeout of a file download in milliseconds
+const DOWNLOAD = 3600000; // file download timeout in milliseconds
 const REMEMBERED = "bloomgate-authorization";
 
 let authorization = remembered();
@@ -115,8 +115,8 @@ export async function remove(path) {
   return readAnswer(await send("DELETE", path));
 }
 
-// Downloads `path` to a file. Without a user, the browser downloads it directly, whatever its
-// size. With a user, the page must download it, because only the page has the password.
+// Downloads `path` to a file. If no user is signed in, the browser downloads the file directly, whatever its size.
+// Otherwise the page must download it, because only the page has the password.
 export async function download(path, fileName) {
   const link = document.createElement("a");
   link.download = fileName;

@@ -1,6 +1,6 @@
 // charts.js - SVG charts: lines over time, curves, ranges of rates, shares as bars, and a filter as
-// a heat map. Colors come from the style sheet by class. A chart follows the pointer and, when it
-// has the focus, the arrow keys; the values shown are also available as text.
+// a heat map. CSS classes in the style sheet determine the colors. A chart responds to the pointer and, when it has the
+// focus, to the arrow keys; the values shown are also available as text.
 
 import { h } from "./vdom.js";
 import * as format from "./format.js";
@@ -50,7 +50,7 @@ function byteTicks(high) {
   return ticks(0, high / unit).map((mark) => mark * unit);
 }
 
-// Returns the width that the labels of an axis need.
+// Returns the width that the axis labels need.
 const roomFor = (texts) => Math.max(40, 12 + 6.7 * Math.max(0, ...texts.map((text) => text.length)));
 
 function decades(low, high) {
@@ -239,8 +239,8 @@ function chartPointer(id, n, indexAt) {
   };
 }
 
-// Returns a line without axes that fills the available width. It is decoration next to a number
-// that has the same content.
+// Returns a line without axes that fills the available width. The line only decorates a number that shows the same
+// information.
 export function sparkline(id, values, kind) {
   const width = widthOf(id, 180);
   const height = 26;
@@ -277,8 +277,8 @@ const REACH = 1; // decades to each side of the target
 
 /*
  * Returns a small chart of a filter's rates. The target is the line in the middle; the left end is
- * ten times better, the right end ten times worse. A dot shows the predicted rate, a bar with ends
- * the observed rate, and a thin bar the measured rate.
+ * ten times better, the right end ten times worse. A dot shows the predicted rate, a bar with end marks shows the
+ * observed rate, and a thin bar shows the measured rate.
  */
 export function rateRange(rates) {
   const width = 116;
@@ -439,8 +439,7 @@ export function curveChart(o) {
 
 // ---- A filter as a picture -----------------------------------------------------------------
 
-/* Returns a heat map: rows of cells whose shade shows where each share lies between `low` and
- * `high`. */
+/* Returns a heat map: rows of cells, each shaded according to the position of its share between `low` and `high`. */
 export function heatMap(id, shares, low, high, label) {
   const width = widthOf(id, 640);
   const columns = Math.max(8, Math.min(64, Math.floor(width / 9)));

@@ -39,7 +39,7 @@ const PAGES = [
 const state = {
   route: null, view: overview, local: {}, data: null, info: null,
   error: null, // error of this page's last request
-  answered: 0, // time of the last response, by the browser's clock
+  answered: 0, // time of the last response, according to the browser's clock
   paused: false, signingIn: false, signInProblem: "", notes: [], question: null, helping: false,
 };
 
@@ -55,7 +55,7 @@ let shortcuts = setting("bloomgate-shortcuts", "on") === "on";
 
 // ---- Navigation ----------------------------------------------------------------------------
 
-// Parses "#/filter/users?x=1" to { page: "filter", rest: "users", query: { x: "1" } }.
+// Parses "#/filter/users?x=1" into { page: "filter", rest: "users", query: { x: "1" } }.
 function readRoute() {
   const text = location.hash.replace(/^#\/?/, "");
   const [path, query = ""] = text.split("?", 2);

@@ -50,7 +50,7 @@ export function compact(x) {
   return `${value.toPrecision(3)} ${units[unit]}`;
 }
 
-// Compact format for the round numbers of an axis: 50 k, 1.5 M
+// Formats the round numbers of an axis compactly: 50 k, 1.5 M
 export function round(x) {
   const text = compact(x);
   return text.includes(",") ? text : text.replace(/\.?0+(?= |$)/, (zeros) => (zeros.startsWith(".") ? "" : zeros))
@@ -80,7 +80,7 @@ export function rate(x) {
   return x > 0 && x < 1e-6 ? `${percent.toExponential(2)}%` : `${significant(percent)}%`;
 }
 
-// A false-positive rate as a ratio: 1 in 133
+// Formats a false-positive rate as a ratio: 1 in 133
 export function oneIn(x) {
   if (!known(x)) {
     return UNKNOWN;
@@ -144,7 +144,7 @@ export function seconds(x) {
   return `${Math.floor(x / 31536000)}y ${Math.floor((x / 86400) % 365)}d`;
 }
 
-// An age, in whole units, for tables: now, 12 s, 3 min, 5 h, 3 d
+// Formats an age in whole units, for tables: now, 12 s, 3 min, 5 h, 3 d
 export function age(x) {
   if (!known(x) || x < 0) {
     return UNKNOWN;
@@ -179,7 +179,7 @@ export function clock(t, withSeconds = false) {
   return withSeconds ? `${text}:${two(d.getSeconds())}` : text;
 }
 
-// The interval of an estimate: low – high
+// Formats the interval of an estimate: low – high
 export function interval(estimate, show) {
   if (!estimate) {
     return UNKNOWN;
@@ -202,8 +202,8 @@ export function plural(n, one, many = `${one}s`) {
 const HIDDEN =
   /[\u0000-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffd]|(?<=^ *) | (?= *$)|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
 
-// Splits a name into pieces: text to be shown unchanged, and codes that replace invisible
-// characters. Long names are shortened in the middle. Callers put each piece into a text node.
+// Splits a name into parts: text to be shown unchanged, and codes that replace invisible characters. Long names are
+// shortened in the middle. Callers put each part into a text node.
 export function namePieces(name, most = 120) {
   if (name === "") {
     return [{ text: "(empty name)", code: true }];
@@ -277,7 +277,7 @@ export function parameter(name, nameBase64) {
 const LETTERS = { "": 1, k: 1e3, K: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15,
   Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40, Pi: 2 ** 50 };
 
-// Parses 1000000, 1,000,000, 1e6, 2.5M or 512Mi. Returns NaN unless it is a number of at least 0.
+// Parses 1000000, 1,000,000, 1e6, 2.5M or 512Mi. Returns NaN unless the text is a number that is at least 0.
 export function parseNumber(text) {
   const plain = String(text).trim().replace(/(\d)[,_ ](?=\d{3})/g, "$1");
   const found = /^(\d+(?:\.\d*)?|\.\d+)(e[+-]?\d+)?\s*([kKMGTP]i?)?B?$/i.exec(plain);
@@ -288,7 +288,7 @@ export function parseNumber(text) {
   return factor ? Number(found[1] + (found[2] || "")) * factor : NaN;
 }
 
-// Parses 0.01, 1e-3, 0.1% or 1/1000. Returns NaN unless it is above 0 and below 1.
+// Parses 0.01, 1e-3, 0.1% or 1/1000. Returns NaN unless the value is above 0 and below 1.
 export function parseRate(text) {
   const plain = String(text).trim();
   const found = /^([\d.]+(?:e[+-]?\d+)?)\s*(?:(%)|\/\s*([\d.]+(?:e[+-]?\d+)?))?$/i.exec(plain);

@@ -1,4 +1,4 @@
-// icons.js - icons of 16 by 16 pixels, drawn as lines in the color of the surrounding text.
+// icons.js - 16-by-16-pixel icons, drawn as lines in the color of the surrounding text.
 
 import { h } from "./vdom.js";
 

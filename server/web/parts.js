@@ -4,7 +4,7 @@ import { h } from "./vdom.js";
 import { icon } from "./icons.js";
 import * as format from "./format.js";
 
-// Returns an element that shows a rounded number and carries the exact value.
+// Returns an element that shows a rounded number and stores the exact value in an attribute.
 export function figure(name, value, show, title) {
   if (value === null || value === undefined) {
     return h("span", { class: "muted", "data-figure": name }, format.UNKNOWN);
@@ -18,7 +18,7 @@ export function nameOf(name, most) {
     ? h("span", { class: "name-code" }, piece.text) : piece.text)));
 }
 
-// Returns a message of the service, which may quote a name.
+// Returns a message from the service, which may quote a name.
 export function said(text) {
   return nameOf(String(text), 1000);
 }

@@ -2,8 +2,8 @@
 // page to match the description and changes only what differs, so that focus, selection and
 // scroll position survive updates every two seconds.
 //
-// Text always becomes text nodes, so markup cannot be injected. Listeners are looked up when an
-// event occurs, so the newest description handles it.
+// Text always becomes text nodes, so markup cannot be injected. Listeners are looked up when an event occurs, so the
+// listener in the newest description handles it.
 //
 //   key      identifies siblings that may move
 //   style    an object, set by property: the content security policy forbids style attributes
@@ -96,8 +96,8 @@ function patchChildren(parent, old, now, svg) {
   }
 }
 
-// Returns the first remaining element with this tag, so that insertions and removals before it do
-// not affect it.
+// Returns the first remaining element with this tag, so that insertions and removals before the element do not affect
+// it.
 function nextOf(free, tag) {
   const i = free.findIndex((other) => other.tag === tag);
   return i < 0 ? undefined : free.splice(i, 1)[0];

@@ -1,5 +1,4 @@
-// view_filter.js - one filter: its figures now and over time, its occupancy, all facts, and
-// actions.
+// view_filter.js - one filter: its statistics now and over time, its occupancy, its properties, and actions.
 
 import { h } from "./vdom.js";
 import { icon } from "./icons.js";

@@ -1,5 +1,5 @@
-// view_planner.js - the planner: the memory that each kind of filter needs for a number of keys at
-// a rate, and the rate with more keys than planned. The service computes the plan. The address
+// view_planner.js - the planner: the memory that each kind of filter needs for a given number of keys and
+// false-positive rate, and the rate if more keys than planned are added. The service computes the plan. The address
 // contains all parameters, so that a plan can be shared.
 
 import { h } from "./vdom.js";

@@ -26,7 +26,7 @@ export function render({ data, info }) {
     h("tbody", null, tenants.map(row)))));
 }
 
-// Returns a figure, with a bar below it if it has a limit.
+// Returns a table cell with a value, and a bar below it if the value has a limit.
 function limited(name, value, limit, show) {
   const part = limit ? value / limit : null;
   return h("td", { class: "number with-bar" }, figure(name, value, show),
