@@ -74,25 +74,25 @@ static const struct setting settings_rows[] = {
     ROW(tcp_keepalive, "tcp-keepalive", SECONDS, "300s", 0, DAY, LIVE, "TIME",
         "How long a connection may be idle before the kernel sends keepalive probes (0: no probes)."),
     SWITCH(protected_mode, "protected", "yes", START,
-        "Refuse to listen on non-loopback addresses while the service can be used without a password. With no, the "
-        "service listens anyway and logs a warning at every start."),
+        "Refuse to listen on non-loopback addresses while the service can be used without a password. If set to no, "
+        "the service listens anyway and logs a warning at every startup."),
 
     SECTION("Users and secrets"),
     ROW(users, "user", USER, "", 0, 0, RELOAD, "NAME RULE...",
         "Defines a user and its permissions; may be repeated. Rules apply from left to right, starting from no "
         "permissions. See USERS."),
     ROW(requirepass, "requirepass", SECRET, "", 0, 0, RELOAD, "PASSWORD",
-        "Password of the user default, hashed (bloomgated --hash-password) or in plain text. Sufficient for a single "
-        "user; cannot be combined with a line \"user default\"."),
+        "Password of the default user, hashed (bloomgated --hash-password) or in plain text. Sufficient for a single "
+        "user; cannot be combined with a \"user default\" line."),
     SWITCH(http_auth, "http-auth", "yes", RELOAD,
-        "Require credentials for HTTP (Basic, or Bearer NAME:PASSWORD) when the user default needs a password. With "
-        "no, every HTTP request runs as the user default."),
+        "Require credentials for HTTP (Basic, or Bearer NAME:PASSWORD) when the default user needs a password. If set "
+        "to no, every HTTP request runs as the default user."),
     SWITCH(metrics_auth, "metrics-auth", "yes", RELOAD,
-        "Require credentials for /metrics when the user default needs a password. /healthz and /readyz never require "
+        "Require credentials for /metrics when the default user needs a password. /healthz and /readyz never require "
         "them."),
     ROW(http_allowed_hosts, "http-allowed-hosts", LIST, "", 0, 0, RELOAD, "NAME...",
         "Host names that HTTP requests may use when HTTP requires no password, in addition to localhost and IP "
-        "addresses. Requests for other names are refused, which prevents DNS rebinding: a foreign web page cannot "
+        "addresses. Requests for other names are refused, which prevents DNS rebinding: a malicious web page cannot "
         "reach the service through a name that its owner controls."),
     ROW(keyring, "keyring", TEXT, "/etc/bloomgate/keyring", 0, 0, START, "PATH",
         "File with the secrets of keyed filters; created with a new secret if missing. It must be outside dir, so "
@@ -112,15 +112,15 @@ static const struct setting settings_rows[] = {
     ROW(tls_ca_cert_file, "tls-ca-cert-file", TEXT, "", 0, 0, RELOAD, "PATH",
         "CA certificates that client certificates are verified against (PEM)."),
     CHOICE(tls_auth_clients, "tls-auth-clients", "no", RELOAD, clients_names,
-        "Whether clients must present a certificate. With optional, a certificate that is presented must be valid. A "
-        "certificate does not replace the password."),
+        "Whether clients must present a certificate. If set to optional, a client may omit its certificate, but a "
+        "certificate that is presented must be valid. A certificate does not replace the password."),
 
     SECTION("Data"),
     ROW(dir, "dir", TEXT, "/var/lib/bloomgate", 0, 0, START, "PATH",
         "Directory for snapshots and journals; created if missing. Only one service at a time may use it. The "
         "default for non-root users is $XDG_DATA_HOME/bloomgate."),
     SWITCH(appendonly, "appendonly", "yes", START,
-        "Write every change to a journal before replying. With no, a crash loses all changes since the last "
+        "Write every change to a journal before replying. If set to no, a crash loses all changes since the last "
         "snapshot."),
     CHOICE(appendfsync, "appendfsync", "everysec", LIVE, fsync_names,
         "When the journal is flushed to disk. always: before the reply, so no acknowledged change is lost. everysec: "
@@ -159,7 +159,7 @@ static const struct setting settings_rows[] = {
     ROW(client_output_buffer_limit, "client-output-buffer-limit", BYTES, "64Mi", 64 * KI, TI, LIVE, "SIZE",
         "Maximum size of the replies that a client has not read yet; clients that exceed it are disconnected."),
     ROW(pipeline_limit, "pipeline-limit", COUNT, "10k", 1, 1e6, LIVE, "N",
-        "Number of pipelined commands from one client that are processed before other clients get their turn. "
+        "Number of pipelined commands from one client that are processed before other clients get a turn. "
         "Further commands are delayed, not refused."),
     ROW(timeout, "timeout", SECONDS, "0", 0, 365 * DAY, LIVE, "TIME",
         "Close connections that are idle for longer than this (0: never)."),
