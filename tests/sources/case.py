@@ -23,7 +23,7 @@ from world_sqlite import File
 PRELOADED = 200
 WRITERS = 3
 
-# The settings of application sessions must not affect how keys are spelled.
+# The session settings of applications must not affect how keys are spelled.
 SESSIONS = ((),
             ("SET TimeZone = 'America/New_York'", "SET DateStyle = 'SQL, DMY'", "SET bytea_output = 'escape'",
              "SET search_path = pg_catalog"),
@@ -49,7 +49,7 @@ class Case:
         self.budget = changes
         self.numbers = itertools.count()
         self.lock = threading.Lock()
-        self.acknowledged = []  # (time, key) in commit order
+        self.acknowledged = []  # (time, key) pairs in commit order
         self.changes = 0
         self.gates, self.others = [], []
         self.proxy = None
@@ -168,7 +168,8 @@ class Case:
     # ---- Installed objects --------------------------------------------------------------
 
     def objects(self):
-        """Returns statements that drop all objects of the services, in an order that respects dependencies."""
+        """Returns statements that drop all objects created by the services, in an order that
+        respects dependencies."""
         if self.source == "sqlite":
             return [f"DROP {kind} {quote(name)}" for kind, name in self.sql(
                 "SELECT type, name FROM sqlite_master WHERE name LIKE '%bloomgate%' AND type IN ('trigger', 'table')"
@@ -212,7 +213,7 @@ class Case:
         gate.end()
 
     def refusal(self, name="g", **settings):
-        """Starts a gate that must not become trusted. Returns the message that states the reason."""
+        """Starts a gate that must not become trusted. Returns the message with the reason."""
         try:
             gate = self.open_gate(name, wait=False, checked=False, **settings)
         except Failure as failure:

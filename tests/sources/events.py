@@ -7,12 +7,12 @@ it is trusted, and writers are running. oracle.py checks the rule that holds for
     STAYS      the follower continues, and nothing is read again
     RESTARTS   the follower detects the event, and all keys are read again
     ANY        either is correct
-    DOUBT      the source can no longer be followed: the gate denies no key from then on
-    REFUSED    the source cannot be followed at all: the function starts the gate itself, and
+    DOUBT the source can no longer be followed, so the gate reports no key as absent from then on
+    REFUSED the source cannot be followed at all: the function starts the gate itself, and
                returns the message and a list of words, one of which the message must contain
 
-This file has the events for all databases. Other events are in events_postgres.py, events_changes.py
-and events_sqlite.py.
+This file contains the events for all databases. Other events are in events_postgres.py,
+events_changes.py and events_sqlite.py.
 """
 
 import os
@@ -41,10 +41,10 @@ class Event:
 
     def __init__(self, name, function, modes, expect, key, setup, writers, monitor):
         self.name, self.function, self.modes, self.expect = name, function, modes, expect
-        self.key = key  # key type, or None for any
-        self.setup = setup  # creates the table, and the gate unless the event does that
+        self.key = key  # key type, or None for any type
+        self.setup = setup  # creates the table, and the gate unless the event creates it
         self.writers = writers  # whether Writers run during the event
-        self.monitor = monitor  # whether oracle.Monitor runs; not if committed keys may disappear and return
+        self.monitor = monitor  # whether oracle.Monitor runs; it must not if committed keys may disappear and return
 
 
 def plain(case):
@@ -85,7 +85,7 @@ def only_writers(case):
 
 @event("rows committed late", modes=POSTGRES)
 def late_commits(case):
-    """Older transactions commit rows with lower ids after rows with higher ids have been read."""
+    """Older transactions commit rows with lower IDs after rows with higher IDs have been read."""
     with case.connect() as a, case.connect() as b:
         a("BEGIN")
         early = case.write(case.fresh(2), a)
@@ -200,12 +200,12 @@ def null_keys(case):
 def empty_key(case):
     case.sql(f"INSERT INTO {case.table} ({case.column}) VALUES ('')")
     oracle.check(case)
-    require(case.gate.lookup(b"") == "present", "the empty key is denied")
+    require(case.gate.lookup(b"") == "present", "the empty key is reported as absent")
 
 
 @event("ids used again")
 def ids_again(case):
-    """The row with the highest id is deleted, and its id is used for another key."""
+    """The row with the highest ID is deleted, and its ID is reused for another key."""
     for _ in range(5):
         highest = case.sql(f"SELECT max(id) FROM {case.table}")[0][0]
         (number,) = case.fresh()
@@ -299,7 +299,7 @@ def rebuilds(case):
 
 
 def other_table(case, name):
-    """Creates a table like the followed one, with different keys."""
+    """Creates a table like the followed table, but with different keys."""
     case.create(table=name)
 
 
@@ -309,8 +309,8 @@ def rename(case, old, new):
 
 
 def swap(case):
-    """Swaps the gate's table with another one. Returns the former name of
-    the new table and the present name of the old one."""
+    """Swaps the gate's table with another table. Returns the previous name of the new table and the
+    current name of the old table."""
     other, gone = case.table + "_new", case.table + "_old"
     other_table(case, other)
     case.caught_up()
@@ -387,7 +387,7 @@ def add_column(case):
 def require_resumed(case):
     """Verifies that the filter was loaded from the directory instead of built from the table."""
     about = case.gate.wait_trusted()
-    require(about["builds"] == "0", f"a filter was built: {about} {case.gate.events()}")
+    require(about["builds"] == "0", f"the filter was built again: {about} {case.gate.events()}")
 
 
 @event("service restarted, changes meanwhile")
@@ -482,7 +482,7 @@ def older_directory(case):
     shutil.copytree(case.gate.directory, copy)
     case.gate.start()
     case.gate.wait_trusted()
-    for _ in range(3):  # the source discards changes that have been confirmed
+    for _ in range(3):  # so that the source discards the confirmed changes
         case.insert(10)
         case.caught_up()
     case.gate.stop()
@@ -514,7 +514,7 @@ def directory_twice(case):
     shutil.copytree(case.gate.directory, twin.directory)
     case.gate.start()
     twin.start()
-    for _ in range(60):  # the two services take turns in seeing a change first
+    for _ in range(60):  # sometimes one service sees a change first, sometimes the other
         case.insert(2)
         time.sleep(0.005)
     case.close_gate(twin)
@@ -612,7 +612,7 @@ def impossible_moments(case):
 
 @event("negative cache across rebuild and restart", setup=table_only, expect=ANY)
 def negative_cache(case):
-    """Cached absence is discarded as soon as the key may be present."""
+    """A cached "absent" result is discarded as soon as the key may be present."""
     gate = case.open_gate(negative_ttl="1h", rate="10%", headroom="1", capacity="200")
     numbers = case.fresh(400)
     cached = []
@@ -632,7 +632,7 @@ def negative_cache(case):
         gate.start()
         gate.wait_trusted()
         oracle.check(case)
-    case.close_gate(gate)  # its filter is too small for the keys that the writers have added
+    case.close_gate(gate)  # the gate's filter is too small for the keys that the writers have added
     case.open_gate()
 
 
@@ -643,12 +643,12 @@ def audit(case):
     case.write(case.fresh(PRELOADED))
     keys = case.truth()
     for key in keys:
-        require(gate.lookup(key) == "present", "an audited key is denied")
+        require(gate.lookup(key) == "present", "an audited key is reported as absent")
     gate.wait_event("false_negative")
     gate.wait_builds(2)
     gate.wait_trusted()
     refused = gate.denied(keys)
-    require(not refused, f"{len(refused)} keys denied after the audit")
+    require(not refused, f"{len(refused)} keys reported as absent after the audit")
     case.close_gate(gate)
     case.open_gate()
 

@@ -1,4 +1,5 @@
-"""Events for PostgreSQL in mode `changes`: the change table does not disturb applications or other services."""
+"""Events for PostgreSQL with follow=changes: the change table must not disturb applications or
+other services."""
 
 import glob
 import os
@@ -11,7 +12,8 @@ DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "doc
 
 
 def installed(case):
-    """Returns, by kind, the tables that have gate triggers, and the functions and tables in schema bloomgate."""
+    """Returns, by kind, the tables that have gate triggers, and the functions and tables in the
+    bloomgate schema."""
     return {kind: {name for (name,) in case.sql(query)} for kind, query in (
         ("triggers", "SELECT DISTINCT tgrelid::regclass FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid"
                      " WHERE tgname LIKE 'bloomgate%' AND relnamespace <> to_regnamespace('bloomgate')"),
@@ -104,7 +106,8 @@ def not_ours(case):
 
 @event("schema of another role", modes=POSTGRES_CHANGES, setup=table_only, expect=REFUSED, writers=False)
 def schema_of_another(case):
-    """The owner of a schema can replace its tables, and triggers on them would run with the rights of the service."""
+    """The owner of a schema can replace its tables, and triggers on them would run with the
+    privileges of the service."""
     case.sql("DROP SCHEMA IF EXISTS bloomgate CASCADE; DROP ROLE IF EXISTS other_owner; CREATE ROLE other_owner;"
              "CREATE SCHEMA bloomgate AUTHORIZATION other_owner")
     text = case.refusal()
@@ -115,7 +118,7 @@ def schema_of_another(case):
 
 @event("schema given to a superuser", modes=POSTGRES_CHANGES, setup=nothing)
 def schema_given_away(case):
-    """The statements of the documentation never make a write fail: ALTER SCHEMA alone would."""
+    """The statements in the documentation never make a write fail; ALTER SCHEMA alone would."""
     with open(DOCS, encoding="utf-8") as f:
         statements = f.read().split("ALTER SCHEMA bloomgate")[1].split("```")[0]
     case.create()

@@ -31,7 +31,7 @@ def partitioned(case):
 
 
 def private(case):
-    """Creates a private server behind a proxy, which the event may damage."""
+    """Creates a private server, which the event may damage, behind a proxy."""
     case.server = case.world.server()
     case.through_proxy()
     plain(case)
@@ -184,7 +184,7 @@ ODD_VALUES = {
 
 @event("odd values of all types", modes=POSTGRES, setup=nothing, writers=False, expect=ANY)
 def odd_values(case):
-    """Half of the values are read, half are followed."""
+    """Half of the values are read, and half are followed."""
     for n, (name, values) in enumerate(ODD_VALUES.items()):
         case.table = f"public.odd{n}"
         case.sql(f"CREATE TABLE {case.table} (id bigserial PRIMARY KEY, {case.column} {name})")
@@ -226,7 +226,8 @@ def latin1(case):
 
 @event("database in SQL_ASCII", modes=POSTGRES, setup=nothing, writers=False, expect=ANY)
 def sql_ascii(case):
-    """The server accepts any bytes and does not convert them. A key that is not UTF-8 must not seem to be absent."""
+    """The server accepts any bytes and does not convert them. A key that is not UTF-8 must not be
+    reported as absent."""
     with case.server.connect() as sql:
         sql("CREATE DATABASE bgs_ascii ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0 STRATEGY file_copy")
     case.database, case.key = "bgs_ascii", KEYS["text"]
@@ -237,7 +238,7 @@ def sql_ascii(case):
     gate.wait_caught()
     for key in b"read \xe9", b"streamed \xe9":
         require(gate.lookup(key) == "present", f"the key {key} is {gate.lookup(key)}")
-    require(gate.about()["restarts"] == "1", "a row that is not UTF-8 ended the epoch")
+    require(gate.about()["restarts"] == "1", "a row that is not valid UTF-8 ended the epoch")
     case.disconnect()
     case.close_gate(gate)
     case.database = "postgres"
@@ -387,7 +388,8 @@ def open_at_restart(case):
 
 @event("lookups that take too long", modes=POSTGRES, setup=table_only, expect=ANY, writers=False)
 def slow_lookups(case):
-    """Such lookups are canceled at the timeout, also in the database, and open the breaker."""
+    """Such lookups are canceled at the timeout, even in the database, and open the circuit
+    breaker."""
     gate = case.open_gate(checked=False, timeout="100ms", breaker_failures="2", breaker_rest="100s", lookup=(
         f"SELECT note FROM {case.table} WHERE {case.column} = $1 AND pg_sleep(100) IS NOT NULL"))
     for _ in range(20):
@@ -402,7 +404,8 @@ def slow_lookups(case):
 
 @event("serializable transactions", modes=POSTGRES, setup=own_database, expect=ANY, writers=False)
 def serializable(case):
-    """The service reads tables to which such transactions write, but must not make them fail."""
+    """The service reads tables to which serializable transactions write, but must not make those
+    transactions fail."""
     case.sql(f"ALTER DATABASE {case.database} SET default_transaction_isolation = serializable;"
              "CREATE TABLE public.stock (n int); INSERT INTO public.stock VALUES (0)")
     case.close_gate(case.gate)
@@ -532,7 +535,7 @@ def numeric_to_text(case):
     require(gate.lookup(b"1.50") == "present", "the number is not found")
     case.sql(f"ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE {case.type()}")
     outcomes = [gate.lookup(key) for key in (b"1.50", b"2", b"1.50")]
-    require(not any("absent" in outcome for outcome in outcomes), f"a key is denied: {outcomes}")
+    require(not any("absent" in outcome for outcome in outcomes), f"a key is reported as absent: {outcomes}")
     gate.wait_event("restarted")  # the lookups made the follower poll
     case.close_gate(gate)
     case.open_gate()
@@ -541,7 +544,8 @@ def numeric_to_text(case):
 @event("text column becomes numeric while the follower reconnects", modes=LOGICAL, key="text", setup=nothing, expect=ANY,
        writers=False)
 def text_to_numeric(case):
-    """The filter has text with trailing zeros. It is trusted until the follower has compared the tables."""
+    """The filter has text with trailing zeros. The filter is trusted until the follower has
+    compared the tables."""
     create_numbers(case, "text")
     proxy = case.through_proxy()
     gate = case.open_gate(checked=False, poll="10s")
@@ -558,7 +562,7 @@ def text_to_numeric(case):
     denied = gate.denied([b"1.50", b"2"])
     proxy.between = None
     compared.set()
-    require(not denied, f"a key is denied: {denied}")
+    require(not denied, f"a key is reported as absent: {denied}")
     gate.wait_event("restarted")
     case.close_gate(gate)
     case.sql(f"ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE {case.type()}")
@@ -651,7 +655,7 @@ def move_schema(case):
 
 @event("row security", modes=POSTGRES, expect=ANY)
 def row_security(case):
-    """Policies hide rows from other roles, but not from the role of the gate, which is a superuser."""
+    """Policies hide rows from other roles, but not from the gate's role, which is a superuser."""
     case.sql(f"ALTER TABLE {case.table} ENABLE ROW LEVEL SECURITY; ALTER TABLE {case.table} FORCE ROW LEVEL SECURITY;"
              f"CREATE POLICY none ON {case.table} FOR SELECT USING (false)")
     case.insert(5)
@@ -666,7 +670,8 @@ def unlogged(case):
 
 @event("table becomes unlogged", modes=LOGICAL, expect=ANY)
 def becomes_unlogged(case):
-    """PostgreSQL refuses this for a published table. If it does not, the gate must not be trusted."""
+    """PostgreSQL refuses this change for a published table. If the change succeeds, the gate must
+    not be trusted."""
     try:
         case.sql(f"ALTER TABLE {case.table} SET UNLOGGED")
     except SqlError:
@@ -750,7 +755,8 @@ def origin_trigger(case):
 
 @event("all triggers disabled, and left so", modes=POSTGRES_CHANGES, expect=ANY)
 def disable_all(case):
-    """With install=yes the service enables the triggers again. Until then, it does not trust the filter."""
+    """With install=yes, the service enables the triggers again. Until then, it does not trust the
+    filter."""
     case.sql(f"ALTER TABLE {case.table} DISABLE TRIGGER ALL")
     case.insert(20)
 
@@ -795,13 +801,14 @@ def replace_function(case):
 
 @event("our schema dropped", modes=POSTGRES_CHANGES, expect=RESTARTS)
 def drop_schema(case):
-    """Locks the table first: otherwise the statement and a writer, which runs the trigger, can wait for each other."""
+    """Locks the table first; otherwise, the statement could deadlock with a writer that runs the trigger."""
     case.sql(f"BEGIN; LOCK TABLE {case.table}; DROP SCHEMA bloomgate CASCADE; COMMIT")
     case.insert(20)
 
 
 def ruin(case, statement):
-    """Runs a statement on each of the gate's tables while it has unread rows, with the guard disabled if necessary."""
+    """Runs a statement on each of the gate's tables while the table has unread rows, with the guard
+    disabled if necessary."""
     for table in our_tables(case):
         case.insert(5)
         case.sql("BEGIN")
@@ -862,12 +869,13 @@ def foreign_changes(case):
     os.unlink(saved)
     case.gate.start()
     case.gate.wait_trusted()
-    require(not case.sql(f"SELECT 1 FROM {name} WHERE xid >= '9000000000'"), "changes of another history were not deleted")
+    require(not case.sql(f"SELECT 1 FROM {name} WHERE xid >= '9000000000'"), "changes from another history were not deleted")
 
 
 @event("many changes after the last save", modes=POSTGRES_CHANGES, setup=table_only, writers=False, expect=ANY)
 def unsaved_changes(case):
-    """The change table does not grow without limit if the filter is not or cannot be saved."""
+    """The change table does not grow without limit if the filter is not saved or cannot be
+    saved."""
     gate = case.open_gate(save="1d")
     while not os.path.exists(os.path.join(gate.directory, "gates", "g.bg")):
         time.sleep(0.005)
@@ -882,7 +890,7 @@ def unsaved_changes(case):
 
 @event("nothing installed, install=no", modes=POSTGRES_CHANGES, expect=ANY)
 def not_installed(case):
-    """With install=no the service verifies its objects and reports what is missing."""
+    """With install=no, the service verifies its objects and reports missing objects."""
     text = case.refusal(name="other", install="no")
     require(any(word in text for word in ("install", "missing", "exist")), text)
 
@@ -975,7 +983,8 @@ def slots(case):
 
 
 def idle_slots(case):
-    """Disconnects the gate if it runs behind a proxy, waits until its slots are inactive, and returns them."""
+    """Disconnects the gate if it connects through a proxy, waits until its slots are inactive, and
+    returns them."""
     if case.proxy:
         case.proxy.close()
     while case.sql("SELECT 1 FROM pg_replication_slots WHERE active"):
@@ -985,8 +994,9 @@ def idle_slots(case):
 
 @event("table locked while the gate starts", modes=LOGICAL, setup=table_only, expect=ANY, writers=False)
 def locked_table(case):
-    """VACUUM and CREATE INDEX CONCURRENTLY hold this lock. A server process that waits for it does not notice that the
-    service has given up, so each attempt would occupy one more connection."""
+    """VACUUM and CREATE INDEX CONCURRENTLY hold this lock. A server process that waits for the lock
+    does not notice that the service has stopped waiting, so each attempt would occupy one more
+    connection."""
     with case.connect() as sql:
         sql(f"BEGIN; LOCK TABLE {case.table} IN SHARE UPDATE EXCLUSIVE MODE")
         gate = case.open_gate(wait=False)
@@ -1003,15 +1013,16 @@ def locked_table(case):
 
 @event("server asked for signs of life", modes=LOGICAL, setup=proxied, writers=False)
 def signs_of_life(case):
-    """A server that decodes changes of other tables for minutes sends nothing unless the service requests it. The service
-    must not take that for a dead connection, because decoding would start over."""
+    """A server that decodes changes of other tables for minutes sends nothing unless the service
+    requests a reply. The service must not treat the connection as dead, because decoding would
+    start over."""
     requests = []
     case.proxy.between = lambda data: requests.append(data[:1] == b"d" and data[5:6] == b"r" and data[-1])
     case.proxy.cut()
     case.insert(3)
     oracle.check(case)
     case.proxy.between = None
-    require(1 in requests, "no reply requests an answer")
+    require(1 in requests, "the service did not request a reply")
 
 
 @event("publication altered and restored", modes=LOGICAL, expect=RESTARTS)
@@ -1053,7 +1064,7 @@ def partition_root(case):
 
 @event("replica identity full", modes=LOGICAL, expect=ANY)
 def identity_full(case):
-    """The stream includes the old row of updates and deletes, but no long keys that did not change."""
+    """The stream includes the old rows of updates and deletes, but omits unchanged long keys."""
     case.sql(f"ALTER TABLE {case.table} REPLICA IDENTITY FULL")
     case.sql(f"UPDATE {case.table} SET {case.column} = {case.literal(*case.fresh())} WHERE id = 11")
     case.sql(f"UPDATE {case.table} SET id = id + 1000000 WHERE id = 12")
@@ -1091,7 +1102,8 @@ def identity_lost(case):
 
 @event("replica identity lost with the key column", modes=LOGICAL, expect=ANY, writers=False)
 def identity_and_column_lost(case):
-    """There is a second reason why the gate cannot follow. UPDATE must still succeed."""
+    """The lost key column is a second reason why the gate cannot follow. UPDATE must still
+    succeed."""
     table = case.table
     (name,) = case.sql(f"SELECT quote_ident(conname) FROM pg_constraint WHERE conrelid = '{table}'::regclass"
                        " AND contype = 'p'")[0]
@@ -1322,7 +1334,7 @@ def failover(case):
 
 
 def confirm_position(case, sql):
-    """Waits until a filter was saved and the follower has replied to the server after that."""
+    """Waits until a filter has been saved and the follower has then replied to the server."""
     def saved():
         return [os.stat(path).st_mtime_ns for path in glob.glob(os.path.join(case.gate.directory, "gates", "*.bg"))]
 
@@ -1342,7 +1354,8 @@ def waiting_commit(case, sql, writer):
     threads = []
 
     def is_waiting(_):
-        """Returns whether a commit waits. The server shows the setting a little before it applies it."""
+        """Returns whether a commit is waiting. The server shows the new setting slightly before
+        applying it."""
         if not threads or not threads[-1].is_alive():
             threads.append(threading.Thread(target=case.insert, args=(1, writer)))
             threads[-1].start()
@@ -1388,8 +1401,8 @@ def synchronous_write(case):
 
 @contextlib.contextmanager
 def waiting_ddl(case, statement):
-    """Runs a statement whose commit waits for a standby: it is in the WAL, but other sessions do not see it yet.
-    Yields a connection whose commits do not wait."""
+    """Runs a statement whose commit waits for a standby: the commit is in the WAL, but other
+    sessions do not see it yet. Yields a connection whose commits do not wait."""
     with case.connect() as sql, case.connect() as writer, case.connect() as other, \
             case.connect(("SET synchronous_commit = local",)) as local:
         thread = threading.Thread(target=other, args=(statement,))
@@ -1403,16 +1416,17 @@ def waiting_ddl(case, statement):
 
 
 def require_not_denied(gate, keys):
-    """Waits until the gate has caught up or is in doubt. It must not deny the keys."""
+    """Waits until the gate has caught up or is in doubt. The gate must not report the keys as
+    absent."""
     since = time.monotonic_ns()
     gate.wait(lambda about: about["trusted"] == "0" or int(about["since"]) > since, "caught up or in doubt")
     denied = gate.denied(keys)
-    require(not denied, f"{len(denied)} keys are denied: {denied[:3]}")
+    require(not denied, f"{len(denied)} keys are reported as absent: {denied[:3]}")
 
 
 @event("enum label renamed, but not visible yet", modes=POSTGRES, key="text", setup=private, expect=ANY, writers=False)
 def enum_label_unseen(case):
-    """The stream has the new label, while queries still find the old one."""
+    """The stream has the new label, while queries still return the old label."""
     case.sql("CREATE TYPE public.mood AS ENUM ('sad', 'glad');"
              "CREATE TABLE public.moods (id bigserial PRIMARY KEY, mood public.mood)")
     gate = case.open_gate("moods", checked=False, keys="public.moods(mood)")
@@ -1429,7 +1443,7 @@ DETACH = "ALTER TABLE public.parts DETACH PARTITION public.parts_1 CONCURRENTLY"
 @event("partition detached concurrently, but not visible yet", modes=POSTGRES, key="text", setup=private, expect=ANY,
        writers=False)
 def detach_unseen(case):
-    """The stream omits rows of the partition, while queries still find them."""
+    """The stream omits rows of the partition, while queries still return them."""
     case.sql(DETACHING)
     gate = case.open_gate("parts", checked=False, keys="public.parts(key)")
     keys = [b"part %d" % i for i in range(50)]
@@ -1442,7 +1456,7 @@ def detach_unseen(case):
 @event("partition being detached, published with its parent", modes=LOGICAL, key="text", setup=private, expect=ANY,
        writers=False)
 def detach_pending(case):
-    """The publication of the parent omits a partition as soon as it is being detached."""
+    """The parent's publication omits a partition as soon as the partition starts being detached."""
     case.sql(DETACHING)
     parent = case.open_gate("parent", checked=False, keys="public.parts(key)")
     gate = case.open_gate("parts", wait=False, checked=False, keys="public.parts_1(key)", install="no")
@@ -1467,7 +1481,7 @@ def detach_pending(case):
 
 @event("partition whose detaching was interrupted", modes=POSTGRES, key="text", expect=ANY, writers=False)
 def detach_interrupted(case):
-    """ALTER TABLE refuses the partition until the operator finishes the detaching."""
+    """ALTER TABLE refuses the partition until the operator finishes detaching it."""
     case.sql(DETACHING + ";CREATE TABLE public.parts_2 PARTITION OF public.parts FOR VALUES FROM (1000) TO (2000)")
     gate = case.open_gate("parts", checked=False, keys="public.parts(key)")
     case.sql("INSERT INTO public.parts VALUES (1); ALTER TABLE public.parts_1 REPLICA IDENTITY NOTHING")
@@ -1603,7 +1617,7 @@ def restore_backup_stopped(case):
 
 @event("database swapped by RENAME", modes=POSTGRES, setup=own_database, expect=RESTARTS, monitor=False, writers=False)
 def swap_database(case):
-    """The other database is a copy that includes the service's objects, but has different rows."""
+    """The other database is a copy that includes the service's objects but has different rows."""
     case.caught_up()
     case.proxy.close()
     case.disconnect()
@@ -1682,10 +1696,11 @@ def stalled_connection(case):
 
 
 def between_messages(case, share, *actions):
-    """Runs an action before some of the messages that the service sends. The message is delayed until then.
+    """Runs an action before some of the messages that the service sends. Each of these messages is
+    delayed until the action has ended.
 
-    So at every step of starting, polling and reading, two consecutive statements of the service can see different
-    states of the database.
+    Thus, at every step of starting, polling and reading, two consecutive statements of the service
+    can see different states of the database.
     """
     lock, count = threading.Lock(), itertools.count(1)
     done = 0
@@ -1757,7 +1772,8 @@ def truncate_ours(case, sql):
 
 
 def swap(case, sql):
-    """Swaps the table with another one. Both have different rows, and get more."""
+    """Swaps the table with another table. The tables have different rows, and both get more
+    rows."""
     case.insert(1, sql)
     case.insert(1, sql, table=case.table + "_other")
     sql(f"BEGIN; ALTER TABLE {case.table} RENAME TO swapping; ALTER TABLE {case.table}_other RENAME TO t;"
@@ -1814,6 +1830,6 @@ def too_far_behind(case):
     case.proxy.close()
     gate.wait_event("stale")
     gate.wait_doubt()
-    require(not gate.denied(case.absent(50)), "a stale filter denies keys")
+    require(not gate.denied(case.absent(50)), "a stale filter reports keys as absent")
     case.proxy.open()
     gate.wait_trusted()

@@ -33,7 +33,8 @@ def our_objects(case, kind):
 
 @event("write-ahead log", modes=SQLITE, setup=journal("wal"))
 def with_log(case):
-    """Readers with old snapshots prevent a reset of the log; checkpoints copy it to the file."""
+    """Readers with old snapshots prevent the log from being reset; checkpoints copy it to the
+    file."""
     with case.connect() as reader:
         reader("BEGIN")
         reader(f"SELECT count(*) FROM {case.table}")
@@ -55,7 +56,8 @@ def with_journal(case):
 
 @event("journal mode changed", modes=SQLITE, setup=journal("delete"), expect=ANY, writers=False)
 def change_journal(case):
-    """Changing the journal mode needs exclusive access, which a gate that has the file open may prevent."""
+    """Changing the journal mode requires exclusive access, which a gate that has the file open may
+    prevent."""
     for mode in "truncate", "persist", "wal", "delete", "wal":
         for _ in range(50):
             try:
@@ -136,7 +138,7 @@ ODD_VALUES = ("5", "'5'", "5.0", "x'35'", "'007'", "'5 '", "1.5", "-0.0", "1e20"
 
 @event("odd values in columns of all types", modes=SQLITE, setup=nothing, writers=False, expect=ANY)
 def odd_values(case):
-    """Half of the values are read and half are followed. SQLite converts some of them."""
+    """Half of the values are read, and half are followed. SQLite converts some of them."""
     for n, name in enumerate(("INTEGER", "TEXT", "BLOB", "", "NUMERIC", "VARCHAR(5)", "INT", "ANY")):
         case.table = f"odd{n}"
         case.sql(f"CREATE TABLE {case.table} (id INTEGER PRIMARY KEY, {case.column} {name})")
@@ -147,10 +149,10 @@ def odd_values(case):
         for value in ODD_VALUES[1::2]:
             case.sql(add.format(value))
         oracle.check(case)
-        for value in ODD_VALUES:  # the gate must not deny keys that the application finds
+        for value in ODD_VALUES:  # the gate must not report keys as absent that the application finds
             key = case.sql(f"SELECT CAST({value} AS BLOB)")[0][0] or b""
             found = case.sql(f"SELECT 1 FROM {case.table} WHERE {case.column} = {value}")
-            require(not found or not gate.denied([key]), f"{value} in a column {name or 'without a type'} is denied")
+            require(not found or not gate.denied([key]), f"{value} in a column {name or 'without a type'} is reported as absent")
         case.close_gate(gate)
     case.table = "t"
     case.create()
@@ -294,7 +296,7 @@ def replace_file_stopped(case):
 
 
 def restore(case, path):
-    """Overwrites the database with another one by the backup API, in one transaction."""
+    """Overwrites the database with another database in one transaction, using the backup API."""
     with File(path) as old, case.connect() as now:
         deadline = time.monotonic() + 60
         while True:
@@ -372,7 +374,7 @@ def symbolic_link(case):
 
 @event("writer killed in a transaction", modes=SQLITE, setup=journal("delete"), expect=ANY)
 def killed_writer(case):
-    """Its pages are already in the file. The next connection rolls them back."""
+    """The transaction's pages are already in the file. The next connection rolls them back."""
     script = f"""import os, sqlite3
 d = sqlite3.connect({case.path!r}, timeout=60, isolation_level=None)
 d.execute("PRAGMA cache_size = 5")
@@ -511,7 +513,7 @@ def drop_ours(case):
 
 @event("changes pruned while they are read", modes=SQLITE, expect=ANY)
 def prune_races(case):
-    """Several services read, save and prune while others write."""
+    """Several services read, save and prune while applications write."""
     other = case.open_gate(poll="1ms")
     for _ in range(5):
         case.insert(50)

@@ -6,7 +6,7 @@ import subprocess
 import threading
 import time
 
-PATIENCE = float(os.environ.get("SOURCES_PATIENCE", "90"))  # timeout of all waits, in seconds
+PATIENCE = float(os.environ.get("SOURCES_PATIENCE", "90"))  # timeout for all waits, in seconds
 
 
 class Failure(Exception):
@@ -19,7 +19,8 @@ def expect(condition, what):
 
 
 class Gate:
-    """A gate. The service saves its filter in `directory`, and a restarted gate resumes from there."""
+    """A gate. The service saves the gate's filter in `directory`, and a restarted gate resumes from
+    there."""
 
     def __init__(self, program, name, directory, settings):
         self.words = [program, name, f"dir={directory}"] + [f"{k}={v}" for k, v in settings.items() if v is not None]
@@ -90,7 +91,7 @@ class Gate:
         return self.do("lookup " + key.hex()).split(" ")[0]
 
     def denied(self, keys):
-        """Returns the keys that the gate denies without querying the database."""
+        """Returns the keys that the gate reports as absent without querying the database."""
         keys, denied = list(keys), []
         for at in range(0, len(keys), 5000):
             part = [key.hex().encode() for key in keys[at:at + 5000]]

@@ -1,6 +1,8 @@
-"""Keys of every type: the SQL literal of key number i, and the bytes with which the gate is queried.
+"""Keys of every type: the SQL literal of key number i, and the bytes that are used to query the
+gate.
 
-Keys with numbers below ABSENT may be in tables. Keys from ABSENT on are never written.
+Keys with numbers below ABSENT may be in tables. Keys with numbers of ABSENT or more are never
+written.
 """
 
 import datetime
@@ -19,9 +21,9 @@ class Key:
     def __init__(self, name, postgres, sqlite, text, literal=None, spelled=None):
         self.name = name
         self.type = {"postgres": postgres, "sqlite": sqlite}
-        self.text = text  # function: number i to the bytes of the lookup key
+        self.text = text  # function that maps number i to the bytes of the lookup key
         self._literal = literal
-        self._spelled = spelled  # function: number i to another spelling of the key
+        self._spelled = spelled  # function that maps number i to another spelling of the key
 
     def __repr__(self):
         return self.name

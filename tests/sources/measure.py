@@ -39,7 +39,8 @@ def costs(case):
 
 
 def fill(case, table, rows, start):
-    """Inserts rows from a SELECT, which costs this process nothing. Returns the largest lag."""
+    """Inserts rows from a SELECT, so that generating them costs this process nothing. Returns the
+    largest lag."""
     lag = 0
     series = "generate_series({}, {}) i" if case.source == "postgres" else (
         "(WITH RECURSIVE n(i) AS (VALUES ({}) UNION ALL SELECT i + 1 FROM n WHERE i < {}) SELECT i FROM n)")
@@ -81,7 +82,7 @@ def measure(case, rows):
     yield (f"written: {alone[0]:,.0f} rows/s without a gate, {followed[0]:,.0f} with; largest lag {followed[3]:.2f} s,"
            f" caught up {rest:.2f} s after the last row")
     if case.source == "postgres":
-        yield (f"server cost per row: CPU {alone[1]:.1f} us without, {followed[1]:.1f} us with;"
+        yield (f"server cost per row: CPU {alone[1]:.1f} us without a gate, {followed[1]:.1f} us with;"
                f" WAL {alone[2]:.0f} bytes without, {followed[2]:.0f} bytes with")
-    yield (f"caught up after a restart of the service: {rate:,.0f} changes/s ({about['changes']} reported,"
+    yield (f"caught up after a service restart: {rate:,.0f} changes/s ({about['changes']} reported,"
            f" {about['builds']} builds)")

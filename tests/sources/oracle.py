@@ -1,4 +1,4 @@
-"""The check of all events: the gate never denies a key that is committed in the table.
+"""The check for all events: the gate never reports a key as absent that is committed in the table.
 
 While the event runs, `Monitor` looks up every key whose commit was acknowledged before the time up
 to which the gate claims to be complete. Afterwards, `settle` compares the gate with the table itself.
@@ -16,7 +16,8 @@ SAMPLE = 400
 
 
 def check(case, gates=None):
-    """Verifies that the gates, once caught up, deny no key that is in the table now. Returns the number of keys."""
+    """Verifies that the gates, once caught up, do not report any key as absent that is in the table
+    now. Returns the number of keys."""
     keys, since = case.truth(), time.monotonic_ns()
     for gate in gates or case.gates:
         gate.wait_caught(since)
@@ -28,7 +29,8 @@ def check(case, gates=None):
 
 
 def check_doubt(case):
-    """Verifies that a gate that cannot follow its source is not trusted and denies no key in the table."""
+    """Verifies that a gate that cannot follow its source is not trusted and reports no key in the
+    table as absent."""
     gate = case.gate
     gate.wait_doubt()
     refuse(case, gate, gate.denied(case.truth()), 0)
@@ -36,11 +38,12 @@ def check_doubt(case):
 
 
 def check_works(case, gate):
-    """Verifies that the filter is trusted again and denies absent keys without querying the database."""
+    """Verifies that the filter is trusted again and reports absent keys without querying the
+    database."""
     gate.wait_trusted()
     keys = case.absent(SAMPLE)
     denied = len(gate.denied(keys))
-    expect(denied >= 0.8 * SAMPLE, f"the filter denies only {denied} of {SAMPLE} absent keys: {gate.about()}")
+    expect(denied >= 0.8 * SAMPLE, f"the filter reports only {denied} of {SAMPLE} absent keys as absent: {gate.about()}")
 
 
 def settle(case):
@@ -60,10 +63,10 @@ def settle(case):
 
 
 def refuse(case, gate, denied, total):
-    """Fails if any keys were denied."""
+    """Fails if any keys were reported as absent."""
     if denied:
         examples = ", ".join(repr(key[:40]) for key in sorted(denied)[:3])
-        raise Failure(f"{len(denied)} of {total} committed keys denied, such as {examples}; "
+        raise Failure(f"{len(denied)} of {total} committed keys reported as absent, such as {examples}; "
                       f"{case.key} keys; {gate.about()}; {gate.events()[-6:]}")
 
 
@@ -98,7 +101,8 @@ class Monitor:
             time.sleep(0.05)
 
     def _look(self, gate, done):
-        """Looks up acknowledged keys from index `done` on, and some earlier ones. Returns the next index."""
+        """Looks up acknowledged keys starting at index `done`, and some earlier keys. Returns the
+        next index."""
         if not gate.is_running():
             return done
         since = int(gate.about()["since"])
@@ -116,7 +120,8 @@ class Monitor:
         return due
 
     def _confirm(self, gate, denied):
-        """Fails if the table still has a denied key: the key may have been deleted, or the server replaced."""
+        """Fails if the table still has a key that was reported as absent: the key may have been
+        deleted, or the server replaced."""
         try:
             denied = set(denied) & self.case.truth()
             if denied:

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""The conformance suite for sources. It runs every event against every source and mode, with real servers and
-concurrent writers, and compares the gate with the table itself. A new source must pass it before it is released.
+"""The conformance suite for sources. The suite runs every event against every source and mode, with
+real servers and concurrent writers, and compares the gate with the table itself. A new source must
+pass it before it is released.
 
 usage: test_sources.py GATE_PROBE [--mode SOURCE/MODE]... [--event PART]... [--changes N] [--seed S] [--list]
 
-Prints a matrix. `--changes` is the number of keys to write per mode. With 100,000 or more, the suite also measures
-throughput and costs (only these: --event throughput). Exit status 77: PostgreSQL is not installed.
+Prints a matrix. `--changes` is the number of keys to write per mode. With 100,000 or more, the
+suite also measures throughput and costs (to run only these: --event throughput). Exit status 77:
+PostgreSQL is not installed.
 """
 
 import argparse
@@ -90,7 +92,7 @@ def run_mode(mode, arguments, report):
 
 
 def run_measure(world, mode, arguments):
-    """Measures the cost of following. Returns it in the form of an event's result."""
+    """Measures the cost of following. Returns the cost in the form of an event's result."""
     source, follow = mode.split("/")
     case = Case(world, source, follow, arguments.probe, "text", 0, 0)
     result = {"event": "throughput", "mode": mode, "key": "text", "failure": None, "checked": 0, "seconds": 0}

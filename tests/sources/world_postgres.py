@@ -21,7 +21,7 @@ from pgwire import Connection, Lost, SqlError
 BIN = next(iter(sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)), None)
 PATIENCE = 60
 
-# fsync is off because writes must survive a crash of the server, but not of this machine.
+# fsync is off because writes must survive a server crash, but not a crash of this machine.
 SETTINGS = """
 listen_addresses = '127.0.0.1'
 unix_socket_directories = ''
@@ -150,7 +150,7 @@ class Server:
         run("pg_ctl", "-D", self.data, "-w", "-t", str(PATIENCE), "promote")
 
     def wait_for(self, other):
-        """Waits until this standby has replayed everything that the other server has written so far."""
+        """Waits until this standby has replayed all WAL that the other server has written so far."""
         with other.connect() as up, self.connect() as down:
             position = up.value("SELECT pg_current_wal_lsn()")
             while down.value(f"SELECT pg_last_wal_replay_lsn() >= '{position}'") != "t":
@@ -167,8 +167,8 @@ class Proxy:
         self.is_open = True
         self.flowing = threading.Event()
         self.flowing.set()
-        self.between = None  # called with data of a client before it is forwarded
-        self.left = None  # bytes until all connections break; None: never
+        self.between = None  # called with a client's data before it is forwarded
+        self.left = None  # number of bytes until all connections break; None: never
         self.listener = socket.socket()
         self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.listener.bind(("127.0.0.1", 0))
@@ -177,7 +177,7 @@ class Proxy:
         threading.Thread(target=self._serve, daemon=True).start()
 
     def point_to(self, port):
-        """Forwards new connections to that port. Existing connections stay."""
+        """Forwards new connections to the given port. Existing connections stay."""
         self.target = port
 
     def cut(self):
@@ -243,7 +243,7 @@ class Proxy:
                 self.cut()
 
     def _take(self, size):
-        """Returns how many of the bytes may pass, and whether all connections break then."""
+        """Returns how many of the bytes may pass, and whether all connections then break."""
         with self.lock:
             if self.left is None:
                 return size, False

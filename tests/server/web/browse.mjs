@@ -103,7 +103,7 @@ async function open(browser, base, options = {}) {
     state.waiting--;
   });
   return { page, context, wrong, answers, state, base, close: async (name) => {
-    same(`${name}: no errors, no breach of the policy`, wrong, []);
+    same(`${name}: no errors, no policy violations`, wrong, []);
     await context.close();
   } };
 }
@@ -117,7 +117,7 @@ async function go(window, hash) {
 async function settle(window) {
   const { page } = window;
   const button = page.locator("#pause[aria-pressed=false]");
-  if (await button.count()) { // unless the previous page had it and is still shown
+  if (await button.count()) { // the button may belong to the previous page, which is still shown
     await button.click({ timeout: 1000 }).catch(() => null);
   }
   await until("all requests are answered", () => window.state.waiting === 0);
@@ -128,7 +128,7 @@ async function shoot(window, name, full = false) {
   await window.page.screenshot({ path: path.join(shots, `${name}.png`), fullPage: full });
 }
 
-// Returns [value, text] of the element with that data-figure.
+// Returns [value, text] of the element with the given data-figure.
 async function figure(scope, name) {
   const found = scope.locator(`data[data-figure="${name}"]`).first();
   return (await found.count()) ? [await found.getAttribute("value"), (await found.textContent()).trim()] : null;
@@ -240,7 +240,7 @@ async function trySorting(window) {
     const values = await page.locator('td.c-bytes data[data-figure="bytes"]').evaluateAll((all) => all.map((one) => Number(one.value)));
     return values.every((v, i) => i === 0 || values[i - 1] <= v) && (await heading.getAttribute("aria-sort")) === "ascending";
   });
-  check("the address contains the order", page.url().includes("sort=bytes"), page.url());
+  check("the address contains the sort order", page.url().includes("sort=bytes"), page.url());
 }
 
 async function trySearch(window) {
@@ -293,7 +293,7 @@ async function tryKeys(window) {
   await until("a member may be present", () => page.locator(".answer.maybe", { hasText: "Maybe" }).count());
   await page.getByLabel("Is this key in the filter?").fill("browse: absent");
   await page.keyboard.press("Enter");
-  await until("an absent key is denied", () => page.locator(".answer.no", { hasText: "definitely does not contain" }).count());
+  await until("an absent key is reported as absent", () => page.locator(".answer.no", { hasText: "definitely does not contain" }).count());
   await page.getByRole("button", { name: "Add" }).click();
   await until("the key can be added", () => page.locator(".answer", { hasText: "definitely new" }).count());
   await page.getByRole("button", { name: "Check" }).click();
@@ -305,7 +305,7 @@ async function tryCharts(window) {
   const past = window.answers.get("/api/v1/history").json;
   check("there are charts", (await page.locator("figure.chart svg").count()) >= 4, await page.locator("figure.chart svg").count());
   const cells = await page.locator(".heat svg rect:not(.heat-at)").count();
-  same("the picture has as many parts as the API", cells, window.answers.get("/api/v1/filters/browse%3Amain/occupancy").json.shares.length);
+  same("the picture has as many parts as the API reports", cells, window.answers.get("/api/v1/filters/browse%3Amain/occupancy").json.shares.length);
   await page.locator(".heat svg").hover({ position: { x: 3, y: 3 } });
   await until("the heat map describes the part under the pointer", () => page.locator(".heat-words", { hasText: "Part 1 of" }).count());
   const chart = page.locator('[data-chart="h-queries"] svg');
@@ -481,7 +481,7 @@ async function tryServer(window) {
     const place = page.locator(`[data-front="${front.name}"]`);
     await sameFigure(front.name, place, "shards_up", front.shards.up, format.count);
     await sameFigure(front.name, place, "front_unreachable", front.checked.unreachable, format.count);
-    check(`${front.name}: its state and why`, (await place.innerText()).toLowerCase().includes(front.state) && (await place.innerText()).includes(front.error ?? ""), await place.innerText());
+    check(`${front.name}: its state and the reason`, (await place.innerText()).toLowerCase().includes(front.state) && (await place.innerText()).includes(front.error ?? ""), await place.innerText());
   }
   await shoot(window, "server-light", true);
 }
@@ -575,8 +575,8 @@ async function tryTheme(window, press) {
 
 const PAGES = [["overview", "#/"], ["filter", ""], ["gates", "#/gates"], ["planner", "#/planner"], ["tenants", "#/tenants"], ["events", "#/events"], ["server", "#/server"]];
 
-// Text contrast against its background must be at least 4.5:1, as WCAG requires; returns the names
-// of the worst.
+// Text contrast against its background must be at least 4.5:1, as WCAG requires; returns the
+// elements with the lowest contrast.
 function contrasts() {
   const parse = (text) => (text.match(/[\d.]+/g) || []).map(Number);
   const light = ([r, g, b]) => {
@@ -680,7 +680,7 @@ async function tryHostile(browser) {
     }
     const f = made.json.name === undefined ? { name: spec.name } : made.json;
     await go(window, `#/filter/${format.segment(f.name, f.name_base64)}`);
-    await until(`${what}: its page shows its name and nothing else`, async () => (await page.locator("h1").textContent()) === format.nameText(f.name, 160));
+    await until(`${what}: the page shows only the filter's name`, async () => (await page.locator("h1").textContent()) === format.nameText(f.name, 160));
     same(`${what}: one heading`, await page.locator("h1").count(), 1);
   }
   await page.setViewportSize({ width: 1440, height: 900 });
@@ -692,7 +692,7 @@ async function tryHostile(browser) {
     const texts = await link.allTextContents();
     check(`${shown.slice(0, 40)} is in the list as text`, texts.includes(shown), texts.slice(0, 5));
   }
-  same("nothing of a name became part of the page", await page.evaluate(() => [document.images.length, document.scripts.length, document.querySelectorAll("td h1, th img, th script").length, document.title]), [0, 2, 0, "Filters · Bloomgate"]);
+  same("no part of a name became part of the page's markup", await page.evaluate(() => [document.images.length, document.scripts.length, document.querySelectorAll("td h1, th img, th script").length, document.title]), [0, 2, 0, "Filters · Bloomgate"]);
   same("no name changes the text direction", await page.evaluate(() => [...document.querySelectorAll("bdi")].every((e) => !/[\u202a-\u202e\u2066-\u2069]/.test(e.textContent))), true);
   await shoot(window, "hostile-light", true);
   for (const hash of ["#/filter/../../../metrics", "#/filter/%ff", "#/nonsense", "#/filter/", "#/?page=-1&size=x&sort=%3Cb%3E", "#/planner?items=-1&error=x", "#/filter/x?y#z"]) {

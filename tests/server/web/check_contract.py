@@ -232,10 +232,10 @@ def ask_service(s):
     response, _ = s.ask("GET", "/metrics", 200)
     check("metrics state their version", "version=0.0.4" in response.getheader("Content-Type"), response.getheader("Content-Type"))
     _, info = s.ask("GET", "/api/v1/info", 200)
-    check("counts of health add up", sum(info["filters"][k] for k in ("fine", "watch", "act", "unknown")) == info["filters"]["count"], info["filters"])
+    check("the health counts add up", sum(info["filters"][k] for k in ("fine", "watch", "act", "unknown")) == info["filters"]["count"], info["filters"])
     s.ask("GET", "/api/v1/tenants", 200)
     _, events = s.ask("GET", "/api/v1/events?count=5", 200)
-    check("events come in order", [e["id"] for e in events["events"]] == sorted(e["id"] for e in events["events"]), events)
+    check("events are in order", [e["id"] for e in events["events"]] == sorted(e["id"] for e in events["events"]), events)
     _, later = s.ask("GET", f"/api/v1/events?since={events['last']}", 200)
     check("no old events after the last one", all(e["id"] > events["last"] for e in later["events"]), later)
     s.ask("GET", "/api/v1/events?level=error", 200)
@@ -278,7 +278,7 @@ def ask_list(s):
         if page["next"] is None:
             break
         cursor = "&cursor=" + quote(page["next"])
-    check("pages visit every filter once, by name", seen == sorted(seen) and len(seen) == page["matched"] and len(set(seen)) == len(seen), seen)
+    check("pages list every filter once, by name", seen == sorted(seen) and len(seen) == page["matched"] and len(set(seen)) == len(seen), seen)
     for sort in ("name", "kind", "items", "capacity", "fill", "predicted", "observed", "bytes", "queries", "avoided", "age", "health"):
         s.ask("GET", f"{F}?sort={sort}&order=desc&count=3", 200)
     _, page = s.ask("GET", f"{F}?sort=bytes&order=desc&count=50", 200)
@@ -310,7 +310,7 @@ def ask_filter(s):
     _, told = s.ask("POST", f"{name}/check", 200, {"keys": ["alice", "absent key", "bob"]})
     check("maybe, no, maybe", told["results"] == [True, False, True] and told["maybe"] == 2, told)
     _, told = s.ask("POST", f"{name}/check", 200, {"keys": []})
-    check("no keys, no answers", told["results"] == [], told)
+    check("no keys produce no answers", told["results"] == [], told)
     binary = base64.b64encode(b"\xff\x00\n").decode()
     s.ask("POST", f"{name}/add", 200, {"keys": [binary], "encoding": "base64"})
     _, told = s.ask("POST", f"{name}/check", 200, {"keys": [binary, base64.b64encode(b"\xfe").decode()], "encoding": "base64"})
@@ -323,7 +323,7 @@ def ask_streams(s, name):
     _, text = s.ask("POST", f"{name}/check", 200, b"alice\nabsent key\nbob", kind="text/plain")
     check("a line per key", text == b"1\n0\n1\n", text)
     _, text = s.ask("POST", f"{name}/add", 200, b"carol\nalice\n", kind="text/plain", headers={"X-Bloomgate": "1"})
-    check("new and seen, in lines", text == b"1\n0\n", text)
+    check("new and seen keys, one per line", text == b"1\n0\n", text)
     lines = b'"alice"\n{"key":"/gA=","encoding":"base64"}\n'
     _, text = s.ask("POST", f"{name}/check", 200, lines, kind="application/x-ndjson")
     check("JSON per key", [json.loads(line) for line in text.splitlines()] == [{"maybe": True}, {"maybe": False}], text)
@@ -338,7 +338,7 @@ def ask_streams(s, name):
     s.ask("DELETE", name, 403, headers={"Origin": "null", "X-Bloomgate": "1"})
     s.ask("POST", f"{name}/add", 403, {"keys": ["mallory"]}, headers={"Sec-Fetch-Site": "cross-site"})
     _, told = s.ask("POST", f"{name}/check", 200, {"keys": ["mallory"]})
-    check("no key came from another origin", told["results"] == [False], told)
+    check("no key was added from another origin", told["results"] == [False], told)
 
 
 def ask_inside(s, name):
@@ -373,7 +373,7 @@ def ask_file(s, name):
     response, _ = s.ask("PUT", f"{F}/contract%3Acopy/file", 200, file, **kind)
     check("the response has the current tag", response.getheader("ETag"), response.getheaders())
     if not s.mock:
-        check("equal files, equal tags", response.getheader("ETag") == tag, (response.getheader("ETag"), tag))
+        check("equal files have equal tags", response.getheader("ETag") == tag, (response.getheader("ETag"), tag))
         damaged = bytearray(file)
         damaged[-40] ^= 1
         s.ask("PUT", f"{F}/contract%3Acopy/file", 422, bytes(damaged), **kind)
@@ -396,7 +396,7 @@ def ask_names(s):
         for path in paths:
             _, told = s.ask("GET", f"{F}/{path}", 200)
             back = base64.b64decode(told["name_base64"]) if "name_base64" in told else told["name"].encode()
-            check(f"the name {name!r} comes back", back == name, told.get("name"))
+            check(f"the name {name!r} is returned unchanged", back == name, told.get("name"))
         parameter = urllib.parse.quote(coded, safe="") if b"\xff" in name or name[:1] in (b"=", b"") else urllib.parse.quote_from_bytes(name, safe="")
         s.ask("GET", f"/api/v1/history?filter={parameter}&seconds=10", 200)
         s.ask("DELETE", f"{F}/{coded}", 204, headers={"X-Bloomgate": "1"})
@@ -418,7 +418,7 @@ def ask_plan(s):
     check("curves for the possible kinds", len(plan["curves"]) >= 8, len(plan["curves"]))
     for curve in plan["curves"]:
         lengths = {len(curve[k]) for k in ("bits_per_key", "bytes", "rate")}
-        check(f"curve of {curve['kind']} has equal lists", len(lengths) == 1 and len(curve["multiple"]) == len(curve["rate_at"]), lengths)
+        check(f"the lists of the curve for {curve['kind']} have equal lengths", len(lengths) == 1 and len(curve["multiple"]) == len(curve["rate_at"]), lengths)
     blocked = next(p for p in plan["kinds"] if p["kind"] == "blocked")
     check("about 10 bits for 1%", 9.5 < blocked["bits_per_key"] < 10.5, blocked["bits_per_key"])
     _, plan = s.ask("GET", "/api/v1/plan?items=1000&error=0.01&growth=10&queries_per_second=100&call_cost=1&memory_cost=1", 200)

@@ -26,7 +26,7 @@ def have_package(folder):
     for program in ("node", "npm", "chromium"):
         if not shutil.which(program):
             skip(f"no {program} (Debian: nodejs npm chromium)")
-    ready = os.path.join(folder, "ready")  # written last: a broken installation is repeated
+    ready = os.path.join(folder, "ready")  # written last, so that a broken installation is repeated
     if os.path.exists(ready):
         with open(ready, encoding="utf-8") as file:
             if file.read().strip() == PACKAGE:
@@ -36,7 +36,7 @@ def have_package(folder):
         done = subprocess.run(["npm", "install", "--prefix", folder, "--no-audit", "--no-fund", "--ignore-scripts", "--no-save", PACKAGE],
                               text=True, timeout=180, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     except subprocess.TimeoutExpired:
-        skip(f"npm did not deliver {PACKAGE} in three minutes")
+        skip(f"npm did not install {PACKAGE} within three minutes")
     if done.returncode:
         reasons = [line for line in done.stdout.splitlines() if "error" in line]
         skip(f"npm cannot install {PACKAGE}: {'; '.join(reasons[:3]) or 'no reason given'}")

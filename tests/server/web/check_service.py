@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the dashboard in Chromium against the real service, with browse.mjs: with filters of all
-kinds and names of all sorts, an overfull filter, gates over a small catalog, and a second time
-with users.
+kinds and names of all sorts, an overfull filter, and gates over a small catalog. A second run uses
+users.
 usage: check_service.py BLOOMGATED DIRECTORY      DIRECTORY: see check_dashboard.py
   exit status 77: skipped because there is no browser, or the package could not be downloaded"""
 
@@ -40,7 +40,7 @@ def serve(program, *lines):
 
 
 def fill(s, user):
-    """Creates the content that a service has after some use."""
+    """Creates content like that of a service that has been in use for a while."""
     a = Asker(s, user)
     for kind in KINDS:
         a.make(f"shop:{kind}", kind=kind, capacity=5000, error=0.01)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A stand-in for bloomgated's HTTP interface. Serves the dashboard with the same headers and
-answers the API of server/web/openapi.yaml from made-up filters, so that pages can be developed
-and tested without the service. Needs only Python.
+"""A mock of bloomgated's HTTP interface. Serves the dashboard with the same headers, and implements
+the API in server/web/openapi.yaml with generated filters, so that pages can be developed and tested
+without the service. Needs only Python.
 
 usage: mock.py [--port N] [--filters N] [--bare] [--hostile] [--frozen] [--user NAME:PASSWORD]
 [--loading]
@@ -60,8 +60,8 @@ def wilson(hits, trials):
 
 
 class Filter:
-    """A made-up filter. Its figures are a function of its seed and the time, so that all
-    responses at one point in time are consistent."""
+    """A generated filter. Its values are a function of its seed and the time, so that all responses
+    at one point in time are consistent."""
 
     def __init__(self, name, seed, born, kind=None, capacity=None, rate=None):
         made = random.Random(seed)
@@ -88,7 +88,7 @@ class Filter:
         self.bits = max(512, int(self.capacity * 1.44 * self.power * 1.04) // 512 * 512)
 
     def fill_with(self, items):
-        return 1 - 2.0 ** (-items / self.capacity)  # half of the bits are set at its capacity
+        return 1 - 2.0 ** (-items / self.capacity)  # at capacity, half of the bits are set
 
     def rate_with(self, items):
         return self.fill_with(items) ** self.power
@@ -781,7 +781,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def metrics(world):
-    """The figures that the dashboard shows, in the format of bg_metrics_write."""
+    """Returns the metrics that the dashboard shows, in the format of bg_metrics_write."""
     label = lambda s: s["name"].replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     rows = world.totals(world.now())["all"]
     values = [("bloomgate_filter_size_bytes", "gauge", lambda s: s["bytes"]), ("bloomgate_filter_layers", "gauge", lambda s: s["layers"]),
@@ -804,10 +804,10 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--filters", type=int, default=40)
-    parser.add_argument("--hostile", action="store_true", help="also filters whose names try to break out")
+    parser.add_argument("--hostile", action="store_true", help="include filters whose names contain markup")
     parser.add_argument("--bare", action="store_true", help="no gates")
-    parser.add_argument("--frozen", action="store_true", help="time stands still, so figures can be compared")
-    parser.add_argument("--user", help="NAME:PASSWORD; the password is a token as well")
+    parser.add_argument("--frozen", action="store_true", help="stop the clock, so that values can be compared")
+    parser.add_argument("--user", help="NAME:PASSWORD; the password is also accepted as a token")
     parser.add_argument("--loading", action="store_true", help="never finish loading")
     Handler.world = World(parser.parse_args())
     server = ThreadingHTTPServer(("127.0.0.1", Handler.world.options.port), Handler)
