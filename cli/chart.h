@@ -56,8 +56,7 @@ struct chart_bars {
     size_t row_count;
     const char *const *series;
     size_t series_count;
-    const double *values; /* values, row by row; a value that is not finite has no
-                             bar */
+    const double *values; /* row by row; a value that is not finite has no bar */
 };
 
 void chart_begin(struct chart_page *page, const char *title, const char *below);

@@ -11,7 +11,7 @@
  *   (L2) the kernel releases the lock of a killed holder, so a leftover lock file blocks no other
  *        command;
  *   (L3) the holder removes only its own lock file: if that file was already removed, another
- *     command may have created and locked a new one;
+ *        command may have created and locked a new one;
  *   (L4) a command that claims several files needs only one descriptor: the lock files are hard
  *        links to the first one, if the file system supports them. A holder that is killed leaves
  *        behind several names for one file. The next command that locks this file by one of these

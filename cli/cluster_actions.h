@@ -31,8 +31,7 @@ struct cluster_work {
     const char *name;
     struct cluster *cluster;
     struct sharded filter;
-    const struct arguments *arguments; /* all arguments: the action, the name, and the
-                                          rest */
+    const struct arguments *arguments; /* the action, the name, and other arguments */
 };
 
 /* Return exit codes, and report errors. */

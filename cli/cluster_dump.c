@@ -177,8 +177,7 @@ int cluster_dump(struct cluster_work *w)
     }
     const char *prefix = w->arguments->items[2];
     int code = cluster_expect_complete(w, &w->filter, w->name);
-    code = code ? code : claim_file(prefix); /* claim it before claiming the files, as
-                                                split does */
+    code = code ? code : claim_file(prefix); /* claimed first, as in bloomgate split */
     for (uint32_t i = 0; i < w->filter.tags.shards && !code; i++) {
         code = dump_shard(w, i, prefix);
     }

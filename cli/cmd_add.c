@@ -68,10 +68,11 @@ static int add_check(const struct change *c)
 {
     if (c->file.filter
         && bg_kind_traits(bg_filter_kind(c->file.filter)) & BG_TRAIT_STATIC) {
-        return say_failed(CLI_USAGE,
-                          "%s: a filter of kind %s is built from all keys at once and "
-                          "cannot be extended; build a new one",
-                          c->file.path, bg_kind_name(bg_filter_kind(c->file.filter)));
+        return say_failed(
+            CLI_USAGE,
+            "%s: a filter of kind %s is built from all keys at once and cannot be "
+            "extended; build a new filter",
+            c->file.path, bg_kind_name(bg_filter_kind(c->file.filter)));
     }
     return CLI_OK;
 }

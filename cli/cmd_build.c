@@ -69,10 +69,7 @@ static const struct option build_table[] = {
 #undef AT
 static const struct option_group build_group = { "Building", build_table };
 
-enum {
-    BUILD_FIRST_LAYER = 1 << 20
-}; /* initial capacity if the number of keys is
-      unknown */
+enum { BUILD_FIRST_LAYER = 1 << 20 }; /* keys, if their number is unknown */
 
 struct build {
     const struct build_options *options;

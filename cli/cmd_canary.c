@@ -41,8 +41,9 @@ static const struct option_group canary_group = { "Canaries", canary_table };
 enum { CANARY_ABSENT = 4096, CANARY_KIND = 10 }; /* position of "p" or "a" in a key */
 
 /*
- * The number of absent canaries for which the filter may answer "maybe". Two random effects make
- * the number differ from the prediction, and neither may raise an alarm for a sound filter:
+ * The maximum number of "maybe" answers for absent canaries that raises no alarm. Two random
+ * effects make the number differ from the prediction, and neither may raise an alarm for a sound
+ * filter:
  *
  *   - The prediction is the mean over filters with the same number of set bits. In a filter with
  *     few keys n, how evenly the bits are spread over the cache lines varies, which multiplies the

@@ -1,5 +1,5 @@
 /*
- * cmd_check.c - bloomgate check: prints lines that may be in a filter, like grep.
+ * cmd_check.c - bloomgate check: prints the lines whose keys may be in a filter, like grep.
  *
  * Each thread looks up the keys of its chunk in the filters and copies the selected records to
  * the chunk's output. Chunks are written in order.

@@ -284,8 +284,7 @@ static int dedup_run(struct dedup *d)
     drops_begin(&d->drops, d->seen.filter, d->seen.keys, d->seen.rate, d->seen.past);
     const int flowed = dedup_flow(d);
     const int ran =
-        out_code() ? out_code() : flowed; /* writing may still fail after the run was
-                                             stopped */
+        out_code() ? out_code() : flowed; /* writing may fail after another stop */
     const bool full = d->drops.full && (!ran || ran == CLI_FULL);
     const int code = full ? dedup_say_full(d) : ran;
     if (code && !full && !(code == CLI_INTERRUPTED && d->options->seen.state)) {
@@ -313,13 +312,13 @@ static int dedup_open_stats(struct dedup *d)
     if (is_state || (o->stats && input_reads(&d->input, o->stats))) {
         return say_usage(
             "--stats %s: this file is also an input or the --state file; choose "
-            "another one",
+            "another file",
             o->stats);
     }
     if (o->stats && secret_is_keyring(o->stats)) {
         return say_usage(
             "--stats %s: this file is a keyring and would be overwritten; choose "
-            "another one",
+            "another file",
             o->stats);
     }
     d->stats = o->stats ? fopen(o->stats, "we") : NULL;

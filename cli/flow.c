@@ -207,8 +207,7 @@ static bool flow_fill(struct flow *flow, struct chunk *chunk)
         }
         chunk->used += n;
         flow->ended = state == INPUT_END;
-        if (state != INPUT_BYTES) { /* the remaining bytes are a record, even without a
-                                       separator */
+        if (state != INPUT_BYTES) { /* the rest is a record, even without a separator */
             if (chunk->used || flow->ended) {
                 bool cut = false;
                 chunk->offset = input->offset - chunk->used;

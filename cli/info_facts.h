@@ -24,8 +24,8 @@ struct info_facts {
     double times; /* with INFO_FULLER: the rate as a multiple of the design rate */
 };
 
-/* Collects the facts. `file` is the result of filter_open, or contains neither filter. Returns
- * an exit code. */
+/* Collects the facts. `file` is the result of filter_open, or contains no filter. Returns an exit
+ * code. */
 int info_find(const struct filter_file *file, struct info_facts *facts);
 
 /* Key IDs are usually text, which is printed unchanged; other IDs are printed as hexadecimal

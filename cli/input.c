@@ -361,8 +361,7 @@ int input_go_to(struct input *input, size_t at, uint64_t offset)
     input_close(input);
     input->at = at;
     if (at >= input->count || offset == 0) {
-        return CLI_OK; /* reading starts at the beginning of the file, or of the
-                          selected part */
+        return CLI_OK; /* reading starts at the beginning of the file or part */
     }
     const int code = input_open(input);
     input->cut = false;

@@ -30,12 +30,10 @@ struct input {
     bool streams;    /* a pipe: reading may block for data */
     uint64_t offset; /* offset of the next byte in the open file, decompressed */
     uint64_t end; /* lines that start at this offset or later belong to the next part */
-    bool cut; /* the part starts in the middle of a line, which belongs to the previous
-                 part */
+    bool cut; /* the part starts within a line, which belongs to the previous part */
     bool skipped;              /* the file is compressed and belongs to another part */
     struct unpacker *unpacker; /* NULL: not compressed */
-    char *ahead; /* the first bytes, which were read to detect the format; later,
-                    compressed bytes */
+    char *ahead; /* bytes read to detect the format; later, compressed bytes */
     size_t ahead_used, ahead_at;
     uint64_t done, size; /* bytes read so far; total size of all files (0: unknown) */
 };

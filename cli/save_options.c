@@ -66,10 +66,11 @@ static int saving_canaries(const struct saving *saving, bg_filter *filter)
         uint8_t key[BG_CANARY_BYTES];
         bg_canary(saving->how.generation, i, key);
         if (bg_filter_add(filter, key, sizeof key, NULL)) {
-            return say_failed(CLI_FULL,
-                              "the filter has no space for the canaries of generation "
-                              "%llu; build a larger one",
-                              (unsigned long long)saving->how.generation);
+            return say_failed(
+                CLI_FULL,
+                "the filter has no space for the canaries of generation %llu; build a "
+                "larger filter",
+                (unsigned long long)saving->how.generation);
         }
     }
     return CLI_OK;

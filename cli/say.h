@@ -12,7 +12,7 @@
 /* Exit codes, as documented in bloomgate(1). */
 enum cli_exit {
     CLI_OK = 0,            /* success; check: at least one line was selected */
-    CLI_NO = 1,            /* negative result from check, verify, diff, canary or remove
+    CLI_NO = 1,            /* negative result: check, verify, diff, canary, remove
                               --strict */
     CLI_USAGE = 2,         /* invalid command line */
     CLI_DATA = 3,          /* a filter or input is damaged or invalid */

@@ -35,8 +35,7 @@ struct seen {
     unsigned threads; /* for counting lines */
     int progress;     /* enum say_when */
     bg_filter *filter;
-    uint64_t keys;           /* keys at the start; approximate if loaded from a state
-                                file */
+    uint64_t keys;           /* keys at the start; approximate for a loaded state */
     struct drops_sum past;   /* totals of earlier runs, for the state of a window */
     double rate;             /* share of new lines that may be dropped */
     struct secret secret;    /* secret of a new filter */

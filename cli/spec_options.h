@@ -9,8 +9,7 @@
 #include "bloomgate/all.h"
 
 struct spec_options {
-    int kind; /* index into spec_kinds: "auto", followed by the kinds in numerical
-                 order */
+    int kind; /* index into spec_kinds: "auto", followed by the kinds in order */
     uint64_t items, bytes, folds, k;
     double rate, bits_per_key;
 };

@@ -50,8 +50,7 @@ static void stop_ignore(int number)
 void stop_prepare(void)
 {
     if (pipe2(stop_pipe, O_CLOEXEC | O_NONBLOCK) != 0) {
-        stop_pipe[0] = stop_pipe[1] = -1; /* if this fails, signals still interrupt the
-                                             main thread */
+        stop_pipe[0] = stop_pipe[1] = -1; /* signals still interrupt the main thread */
     }
     stop_on(SIGINT, (int)SA_RESETHAND);
     stop_on(SIGTERM, (int)SA_RESETHAND);

@@ -30,8 +30,7 @@ struct cluster {
 enum {
     CLUSTER_PAUSE = 50,     /* milliseconds between attempts */
     CLUSTER_BOUNCES = 5,    /* number of rounds with only redirections before a pause */
-    CLUSTER_OPENING = 1000, /* milliseconds allowed at the start to find a responding
-                               node */
+    CLUSTER_OPENING = 1000, /* milliseconds to find the first responding node */
 };
 
 bg_err cluster_fail(bg_errinfo *info, bg_err code, const char *format, ...)
@@ -567,8 +566,7 @@ static bool cluster_put_wait(struct cluster *c, uint16_t node)
     if (!cluster_marker(c, node, marker, sizeof marker)) {
         const bg_bytes pings[] = { cluster_word("PING"), cluster_word("PING") };
         return link_put(link, &pings[0], 1)
-               && link_put(link, &pings[1], 1); /* neither reply is accepted as
-                                                   success */
+               && link_put(link, &pings[1], 1); /* neither reply counts as success */
     }
     const bg_bytes set[] = { cluster_word("SET"), cluster_word(marker),
                              cluster_word("1"), cluster_word("EX"),

@@ -50,8 +50,7 @@ struct cluster_tally {
     _Atomic uint64_t repeated;                       /* requests sent again */
     _Atomic uint64_t moved, asked;                   /* MOVED and ASK replies */
     _Atomic uint64_t tryagain, clusterdown, passing; /* other transient errors */
-    _Atomic uint64_t unopened, broken; /* connections that could not be opened, or
-                                          broke */
+    _Atomic uint64_t unopened, broken; /* connections that failed to open, or broke */
     _Atomic uint64_t refreshed;        /* requests for the map */
     _Atomic int64_t
         told; /* time of the last reply with the map (cluster_now); 0: never */
@@ -65,8 +64,7 @@ struct cluster_options {
     uint32_t
         connect; /* milliseconds to open a connection, including TLS; 0: same as `timeout` */
     uint32_t timeout;  /* milliseconds without a reply; 0: 5000 */
-    uint32_t patience; /* milliseconds to keep retrying after the last success; 0:
-                          30,000 */
+    uint32_t patience; /* milliseconds to retry after the last success; 0: 30,000 */
     uint32_t replicas; /* number of replicas that must have a write; 0: no WAIT */
     uint32_t wait;     /* milliseconds to wait for the replicas, per attempt; 0: 1000 */
     int stop_fd;       /* cancels a call when it becomes readable; -1: none */
@@ -94,8 +92,7 @@ struct cluster_ask {
     const bg_bytes *argv; /* argv[1] is the key that determines the slot */
     size_t argc;
     bool write;
-    bool steady; /* repeat the request if the process replaces its data in the
-                    meantime */
+    bool steady; /* repeat the request if the process has replaced its data */
     cluster_answered *answered;
     void *context; /* for `answered` */
 

@@ -39,7 +39,7 @@ struct link_process {
     bool refused; /* the IDs are unknown, because the user lacks permission */
 };
 
-/* How to open links, and failure counters. Several links share these values. */
+/* Options for opening links, and failure counters. Several links share these values. */
 struct link_how {
     const struct node_tls *tls; /* NULL: no TLS */
     uint32_t connect;           /* milliseconds to open a link; 0: same as a round */

@@ -18,11 +18,9 @@ struct node_tls {
 
 struct node_secrecy {
     SSL *ssl;
-    short sending, receiving; /* events that send and receive are waiting for; 0:
-                                 none */
+    short sending, receiving; /* events that send and receive wait for; 0: none */
     bool
-        asked; /* the node requested a certificate, none is configured, and the node has
-                  sent nothing since */
+        asked; /* a missing certificate was requested, and nothing was received since */
     char wrong[NODE_TLS_WHY];
 };
 

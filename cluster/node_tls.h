@@ -24,8 +24,7 @@ struct node_tls_options {
     bool on;
     const char
         *ca; /* file of CA certificates; NULL: the certificates trusted by the OS */
-    const char *cert, *key; /* files with the client certificate and its key; NULL:
-                               none */
+    const char *cert, *key; /* files of the client certificate and its key; or NULL */
     const char *
         name; /* name in all node certificates; NULL: each node's host; "*": any name */
 };

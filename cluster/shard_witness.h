@@ -14,33 +14,33 @@
  *         processes               1 9f0c1d5a77b3e2c4 9f0c1d5a77b3e2c4:51b0... 04ab77e1c09d2f36:51b0... ...
  *         doubt:77e1c09d2f3604ab  1
  *
- * (W1) Data that a process loaded from disk never lists that process, since the data is older
- *   than the process.
+ * (W1) Data that a process loaded from disk never lists that process, since the data is older than
+ *   the process.
  * (W2) If the witness in the data of a process lists that process, with its current history or one
- *      that the current history continues, then the process received the data while it was running:
- *      as the primary, as a promoted replica, or by a migration of slots. A replica that has copied
- *      the data of a restarted primary has a new history by then, because every Redis process
- *      starts with a new history.
+ *   that the current history continues, then the process received the data while it was running: as
+ *   the primary, as a promoted replica, or by a migration of slots. A replica that has copied the
+ *   data of a restarted primary has a new history by then, because every Redis process starts with
+ *   a new history.
  * (W3) The process that served the shard when the witness was written may start a history that
  *   continues no other, as a primary does after an hour without a replica. A history that continues
  *   an unlisted history belongs to another primary, whose data the process has copied since then.
  * (W4) A shard in doubt gets a field with the run of the process that served it, so that the doubt
- *      moves together with the data. The doubt persists, for all clients and across their restarts,
- *      until the operator marks the shard as complete.
+ *   moves together with the data. The doubt persists, for all clients and across their restarts,
+ *   until the operator marks the shard as complete.
  * (W5) The processes are determined before the witnesses are read, and a witness is read before it
- *      is written. A process that starts in between is not on the list, and the operator's command
- *      does not mark the shards of such a process as complete.
+ *   is written. A process that starts in between is not on the list, and the operator's command
+ *   does not mark the shards of such a process as complete.
  * (W6) A delayed client writes to whichever server has the slot by then. Writing the list therefore
  *   never overwrites a doubt, and the operator's command deletes only the doubts that it has read.
  * (W7) A "no" counts if the process that sent it is listed both before and after the query, and had
- *      the same history throughout: the witness is read after the query, and INFO is sent after
- *      both commands (cluster_client.h). Otherwise a client would not notice that the process has
- *      copied other data, or that another client has recorded a doubt before the slot moved to a
- *      listed process.
+ *   the same history throughout: the witness is read after the query, and INFO is sent after both
+ *   commands (cluster_client.h). Otherwise a client would not notice that the process has copied
+ *   other data, or that another client has recorded a doubt before the slot moved to a listed
+ *   process.
  * (W8) If some shards of a filter have a witness, the filter is in use, and a shard without a
- *      witness has lost the witness along with its keys. Such a shard is in doubt, even if it was
- *      re-created by a client that does not support witnesses. `create` records doubts before it
- *      creates shards of a filter in use.
+ *   witness has lost the witness along with its keys. Such a shard is in doubt, even if it was
+ *   re-created by a client that does not support witnesses. `create` records doubts before it
+ *   creates shards of a filter in use.
  *
  * A replica that was started after the witness was last written is not on the list. Fronts update
  * the list about once a second, and so does `bloomgate --cluster NODES add` while it runs.
@@ -56,10 +56,7 @@
 
 #include "cluster_client.h"
 
-enum {
-    WITNESS_NAME_MORE = 16
-}; /* maximum number of bytes that a witness name adds to
-      a shard name */
+enum { WITNESS_NAME_MORE = 16 }; /* maximum number of bytes that a witness name adds */
 
 struct witness_entry {
     uint64_t run, history;

@@ -444,14 +444,12 @@ struct sharded_job {
     size_t count;                    /* commands */
     struct witness_errand *errands;  /* reads of witnesses */
     size_t readings;                 /* number of reads */
-    const struct cluster_ask **read; /* the request that reads each shard's witness, or
-                                        NULL */
+    const struct cluster_ask **read; /* reads of the shards' witnesses, or NULL */
     uint64_t *done, *answers;        /* bits */
     bg_err err;                      /* the first error reply to a command */
     bg_errinfo *info;                /* text of that error */
     bg_err told;                     /* BG_ENOMEM if out of memory for a witness */
-    bool writes;                     /* if false, a "no" must come from a trusted
-                                        process */
+    bool writes;                     /* adds, for which a "no" needs no trust */
     char why[WITNESS_WHY];           /* why a shard is not trusted */
 };
 

@@ -33,11 +33,9 @@ struct sharded {
         [SHARDS_MAX]; /* shards in doubt whose witness does not record the doubt yet */
     bool recreated[SHARDS_MAX]; /* shards that are missing, or were re-created empty */
     bool bare[SHARDS_MAX];      /* shards that had no witness at the last read */
-    uint64_t holders[SHARDS_MAX]; /* run IDs of the processes that serve the
-                                     witnesses */
+    uint64_t holders[SHARDS_MAX]; /* run IDs of processes that serve the witnesses */
     struct link_process
-        served[SHARDS_MAX];    /* for each shard, the process that answered the last
-                                  command */
+        served[SHARDS_MAX];    /* the process that last answered for each shard */
     struct witness *witnesses; /* witness of each shard, if it was read */
     bg_bytes *witness_names;
     atomic_bool

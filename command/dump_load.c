@@ -14,7 +14,7 @@
  * Invariants, under `dumping`
  *   (L1) done <= total; the first `done` bytes have arrived, in order, without gaps
  *   (L2) `used` is at least the buffer position of byte `done`; nothing beyond `used` has been
- *     written
+ *        written
  *   (L3) the content of an object that has a load is unknown
  */
 #include "dump_load.h"
@@ -39,8 +39,7 @@ enum {
 struct load {
     bg_foreign_format foreign; /* 0: Bloomgate's format */
     uint64_t stream;           /* Bloomgate: checksum of the stream */
-    uint64_t done, total;      /* received and total bytes of the stream, or of the
-                                  bits */
+    uint64_t done, total;      /* received and total bytes of the stream or the bits */
     uint64_t size;             /* bytes of the complete dump, including records */
     struct gather gather;      /* the dump, `size` bytes */
     uint64_t used;             /* bytes written at the start of the buffer */
@@ -160,7 +159,7 @@ static bg_err load_begin(struct object *object, const struct load *load,
 
 /* ---- Places ---------------------------------------------------------------------------------- */
 
-/* RedisBloom: one of several consecutive parts. */
+/* RedisBloom: one of the consecutive parts of a dump. */
 struct load_part {
     uint64_t number, bytes;
     uint64_t offset; /* offset in the bytes of all parts */
@@ -314,10 +313,11 @@ static bg_err load_decode(const struct object_shape *shape,
     err = bg_decode(from.gather->bytes + from.at, from.gather->size - from.at, &how,
                     &filter, info);
     if (!err && !object_shape_fits(shape, filter)) {
-        err = object_error(info, BG_EFORMAT,
-                           "the dump contains a filter of kind %s, which belongs to "
-                           "another family",
-                           bg_kind_name(bg_filter_kind(filter)));
+        err = object_error(
+            info, BG_EFORMAT,
+            "the dump contains a filter of kind %s, which belongs to a different "
+            "family",
+            bg_kind_name(bg_filter_kind(filter)));
     } else if (!err && bg_hasher_profile(bg_filter_hasher(filter)) != shape->hash) {
         err = object_error(
             info, BG_EFORMAT,
@@ -379,9 +379,10 @@ static bg_err load_finish_stream(struct request *request, struct load *load,
     }
     bg_err err = dump_line_read(load->gather.bytes, n, &line, &used, info);
     if (!err && !(families >> line.shape.family & 1)) {
-        err = object_error(info, BG_EFORMAT,
-                           "the dump contains a filter of another family: load it "
-                           "with the commands of that family");
+        err = object_error(
+            info, BG_EFORMAT,
+            "the dump contains a filter from a different family: load it with the "
+            "commands of that family");
     }
     if (err) {
         return err;
@@ -428,8 +429,7 @@ static struct object *load_target(struct request *request,
                 object_free(object);
             }
         }
-        if (err && err != BG_EBUSY) { /* BG_EBUSY: another client has just started a
-                                         load */
+        if (err && err != BG_EBUSY) { /* busy: another client has just started a load */
             args_failed(request, err, &info, "");
             return NULL;
         }
@@ -476,8 +476,7 @@ static bg_err load_finish(struct request *request, const struct load_words *word
         pthread_mutex_unlock(&object->dumping);
         object_free(made);
         return err == BG_EINVAL ? BG_EFORMAT
-                                : err; /* BG_EINVAL means something else to the
-                                          caller */
+                                : err; /* the caller handles BG_EINVAL differently */
     }
     return BG_OK;
 }

@@ -107,8 +107,7 @@ bg_err import_object(bg_foreign_format format, const void *bytes, size_t n,
         return err;
     }
     object_recount(*object);
-    if (format == BG_FOREIGN_REDISCUCKOO) { /* RedisBloom's item count excludes deleted
-                                               items */
+    if (format == BG_FOREIGN_REDISCUCKOO) { /* the item count excludes deleted items */
         const uint64_t deleted =
             dump_get64((const uint8_t *)bytes + IMPORT_RECORD + 16);
         atomic_fetch_add(&(*object)->items, deleted);

@@ -144,8 +144,7 @@ struct object {
     _Atomic uint64_t said_absent,
         said_present; /* BG.OBSERVE reports about items that the filter may contain */
     _Atomic uint64_t said_missing; /* reports of wrong "no" answers */
-    struct bg_rebuild *rebuild;    /* BG.REBUILD in progress, or NULL; under
-                                      `writing` */
+    struct bg_rebuild *rebuild;    /* a rebuild in progress, or NULL; under `writing` */
     uint64_t rebuilt;              /* keys added to the rebuild; under `writing` */
     pthread_mutex_t
         dumping; /* protects the fields below; never locked while holding `writing` */

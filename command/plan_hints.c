@@ -68,7 +68,7 @@ static void hint_compare(const bg_plan *plan, const bg_plan *best, char *text,
                        number_show_bytes(plan->bytes, bytes), 100 * fabs(share - 1),
                        share < 1 ? "less" : "more");
     } else {
-        (void)snprintf(text, room, "%s has %s false positives in %s",
+        (void)snprintf(text, room, "%s has a false-positive rate of %s in %s",
                        bg_kind_name(plan->kind), number_show_rate(plan->rate, rate),
                        number_show_bytes(plan->bytes, bytes));
     }

@@ -15,8 +15,7 @@ enum { JSON_DEEP = 16 };
 
 struct json {
     FILE *to;
-    bool filled[JSON_DEEP]; /* the container already has an element, so a comma is
-                               needed */
+    bool filled[JSON_DEEP]; /* there is already an element, so a comma is needed */
     int depth;
 };
 

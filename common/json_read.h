@@ -58,8 +58,8 @@ bool json_read_string(struct json_reader *r, struct json_span *string);
 bool json_read_real(struct json_reader *r, double *value);
 bool json_read_count(struct json_reader *r, uint64_t *value);
 bool json_read_bool(struct json_reader *r, bool *value);
-bool json_read_null(struct json_reader *r); /* does not set an error if the value is not
-                                               null */
+bool json_read_null(struct json_reader *r); /* a value other than null is not an
+                                               error */
 
 /* Returns the type of the next value: one of { [ " 0 (a number) t f n, or 0 at the end. */
 char json_read_peek(struct json_reader *r);

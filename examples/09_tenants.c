@@ -21,7 +21,7 @@ static uint64_t played_time(void *context)
     return now;
 }
 
-/* Adds orders of a customer. Returns how many orders were accepted. */
+/* Adds a customer's orders. Returns how many orders were accepted. */
 static int order(bg_registry *registry, const char *customer, int from, int to)
 {
     bg_tenant *tenant = NULL;

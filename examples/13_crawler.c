@@ -66,8 +66,7 @@ static unsigned unite(struct worker *worker, bg_filter *all, bool fetched[PAGES]
     for (unsigned i = 0; i < worker->found; i++) {
         unsigned page = worker->frontier[i];
         twice += bg_filter_may_contain(all, url, url_of(page, url)) && fetched[page];
-        fetched[page] = true; /* fetch the page here, unless it has already been
-                                 fetched */
+        fetched[page] = true; /* fetch the page here, unless it was already fetched */
     }
     return bg_filter_merge(all, worker->seen, NULL) == BG_OK ? twice : LINKS;
 }

@@ -315,9 +315,7 @@ static void cluster_start(struct cluster *c)
         must(bg_filter_create(&spec, &node->own, NULL) == BG_OK,
              "creating a node's filter");
         spec.items =
-            RECORDS
-            + LATER; /* sized for the whole cluster, and equal on all nodes, so that
-                        shares can be merged */
+            RECORDS + LATER; /* size for the whole cluster; equal sizes can be merged */
         must(bg_filter_create(&spec, &node->share, NULL) == BG_OK, "creating a share");
     }
 }

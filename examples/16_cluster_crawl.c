@@ -44,8 +44,7 @@ struct crawl {
     const char *nodes;
     char name[32]; /* name of the shared filter */
     unsigned batch;
-    pthread_barrier_t round; /* synchronizes the workers: first all query, then all
-                                add */
+    pthread_barrier_t round; /* synchronizes workers: first all query, then all add */
     atomic_uint fetched[PAGES];
 };
 

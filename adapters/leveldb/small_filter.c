@@ -1,13 +1,13 @@
 /*
  * small_filter.c - the layout of small filters.
  *
- * LevelDB builds a filter for every data block: about 37 keys of 16 bytes with values of 100 bytes.
- * LevelDB's built-in filter is a Bloom filter of about 47 bytes, whose k positions are derived from
- * one 32-bit hash by double hashing. In so few bits, the positions of a key often coincide, so the
- * false-positive rate is 1 in 100 at 10 bits per key. With well-mixed positions, a Bloom filter
- * would have a rate of 1 in 125. But all keys are known when a filter is built, and there are few
- * of them. The usual objections to solving equations (time, memory, spare columns) therefore carry
- * little weight, and the optimum is within reach: 1 in 2^10.
+ * LevelDB builds a filter for every data block. With keys of 16 bytes and values of 100 bytes, a
+ * block holds about 37 keys. LevelDB's built-in filter is a Bloom filter of about 47 bytes, whose k
+ * positions are derived from one 32-bit hash by double hashing. In so few bits, the positions of a
+ * key often coincide, so the false-positive rate is 1 in 100 at 10 bits per key. With well-mixed
+ * positions, a Bloom filter would have a rate of 1 in 125. But all keys are known when a filter is
+ * built, and there are few of them. The usual objections to solving equations (time, memory, spare
+ * columns) therefore carry little weight, and the optimum is within reach: 1 in 2^10.
  *
  *   byte 0   layout    0 .. 191    ribbon: 8 * (rows - 1) + seed, for rows 1 .. 24
  *                      192 .. 215  Bloom filter: 191 + k, for k 1 .. 24
@@ -27,8 +27,8 @@
  *   and more columns than keys are needed; such a ribbon has one row fewer than there are bits per
  *   key, and uses fewer bits than allowed.
  *
- * Bloom filter. It has m = bits positions; position i of a hash is one half of a mix of the hash
- * and i / 2. It is cheaper to build, and is used for more than a million keys.
+ * Bloom filter. It has m = bits bit positions. Position i of a hash is derived from one half of a
+ * mix of the hash and i / 2. It is cheaper to build, and is used for more than a million keys.
  *
  * Invalid bytes. Queries return "maybe" for bytes that are not a complete filter of this layout:
  * bytes that are too short, have an unknown layout, or fail the check. LevelDB stores a checksum of

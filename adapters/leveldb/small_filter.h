@@ -24,7 +24,7 @@ enum {
     SMALL_MAX_RIBBON = 1 << 20 /* more keys get a Bloom filter */
 };
 
-/* The parameters of a filter of n different hashes. */
+/* The parameters of a filter for n different hashes. */
 struct small_shape {
     uint32_t rows;    /* rows of the ribbon, or 0 for a Bloom filter */
     uint32_t k;       /* k of the Bloom filter, or 0 */

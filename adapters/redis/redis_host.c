@@ -147,8 +147,7 @@ struct redis_host {
     const struct command *command;
     int mode;
     struct object *first; /* the object of argv[1] */
-    struct object *old;   /* the object that was replaced; freed after the handler
-                             returns */
+    struct object *old;   /* the replaced object; freed after the handler returns */
     uint32_t happened;
     int protocol;  /* protocol of the client, 2 or 3 */
     bool verbatim; /* the command itself was replicated */
@@ -582,8 +581,7 @@ static void host_job_run(void *context)
     redis.ThreadSafeContextUnlock(job->h.client.ctx);
     redis.FreeThreadSafeContext(job->h.client.ctx);
     redis_memory_free_object(job->h.old);
-    redis_memory_release(job->object); /* must happen before the client can use the
-                                          object again */
+    redis_memory_release(job->object); /* before the client can use the object again */
     redis_worker_count();
     (void)redis.UnblockClient(job->client, NULL);
     free(job);
@@ -657,8 +655,7 @@ static void host_handle(struct redis_host *h)
                                .argc = h->argc,
                                .reply = { &redis_reply_ops, &h->client, 2 } };
     int flags =
-        0; /* determining the protocol takes time, and item replies are the same in both
-              protocols */
+        0; /* item replies are the same in both protocols, so the lookup is skipped */
     if (!h->command->run_many && !(h->command->flags & COMMAND_ASKS)) {
         flags = redis.GetContextFlags(h->client.ctx);
         h->protocol = flags & REDIS_CTX_RESP3 ? 3 : 2;

@@ -15,8 +15,7 @@ static void info_tell(RedisModuleInfoCtx *ctx, int for_crash_report)
     (void)redis.InfoAddFieldULongLong(ctx, "filter_bytes", redis_memory_used());
     (void)redis.InfoAddFieldULongLong(ctx, "background_loads", redis_worker_done());
     (void)redis.InfoAddFieldULongLong(ctx, "pieces_moved", redis_memory_moves());
-    if (!for_crash_report) { /* a crash report may be generated while the lock is
-                                held */
+    if (!for_crash_report) { /* a crash report may be written while the lock is held */
         (void)redis.InfoAddFieldULongLong(ctx, "filters_being_freed",
                                           redis_memory_waiting());
     }

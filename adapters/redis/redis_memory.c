@@ -338,8 +338,7 @@ static struct {
     pthread_t thread;
     pid_t process; /* ID of the process in which the thread runs; 0: none */
     bool stops;
-    struct object *first; /* list of objects, linked by `entry`, which is no longer
-                             needed otherwise */
+    struct object *first; /* objects to free, linked by `entry` */
     uint64_t waiting;     /* number of objects, including the one being freed */
 } reaper = { .lock = PTHREAD_MUTEX_INITIALIZER,
              .come = PTHREAD_COND_INITIALIZER,

@@ -68,7 +68,7 @@ uint64_t redis_memory_waiting(void);
  * evicts keys. */
 bool redis_memory_is_short(void);
 
-/* Initializes the module's memory. Call it once, on the server's main thread. */
+/* Initializes the module's memory management. Call it once, on the server's main thread. */
 void redis_memory_start(void);
 
 /* Stops the background thread after it has freed all objects. Called when the module is

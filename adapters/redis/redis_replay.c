@@ -1,12 +1,12 @@
 /*
  * redis_replay.c - see redis_replay.h.
  *
- * The pieces of a filter's content arrive consecutively, in one transaction or one file, so one
- * buffer is enough. The buffer grows with the bytes received (gather.h). A piece for another key,
- * or a piece out of order, discards the buffer.
+ * The chunks of a filter's content arrive consecutively, in one transaction or one file, so one
+ * buffer is enough. The buffer grows with the bytes received (gather.h). A chunk for another key,
+ * or a chunk out of order, discards the buffer.
  *
- * Pieces are encoded while they are sent, so the content is not copied here; the server keeps the
- * pieces that replicas have not read yet. A thread without the server's lock encodes them in
+ * Chunks are encoded while they are sent, so the content is not copied here; the server keeps the
+ * chunks that replicas have not read yet. A thread without the server's lock encodes them in
  * advance, as server strings, which are sent without copying.
  */
 #include "redis_replay.h"

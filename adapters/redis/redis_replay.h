@@ -7,8 +7,8 @@
  *     BG.REPLAY key KEYS key [key ...]      where hashes do not work (host.h)
  *     BG.REPLAY key REMOVE hashes
  *     BG.REPLAY key ROTATE milliseconds
- *     BG.REPLAY key PUT offset total bytes  a piece of the content, in order
- *     BG.REPLAY key DONE state secret       creates an object from the pieces
+ *     BG.REPLAY key PUT offset total bytes  a chunk of the content, in order
+ *     BG.REPLAY key DONE state secret       creates an object from the chunks
  *
  * redis_state.h describes state, secret and content. CREATE and DONE replace the value of the
  * key, which keeps its expiry. All arguments are validated, since they may come from any client.

@@ -21,9 +21,9 @@ static struct {
     pthread_mutex_t lock;
     struct redis_secret *first, *current, *before;
     bool chosen; /* the current secret was set, not generated */
-    uint8_t wanted
-        [BG_KEY_ID_BYTES]; /* if `chosen` is set and `current` is NULL: the ID of the
-                              expected secret */
+    uint8_t
+        wanted[BG_KEY_ID_BYTES]; /* ID of the expected secret, if `chosen` is set and
+                                    `current` is NULL */
 } secrets = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* The secret that secret_of last returned to the handler on this thread. The secret is held until

@@ -1,15 +1,14 @@
 /*
  * redis_type.c - the methods of the data type: save, load, rewrite, copy, free.
  *
- *     RDB    1 | state | secret | bytes of the content | its pieces, of any size
+ *     RDB    1 | state | secret | bytes of the content | its chunks, of any size
  *
- * Numbers and strings use the server's encoding. redis_state.h describes the fields. Memory for
- * the content grows with the pieces received, not with its announced size (gather.h). Errors are
- * logged and make RESTORE, or loading the file, fail: they never produce a filter that answers
- * "no".
+ * Numbers and strings use the server's encoding. redis_state.h describes the fields. Memory for the
+ * content grows with the chunks received, not with its announced size (gather.h). Errors are logged
+ * and make RESTORE, or loading the file, fail: they never produce a filter that answers "no".
  *
  * Values are also saved in a forked child process, so saving acquires no lock that another thread
- * might have held (pinning a slot needs no lock). Pieces of 1 MiB are written as they are encoded;
+ * might have held (pinning a slot needs no lock). Chunks of 1 MiB are written as they are encoded;
  * the content is not copied, either in the child or in the server process.
  */
 #include "redis_type.h"
@@ -70,9 +69,9 @@ static bg_err type_save_piece(void *context, const void *bytes, size_t n)
     return BG_OK;
 }
 
-/* Saves a value. The only possible error is a lack of memory before the first piece: the content
- * is then saved as unknown, and the answer for every key is "maybe". Truncated content would be
- * rejected when it is loaded. */
+/* Saves a value. The only possible error is running out of memory before the first chunk: the
+ * content is then saved as unknown, and the answer for every key is "maybe". Truncated content
+ * would be rejected when it is loaded. */
 static void type_save(RedisModuleIO *io, void *value)
 {
     struct saving saving = { .io = io, .object = value };
@@ -97,7 +96,7 @@ struct loaded {
     struct gather content;
 };
 
-/* Reads all pieces of the content. */
+/* Reads all chunks of the content. */
 static bool type_load_content(RedisModuleIO *io, struct gather *content)
 {
     const uint64_t total = redis.LoadUnsigned(io);

@@ -204,7 +204,7 @@ class Balance
     std::vector<uint64_t> rests_;
 };
 
-/* Adds hashes at their places. */
+/* Maps hashes to their places and adds them. */
 void AddPlaced(bg_filter *filter, const SstPlaces &places, const Grouped &grouped)
 {
     uint64_t placed[512];
@@ -379,7 +379,7 @@ size_t SstShape::LayOutSealed(SstKind kind, HashPieces *hashes, bool keep,
             return 0;
         }
     }
-    (void)keep; /* always kept: if this fails, a blocked filter needs the hashes */
+    (void)keep; /* the hashes are always kept, in case this fails */
     if (bg_builder_finish(builder, &filter, nullptr) != BG_OK) {
         return 0;
     }

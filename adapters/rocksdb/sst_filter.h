@@ -55,8 +55,8 @@ enum class SstKind { kBlocked, kFuse, kRibbon };
 /* Returns the hash of a key: XXH3-64, seed 0. */
 uint64_t HashKey(const char *data, size_t size);
 
-/* The hashes of a future filter, stored in chunks, so that growing does not copy them and each
- * chunk can be freed while the filter is laid out. A hash that equals one of the last two is
+/* The hashes of a future filter, stored in separate pieces, so that growing does not copy them and
+ * each piece can be freed while the filter is laid out. A hash that equals one of the last two is
  * dropped: the versions of a key arrive one after another, alternating with their prefix, which
  * stays the same for many keys. */
 class HashPieces
@@ -133,7 +133,7 @@ class SstShape
     double Rate(size_t keys, size_t bytes) const;
 
     /* Lays out a filter of these hashes, or a blocked filter if there are too few hashes for that
-     * kind with this many bits. Frees the chunks as it proceeds, unless `keep` is set. Returns the
+     * kind with this many bits. Frees the pieces as it proceeds, unless `keep` is set. Returns the
      * number of bytes in *buffer. Returns 0 if there are no hashes or if out of memory; readers of
      * an empty filter always answer "maybe". */
     size_t LayOut(SstKind kind, HashPieces *hashes, bool keep,
