@@ -1,9 +1,10 @@
 /*
  * foreign.h - read, query, add to and write filters of other software.
  *
- *     bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT; how.keys = BG_FOREIGN_KEYS_INT64;
- *     // Guava: Funnels.longFunnel() bg_foreign *f; if
- *     (bg_foreign_decode(BG_FOREIGN_GUAVA, bytes, n, &how, &f, &why))
+ *     bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
+ *     how.keys = BG_FOREIGN_KEYS_INT64;                  // Guava: Funnels.longFunnel()
+ *     bg_foreign *f;
+ *     if (bg_foreign_decode(BG_FOREIGN_GUAVA, bytes, n, &how, &f, &why))
  *         return 1;
  *     if (!bg_foreign_may_contain(f, &key, sizeof key))
  *         puts("certainly absent");

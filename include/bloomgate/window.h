@@ -6,8 +6,11 @@
  *     last_hour.clock = seconds_since_start;      // your function, monotonic
  *     last_hour.generations = 24;
  *
- *     bg_spec spec = BG_SPEC_INIT; spec.kind = BG_KIND_WINDOW; spec.items = 1000000;
- *     // distinct keys per hour spec.rate = 0.01; spec.window = &last_hour;
+ *     bg_spec spec = BG_SPEC_INIT;
+ *     spec.kind = BG_KIND_WINDOW;
+ *     spec.items = 1000000;                       // distinct keys per hour
+ *     spec.rate = 0.01;
+ *     spec.window = &last_hour;
  *
  * A window is divided into periods: of length / (generations - 1) ticks of a clock, of
  * count / (generations - 1) adds, or of any length, each ended by bg_filter_rotate. It
