@@ -100,7 +100,7 @@ static const struct setting settings_table[] = {
       "consecutive failures after which the database is not queried for a while (0: "
       "always query)" },
     { "breaker-rest", SETTING_SECONDS, AT(breaker_rest), 0.001, 3600, NULL, "1s",
-      "how long the database is not queried after these failures" },
+      "how long to stop querying the database after these failures" },
     { "fail", SETTING_WORD, AT(fail), 0, 0, setting_fails, "open",
       "result of a lookup when the database fails: \"unknown\" (open) or an error "
       "(closed)" },

@@ -516,8 +516,8 @@ bg_err gate_life_begin(struct gate *gate, bg_errinfo *info)
     const int error = pthread_create(&gate->thread, NULL, gate_life_run, gate);
     gate->has_thread = error == 0;
     if (error) {
-        err = source_error(info, BG_EIO, "thread", NULL, "cannot create it (errno %d)",
-                           error);
+        err = source_error(info, BG_EIO, "thread", NULL,
+                           "could not be created (errno %d)", error);
     } else if (gate->followed) {
         err = source_follow(gate->source, &listener, mark, info);
     }

@@ -82,8 +82,8 @@ static bg_err publication_own(struct postgres_link *link, const char *name,
     if (!err && PQntuples(rows) && *PQgetvalue(rows, 0, 0) != 't') {
         err = source_error(
             info, BG_EINVAL, "publication", NULL,
-            "%s omits changes, and this gate did not create it; drop it or rename"
-            " the gate",
+            "%s omits changes, but this gate did not create it; drop it or rename the "
+            "gate",
             name);
     }
     PQclear(rows);

@@ -52,7 +52,8 @@ bg_err postgres_slot_drop(struct postgres_link *link, const char *name,
     if (!slot.fits) {
         return source_error(
             info, BG_EINVAL, "replication slot", NULL,
-            "%s exists, but is not a pgoutput slot; drop it or rename the gate", name);
+            "%s exists, but it is not a pgoutput slot; drop it or rename the gate",
+            name);
     }
     if (slot.user) {
         return source_error(

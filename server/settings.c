@@ -586,12 +586,14 @@ static void settings_keep_fixed(struct settings_draft *draft,
                 settings_show(&table[i], &draft->settings, room[1], sizeof room[1]);
             if (strcmp(old, new)
                 == 0) { /* the lines have the same names, but different settings */
-                settings_doubt(draft, "", "%s: the settings changed; restart to apply",
+                settings_doubt(draft, "",
+                               "%s: the settings changed; restart to apply them",
                                table[i].name);
             } else {
-                settings_doubt(draft, "",
-                               "%s: changed from '%s' to '%s'; restart to apply",
-                               table[i].name, old, new);
+                settings_doubt(
+                    draft, "",
+                    "%s: changed from '%s' to '%s'; restart to apply the change",
+                    table[i].name, old, new);
             }
         }
         memcpy((char *)&draft->settings + table[i].at, (const char *)now + table[i].at,

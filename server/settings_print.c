@@ -101,8 +101,8 @@ void settings_print_help(FILE *to)
     static const struct {
         const char *left, *text;
     } actions[] = {
-        { "  -c, --config FILE", "read options from FILE; the same as passing FILE "
-                                 "alone" },
+        { "  -c, --config FILE",
+          "read options from FILE (same as FILE without an option)" },
         { "  --check-config", "validate the configuration and exit" },
         { "  --print-config", "print an example file with all options and their "
                               "defaults" },

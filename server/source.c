@@ -328,9 +328,10 @@ static struct source *source_make(void)
 static bg_err source_prepare(struct source *source,
                              const struct source_settings *settings, bg_errinfo *info)
 {
-    bg_err err = source->wake < 0 ? source_error(info, BG_EIO, "eventfd", NULL,
-                                                 "cannot create it (errno %d)", errno)
-                                  : BG_OK;
+    bg_err err = source->wake < 0
+                     ? source_error(info, BG_EIO, "eventfd", NULL,
+                                    "could not be created (errno %d)", errno)
+                     : BG_OK;
     err = err ? err : source_copy(source, settings, info);
     err = err ? err : source_url_parse(source, info);
     err = err ? err : source_follow_parse(source, info);
@@ -438,7 +439,7 @@ bg_store_answer source_ask(struct source *source, const void *key, size_t len,
     }
     if (again && answer == BG_STORE_ABSENT) {
         (void)source_error(info, BG_EIO, "lookup", NULL,
-                           "the source restarted during the lookup; retry it");
+                           "the source restarted during the lookup; retry the lookup");
         answer = BG_STORE_ERROR;
     }
     return answer;
@@ -545,7 +546,7 @@ bg_err source_follow(struct source *source, const struct source_listener *listen
     const int error = pthread_create(&source->thread, NULL, source_run, source);
     source->has_thread = error == 0;
     return error ? source_error(info, BG_EIO, "thread", NULL,
-                                "cannot create it (errno %d)", error)
+                                "could not be created (errno %d)", error)
                  : BG_OK;
 }
 

@@ -221,7 +221,7 @@ static bg_store_answer source_sqlite_ask(struct source *source, void *connection
         && sqlite3_stmt_status(asker->lookup, SQLITE_STMTSTATUS_REPREPARE, 0) > 0) {
         *broken = true;
         (void)source_error(info, BG_EIO, "lookup", NULL,
-                           "the schema changed during the lookup; retry it");
+                           "the schema changed during the lookup; retry the lookup");
         return BG_STORE_ERROR;
     }
     if (answer == BG_STORE_ERROR) {

@@ -80,7 +80,7 @@ static const struct metrics_family families[] = {
           "Replaced lists of filters that are waiting for their last reader.",
           ONE(retired)),
     GAUGE(METRICS_SLOT, "filter_complete_sequence", "", NULL,
-          "Position in the log of the backing store up to which the slot has all keys.",
+          "Position in the backing store's log up to which the slot has all keys.",
           ONE(complete)),
     GAUGE(METRICS_SLOT, "filter_generation", "", NULL,
           "Generation of the last loaded file.",

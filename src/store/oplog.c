@@ -606,11 +606,11 @@ static bg_err oplog_check_position(const bg_oplog_report *report, uint64_t posit
                              (unsigned long long)report->first);
     }
     if (report->next > position) {
-        return bgi_err_state(info, BG_EINCOMPAT, "position",
-                             "the filter ends at record %llu, but the log ends at "
-                             "record %llu; apply the records of the log first",
-                             (unsigned long long)position,
-                             (unsigned long long)report->next);
+        return bgi_err_state(
+            info, BG_EINCOMPAT, "position",
+            "the filter ends at record %llu, but the log ends at record %llu; apply "
+            "the log's records first",
+            (unsigned long long)position, (unsigned long long)report->next);
     }
     return BG_OK;
 }

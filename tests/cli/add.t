@@ -113,10 +113,10 @@ $ seq 100 | bloomgate build -q --items 100 --kind quotient q.bg; seq 1001 9000 |
 
 # Some kinds accept no more keys after they are built; the scalable kind accepts any number.
 $ seq 100 | bloomgate build -q --kind fuse fuse.bg; echo x | bloomgate add fuse.bg
-! bloomgate add: fuse.bg: a filter of kind fuse is built from all keys at once and cannot be extended; build a new one
+! bloomgate add: fuse.bg: a filter of kind fuse is built from all keys at once and cannot be extended; build a new filter
 ? 2
 $ seq 100 | bloomgate build -q --kind ribbon ribbon.bg; echo x | bloomgate add ribbon.bg
-! bloomgate add: ribbon.bg: a filter of kind ribbon is built from all keys at once and cannot be extended; build a new one
+! bloomgate add: ribbon.bg: a filter of kind ribbon is built from all keys at once and cannot be extended; build a new filter
 ? 2
 $ seq 2000000 | bloomgate build -qf --kind scalable -p 1% s.bg; seq 2000000 | bloomgate check -v -c s.bg; rm s.bg
 0

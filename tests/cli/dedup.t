@@ -89,18 +89,18 @@ $ bloomgate dedup --stats - lines
 $ seq 5 > precious; ln -s precious link; bloomgate dedup --stats link precious; bloomgate dedup -q -s kept.bg precious > /dev/null; bloomgate dedup -s kept.bg --stats kept.bg lines; bloomgate dedup --stats precious --window foo lines; wc -l < precious; bloomgate verify kept.bg
 5
 kept.bg: intact
-! bloomgate dedup: --stats link: this file is also an input or the --state file; choose another one
+! bloomgate dedup: --stats link: this file is also an input or the --state file; choose another file
 ! Try 'bloomgate dedup --help'.
-! bloomgate dedup: --stats kept.bg: this file is also an input or the --state file; choose another one
+! bloomgate dedup: --stats kept.bg: this file is also an input or the --state file; choose another file
 ! Try 'bloomgate dedup --help'.
 ! bloomgate dedup: --window: found 'foo', expected a number of keys of at least 8 (10k, 5M), or a time (90s, 10m, 1d)
 ! Try 'bloomgate dedup --help'.
 $ ln -s later soon; bloomgate dedup -s later --stats ./later lines; bloomgate dedup -s soon --stats later lines; bloomgate dedup -s ./later --stats soon lines
-! bloomgate dedup: --stats ./later: this file is also an input or the --state file; choose another one
+! bloomgate dedup: --stats ./later: this file is also an input or the --state file; choose another file
 ! Try 'bloomgate dedup --help'.
-! bloomgate dedup: --stats later: this file is also an input or the --state file; choose another one
+! bloomgate dedup: --stats later: this file is also an input or the --state file; choose another file
 ! Try 'bloomgate dedup --help'.
-! bloomgate dedup: --stats soon: this file is also an input or the --state file; choose another one
+! bloomgate dedup: --stats soon: this file is also an input or the --state file; choose another file
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ bloomgate dedup --stats /nowhere/x lines

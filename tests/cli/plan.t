@@ -68,11 +68,11 @@ Use blocked: a lookup reads 9 bits of one cache line; 1.9 MiB, 0.0846% false pos
   bloomgate build --kind blocked --items 1000000 --bits-per-key 16 OUT KEYS
 |
 Alternatives if:
-  - all keys are known in advance: ribbon has 0.00305% false positives in 1.9 MiB; no keys can be
-    added later
-  - memory matters more than speed: classic has 0.0459% false positives in 1.9 MiB; a lookup reads
-    up to k cache lines
-  - keys have to be deleted: cuckoo has 0.146% false positives in 1.9 MiB
+  - all keys are known in advance: ribbon has a false-positive rate of 0.00305% in 1.9 MiB; no keys
+    can be added later
+  - memory matters more than speed: classic has a false-positive rate of 0.0459% in 1.9 MiB; a
+    lookup reads up to k cache lines
+  - keys have to be deleted: cuckoo has a false-positive rate of 0.146% in 1.9 MiB
   - there may be twice as many keys: plan for them (--growth 2); otherwise blocked has 3.38% false
     positives, 40 times as many
 $ bloomgate plan -n 1k --bytes 2k | head -6

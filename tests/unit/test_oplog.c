@@ -950,7 +950,7 @@ TEST(oplog__a_filter_that_lacks_records_is_refused)
     CHECK(other == NULL);
     CHECK_STR(why.what, "position");
     CHECK_STR(why.message, "the filter ends at record 1, but the log ends at record 2; "
-                           "apply the records of the log first");
+                           "apply the log's records first");
     struct stat about;
     CHECK(stat(path, &about) == 0 && about.st_size == OPLOG_HEADER + 29 + 3);
     /* How to continue. */

@@ -103,9 +103,9 @@ static bg_err level_find(const struct table *table, struct table_handle metainde
     err = table_names(&block, metaindex.offset, level_visit, &names, info);
     table_release(&block);
     if (!err && !names.found) {
-        err = foreign_refuse(info, metaindex.offset, "filter",
-                             "leveldb.BuiltinBloomFilter2",
-                             names.other ? "a filter of another policy" : "no filter");
+        err = foreign_refuse(
+            info, metaindex.offset, "filter", "leveldb.BuiltinBloomFilter2",
+            names.other ? "a filter from a different policy" : "no filter");
     }
     *filter = names.filter;
     return err;

@@ -131,7 +131,7 @@ static bg_err rocks_find(const struct table *table, struct table_handle metainde
         err = foreign_refuse(info, metaindex.offset, "filter",
                              "a full filter, rocksdb.BuiltinBloomFilter",
                              names.partitioned ? "a partitioned filter"
-                             : names.other     ? "a filter of another policy"
+                             : names.other     ? "a filter from a different policy"
                                                : "no filter");
     }
     *filter = names.filter;

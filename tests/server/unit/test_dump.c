@@ -170,11 +170,9 @@ TEST(dump__cf_round_trip)
         CHECK_STR(fake(&h, line), ":1");
     }
     /* dumps of one family cannot be loaded into another */
-    CHECK(
-        strncmp(load(&h, "BF.LOADCHUNK", "other", &pieces.of[0]),
-                "-ERR received bad data: the dump contains a filter of another family",
-                50)
-        == 0);
+    CHECK(strncmp(load(&h, "BF.LOADCHUNK", "other", &pieces.of[0]),
+                  "-ERR received bad data: the dump contains a filter", 50)
+          == 0);
     pieces_free(&pieces);
     fake_end(&h);
 }
@@ -434,7 +432,7 @@ TEST(dump__forged_chunks)
         load_forged(&h, "x", dump_checksum(forged, used + rest), 0, used + rest, forged,
                     used + rest),
         "-ERR received bad data: the dump contains a filter of kind blocked, which belongs to "
-        "another family");
+        "a different family");
     pieces_free(&pieces);
     fake_end(&h);
 }
