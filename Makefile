@@ -24,7 +24,7 @@ build: deps ## build the library and the programs in build/, as shipped
 run: build ## start the service with an example; ARGS="--port 7000"
 	@tools/run.sh build/bin $(ARGS)
 
-demo: build ## compare the kinds of filter: memory, rate and speed
+demo: build ## compare the filter kinds: memory, rate and speed
 	@build/bin/bgdemo $(ARGS)
 
 routing: build ## run an example: three levels of filters over LevelDB nodes, published through Redis
@@ -40,10 +40,10 @@ test-sources: build ## test every database with 1e6 changes; ARGS="--mode sqlite
 	@cmake --build --preset release -j $(JOBS) --target gate_probe
 	@/usr/bin/python3 tests/sources/test_sources.py build/bin/gate_probe --changes 1e6 $(ARGS)
 
-bench: build ## run benchmarks of the library; ARGS="batch --kind blocked", ARGS=--help
+bench: build ## run the library's benchmarks; ARGS="batch --kind blocked", ARGS=--help
 	@build/bin/bgbench $(or $(ARGS),all)
 
-bench-cli: build ## compare the command line with wc, bloom, grep, sort and awk; ARGS="--lines 1e8"
+bench-cli: build ## compare the command-line tool with wc, bloom, grep, sort and awk; ARGS="--lines 1e8"
 	@bench/bench_cli.py build/bin $(ARGS)
 
 bench-service: build ## compare the service with redis-server; ARGS="--keys 1e8"
@@ -52,10 +52,10 @@ bench-service: build ## compare the service with redis-server; ARGS="--keys 1e8"
 bench-redis: build ## benchmark the module in redis-server; ARGS="--server valkey-server others"
 	@bench/bench_redis.py build $(ARGS)
 
-bench-leveldb: build ## compare filters in LevelDB with its own; ARGS="--n 1e6 --bits 12"
+bench-leveldb: build ## compare Bloomgate filters in LevelDB with LevelDB's own; ARGS="--n 1e6 --bits 12"
 	@build/bin/bench_leveldb $(ARGS)
 
-bench-rocksdb: build ## compare filters in RocksDB with its own; ARGS="--keys 1e6"
+bench-rocksdb: build ## compare Bloomgate filters in RocksDB with RocksDB's own; ARGS="--keys 1e6"
 	@bench/bench_rocksdb.py build $(ARGS)
 
 bench-charts: $(if $(MEASURE),build) ## draw docs/charts from their JSON files; MEASURE=1 measures first
@@ -78,7 +78,7 @@ exhaustive: deps ## test all small corruptions of files of every kind; writes a 
 format: ## apply .clang-format
 	@tools/format.py $(C_FILES)
 
-lint: deps ## check format and layers, and run clang-tidy
+lint: deps ## check the format and the layers, and run clang-tidy
 	@tools/run_tests.py lint
 
 analyze: deps ## run clang's static analyzer on the shipped code

@@ -1,12 +1,12 @@
 /*
  * bench_batch.c - do batches run at the speed at which memory delivers cache lines?
  *
- * There is one table per size and kind. It measures lookups and adds in batches, with
- * keys as hashes, integers, contiguous 16-byte records and 16-byte strings (pointer and
- * length), with and without atomic instructions. Each row shows its ratio to the limit
- * (limit.h) of a table of the same size: reading lines for lookups, rewriting lines for
- * adds. 1.00 means that the machine cannot do better with one line per key. Classic and
- * partitioned filters touch more than one line per key.
+ * There is one table per size and kind. It measures lookups and adds in batches, with keys
+ * as hashes, integers, contiguous 16-byte records and 16-byte strings (pointer and length),
+ * with and without atomic instructions. Each row shows its ratio to the limit (limit.h) for
+ * a table of the same size: reading lines for lookups, rewriting lines for adds. 1.00 means
+ * that the machine cannot do better with one line per key. Classic and partitioned filters
+ * touch more than one line per key.
  */
 #include "bench.h"
 #include "bench_adds.h"
@@ -160,8 +160,8 @@ static void batch_release(struct batch_table *t)
     bgb_region_free(&t->region);
 }
 
-/* Returns whether a subject writes, so that its limit is the rate of rewriting lines.
- * */
+/* Returns whether a subject writes, so that its limit is the rate at which lines can be
+ * rewritten. */
 static bool batch_writes(size_t i)
 {
     return i == WRITE_LIMIT || i == BUILD

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the command line with common alternatives, on the same lines, in the same run.
+"""Compares the command-line tool with common alternatives, on the same lines, in the same run.
 
   build    bloomgate build    compared with   wc -l
   check    bloomgate check    compared with   bloom check (DCSO), and grep -F -x -f on fewer lines
@@ -35,7 +35,7 @@ def measure(command, folder):
 
 
 def compare(title, commands, folder, times, lines):
-    """Takes {name: command}, with bloomgate first. Prints a table and returns {name: (seconds, bytes)}."""
+    """The argument is {name: command}, with bloomgate first. Prints a table and returns {name: (seconds, bytes)}."""
     commands = {name: command for name, command in commands.items() if command}
     runs = {name: [] for name in commands}
     for _ in range(times):

@@ -2,15 +2,14 @@
  * bench_concurrency.c - what does it cost to share one filter between threads?
  *
  * All schemes use the same keys, the same kind and the same total number of bits: one
- * mutex, one readers-writer lock, 64 shards with a mutex each, atomic instructions
- * without a lock (Bloomgate's shared mode), and 64 shards with atomic instructions.
- * Filters behind locks are created with BG_SPEC_EXCLUSIVE, as a caller would. Every
- * scheme is measured with single calls; the single mutex and the atomic instructions
- * are also measured with batches. Loads: adds of fresh keys, lookups of keys of which
- * half are present, and nine lookups per add. Thread counts range from 1 to twice the
- * number of cores. "ratio" compares with one mutex at the same thread count; "scaling"
- * compares with the same scheme on one thread. All schemes and thread counts of a load
- * run in turn.
+ * mutex, one readers-writer lock, 64 shards with a mutex each, atomic instructions without
+ * a lock (Bloomgate's shared mode), and 64 shards with atomic instructions. Filters behind
+ * locks are created with BG_SPEC_EXCLUSIVE, as a caller would. Every scheme is measured
+ * with single calls; the single mutex and the atomic instructions are also measured with
+ * batches. Workloads: adds of fresh keys, lookups of which half are for present keys, and
+ * nine lookups per add. Thread counts range from 1 to twice the number of cores. "ratio"
+ * compares with one mutex at the same thread count; "scaling" compares with the same scheme
+ * on one thread. All schemes and thread counts of a workload run in turn.
  */
 #define _GNU_SOURCE /* pthread_rwlock_t under -std=c17 */
 
@@ -86,8 +85,7 @@ struct conc_state {
 
 /* ---- One operation under each scheme ------------------------------------------- */
 
-/* Returns the shard of a hash. Mixes all its bits, because the filter also uses all of
- * them. */
+/* Returns the shard for a hash. Mixes all its bits, because the filter also uses all of them. */
 static size_t conc_shard(uint64_t hash)
 {
     return (size_t)(((hash ^ (hash >> 32)) * UINT64_C(0xd6e8feb86659fd93)) >> 58);
@@ -137,7 +135,7 @@ static inline bool conc_one(struct conc_filters *f, enum conc_scheme scheme,
     }
 }
 
-/* Returns whether operation i of a load is an add. */
+/* Returns whether operation i of a workload is an add. */
 static bool conc_is_add(enum conc_load load, size_t i)
 {
     return load == CONC_ADDS || (load == CONC_NINE_TO_ONE && i % 10 == 9);
@@ -239,7 +237,7 @@ static void conc_fill_shards(struct conc_filters *f, uint64_t n)
     }
 }
 
-/* Creates the filters with all n present keys. They are sized for 2 n, since fresh keys
+/* Creates the filters with all n present keys. They are sized for 2 n keys, since fresh keys
  * are added as well. */
 static void conc_filters_make(struct conc_filters *f, enum conc_scheme scheme,
                               uint32_t kind, uint64_t n, double rate)

@@ -11,8 +11,8 @@
  *     save, not read    the same without reading back
  *     open, map, verify bg_open, bg_map and bg_verify of the file, which is in the page cache
  *
- * The ratio is the time of the row's limit divided by the time of the row: plain write
- * for `save`, read memory for `verify in memory`, and `open` for `map`.
+ * The ratio is the time of the row's limit divided by the time of the row: the limit is plain
+ * write for `save`, read memory for `verify in memory`, and `open` for `map`.
  *
  * Also measures small filters, because a server may have millions of them: a scalable
  * filter with one key is encoded and decoded in memory, with and without canaries, and

@@ -1,15 +1,15 @@
 /*
  * bench_gate_sqlite.c - a gate in front of a database.
  *
- * The store is an SQLite table in a file, with integer keys and a short text per row;
- * one connection, one thread, default settings. Four of five lookups are for absent
- * keys. The lookups run without a gate and with one, singly and in batches. The ratio
- * compares lookups per second with lookups without a gate: above 1 is faster. The
- * kernel keeps the file in memory, so a disk or a network would increase the ratio.
+ * The store is an SQLite table in a file, with integer keys and a short text per row. There
+ * is one connection and one thread, with default settings. Four out of five lookups are for
+ * absent keys. The lookups run without a gate and with one, singly and in batches. The
+ * ratio compares lookups per second with those without a gate: above 1 is faster. The
+ * kernel keeps the file in memory; with a disk or a network, the ratio would be higher.
  *
- * The second table looks up many other keys, once each, and compares the result with
- * the plan: the reads avoided with absent * (1 - rate), and the observed rate and its
- * interval with the filter's rate over 2^24 other absent keys.
+ * The second table looks up many other keys, once each, and compares the results with the
+ * plan: the reads avoided with absent * (1 - rate), and the observed rate and its interval
+ * with the filter's rate for 2^24 other absent keys.
  *
  * The file is created in $TMPDIR or the current directory, and unlinked immediately.
  */
@@ -31,7 +31,7 @@
 enum {
     SQL_BATCH = 1024,
     SQL_POOL = 1 << 18,
-    SQL_ONE_IN = 5, /* one of five keys is present */
+    SQL_ONE_IN = 5, /* one key in five is present */
     SQL_TRIALS = 1 << 24,
     SQL_LOOKUPS = 2500000
 };

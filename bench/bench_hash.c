@@ -2,11 +2,11 @@
  * bench_hash.c - what does hashing cost, by profile and key length, singly and in
  * batches?
  *
- * Keys are contiguous records of one width, few enough to stay in the L2 cache, so the
- * hash is measured, not the memory. Single hashes are independent of each other: this
- * measures throughput, not latency. The last form shows a profile in use: a batch of
- * lookups in a blocked filter for 1e5 keys at 1%. The ratio is the row's ns divided by
- * the ns of `fast` on the same keys in the same form.
+ * Keys are contiguous records of one width, few enough to stay in the L2 cache, so the hash
+ * is measured, not the memory. Single hashes are independent of each other: this measures
+ * throughput, not latency. The last form shows a profile in use: a batch of lookups in a
+ * blocked filter with 1e5 keys at 1%. The ratio is the row's time divided by the time of
+ * `fast` for the same keys in the same form.
  */
 #include "bench.h"
 #include "keys.h"
@@ -31,8 +31,7 @@ struct hash_state {
     uint64_t *out;
 };
 
-/* The function of the custom profile: an example of a user's own hash, eight bytes at a
- * time. */
+/* The custom profile's function: an example of a user's own hash, eight bytes at a time. */
 static uint64_t hash_custom(void *context, const void *key, size_t len)
 {
     const unsigned char *p = key;

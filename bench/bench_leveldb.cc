@@ -1,14 +1,13 @@
 /*
- * bench_leveldb.cc - compares LevelDB with Bloomgate filters and LevelDB with its own
+ * bench_leveldb.cc - compares LevelDB with Bloomgate filters to LevelDB with its own
  * filter.
  *
- * There is one database per policy, all with the same records: keys of 16 bytes, values
- * of 100 bytes, no compression and no block cache, so every block is read from its
- * file. Gets of absent and present keys are sent to each database in turn, for several
- * rounds. The output contains the median CPU time of the thread, the median speedup
- * over LevelDB's own policy in the same round, and the number of blocks read. Reads are
- * counted in the Env, because LevelDB maps its files so the kernel does not see the
- * reads.
+ * There is one database per policy, all with the same records: 16-byte keys, 100-byte
+ * values, no compression and no block cache, so every block is read from its file. Gets of
+ * absent and present keys are sent to each database in turn, for several rounds. The output
+ * contains the median CPU time of the thread, the median speedup over LevelDB's own policy
+ * in the same round, and the number of blocks read. Reads are counted in the Env, because
+ * LevelDB maps its files and the kernel does not see the reads.
  *
  * Fails if a key is lost, or if Bloomgate's policy avoids fewer reads than LevelDB's
  * own policy at the same bits per key.
@@ -82,7 +81,7 @@ class CountingEnv : public leveldb::EnvWrapper
     std::atomic<size_t> reads{ 0 };
 };
 
-/* Counts the bytes of filters while a database is being filled. */
+/* Counts the bytes in filters while a database is being filled. */
 class WeighingPolicy : public leveldb::FilterPolicy
 {
   public:
@@ -119,8 +118,7 @@ class WeighingPolicy : public leveldb::FilterPolicy
 
 /* ---- Keys ------------------------------------------------------------------------------ */
 
-/* Keys are the numbers x(2 i) as 16 hexadecimal digits; keys with odd indexes are
- * absent. */
+/* Keys are the values x(2 i) as 16 hexadecimal digits; keys with odd indexes are absent. */
 uint64_t KeyNumber(uint64_t i)
 {
     i = (i ^ i >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -236,8 +234,8 @@ void Fill(Subject *subject, const std::vector<uint64_t> &numbers)
     subject->opened_reads = subject->env.reads;
 }
 
-/* Returns the CPU time of this thread per get, in microseconds; LevelDB does no other
- * work meanwhile. */
+/* Returns the CPU time of this thread per get, in microseconds; LevelDB does no other work in
+ * the meantime. */
 double Ask(Subject *subject, const std::vector<char> &keys, bool present, size_t *reads)
 {
     const leveldb::ReadOptions how;

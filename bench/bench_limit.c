@@ -2,8 +2,9 @@
  * bench_limit.c - what is the memory limit of this machine: on large and small pages,
  * for reading and rewriting, on one core and on all cores?
  *
- * For every table size, all ways of prefetching run in turn, on both page sizes. The
- * row of each group shows its best way, which the rows for all cores use as well.
+ * For every table size, all prefetching methods run in turn, on both page sizes. The row
+ * for each group shows its best prefetching method, which the rows for all cores use as
+ * well.
  */
 #include "bench.h"
 #include "keys.h"
@@ -20,8 +21,8 @@ enum {
     LARGE_FROM = 2 << 20 /* no large pages are requested below this size */
 };
 
-/* One size: two regions, and every way of prefetching for each of the four groups
- * (pages x mode). */
+/* One size: two regions, and every prefetching method for each of the four groups (pages x
+ * mode). */
 struct limit_size {
     struct bgb_keys keys;
     struct bgb_region regions[2];
@@ -59,7 +60,7 @@ static void limit_add_subjects(struct limit_size *s)
     }
 }
 
-/* Returns the subject with the best way of a group. */
+/* Returns the subject with the best method in a group. */
 static int limit_best(const struct limit_size *s, int group)
 {
     int best = group * BGB_LIMIT_WAYS;

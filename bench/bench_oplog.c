@@ -2,11 +2,11 @@
  * bench_oplog.c - what does an operation log cost, compared with writing the same
  * bytes?
  *
- * A file grows by frames of 1, 64 and 4096 records: by plain write() of prepared bytes;
- * by bg_oplog_append under each policy; by write() and fdatasync(), the minimum that
- * `always` requires; and under `always` by 8 threads, which share syncs. The ratio
- * compares with plain write(): 1 means equally fast. For rows with a sync, it depends
- * more on the disk than on the log: compare `always` with "write() and fdatasync()".
+ * A file grows by frames of 1, 64 and 4096 records: by plain write() of prepared bytes; by
+ * bg_oplog_append with each policy; by write() and fdatasync(), the minimum that `always`
+ * requires; and with `always` by 8 threads, which share syncs. The ratio compares with
+ * plain write(): 1 means equally fast. For rows with a sync, it depends more on the disk
+ * than on the log: compare `always` with "write() and fdatasync()".
  *
  * Unlike in all other benchmarks, no thread is pinned: the time of a sync may depend on
  * the core that waits for it (3.9 ms on one core and 0.1 ms on the other core of a
@@ -50,7 +50,7 @@ static const char *const oplog_names[OPLOG_WAYS] = {
     "write() and fdatasync()", "policy always", "policy always, 8 threads",
 };
 
-/* A subject: one way to append to a file. */
+/* A subject: one way of appending to a file. */
 struct oplog_state {
     enum oplog_way way;
     size_t records; /* per frame */
@@ -60,7 +60,8 @@ struct oplog_state {
     int file;
     struct bgb_team *team;
     size_t frames;
-    uint64_t appends, syncs; /* counts of logs that are closed or about to be closed */
+    uint64_t appends, syncs; /* counters of logs that are closed or about to be
+                                closed */
     uint64_t hashes[OPLOG_LARGEST];
     unsigned char bytes[9 * OPLOG_LARGEST + OPLOG_FRAME_EXTRA];
     uint64_t ns;

@@ -1,16 +1,16 @@
 /*
- * bench_others.c - what do kinds cost that remove, count, grow, expire, or are
- * immutable?
+ * bench_others.c - what is the cost of kinds that remove, count, grow or expire keys,
+ * or are immutable?
  *
  * There is one table per number of keys and setup (a kind with its variant and rate).
- * Lookups run singly and in batches, in a filter filled to its capacity of n keys.
- * Kinds that support it also measure inserts and removes: a pass inserts fresh keys and
- * removes them again, with a separate clock for each half, so the filter stays full.
- * "build" starts from nothing and adds n keys. The ratio compares with the limit
- * (limit.h) of reading random lines at the filter's size; a kind that touches two lines
- * per key cannot exceed about 0.5, and one that touches three lines, 0.33. Kinds with
- * several layers or generations have an additional limit (layers_limit.h): one line of
- * each table, for tables of the same sizes.
+ * Lookups run singly and in batches, in a filter filled to its capacity of n keys. For
+ * kinds that support it, inserts and removals are also measured: a pass inserts fresh keys
+ * and removes them again, with a separate clock for each half, so the filter stays full.
+ * "build" starts with an empty filter and adds n keys. The ratio compares with the limit
+ * (limit.h) for reading random lines at the filter's size; a kind that touches two lines
+ * per key cannot exceed about 0.5, and a kind that touches three lines cannot exceed about
+ * 0.33. Kinds with several layers or generations have an additional limit (layers_limit.h):
+ * reading one line from each of several tables with the same sizes.
  */
 #include "bench.h"
 #include "keys.h"
@@ -35,10 +35,10 @@ struct others_setup {
     uint32_t k; /* 0: derived from the rate */
     uint32_t width;
     uint32_t flags;
-    uint32_t part;  /* created for n / part keys and filled with n; 0: 1 */
+    uint32_t part;  /* created for n / part keys and filled with n; 0 means 1 */
     uint32_t step;  /* each layer has 2^step times the lines of the previous one */
     uint32_t spare; /* number of additional layers that are not read */
-    bool layered;   /* a lookup of an absent key reads a line of each planned layer */
+    bool layered;   /* a lookup of an absent key reads a line from each planned layer */
 };
 
 static const bg_window_options others_generations = { .struct_size =
@@ -107,7 +107,7 @@ struct others {
     const struct bgb_keys *keys;
     bg_filter *filter;
     uint64_t *bitmap;
-    uint64_t own_ns; /* time of the half of a pass that counts */
+    uint64_t own_ns; /* time of the measured half of a pass */
     double build_ns, threaded_ns;
     double fpr;
     struct bgb_subject subjects[ROWS + 2]; /* the rows and the limits */
@@ -338,10 +338,10 @@ static void others_print(const struct others *o)
     }
     if (o->setup->layered) {
         bgb_note(
-            "%s: batch lookups of absent keys run at %.2f of the limit of their lines",
+            "%s: batch lookups of absent keys run at %.2f of the limit for their lines",
             o->setup->name, limit[1].p5 / o->subjects[ROW_ABSENT].p5);
     }
-    bgb_note("%s: build from nothing: %.1f ns/key", o->setup->name, o->build_ns);
+    bgb_note("%s: build from scratch: %.1f ns/key", o->setup->name, o->build_ns);
     if (o->threaded_ns > 0) {
         bgb_note("%s: build with %d threads: %.1f ns/key", o->setup->name,
                  OTHERS_THREADS, o->threaded_ns);

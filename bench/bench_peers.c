@@ -1,21 +1,20 @@
 /*
  * bench_peers.c - how fast are other libraries, at the same size and at the same rate?
  *
- * There is one table per size, peer and setting: 10 bits per key, 16 bits per key, and
- * the setting that yields 1% (--bits selects another one). Keys are 8-byte integers,
- * passed to the peers as byte strings. Each peer is compared with two Bloomgate
- * filters: one with the same bits per key, and one planned for the rate measured for
- * the peer. Bloomgate filters are queried with the same integers and, in separate rows,
- * with precomputed hashes. The ratio is the time of the peer's single lookup divided by
- * the time of the row, so a ratio above 1 is faster than the peer. "limit" is the line
- * limit at the peer's size. Rows with precomputed hashes skip the hashing that the peer
- * has to do: they show the cost without hashing and are not a comparison.
+ * There is one table per size, peer and setting: 10 bits per key, 16 bits per key, and the
+ * setting that results in 1% (--bits selects a different setting). Keys are 8-byte
+ * integers, passed to the peers as byte strings. Each peer is compared with two Bloomgate
+ * filters: one with the same bits per key, and one planned for the rate measured for the
+ * peer. Bloomgate filters are queried with the same integers and, in separate rows, with
+ * precomputed hashes. The ratio is the time of the peer's single lookup divided by the time
+ * of the row, so a ratio above 1 is faster than the peer. "limit" is the line limit at the
+ * peer's size. Rows with precomputed hashes skip the hashing that the peer has to do: they
+ * show the cost without hashing and are not a fair comparison.
  *
- * "build" measures everything up to the finished filter, including the allocation.
- * Peers use the pages that malloc provides: 4 KiB pages, unless the kernel gives every
- * process large pages. They are the packages of the distribution, compiled for any CPU
- * of the architecture. RocksDB's filter has AVX2 code and would be faster if built for
- * this CPU.
+ * "build" measures everything up to the finished filter, including the allocation. Peers
+ * use the pages that malloc provides: 4 KiB pages, unless the kernel uses large pages for
+ * every process. They come from the distribution's packages, compiled for any CPU of the
+ * architecture. RocksDB's filter has AVX2 code and would be faster if built for this CPU.
  */
 #include "bench.h"
 #include "bench_adds.h"
@@ -132,8 +131,8 @@ static uint64_t peers_build_pass(void *state, size_t first, size_t n)
     return 0;
 }
 
-/* Whole builds are slow, so they have their own table: the peer, an exclusive Bloomgate
- * filter (like the peer, it allows one thread), and a shared one. */
+/* Whole builds are slow, so they have their own table: the peer, an exclusive Bloomgate filter
+ * (like the peer, for one thread only), and a shared one. */
 static void peers_run_builds(const struct bgb_options *options,
                              const struct peers_table *t, const uint64_t *all, size_t n)
 {
@@ -218,8 +217,8 @@ static void peers_add_limit(struct peers_table *t, const struct bgb_keys *keys,
                       BGB_LIMIT_READ);
 }
 
-/* Returns the peer's rate, measured with the same number of absent keys as Bloomgate's.
- * Never returns 0, which could not be planned for. */
+/* Returns the peer's rate, measured with the same number of absent keys as Bloomgate's rate.
+ * Never returns 0, for which no filter can be planned. */
 static double peers_rate(const struct bgb_peer *peer, const void *filter)
 {
     uint64_t block[1 << 13];

@@ -95,7 +95,7 @@ class Server:
             return next(int(line.split()[1]) / 1024 for line in f if line.startswith(field + ":"))
 
     def more(self, act):
-        """Runs act() and returns the peak of additional memory of the server, in MiB."""
+        """Runs act() and returns the server's peak additional memory, in MiB."""
         with open(f"/proc/{self.process.pid}/clear_refs", "w", encoding="ascii") as f:
             f.write("5")
         before = self.status("VmRSS")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares RocksDB's own filters with Bloomgate's, using the packaged db_bench of RocksDB. The databases have the
+"""Compares RocksDB's own filters with Bloomgate's, using RocksDB's packaged db_bench. The databases have the
 same keys and differ only in the name of the filter policy. There is no block cache, and all gets are for absent keys.
 
     blocks read      number of blocks read by the same absent gets in each database
@@ -98,7 +98,7 @@ def median_ratio(ours, theirs):
 
 
 def compare(args, title, theirs, ours, levels=False):
-    """Compares one pair, in turn. `ours` may refer to the bits per key of `theirs` as {bits}."""
+    """Compares one pair of policies, in turn. `ours` may refer to the bits per key of `theirs` as {bits}."""
     first = Database(args, theirs, levels)
     bits = first.bits()
     second = Database(args, ours.format(bits=f"{bits:.3f}"), levels)

@@ -1,9 +1,9 @@
 /*
  * bench_scale.c - what happens when a filter outgrows one cache after another?
  *
- * There is one row per size, for one kind (default: blocked): single and batch lookups
- * of absent keys, and the line limit at that size, run in turn. The ratio is the time
- * of the limit divided by the time of the batch.
+ * There is one row per size, for one kind (default: blocked): single and batch lookups of
+ * absent keys and the line limit at that size run in turn. The ratio is the time of the
+ * limit divided by the time of the batch.
  */
 #include "bench.h"
 #include "keys.h"

@@ -11,9 +11,9 @@
   small     many small filters, compared with as many strings of the size of such a filter in Redis: time per
             filter and per string to save all of them, and to load them at startup
 
-Both servers have the same keys: decimal numbers of 12 digits. The servers are loaded and measured one after the
-other, so they do not disturb each other. The client runs on the same machine, so the rates include its work; CPU
-times include only the server process (utime + stime).
+Both servers have the same keys: decimal numbers of 12 digits. The servers are loaded and measured one after
+the other, so that they do not affect each other. The client runs on the same machine, so the rates include
+its work; CPU times include only the server process (utime + stime).
 
 usage: bench_service.py BIN [large] [small] [--keys 1e7] [--requests 1e6] [--filters 1e5] [--json FILE]
        large: all of the above except `small`; default: both"""
@@ -203,7 +203,7 @@ class Bench:
               f"{double / single:.2f}x; {cost[0]:.3f} and {cost[1]:.3f} us server CPU each")
 
     def saving(self, name, start, command):
-        """Returns the microseconds per object to save all of them, and to load them at startup."""
+        """Returns the microseconds per object for saving all objects, and for loading them at startup."""
         server = start(None)
         while call(server.port, b"DBSIZE") != b":0\r\n":
             time.sleep(0.01)

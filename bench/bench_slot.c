@@ -1,17 +1,16 @@
 /*
- * bench_slot.c - what does a reader pay for a filter that may be replaced, and does a
- * replacement slow it down?
+ * bench_slot.c - what is the cost of reading a filter that may be replaced, and does a
+ * replacement slow readers down?
  *
  * First table: single and batch lookups of absent keys, in a filter and in a slot that
  * holds this filter. The ratio compares with the filter.
  *
- * Second table: one reader looks up absent keys, 16 at a time, and records the time of
- * each group of 16: while nothing else happens; while the filter is swapped for a copy
- * of another filter, fifty times per second; and while it is rebuilt from a source,
- * again and again. With two or more cores, the writer has its own core. Ratios compare
- * the 99.9th percentile with that of the quiet stretch immediately before, so other
- * work on the machine affects both. Everything runs several times, and the median
- * counts.
+ * Second table: one reader looks up absent keys, 16 at a time, and records the time of each
+ * group of 16: while nothing else happens; while the filter is swapped for a copy of
+ * another filter, fifty times per second; and while it is repeatedly rebuilt from a source.
+ * With two or more cores, the writer has its own core. Ratios compare the 99.9th percentile
+ * with that of the quiet interval immediately before, so other work on the machine affects
+ * both. Everything runs several times, and the median is reported.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -263,7 +262,7 @@ static int slot_order_ratios(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* `ratios` are sorted; a quiet stretch has none. */
+/* `ratios` are sorted; a quiet interval has none. */
 static void slot_row(const char *name, uint64_t changes, struct slot_seen seen,
                      const double *ratios, int rounds)
 {
@@ -281,8 +280,8 @@ static void slot_row(const char *name, uint64_t changes, struct slot_seen seen,
     bgb_row_end();
 }
 
-/* Alternates quiet stretches and stretches with changes. The reported times are from
- * the last stretch of each type. */
+/* Alternates quiet intervals with intervals that include changes. The reported times are from
+ * the last interval of each type. */
 static void slot_run_race(struct slot_race *race, const char *name,
                           void *(*change)(void *))
 {
@@ -312,7 +311,7 @@ void bgb_bench_slot(const struct bgb_options *options)
     slot_run_race(&race, "during swaps", slot_swap);
     slot_run_race(&race, "during rebuilds", slot_rebuild);
     bgb_note(
-        "ratio: 99.9th percentile compared with the quiet stretch before; median, best and "
+        "ratio: 99.9th percentile compared with the quiet interval before; median, best and "
         "worst of %d",
         race.rounds);
     bg_slot_free(race.slot);

@@ -29,8 +29,7 @@ static const struct {
 
 enum { BGBENCH_COMMANDS = sizeof bgbench_commands / sizeof *bgbench_commands };
 
-/* Returns whether `command` selects the i-th subcommand, by name or as part of
- * "all". */
+/* Returns whether `command` selects the i-th subcommand, by name or with "all". */
 static int bgbench_named(const char *command, int i)
 {
     return strcmp(command, "all") == 0

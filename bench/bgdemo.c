@@ -1,12 +1,11 @@
 /*
  * bgdemo - compares the five Bloom kinds: false-positive rate, memory and speed.
  *
- * Adds the same keys to a filter of every kind, once one by one and once in batches,
- * and looks up the same number of keys that were never added. Prints the predicted and
- * the measured rate, nanoseconds per key, and megabytes. Also checks two guarantees:
- * every lookup of an added key is positive, and both ways of adding set exactly the
- * same bits. Uses only the public headers, so this program is also an example of the
- * API.
+ * Adds the same keys to a filter of every kind, once one by one and once in batches, and
+ * looks up as many keys that were never added. Prints the predicted and the measured rate,
+ * nanoseconds per key, and megabytes. Also checks two guarantees: every lookup of an added
+ * key is positive, and both ways of adding set exactly the same bits. Uses only the public
+ * headers, so this program is also an example of the API.
  */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 
@@ -33,8 +32,8 @@ static double bgdemo_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Returns key i of the keys that are added (set 0) or never added (set 1): a one-to-one
- * mix, so no key occurs twice. */
+/* Returns key i of the added keys (set 0) or of the keys that are never added (set 1): a
+ * one-to-one mix, so no key occurs twice. */
 static uint64_t bgdemo_key(uint64_t set, uint64_t i)
 {
     uint64_t x = (i << 1 | set) + UINT64_C(0x9e3779b97f4a7c15);

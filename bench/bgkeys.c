@@ -1,6 +1,6 @@
 /*
- * bgkeys.c - generates input for measuring the command line: page addresses, each
- * derived from its number, so any part can be generated again. A share of the lines may
+ * bgkeys.c - generates input for benchmarking the command-line tool: page addresses, each
+ * derived from its index, so any part can be generated again. A share of the lines may
  * repeat earlier lines.
  *
  *     bgkeys LINES [SHARE_OF_REPETITIONS [FIRST]]      prints to stdout
@@ -33,8 +33,8 @@ static char *keys_hex(char *to, uint64_t value, int digits)
     return to;
 }
 
-/* Writes the line of a number: 48 to 78 bytes. The line contains the whole number, so
- * lines differ. */
+/* Writes the line for an index: 48 to 78 bytes. The line contains the whole index, so all lines
+ * differ. */
 static char *keys_line(char *to, uint64_t number)
 {
     static const char *const words[] = { "catalog",       "articles", "news",

@@ -1,5 +1,5 @@
 /*
- * bgload.c - a client with minimal overhead, to measure a service that speaks RESP.
+ * bgload.c - a client with minimal overhead, for benchmarking a service that supports RESP.
  *
  *     bgload --port 6420 --command "BF.MADD seen" --count 1e8 --per 1000        adds keys
  *     bgload --port 6420 --command "BF.MEXISTS seen" --per 100 --seconds 5      looks up keys

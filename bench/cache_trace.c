@@ -18,8 +18,8 @@ static double trace_unit(uint64_t *state) /* splitmix64 */
 
 /* ---- Trace ------------------------------------------------------------------------- */
 
-/* Returns the share of distinct keys that occur once, if the given share of requests is
- * fresh. */
+/* Returns the share of distinct keys that occur once, if the given share of requests is for
+ * fresh keys. */
 static double trace_once(const struct bgb_trace *t, const double *sums, double fresh)
 {
     double all = (double)t->requests, drawn = all * (1 - fresh);
@@ -44,7 +44,7 @@ static double trace_fresh_share(const struct bgb_trace *t, const double *sums)
     return low;
 }
 
-/* Returns the rank in the catalog for a number in 0 .. 1. */
+/* Returns the rank in the catalog for a value in 0 .. 1. */
 static uint32_t trace_place(const struct bgb_trace *t, const double *sums, double x)
 {
     uint32_t low = 0, high = t->catalogue - 1;
@@ -77,7 +77,7 @@ void bgb_trace_make(struct bgb_trace *t)
 {
     double *sums = bgb_alloc(t->catalogue, sizeof *sums);
     assert(t->catalogue > 0);
-    uint64_t state = 1, stride = 7919; /* a prime; the offset by which ranks move */
+    uint64_t state = 1, stride = 7919; /* a prime: the offset by which ranks move */
     for (uint32_t i = 0; i < t->catalogue; i++) {
         sums[i] = (i ? sums[i - 1] : 0) + pow(i + 1, -t->s);
     }

@@ -1,12 +1,12 @@
 /*
  * cache_trace.h - a trace of cache requests, and a cache.
  *
- * Trace. There is a catalog of keys whose popularity follows Zipf's law: the frequency
- * of key number r is proportional to 1 / r^s. A share of the requests is for fresh
- * keys, which are requested only once. This share is chosen so that a given share of
- * all distinct keys of the trace (fresh keys and rare keys of the catalog together)
- * occurs exactly once. Optionally, popularity changes: from time to time, the keys
- * exchange their ranks.
+ * Trace. There is a catalog of keys whose popularity follows Zipf's law: the frequency of
+ * the key with rank r is proportional to 1 / r^s. A share of the requests is for fresh
+ * keys, which are requested only once. This share is chosen so that a given share of all
+ * distinct keys in the trace (fresh keys and rare keys from the catalog together) occurs
+ * exactly once. Optionally, popularity changes: from time to time, the keys exchange their
+ * ranks.
  *
  * Cache. It evicts the least recently used object; all objects have the same size.
  */

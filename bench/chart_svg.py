@@ -2,7 +2,7 @@
 
 A chart is described by the data classes below; draw() converts one to text. The text depends only on the
 description, so the same data always produces the same bytes. Charts have their own background and follow the
-reader's preference for light or dark, even if a page embeds them with <img>."""
+reader's preference for light or dark mode, even if a page embeds them with <img>."""
 
 import math
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ LINE = 16
 TICKS = 34  # width of the numbers next to a y axis
 FOOTER_CHARS = 122  # characters of the monospaced font per line
 
-# Name: color of text and lines in light mode and in dark mode.
+# Maps a name to the color of text and lines in light mode and in dark mode.
 COLORS = {
     "blue": ("#0969da", "#58a6ff"),
     "orange": ("#bc4c00", "#f0883e"),
@@ -29,7 +29,7 @@ COLORS = {
     "indigo": ("#4350c4", "#9aa5ff"),
     "gray": ("#656d76", "#8b949e"),
 }
-# Part of the page: its property, and its color in light mode and in dark mode.
+# Maps a part of the page to its property, and its color in light mode and in dark mode.
 PARTS = {
     "card": ("fill", "#ffffff", "#0d1117"),
     "edge": ("stroke", "#d0d7de", "#30363d"),
@@ -147,7 +147,7 @@ def header(chart):
 
 
 def footer(chart, y):
-    """Draws CPU, date and command. Returns the elements and the y coordinate below them."""
+    """Draws the CPU, the date and the command. Returns the elements and the y coordinate below them."""
     out = [label(MARGIN, y, f"{chart.machine} · {chart.date}", "small muted")]
     for line in wrap(chart.command):
         y += LINE
@@ -156,7 +156,7 @@ def footer(chart, y):
 
 
 def spread(wanted, gap, low, high):
-    """Moves labels apart, so that they keep their order and a distance of `gap`, between `low` and `high`."""
+    """Moves labels apart, so that they stay in order and at least `gap` apart, between `low` and `high`."""
     order = sorted(range(len(wanted)), key=lambda i: wanted[i])
     placed = [min(max(wanted[i], low), high) for i in order]
     for _ in range(200):

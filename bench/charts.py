@@ -53,7 +53,7 @@ def software(name):
 
 
 def measure(name, build):
-    """Runs the command of a chart and returns the content of its JSON file."""
+    """Runs the command for a chart and returns the content of its JSON file."""
     with tempfile.TemporaryDirectory(prefix="bloomgate-charts-") as folder:
         out = os.path.join(folder, "out.json")
         command = COMMANDS[name]
@@ -70,7 +70,7 @@ def measure(name, build):
 
 
 def write_json(path, record):
-    """Writes one result per line, so that differences between two measurements are readable."""
+    """Writes one result per line, so that differences between measurements are readable."""
     head = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in record.items() if key != "results")
     rows = ",\n".join("  " + json.dumps(row) for row in record["results"])
     with open(path, "w", encoding="utf-8") as f:
@@ -162,8 +162,8 @@ STEPPED = {"ribbon", "fuse", "cuckoo", "quotient"}  # fingerprints have a whole 
 
 
 def stairs(plans):
-    """Returns the points of a kind whose size grows in steps: each size serves all requests down to the rate that it
-    reaches."""
+    """Returns the points for a kind whose size grows in steps: each size serves all requests down to the rate
+    that it reaches."""
     points = []
     for (request, found), (following, after) in zip(plans, plans[1:] + plans[-1:]):
         edge = min(request, max(found["rate"], following))
@@ -263,7 +263,7 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(CHARTS))
     parser.add_argument("--measure", action="store_true", help="run the commands first and replace the JSON files")
     parser.add_argument("--build", default="build", help="build directory (default: build)")
-    parser.add_argument("--folder", default=os.path.join(ROOT, "docs", "charts"), help="directory of the charts")
+    parser.add_argument("--folder", default=os.path.join(ROOT, "docs", "charts"), help="directory for the charts")
     options = parser.parse_args()
     for name in options.names or CHARTS:
         if name not in CHARTS:

@@ -2,18 +2,18 @@
  * harness.h - measures several subjects fairly against each other.
  *
  * Machines are shared, clock speeds change, and other programs start and stop. So the
- * subjects of a table do not run one after another: the harness visits them in turn,
- * many times, for a few short passes each, until the time budget is used up. Anything
- * that slows the machine down for a while slows all subjects down alike, and the ratios
- * within a table hold even if the absolute times do not. The reported time of a subject
- * is the 5th percentile of its passes; the best and the median are reported as well.
+ * subjects in a table do not run one after another: the harness visits them in turn, many
+ * times, for a few short passes each, until the time budget is used up. Anything that
+ * temporarily slows the machine down slows all subjects down alike, and the ratios within a
+ * table hold even if the absolute times do not. The reported time of a subject is the 5th
+ * percentile of its passes; the best and the median are reported as well.
  *
- * A visit consists of a rewind (for subjects that have one), one untimed pass that
- * brings the memory back into the cache, and the timed passes. Every pass uses the next
- * `chunk` keys of the subject's pool and returns the number of positive answers. The
- * harness checks this number against the bounds of the subject: for keys that were
- * added, all answers must be positive. A subject that fails is BROKEN, its speed is not
- * reported, and the program exits with code 1.
+ * A visit consists of a rewind (for subjects that have one), one untimed pass that brings
+ * the memory back into the cache, and the timed passes. Every pass uses the next `chunk`
+ * keys of the subject's pool and returns the number of positive answers. The harness checks
+ * this number against the subject's bounds: for keys that were added, all answers must be
+ * positive. A subject that fails is BROKEN, its speed is not reported, and the program
+ * exits with code 1.
  */
 #ifndef BGB_HARNESS_H
 #define BGB_HARNESS_H
@@ -25,19 +25,19 @@
 enum { BGB_NAME_BYTES = 64, BGB_TIMED_PASSES = 3 };
 
 struct bgb_subject {
-    /* Description, set by the author of the table. */
+    /* Description, set by the code that defines the table. */
     char name[BGB_NAME_BYTES];
     uint64_t (*pass)(void *state, size_t first,
                      size_t n);  /* returns the number of positives */
-    void (*rewind)(void *state); /* untimed, before every visit; NULL: none */
+    void (*rewind)(void *state); /* untimed, runs before every visit; NULL: none */
     void *state;
     size_t pool;        /* number of keys; passes use them in turn */
     size_t chunk;       /* keys per pass, at most `pool` */
     double least, most; /* allowed share of positives; otherwise BROKEN */
     const uint64_t
-        *own_ns; /* set if the pass times itself and stores the result here */
-    bool cold;   /* no warm-up pass, one timed pass: for whole builds */
-    bool broken; /* an answer was wrong; set by bgb_run or before it */
+        *own_ns; /* set if the pass measures its own time and stores the result here */
+    bool cold;   /* no warm-up pass and only one timed pass, for whole builds */
+    bool broken; /* an answer was wrong; set by bgb_run or earlier */
 
     /* Results, set by bgb_run: nanoseconds per key. */
     double best, p5, median;
@@ -55,12 +55,11 @@ struct bgb_subject {
  * visits each (three in a table of builds). Then fills in their results. */
 void bgb_run(struct bgb_subject *subjects, size_t count, double seconds);
 
-/* Return the number of BROKEN subjects in the whole program so far, and count another
- * one. */
+/* Return the number of BROKEN subjects in the whole program so far, and count another one. */
 unsigned bgb_broken_count(void);
 void bgb_broken_add(const char *name, const char *why);
 
-/* Returns the nanoseconds of a monotonic clock. */
+/* Returns the time of a monotonic clock in nanoseconds. */
 uint64_t bgb_now_ns(void);
 
 /* Keeps the compiler from optimizing a value away. */
@@ -73,8 +72,8 @@ static inline void bgb_sink(uint64_t value)
  * make further measurements pointless. */
 _Noreturn void bgb_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Allocates zeroed memory, aligned to 128 bytes; calls bgb_die on failure. Free it with
- * free(). */
+/* Allocates zeroed memory, aligned to 128 bytes; calls bgb_die on failure. The caller frees it
+ * with free(). */
 void *bgb_alloc(size_t count, size_t size);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * keys.h - the keys to add and look up, prepared before any clock starts.
  *
- * Key i of a set is a one-to-one mix of i and the number of the set. So keys never
- * repeat, sets never overlap, the number of present keys is exact, and any part of a
- * set can be computed again instead of being stored.
+ * Key i of a set is a one-to-one mix of i and the set's number. So keys never repeat, sets
+ * never overlap, the number of present keys is exact, and any part of a set can be computed
+ * again instead of being stored.
  */
 #ifndef BGB_KEYS_H
 #define BGB_KEYS_H
@@ -22,8 +22,7 @@ enum bgb_set { BGB_SET_PRESENT = 1, BGB_SET_ABSENT, BGB_SET_FRESH, BGB_SET_RECOR
 /* Returns key i of a set. */
 uint64_t bgb_key(enum bgb_set set, uint64_t i);
 
-/* Returns the high half of a product: maps a uniform 64-bit number to 0 .. range -
- * 1. */
+/* Returns the high half of a product: maps a uniform 64-bit integer to 0 .. range - 1. */
 static inline uint64_t bgb_mulhi(uint64_t x, uint64_t range)
 {
 #ifdef __SIZEOF_INT128__
@@ -56,9 +55,8 @@ struct bgb_keys {
     unsigned char *records;
 };
 
-/* Prepares keys for filters of n keys. The pool has about n keys, at least 2^17 and at
- * most 2^21, so that the time of small filters is not dominated by reading keys from
- * memory. */
+/* Prepares keys for filters with n keys. The pool has about n keys, at least 2^17 and at most
+ * 2^21, so that the time for small filters is not dominated by reading keys from memory. */
 void bgb_keys_make(struct bgb_keys *keys, uint64_t n);
 void bgb_keys_free(struct bgb_keys *keys);
 

@@ -1,5 +1,5 @@
 /*
- * layers_limit.c - the loops that read a line of each table and do nothing else.
+ * layers_limit.c - the loops that only read a line from each table.
  */
 #include "layers_limit.h"
 
@@ -65,8 +65,8 @@ static void layers_locate(const struct bgb_layers_limit *l, const uint64_t *stre
     }
 }
 
-/* Reads the lines of a group of 64 keys in one table, while prefetching the lines of a
- * group in another. */
+/* Reads the lines for a group of 64 keys in one table, while prefetching the lines for a group
+ * in another table. */
 LAYERS_INLINE uint64_t layers_word(const struct bgb_layers_limit *l, size_t table,
                                    const uint64_t *word, size_t later,
                                    const uint64_t *after, const bool asks)
@@ -119,7 +119,7 @@ static uint64_t layers_pass(void *state, size_t first, size_t n)
         }
     }
     bgb_sink(sum);
-    return 0; /* the limit queries nothing, so it has no positives */
+    return 0; /* the limit looks up no keys, so it has no positives */
 }
 
 static void layers_set_way(void *state, int way)
@@ -128,8 +128,8 @@ static void layers_set_way(void *state, int way)
     l->way = layers_ways[way];
 }
 
-/* Places tables like the library places filters: large ones at a 2 MiB boundary, small
- * ones anywhere, so that they do not compete for the same cache sets. */
+/* Allocates tables as the library allocates filters: large ones at a 2 MiB boundary, small ones
+ * at any address, so that they do not compete for the same cache sets. */
 static void layers_make_table(struct bgb_layers_limit *l, size_t t, size_t bytes)
 {
     size_t skew = bytes < LARGE_FROM ? t * 65 * LINE_BYTES : 0;

@@ -1,12 +1,11 @@
 /*
  * layers_limit.h - how fast can one line of each of several tables be read, at best?
  *
- * This is the equivalent of limit.h for filters with several layers or generations,
- * where a lookup of an absent key reads one line of each layer. The limit reads 8 bytes
- * of the same lines of tables of the same sizes, and tests none of them. It processes
- * keys one after another, or 64 keys through one table after another, and prefetches
- * lines a number of keys or tables ahead. A few trial passes determine the best of
- * these ways.
+ * This is the equivalent of limit.h for filters with several layers or generations, where a
+ * lookup of an absent key reads one line of each layer. The limit reads 8 bytes from the
+ * same lines in tables of the same sizes, and tests none of them. It processes keys one
+ * after another, or 64 keys through one table after another, and prefetches lines a number
+ * of keys or tables ahead. A few trial passes determine the best method.
  */
 #ifndef BGB_LAYERS_LIMIT_H
 #define BGB_LAYERS_LIMIT_H
@@ -38,8 +37,8 @@ struct bgb_layers_limit {
     struct bgb_layers_way way;
 };
 
-/* Creates the tables and the subject that reads a line of each. `state` must not move
- * while the subject is in use. */
+/* Creates the tables and the subject that reads a line from each. `state` must not move while
+ * the subject is in use. */
 void bgb_layers_limit_prepare(struct bgb_layers_limit *state,
                               struct bgb_subject *subject, size_t pool, size_t chunk);
 void bgb_layers_limit_free(struct bgb_layers_limit *state);

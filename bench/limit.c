@@ -1,5 +1,5 @@
 /*
- * limit.c - the loop that touches random lines and does nothing else.
+ * limit.c - the loop that only touches random lines.
  */
 #include "limit.h"
 
@@ -67,7 +67,7 @@ LIMIT_INLINE uint64_t limit_write(const struct bgb_limit *l, size_t first, size_
     return n;
 }
 
-/* Passes the way as constants, so that each way has its own loop. */
+/* Passes the method as constants, so that each method has its own loop. */
 #define LIMIT_EACH(X) X(4) X(8) X(16) X(32) X(64) X(128)
 
 LIMIT_INLINE uint64_t limit_loop(const struct bgb_limit *l, size_t first, size_t n,
@@ -108,7 +108,7 @@ uint64_t bgb_limit_pass(void *state, size_t first, size_t n)
     } else {
         bgb_sink(limit_run(l, first, n));
     }
-    return 0; /* the limit queries nothing, so it has no positives */
+    return 0; /* the limit looks up no keys, so it has no positives */
 }
 
 int bgb_limit_best(void *state, int ways, void (*set)(void *state, int way),

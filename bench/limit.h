@@ -1,16 +1,15 @@
 /*
  * limit.h - how many random cache lines can this machine touch, at best?
  *
- * A filter that keeps a key in one line cannot answer before the line arrives. The
- * limit is a loop that only fetches lines: it reads a stream of 64-bit random numbers,
- * like the hashes that filters process, and for each number h it reads 8 bytes of line
- * mulhi(h, lines), or ORs a bit into them, with the best way of prefetching. It runs as
- * a subject among the others, so a ratio to it compares times measured under the same
- * conditions.
+ * A filter that keeps a key in one line cannot answer before the line arrives. The limit is
+ * a loop that only fetches lines: it reads a stream of 64-bit random numbers, like the
+ * hashes that filters process, and for each number h it reads 8 bytes from line mulhi(h,
+ * lines), or ORs a bit into them, with the best prefetching method. It runs as a subject
+ * alongside the others, so a ratio to it compares times measured under the same conditions.
  *
- * A way of prefetching consists of a distance and a target: the L1 cache, or only the
- * L2 cache. With the L2 cache as the target, more lines can be in flight, which can be
- * worth a factor of 2 for tables larger than the caches.
+ * A prefetching method consists of a distance and a target: the L1 cache, or only the L2
+ * cache. With the L2 cache as the target, more lines can be in flight, which can double the
+ * speed for tables larger than the caches.
  */
 #ifndef BGB_LIMIT_H
 #define BGB_LIMIT_H
@@ -41,23 +40,23 @@ struct bgb_limit {
     size_t first, n; /* the current work of the team */
 };
 
-/* The ways of prefetching to try. */
+/* The prefetching methods to try. */
 enum { BGB_LIMIT_WAYS = 13 };
 extern const struct bgb_limit_way bgb_limit_ways[BGB_LIMIT_WAYS];
 
-/* Runs one pass over `n` numbers of the stream, starting at `first`: the pass of a
+/* Runs one pass over `n` values from the stream, starting at `first`: the pass function of a
  * subject. */
 uint64_t bgb_limit_pass(void *state, size_t first, size_t n);
 
-/* Returns the best of several ways, each set by `set`, after a few interleaved trials
- * of `pass`. The first trial does not count. */
+/* Returns the best of several methods, each set by `set`, after a few interleaved trials of
+ * `pass`. The first trial does not count. */
 int bgb_limit_best(void *state, int ways, void (*set)(void *state, int way),
                    uint64_t (*pass)(void *state, size_t first, size_t n), size_t pool,
                    size_t chunk);
 
 /*
- * Prepares a limit on `region` and the subject that runs it. A few trial passes
- * determine the way of prefetching.
+ * Prepares a limit on `region` and the subject that runs it. A few trial passes determine
+ * the prefetching method.
  */
 void bgb_limit_prepare(struct bgb_limit *limit, struct bgb_subject *subject,
                        const struct bgb_region *region, const uint64_t *stream,

@@ -1,17 +1,16 @@
 /*
- * machine.h - describes the machine, compiler and library that the figures belong to.
+ * machine.h - describes the machine, compiler and library that the measurements apply to.
  */
 #ifndef BGB_MACHINE_H
 #define BGB_MACHINE_H
 
-/* Prints the description of the machine, at the start of every run. */
+/* Prints a description of the machine, at the start of every run. */
 void bgb_machine_print(void);
 
 /* Prints a warning at the end of a run if other programs used the machine. */
 void bgb_machine_warn(void);
 
-/* Return the number of cores that this process may use, and the ID of the i-th of these
- * cores. */
+/* Return the number of cores that this process may use, and the ID of the i-th one. */
 unsigned bgb_machine_cores(void);
 unsigned bgb_machine_core(unsigned i);
 

@@ -1,5 +1,5 @@
 /*
- * options.c - command-line parsing of bgbench.
+ * options.c - command-line parsing for bgbench.
  */
 #include "options.h"
 

@@ -216,7 +216,7 @@ OURS_BY_32(add_fixed)
 
 typedef uint64_t ours_pass(void *state, size_t first, size_t n);
 
-/* [is it an add][form][grain] */
+/* indexes: is it an add, form, grain */
 static ours_pass *const ours_passes[2][BGB_FORMS][3] = {
     { { ours_look_hash_one, ours_look_hash_32, ours_look_hash_all },
       { ours_look_u64_one, ours_look_u64_32, ours_look_u64_all },
@@ -228,7 +228,7 @@ static ours_pass *const ours_passes[2][BGB_FORMS][3] = {
       { ours_add_fixed_one, ours_add_fixed_32, ours_add_fixed_all } },
 };
 
-/* Runs before every visit of a subject that adds. */
+/* Runs before every visit to a subject that adds. */
 static void ours_rewind(void *state)
 {
     const struct bgb_ours *s = state;
@@ -251,8 +251,8 @@ static void ours_take_keys(struct bgb_ours *s, const struct bgb_keys *k,
     s->bytes = what.load == BGB_LOAD_ADD ? k->fresh_bytes : k->absent_bytes;
 }
 
-/* Sets the plausible share of positives: for absent keys about the rate at the current
- * fill, with six standard deviations of a pool of keys. */
+/* Sets the plausible share of positives: for absent keys this is about the rate at the current
+ * fill, with six standard deviations for a pool of keys. */
 static void ours_bounds(struct bgb_subject *subject, enum bgb_load load, double rate)
 {
     double noise = 6 * sqrt(rate / (double)subject->pool);
@@ -283,8 +283,8 @@ static double ours_rate(const bg_filter *filter)
     return info.rate;
 }
 
-/* Adds the whole pool once and looks up all of its keys. Returns the rate at this fill,
- * which is the highest fill that occurs; the bounds are derived from it. */
+/* Adds the whole pool once and looks up all of its keys. Returns the rate at this fill, which
+ * is the highest fill that occurs; the bounds are derived from this rate. */
 static double ours_check_adds(struct bgb_ours *s, struct bgb_subject *subject,
                               enum bgb_form form)
 {

@@ -2,12 +2,12 @@
  * ours.h - Bloomgate filters as subjects of the harness.
  *
  * Adds need fresh keys; otherwise, every bit would already be set. So a filter for adds
- * uses its own memory, which was touched before (bg_filter_create_at). It is filled
- * with n / 2 keys, and this state is saved. Every visit first restores the state and
- * then adds keys that were never added: no page faults, no clearing, and a fill between
- * half and full, as in real use. Such rows are called "add". "re-add" adds keys that
- * are present. "build" is a complete build: clear the filter, then add all n keys. It
- * includes the page faults for memory that clearing returned to the kernel.
+ * uses its own memory, whose pages have already been touched (bg_filter_create_at). It is
+ * filled with n / 2 keys, and this state is saved. Every visit first restores the state and
+ * then adds keys that were never added: there are no page faults and no clearing, and the
+ * fill is between half and full, as in real use. Such rows are called "add". "re-add" adds
+ * keys that are already present. "build" is a complete build: clear the filter, then add
+ * all n keys. It includes the page faults for memory that clearing returned to the kernel.
  */
 #ifndef BGB_OURS_H
 #define BGB_OURS_H
@@ -29,10 +29,9 @@ struct bgb_arena {
     bg_filter *filter;
 };
 
-/* Creates the filter and fills it with `fill` present keys; without `fill`, no state is
- * saved. The filter starts `skew` bytes (a multiple of 64) after the start of a page,
- * because many filters at the same page offset would evict each other from the cache.
- * Exits on error. */
+/* Creates the filter and fills it with `fill` present keys; without `fill`, no state is saved.
+ * The filter starts `skew` bytes (a multiple of 64) after the start of a page, because many
+ * filters at the same page offset would evict each other from the cache. Exits on error. */
 void bgb_arena_make(struct bgb_arena *arena, const bg_spec *spec, uint64_t fill,
                     size_t skew);
 void bgb_arena_save(struct bgb_arena *arena);
@@ -43,7 +42,7 @@ void bgb_arena_free(struct bgb_arena *arena);
  * error. */
 bg_filter *bgb_filter_make(const bg_spec *spec, uint64_t n);
 
-/* Returns a spec for n keys of a kind at a rate. */
+/* Returns a spec for n keys of the given kind at the given rate. */
 bg_spec bgb_spec(uint32_t kind, uint64_t n, double rate, uint32_t flags);
 
 /* How keys are passed. "Bytes" are (pointer, length) pairs of records; "fixed" are the
@@ -84,9 +83,9 @@ struct bgb_ours_what {
 };
 
 /*
- * Turns `filter` (or `arena`, for adds) into a subject, with the share of positives
- * that its rate allows. `state` must not move while the subject is in use. Adds are
- * checked once here: a lookup of every added key must be positive.
+ * Turns `filter` (or `arena`, for adds) into a subject, with the share of positives that
+ * its rate allows. `state` must not move while the subject is in use. Adds are checked once
+ * here: a lookup of every added key must be positive.
  */
 void bgb_ours_prepare(struct bgb_ours *state, struct bgb_subject *subject,
                       const struct bgb_keys *keys, struct bgb_ours_what what,

@@ -10,7 +10,7 @@
 
 enum { LINE_BYTES = 2048 };
 
-/* The row under construction; bgbench prints from one thread only. */
+/* The row being built; bgbench prints from one thread only. */
 static struct {
     bool json;
     bool heading; /* the next row is the first of its table */
@@ -75,7 +75,7 @@ void bgb_row_begin(void)
     }
 }
 
-/* Adds a table cell: the title above and the text below, both `width` wide. */
+/* Adds a table cell: the title above and the text below, each `width` characters wide. */
 static void output_cell(const char *title, int width, const char *text)
 {
     if (width != 0) {

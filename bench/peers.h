@@ -1,5 +1,5 @@
 /*
- * peers.h - filters of other libraries, behind one small interface.
+ * peers.h - filters from other libraries, behind one small interface.
  *
  * Every peer receives 8-byte integers as byte strings. The loops over keys are on the
  * peer's side of this interface, in its own language, so there is no extra call between
@@ -19,14 +19,14 @@ extern "C" {
 
 struct bgb_peer {
     const char *name;
-    /* Builds a filter of n keys with about this many bits per key, in memory allocated
-     * by the peer. Returns NULL if the peer does not support this size. */
+    /* Builds a filter with n keys and about this many bits per key, in memory allocated by the
+     * peer. Returns NULL if the peer does not support this size. */
     void *(*build)(const uint64_t *keys, size_t n, double bits_per_key);
     void (*release)(void *filter);
     size_t (*bytes)(const void *filter);
     /* Returns how many of n keys the filter may contain, with one call per key. */
     size_t (*look)(const void *filter, const uint64_t *keys, size_t n);
-    /* Does the same with the peer's batch function; NULL if it has none. */
+    /* Does the same with the peer's batch function; NULL if the peer has none. */
     size_t (*look_many)(const void *filter, const uint64_t *keys, size_t n);
     /* The setting that comes closest to a rate of 1%. */
     double bits_for_one_percent;

@@ -9,8 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* libbloom takes a rate and allocates n * -ln(rate) / ln(2)^2 bits. Its sizes are ints,
- * which limits a filter to less than 2^31 bits. */
+/* libbloom expects a rate and allocates n * -ln(rate) / ln(2)^2 bits. Its sizes have the type
+ * int, which limits a filter to less than 2^31 bits. */
 static void *peers_libbloom_build(const uint64_t *keys, size_t n, double bits_per_key)
 {
     const double ln2_squared = 0.4804530139182014;

@@ -59,8 +59,8 @@ static bool region_mapping(const char *line, unsigned long long *from,
     return end != second && *end == ' ';
 }
 
-/* Sums AnonHugePages of the mappings that overlap the region. The kernel may merge
- * adjacent mappings with the same settings, hence the cap at 1. */
+/* Sums the AnonHugePages of the mappings that overlap the region. The kernel may merge adjacent
+ * mappings with the same settings, hence the cap at 1. */
 double bgb_region_large_share(const struct bgb_region *region)
 {
     static const char field[] = "AnonHugePages:";

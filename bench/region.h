@@ -1,6 +1,5 @@
 /*
- * region.h - memory for measurements: already touched, on 2 MiB pages or on 4 KiB
- * pages.
+ * region.h - memory for measurements: already touched, on 2 MiB pages or on 4 KiB pages.
  *
  * Large regions request large pages in the same way as the library (madvise at a 2 MiB
  * boundary, for 2 MiB or more). Small-page regions refuse large pages, regardless of
@@ -23,8 +22,8 @@ struct bgb_region {
 void bgb_region_make(struct bgb_region *region, size_t bytes, bool small_pages);
 void bgb_region_free(struct bgb_region *region);
 
-/* Returns the share of the region on large pages, as reported by the kernel; NaN if the
- * kernel does not report it. */
+/* Returns the share of the region that is on large pages, as reported by the kernel, or NaN if
+ * the kernel does not report it. */
 double bgb_region_large_share(const struct bgb_region *region);
 
 #endif

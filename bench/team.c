@@ -1,6 +1,5 @@
 /*
- * team.c - threads that sleep between pieces of work and start each piece at the same
- * time.
+ * team.c - threads that sleep between tasks and start each task at the same time.
  *
  * Waking up a thread takes tens of microseconds and varies between threads. So threads
  * first meet at a sleeping barrier and then at a spinning one, and each records its own

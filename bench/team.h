@@ -1,5 +1,5 @@
 /*
- * team.h - threads pinned to cores that start a piece of work together.
+ * team.h - threads pinned to cores that start a task together.
  */
 #ifndef BGB_TEAM_H
 #define BGB_TEAM_H
@@ -8,7 +8,7 @@
 
 struct bgb_team;
 
-/* Starts `threads` threads and pins the i-th to the i-th core, wrapping around if there
+/* Starts `threads` threads and pins the i-th thread to the i-th core, wrapping around if there
  * are more threads than cores. They sleep until there is work. */
 struct bgb_team *bgb_team_start(unsigned threads);
 void bgb_team_stop(struct bgb_team *team);

@@ -1,4 +1,4 @@
-# Language standard, warnings and sanitizers of all targets.
+# Language standard, warnings and sanitizers for all targets.
 
 set(CMAKE_C_STANDARD 17)
 set(CMAKE_C_STANDARD_REQUIRED ON)
@@ -9,7 +9,7 @@ set(BG_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissin
 
 # Compiles a target with 64-bit file offsets, even on 32-bit machines.
 function(bg_compile target)
-  if(CMAKE_SIZEOF_VOID_P EQUAL 4) # elsewhere the default; there, tests interpose the plain names
+  if(CMAKE_SIZEOF_VOID_P EQUAL 4) # 64-bit offsets are the default elsewhere, where tests interpose the plain names
     target_compile_definitions(${target} PRIVATE _FILE_OFFSET_BITS=64)
   endif()
   target_compile_options(${target} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=

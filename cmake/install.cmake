@@ -1,5 +1,5 @@
-# Installs headers, libraries, the pkg-config file, the CMake package, and man pages. The man pages of
-# the command line are installed by cli/CMakeLists.txt.
+# Installs headers, libraries, the pkg-config file, the CMake package, and man pages.
+# cli/CMakeLists.txt installs the command-line man pages.
 
 include(CMakePackageConfigHelpers)
 
@@ -23,7 +23,8 @@ install(EXPORT bloomgateTargets NAMESPACE bloomgate:: DESTINATION ${package_dir}
 write_basic_package_version_file(bloomgateConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/bloomgateConfigVersion.cmake DESTINATION ${package_dir})
 
-# Section 3 is generated from the headers, without a list of its pages: one per header and function.
+# Section 3 is generated from the headers, without a list of pages: there is one page per header and
+# per function.
 find_package(Python3 COMPONENTS Interpreter QUIET)
 if(Python3_FOUND)
   set(man3 ${PROJECT_BINARY_DIR}/man/man3)

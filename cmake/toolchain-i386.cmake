@@ -1,5 +1,5 @@
-# Cross compilation for 32-bit x86: a 32-bit size_t and no 64-bit vector code. Programs are static. They
-# run natively if the kernel supports 32-bit programs, otherwise under qemu-user.
+# Cross compilation for 32-bit x86, which has a 32-bit size_t and no 64-bit vector code. Programs
+# are static. They run natively if the kernel supports 32-bit programs, otherwise under qemu-user.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR i386)
 set(CMAKE_C_COMPILER i686-linux-gnu-gcc)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Reads filter files without the library. It is written from docs/format.md alone, so it tests that page. It
-compares every checksum, number and canary. It is slow, and uses only the standard library.
+compares every checksum, number and canary. It is slow and uses only Python's standard library.
 
 usage: bgread.py [--secret HEX] FILE          verify FILE and print its header
        bgread.py [--secret HEX] FILE KEY...   print "no" or "maybe" for every key
@@ -33,7 +33,7 @@ def mulhi(a, b):
 
 
 def bits(string, first, count):
-    """Returns `count` bits of a bit string, starting at bit `first`, as a number."""
+    """Returns `count` bits of a bit string, starting at bit `first`, as an integer."""
     piece = string[first // 8:(first + count + 7) // 8]
     return int.from_bytes(piece, "little") >> first % 8 & (1 << count) - 1
 
@@ -619,7 +619,7 @@ def mix(h, seed):
 
 
 def sealed(numbers, test):
-    """Handles the part that fuse and ribbon have in common."""
+    """Handles the part that fuse and ribbon filters have in common."""
     keys, lost = numbers[:2]
     need(lost <= 1, "second number of a static filter")
     return lambda h: lost or (keys and test(h, numbers[2:]))
@@ -695,7 +695,7 @@ def scalable(source, header):
 
 
 def layers_of(header, rest):
-    """Returns the place, units and k of the additional layers of generations."""
+    """Returns the position, units and k of the additional layers of generations."""
     g, share = header.generations, header.period_items
     most = next(n for n in range(8) if 2 ** (n + 1) >= g)
     by_count = header.count and -(-header.count // (g - 1)) <= share

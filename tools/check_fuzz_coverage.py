@@ -32,7 +32,7 @@ def table_rows():
 
 
 def check_row(function, beside):
-    """Yields the errors of a row. The second column lists harnesses (`fuzz_x`), or is "none: reason"."""
+    """Yields the errors in a row. The second column lists harnesses (`fuzz_x`), or is "none: reason"."""
     if re.match(r"none: \S", beside):
         return
     harnesses = re.findall(r"`(fuzz_\w+)`", beside)

@@ -33,7 +33,7 @@ def breach(path, line, text):
 
 
 def files():
-    """Yields the path of every file, relative to the root; build and hidden directories are skipped."""
+    """Yields the path of every file, relative to the root; skips build and hidden directories."""
     for folder, folders, names in os.walk(ROOT):
         folders[:] = sorted(f for f in folders if not re.match(r"(\.|build$|build-|__pycache__)", f))
         for name in sorted(names):
@@ -56,7 +56,7 @@ def kinds():
 
 
 def kind_of(path, names):
-    """Returns the kind that a file of src/kind is named after, or None if kinds share the file."""
+    """Returns the kind that a file in src/kind is named after, or None if several kinds share the file."""
     stem = os.path.basename(path).split(".")[0]
     return next((k for k in names if stem == k or stem.startswith(k + "_")), None)
 
@@ -104,7 +104,8 @@ def main():
     seen = collections.defaultdict(list)
     for path in files():
         base = os.path.basename(path)
-        # Public headers are always included as "bloomgate/x.h", so they may share a name with a private one.
+        # Public headers are always included as "bloomgate/x.h", so they may share a name with a
+        # private header.
         if base not in MAY_REPEAT and not path.startswith(("include/", "fuzz/corpus/")):
             seen[base].append(path)
         if not path.endswith(SOURCE):

@@ -3,7 +3,7 @@
 program METRICS_SAMPLE prints:
   - Every metric name, label and label value in rules, dashboard and documents is in the table.
   - Every metric is in docs/metrics.md.
-  - Every alert has tests in which it fires and in which it does not, and a section in
+  - Every alert has tests in which it fires and tests in which it does not, and a section in
     docs/runbook.md.
 The metrics of the service come from their own list in docs/metrics.md, which
 tests/server/test_prometheus.py compares with a running service. Prints every violation; exits with 1
@@ -70,7 +70,7 @@ def service_metrics():
             labels.update({label: values.split(", ") for label, values in re.findall(r"`(\w+)`: ([\w, ]+)", details)})
             kind = "histogram" if details.startswith("histogram") else ""
             table[name] = kind, "", meaning, labels
-            if kind:  # the series that Prometheus stores for it
+            if kind:  # the series that Prometheus stores for a histogram
                 table.update({name + part: (kind, "", meaning, {**labels, "le": []}) for part in ("_bucket", "_sum", "_count")})
     return table
 
@@ -144,7 +144,7 @@ def check_alerts():
 
 
 def check_places(panels):
-    """Checks that no two panels overlap or have the same id."""
+    """Checks that no two panels overlap or have the same ID."""
     taken = {}
     for panel in panels:
         place = panel["gridPos"]
@@ -183,7 +183,7 @@ def check_dashboard(table):
 
 
 def entry(name, kind, text, labels):
-    """Returns an item of the list. The type and unit follow from the name, except for histograms."""
+    """Returns an item for the list. The type and unit follow from the name, except for histograms."""
     if ("filter" in labels) != name.startswith(FILTERED):
         breach(METRICS, f"{name} must have the label filter if and only if its name begins with {', '.join(FILTERED)}")
     named = "counter" if name.endswith("_total") else "info" if name.endswith("_info") else "gauge"

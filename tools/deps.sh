@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs missing packages for building and testing; prints nothing if none is missing.
+# Installs missing packages for building and testing; prints nothing if none are missing.
 set -euo pipefail
 
 packages=(
@@ -11,26 +11,26 @@ packages=(
     # cross compilation: 64-bit ARM, big-endian, 32-bit
     gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross
     gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user-static
-    # libraries that benchmarks compare with and whose files are read by tests
+    # libraries that benchmarks compare with and whose files tests read
     libbloom-dev libleveldb-dev librocksdb-dev
-    # terminals and compressed keys, for tests of the command line
+    # terminals and compressed keys, for tests of the command-line tool
     tmux zstd
     # software whose formats Bloomgate reads and writes: Guava, bits-and-blooms, DCSO, BIP37, Squid
     default-jdk-headless libguava-java golang-go golang-github-willf-bloom-dev
     golang-github-dcso-bloom-cli python3-bitcoinlib squid
-    # readers of metrics: promtool, and a second parser of OpenMetrics
+    # metrics readers: promtool, and a second OpenMetrics parser
     prometheus python3-prometheus-client
     # the service: clients, databases, a browser
     redis-server redis-tools python3-redis golang-github-gomodule-redigo-dev
     postgresql chromium curl openssl python3-yaml python3-jsonschema
-    # the command line: shells with completion, and a checker of man pages
+    # the command-line tool: shells with completion, and a man-page checker
     zsh fish mandoc
-    # tools of the storage engines that have adapters (the libraries are above)
+    # tools for the storage engines that have adapters (the libraries are above)
     rocksdb-tools
     # a Redis client for an example
     libhiredis-dev
 )
-# From Debian backports: the other server that the Redis module runs in.
+# From Debian backports: the other server that can load the Redis module.
 backports=(valkey-server)
 # DuckDB, whose Parquet filters a test reads, and Playwright, which drives the browser, come from npm.
 # Any version of npm works.
@@ -63,7 +63,7 @@ apt() {
 }
 
 # Backports come from the same mirror as the release. They are used only for these packages; the
-# package sources of the machine are not changed.
+# machine's package sources are not changed.
 install_backports() {
     local release sources mirror
     release=$(. /etc/os-release && echo "$VERSION_CODENAME")

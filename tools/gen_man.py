@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Generates the man pages of section 3 from the public headers.
 
-The comments of include/bloomgate/*.h are the only source. There is one page per header (bg_filter.3
-from filter.h), libbloomgate.3 from bloomgate.h, and for every exported function a page that refers
-to the page of its header, so that `man bg_filter_add` works. The build writes the pages to the build
-directory; they are not committed.
+The comments in include/bloomgate/*.h are the only source. There is one page per header (bg_filter.3 from
+filter.h), libbloomgate.3 from bloomgate.h, and for every exported function a page that refers to its header's
+page, so that `man bg_filter_add` works. The build writes the pages to the build directory; they are not
+committed.
 
 The headers must follow these rules; violations are errors:
-  - The first comment is "name.h - one line." and prose.
+  - The first comment is "name.h - one line.", followed by prose.
   - `/* ---- Title ---- */` starts a section of functions.
   - A comment documents the declarations after it, up to the next comment. A blank line also ends
     the group if it already has a function or a type, except between inline functions.
@@ -155,7 +155,7 @@ class Header:
                 at = trailing.end() if trailing else end
 
     def group_for(self, group, section, blank, at, inline):
-        """Returns the group of the next declaration: the current one, or a new one without a comment."""
+        """Returns the group for the next declaration: the current group, or a new one without a comment."""
         complete = group and (group.types or any(not f.inline for f in group.functions))
         if not group or blank and complete or blank and group.functions and not inline:
             group = Group([], section, at)
@@ -257,7 +257,7 @@ def with_version(text):
 
 
 def comment_lines(comment):
-    """Returns the lines of a comment without its decoration and without empty lines at both ends."""
+    """Returns the lines of a comment without its decoration and without empty lines at either end."""
     lines = comment[2:-2].split("\n")
     lines = [re.sub(r"^\s*\* ?", "", line).rstrip() for line in lines]
     lines[0] = lines[0].strip()
@@ -328,7 +328,7 @@ def members(body, separator):
 
 
 def without_trailing(line):
-    """Returns a line of code, and the text of the comment at its end."""
+    """Returns a line of code without the comment at its end, and the text of that comment."""
     found = re.fullmatch(r"(.*?)\s*/\*\s*(.*?)\s*\*/", line, re.S)
     return (found.group(1), " ".join(found.group(2).split())) if found else (line, "")
 
@@ -518,14 +518,14 @@ def items(block, start):
 
 
 def split_tags(text):
-    """Returns [("", text before), ("Errors", text), ...] in the order of the text."""
+    """Returns [("", text before), ("Errors", text), ...] in the order in which they occur."""
     word = r"(?:[Ee]rrors|[Tt]hread safety|[Cc]ost|[Mm]emory)"
     found = re.split(rf"(?:^|(?<=[.;)]) )({word}(?:(?:,| and) {word})*): ", text)
     return [("", found[0].strip()), *zip(found[1::2], (part.strip() for part in found[2::2]))]
 
 
 def write_functions(page, header):
-    """Writes the sections with functions: the names, declarations and comment of each group."""
+    """Writes the sections that document functions: the names, declarations and comment of each group."""
     section = None
     for group in header.groups:
         if not group.functions:
@@ -594,7 +594,7 @@ def header_page(header, headers, date):
 
 
 def overview_page(header, headers, date):
-    """Returns libbloomgate.3: the prose of bloomgate.h, the headers by group, environment, example."""
+    """Returns libbloomgate.3: the prose from bloomgate.h, the headers by group, the environment, and an example."""
     page = Page(headers)
     by_name = {other.name: other for other in headers}
     page.add(".Sh NAME", ".Nm libbloomgate", ".Nd " + page.inline(header.title).replace('"', "\\(dq"), ".Sh SYNOPSIS",

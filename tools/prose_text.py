@@ -2,13 +2,13 @@
 """Extracts the prose of the project: the text that people read in documents, comments and messages.
 
 check_prose.py checks this prose and sample_prose.py draws sentences from it. A file is divided into pieces. A piece
-is one paragraph, list item, table cell, comment or string, with its line numbers. Its scope is one of
+is one paragraph, list item, table cell, comment or string, with its line numbers. Its scope is one of these:
 
   doc      Markdown and man pages, without code blocks
   comment  comments of programs, scripts, build files and settings
   string   string literals that look like text, and the texts of HTML, OpenAPI and dashboards
 
-Indented code in comments is skipped, except for remarks at the ends of its lines."""
+Indented code in comments is skipped, except for comments at the ends of its lines."""
 
 import bisect
 import io
@@ -19,7 +19,7 @@ import tarfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# Left out: test data, data of other software, lists, and the banned phrases themselves.
+# Skipped: test data, data from other software, lists, and the banned phrases themselves.
 LEFT_OUT = re.compile(r"(fuzz/corpus|tests/golden|tests/foreign/redisbloom|abi)/|LICENSE$|tools/(check_prose\.py|prose_allow\.txt)$")
 
 C_LIKE = (".c", ".h", ".cc", ".hpp", ".h.in", ".inc", ".map", ".go", ".java", ".css")
@@ -28,7 +28,7 @@ HASH = (".sh", ".cmake", ".conf", ".service", ".zsh", ".in", ".t", "CMakeLists.t
 
 
 class Piece:
-    """A stretch of prose. `lines` are (line number, text)."""
+    """A stretch of prose. `lines` are (line number, text) pairs."""
 
     def __init__(self, path, scope, lines, table=False):
         self.path, self.scope, self.lines, self.table = path, scope, lines, table
@@ -88,7 +88,7 @@ def pieces(path, text):
 
 
 def reader(path):
-    """Returns the function that reads files of this name, or None."""
+    """Returns the function that reads files with this name, or None."""
     if path.endswith((".md", ".scd")):
         return markdown
     if path.endswith((".yml", ".yaml")):
@@ -181,7 +181,7 @@ def json_texts(path, text):
 
 
 def html(path, text):
-    """Reads the text between tags, and attributes that are shown."""
+    """Reads the text between tags, and visible attributes."""
     text = re.sub(r"<(script|style)\b.*?</\1>|<!--.*?-->", lambda m: "\n" * m.group().count("\n"), text, flags=re.S)
     found = []
     for m in re.finditer(r">([^<>]+)<|\b(?:title|alt|placeholder|aria-label)=\"([^\"]*)\"", text):
@@ -195,13 +195,13 @@ def html(path, text):
 
 
 def is_text(string):
-    """Returns whether a string literal is text for people: several words and few other characters."""
+    """Returns whether a string literal is meant for people: several words and few other characters."""
     words = re.findall(r"(?<![\w%$\\-])[A-Za-z][a-z']+(?![\w=(/])", string)
     return " " in string.strip() and len(words) >= 2 and sum(map(len, words)) > 0.4 * len(string.strip())
 
 
 def comment_pieces(path, lines):
-    """Returns the paragraphs of a comment, and the remarks in its indented code."""
+    """Returns the paragraphs in a comment, and the comments in its indented code."""
     found, block = [], []
 
     def flush():
@@ -310,7 +310,7 @@ def sql(path, text):
 
 def hashes(path, text, strings=True):
     """Reads files with # comments: scripts, build files, settings."""
-    if path.endswith(".t"):  # commands and their output; only comments are prose
+    if path.endswith(".t"):  # commands and their output, in which only comments are prose
         text = "\n".join(line if line.startswith("#") else "" for line in text.split("\n"))
     if path.endswith("Makefile"):
         text = text.replace(" ## ", " # ")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the phases of `make test`, all of them even if one fails, and reports failures and times. A test program
+"""Runs all phases of `make test`, even if one fails, and reports failures and times. A test program
 counts as the number of tests in it; a script or a failed build counts as one test. The last line is "N passed, N
 failed"; the exit status is 1 if anything failed.
 usage: run_tests.py [PHASE...]      default: all phases except analyze"""
@@ -17,10 +17,10 @@ import xml.etree.ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 JOBS = str(os.cpu_count() or 1)
-MORE_JOBS = str(2 * int(JOBS)) # for tests that often wait
+MORE_JOBS = str(2 * int(JOBS)) # for tests that spend much of their time waiting
 
 passed = failed = 0
-durations = [] # (seconds, name) of each test of the current phase
+durations = [] # (seconds, name) for each test in the current phase
 
 
 def count(good, bad):
@@ -57,10 +57,10 @@ def configure(preset):
     return good
 
 
-# Tests often wait. So builds run in the background at the lowest priority, one after another in the order of the
-# phases: each build uses the CPU time that the tests of the previous phase leave idle.
+# Tests often wait. So builds run in the background at the lowest priority, one after another in the
+# order of the phases: each build uses the CPU time that the tests of the previous phase leave idle.
 builder = concurrent.futures.ThreadPoolExecutor(1)
-TARGETS = {"dev": "tests_of_other_builds"} # default: all, because the phases of other presets run most tests
+TARGETS = {"dev": "tests_of_other_builds"} # default: all targets, because the phases of other presets run most tests
 builds = {} # preset -> future of (failed step, output)
 
 
@@ -88,7 +88,8 @@ def folder(preset):
 
 
 def ctest(preset, labels=".", env=None, wrapper=(), without="^$", skip="^$", jobs=JOBS):
-    """Runs the tests with these labels, except for labels `without` and names `skip`, and counts the results."""
+    """Runs the tests with these labels, except those with a label in `without` or a name in `skip`, and
+    counts the results."""
     with tempfile.NamedTemporaryFile(suffix=".xml") as results:
         good, output = run([*wrapper, "ctest", "--test-dir", folder(preset), "-j", jobs, "-L", labels,
                             "-LE", without, "-E", skip, "--output-junit", results.name, "--test-output-size-passed", "10000000"],
@@ -118,7 +119,7 @@ def ctest(preset, labels=".", env=None, wrapper=(), without="^$", skip="^$", job
 
 
 def sources(*endings):
-    """Yields the files of the tree with these endings; build directories are skipped."""
+    """Yields the files in the tree with these endings; skips build directories."""
     for place, folders, names in os.walk(ROOT):
         folders[:] = sorted(f for f in folders if not re.match(r"(\.|build$|build-)", f))
         for name in sorted(names):
@@ -144,7 +145,7 @@ def tidy(checks, leave_out="^$"):
 
 
 def lint():
-    """format, layers, and clang-tidy, which also compiles every file with the warnings of clang"""
+    """format, layers, and clang-tidy, which also compiles every file with clang's warnings"""
     check("clang-format (make format)", ["clang-format", "--dry-run", "-Werror", *sources(".c", ".h")])
     check("check_layers", ["python3", "tools/check_layers.py"])
     check("check_prose", ["python3", "tools/check_prose.py"])
@@ -183,7 +184,7 @@ def dev():
 
 
 def asan():
-    """addresses and undefined behavior, second-best instruction set"""
+    """address errors and undefined behavior, second-best instruction set"""
     if build("asan-ubsan"):
         ctest("asan-ubsan", "unit|api|examples|fuzz|cli|server|adapters",
               {"ASAN_OPTIONS": "detect_stack_use_after_return=1", "UBSAN_OPTIONS": "print_stacktrace=1",
@@ -193,7 +194,8 @@ def asan():
 def tsan():
     """data races, in plain C"""
     if build("tsan"):
-        # Without address-space randomization: newer kernels use more random bits than this TSan can map.
+        # Runs without address-space randomization, because newer kernels use more random bits than
+        # this TSan can map.
         fixed = ["setarch", platform.machine(), "-R"]
         fixed = fixed if run([*fixed, "true"])[0] else ()
         ctest("tsan", "conc|unit|cli|server", {"TSAN_OPTIONS": "halt_on_error=1", "BLOOMGATE_CPU": "scalar"}, fixed,
@@ -214,7 +216,8 @@ def cross():
             ctest(preset, "unit")
 
 
-# The presets that each phase needs. The release tests wait the most, so the longest builds run after them.
+# The presets that each phase needs. The release tests spend the most time waiting, so the longest
+# builds run after them.
 CROSS = ["aarch64", "s390x", "i386"]
 PHASES = {lint: [], dev: ["dev"], release: ["release"], asan: ["asan-ubsan"], tsan: ["tsan"], cross: CROSS, analyze: []}
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Draws random sentences of the project's prose, to judge how well it reads, and counts its words.
+"""Draws random sentences from the project's prose, to judge how well it reads, and counts its words.
 
 tools/prose_text.py extracts the prose. It is divided into surfaces by where a reader encounters it; --help lists
-the surfaces. Sentences of fewer than 4 words, rows of symbols and code are left out.
+the surfaces. Sentences with fewer than 4 words, rows of symbols, and code are skipped.
 
 usage: sample_prose.py SURFACE... [-n N] [--seed S] [--rev REV]   N (200) sentences: FILE:LINE<TAB>SENTENCE
        sample_prose.py all [-n N] ...                             from all surfaces together
@@ -15,7 +15,7 @@ import sys
 
 import prose_text
 
-# Name, pattern of paths, scopes. A piece belongs to the first surface that matches.
+# (name, path pattern, scopes) of each surface. A piece belongs to the first surface that matches.
 SURFACES = [
     ("readme", r"README\.md$", "doc"),
     ("changelog", r"CHANGELOG\.md$", "doc"),
@@ -40,7 +40,7 @@ def surface_of(piece):
 
 
 def is_sentence(text):
-    """Returns whether a reader would call a text a sentence: 4 words or more, mostly letters."""
+    """Returns whether a reader would consider a text a sentence: 4 words or more, mostly letters."""
     words = re.findall(r"[A-Za-z][a-z']*", re.sub(r"`[^`]*`", "x", text))
     letters = sum(c.isalpha() or c in " ,.`" for c in text)
     return len([w for w in words if len(w) > 1]) >= 4 and letters > 0.7 * len(text)
@@ -65,7 +65,7 @@ def main():
     parser.add_argument("surface", nargs="*", choices=[*names, "all", []], help=", ".join([*names, "all"]),
                         metavar="SURFACE")
     parser.add_argument("-n", type=int, default=200, help="number of sentences (default: 200)")
-    parser.add_argument("--seed", type=int, default=1, help="of the random choice (default: 1)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random choice (default: 1)")
     parser.add_argument("--rev", help="read a git revision (default: the working tree)")
     parser.add_argument("--words", action="store_true", help="count the words and sentences of every surface")
     arguments = parser.parse_args()

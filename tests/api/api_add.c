@@ -1,6 +1,6 @@
 /*
- * api_add.c - results of adds: full filters, static filters, key arrays, and hashes from another
- * hasher.
+ * api_add.c - results of adds: full filters, static filters, key arrays, and hashes from a
+ * different hasher.
  */
 #include "bloomgate/all.h"
 #include "support/check.h"
@@ -41,7 +41,7 @@ static size_t false_positives(const bg_filter *filter)
     return count;
 }
 
-/* Adds keys 0, 1, 2 ... until one is refused; returns that one. */
+/* Adds keys 0, 1, 2 ... until one is refused; returns the refused key. */
 static uint64_t fill_up(bg_filter *filter)
 {
     for (uint64_t key = 0; key < 1000 * ITEMS; key++) {
@@ -66,7 +66,8 @@ static void check_full(bg_kind kind)
         CHECK(bg_filter_may_contain_u64(filter, key));
     }
     CHECK(!info_of(filter).overflowed);
-    CHECK(false_positives(filter) < ABSENT / 20); /* it still denies keys */
+    CHECK(false_positives(filter) < ABSENT / 20); /* it still rejects most absent
+                                                     keys */
 
     const uint64_t keys[3] = { 0, full, 1 };
     uint64_t is_new[1] = { 77 };
@@ -205,7 +206,8 @@ TEST(names__are_parsed_and_printed)
     CHECK_EQ(profile, BG_HASH_KEYED_INT);
 }
 
-/* A path that does not fit is shortened in the middle, so that the message keeps its end. */
+/* A path that does not fit is shortened in the middle, so that the message keeps the end of the
+ * path. */
 TEST(errinfo__long_paths_are_shortened)
 {
     static char path[3000];
@@ -223,7 +225,7 @@ TEST(errinfo__long_paths_are_shortened)
     CHECK(strstr(why.message, "No such file") != NULL);
 }
 
-/* Handles are NULL after every failure, that of an argument included. */
+/* Handles are NULL after every failure, including invalid arguments. */
 TEST(handles__are_null_after_invalid_arguments)
 {
     bg_filter *filter = create(BG_KIND_BLOCKED, NULL);

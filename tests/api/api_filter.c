@@ -1,4 +1,4 @@
-/* What users of the public headers rely on. */
+/* Behavior that users of the public headers rely on. */
 #include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
@@ -35,7 +35,7 @@ TEST(api__example_of_the_header)
     bg_filter_free(seen);
 }
 
-/* ---- No filter: never a false "no" ----------------------------------------------- */
+/* ---- Without a filter: never a false "no" ---------------------------------------- */
 
 TEST(api__without_a_filter_every_query_says_maybe)
 {
@@ -278,7 +278,7 @@ TEST(api__bitmap_words)
     CHECK_EQ(BG_BITMAP_WORDS(65), 2);
 }
 
-/* Creates the filter of a plan. */
+/* Creates the filter for a plan. */
 static inline bg_err create_planned(const bg_plan *plan, const bg_plan_request *request,
                                     bg_filter **filter)
 {
@@ -287,7 +287,8 @@ static inline bg_err create_planned(const bg_plan *plan, const bg_plan_request *
     return bg_filter_create(&spec, filter, NULL);
 }
 
-/* A plan, a filter from it, its size, a merge, a fold: with only the public headers. */
+/* A plan, a filter created from it, its size, a merge and a fold, using only the public
+ * headers. */
 TEST(api__from_plan_to_estimate)
 {
     bg_plan_request ask = BG_PLAN_REQUEST_INIT;

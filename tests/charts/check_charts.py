@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Checks docs/charts: each SVG is exactly what its JSON file renders to, is well-formed XML, loads nothing from
-elsewhere, and names the CPU, the date and the command of its measurement. docs/benchmarks.md shows every chart."""
+"""Checks docs/charts: each SVG is exactly what its JSON file renders to, is well-formed XML, loads nothing
+from elsewhere, and shows the CPU, the date and the command of its measurement. docs/benchmarks.md shows every
+chart."""
 
 import json
 import os

@@ -1,9 +1,10 @@
 /*
- * exhaustive_files.c - all small damage to a file of every kind, with more than one block of words:
- * each bit is flipped, the file is truncated to each length, and each block is zeroed, replaced
- * with every other block, and swapped with it. All damage must be detected.
+ * exhaustive_files.c - tests all small damage to a file of every kind with more than one
+ * block of words: each bit is flipped, the file is truncated to each length, and each block
+ * is zeroed, replaced with every other block, and swapped with every other block. All
+ * damage must be detected.
  *
- * Prints a table of the number of attempts; `make exhaustive` puts it into TESTING.md.
+ * Prints a table with the number of attempts; `make exhaustive` copies it into TESTING.md.
  */
 #include "support/adds.h"
 #include "support/files.h"
@@ -75,7 +76,7 @@ static size_t block_size(size_t words, size_t block)
     return left < CONTAINER_BLOCK ? left : CONTAINER_BLOCK;
 }
 
-/* Zeroes every block, replaces it with every other block, and exchanges the two. */
+/* Zeroes every block, replaces it with every other block, and swaps the two. */
 static void move_all(const unsigned char *bytes, size_t n, const char *name,
                      struct counts *c)
 {
@@ -89,7 +90,7 @@ static void move_all(const unsigned char *bytes, size_t n, const char *name,
         size_t at = first + a * CONTAINER_BLOCK;
         memcpy(copy, bytes, n);
         memset(copy + at, 0, block_size(words, a));
-        if (memcmp(copy, bytes, n) != 0) { /* otherwise it was empty */
+        if (memcmp(copy, bytes, n) != 0) { /* otherwise the block was already zero */
             must_be_bad(copy, n, name, "zeroed block", a);
             c->blocks++;
         }

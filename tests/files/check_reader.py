@@ -38,8 +38,7 @@ def text_of(path):
 
 
 def fields_of_library():
-    """Returns (offset, size, name) of the fields in container.h, both those in the list and
-    those outside it."""
+    """Returns (offset, size, name) of the fields in container.h, both inside and outside the list."""
     text = text_of("src/store/container.h")
     fields = {(int(a), int(n), name) for a, n, name in re.findall(r"\bX\((\d+), (\d+), (\w+)\)", text)}
     at = {name: int(value) for name, value in re.findall(r"CONTAINER_(\w+)_AT = (\d+)", text)}
@@ -110,7 +109,7 @@ def refused(data, secret=SECRET):
 
 
 def check_damage():
-    """Some flipped bits in every file, another secret, and a truncated file."""
+    """Some flipped bits in every file, a different secret, and a truncated file."""
     for name in sorted(os.listdir(GOLDEN)):
         if not name.endswith(".bg"):
             continue
@@ -120,7 +119,7 @@ def check_damage():
         check(refused(data[:-1]) and refused(data + b"\0"), f"{name}: another size")
     keyed = bgread.read_path(os.path.join(GOLDEN, "hash_keyed.bg"))
     check(refused(keyed, bytes(16)), "another secret")
-    check(not refused(keyed, None), "no secret: all but canaries")
+    check(not refused(keyed, None), "no secret: everything is checked except canaries")
 
 
 def check_hashes(program):

@@ -1,5 +1,5 @@
 /*
- * Guava's BloomFilter from the command line, for interop.py.
+ * Guava's BloomFilter as a command-line program, for interop.py.
  *
  *     GuavaFilter make STRATEGY FUNNEL ITEMS RATE FILE < keys
  *     GuavaFilter ask FUNNEL FILE < keys                    prints how many it may contain
@@ -44,7 +44,7 @@ public class GuavaFilter {
         }
     }
 
-    /* Counts the lines of the standard input that are keys for which `test` holds. */
+    /* Counts the lines on standard input that are keys for which `test` holds. */
     private static int count(String funnel, Predicate<Object> test) throws Exception {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         int n = 0;

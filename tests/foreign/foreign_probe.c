@@ -41,7 +41,7 @@ static unsigned char *read_file(const char *path, size_t *n)
     return bytes;
 }
 
-/* Reads the next key of standard input; returns false at its end. */
+/* Reads the next key from standard input; returns false at its end. */
 static bool next_key(unsigned char *key, size_t *len)
 {
     static char line[2 * KEY_MAX + 2];

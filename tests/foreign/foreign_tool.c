@@ -1,12 +1,13 @@
 /*
- * foreign_tool.c - foreign formats from the command line, for the tests in this directory.
+ * foreign_tool.c - reads and writes foreign formats from the command line, for the tests in
+ * this directory.
  *
  *     foreign_tool make FORMAT ITEMS RATE VERSION KEYS SEED < keys > filter
  *     foreign_tool ask FORMAT FILE VERSION KEYS < keys       prints how many it may contain
  *     foreign_tool add FORMAT FILE VERSION KEYS < keys > filter    reads, adds, writes
  *
- * Keys are lines of hexadecimal digits. KEYS is a number of bg_foreign_keys. Prints an error and exits
- * with status 1 on failure.
+ * Keys are lines of hexadecimal digits. KEYS is a bg_foreign_keys value. Prints an error
+ * and exits with status 1 on failure.
  */
 #include "bloomgate/all.h"
 
@@ -31,7 +32,7 @@ static void must(bg_err err, const bg_errinfo *why)
     }
 }
 
-/* Reads the next key of the standard input; returns false at its end. */
+/* Reads the next key from standard input; returns false at its end. */
 static bool next_key(size_t *len)
 {
     char digits[3] = { 0 };

@@ -1,4 +1,4 @@
-// Filters of bits-and-blooms from the command line, for interop.py.
+// Filters from bits-and-blooms as a command-line program, for interop.py.
 //
 //	go_filter make ITEMS RATE FILE < keys
 //	go_filter ask FILE < keys                 prints how many it may contain
@@ -23,7 +23,7 @@ func must(err error) {
 	}
 }
 
-// count returns the number of lines of the standard input that are keys for which test holds.
+// count returns the number of lines on standard input that are keys for which test holds.
 func count(test func([]byte) bool) int {
 	n := 0
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {

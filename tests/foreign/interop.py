@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests foreign formats with the real software: each side reads the files that the other writes.
+"""Tests foreign formats with the real software: each side reads the files that the other side writes.
 For the same keys, both files must be identical, byte for byte, and every key must be found in
 either direction.
 usage: interop.py FOREIGN_TOOL CASE      a case is a function case_* of this file
@@ -35,7 +35,7 @@ def check(what, good):
 
 
 def run(command, keys=(), text=None):
-    """Returns the output of a command whose input is the keys, one line of digits each."""
+    """Returns the output of a command that gets the keys as input, one line of digits each."""
     lines = text if text is not None else "".join(key.hex() + "\n" for key in keys).encode()
     done = subprocess.run([str(word) for word in command], input=lines, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, check=False)
@@ -63,7 +63,7 @@ def write(path, data):
 
 
 def byte_keys(n):
-    """Returns keys of every length up to 39, half of their bytes above 0x7f; all different."""
+    """Returns distinct keys of every length up to 39, with half of their bytes above 0x7f."""
     return [bytes((j * 37 + 200 + i) & 255 for j in range(i % 36)) + struct.pack("<I", i) for i in range(n)]
 
 
@@ -76,8 +76,7 @@ def integers(n, code):
 
 
 def compare(what, theirs, ours, asked_by_them, asked_by_us, keys):
-    """Compares their file with ours, and checks how many keys each side finds in the other side's
-    file."""
+    """Compares their file with ours, and checks how many keys each side finds in the other side's file."""
     check(f"{what}: identical bytes", theirs == ours and theirs)
     check(f"{what}: they find every key in ours", asked_by_them == len(keys))
     check(f"{what}: we find every key in theirs", asked_by_us == len(keys))
@@ -128,7 +127,7 @@ def case_dcso(folder):
         lines = b"".join(key + b"\n" for key in keys)
         theirs, ours = os.path.join(folder, f"theirs{items}"), os.path.join(folder, f"ours{items}")
         run(["bloom", "create", "-p", rate, "-n", items, theirs])
-        run(["bloom", "insert", theirs], text=lines * 2)  # repeating it changes nothing
+        run(["bloom", "insert", theirs], text=lines * 2)  # adding the keys again changes nothing
         write(ours, make("dcso", items, rate, keys * 2))
         found = run(["bloom", "check", ours], text=lines).splitlines()
         compare(f"dcso {items} {rate}", read(theirs), read(ours), len(found), ask("dcso", theirs, keys), keys)
@@ -184,7 +183,7 @@ def fetch(url, proxy=None):
 
 
 def squid_start(folder, port):
-    """Starts a private squid, with a cache and a digest of it that is rebuilt every second."""
+    """Starts a private squid with a cache and a digest of the cache that is rebuilt every second."""
     settings = f"""http_port 127.0.0.1:{port}
 visible_hostname localhost
 http_access allow all
@@ -214,7 +213,7 @@ shutdown_lifetime 0 seconds
 
 
 def squid_digest(port, wanted):
-    """Returns the digest as soon as it has that many entries; None after a timeout."""
+    """Returns the digest as soon as it has that many entries, or None after a timeout."""
     for _ in range(120):
         try:
             digest = fetch(f"http://127.0.0.1:{port}/squid-internal-periodic/store_digest")

@@ -33,10 +33,10 @@ def skip(why):
 
 
 def have_package(folder):
-    """Installs the package into the directory unless it is present."""
+    """Installs the package into the directory unless it is already there."""
     if not shutil.which("node") or not shutil.which("npm"):
         skip("no node or npm (Debian: nodejs npm)")
-    ready = os.path.join(folder, "ready")  # written last: a broken installation is repeated
+    ready = os.path.join(folder, "ready")  # written last, so that a broken installation is repeated
     if os.path.exists(ready):
         return
     os.makedirs(folder, exist_ok=True)

@@ -10,8 +10,8 @@ place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 passed=0 failed=0
 
-# Prints the hexadecimal keys of N numbers from FIRST on, in steps of two, as the writers write
-# them.
+# Prints the hexadecimal keys for N integers starting at FIRST, in steps of two, as the writers
+# write them.
 hex_keys() {
     python3 -c "for i in range($1): print((b'/a/rather/long/common/path/key%09d' % ($2 + 2 * i)).hex())"
 }

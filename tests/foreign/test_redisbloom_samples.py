@@ -18,7 +18,7 @@ TOOL = os.path.abspath(sys.argv[1])
 FORMATS = {"MBbloom--": "redisbloom", "MBbloomCF": "rediscuckoo"}
 RECORD = 16
 CUCKOO_HEADER = 38
-# bytes of a cuckoo filter's header that nothing else depends on: deleted, iterations, an address
+# bytes in a cuckoo filter's header that nothing else depends on: deleted, iterations, an address
 FREE = set(range(16, 24)) | {34, 35} | set(range(38, 46))
 EXPANSION = {36, 37}  # if there is only one filter
 
@@ -42,7 +42,7 @@ def tool(verb, sample, path, keys=()):
 
 
 def file_of(sample):
-    """Returns the chunks in the form that bg_foreign_decode accepts: docs/foreign.md."""
+    """Returns the chunks in the form that bg_foreign_decode accepts (see docs/foreign.md)."""
     return b"".join(struct.pack("<QQ", iterator, len(data) // 2) + bytes.fromhex(data)
                     for iterator, data in sample["chunks"])
 
@@ -53,7 +53,7 @@ def write(path, data):
 
 
 def count(sample, path, keys):
-    """Returns how many of the keys may be present; -1 if the file is refused."""
+    """Returns how many of the keys may be present, or -1 if the file is refused."""
     status, text = tool("ask", sample, path, keys)
     return int(text) if status == 0 else -1
 
@@ -68,8 +68,8 @@ def test_answers(sample, path):
 
 
 def test_written(sample, path):
-    """The same bytes are written again, without an address after the header; and the same after
-    more keys."""
+    """Writing the filter produces the same bytes, without an address after the header; the same holds after
+    adding more keys."""
     expected = json.loads(json.dumps(sample))
     if sample["type"] == "MBbloomCF":
         expected["chunks"][0][1] = expected["chunks"][0][1][:2 * CUCKOO_HEADER]
@@ -80,7 +80,7 @@ def test_written(sample, path):
 
 
 def test_damage(sample, path):
-    """Changes each byte of the records up to the end of the header, in one bit and in all bits."""
+    """Changes each byte of the records up to the end of the header: one bit of it, and all of its bits."""
     whole = file_of(sample)
     free = FREE | (EXPANSION if len(sample["chunks"]) == 2 else set())
     for at in range(RECORD + len(sample["chunks"][0][1]) // 2):

@@ -24,7 +24,7 @@ int main(int argc, char **argv)
     leveldb::Options options;
     options.create_if_missing = true;
     options.filter_policy = policy.get();
-    options.max_file_size = 256 << 20; // everything in one file
+    options.max_file_size = 256 << 20; // so that everything is in one file
     options.compression = std::string(argv[3]) == "snappy" ? leveldb::kSnappyCompression
                                                            : leveldb::kNoCompression;
     leveldb::DB *db = nullptr;

@@ -69,7 +69,7 @@ def check_references(pages):
 
 
 def check_format(folder, names):
-    """mandoc accepts every page. A version that is not released has no date yet."""
+    """mandoc accepts every page. A version that is not released yet has no date."""
     if not shutil.which("mandoc"):
         print("mandoc is not installed: the format of the pages is not checked")
         return

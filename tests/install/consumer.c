@@ -1,4 +1,4 @@
-/* consumer.c - a first program of a user, compiled as C and C++ against the installed library. */
+/* consumer.c - a user's first program, compiled as C and C++ against the installed library. */
 #include <bloomgate/bloomgate.h>
 #include <stdio.h>
 #include <string.h>

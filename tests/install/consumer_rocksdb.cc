@@ -1,4 +1,4 @@
-// Uses the installed adapter for RocksDB.
+// Uses the installed RocksDB adapter.
 #include <bloomgate_rocksdb.h>
 
 #include <rocksdb/convenience.h>

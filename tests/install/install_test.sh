@@ -22,10 +22,10 @@ test_pkg_config() {
     [ "$(pc --modversion)" = "$version" ]
     gcc -Wall -Werror "$here/consumer.c" -o consumer $(pc --cflags --libs)
     LD_LIBRARY_PATH=$lib ./consumer
-    LD_LIBRARY_PATH=$lib ldd consumer | grep -q "$lib/libbloomgate.so" # it uses the installed library
+    LD_LIBRARY_PATH=$lib ldd consumer | grep -q "$lib/libbloomgate.so" # the program uses the installed library
 }
 
-test_static() { # first only the library static, then the whole program
+test_static() { # first links only the library statically, then the whole program
     gcc "$here/consumer.c" -o mixed $(pc --cflags) "$lib/libbloomgate.a" -lm
     ./mixed
     gcc -static "$here/consumer.c" -o consumer $(pc --cflags --static --libs)
@@ -45,7 +45,7 @@ test_cmake() {
         -DWANTED_VERSION=99.0
 }
 
-test_negative() { # without the flags of pkg-config it fails; otherwise the other tests would prove nothing
+test_negative() { # without the flags from pkg-config, the build fails; otherwise the other tests would prove nothing
     must_fail gcc "$here/consumer.c" -o consumer
     must_fail gcc "$here/consumer.c" -o consumer $(pc --cflags)
 }
@@ -90,7 +90,7 @@ test_cli() { # the installed program runs, and its man pages and completions are
     cmp "$share/fish/vendor_completions.d/bloomgate.fish" <("$bloomgate" completion fish)
 }
 
-test_leveldb() { # the header in C and C++, the shared and the static library, the exported names
+test_leveldb() { # the header in C and C++, the shared and the static library, and the exported names
     level() { pkg-config "$@" libbloomgate_leveldb; }
     [ "$(level --modversion)" = "$version" ]
     for language in c:c99 c:c17 c++:c++17; do

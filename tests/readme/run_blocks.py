@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the examples of README.md and docs/*.md. Every ```c block with a main function is compiled
+"""Runs the examples in README.md and docs/*.md. Every ```c block with a main function is compiled
 against an installed copy of the library and must exit with 0. So must every ```sh block with
 <!-- test --> on the line before it.
 usage: run_blocks.py BUILD-DIRECTORY"""
@@ -15,7 +15,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 def blocks(path):
-    """Yields (line number, language, text, marked) of each fenced block of a document."""
+    """Yields (line number, language, text, marked) for each fenced block in a document."""
     with open(path, encoding="utf-8") as f:
         lines = f.read().split("\n")
     start = None

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Runs the unit, property and concurrency tests of a build with much more work than by default, one
-# per core at a time. Prints for each its duration, its counts (the lines that begin with "=") and
-# its result; the complete output is in BUILD-DIRECTORY/soak. Ends with the number of operations of the
-# random runs against exact models, by kind and in total.
+# per core at a time. For each test, prints its duration, its counts (the lines that begin with "=")
+# and its result; the complete output is in BUILD-DIRECTORY/soak. Ends with the number of operations
+# of the random runs against exact models, by kind and in total.
 # usage: soak.sh BUILD-DIRECTORY SCALE      the seed is BG_TEST_SEED, else random
 set -euo pipefail
 
@@ -24,7 +24,7 @@ if [ "$1" = --one ]; then
     exit
 fi
 
-# The counts of prop_change, all kinds, and of prop_model, kinds that are sets of bits.
+# The counts from prop_change for all kinds, and from prop_model for kinds that are sets of bits.
 operations() {
     awk '/^= [a-z]+: [0-9]+ (operations|checks in)/ {
              kind = substr($2, 1, length($2) - 1)
@@ -50,7 +50,7 @@ for file in tests/unit/*.c tests/prop/*.c tests/conc/*.c; do
 done
 echo "$programs" | tr ' ' '\n' | xargs -P "$(nproc)" -n 1 "$0" --one "$build" && status=0 || status=1
 operations "$build"
-# All live components at once: three minutes times the scale.
+# All live components at once, for three minutes times the scale.
 mkdir -p "$build/soak/gate"
 echo "== soak_gate, $((180 * $2)) s"
 "$build/bin/soak_gate" $((180 * $2)) "$build/soak/gate" || status=1
@@ -59,7 +59,7 @@ echo "== kill_drill"
 python3 tests/server/kill_drill.py "$build/bin/bloomgated" --kills $((25 * $2)) --seed "$RANDOM" || status=1
 echo "== existence_drill"
 python3 tests/server/existence_drill.py "$build/bin" --ids $((20000000 * $2)) || status=1
-# The memory of the service: half an hour at scale 10.
+# The memory use of the service: half an hour at scale 10.
 echo "== steady_drill, $((180 * $2)) s"
 python3 tests/server/steady_drill.py "$build/bin/bloomgated" --seconds $((180 * $2)) || status=1
 # Clusters whose slots move and whose primaries are killed, SCALE times.
@@ -68,7 +68,7 @@ for server in redis-server valkey-server; do
     /usr/bin/python3 tests/cluster/test_cluster.py "$build/bin/bloomgate" "$build/lib/bloomgate.so" "$server" "$2" ||
         [ $? = 77 ] || status=1
 done
-# The module: hostile payloads, a million of each kind in each server at scale 10; filters of 1 GiB.
+# The module: a million malicious payloads of each kind in each server at scale 10, and 1 GiB filters.
 echo "== test_module_hostile, $((100000 * $2)) payloads"
 /usr/bin/python3 tests/redis/test_module_hostile.py "$build/lib/bloomgate.so" --payloads $((100000 * $2)) ||
     [ $? = 77 ] || status=1

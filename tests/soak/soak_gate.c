@@ -4,17 +4,19 @@
  *     soak_gate SECONDS DIRECTORY
  *
  *   gate       keys are written through a gate, announced, and looked up by other threads:
- *              each must be present, and none that was never written. Meanwhile its slot is
- *              layered, compacted, migrated and rebuilt from the backing store.
- *   files      a sealed slot whose file is replaced all the time, by good and by damaged
- *              ones, and reloaded by a watch and by two threads at once: keys that all good
- *              files have must always be found.
- *   tenants    a registry whose tenants are added to, queried, and written to disk as soon as
+ *              each announced key must be present, and keys that were never written must not
+ *              be. Meanwhile the gate's slot is layered, compacted, migrated and rebuilt from
+ *              the backing store.
+ *   files      the file of a sealed slot is continually replaced with valid and damaged files,
+ *              and reloaded by a watch and by two threads at once: keys that all valid files
+ *              have must always be found.
+ *   tenants    tenants of a registry are added to, queried, and written to disk as soon as
  *              they are not in use.
- *   window     a window filter that is rotated: keys added in the present period are found.
+ *   window     a window filter is rotated: keys added in the current period are found.
  *
- * Every answer about an announced key is checked. At the end memory must not have grown: the
- * highest use in the last quarter of the time is compared with that in the second quarter.
+ * Every answer about an announced key is checked. At the end, memory use must not have grown:
+ * the maximum in the last quarter of the time is compared with the maximum in the second
+ * quarter.
  */
 #define _GNU_SOURCE /* usleep */
 
@@ -91,7 +93,7 @@ static bg_filter *new_filter(bg_kind kind, uint64_t items)
 
 /* ---- The gate and its backing store -------------------------------------------------------- */
 
-/* A key is 8 bytes: its owner and its number. Now and then the store does not answer. */
+/* A key is 8 bytes: its owner and its index. The store occasionally does not answer. */
 static bg_store_answer ask_truth(void *context, const void *key, size_t len,
                                  void *request)
 {
@@ -423,7 +425,7 @@ static void free_world(void)
     bg_filter_free(world.window);
 }
 
-/* Sleeps; records the highest memory use in each quarter of the time, in KiB. */
+/* Sleeps; records the maximum memory use in each quarter of the time, in KiB. */
 static void watch_memory(unsigned seconds, uint64_t most[4])
 {
     for (unsigned tenth = 0; tenth < 10 * seconds; tenth++) {
@@ -485,8 +487,8 @@ int main(int argc, char **argv)
         (void)pthread_join(threads[i], NULL);
     }
     print_figures(most);
-    /* A fifth, and 8 MiB. With a sanitizer, memory is mostly the sanitizer's own records, which
-     * grow. */
+    /* A fifth, and 8 MiB. With a sanitizer, most of the memory is used by the sanitizer's own
+     * records, which grow. */
     MUST(SOAK_SANITIZED || most[3] <= most[1] + most[1] / 5 + 8192);
     free_world();
     const uint64_t wrong = atomic_load(&world.wrong);
