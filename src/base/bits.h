@@ -44,7 +44,8 @@ BGI_INLINE uint64_t bgi_rotl64(uint64_t x, unsigned by)
     return x << (by & 63) | x >> (-by & 63);
 }
 
-/* Returns the number of one bits. Inline, for code that must not use the POPCNT instruction. */
+/* Returns the number of set bits. This is inline code for functions that must not use the POPCNT
+ * instruction. */
 BGI_INLINE unsigned bgi_popcount64(uint64_t x)
 {
     x -= x >> 1 & 0x5555555555555555u;

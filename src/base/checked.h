@@ -1,7 +1,7 @@
 /*
- * checked.h - size arithmetic that cannot wrap. Every size that comes from outside passes
- * through these functions before it reaches an allocation. If the true result does not fit,
- * each function returns false and leaves the output unchanged.
+ * checked.h - size arithmetic that cannot wrap. Every size from external input passes through
+ * these functions before it is used for an allocation. If the true result does not fit, each
+ * function returns false and leaves the output unchanged.
  */
 #ifndef BGI_CHECKED_H
 #define BGI_CHECKED_H

@@ -2,7 +2,7 @@
 #ifndef BGI_COMPILER_H
 #define BGI_COMPILER_H
 
-/* Must be inlined, so that the constant parameters of a core disappear (see line_core.h). */
+/* Forces inlining, so that the constant parameters of a core disappear (see line_core.h). */
 #define BGI_INLINE static inline __attribute__((always_inline, unused))
 
 #define BGI_LIKELY(x)   __builtin_expect(!!(x), 1)

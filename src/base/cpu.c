@@ -19,8 +19,8 @@
 
 /*
  * The library's only mutable global: the detected features and the selected instruction set, in
- * one word so that they change together. 0: not detected yet. Two threads that detect at the
- * same time find and store the same value.
+ * one word so that they change together. 0 means not detected yet. Two threads that detect the
+ * features at the same time find and store the same value.
  *
  *   bits 0 .. 15   features          bits 24 .. 30  selected instruction set
  *   bits 16 .. 23  second-level cache in units of 64 KiB, at most 255
@@ -218,7 +218,7 @@ const char *bg_cpu_name(bg_cpu cpu)
 }
 
 /* Reads one of the short files in which the kernel describes cache `index` of the first CPU.
- * The text is empty if there is no such file. */
+ * The result is an empty string if there is no such file. */
 static void cpu_cache_text(int index, const char *what, char *text, size_t room)
 {
     char path[96];

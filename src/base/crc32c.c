@@ -2,12 +2,12 @@
  * crc32c.c - CRC-32C by wide carry-less multiplication or the CPU's CRC instruction where
  * available, otherwise by tables.
  *
- * The instruction processes 8 bytes. Its latency is 3 cycles, but a new one can start in each
- * cycle. So three stretches of CRC32C_LANE bytes are processed in parallel, and their results
- * are combined: the CRC of A followed by n bytes is the CRC of A times x^(8n) modulo the
- * polynomial. That is one carry-less multiplication by x^(8n - 33), and the CRC instruction
- * again to reduce the product (the instruction multiplies by x^32, and the product of two
- * reflected numbers lacks one factor x).
+ * The instruction processes 8 bytes. Its latency is 3 cycles, but a new instruction can start in
+ * each cycle. So three stretches of CRC32C_LANE bytes are processed in parallel, and their
+ * results are combined: the CRC of A followed by n bytes is the CRC of A times x^(8n) modulo the
+ * polynomial. This takes one carry-less multiplication by x^(8n - 33), and the CRC instruction to
+ * reduce the product (the instruction multiplies by x^32, and the product of two reflected
+ * numbers lacks one factor x).
  */
 #include "base/crc32c.h"
 
@@ -89,7 +89,8 @@ CRC32C_TARGET static uint32_t crc32c_by_instruction(uint32_t crc,
 
 enum { CRC32C_FOLD = 256 };
 
-/* x^2111 and x^2047, reflected: they carry the two halves of 128 bits over 256 bytes. */
+/* x^2111 and x^2047, reflected. They carry the two halves of 128 bits over 256
+ * bytes. */
 #define CRC32C_LOW_OVER  UINT64_C(0xe9a5d8be00000000)
 #define CRC32C_HIGH_OVER UINT64_C(0x1426a81500000000)
 

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns the checksum of some bytes, continuing from `crc`, the checksum of the bytes before
- * them (0: none). */
+/* Returns the checksum of some bytes, continuing from `crc`, the checksum of the preceding bytes
+ * (0 if there are none). */
 uint32_t bgi_crc32c(uint32_t crc, const void *bytes, size_t n);
 
 #endif

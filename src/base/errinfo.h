@@ -1,5 +1,5 @@
 /*
- * errinfo.h - how functions of the library fill in the caller's bg_errinfo.
+ * errinfo.h - how library functions fill in the caller's bg_errinfo.
  *
  * There are two forms, one for each class of errors. bgi_err reports a value that was checked:
  * "rate: found 1.5, expected a number above 0 and below 1". bgi_err_state reports an operation
@@ -16,8 +16,8 @@ void bgi_err_clear(bg_errinfo *info);
 
 /*
  * Records that `what` was `found` (printf style) where `expected` was required, and returns
- * `code`, so that a check reads `return bgi_err(info, BG_EINVAL, ...)`. With an empty `found`
- * the message names only what was expected.
+ * `code`, so that a check reads `return bgi_err(info, BG_EINVAL, ...)`. If `found` is empty, the
+ * message states only what was expected.
  */
 bg_err bgi_err(bg_errinfo *info, bg_err code, const char *what, const char *expected,
                const char *found, ...) __attribute__((format(printf, 5, 6)));

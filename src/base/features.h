@@ -2,8 +2,8 @@
  * features.h - the features of this CPU, detected once.
  *
  * A feature counts only if the CPU has it (CPUID) and the OS saves the registers it needs
- * (XGETBV). On a kernel without support for 512-bit registers, threads would overwrite each
- * other's registers.
+ * (XGETBV). On a kernel without support for 512-bit registers, threads that use them would
+ * overwrite each other's registers.
  */
 #ifndef BGI_FEATURES_H
 #define BGI_FEATURES_H

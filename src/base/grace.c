@@ -103,7 +103,8 @@ static void grace_work(struct bgi_grace *grace)
             return;
         }
         if (grace->step
-            == 0) { /* direct new readers to the drained pair; now the other one drains */
+            == 0) { /* direct new readers to the drained pair; now the other pair
+                       drains */
             atomic_store(&grace->phase, 1 - used);
             grace->step = 1;
         } else {
@@ -112,7 +113,7 @@ static void grace_work(struct bgi_grace *grace)
     }
 }
 
-/* Readers need to free objects only if no writer is waiting. The caller holds the lock. */
+/* Readers have to free objects only if no writer is waiting. The caller holds the lock. */
 static void grace_set_orphaned(struct bgi_grace *grace)
 {
     atomic_store(&grace->orphaned, grace->things > 0 && grace->waiters == 0);
@@ -171,7 +172,7 @@ static void grace_wait_batch(struct bgi_grace *grace, uint64_t batch,
     grace_set_orphaned(grace);
     (void)pthread_mutex_unlock(&grace->lock);
     bgi_grace_try(
-        grace); /* readers that left meanwhile may have relied on this thread */
+        grace); /* readers that left in the meantime may have relied on this thread */
 }
 
 static void grace_release_marker(struct bgi_retired *marker)

@@ -1,10 +1,10 @@
 /*
- * grace.h - safe reclamation: replacing memory while readers use it.
+ * grace.h - safe memory reclamation: replacing objects while readers use them.
  *
  * Idea (sleepable RCU, McKenney 2006). Readers reach an object through one atomic pointer. A
- * reader counts itself in before it follows the pointer, and out when it is done. A writer that
- * replaces the pointer waits until every reader that was in at that moment is out, or delegates
- * the wait. Then the old object can be freed.
+ * reader increments a counter before it follows the pointer, and another one when it is done. A
+ * writer that replaces the pointer waits until every reader that had entered by then has left, or
+ * delegates the wait. Then the old object can be freed.
  *
  * A reader's cost is two atomic additions to a cache line that belongs to the core it runs on,
  * so readers do not disturb each other. A reader never waits and never retries.
@@ -24,12 +24,12 @@
  * of entered[i], with the `left` counters read first.
  *
  *   Proof. R1, R2, the replacement and the sums are all sequentially consistent, so they have
- *   one total order. Take a reader that got X. It read the pointer before the replacement, and
- *   entered before that, so every later sum of entries includes its entry. Now suppose that
+ *   one total order. Consider a reader that got X. It read the pointer before the replacement,
+ *   and entered before that, so every later sum of entries includes its entry. Now suppose that
  *   such a sum equals a sum of leaves that was taken before it. Every counted leave has its own
- *   entry counted, because the entry happened earlier and entries are summed later. So equal
- *   sums mean that every counted entry has its leave counted, including the entry of our
- *   reader. The reader has left. It may have used either pair, so both pairs are checked.
+ *   entry counted, because the entry happened earlier and entries are summed later. So equal sums
+ *   mean that every counted entry has its leave counted, including the entry of our reader. The
+ *   reader has left. The reader may have used either pair, so both pairs are checked.
  *
  *   Progress. Under load, the pair that new readers use may never be seen drained. So the
  *   writer first waits for the other pair, which only stragglers enter (readers that loaded
@@ -38,11 +38,11 @@
  *
  * Which thread frees. Writers usually wait until they can free their objects
  * (bgi_grace_wait_retired), checking every millisecond. If no writer waits, or a wait times out,
- * `orphaned` is set, and every reader that leaves tries to free. A try takes the lock only if it
- * is available. A thread that does not get the lock has already set `again`. The holder of the
- * lock checks `again` after releasing the lock, and repeats the pass if it is set. So a retired
- * object is freed no later than when its last reader leaves. No reader waits for this, but a
- * reader may end up doing the work.
+ * `orphaned` is set, and every reader that leaves tries to free the retired objects. Such an
+ * attempt takes the lock only if it is available. A thread that does not get the lock has already
+ * set `again`. The holder of the lock checks `again` after releasing the lock, and repeats the
+ * pass if it is set. So a retired object is freed no later than when its last reader leaves. No
+ * reader waits for this, but a reader may end up doing the work.
  */
 #ifndef BGI_GRACE_H
 #define BGI_GRACE_H
@@ -68,7 +68,7 @@ struct bgi_grace_line {
 
 struct bgi_grace {
     atomic_uint phase;
-    atomic_bool orphaned; /* something is retired, and no writer waits for it */
+    atomic_bool orphaned; /* something is retired, and no writer is waiting for it */
     atomic_bool again;    /* requests another pass by the holder of the lock */
     uint32_t lines_count;
     struct bgi_grace_line *lines;
@@ -77,9 +77,9 @@ struct bgi_grace {
     struct bgi_retired *draining; /* the batch that is draining */
     struct bgi_retired *later;    /* the next batch, newest object first */
     uint64_t batch;               /* number of `draining`; `later` will be the next */
-    uint64_t done;                /* batches up to this one are freed */
+    uint64_t done;                /* batches up to this one have been freed */
     uint64_t things;              /* objects in both lists */
-    unsigned step; /* 0: the unused pair drains; 1: the previously used one */
+    unsigned step; /* 0: the unused pair is draining; 1: the previously used pair is */
     unsigned waiters;
 };
 
@@ -88,7 +88,7 @@ typedef unsigned bgi_grace_token;
 
 bool bgi_grace_init(struct bgi_grace *grace, const bg_allocator *allocator);
 
-/* Like bgi_grace_init, with n lines in the caller's memory, all zero. n is a power of two. */
+/* Like bgi_grace_init, but with n zeroed lines in the caller's memory. n is a power of two. */
 void bgi_grace_init_at(struct bgi_grace *grace, struct bgi_grace_line *lines,
                        uint32_t n);
 
@@ -106,7 +106,7 @@ static inline bgi_grace_token bgi_grace_enter(struct bgi_grace *grace)
     return line << 1 | i;
 }
 
-/* Returns the number of the line that a reader used. Callers may use it for their own per-core
+/* Returns the index of the line that a reader used. Callers may use it for their own per-core
  * counters. */
 static inline unsigned bgi_grace_stripe(bgi_grace_token token)
 {

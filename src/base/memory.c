@@ -18,9 +18,10 @@
 enum {
     LINE_BYTES = 64,
     PAGE_BYTES = 4096,
-    MAP_FROM = 128 << 10, /* smaller pieces come from the C library's heap */
+    MAP_FROM = 128 << 10, /* smaller blocks come from the C library's heap */
     HUGE_BYTES = 2 << 20, /* a large page on x86-64, and on arm64 with 4 KiB pages */
-    HUGE_FROM = 1 << 20   /* large pages for anything that fills at least half of one */
+    HUGE_FROM = 1 << 20   /* use large pages for blocks that fill at least half of
+                             one */
 };
 
 static const bg_memory_guard *memory_guard;
@@ -35,15 +36,15 @@ static bool memory_is_mapped(size_t bytes, bool hidden)
     return hidden || bytes >= MAP_FROM;
 }
 
-/* Returns whether hidden memory of this size comes from the pool. Never with the address
- * sanitizer, which could not detect the end of a piece. */
+/* Returns whether hidden memory of this size comes from the pool. Always false with the
+ * address sanitizer, which could not detect the end of a piece. */
 static bool memory_is_pooled(size_t bytes)
 {
     return !BGI_ASAN && bytes <= BGI_POOL_MAX;
 }
 
-/* Returns the size of a mapping in bytes: whole large pages from HUGE_FROM up, so that its end
- * is aligned as well. */
+/* Returns the size of a mapping in bytes: whole large pages if it is at least HUGE_FROM, so that
+ * its end is aligned, too. */
 static size_t memory_map_bytes(size_t bytes)
 {
     const size_t page = bytes < HUGE_FROM ? PAGE_BYTES : HUGE_BYTES;
@@ -147,9 +148,9 @@ static bool memory_take_pooled(struct bgi_memory *memory, size_t bytes)
     return true;
 }
 
-/* Hides the whole piece, filter bits included. Hiding only the page of the handle would give
- * each filter two mappings in the kernel, which limits their number and merges neighbors with
- * equal attributes. */
+/* Hides the whole block, including the filter bits. Hiding only the page of the handle would give
+ * each filter two mappings in the kernel, which limits the number of mappings, and merges
+ * neighbors only if their attributes are equal. */
 static bool memory_map_hidden(struct bgi_memory *memory, size_t bytes, bool small_pages)
 {
     void *p = memory_map(bytes, small_pages);
@@ -314,7 +315,7 @@ bool bgi_mapping_is_intact(const struct bgi_mapping *mapping)
                && mapping->modified[1] == about.st_mtim.tv_nsec);
 }
 
-/* Creates an unnamed file filled with one bits. Returns -1 on error. */
+/* Creates an unnamed file in which all bits are set. Returns -1 on error. */
 static int memory_ones(size_t bytes)
 {
     const int file = memfd_create("bloomgate-ones", MFD_CLOEXEC);

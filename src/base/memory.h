@@ -3,14 +3,14 @@
  *
  * Filters are read at random addresses. On 4 KiB pages nearly every lookup in a large filter
  * also misses the TLB and walks the page tables; on 2 MiB pages it does not. Linux provides
- * large pages on request (madvise), so memory from 1 MiB upwards requests them. The kernel
- * zeroes pages when they are first touched, so creating a filter of many GiB costs nothing
+ * large pages on request (madvise), so they are requested for blocks of 1 MiB and more. The
+ * kernel zeroes pages when they are first touched, so creating a filter of many GiB costs nothing
  * until it is used.
  *
- * Memory with a secret in it is hidden, that is, left out of core files. The handle of a filter
- * with a keyed profile contains its secret, so all of such a filter is hidden. Small hidden
- * pieces come from a pool (pool.h). Memory for secrets alone (a keyring, a file that is read)
- * is also locked and withheld from child processes.
+ * Memory that contains a secret is hidden, that is, excluded from core files. The handle of a
+ * filter with a keyed profile contains its secret, so the whole filter is hidden. Small hidden
+ * pieces come from a pool (pool.h). Memory for secrets alone (a keyring, a file that is read) is
+ * also locked and withheld from child processes.
  */
 #ifndef BGI_MEMORY_H
 #define BGI_MEMORY_H
@@ -21,27 +21,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A piece of memory and its origin. */
+/* A block of memory and its origin. */
 struct bgi_memory {
     void *base; /* NULL: none */
     size_t bytes;
     bg_allocator allocator; /* allocate == NULL: from the OS */
-    bool hidden; /* left out of core files; mapped at any size unless pooled */
-    bool pooled; /* a piece of the pool */
+    bool hidden;            /* excluded from core files; always mapped unless pooled */
+    bool pooled;            /* a piece of the pool */
 };
 
 /*
  * Allocates `bytes` zeroed bytes, aligned to 64 (more if large), from `allocator`, or from the
- * OS if it is NULL. `small_pages`: do not request 2 MiB pages. Returns false if out of memory;
- * `memory` is then empty.
+ * OS if it is NULL. With `small_pages`, 2 MiB pages are not requested. Returns false if out of
+ * memory; `memory` is then empty.
  */
 bool bgi_memory_take(struct bgi_memory *memory, size_t bytes,
                      const bg_allocator *allocator, bool small_pages);
 
 /*
- * Like bgi_memory_take, but leaves the memory out of core files. Memory from a custom allocator
- * is left as it is: hiding it is the responsibility of its owner. If no pages can be mapped,
- * memory that is not hidden is used instead.
+ * Like bgi_memory_take, but excludes the memory from core files. Memory from a custom allocator
+ * is not changed: hiding it is the responsibility of the allocator's owner. If no pages can be
+ * mapped, memory that is not hidden is used instead.
  */
 bool bgi_memory_take_hidden(struct bgi_memory *memory, size_t bytes,
                             const bg_allocator *allocator, bool small_pages);
@@ -55,7 +55,7 @@ struct bgi_mapping {
     void *base; /* NULL: none */
     size_t bytes;
     bool watched; /* `file` is open, to detect changes */
-    bool doubted; /* the file has changed, and the memory is all ones instead */
+    bool doubted; /* the file has changed, and all bits of the memory are set instead */
     int file;
     uint64_t size;
     int64_t modified[2]; /* seconds, nanoseconds */
@@ -70,9 +70,9 @@ bool bgi_mapping_make(struct bgi_mapping *mapping, int file, size_t bytes,
  * true for a file that is not watched. */
 bool bgi_mapping_is_intact(const struct bgi_mapping *mapping);
 
-/* Replaces all of the memory with one bits, in one step per piece, while other threads read
- * it. Needs 2 MiB of memory, or a 4096th of the mapping. Returns false if out of memory; some
- * pieces may already be replaced. */
+/* Sets all bits of the memory, in one step per chunk, while other threads read it. Needs 2 MiB of
+ * memory, or 1/4096 of the mapping. Returns false if out of memory; some chunks may already have
+ * been replaced. */
 bool bgi_mapping_fill(const struct bgi_mapping *mapping);
 
 void bgi_mapping_give(struct bgi_mapping *mapping);
@@ -80,18 +80,18 @@ void bgi_mapping_give(struct bgi_mapping *mapping);
 /* Frees a piece. Empty memory is allowed. */
 void bgi_memory_give(struct bgi_memory *memory);
 
-/* The result of moving a piece. */
+/* The result of moving a block. */
 struct bgi_move {
     uintptr_t from;
     size_t bytes;
     unsigned char *to; /* NULL: not moved */
 };
 
-/* Offers a piece to the mover, unless it is memory from the OS. The piece is passed by value
- * because the original struct may lie in the piece. */
+/* Offers a block to the mover, unless it is memory from the OS. The struct is passed by value
+ * because the original may be inside the block. */
 struct bgi_move bgi_memory_move(struct bgi_memory memory, const bg_mover *mover);
 
-/* Returns the new address of an object that was in the piece. Any other address is returned
+/* Returns the new address of an object that was in the block. Any other address is returned
  * unchanged. */
 static inline void *bgi_moved(const struct bgi_move *move, const void *p)
 {
@@ -99,14 +99,14 @@ static inline void *bgi_moved(const struct bgi_move *move, const void *p)
     return move->to && at < move->bytes ? move->to + at : (void *)(uintptr_t)p;
 }
 
-/* Zeroes a range of an allocated piece again. If the range has many pages from the OS, they are
+/* Zeroes a range of an allocated block again. If the range has many pages from the OS, they are
  * returned to the kernel instead of being overwritten. */
 void bgi_memory_zero(const struct bgi_memory *memory, void *start, size_t bytes);
 
 /*
- * Memory for secrets: zeroed, in pages of its own, left out of core files, all zero in children
- * of fork (absent there before Linux 4.14), and locked if the OS permits it. Freeing it wipes
- * it. Empty memory is allowed.
+ * Memory for secrets: zeroed, on separate pages, excluded from core files, all zero in child
+ * processes (absent there before Linux 4.14), and locked if the OS permits it. Freeing this
+ * memory wipes it. Empty memory is allowed.
  */
 bool bgi_secret_take(struct bgi_memory *memory, size_t bytes);
 void bgi_secret_give(struct bgi_memory *memory);

@@ -133,8 +133,8 @@ static void pool_leave(void)
     (void)pthread_mutex_unlock(&pool_lock);
 }
 
-/* A child has only the thread that called fork. If another thread held the lock at that time,
- * the lock would never be released in the child. */
+/* A child process has only the thread that called fork. If another thread held the lock at that
+ * time, the lock would never be released in the child. */
 static void pool_begin(void)
 {
     (void)pthread_atfork(pool_enter, pool_leave, pool_leave);

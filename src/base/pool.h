@@ -1,10 +1,10 @@
 /*
  * pool.h - small pieces of hidden memory.
  *
- * Hidden memory is left out of core files. The kernel supports this for whole pages only. A
- * mapping of its own for each small filter with a secret would cost two system calls, a page
- * fault and half a page whenever a filter is created, copied or loaded. The pool maps slabs
- * instead and divides them.
+ * Hidden memory is excluded from core files. The kernel supports this for whole pages only. A
+ * separate mapping for each small filter with a secret would cost two system calls, a page fault
+ * and half a page whenever a filter is created, copied or loaded. The pool maps slabs instead and
+ * divides them.
  *
  *     slab, 256 KiB, aligned to its size: | header | piece | piece | ...
  *
@@ -24,7 +24,7 @@
 /* The largest piece. */
 enum { BGI_POOL_MAX = 16 << 10 };
 
-/* Returns the size of the piece for a request of at most BGI_POOL_MAX bytes. */
+/* Returns the piece size for a request of at most BGI_POOL_MAX bytes. */
 size_t bgi_pool_size(size_t bytes);
 
 /*

@@ -3,10 +3,10 @@
  *
  * The highest log2(n) + 2 bits of n such numbers almost determine their order. Two counting
  * passes, each over half of these bits, lower half first, sort the numbers by all of these bits.
- * The first pass writes to the spare array, the second back. Insertion sort then orders numbers
- * that agree in these bits. Numbers that are not evenly distributed, such as hashes from a bad
- * function or from an attacker, form long runs that agree in these bits; heapsort sorts these
- * runs.
+ * The first pass writes to the spare array, and the second pass writes back. Insertion sort then
+ * orders numbers that agree in these bits. Numbers that are not evenly distributed, such as
+ * hashes from a bad function or from an attacker, form long runs that agree in these bits;
+ * heapsort sorts these runs.
  */
 #include "base/sort.h"
 

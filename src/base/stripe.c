@@ -1,5 +1,5 @@
-/* stripe.c - see stripe.h. sched_getcpu() reads a number that the kernel maintains in memory
- * of the thread, which takes 1 to 2 ns. If it is not available, all threads share the first
+/* stripe.c - see stripe.h. sched_getcpu() reads a number that the kernel maintains in the
+ * thread's memory, which takes 1 to 2 ns. If it is not available, all threads share the first
  * line. */
 #define _GNU_SOURCE /* sched_getcpu */
 

@@ -1,15 +1,16 @@
 /*
- * batch.c - many keys at once.
+ * batch.c - operations on many keys at once.
  *
  * A random cache line of a large filter takes 100 ns to arrive, but some twenty can be in
  * flight at the same time, so one arrives every 5 to 8 ns. A single lookup waits for its
  * line. A batch prefetches the lines of the following keys while it works on the current
  * ones.
  *
- * Keys are processed in groups of 64, with two buffers. The next group is prepared: its keys are
- * hashed (unless they are hashes already) and located. Then the current group, whose lines have
- * arrived in the meantime, is answered, and with each answer one line of the next group is
- * prefetched. So each line has the time of about 64 keys to arrive, hashing included.
+ * Keys are processed in groups of 64, with two buffers. First the next group is prepared: its
+ * keys are hashed (unless they already are hashes) and located. Then the current group, whose
+ * lines have arrived in the meantime, is answered, and with each answer one line of the next
+ * group is prefetched. So each line has the time that about 64 keys take, including hashing, to
+ * arrive.
  */
 #include "bloomgate/filter.h"
 
@@ -146,7 +147,7 @@ static size_t batch_all_maybe(uint64_t *maybe, size_t n)
 static size_t batch_query(const struct bgi_core *core, const bg_hasher *hasher,
                           bg_keys keys, uint64_t *maybe)
 {
-    /* The kind's has_group does not change the core; `struct batch` serves adds as well. */
+    /* The kind's has_group does not change the core; `struct batch` is also used for adds. */
     struct batch b = { .core = (struct bgi_core *)(uintptr_t)core,
                        .hasher = hasher,
                        .keys = keys,
@@ -211,8 +212,8 @@ bg_err bg_filter_add_forced(bg_filter *filter, bg_keys keys, uint64_t *is_new,
 }
 
 /*
- * Walks over the groups of a batch, prefetching the memory of the next one, and calls
- * `visit` for each until it returns false.
+ * Iterates over the groups of a batch, prefetching the memory for the next one, and
+ * calls `visit` for each until it returns false.
  */
 static void batch_walk(const struct batch *b,
                        bool (*visit)(const struct batch *b,
@@ -259,7 +260,8 @@ static bool batch_insert_group(const struct batch *b, const struct bgi_group *gr
     return !in->err;
 }
 
-/* Adds keys to a kind that can be full, one by one up to the first key that does not fit. */
+/* Adds keys to a filter that can become full, one by one, up to the first key that does not
+ * fit. */
 static struct batch_inserted batch_insert(bg_filter *filter, bg_keys keys,
                                           uint64_t *is_new)
 {
@@ -274,7 +276,7 @@ static struct batch_inserted batch_insert(bg_filter *filter, bg_keys keys,
     return in;
 }
 
-/* Returns BG_OK, or the reason why a filter accepts none of the keys. */
+/* Returns BG_OK, or the reason that a filter accepts none of the keys. */
 static bg_err batch_refuses(const bg_filter *filter, const bg_keys *keys)
 {
     return !filter || !bgi_keys_are_valid(keys)     ? BG_EINVAL

@@ -1,10 +1,10 @@
 /*
  * builder.c - collecting keys, and building a filter from them.
  *
- * Finishing has three steps. The hashes become a sorted set (hash_list.c), which gives their
- * number. The spec is solved for that number, and an empty filter is created. Then the filter is
- * filled. A static kind is solved in pieces. Each piece is a range of the sorted hashes, and any
- * thread can solve any piece (kind/kind.h). For all other kinds, the hashes are added in
+ * Finishing has three steps. The hashes are sorted into a set (hash_list.c), which gives their
+ * number. The geometry is solved for that number, and an empty filter is created. Then the filter
+ * is filled. A static kind is solved in pieces. Each piece is a range of the sorted hashes, and
+ * any thread can solve any piece (kind/kind.h). For all other kinds, the hashes are added in
  * ascending order, which is the order of their positions in the filter.
  */
 #include "bloomgate/builder.h"
@@ -160,7 +160,7 @@ struct builder_work {
     size_t scratch_bytes; /* per thread */
     struct bgi_memory scratch;
     size_t done;     /* number of pieces; atomic */
-    uint64_t failed; /* a piece for which no seed worked, plus 1; atomic */
+    uint64_t failed; /* 1 + the index of a piece for which no seed worked; atomic */
     bool cancelled;
 };
 
@@ -272,7 +272,7 @@ static bg_err builder_solve(struct builder_work *w, bg_errinfo *info)
         (unsigned long long)w->pieces);
 }
 
-/* Fills a kind that accepts keys one by one. */
+/* Fills a filter of a kind that accepts keys one by one. */
 static bg_err builder_insert(struct builder_work *w, bg_errinfo *info)
 {
     size_t done = 0;

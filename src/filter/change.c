@@ -5,7 +5,7 @@
 
 #include "filter/handle.h"
 
-/* The symbols of the functions that are inline in the header. */
+/* External definitions of the header's inline functions. */
 extern inline bg_err bg_filter_add_hash(bg_filter *filter, uint64_t hash, bool *is_new);
 extern inline bg_err bg_filter_add_u64(bg_filter *filter, uint64_t key, bool *is_new);
 
@@ -49,7 +49,8 @@ uint64_t bg_filter_count_hash(const bg_filter *filter, uint64_t hash)
                                    : filter->core.has(&filter->core, hash);
 }
 
-/* Byte and integer keys become hashes. Without a filter there is no hasher. */
+/* Byte and integer keys are converted to hashes. Without a filter there is no
+ * hasher. */
 
 bg_err bg_filter_add(bg_filter *filter, const void *key, size_t len, bool *is_new)
 {

@@ -5,7 +5,8 @@
 
 /* ---- Recipes --------------------------------------------------------------------- */
 
-/* Flags that are part of a filter's shape. The process that opens the filter sets the others. */
+/* Flags that are part of a filter's shape. The process that opens the filter sets the other
+ * flags. */
 enum { CONTENT_FLAGS = BG_SPEC_SCATTERED | BG_SPEC_ONE_WINNER };
 
 void bgi_recipe_of(const bg_filter *filter, struct bgi_recipe *recipe)

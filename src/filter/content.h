@@ -5,8 +5,9 @@
  *     numbers   state that follows neither from them nor from the words: seeds, counts, periods
  *     words     all bits, in spans of 64-bit words
  *
- * A composed filter is a tree of shards, layers or generations. Its numbers and spans are those
- * of its nodes, each node before its parts. The numbers of every node start with their count:
+ * A composed filter is a tree of shards, layers or generations. Its numbers and spans are the
+ * numbers and spans of its nodes; each node comes before its parts. The numbers of every node
+ * start with their count:
  *
  *     numbers   [ n0 ][ n0 numbers ][ n1 ][ n1 numbers ] ...
  *
@@ -29,18 +30,18 @@ uint64_t bgi_content_numbers(const bg_filter *filter, uint64_t *to);
 typedef bool bgi_content_visit(void *context, bg_filter *leaf);
 bool bgi_content_each(const bg_filter *filter, bgi_content_visit *visit, void *context);
 
-/* Creates the parts that the numbers describe. `room` is the number of bytes of all words.
+/* Creates the parts that the numbers describe. `room` is the total size of all words in bytes.
  * Errors: BG_EFORMAT if no such filter exists; BG_ENOMEM. */
 BG_MUST_CHECK bg_err bgi_content_restore_parts(bg_filter *filter,
                                                const uint64_t *numbers, uint64_t n,
                                                uint64_t room);
 
-/* Call this after the words have been copied. Returns false if they are not valid for the
- * kind. */
+/* Call this after the words have been copied. Returns false if the words are not valid
+ * for the kind. */
 bool bgi_content_restore_state(bg_filter *filter, const uint64_t *numbers, uint64_t n);
 
-/* Sets the words of a filter that was created without any (BGI_BARE), each leaf's at the next
- * multiple of `line` bytes. Returns how many bytes the words take. */
+/* Sets the words of a filter that was created without any (BGI_BARE), with each leaf's words at
+ * the next multiple of `line` bytes. Returns how many bytes the words take. */
 uint64_t bgi_content_place(bg_filter *filter, unsigned char *words, uint64_t line);
 
 /* Returns whether the words can be read one by one while other threads add keys, because no

@@ -1,14 +1,14 @@
 /*
- * estimate.c - the fill of a filter, and the estimates that follow from it.
+ * estimate.c - the fill of a filter, and estimates computed from it.
  *
- * The number of distinct keys follows from the number of ones. The model of the kind gives the
- * expected fill for n keys, and its inverse is the estimate (Swamidass and Baldi, "Mathematical
- * correction for fingerprint similarity measures", 2007, for classic filters). The interval is
- * the estimate +- 1.96 standard deviations, from the variance of the number of ones in the
- * model. The OR of two compatible filters has the ones of the union of their sets. So the union
- * can be estimated as well, and the intersection as |A| + |B| - |A or B|. The error of the
- * intersection is computed as if the three estimates were independent. This is conservative,
- * because they err in the same direction.
+ * The number of distinct keys is estimated from the number of set bits. The model of the kind
+ * gives the expected fill for n keys, and its inverse is the estimate (Swamidass and Baldi,
+ * "Mathematical correction for fingerprint similarity measures", 2007, for classic filters). The
+ * interval is the estimate +- 1.96 standard deviations, computed from the model's variance of the
+ * number of set bits. The OR of two compatible filters has the set bits of the union of their key
+ * sets. So the union can be estimated, too, and the intersection as |A| + |B| - |A or B|. The
+ * error of the intersection is computed as if the three estimates were independent. This is
+ * conservative, because the estimates err in the same direction.
  */
 #include "base/errinfo.h"
 #include "bloomgate/filter.h"
@@ -28,7 +28,7 @@ static uint64_t estimate_count(const void *context, uint64_t first, uint64_t n)
     return filter->core.word_ops->count(bgi_filter_words(filter) + first, (size_t)n);
 }
 
-/* Measures a filter that is a set of bits, by counting the ones. */
+/* Measures a filter that is a set of bits, by counting the set bits. */
 static void estimate_bits(const bg_filter *filter, struct bgi_measure *m)
 {
     struct bgi_model model = filter->kind->model(filter->core.units, filter->core.k);

@@ -1,9 +1,9 @@
 /*
- * filter.c - creating and freeing filters, and their operations on one key.
+ * filter.c - creating and freeing filters, and operations on single keys.
  *
  * To create a filter, solve.c finds the geometry, one block of memory is allocated for bits and
- * handle together, and the operations are chosen by kind, k, mode and instruction set. From
- * then on a call is one hash and one indirect call.
+ * handle together, and the operations are chosen by kind, k, mode and instruction set. After
+ * that, an operation costs one hash and one indirect call.
  */
 #include "bloomgate/filter.h"
 
@@ -107,7 +107,7 @@ void bgi_filter_begin(bg_filter *filter, const struct bgi_kind *kind,
     filter_set_calls(filter);
 }
 
-/* Creates the handle in memory that is all zero, and does not touch the bits. Cannot fail. */
+/* Creates the handle in zeroed memory, and does not touch the bits. Cannot fail. */
 static bg_filter *filter_place(void *base, size_t bits, size_t handle,
                                const struct bgi_geometry *g, const bg_spec *spec,
                                const bg_hasher *hasher)
@@ -170,7 +170,8 @@ bg_err bgi_filter_make(const struct bgi_geometry *g, const bg_spec *spec,
     return BG_OK;
 }
 
-/* Solves for a filter that is created empty, which static kinds cannot be. */
+/* Finds the geometry of a filter that is created empty, which is not possible for
+ * static kinds. */
 static bg_err filter_solve_empty(const bg_spec *spec, struct bgi_geometry *g,
                                  bg_errinfo *info)
 {
@@ -282,7 +283,7 @@ bool bgi_filter_doubt(bg_filter *filter)
     if (__atomic_exchange_n(&filter->mapping.doubted, true, __ATOMIC_ACQ_REL)) {
         return false;
     }
-    if (filter->kind->doubt) { /* a kind in which ones do not mean "maybe" */
+    if (filter->kind->doubt) { /* in this kind, set bits do not mean "maybe" */
         filter->kind->doubt(&filter->core);
     }
     if (!bgi_mapping_fill(&filter->mapping)) {
@@ -429,7 +430,8 @@ void bg_filter_clear(bg_filter *filter)
 
 /* ---- One key ----------------------------------------------------------------------- */
 
-/* The symbols of the functions that are inline in the header, and the layout they rely on. */
+/* External definitions of the header's inline functions, and checks of the layout that they rely
+ * on. */
 extern inline bool bg_filter_may_contain_hash(const bg_filter *filter, uint64_t hash);
 extern inline bool bg_filter_may_contain_u64(const bg_filter *filter, uint64_t key);
 

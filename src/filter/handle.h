@@ -1,14 +1,13 @@
 /*
- * handle.h - the contents of a bg_filter, and functions on it that the files of this directory
- * share.
+ * handle.h - the members of a bg_filter, and functions that the files in this directory share.
  *
  * A filter is one block of memory, owned by the library or by the caller:
  *
  *     base                                      base + round_up(bytes of bits, 64)
  *     [ the bits, 64-byte aligned ............. ][ struct bg_filter ]
  *
- * The bits come first, so that those of large filters start at a 2 MiB page. If the hasher has a
- * secret, memory allocated by the library is excluded from core files: in a core file, bits
+ * The bits come first, so that the bits of large filters start at a 2 MiB page. If the hasher has
+ * a secret, memory allocated by the library is excluded from core files: in a core file, bits
  * without the secret would be useless anyway. Each handle is wiped when its filter is freed.
  */
 #ifndef BGI_HANDLE_H
@@ -22,7 +21,7 @@ struct bg_filter {
     struct bgi_core core; /* must be first: lookups read its first 64 bytes */
     const struct bgi_kind *kind;
     bg_hasher hasher;
-    struct bgi_memory memory; /* base NULL: the caller's memory */
+    struct bgi_memory memory; /* if its base is NULL, this is the caller's memory */
     bg_allocator allocator;   /* for copies; allocate NULL: the default */
     size_t bytes;             /* of the bits */
     uint64_t design_items;
@@ -31,17 +30,17 @@ struct bg_filter {
     uint32_t flags;
     uint32_t shards;            /* 0: not sharded */
     bool degraded;              /* damaged words were replaced by ones */
-    struct bgi_mapping mapping; /* of a file with the words; base NULL: none */
+    struct bgi_mapping mapping; /* mapping of a file with the words; base is NULL if
+                                   there is none */
 };
 
-/* Returns whether the words are in a mapped file that was written to since it was mapped. */
+/* Returns whether the words are in a mapped file that has been written to since it was mapped. */
 bool bgi_filter_is_changed(const bg_filter *filter);
 
 /*
- * Makes a mapped filter permanently answer "maybe" to every query, because its words have
- * changed. Other threads may query it at the same time. Returns false if out of memory, or if
- * this was already done.
- * Thread safety: MT-Safe.
+ * Makes a mapped filter permanently answer "maybe" for every key, because its words have changed.
+ * Other threads may query it at the same time. Returns false if out of memory, or if this was
+ * already done. Thread safety: MT-Safe.
  */
 bool bgi_filter_doubt(bg_filter *filter);
 
@@ -56,7 +55,7 @@ BG_MUST_CHECK bg_err bgi_filter_check_mapping(const bg_filter *filter,
 /* An internal flag of specs: create the handle without words, which are set later. */
 enum { BGI_BARE = 1 << 30 };
 
-/* The independent parameters of a filter, from which all others follow. */
+/* The independent parameters of a filter, from which all others are computed. */
 struct bgi_geometry {
     const struct bgi_kind *kind;
     uint32_t k;
@@ -66,7 +65,7 @@ struct bgi_geometry {
     char reason[160]; /* why this kind and k */
 };
 
-/* Computes the bytes of the bits. Returns false if they cannot be addressed. */
+/* Computes the size of the bits in bytes. Returns false if it cannot be addressed. */
 bool bgi_geometry_bytes(const struct bgi_geometry *geometry, uint64_t *bytes);
 
 /* Finds the geometry for a spec (solve.c). `growth` multiplies the items. Allocates nothing. */
@@ -76,7 +75,8 @@ bg_err bgi_solve(const bg_spec *spec, double growth, struct bgi_geometry *geomet
 /* Checks the size, kind, flags and allocator of a spec. */
 bg_err bgi_spec_check(const bg_spec *spec, bg_errinfo *info);
 
-/* Creates an empty filter of a geometry. Of the spec, only flags and allocator are used. */
+/* Creates an empty filter with a given geometry. Of the spec, only flags and allocator are
+ * used. */
 bg_err bgi_filter_make(const struct bgi_geometry *geometry, const bg_spec *spec,
                        const bg_hasher *hasher, bg_filter **filter, bg_errinfo *info);
 
@@ -86,7 +86,8 @@ bg_err bgi_filter_take(struct bgi_memory *memory, size_t bytes, const bg_hasher 
                        const bg_allocator *allocator, bool small_pages,
                        bg_errinfo *info);
 
-/* Fills in a zeroed handle, except for words and geometry. Composed kinds start with this. */
+/* Fills in a zeroed handle, except for words and geometry. The constructors of composed kinds
+ * start with this call. */
 void bgi_filter_begin(bg_filter *filter, const struct bgi_kind *kind,
                       const struct bgi_ops *ops, const bg_spec *spec,
                       const bg_hasher *hasher);
@@ -95,7 +96,7 @@ void bgi_filter_begin(bg_filter *filter, const struct bgi_kind *kind,
 bg_err bgi_filter_similar(const bg_filter *like, uint64_t units, bg_filter **filter,
                           bg_errinfo *info);
 
-/* The same with a different k as well. */
+/* Like the function above, but with a different k, too. */
 bg_err bgi_filter_similar_k(const bg_filter *like, uint64_t units, uint32_t k,
                             bg_filter **filter, bg_errinfo *info);
 
@@ -113,7 +114,7 @@ void bgi_filter_measure_part(const bg_filter *filter, uint64_t most,
 void bgi_filter_info(const bg_filter *filter, uint64_t most, bg_filter_info *info,
                      double *missed);
 
-/* Returns the standard deviation from which an interval was computed. An interval is cut off at
+/* Returns the standard deviation from which an interval was computed. The interval is cut off at
  * 0, and may be unbounded above. */
 double bgi_estimate_error(const bg_estimate *estimate);
 
@@ -131,17 +132,18 @@ bg_err bgi_recipe_make(const struct bgi_recipe *recipe, const bg_spec *spec,
                        const bg_hasher *hasher, uint64_t room, bg_filter **filter,
                        bg_errinfo *info);
 
-/* Returns the geometry of a plain kind, or BG_EFORMAT if it does not exist. */
+/* Returns the geometry of a plain kind, or BG_EFORMAT if no such geometry exists. */
 bg_err bgi_recipe_plain(const struct bgi_kind *kind, uint64_t units, uint32_t k,
                         struct bgi_geometry *geometry);
 
-/* Returns how filters of a spec are composed of others, or NULL if they are not composed. */
+/* Returns how filters with a spec are composed of other filters, or NULL if they are not
+ * composed. */
 const struct bgi_composed *bgi_spec_composed(const bg_spec *spec);
 
 /* Returns BG_OK, or reports which of kind, size, k and hash differ between two filters. */
 bg_err bgi_filter_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info);
 
-/* Returns BG_OK, or the reason why bg_filter_merge would refuse before it starts. */
+/* Returns BG_OK, or the error with which bg_filter_merge would refuse to start. */
 bg_err bgi_filter_merges(const bg_filter *filter, const bg_filter *other,
                          bg_errinfo *info);
 

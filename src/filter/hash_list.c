@@ -1,7 +1,8 @@
 /*
  * hash_list.c - collecting hashes, and sorting them into a set.
  *
- * Sorting, with B buckets by the highest bits and the list cut into S slices:
+ * Sorting, with B buckets selected by the highest bits, and the list divided into S
+ * slices:
  *
  *   count     for each slice, how many hashes belong to each bucket      S tasks
  *             prefix sums: where each slice's part of each bucket starts
@@ -9,8 +10,9 @@
  *   sort      sorts each bucket in the cache and removes duplicates      B tasks
  *   close up  moves the buckets together, if there were duplicates
  *
- * A scatter to thousands of positions would miss the cache and the TLB on every write. So
- * hashes are collected in a line of eight per bucket, and full lines are written.
+ * A scatter to thousands of positions would miss the cache and the TLB on every write.
+ * So each bucket has a line in which eight hashes are collected, and only full lines
+ * are written.
  */
 #include "filter/hash_list.h"
 
@@ -104,7 +106,7 @@ const uint64_t *bgi_hash_list_all(const struct bgi_hash_list *list)
 
 /* ---- Sorting --------------------------------------------------------------------- */
 
-/* A bucket: where it starts, its number of hashes, and how many of them are distinct. */
+/* A bucket: its start, its number of hashes, and how many of them are distinct. */
 struct list_bucket {
     size_t start, n, kept;
 };
@@ -118,11 +120,11 @@ struct list_sort {
     const struct bgi_watch *watch;
     unsigned threads, bits;
     size_t slices, buckets, largest; /* `largest`: hashes in the largest bucket */
-    size_t *places; /* per slice and bucket: first counts, then starts */
+    size_t *places; /* per slice and bucket: at first the counts, then the starts */
     struct list_bucket *bucket;
     struct list_line *lines; /* per thread and bucket: hashes not written yet */
     size_t *begins;          /* per thread and bucket: start of the slice's part */
-    uint64_t *all;           /* the hashes, from the scatter on */
+    uint64_t *all;           /* the hashes, once they have been scattered */
     uint64_t *spare;         /* per thread: `largest` hashes */
     struct bgi_memory tables, array, spares;
     size_t done, tasks; /* two per slice and one per bucket; `done` is atomic */
@@ -227,7 +229,8 @@ BGI_INLINE void list_flush(uint64_t *all, const struct list_line *line, size_t b
     }
 }
 
-/* Writes the hashes of a slice; `places` has the position of the next hash of each bucket. */
+/* Writes the hashes of a slice; `places` contains the position of the next hash for each
+ * bucket. */
 static bool list_scatter(void *context, size_t slice, unsigned thread)
 {
     struct list_sort *s = context;
@@ -291,7 +294,8 @@ static void *list_carve(unsigned char **p, size_t count, size_t size)
     return table;
 }
 
-/* Sets up the tables from `base` and returns their bytes. NULL: only returns the bytes. */
+/* Sets up the tables, starting at `base`, and returns their size in bytes. If `base` is NULL,
+ * only returns the size. */
 static size_t list_tables(struct list_sort *s, unsigned char *base)
 {
     size_t per_thread = s->threads * s->buckets;
@@ -326,7 +330,7 @@ static bool list_sort_begin(struct list_sort *s)
     return true;
 }
 
-/* Replaces the chunks of the list by the array, which has the hashes from here on. */
+/* Replaces the chunks of the list with the array, which now contains the hashes. */
 static void list_adopt(struct list_sort *s, size_t n)
 {
     struct bgi_hash_list *list = s->list;

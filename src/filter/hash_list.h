@@ -31,7 +31,7 @@ struct bgi_hash_list {
 };
 
 /* Reports that `share` of the sorting is done, 0 to 1. Returning false stops the sort. Only the
- * thread that called bgi_hash_list_sort calls it. */
+ * thread that called bgi_hash_list_sort calls this function. */
 struct bgi_watch {
     bool (*part_done)(void *context, double share);
     void *context;
@@ -42,7 +42,7 @@ bool bgi_hash_list_reserve(struct bgi_hash_list *list, size_t n);
 
 /*
  * Returns space for up to n hashes, and for at least one as long as reserved space is left. Sets
- * *got to the number of hashes, which then count as used.
+ * *got to the number of hashes, which then count as part of the list.
  */
 uint64_t *bgi_hash_list_next(struct bgi_hash_list *list, size_t n, size_t *got);
 
@@ -54,7 +54,7 @@ uint64_t *bgi_hash_list_next(struct bgi_hash_list *list, size_t n, size_t *got);
 bool bgi_hash_list_sort(struct bgi_hash_list *list, unsigned threads,
                         const struct bgi_watch *watch, bool *stopped);
 
-/* Returns the hashes of a list of one chunk; NULL if it is empty. */
+/* Returns the hashes of a list with one chunk, or NULL if the list is empty. */
 const uint64_t *bgi_hash_list_all(const struct bgi_hash_list *list);
 
 /* Frees all memory; the list is then empty. */

@@ -1,11 +1,11 @@
 /*
  * loader.c - filling one filter from several threads.
  *
- * Idea. A key of a blocked or split filter touches one unit of memory. So the filter is divided
- * into regions of whole lines, each with a lock. A thread that holds the lock of a region can
- * add to it without atomic instructions. Keys arrive in blocks. A block is sorted by region
- * (one pass to count, one to place), and the regions of the block are then visited in the order
- * in which their locks are free.
+ * Idea. Adding a key to a blocked or split filter touches one unit of memory. So the filter is
+ * divided into regions of whole lines, each with a lock. A thread that holds the lock of a region
+ * can add to it without atomic instructions. Keys are processed in blocks. A block is sorted by
+ * region (one pass to count, one to place), and the regions of the block are then visited in the
+ * order in which their locks become free.
  *
  *     block of hashes --> sorted: [ region 0 | region 1 | ... ]
  *                                     |          |
@@ -43,7 +43,8 @@ struct bg_loader {
     struct loader_region locks[LOADER_REGIONS];
 };
 
-/* Returns whether a key lies in a single unit of the words, which `locate` finds. */
+/* Returns whether the bits of a key are in a single unit of the words, which `locate`
+ * finds. */
 static bool loader_divides(const bg_filter *filter)
 {
     return !filter->kind->composed && filter->core.ops->has_any
@@ -98,7 +99,8 @@ void bg_loader_free(bg_loader *loader)
     }
 }
 
-/* The hashes of a block, sorted by region: those of region r start at begins[r]. */
+/* The hashes of a block, sorted by region: the hashes of region r start at
+ * begins[r]. */
 struct loader_sorted {
     uint64_t hashes[LOADER_BLOCK];
     unsigned begins[LOADER_REGIONS + 1];
@@ -156,8 +158,8 @@ static void loader_visit(bg_loader *loader, const struct loader_sorted *sorted,
     (void)pthread_mutex_unlock(&loader->locks[r].lock);
 }
 
-/* Visits all regions of a block, those with free locks first. Each block starts with a
- * different region, so that threads do not queue up behind each other. */
+/* Visits all regions of a block, starting with those whose locks are free. Each block
+ * starts with a different region, so that threads do not wait for each other. */
 static void loader_add_sorted(bg_loader *loader, const struct loader_sorted *sorted,
                               struct loader_sum *sum)
 {

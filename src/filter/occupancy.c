@@ -2,9 +2,9 @@
  * occupancy.c - how the bits of a filter are distributed over its words.
  *
  * The words of all leaves, one after another, are divided into n cells. With W words in total,
- * cell i has the words from i W / n up to the start of the next cell. If there are more cells
- * than words, a cell has at least one word. So a cell may span two leaves, and a word may be in
- * two cells.
+ * cell i covers the words from i W / n up to the start of the next cell. Even if there are more
+ * cells than words, each cell has at least one word. So a cell may span two leaves, and a word
+ * may be in two cells.
  */
 #include "filter/content.h"
 

@@ -12,16 +12,16 @@
  *            5      1, the version of this format
  *            6, 7   'b' 'g', on big-endian machines 'B' 'G'
  *
- * The number of units is not stored: it follows from the number of bytes.
+ * The number of units is not stored: it is computed from the number of bytes.
  *
  * Invariants
  *   (I1) An opened filter has a geometry that the kind can have written, and words for all of
- *        its units. Cores read nothing else, whatever the content of the words.
+ *        its units. Cores read nothing else, whatever the words contain.
  *   (I2) The bytes are never written to.
  *
- * An opened filter is a core like that of any filter, with the caller's words, and the
- * operations are the same. Vector loads of lines are unaligned for this purpose (CPUs execute
- * them at the same speed if the address is a multiple of 64).
+ * An opened filter has the same core and operations as any other filter, but uses the caller's
+ * words. Vector loads of lines are unaligned for this purpose (CPUs execute them at the same
+ * speed if the address is a multiple of 64).
  */
 #include "bloomgate/packed.h"
 
@@ -165,7 +165,7 @@ static bg_err packed_split(const unsigned char *bytes, size_t n,
     return BG_OK;
 }
 
-/* Sets up the core for these words. The state after it is zero. */
+/* Sets up the core for these words. The state after the core is zero. */
 static void packed_begin(bg_packed *p, const struct packed_parts *parts,
                          const void *words)
 {
@@ -179,14 +179,15 @@ static void packed_begin(bg_packed *p, const struct packed_parts *parts,
     core->words = (unsigned char *)(uintptr_t)words;
     core->units = parts->geometry.units;
     core->k = parts->geometry.k;
-    core->lookups_prefetch = 1; /* blocks of a cache are cold */
+    core->lookups_prefetch = 1; /* blocks in a block cache are not in the CPU's cache */
     core->state = parts->state ? p + 1 : NULL;
     if (kind->setup) {
         kind->setup(core);
     }
 }
 
-/* Restores the numbers of a static kind. Returns false if they are not valid for the kind. */
+/* Restores the numbers of a static kind. Returns false if the numbers are not valid for the
+ * kind. */
 static bool packed_restore(bg_packed *p, const struct packed_parts *parts,
                            const void *words)
 {

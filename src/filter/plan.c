@@ -1,9 +1,9 @@
 /*
  * plan.c - predicts the properties of a filter before it is created.
  *
- * solve.c finds the geometry. This file adds the results that depend on the caller's figures:
- * how many calls are avoided and wasted, what they cost, and, if the caller requests the
- * cheapest filter, its rate. The cost of a rate p is
+ * solve.c finds the geometry. This file adds the results that depend on the caller's numbers: how
+ * many calls are avoided and wasted, their cost, and, if the caller requests the cheapest filter,
+ * its rate. The cost of a rate p is
  *
  *     memory_cost x bytes(p) / 2^30  +  call_cost x queries x absent_share x p
  *
@@ -34,7 +34,7 @@ bg_plan_request bg_plan_request_default(void)
     return request;
 }
 
-/* ---- What follows from a geometry ---------------------------------------------------- */
+/* ---- Results of a geometry ---------------------------------------------------- */
 
 static uint32_t plan_cache_level(uint64_t bytes)
 {
@@ -61,7 +61,7 @@ static double plan_fill(const struct bgi_geometry *g, double items)
     return bgi_model_fill(&model, items);
 }
 
-/* Computes the results that follow from the size, the rate and the caller's figures. */
+/* Computes the results that depend on the size, the rate and the caller's numbers. */
 static void plan_add_costs(const bg_plan_request *ask, bg_plan *plan)
 {
     double absent = plan_absent_queries(ask);
@@ -209,7 +209,8 @@ static double plan_cheapest_rate(const bg_plan_request *ask, double growth)
             c2 = plan_cost_at(ask, growth, x2);
         }
     }
-    /* Not the midpoint of low and high: with max_bytes it can be too large. */
+    /* Does not use the midpoint of low and high, because with max_bytes it can be too
+     * large. */
     return exp(c1 < c2 ? x1 : x2);
 }
 
@@ -266,7 +267,8 @@ void bg_plan_to_spec(const bg_plan *plan, const bg_plan_request *request, bg_spe
     *spec = request->spec;
     spec->kind = (uint32_t)plan->kind;
     if (kind && kind->composed) {
-        spec->rate = plan->target; /* it starts at `items` and grows by itself */
+        spec->rate = plan->target; /* the filter starts at `items` and grows by
+                                      itself */
         return;
     }
     spec->items = plan->items;

@@ -1,17 +1,17 @@
 /*
- * relocate.c - moving a filter to different memory while it keeps its content.
+ * relocate.c - moving a filter to different memory without changing its content.
  *
  * Idea. A filter is one block of memory, or several that point to each other: a composed filter
- * has its parts, which are filters themselves, and sometimes one more block. All addresses
- * within a block are in the handle, in known members. Any address inside the old block moves by
- * the same distance.
+ * has parts, which are filters themselves, and sometimes one more block. All addresses within a
+ * block are in the handle, in known members. Any address inside the old block moves by the same
+ * distance.
  *
  *     parts            moved first, each updating its pointer in the handle
  *     the other block  moved next, while the handle is still in place
  *     the handle       moved last: its address is returned to the caller
  *
- * Secrets. The mover frees the memory that it has copied, and cannot be made to wipe it. So the
- * hasher is taken out of the handle before the move, and put back after it.
+ * Secrets. The mover frees the memory that it has copied, and cannot be forced to wipe it. So the
+ * hasher is removed from the handle before the move, and put back afterwards.
  */
 #include "filter/handle.h"
 #include "hash/hasher.h"
@@ -21,7 +21,8 @@ static void relocate_point(bg_filter *filter, const struct bgi_move *move)
 {
     filter->core.words = bgi_moved(move, filter->core.words);
     filter->core.state = bgi_moved(move, filter->core.state);
-    filter->kind = bgi_moved(move, filter->kind); /* shards: a part of the handle */
+    filter->kind = bgi_moved(move, filter->kind); /* for sharded filters, a part of the
+                                                     handle */
 }
 
 static void relocate_more(bg_filter *filter, const bg_mover *mover)

@@ -1,9 +1,9 @@
 /*
- * setops.c - operations on two filters: merging, folding, comparing.
+ * setops.c - operations on two filters: merging, folding and comparing.
  *
- * Filters of one kind, geometry and hash are sets of bits, and the OR of two of them is the
- * filter of the union of their keys. All of these operations may read words while other threads
- * add keys: each word is read once, atomically, and bits are only ever set.
+ * Filters with the same kind, geometry and hash are sets of bits, and the OR of two of them is
+ * the filter for the union of their keys. All of these operations may read words while other
+ * threads add keys: each word is read once, atomically, and bits are only ever set.
  */
 #include "base/errinfo.h"
 #include "bloomgate/filter.h"
@@ -16,7 +16,7 @@ static bool setops_joins(const bg_filter *a, const bg_filter *b)
            && a->kind->joins(&a->core, &b->core);
 }
 
-/* `any_size`: k and the size may differ. */
+/* With `any_size`, k and the size may differ. */
 static bg_err setops_match(const bg_filter *a, const bg_filter *b, bool any_size,
                            bg_errinfo *info)
 {
@@ -134,8 +134,8 @@ bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *in
     if (err) {
         return err;
     }
-    if (filter == other) { /* a filter merged into itself: no change, unless counts add
-                              up */
+    if (filter == other) { /* merging a filter into itself changes nothing, unless
+                              counts add up up */
         if (filter->kind->traits & BG_TRAIT_COUNT) {
             return bgi_err_state(
                 info, BG_EINVAL, "other",

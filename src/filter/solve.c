@@ -1,16 +1,17 @@
 /*
- * solve.c - from a spec to a geometry: kind, k, number of units.
+ * solve.c - finds the geometry (kind, k and number of units) for a spec.
  *
- * The rate of a kind falls with its units and, for given bits, has one minimum over k. So
+ * The rate of a kind falls as the number of units grows and, for a given number of bits, has one
+ * minimum over k. So
  *   - if a size is given, every k is tried for the lowest rate (no climbing: in kinds whose
  *     unit grows with k, such as partitioned filters, small sizes have several minima);
  *   - if a rate is given, bisection finds the fewest units that reach it for one k, and climbing
  *     from the textbook value of k finds the k with the fewest bytes.
  *
  * Everything is computed with the model of the kind (kind/model.c), so the reported rate is the
- * one that will be measured. If not every number of units is a valid size
- * (bgi_kind.round_units), a number stands for the largest valid size that does not exceed it, so
- * that the rate still falls with the units, in steps.
+ * rate that will be measured. If not every number of units is a valid size
+ * (bgi_kind.round_units), a number represents the largest valid size that does not exceed it, so
+ * that the rate still falls as the number of units grows, in steps.
  */
 #include "base/checked.h"
 #include "base/errinfo.h"
@@ -105,8 +106,8 @@ bg_err bgi_spec_check(const bg_spec *spec, bg_errinfo *info)
     return solve_check_words(spec, info);
 }
 
-/* Exactly one of rate, bits_per_key and bytes must be set; items too, unless bytes, k and kind are
- * all set. */
+/* Exactly one of rate, bits_per_key and bytes must be set; items must be set, too, unless bytes,
+ * k and kind are all set. */
 static bg_err solve_check_enough(const bg_spec *spec, bg_errinfo *info)
 {
     int sizes = (spec->rate > 0) + (spec->bits_per_key > 0) + (spec->bytes > 0);
@@ -167,13 +168,13 @@ static bg_err solve_check_kind(const bg_spec *spec, const struct bgi_kind *kind,
 
 /* ---- Searching ------------------------------------------------------------------ */
 
-/* It must be possible to halve the units `folds` times: rounds up to a multiple of 2^folds. */
+/* Rounds up to a multiple of 2^folds, so that the units can be halved `folds` times. */
 static bool solve_round(const bg_spec *spec, uint64_t *units)
 {
     return bgi_round_up_u64(*units, (uint64_t)1 << spec->folds, units);
 }
 
-/* Returns the valid size that a number of units stands for. */
+/* Returns the valid size that a number of units represents. */
 static uint64_t solve_size(const struct bgi_geometry *g)
 {
     return g->kind->round_units ? g->kind->round_units(g->units, g->k) : g->units;
@@ -184,7 +185,7 @@ static double solve_rate(const struct bgi_geometry *g)
     return bgi_kind_rate(g->kind, solve_size(g), g->k, (double)g->items);
 }
 
-/* Returns whether the keys fit, for a kind that can be full. */
+/* Returns whether the keys fit, for a kind that can become full. */
 static bool solve_has_room(const struct bgi_geometry *g)
 {
     return !(g->kind->traits & BG_TRAIT_FILLS_UP) || g->items == 0 || solve_rate(g) < 1;
@@ -211,7 +212,7 @@ static bool solve_fewest(struct bgi_geometry *g, double rate)
         high = high > few ? high : few;
     }
     uint64_t most = high < g->kind->units_max ? high : g->kind->units_max;
-    double bits = -log(rate) / solve_ln2; /* the lower bound for any filter */
+    double bits = -log(rate) / solve_ln2; /* lower bound for any filter */
     do {
         bits *= 1.3;
         if (!solve_units(g, bits, &high)) {
@@ -464,7 +465,7 @@ bg_err bgi_solve(const bg_spec *spec, double growth, struct bgi_geometry *geomet
     }
     geometry->items = (uint64_t)((double)spec->items * growth);
     if (growth <= 1) {
-        geometry->items = spec->items; /* exact above 2^53 as well */
+        geometry->items = spec->items; /* exact even above 2^53 */
     }
     if (spec->kind == BG_KIND_AUTO) {
         return solve_auto(spec, geometry, info);

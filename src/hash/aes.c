@@ -5,13 +5,13 @@
  * Why AES in a hash library: a block cipher with a secret key is a pseudorandom permutation,
  * and CPUs compute AES faster than any other keyed function. A key of exactly one block needs
  * no chaining, padding or length: one call is the whole hash. The code runs all ten rounds of
- * FIPS-197, because reduced-round AES is what broke earlier "AES hashes".
+ * FIPS-197, because earlier "AES hashes" were broken through their reduced rounds.
  *
  * The problem with AES in plain C is the S-box. If the S-box is a table, secret bytes are the
- * index, and the time of an access reveals through the cache which line was read. Keys have
- * been recovered over the network this way (Bernstein, "Cache-timing attacks on AES", 2005). So
- * there is no table here. The S-box is computed from its definition, on 64 bytes at once, using
- * only AND, XOR and shifts by constants. Neither time nor memory accesses depend on data:
+ * index, and because of the cache, the access time reveals which line was read. Keys have been
+ * recovered over the network this way (Bernstein, "Cache-timing attacks on AES", 2005). So there
+ * is no table here. The S-box is computed from its definition, on 64 bytes at once, using only
+ * AND, XOR and shifts by constants. Neither time nor memory accesses depend on data:
  *
  *   bit planes   Four blocks are 64 bytes. Plane b collects bit b of each byte:
  *
@@ -34,11 +34,11 @@
  *        the code in this file; both forms take 176 bytes. `aes_choose` decides from the features
  *        alone, so preparation and use agree.
  *
- * Cost on Zen 4: about 1 us for one to four blocks, so 250 ns per key in batches; a key
- * schedule takes the same time again. With AES instructions a key takes 0.7 ns in batches and 4
- * ns alone. A circuit in a tower field would need a third of the operations, but could not be
- * verified by reading it. CPUs without AES instructions are too rare to trade clarity for
- * speed, and run faster with the profile `keyed`.
+ * Cost on Zen 4: about 1 us for one to four blocks, or 250 ns per key in batches; a key schedule
+ * takes the same time again. With AES instructions a key takes 0.7 ns in batches and 4 ns alone.
+ * A circuit in a tower field would need a third of the operations, but could not be verified by
+ * reading it. CPUs without AES instructions are too rare to justify trading clarity for speed,
+ * and run faster with the profile `keyed`.
  */
 #include "hash/aes.h"
 
@@ -49,7 +49,7 @@
 
 #include <string.h>
 
-/* 64 bytes as bit planes. */
+/* 64 bytes stored as bit planes. */
 struct aes_planes {
     uint64_t bit[8];
 };
@@ -67,7 +67,7 @@ static uint64_t aes_transpose(uint64_t x)
     return x ^ t ^ t << 28;
 }
 
-/* Stores 8 bytes at positions 8 * group onwards. The planes must be zero there. */
+/* Stores 8 bytes, starting at position 8 * group. The planes must be zero there. */
 static void aes_put(struct aes_planes *p, unsigned group, uint64_t bytes)
 {
     bytes = aes_transpose(bytes);
@@ -76,7 +76,7 @@ static void aes_put(struct aes_planes *p, unsigned group, uint64_t bytes)
     }
 }
 
-/* Loads 8 bytes from positions 8 * group onwards. */
+/* Loads 8 bytes, starting at position 8 * group. */
 static uint64_t aes_take(const struct aes_planes *p, unsigned group)
 {
     uint64_t bytes = 0;

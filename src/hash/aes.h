@@ -1,6 +1,7 @@
 /*
  * aes.h - AES-128 as a keyed permutation of 16-byte blocks, and 64-bit hashes of 8-byte and
- * 16-byte keys based on it. aes.c explains the design, hasher.c where the secrets come from.
+ * 16-byte keys based on it. aes.c explains the design, and hasher.c explains where the secrets
+ * come from.
  *
  * `features` are BGI_HAS_ bits that select the instructions. Pass the same bits when preparing
  * a key and when using it, because the round keys are stored in the form that the selected
@@ -14,8 +15,8 @@
 
 enum { BGI_AES_BLOCK = 16, BGI_AES_ROUNDS = 10 };
 
-/* The eleven round keys: as bytes, or as bit planes if there are no AES instructions. They
- * reveal the secret: wipe them after use. */
+/* The eleven round keys, as bytes, or as bit planes if there are no AES instructions. They reveal
+ * the secret, so wipe them after use. */
 struct bgi_aes {
     uint8_t round_keys[BGI_AES_ROUNDS + 1][BGI_AES_BLOCK];
 };
@@ -40,8 +41,8 @@ uint64_t bgi_aes_hash_one(const struct bgi_aes *aes, uint32_t features,
                           const uint8_t *key, size_t width);
 
 /*
- * From here on: the implementations among which aes.c chooses. `sub_word` applies the S-box to
- * the four bytes of a word, for the key schedule.
+ * The rest of this file declares the implementations among which aes.c chooses. `sub_word`
+ * applies the S-box to the four bytes of a word, for the key schedule.
  */
 struct bgi_aes_code {
     uint32_t (*sub_word)(uint32_t word);

@@ -7,9 +7,9 @@
  * function needs only one lane, so the same source serves single keys and vectors of keys
  * (fast_x86.c).
  *
- * A 16-byte key is two words. They are masked with the seed and multiplied to a 128-bit
- * product, whose halves are folded; a sum and an avalanche follow. The 128-bit product takes
- * four 32-bit multiplications, which only pays off with vectors of eight.
+ * A 16-byte key is two words. They are masked with the seed and multiplied to give a 128-bit
+ * product, whose halves are folded; an addition and an avalanche step follow. The 128-bit product
+ * takes four 32-bit multiplications, which only pays off with vectors of eight.
  */
 #ifndef BGI_FAST_H
 #define BGI_FAST_H

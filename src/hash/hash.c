@@ -17,11 +17,11 @@
  *
  * where K8 is the secret, and K16 and Ksip are derived from it (hasher.c). Half of the output of
  * a permutation on 16 bytes is as good as a random function for up to about 2^64 keys (Hall,
- * Wagner, Kelsey and Schneier, "Building PRFs from PRPs", 1998), which is more than there are
- * hashes.
+ * Wagner, Kelsey and Schneier, "Building PRFs from PRPs", 1998), which is more than the number of
+ * possible hashes.
  *
  * Invariants
- *   (I1) Batches and single calls give the same hash, on every path and byte order.
+ *   (I1) Batches and single calls give the same hash, on every path and with every byte order.
  *   (I2) Hashes are frozen: filters in files depend on them.
  *   (I3) Batches read the hasher's words into registers before the loop. `out` may not overlap
  *        the hasher, but the compiler cannot assume that.
@@ -29,7 +29,7 @@
  * Not guaranteed: `fast` and `xxh64` give no protection against chosen keys. A seed is not a
  * secret, even if it is never disclosed.
  *
- * Cost on Zen 4 with AVX-512 and gcc 12, ns per key in batches of 64 and singly:
+ * Cost on Zen 4 with AVX-512 and gcc 12, in ns per key, in batches of 64 and for single keys:
  *
  *                        fast   xxh64   keyed   keyed24   keyed-int
  *     8 bytes             0.3     1.8     1.6       2.6         0.7
@@ -52,12 +52,12 @@
 
 _Static_assert(XXH_SECRET_DEFAULT_SIZE == BGI_FAST_SECRET, "as written in files");
 
-/* FLAT inlines all calls, XXH3 included. APART keeps a function out of line. */
+/* FLAT inlines all calls, including XXH3. APART keeps a function out of line. */
 #define HASH_FLAT  __attribute__((flatten))
 #define HASH_APART static __attribute__((noinline))
 
-/* CHUNK: pairs sorted by length at a time. OTHERS: pairs hashed one by one after a group of
- * eight pairs that differ in length. */
+/* CHUNK: number of pairs that are sorted by length at a time. OTHERS: number of pairs that are
+ * hashed one by one after a group of eight pairs that differ in length. */
 enum { HASH_CHUNK = 64, HASH_OTHERS = 32 };
 
 void bgi_hasher_prepare_fast(struct bgi_hasher *h)
@@ -67,7 +67,7 @@ void bgi_hasher_prepare_fast(struct bgi_hasher *h)
 
 /*
  * Computes XXH3 with a seed on longer keys. Beyond 240 bytes XXH3 uses a 192-byte secret that
- * it would derive from the seed on each call; the hasher has it ready.
+ * it would derive from the seed on each call; the hasher stores it.
  */
 HASH_APART uint64_t hash_fast_long(const void *key, size_t len, uint64_t seed,
                                    const uint8_t *secret)
@@ -113,7 +113,7 @@ HASH_APART uint64_t hash_one_other(const struct bgi_hasher *h, const void *key,
     case BG_HASH_XXH64: return hash_xxh64(key, len, h->seed);
     case BG_HASH_CUSTOM: return h->u.custom.function(h->u.custom.context, key, len);
     }
-    return 0; /* not initialized: the result is unspecified */
+    return 0; /* not initialized; the result is unspecified */
 }
 
 /* The common case stays in the caller, so that it need not save registers for the other cases. */
@@ -148,7 +148,7 @@ HASH_FLAT uint64_t bg_hash_u64(const bg_hasher *hasher, uint64_t key)
     return hash_one_other(h, &key, sizeof key);
 }
 
-/* Keys of one width. */
+/* Hashes keys of one width. */
 
 BGI_INLINE void hash_fast_width(const struct bgi_hasher *h, const uint8_t *keys,
                                 size_t width, size_t n, uint64_t *out)

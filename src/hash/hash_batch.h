@@ -1,8 +1,9 @@
 /*
  * hash_batch.h - hashing for the batch pipelines of other layers.
  *
- * A pipeline hashes a group of 16 to 64 keys, prefetches, and probes while the memory of the
- * next group arrives. The form of the keys (bloomgate/keys.h) matters only here.
+ * A pipeline hashes a group of 16 to 64 keys, prefetches their memory, and probes one group while
+ * the memory for the next group arrives. The form of the keys (bloomgate/keys.h) matters only
+ * here.
  */
 #ifndef BGI_HASH_BATCH_H
 #define BGI_HASH_BATCH_H
@@ -25,9 +26,9 @@ BGI_INLINE size_t bgi_keys_stride(const bg_keys *keys)
 
 /*
  * Prefetches the memory that hashing keys first .. first + n - 1 will read. Pipelines read in
- * bursts, which defeats the CPU's own stream detection, and keys given as pairs may be
- * anywhere. For pairs, this reads the pairs themselves, so they must be in the cache: `far`
- * prefetches them, a few groups earlier.
+ * bursts, which defeats the CPU's own stream detection, and keys passed as pairs may be anywhere.
+ * For pairs, this reads the pairs themselves, so they must be in the cache: `far` prefetches
+ * them, a few groups earlier.
  */
 BGI_INLINE void bgi_keys_prefetch(const bg_keys *keys, size_t first, size_t n, int far)
 {
@@ -35,7 +36,8 @@ BGI_INLINE void bgi_keys_prefetch(const bg_keys *keys, size_t first, size_t n, i
     if (keys->form != BG_KEYS_BYTES) {
         const size_t stride = bgi_keys_stride(keys);
         for (size_t at = first * stride; far && at < (first + n) * stride; at += 64) {
-            __builtin_prefetch(data + at); /* few lines: they may use the L1 cache */
+            __builtin_prefetch(data + at); /* these are few lines, so they may use the
+                                              L1 cache */
         }
         return;
     }
@@ -46,8 +48,8 @@ BGI_INLINE void bgi_keys_prefetch(const bg_keys *keys, size_t first, size_t n, i
 }
 
 /*
- * Writes the hashes of keys first .. first + n - 1 to out[0..n). Each is equal to the hash of a
- * single call. Keys that are hashes are copied. Any n is allowed; from 8 keys on, hashes are
+ * Writes the hashes of keys first .. first + n - 1 to out[0..n). Each hash equals the result of a
+ * single call. Keys that are hashes are copied. Any n is allowed; with 8 or more keys, hashes are
  * computed in parallel.
  */
 void bgi_hash_range(const bg_hasher *hasher, const bg_keys *keys, size_t first,

@@ -1,7 +1,7 @@
 /*
  * hasher.c - the lifecycle of a hasher: checking, preparing, comparing and wiping it.
  *
- * How the keys in use follow from the secret of a keyed profile:
+ * The keys in use are derived from the secret of a keyed profile as follows:
  *
  *    keyed, keyed24   SipHash uses the secret as it is.
  *    keyed-int        uses three keys, for three functions:
@@ -187,7 +187,7 @@ bool bg_hasher_equal(const bg_hasher *a, const bg_hasher *b)
     return hasher_secrets_equal(x->secret, y->secret);
 }
 
-/* The string is frozen: files contain the value. */
+/* The string is frozen, because files contain the value. */
 uint64_t bg_hasher_check(const bg_hasher *hasher)
 {
     static const char fixed[] = "bloomgate: which hasher is this?";

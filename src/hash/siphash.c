@@ -13,8 +13,8 @@
  *
  * A round is four additions, six rotations and four XORs, in constant time. SipHash-2-4 (c = 2,
  * d = 4) is the designers' first proposal. SipHash-1-3 is their faster variant for hash tables,
- * used by Rust, Ruby and CPython. No attack on either as a keyed function is known that beats
- * guessing.
+ * used by Rust, Ruby and CPython. No known attack on either function, used with a key, is better
+ * than guessing.
  *
  * The same source serves both: c and d are constant parameters of functions that are always
  * inlined. The vector versions in siphash_x86.c share the round, the constants and the last
@@ -25,13 +25,13 @@
  *   (I2) No byte outside the message is read, whatever its length or address.
  *   (I3) Every path gives the hashes of the scalar path, bit for bit.
  *
- * Guaranteed: a pseudorandom function as long as the secret is random and undisclosed. Not
- * guaranteed: SipHash does not replace a cryptographic hash without a secret, and 64-bit hashes
- * collide by chance after about 2^32 keys.
+ * Guaranteed: SipHash is a pseudorandom function as long as the secret is random and undisclosed.
+ * Not guaranteed: SipHash does not replace a cryptographic hash without a secret, and 64-bit
+ * hashes collide by chance after about 2^32 keys.
  *
- * Cost on Zen 4, 8-byte keys in batches, ns per key of SipHash-1-3 and 2-4: scalar 5.3 and 8.9,
- * AVX2 3.0 and 4.8, AVX-512 1.6 and 2.7. Interleaving two keys in the scalar code was tried. It
- * saves a tenth with gcc 12 and nothing with clang 14, because the CPU already overlaps
+ * Cost on Zen 4 for 8-byte keys in batches, in ns per key, for SipHash-1-3 and 2-4: scalar 5.3
+ * and 8.9, AVX2 3.0 and 4.8, AVX-512 1.6 and 2.7. Interleaving two keys in the scalar code was
+ * tried. It saves 10% with gcc 12 and nothing with clang 14, because the CPU already overlaps
  * adjacent keys, so a second version is not worthwhile.
  */
 #include "hash/siphash.h"

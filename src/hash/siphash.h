@@ -37,7 +37,7 @@ void bgi_siphash_pairs(enum bgi_siphash variant, uint32_t features,
                        uint64_t *out);
 
 /*
- * From here on: definitions that siphash.c and siphash_x86.c share.
+ * The rest of this file contains definitions that siphash.c and siphash_x86.c share.
  *
  * One SipRound on four state words of any type with + ^ << >> and |: uint64_t, or vectors of
  * uint64_t. This is a macro because C has no functions that are generic over types. Compilers
@@ -66,9 +66,9 @@ void bgi_siphash_pairs(enum bgi_siphash variant, uint32_t features,
 
 /*
  * Returns the last word of a message: its last len % 8 bytes, and the length modulo 256 in the
- * top byte. Reads nothing outside the message, and has no loop: from 8 bytes on, it loads the
- * last eight bytes and shifts out those already processed (in two steps, because a shift by 64
- * is undefined).
+ * top byte. Reads nothing outside the message, and has no loop: if there are 8 bytes or more, it
+ * loads the last eight bytes and shifts out those already processed (in two steps, because a
+ * shift by 64 is undefined).
  */
 BGI_INLINE uint64_t bgi_siphash_last(const uint8_t *data, size_t len)
 {

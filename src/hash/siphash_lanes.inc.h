@@ -3,10 +3,10 @@
  * defines the number of lanes, the target and the names.
  *
  * Keys of one width all have the same number of words, so the lanes run in lockstep. Pairs may
- * have different lengths: the lanes run as long as the longest key needs, and a lane whose
- * message has ended keeps its state. This wastes some work, but avoids branches that depend on
- * a single length. With short keys of mixed lengths, the mispredictions of a scalar loop cost
- * more than the hashing itself.
+ * have different lengths: all lanes run for as long as the longest key needs, and a lane whose
+ * message has ended keeps its state. This wastes some work, but avoids branches that depend on a
+ * single length. With short keys of mixed lengths, the mispredictions of a scalar loop cost more
+ * than the hashing itself.
  */
 typedef uint64_t LANES_VECTOR __attribute__((vector_size(8 * LANES)));
 
@@ -122,7 +122,7 @@ LANES_TARGET size_t LANES_FIXED(enum bgi_siphash variant, const bgi_siphash_key 
                : LANES_NAME(widths)(key, keys, width, n, out, 2, 4);
 }
 
-/* The messages of LANES pairs, word by word, each including its last word. */
+/* The messages of LANES pairs, word by word, including the last word of each. */
 struct LANES_MESSAGE {
     uint64_t words[SIPHASH_X86_WORDS][LANES];
     uint64_t last[LANES]; /* index of a lane's last word */
@@ -132,7 +132,7 @@ struct LANES_MESSAGE {
 /*
  * Lays out the messages; `longest` is in bytes. The words of a lane after the end of its
  * message may be anything readable: a key of 8 bytes or more supplies its own last eight bytes,
- * and a shorter key the bytes of `nothing`.
+ * and a shorter key supplies the bytes of `nothing`.
  */
 LANES_TARGET BGI_INLINE void LANES_NAME(lay_out)(struct LANES_MESSAGE *m,
                                                  const bg_bytes *keys, size_t longest)

@@ -1,8 +1,8 @@
 /*
  * siphash_x86.c - SipHash on 4 (AVX2) or 8 (AVX-512) keys in parallel.
  *
- * The lanes are independent, so the code for one key serves for many: each state word becomes a
- * vector. siphash_lanes.inc.h holds that code, and is included once for each vector length.
+ * The lanes are independent, so the code for one key also works for many: each state word becomes
+ * a vector. siphash_lanes.inc.h holds that code, and is included once for each vector length.
  * AVX-512 rotates in one instruction; AVX2 needs three.
  */
 #include "base/compiler.h"

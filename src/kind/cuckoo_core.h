@@ -6,11 +6,11 @@
  *   CUCKOO_BITS   bits of a fingerprint: 8, 12, 16 or 32
  *
  * Four slots are compared at once. Let y be a word of fields, each the XOR of a slot and the
- * wanted value. Then (y - 0..01 0..01) & ~y has the highest bit of the lowest field that is 0
- * set, and none if there is no such field. Lookups use this form. Its borrow may also affect
- * higher fields. Where all matches are needed, ((y & 01..1) + 01..1) | y keeps each sum within
- * its field, and its highest bit is clear where the field was 0. The results are *flags*: four
- * bits, one per slot, at the top of fields of CUCKOO_FIELD bits.
+ * wanted value. Then (y - 0..01 0..01) & ~y has the highest bit of the lowest zero field set, and
+ * is 0 if no field is 0. Lookups use this form. The borrow may also affect higher fields. Where
+ * all matches are needed, ((y & 01..1) + 01..1) | y keeps each sum within its field, and its
+ * highest bit is clear where the field was 0. The results are *flags*: four bits, one per slot,
+ * at the top of fields of CUCKOO_FIELD bits.
  *
  * `exclusive` is always a constant: true for filters that only one thread uses, false for
  * others, whose writers hold the lock. So writers may use plain reads in both modes.

@@ -9,13 +9,13 @@
  * Walzer, "Ribbon filter: practically smaller than Bloom and xor", 2021).
  *
  * Which ribbon. A plain ribbon of width 64 needs 9% more slots than keys at 100,000 keys, and
- * ever more beyond. A homogeneous ribbon has a higher rate instead. Neither is within 3% of the
- * optimum. So this is a bumped ribbon (Dillinger, Huebschle-Schneider, Sanders, Walzer, "Fast
- * succinct retrieval and approximate membership using ribbon", 2022). The first layer gets 3%
- * more keys than slots. Where it overflows, some keys are sent to a second layer, a plain ribbon
- * for about 3.5% of the keys, for which 9% more slots is a small cost. Instead of a third layer,
- * the second layer has spare slots, and if those do not suffice, another seed is tried. In total
- * there are 0.7% more slots than keys.
+ * ever more beyond. A homogeneous ribbon has a higher rate instead. Both exceed the target
+ * overhead of 3%. So this is a bumped ribbon (Dillinger, Huebschle-Schneider, Sanders, Walzer,
+ * "Fast succinct retrieval and approximate membership using ribbon", 2022). The first layer gets
+ * 3% more keys than slots. Where it overflows, some keys are sent to a second layer, a plain
+ * ribbon for about 3.5% of the keys, for which 9% more slots is a small cost. Instead of a third
+ * layer, the second layer has spare slots, and if those do not suffice, another seed is tried. In
+ * total there are 0.7% more slots than keys.
  *
  *      piece   [ first layer: blocks 0 .. f-1 | second: f .. b-1 | limits ]
  *

@@ -1,11 +1,11 @@
 /*
- * aged.c - a window of age slices, with all bits of a key in one block.
+ * aged.c - a window that consists of age slices, with all bits of a key in one block.
  *
  * Idea. The filter is a partitioned Bloom filter with a ring of slices. An add sets one bit in each
- * of the k youngest slices. In every period, a new slice is added at the young end, and the oldest
- * is dropped. So the bits of a key of period p are always in the slices p .. p + k - 1, and the
- * filter may contain a key if k consecutive slices have its bit (Shtul, Baquero, Almeida,
- * "Age-partitioned Bloom filters", 2020).
+ * of the k youngest slices. In every period, a new slice is added at the young end, and the
+ * oldest slice is dropped. So the bits of a key added in period p are always in the slices p .. p
+ * + k - 1, and the filter may contain a key if k consecutive slices have its bit (Shtul, Baquero,
+ * Almeida, "Age-partitioned Bloom filters", 2020).
  *
  *     slices, old to young      q-l ................. q .... q+k-1 | q+k: being cleared
  *     a key of this period                            [# # # # #]
@@ -25,32 +25,33 @@
  * Slice s uses row number s mod k of the key. Any k consecutive slices use each of the key's rows
  * once, so their bits are independent. A query reads k words of one block, regardless of the
  * number of generations. It masks each word with the slices that use it, which gives one word of
- * found slices, and looks for k consecutive ones:
+ * found slices, and looks for k consecutive set bits:
  *
  *     found = OR over j < k of  row[r_j] & { slices that are j modulo k }
  *     x = found;  x &= x >> 1;  x &= x >> 2; ...          (after rotating the ring)
  *
  * The number of slices in the ring is a multiple of k, so the masks stay the same.
  *
- * Rate. The number of keys of a period in a block has a Poisson distribution. The probability that
- * k consecutive slices are set by chance follows exactly from inclusion and exclusion over the sets
- * T of slices, for R rows and a mean of lambda keys per period and block:
+ * Rate. The number of keys of a period in a block has a Poisson distribution. Inclusion-exclusion
+ * over the sets T of slices gives the exact probability that k consecutive slices are set by
+ * chance, for R rows and a mean of lambda keys per period and block:
  *
  *     full(k) = sum over T of (-1)^|T| prod over periods p of
  *                   exp(-lambda (1 - (1 - 1/R)^|T and slices of p|))
  *
- * A run starts at one of g positions: at the oldest with probability full(k), and at each other
- * one, where the slice before it must not be set, with full(k) - full(k+1). (If there are two
- * separate runs, both are counted, which is negligible at rates below 10%.)
+ * A run starts at one of g positions: at the oldest with probability full(k), and at each of the
+ * others with probability full(k) - full(k+1), because the slice before it must not be set. (If
+ * there are two separate runs, both are counted, which is negligible at rates below 10%.)
  *
- * Fading. A key that has just expired still has all but one of its bits in live slices. It is still
- * found if other keys have set its bit in the next slice, which holds for about every second key,
- * and a period later for every fourth. After k periods, no bit of the key is left. So the maximum
- * age is not as sharp as with generations: W + P + k P, with few keys at the end.
+ * Fading. A key that has just expired still has all but one of its bits in live slices. The
+ * filter still answers "maybe" for the key if other keys have set its bit in the next slice. This
+ * is the case for about every second key, and one period later for every fourth. After k periods,
+ * no bit of the key is left. So the maximum age, W + P + k P, is not as sharp as with
+ * generations, but few keys reach it.
  *
  * Cost. Clearing a slice visits all words of the filter, in small steps, once per period, whereas a
  * window of generations only clears its oldest filter. Small blocks cost bits: at 24 generations
- * and 1%, 25.2 bits per key of the window, compared with 19.5 for generations. Below about ten
+ * and 1%, a window needs 25.2 bits per key, compared with 19.5 for generations. Below about ten
  * generations, with more slices than generations, the cost is twice as high.
  *
  * Concurrency. Bits are set by atomic OR, and the bits of a slice are cleared by atomic AND.
@@ -68,7 +69,7 @@
 
 enum { AGED_ROW_CHOICE = 5, AGED_K_MIN = 2 };
 
-/* The minimum rate. Below it, the sums lose all significant digits. */
+/* The minimum rate. Below this value, the sums lose all significant digits. */
 static const double aged_rate_least = 1e-9;
 
 static uint32_t aged_unit_bytes(uint32_t row_bits)
@@ -111,7 +112,8 @@ static double aged_full(const struct aged_model *m, uint32_t count, uint32_t ahe
     for (uint32_t set = 0; set < (uint32_t)1 << count; set++) {
         double product = 1;
         /* A period's slices start `back` - (k - 1) slices after the oldest slice of the run. The
-         * last period that reaches the run is the current one, or that of its last slice. */
+         * last period that reaches the run is the current period, or the period of the run's last
+         * slice. */
         for (uint32_t back = 0; back + ahead < count + m->k - 1; back++) {
             uint32_t mine = (((uint32_t)1 << m->k) - 1) << back >> (m->k - 1);
             product *= m->miss[bgi_popcount64(set & mine)];
@@ -127,7 +129,8 @@ static double aged_rate_at(const struct window_shape *shape, double lambda)
     aged_model_init(&m, shape, lambda);
     uint32_t k = m.k, last = m.generations - 1;
     double rate = 0;
-    /* Runs that start at period q - i. Those with i >= k - 1 have equal probabilities. */
+    /* Runs that start at period q - i. Runs with i >= k - 1 have equal
+     * probabilities. */
     for (uint32_t i = 0; i <= last; i++) {
         uint32_t ahead = i < k - 1 ? k - 1 - i : 0;
         double begins = aged_full(&m, k, ahead);
@@ -146,7 +149,8 @@ static double aged_rate(const struct window_shape *shape, double n)
 
 /* ---- Sizes ----------------------------------------------------------------------- */
 
-/* Computes ring and rows for k. Returns false if there are too many generations. */
+/* Computes the ring and the rows for k. Returns false if there are too many
+ * generations. */
 static bool aged_try(struct window_shape *shape, uint32_t k)
 {
     shape->part.k = k;
@@ -294,7 +298,7 @@ static struct aged_look aged_look(const struct window *w, uint64_t period)
                                .live = in < 64 ? ((uint64_t)1 << in) - 1 : UINT64_MAX };
 }
 
-/* Row number j of a block: its word, and its first bit in this word. */
+/* Row number j of a block, as its word and its first bit in this word. */
 struct aged_row {
     uint64_t *word;
     unsigned shift;
@@ -313,7 +317,8 @@ BGI_INLINE struct aged_row aged_row(const struct aged_look *look, uint64_t at,
 typedef uint16_t __attribute__((may_alias)) aged_row_16;
 typedef uint32_t __attribute__((may_alias)) aged_row_32;
 
-/* Reads only the row: a load of part of a word is as coherent as a load of the word. */
+/* Reads only the row. Loading part of a word is as coherent as loading the whole
+ * word. */
 BGI_INLINE uint64_t aged_read(const struct aged_look *look, uint64_t at, uint64_t rows,
                               uint32_t j, const uint32_t row_bits)
 {
@@ -575,8 +580,8 @@ static bool aged_equal(const struct window *a, const struct window *b)
 
 /* ---- Measuring ------------------------------------------------------------------- */
 
-/* Counts the ones of each slice, by its position in the ring, in every `one_in`-th line of 8
- * words. */
+/* Counts the set bits of each slice, indexed by its position in the ring, in every `one_in`-th
+ * line of 8 words. */
 static void aged_ones(const struct window *w, uint64_t one_in, uint64_t ones[64])
 {
     const uint64_t words = w->shape.bytes / 8;
@@ -590,10 +595,10 @@ static void aged_ones(const struct window *w, uint64_t one_in, uint64_t ones[64]
 }
 
 /*
- * Estimates the number of keys. Slice s has the keys of the periods s - k + 1 .. s, so every k-th
- * slice, starting with the youngest, has each period once. The share of the last slice that belongs
- * to expired periods is subtracted, as if keys were distributed evenly. The rate is computed for
- * the same number of keys in each period.
+ * Estimates the number of keys. Slice s has the keys of the periods s - k + 1 .. s, so taking
+ * every k-th slice, starting with the youngest, covers each period once. The share of the last
+ * slice that belongs to expired periods is subtracted, as if keys were distributed evenly. The
+ * rate is computed for the same number of keys in each period.
  */
 static void aged_measure(const struct window *w, struct bgi_measure *m)
 {
@@ -613,7 +618,7 @@ static void aged_measure(const struct window *w, struct bgi_measure *m)
         if (i % k) {
             continue;
         }
-        /* Periods slice - k + 1 .. slice, without future and expired periods. */
+        /* The periods slice - k + 1 .. slice, without future and expired periods. */
         double in = i == 0 ? k : fmin(k, g - 1 - (i - k));
         double fill = fmin(set / bits, 1 - 0.5 / bits);
         double keys = -bits * log1p(-fill);

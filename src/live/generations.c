@@ -9,16 +9,17 @@
  *     filter     [ 3.....]  [ 0.....]  [ 1.....]  [ 2.....]  [ clearing ]     generations = 4
  *                                                  adds
  *
- * Layout. The keys of period p are in filter p mod (generations + 1). There is one filter more than
- * generations, so that the filter of the next period can be cleared while all others are in use.
+ * Layout. The keys of period p are in filter p mod (generations + 1). There is one more filter
+ * than there are generations, so that the filter of the next period can be cleared while all
+ * others are in use.
  *
  * Rate. Each generation has the rate 1 - (1 - rate)^(1/g) with its share of the items, so that g
- * full ones have `rate`. At 1% and 24 generations, this is 0.042% each, or 18 bits per key in
- * blocked filters. With the spare filter, and the generation that a window of g - 1 periods has in
- * addition, it is 19.5 bits per key of the window. If a period can have more keys than its share,
- * part of the rate is reserved for its additional layers (overflow.h).
+ * full generations together have `rate`. At 1% and 24 generations, this is 0.042% each, or 18
+ * bits per key in blocked filters. Including the spare filter, and the additional generation of a
+ * window of g - 1 periods, the window needs 19.5 bits per key. If a period can have more keys
+ * than its share, part of the rate is reserved for its additional layers (overflow.h).
  *
- * Cost. A lookup of an absent key reads a cache line in each of g filters.
+ * Cost. A lookup of an absent key reads one cache line in each of g filters.
  */
 #include "base/bits.h"
 #include "base/checked.h"
@@ -127,7 +128,8 @@ static void generations_locate(const struct window *w, struct bgi_group *group)
     (void)w, (void)group; /* each part locates the group itself */
 }
 
-/* Returns whether a generation from `youngest` back to the oldest may contain a hash. */
+/* Returns whether any generation from `youngest` back to the oldest may contain a
+ * hash. */
 static bool generations_has_from(const struct window *w, uint64_t period,
                                  uint64_t youngest, uint64_t hash)
 {
@@ -297,7 +299,7 @@ static void generations_measure_part(const bg_filter *part, struct bgi_measure *
                                      double *right, double *variance)
 {
     bg_filter_info info = { .struct_size = sizeof info };
-    double missed; /* already part of the interval of items */
+    double missed; /* already included in the interval of `items` */
     bgi_filter_info(part, m->most, &info, &missed);
     double error = bgi_estimate_error(&info.items);
     m->ones += info.ones;

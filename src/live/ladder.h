@@ -1,8 +1,8 @@
 /*
  * ladder.h - the sizes of a scalable filter's layers. They depend only on its spec.
  *
- * Layer i has the same geometry in every scalable filter of a spec, no matter when it was created.
- * So two such filters can be merged.
+ * Layer i has the same geometry in every scalable filter with the same spec, no matter when it
+ * was created. So two such filters can be merged.
  *
  *     units(i)    = units(0) * growth^i                   growth 2, 4 or 8
  *     rate(i)     = rate * (1 - 0.8) * 0.8^i              sums up to less than `rate`
@@ -17,7 +17,8 @@
 
 #include "filter/handle.h"
 
-/* The maximum number of layers. Starting with one key and doubling, they hold 2^56 keys. */
+/* The maximum number of layers. Starting with one key and doubling, this many layers hold 2^56
+ * keys. */
 enum { LADDER_LAYERS = 64 };
 
 struct ladder {
@@ -28,7 +29,7 @@ struct ladder {
     double rate;    /* of all layers together */
 };
 
-/* Computes the ladder of a spec of kind scalable. Allocates nothing. */
+/* Computes the ladder for a spec of the kind `scalable`. Allocates nothing. */
 bg_err ladder_solve(const bg_spec *spec, struct ladder *ladder, bg_errinfo *info);
 
 /* Computes the geometry of layer i; layer->items is its capacity. Returns false if the layer is too

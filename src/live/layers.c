@@ -2,9 +2,9 @@
 
 #include "base/features.h"
 
-/* LAYERS_AHEAD: when filters are queried in turn, the lines of the filter after the next are
- * prefetched. LAYERS_SAMPLE: the first filter is queried alone if it may contain this many
- * hashes in a row. */
+/* LAYERS_AHEAD: when filters are queried in turn, lines are prefetched this many filters ahead.
+ * LAYERS_SAMPLE: the first filter is queried alone if it answers "maybe" for this many hashes in
+ * a row. */
 enum { LAYERS_AHEAD = 2, LAYERS_SAMPLE = 16 };
 
 /* Some hashes of a group, gathered into consecutive entries. */
@@ -50,7 +50,7 @@ static bool layers_large(const struct layers *layers)
     return layers->bytes > bgi_second_level_bytes() / 4 * 5;
 }
 
-/* ---- The two ways to query, for the filters from `from` on ------------------------- */
+/* ---- The two ways to query, starting at filter `from` ------------------------- */
 
 static uint64_t layers_in_turn(const struct layers *layers, uint32_t from,
                                const struct bgi_group *group,
@@ -97,8 +97,8 @@ static uint64_t layers_query(const struct layers *layers, uint32_t from,
 
 /* ---- Groups ---------------------------------------------------------------------- */
 
-/* Returns whether the first filter probably may contain all hashes. Usually one lookup shows that
- * it does not. */
+/* Returns whether the first filter is likely to answer "maybe" for all hashes. Usually one lookup
+ * shows that it is not. */
 static bool layers_first_knows(const struct layers *layers,
                                const struct bgi_group *group)
 {
@@ -110,7 +110,7 @@ static bool layers_first_knows(const struct layers *layers,
     return sample && known == sample;
 }
 
-/* Looks up the hashes that the first filter does not contain in the other filters. */
+/* Looks up in the other filters the hashes for which the first filter answers "no". */
 static uint64_t layers_query_rest(const struct layers *layers,
                                   const struct bgi_group *group, uint64_t which)
 {

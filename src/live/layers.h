@@ -2,26 +2,26 @@
  * layers.h - looks up groups of keys in several filters that share their hashes.
  *
  * A key may be a member if any filter may contain it. A key is absent only if every filter
- * answers "no", which takes a cache line of each. The filters have the same Bloom kind and k.
- * The number of units of each is that of the first divided by a power of two. The high bits of a
- * hash select the unit, so the unit number in each filter is also that in the first divided by
- * this power. There are two ways to query:
+ * answers "no", which requires reading a cache line of each. The filters have the same Bloom kind
+ * and k. Each filter has the number of units of the first one, divided by a power of two. The
+ * high bits of a hash select the unit, so its unit number in each filter is its unit number in
+ * the first filter divided by the same power. There are two ways to query:
  *
  *   at once    Look up a key in all filters, then the next key (bgi_ops.has_any). This is faster
  *              for kinds with one cache line per key.
- *   in turn    Look up the group in one filter, then in the next, whose lines are prefetched
- *              meanwhile. This is used for kinds with more than one line per key, and for filters
- *              of equal size that do not fit into the cache. Such filters start at the same page
- *              offset, so the lines of a key in all filters fall into one cache set, which has
- *              fewer ways than there are filters. The lines of a group in one filter spread over
- *              many sets.
+ *   in turn Look up the group in one filter, then in the next one, whose lines are prefetched in
+ *              the meantime. This is used for kinds with more than one line per key, and for
+ *              filters of equal size that do not fit into the cache. Such filters start at the
+ *              same page offset, so the lines of a key in all filters fall into one cache set,
+ *              which has fewer ways than there are filters. In contrast, the lines of a group in
+ *              one filter are spread over many sets.
  *
- * If the first filter, which should be the likeliest, may contain all of the first few hashes of a
- * group, it is queried alone, and the others only for the remaining hashes. With fewer matches this
- * does not pay off, because the remaining hashes must be gathered and their lines were not
- * prefetched: for members of which the first filter had one half, three quarters or seven eighths,
- * lookups took up to 1.5 times as long at 1e7 keys, and from 4% less to 20% more time at 1e8
- * (Zen 4).
+ * The first filter should be the most likely to contain a key. If it answers "maybe" for all of
+ * the first few hashes of a group, it is queried alone, and the other filters are queried only
+ * for the remaining hashes. With fewer matches this does not pay off, because the remaining
+ * hashes must be gathered and their lines were not prefetched: when one half, three quarters or
+ * seven eighths of the keys were in the first filter, lookups took up to 1.5 times as long at 1e7
+ * keys, and from 4% less to 20% more time at 1e8 (Zen 4).
  *
  * Whether lines are prefetched depends on the total size of all filters: 24 filters that would each
  * fit into the cache evict each other.
@@ -32,9 +32,10 @@
 #include "filter/handle.h"
 
 struct layers {
-    const struct bgi_core *core[BGI_LAYERS_MAX]; /* the likeliest, and largest, first */
+    const struct bgi_core *core[BGI_LAYERS_MAX]; /* the most likely, and largest,
+                                                    first */
     uint32_t count;
-    uint32_t step;  /* each has 1/2^step of the units of the one before */
+    uint32_t step;  /* each has 1/2^step of the units of the previous one */
     uint64_t bytes; /* total size */
 };
 

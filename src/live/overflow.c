@@ -4,8 +4,9 @@
 #include <assert.h>
 #include <math.h>
 
-/* The maximum ratio between the bits per key of a layer and those of the generation's filter. A
- * layer has a lower rate. Ratios of about 20 occur if a filter is a single cache line. */
+/* The maximum ratio of a layer's bits per key to the bits per key of the generation's filter. A
+ * layer needs more bits per key because its rate is lower. Ratios of about 20 occur if a filter
+ * is a single cache line. */
 enum { OVERFLOW_LARGER = 256 };
 
 uint32_t overflow_layers(uint32_t generations)
@@ -21,7 +22,7 @@ uint32_t overflow_layers(uint32_t generations)
 /* ---- Sizes ----------------------------------------------------------------------- */
 
 /* Returns whether the size of a layer is in proportion to the generation's filter. The number of
- * keys can come from a file, which may claim any number. */
+ * keys can come from a file, which may contain any number. */
 static bool overflow_is_due(const struct window_shape *shape, uint32_t level,
                             const struct bgi_geometry *geometry)
 {
@@ -77,7 +78,7 @@ static uint32_t overflow_places(const struct window *w)
     return w->shape.layers * w->shape.places;
 }
 
-/* Returns the table entry of the layer at a place. The table must exist. */
+/* Returns the table entry of the layer at a position. The table must exist. */
 static bg_filter **overflow_at(const struct window *w, uint32_t place)
 {
     return (bg_filter **)w->memory.base + place;
@@ -95,7 +96,8 @@ bg_filter *overflow_layer(const struct window *w, uint64_t period, uint32_t leve
                            : NULL;
 }
 
-/* Puts a layer into the table. Under the lock, or before other threads can access the window. */
+/* Puts a layer into the table. Called under the lock, or before other threads can access the
+ * window. */
 static bool overflow_put(struct window *w, uint32_t place, bg_filter *layer)
 {
     const bg_allocator *own = &w->filter.allocator;
@@ -138,7 +140,7 @@ static bool overflow_make(struct window *w, uint32_t place,
     return put;
 }
 
-/* Creates a layer of the current period. Under the lock. */
+/* Creates a layer for the current period. Under the lock. */
 static bool overflow_grow(struct window *w, uint32_t level)
 {
     struct bgi_geometry g;
@@ -244,8 +246,9 @@ bg_err overflow_copy(struct window *to, const struct window *from)
     return BG_OK;
 }
 
-/* Creates the layers that only the other window has before merging, so that an error adds no keys.
- * A merged layer has the keys of both, and may exceed its rate, as in a scalable filter. */
+/* Before merging, creates the layers that only the other window has, so that no keys are added if
+ * this fails. A merged layer has the keys of both layers, and may exceed its rate, as in a
+ * scalable filter. */
 bg_err overflow_merge(struct window *to, const struct window *from)
 {
     bg_err err = BG_OK;
@@ -267,7 +270,7 @@ bg_err overflow_merge(struct window *to, const struct window *from)
     }
     uint64_t theirs = __atomic_load_n(&from->filled, __ATOMIC_RELAXED);
     uint64_t ours = __atomic_load_n(&to->filled, __ATOMIC_RELAXED);
-    while (!err && ours < theirs /* adds go on counting */
+    while (!err && ours < theirs /* adds continue to count */
            && !__atomic_compare_exchange_n(&to->filled, &ours, theirs, true,
                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     }
@@ -326,7 +329,7 @@ uint64_t overflow_numbers(const struct window *w, uint64_t *to)
 {
     uint64_t n = 0;
     if (!w->grown && !(w->adds && w->shape.layers)) {
-        return 0; /* `added` has the number of keys */
+        return 0; /* `added` contains the number of keys */
     }
     if (to) {
         to[n] = __atomic_load_n(&w->filled, __ATOMIC_RELAXED);
@@ -352,7 +355,7 @@ bg_err overflow_restore(struct window *w, const uint64_t *numbers, uint64_t n,
         return BG_OK;
     }
     if (!w->shape.layers || n % OVERFLOW_NUMBERS != 1 || (n == 1 && !w->adds)) {
-        return BG_EFORMAT; /* no writer produces that */
+        return BG_EFORMAT; /* no writer produces such a file */
     }
     w->filled = numbers[0];
     for (uint64_t i = 1; i < n; i += OVERFLOW_NUMBERS) {

@@ -1,31 +1,30 @@
 /*
  * overflow.h - additional layers for a generation that has more keys than its share.
  *
- * A window of g generations is created for n keys, and each generation's filter for
- * n / (g - 1). Keys need not arrive evenly: all of them may arrive within one period, or
- * each of them once in every period. A generation can then have up to n keys. It gets
- * additional layers, as a scalable filter does, each for twice as many keys as the one
- * before:
+ * A window of g generations is created for n keys, and each generation's filter for n / (g - 1)
+ * keys. Keys need not arrive evenly: all of them may arrive within one period, or each of them
+ * once in every period. A generation can then have up to n keys. It gets additional layers, as a
+ * scalable filter does, each for twice as many keys as the previous one:
  *
  *     keys of the period     c             3 c                           7 c
  *     ----------------------|-------------|-----------------------------|
  *     its filter, c keys     layer 1, 2 c  layer 2, 4 c                         c = n / (g - 1)
  *
- * The maximum number of layers follows from g: as many as n keys need. Keys beyond n go
- * into the last layer.
+ * The maximum number of layers is the number that n keys need, which depends on g. Keys beyond n
+ * go into the last layer.
  *
- * Rate. A generation may have the rate p / g. Its filter gets 7/8 of that, and layer i gets
- * 1/8, divided by 2^i. So the window keeps its rate for n keys in every period, however
- * they arrive. If keys arrive evenly, there are no layers, and the reserved 1/8 of the rate
- * costs about 0.3 bits per key.
+ * Rate. A generation may have a rate of up to p / g. Its filter gets 7/8 of that, and layer i
+ * gets 1/8, divided by 2^i. So the window keeps its rate for n keys in every period, however they
+ * arrive. If keys arrive evenly, there are no layers, and the reserved 1/8 of the rate costs
+ * about 0.3 bits per key.
  *
- * Place. Layer i of period p is at [i][p mod places], like the filters of generations. It
- * is created for its first key. When its period is forgotten, it is cleared but stays, and
- * is reused together with its place. Copies and files include empty layers, so that
- * identical windows stay identical.
+ * Place. Layer i of period p is at [i][p mod places], like the filters of generations. A layer is
+ * created when its first key is added. When its period is forgotten, the layer is cleared but
+ * stays allocated, and is reused together with its position. Copies and files include empty
+ * layers, so that identical windows stay identical.
  *
- * Memory. If a layer cannot be created, its keys go to the layer below, and the rate rises; no
- * key is lost. The next attempt is made in the next period.
+ * Memory. If a layer cannot be created, its keys are added to the layer below, and the rate
+ * rises; no key is lost. The next attempt is made in the next period.
  *
  * Concurrency. Layers are created under the window's lock and freed only with the window.
  * `grown` is incremented (release) after the pointer and its table are set. The words of a
@@ -78,11 +77,11 @@ BGI_INLINE bool overflow_any(const struct window *w)
     return __atomic_load_n(&w->grown, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* Returns layer `level`, from 1, of a period; NULL if there is none. */
+/* Returns layer `level` (counted from 1) of a period, or NULL if there is none. */
 bg_filter *overflow_layer(const struct window *w, uint64_t period, uint32_t level);
 
-/* As overflow_layer, but creates the layer if possible. If not, returns the highest layer below it,
- * or NULL. */
+/* Like overflow_layer, but creates the layer if possible. If that fails, returns the highest
+ * layer below it, or NULL. */
 bg_filter *overflow_take(struct window *w, uint64_t period, uint32_t level);
 
 /* Return whether a layer of the periods `oldest` to `youngest` may contain a hash, and which hashes
@@ -92,8 +91,8 @@ bool overflow_has(const struct window *w, uint64_t oldest, uint64_t youngest,
 uint64_t overflow_has_group(const struct window *w, uint64_t period,
                             const struct bgi_group *group);
 
-/* As in struct window_body, but only for the layers. overflow_words returns the number of words in
- * the layers of a period. */
+/* These functions are like those in struct window_body, but only for the layers. overflow_words
+ * returns the number of words in the layers of a period. */
 uint64_t overflow_words(const struct window *w, uint64_t period);
 void overflow_wipe(struct window *w, uint64_t period, uint64_t first, uint64_t words);
 void overflow_give(struct window *w);
@@ -104,8 +103,8 @@ bool overflow_equal(const struct window *a, const struct window *b);
 /* Returns by how many keys the current period exceeds the capacity of its layers. */
 uint64_t overflow_saturated(const struct window *w);
 
-/* Return the layers in the order of their places, and the numbers for a file: the number of keys in
- * the period, then three numbers for each layer. */
+/* Return the layers in the order of their positions, and the numbers for a file: the number of
+ * keys in the period, then three numbers for each layer. */
 bg_filter **overflow_part(const struct window *w, uint32_t i);
 uint64_t overflow_numbers(const struct window *w, uint64_t *to);
 bg_err overflow_restore(struct window *w, const uint64_t *numbers, uint64_t n,

@@ -4,7 +4,7 @@
  * Idea. A Bloom filter cannot be enlarged without its keys. So when it is full, a second, larger
  * layer is added, which receives all further keys, and so on. The filter may contain a key if any
  * layer may contain it (Almeida, Baquero, Preguica, Hutchison, "Scalable Bloom filters", 2007). The
- * rates of the layers add up, so each layer must have a lower rate than the one before.
+ * rates of the layers add up, so each layer must have a lower rate than the previous one.
  *
  *     layer 2   [................................................................]  <- adds
  *     layer 1   [................................]  full
@@ -12,12 +12,12 @@
  *               one hash; line number in layer i = floor(hash * units(i) / 2^64)
  *
  * Rate. For any number of keys, layer i has at most capacity(i) keys, at which its rate is at most
- * rate(i) = p (1 - r) r^i (ladder.h). An absent key is a false positive if at least one layer gives
- * a false positive, which has a probability of at most
+ * rate(i) = p (1 - r) r^i (ladder.h). A lookup of an absent key gives a false positive if at
+ * least one layer does, which has a probability of at most
  *
  *     sum over i of p (1 - r) r^i  =  p (1 - r^layers)  <  p,
  *
- * for any n. (The rates are those of the kind's model, which is exact for its layout. With r = 0.8,
+ * for any n. (The rates come from the kind's model, which is exact for its layout. With r = 0.8,
  * the sum for 7 layers is 0.79 p, and the last layer is rarely full, so the bound is not tight.)
  *
  * Memory, in bits per key at p = 1%, first capacity 1 (computed with the model):
@@ -27,9 +27,9 @@
  *     growth 4                13.8    29.1    47.2   18.9         34.2           69
  *
  * Directly after a layer is added, there is space for 2 (or 4) times the keys, which explains the
- * higher figures. The planner computes them for any number of keys. A larger growth gives fewer
- * layers and therefore faster lookups; see bg_spec.width. The common rule, growth 2 with rates that
- * are halved, takes 23 bits per key at 100 times the first capacity even with scattered bits.
+ * higher values. The planner computes these values for any number of keys. A larger growth gives
+ * fewer layers and therefore faster lookups; see bg_spec.width. The common rule, growth 2 with
+ * halved rates, needs 23 bits per key at 100 times the first capacity even with scattered bits.
  *
  * Time. An absent key must be looked up in every layer. In batches, this costs 0.9 ns per layer and
  * key while the layers fit into the cache, and otherwise little more than reading the cache lines
@@ -37,30 +37,30 @@
  *
  * Choices. Layers are `blocked`, or `classic` (BG_SPEC_SCATTERED). Lookups start with the newest
  * layer, which has half of the keys or more once it is full. A key that any layer may contain is
- * not added again. Unit numbers are nested: line u of layer i corresponds to the `growth` lines of
- * layer i+1 from u * growth on. All layers have the same k and bit patterns. So a layer can be
- * unfolded to the size of a later one by repeating its lines, or a later one can be folded, and the
- * two can be ORed: bg_filter_compact.
+ * not added again. Unit numbers are nested: line u of layer i corresponds to the `growth` lines
+ * of layer i+1 that start at u * growth. All layers have the same k and bit patterns. So
+ * bg_filter_compact can unfold a layer to the size of a later layer by repeating its lines, or
+ * fold the later layer, and OR the two.
  *
- * Merging works layer by layer, because the sizes depend only on the spec. A merged layer can have
- * more keys than its capacity, up to the sum of both. Then the rate is higher than specified;
- * bg_filter_info.rate reports it, and `saturated` counts the keys above capacity.
+ * Merging works layer by layer, because the sizes depend only on the spec. A merged layer can
+ * have more keys than its capacity, up to the sum of both layers. Then the rate is higher than
+ * specified; bg_filter_info.rate reports it, and `saturated` counts the keys above capacity.
  *
  * Lack of memory. An add cannot fail. If a layer is full and the next one cannot be created (no
  * memory, or max_bytes is reached), keys are added to the last layer: no key is lost, but the rate
  * rises. bg_filter_info.saturated reports how many keys were added above capacity. Growth is
- * retried each time another sixteenth of the capacity has been added.
+ * retried each time keys for another sixteenth of the capacity have been added.
  *
  * Concurrency.
  *   (I1) Layers 0 .. count-1 and their memory are complete before `count` is incremented (release),
  *        and afterwards only their words and counters change. Only clear, which requires exclusive
  *        access, decreases `count`. A reader loads `count` once (acquire) and never waits.
- *   (I2) Growth happens under a lock, taken only by threads that found the last layer full. They
- *        check again under the lock, so exactly one layer is created.
- *   (I3) An add puts its key into the layer that was last when it loaded `count`. If another layer
- *        is created meanwhile, the key is in the layer before it, which every lookup also queries.
- *        Keys are never moved, so none can be lost. Hence (C1) of filter.h by the argument of
- *        line_core.h in that layer, and (C2).
+ *   (I2) Growth happens under a lock, which only threads that found the last layer full take.
+ *        They check again under the lock, so exactly one layer is created.
+ *   (I3) An add puts its key into the layer that was last when it loaded `count`. If another
+ *        layer is created in the meantime, the key is in the layer before it, which every lookup
+ *        also queries. Keys are never moved, so none can be lost. Hence (C1) of filter.h holds,
+ *        by the argument of line_core.h applied to that layer, and so does (C2).
  *   (I4) Threads that add concurrently can exceed the capacity by one key each, or by 64 each in
  *        batches. When fewer than SCALABLE_ROOM keys fit, batches are added key by key.
  */
@@ -84,8 +84,8 @@ struct scalable_layer {
     uint64_t capacity;
 };
 
-/* The counters that adds write, separate from the fields that lookups read. Only those of the last
- * layer change. */
+/* The counters that adds write, separate from the fields that lookups read. Only the counters of
+ * the last layer change. */
 struct scalable_adds {
     uint64_t added; /* number of new keys */
     uint64_t retry; /* grow when `added` reaches this number */
@@ -106,10 +106,11 @@ struct scalable {
     unsigned char growing;
     _Alignas(64) struct scalable_layer few[SCALABLE_FEW];
     _Alignas(64) struct scalable_adds few_adds[SCALABLE_FEW];
-    struct bgi_memory many; /* struct scalable_many, if there are more layers */
+    struct bgi_memory many; /* a struct scalable_many, if there are more layers */
 };
 
-/* Returns layer i, which may not exist yet. Its memory must be reserved. */
+/* Returns layer i, which may not exist yet. The memory for its entry must be
+ * reserved. */
 static struct scalable_layer *scalable_layer(const struct scalable *s, uint32_t i)
 {
     struct scalable_many *many = s->many.base;
@@ -153,7 +154,8 @@ static bool scalable_exclusive(const struct scalable *s)
 
 /* ---- Growing --------------------------------------------------------------------- */
 
-/* Reserves memory for the entry of layer i. Readers access it only after the layer is added. */
+/* Reserves memory for the entry of layer i. Readers access the entry only after the layer has
+ * been added. */
 static bool scalable_reserve(struct scalable *s, uint32_t i)
 {
     const bg_allocator *own = &s->filter.allocator;
@@ -180,7 +182,8 @@ static bg_err scalable_next(const struct scalable *s, struct bgi_geometry *g,
     return BG_OK;
 }
 
-/* Creates the next layer. Under the lock, or before other threads can access the filter. */
+/* Creates the next layer. Called under the lock, or before other threads can access the
+ * filter. */
 static bg_err scalable_push(struct scalable *s, bg_errinfo *info)
 {
     struct bgi_geometry g = { .kind = NULL };
@@ -238,7 +241,8 @@ static void scalable_grow(struct scalable *s, uint32_t last)
     scalable_unlock(s);
 }
 
-/* Returns how many more keys the last layer should receive. Adds a layer first if it is full. */
+/* Returns how many more keys the last layer should receive. Adds a layer first if the last one is
+ * full. */
 static uint64_t scalable_room(struct scalable *s, uint32_t *last)
 {
     *last = scalable_count(s) - 1;
@@ -252,7 +256,7 @@ static uint64_t scalable_room(struct scalable *s, uint32_t *last)
         scalable_grow(s, *last);
         *last = scalable_count(s) - 1;
     }
-    return 1; /* other threads have filled the new layer already: use it anyway */
+    return 1; /* other threads have already filled the new layer; use it anyway */
 }
 
 static void scalable_note(struct scalable *s, uint32_t layer, uint64_t keys)
@@ -267,7 +271,8 @@ static void scalable_note(struct scalable *s, uint32_t layer, uint64_t keys)
 
 /* ---- One key --------------------------------------------------------------------- */
 
-/* Returns whether any of the first `count` layers may contain a hash. Queries the newest first. */
+/* Returns whether any of the first `count` layers may contain a hash. Queries the newest layer
+ * first. */
 static bool scalable_has_in(const struct scalable *s, uint32_t count, uint64_t hash)
 {
     for (uint32_t i = count; i-- > 0;) {
@@ -301,7 +306,7 @@ static bool scalable_add(struct bgi_core *core, uint64_t hash)
 
 /* ---- Groups ---------------------------------------------------------------------- */
 
-/* Lists the first `count` layers, the newest first. */
+/* Lists the first `count` layers, newest first. */
 static void scalable_layers(const struct scalable *s, uint32_t count,
                             struct layers *layers)
 {
@@ -336,8 +341,8 @@ static uint64_t scalable_add_one_by_one(struct bgi_core *core,
     return answer;
 }
 
-/* Adds the keys that no layer before the last may contain to the last layer, which reports whether
- * they are new. */
+/* Adds to the last layer the keys that no earlier layer may contain. The last layer reports
+ * whether they are new. */
 static uint64_t scalable_add_group(struct bgi_core *core, const struct bgi_group *group,
                                    const struct bgi_group *next)
 {
@@ -540,7 +545,7 @@ static uint32_t scalable_layer_count(const bg_filter *filter)
 static bg_filter_info scalable_info(const bg_filter *layer, uint64_t most)
 {
     bg_filter_info info = { .struct_size = sizeof info };
-    double missed; /* already part of the interval of items */
+    double missed; /* already included in the interval of `items` */
     bgi_filter_info(layer, most, &info, &missed);
     return info;
 }
@@ -595,7 +600,8 @@ static bool scalable_equal(const bg_filter *a, const bg_filter *b)
 
 /* ---- Merging --------------------------------------------------------------------- */
 
-/* Estimates the keys of a merged layer from its fill, so that keys of both filters count once. */
+/* Estimates the keys of a merged layer from its fill, so that keys that are in both filters count
+ * once. */
 static void scalable_recount(const struct scalable_layer *layer, uint64_t *added,
                              uint64_t a, uint64_t b)
 {
@@ -708,7 +714,7 @@ static bg_err scalable_restore(bg_filter *filter, const uint64_t *numbers, uint6
     struct scalable *s = (struct scalable *)(void *)filter;
     const uint64_t max_bytes = s->max_bytes;
     bg_err err = n >= 1 && n <= LADDER_LAYERS && room > 0 ? BG_OK : BG_EFORMAT;
-    s->max_bytes = room; /* the file must contain all layers; 0 would mean no limit */
+    s->max_bytes = room; /* all layers must fit in the file; 0 would mean no limit */
     while (!err && s->count < n) {
         err = scalable_next(s, &g, &bytes, NULL) ? BG_EFORMAT : scalable_push(s, NULL);
     }
@@ -734,7 +740,7 @@ static void scalable_unfold_bits(const bg_filter *small, bg_filter *large,
     }
 }
 
-/* As scalable_unfold_bits, for lines. */
+/* Like scalable_unfold_bits, but repeats lines. */
 static void scalable_unfold_lines(const bg_filter *small, bg_filter *large,
                                   uint64_t ratio)
 {
@@ -754,7 +760,7 @@ static double scalable_rate_of(const bg_filter *filter)
     return scalable_info(filter, 0).rate;
 }
 
-/* Combines all layers into one filter of the size of the last layer. */
+/* Combines all layers into one filter that has the size of the last layer. */
 static bg_err scalable_unite(const struct scalable *s, bg_filter **united,
                              bg_errinfo *info)
 {

@@ -13,13 +13,13 @@
  *
  * Which bits. All kinds use the high bits of a hash for the position of a key and the low bits for
  * the content of that position, so no bits are left over. Therefore the shard is selected by the
- * product of the hash and an odd number, whose high bits depend on all 64 bits of the hash. Within
- * a shard, both ends of the hash stay evenly distributed.
+ * product of the hash and an odd number, whose high bits depend on all 64 bits of the hash.
+ * Within a shard, both the high and the low bits of the hash stay evenly distributed.
  *
- * Sizes. The numbers of keys in the shards differ by about sqrt(n / S). A Bloom filter of the mean
- * size would have a slightly higher rate than the model gives at the mean, by about
- * k (k - 1) S / 2n of it. SHARDED_SLACK additional keys per shard compensate for that. Kinds that
- * can become full get space for five standard deviations more.
+ * Sizes. The numbers of keys in the shards differ by about sqrt(n / S). The rate of a Bloom
+ * filter sized for the mean would be slightly higher than the model's rate at the mean, by a
+ * fraction of about k (k - 1) S / 2n. SHARDED_SLACK additional keys per shard compensate for
+ * that. Kinds that can become full get space for five standard deviations more.
  *
  * Set operations work shard by shard. This is exact, because the routing depends only on the number
  * of shards; filters with different numbers of shards are incompatible.
@@ -98,8 +98,8 @@ static void sharded_locate(const struct bgi_core *core, struct bgi_group *group)
     (void)core, (void)group; /* each shard locates its own keys */
 }
 
-/* Prefetches the memory of one key: looks up an empty group in its shard, with the key as the
- * next group. */
+/* Prefetches the memory for one key by looking up an empty group in its shard, with the key as
+ * the next group. */
 static void sharded_prefetch_one(const struct bgi_core *core, uint64_t hash,
                                  bool adding)
 {
@@ -226,7 +226,7 @@ static struct bgi_kind sharded_description(const struct bgi_kind *kind)
     };
 }
 
-/* Creates a handle without shards. `like` has the geometry of a shard. */
+/* Creates a handle without shards. `like` is a filter with the geometry of a shard. */
 static bg_err sharded_handle(const bg_filter *like, uint32_t count,
                              struct sharded **made, bg_errinfo *info)
 {
@@ -420,7 +420,7 @@ static void sharded_measure_or(const struct bgi_core *a, const struct bgi_core *
     }
 }
 
-/* Generic code has compared the number of shards. */
+/* Generic code has already compared the number of shards. */
 static bg_err sharded_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info)
 {
     const struct sharded *sa = sharded_of(&a->core), *sb = sharded_of(&b->core);
@@ -448,7 +448,7 @@ static bg_err sharded_merge_each(struct sharded *to, const struct sharded *from)
 }
 
 /* Merges shards that can become full. A trial merge into copies comes first, so that the merge is
- * all or nothing. The copies do not replace the shards, because other threads may use the shards.
+ * all-or-nothing. The copies do not replace the shards, because other threads may use the shards.
  * Keys that these threads add between the trial and the merge can make it stop halfway, with
  * BG_EFULL. */
 static bg_err sharded_merge_full(struct sharded *to, const struct sharded *from)

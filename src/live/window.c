@@ -1,5 +1,5 @@
 /*
- * window.c - a filter that forgets old keys: keeps track of periods and ends them.
+ * window.c - a filter that forgets old keys: keeping track of periods and ending them.
  *
  * Idea. Time, or the stream of adds, is divided into periods, and the window contains the keys of
  * the last g periods. A window of length W has periods of P = W / (g - 1). A key that was added at
@@ -10,35 +10,35 @@
  *            added     <------------- W -------------------> dropped here
  *
  * This is at least W after it was added, and at most W + P = W g / (g - 1). The maximum age holds
- * if periods end on time: periods end at adds and rotations, so without either, a key stays. (An
- * aged window needs some more periods to forget a key: aged.c.)
+ * if periods end on time. Periods end at adds and rotations, so without either, a key stays. (An
+ * aged window needs a few more periods to forget a key; see aged.c.)
  *
- * Files. Only the time that a window has spent in memory counts. A file has the last time that the
- * window had reached, and how much of the period had elapsed by then. The process that opens the
- * file may use another clock, of which only the speed is known. So the first time of the new clock
- * corresponds to the last time of the old one, and the period continues from there. No period
- * becomes shorter, as the drawing above requires, and none starts over, so a window that is opened
- * often still forgets keys. To continue with the old clock (replicas, logs), a caller passes the
- * time of the file first.
+ * Files. Only the time that a window has spent in memory counts. A file contains the last time
+ * that the window had reached, and how much of the period had elapsed by then. The process that
+ * opens the file may use a different clock, of which only the speed is known. So the first time
+ * of the new clock corresponds to the last time of the old one, and the period continues from
+ * there. No period becomes shorter, as the drawing above requires, and none starts over, so a
+ * window that is opened often still forgets keys. To continue with the old clock (for replicas
+ * and logs), a caller first passes the time in the file.
  *
- * Ending a period requires an empty place for the next one. The place is cleared in advance, in
- * steps of WINDOW_STEP words with every add, and the thread that ends the period clears the rest.
- * If more than one period has passed, this thread clears all places in between.
+ * Ending a period requires an empty area for the next one, called its place. The place is cleared
+ * in advance, in steps of WINDOW_STEP words with every add, and the thread that ends the period
+ * clears the rest. If more than one period has passed, this thread clears all places in between.
  *
  * Concurrency. A single word, `period`, holds the state. It is changed under a lock that threads
- * take to clear places or end periods. An add waits for the lock only when a period is over.
+ * take to clear places or end periods. An add waits for the lock only if a period is over.
  *   (I1) A place is cleared for period q + 1 only while `period` is q or later, and this clearing
  *        is complete when `period` becomes q + 1 (release). So a thread that reads period q + 1
  *        (acquire) finds the place empty, except for keys that were added later.
- *   (I2) A reader loads `period` once, q, and queries the places of q - g + 1 .. q. If periods end
- *        meanwhile, these places may be cleared during the query; their keys are older than W by
- *        the time it returns. A reader never waits.
- *   (I3) An add loads `period`, q, adds the key there, and loads `period` again after a full fence.
- *        If `period` has changed, it adds the key to the new period as well, and so on. So when it
- *        returns, `period` was still q after all its bits had been set or seen. The thread that
- *        changes `period` has a full fence between the change and any clearing. By the order of
- *        the two fences, the bits of the add precede the clearing, and the next clearing of that
- *        place is the one that is due when p + g has started.
+ *   (I2) A reader loads `period` once, q, and queries the places of q - g + 1 .. q. If periods
+ *        end in the meantime, these places may be cleared during the query; their keys are older
+ *        than W by the time the query returns. A reader never waits.
+ *   (I3) An add loads `period`, q, adds the key there, and loads `period` again after a full
+ *        fence. If `period` has changed, it adds the key to the new period, too, and so on. So
+ *        when the add returns, `period` was still q after all its bits had been set or found set.
+ *        The thread that changes `period` has a full fence between the change and any clearing.
+ *        By the order of the two fences, the bits of the add precede the clearing, and the next
+ *        clearing of that place is not due until p + g has started.
  *   (I4) Bits that an overtaken add has set in a place that was being cleared may remain. They
  *        belong to no key, and at worst cause a false positive.
  * Hence a key is found if its add started less than W before the query returns.
@@ -124,8 +124,9 @@ static uint64_t window_time(const struct window *w)
                                         : w->moved;
 }
 
-/* Handles the first time of a clock. The period continues where it was by the previous clock. The
- * first period of a new window starts at a multiple of the period length. */
+/* Handles the first time that a clock reports. The period continues at the point that it had
+ * reached by the previous clock. The first period of a new window starts at a multiple of the
+ * period length. */
 static void window_base(struct window *w, uint64_t now)
 {
     const bool is_new = w->period == WINDOW_FIRST && !w->start && !w->moved;
@@ -135,7 +136,8 @@ static void window_base(struct window *w, uint64_t now)
 }
 
 /* Returns the number of the period that is `periods` later. Files require numbers below WINDOW_END.
- * A jump beyond WINDOW_FAR would forget all keys; a smaller jump that does the same replaces it. */
+ * A jump beyond WINDOW_FAR would forget all keys, so it is replaced with a smaller jump that has
+ * the same effect. */
 static uint64_t window_later(const struct window *w, uint64_t periods)
 {
     const uint64_t places = w->shape.places;
@@ -152,7 +154,7 @@ static void window_advance(struct window *w, uint64_t now)
     w->moved = (now - w->moved) >> 63 ? w->moved : now;
 }
 
-/* Called before an add of n keys: ends the period if it is over, and clears some words. */
+/* Called before an add of n keys. Ends the period if it is over, and clears some words. */
 static void window_tick(struct window *w, unsigned n)
 {
     if (w->ticks && w->options.clock) {
@@ -179,7 +181,7 @@ static void window_tick(struct window *w, unsigned n)
     }
 }
 
-/* Called after a put: returns whether the period is still the same, (I3). */
+/* Called after a put. Returns whether the period is still the same (I3). */
 static bool window_still(const struct window *w, uint64_t period)
 {
     if (window_exclusive(w)) {
@@ -333,8 +335,8 @@ static uint64_t window_share(uint64_t whole, uint32_t generations)
     return whole / parts + (whole % parts != 0);
 }
 
-/* Returns the maximum number of layers that a generation may need: none if a period ends before its
- * filter is full. */
+/* Returns the maximum number of layers that a generation may need, which is 0 if a period ends
+ * before its filter is full. */
 static uint32_t window_layers_of(const struct window_shape *shape, uint64_t count)
 {
     const bool may_grow =
@@ -421,7 +423,7 @@ static void window_start(struct window *w, const bg_window_options *o)
     w->period = WINDOW_FIRST;
 }
 
-/* Starts a new window with a clock in the current period of the clock, so that windows with the
+/* Starts a new window that has a clock in the clock's current period, so that windows with the
  * same clock can be merged. */
 static void window_begin(struct window *w)
 {
@@ -468,7 +470,7 @@ static void window_destroy(bg_filter *filter)
     w->shape.body->give(w);
 }
 
-/* Creates a handle like that of `w`, without a body. */
+/* Creates a handle like the handle of `w`, without a body. */
 static bg_err window_handle_like(const struct window *w, uint32_t flags,
                                  struct window **made, bg_errinfo *info)
 {
@@ -597,8 +599,8 @@ static void window_lock_two(struct window *a, struct window *b)
     window_lock(swap ? a : b);
 }
 
-/* Extends the period so that it does not end before that of `other` would have ended; otherwise the
- * keys of `other` would be forgotten too early. Both are locked. */
+/* Extends the period so that it does not end before the period of `other` would have ended;
+ * otherwise the keys of `other` would be forgotten too early. Both are locked. */
 static void window_wait_for(struct window *w, const struct window *other)
 {
     uint64_t mine = window_elapsed(w, window_time(w));
@@ -659,7 +661,7 @@ static void window_recipe(const bg_filter *filter, struct bgi_recipe *recipe)
     }
 }
 
-/* Gets the window options of a recipe, with the clock of the opening process. */
+/* Gets the window options from a recipe, with the clock of the opening process. */
 static bg_err window_recipe_options(const struct bgi_recipe *recipe,
                                     const bg_spec *spec, bg_window_options *o,
                                     bg_errinfo *info)
@@ -745,8 +747,8 @@ static uint64_t window_numbers(const bg_filter *filter, uint64_t *to)
     return WINDOW_NUMBERS + overflow_numbers(w, to ? to + WINDOW_NUMBERS : NULL);
 }
 
-/* Restores a window. The current period continues where it was, whatever the clock shows now. Time
- * that the window has spent in a file does not count, so no key is forgotten too early. */
+/* Restores a window. The current period continues where it stopped, whatever the clock shows now.
+ * Time that the window has spent in a file does not count, so no key is forgotten too early. */
 static bg_err window_restore(bg_filter *filter, const uint64_t *numbers, uint64_t n,
                              uint64_t room)
 {
@@ -817,8 +819,8 @@ static void window_clear_share(struct window *w)
 }
 
 /* Returns `now`, or the time of the window's own clock if that is earlier. A time that this clock
- * has not reached comes from another clock, such as the one that was in use when a log was written.
- * Advancing to it would forget keys early. */
+ * has not reached comes from a different clock, such as the one that was in use when a log was
+ * written. Advancing to that time would forget keys too early. */
 static uint64_t window_reached(const struct window *w, uint64_t now)
 {
     const uint64_t most = w->options.clock ? w->options.clock(w->options.context) : now;

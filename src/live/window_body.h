@@ -1,14 +1,14 @@
 /*
  * window_body.h - the interface between a window and its two possible bodies.
  *
- * The window (window.c) keeps track of the current period, the start of the next one, and how much
- * has been cleared for it. A body determines where the keys of a period are: in a filter of their
- * own (generations.c), or in age slices (aged.c).
+ * The window (window.c) keeps track of the current period, the start of the next one, and how
+ * much has been cleared for the next one. A body determines where the keys of a period are: in a
+ * separate filter (generations.c), or in age slices (aged.c).
  *
  * Contract. Period numbers increase, starting at WINDOW_FIRST or above. During period q, the keys
- * of the periods q - generations + 1 .. q are live. `put` is only called with a period for which
- * `wipe` is complete, with one exception: a thread that was overtaken by rotations. Keys that it
- * adds then do not count, and may affect nothing but the rate.
+ * of the periods q - generations + 1 .. q are live. `put` is called only with a period for which
+ * `wipe` is complete, with one exception: a call by a thread that was overtaken by rotations.
+ * Keys added by such a call do not count, and may affect nothing but the rate.
  */
 #ifndef BGI_WINDOW_BODY_H
 #define BGI_WINDOW_BODY_H
@@ -21,8 +21,8 @@ enum { WINDOW_FIRST = 128, WINDOW_GENERATIONS_MAX = 64, AGED_K_MAX = 10 };
 /* The sizes of either body, computed before anything is allocated. */
 struct window_shape {
     const struct window_body *body;
-    struct bgi_geometry part; /* generations: geometry of each filter; aged: the units
-                                 are blocks */
+    struct bgi_geometry part; /* generations: the geometry of each filter; aged: the
+                                 units are blocks */
     uint32_t generations;
     uint32_t layers; /* generations: maximum number of overflow layers; else 0 */
     uint64_t period_items;
@@ -33,7 +33,7 @@ struct window_shape {
     uint32_t row_bits;
 };
 
-/* The fields that change have their own cache line. */
+/* The fields that change are in a separate cache line. */
 struct window {       /* NOLINT(clang-analyzer-optin.performance.Padding) */
     bg_filter filter; /* must be first */
     struct window_shape shape;
@@ -64,7 +64,7 @@ struct window_body {
     /* Computes the sizes for a recipe; shape->generations is set. Returns false if the recipe is
      * invalid. */
     bool (*reshape)(const struct bgi_recipe *recipe, struct window_shape *shape);
-    /* Allocates memory. On error nothing stays allocated. */
+    /* Allocates memory. On error, all memory is freed. */
     bg_err (*make)(struct window *w, bg_errinfo *info);
     void (*give)(struct window *w);
     /* Returns the rate with n keys in each period. */
@@ -82,7 +82,7 @@ struct window_body {
     uint64_t (*wipe_words)(const struct window *w);
     void (*wipe)(struct window *w, uint64_t from, uint64_t to, uint64_t first,
                  uint64_t words);
-    /* For windows of the same spec and period, both locked. */
+    /* For two windows with the same spec and period, both of which are locked. */
     bg_err (*copy)(struct window *to, const struct window *from, bg_errinfo *info);
     bg_err (*merge)(struct window *to, const struct window *from);
     bool (*equal)(const struct window *a, const struct window *b);
