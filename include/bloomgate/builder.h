@@ -25,10 +25,11 @@
  * (After bg_filter_clear, the filter answers "no" to every key.)
  *
  * Sizing. The number of keys need not be known: spec.items is ignored, and the filter is
- * sized for the number of distinct keys added. This works for all kinds except scalable and
- * window (BG_ENOTSUP): with BG_KIND_BLOCKED or BG_KIND_AUTO the builder creates a filter of
- * exactly the right size and adds the keys. A key that was added more than once counts
- * once. The same set of keys produces the same filter, regardless of order and repetition.
+ * sized for the number of distinct keys added. Builders support all kinds except scalable
+ * and window (BG_ENOTSUP): with BG_KIND_BLOCKED or BG_KIND_AUTO the builder creates a
+ * filter of exactly the right size and adds the keys. A key that was added more than once
+ * counts once. The same set of keys produces the same filter, regardless of order and
+ * repetition.
  *
  * Memory. The builder stores 8 bytes per add, including repeated keys, and reserves up to
  * half as much again; the reserve occupies address space, but no memory until it is used.

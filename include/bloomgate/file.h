@@ -12,7 +12,8 @@
  * synced, read back, verified and only then renamed, so the path always refers to a
  * complete file, either the old one or the new one.
  *
- * Checksums detect accidents. They do not stop an attacker who can write to the files.
+ * Checksums detect accidental damage. They do not stop an attacker who can write to the
+ * files.
  *
  * file_tools.h publishes, encodes, merges, splits, compares and patches files.
  */
@@ -37,7 +38,8 @@ extern "C" {
 #define BG_DIGEST_BYTES      16
 #define BG_DIGEST_TEXT_BYTES 33 /* hexadecimal digits and a NUL */
 
-/* Reports progress: `done` of `all` bytes. Return false to cancel (BG_ECANCELED). */
+/* Reports progress: `done` of `all` bytes have been processed. Return false to cancel
+ * (BG_ECANCELED). */
 typedef bool (*bg_file_progress_fn)(void *context, uint64_t done, uint64_t all);
 
 /* Flags of bg_open_options and bg_save_options. */
@@ -133,7 +135,7 @@ typedef struct bg_verify_report {
     uint64_t first_offset; /* offset of the first error */
     bg_err code;           /* code of the first error */
     char what
-        [BG_ERR_WHAT_MAX]; /* where: "header", "digest", "block 17", "canaries" ... */
+        [BG_ERR_WHAT_MAX]; /* location: "header", "digest", "block 17", "canaries" ... */
     char found[BG_ERR_FOUND_MAX];
     char expected[BG_ERR_EXPECTED_MAX];
 } bg_verify_report;

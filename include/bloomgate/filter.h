@@ -33,9 +33,9 @@
  *
  * Threads. Any number of threads may add and query at the same time.
  *   (C1) A query that starts after an add of the same key has returned answers "maybe".
- *   "After" means:
- *        later in the same thread, or ordered by anything that orders memory between
- *        threads (a lock, a join, a release store read by an acquire load, a message).
+ *        "After" means: later in the same thread, or ordered by anything that orders memory
+ *        between threads (a lock, a join, a release store read by an acquire load, a
+ *        message).
  *   (C2) A "maybe" stays a "maybe" until the key is removed or the filter is cleared.
  *   (C3) An add reports whether the key was certainly new. If two threads add the same key
  *        at the same time, and a query would have answered "no" before, at least one add
@@ -214,10 +214,10 @@ BG_API inline bool bg_filter_may_contain_u64(const bg_filter *filter, uint64_t k
 }
 
 /*
- * Reverts one add of a key. Remove only keys that were added, and only as often as they
- * were added. A filter cannot distinguish a key that was never added from a member with the
- * same bits or fingerprint. Removing such a key would remove the member instead, and
- * lookups of the member would return false negatives.
+ * Reverts one add of a key. Remove only keys that were added, and at most as many times as
+ * they were added. A filter cannot distinguish a key that was never added from a member
+ * with the same bits or fingerprint. Removing such a key would remove the member instead,
+ * and lookups of the member would return false negatives.
  * Errors: BG_ENOTFOUND if the key is certainly not in the filter, which is then unchanged;
  * BG_ENOTSUP unless the kind has BG_TRAIT_REMOVE; BG_EINVAL if filter is NULL.
  * Thread safety: MT-Safe; removes of neighboring keys are serialized, and so are all adds
@@ -228,8 +228,8 @@ BG_API bg_err bg_filter_remove_u64(bg_filter *filter, uint64_t key);
 BG_API bg_err bg_filter_remove_hash(bg_filter *filter, uint64_t hash);
 
 /*
- * Returns how often a key may have been added: at least the number of its adds minus the
- * number of its removes. 0 means that the key was certainly never added. Kinds without
+ * Returns how many times a key may have been added: at least the number of its adds minus
+ * the number of its removes. 0 means that the key was certainly never added. Kinds without
  * BG_TRAIT_COUNT return 0 or 1.
  * Thread safety: MT-Safe. Cost: same as a query.
  */
@@ -299,10 +299,10 @@ typedef struct bg_filter_info {
     uint64_t bits;         /* size of the filter in bits */
     uint64_t bytes;        /* size of the filter in bytes */
     uint32_t k;            /* bits per key */
-    uint32_t foldable;     /* how many times it can be folded */
+    uint32_t foldable;     /* how many times the filter can be folded */
     uint64_t design_items; /* number of keys in the spec, or 0 */
     double design_rate;    /* predicted rate at design_items, or 0 */
-    uint64_t ones;         /* bits set, counters above 0, or slots in use */
+    uint64_t ones;         /* number of bits set, counters above 0, or slots in use */
     double fill;           /* `ones` as a share of all bits, counters or slots */
     bg_estimate items;     /* number of distinct keys, estimated from the fill */
     double rate;           /* predicted false-positive rate at this fill */

@@ -89,7 +89,7 @@ typedef struct bg_foreign_options {
     uint32_t struct_size; /* sizeof(bg_foreign_options) */
     uint32_t keys;        /* a bg_foreign_keys */
     uint32_t version; /* version of the format; 0: the default, see docs/foreign.md */
-    uint32_t part;    /* index of the filter in a file with several, from 0 */
+    uint32_t part;    /* index of the filter in a file with several filters, from 0 */
     uint64_t seed;    /* seed or tweak of a new filter, if the format has one */
     const uint8_t *secret; /* BIP158: the filter's 16-byte key */
     uint64_t max_bytes; /* memory limit, in addition to twice the size of the input; 0:
@@ -209,8 +209,8 @@ BG_API BG_MUST_CHECK bg_err bg_foreign_remove(bg_foreign *foreign, const void *k
 BG_API BG_MUST_CHECK bg_err bg_foreign_compact(bg_foreign *foreign, bg_errinfo *info);
 
 /*
- * Returns how often a key may have been added, minus how often it was removed. Formats
- * without BG_FOREIGN_CAN_REMOVE return 0 or 1.
+ * Returns how many times a key may have been added, minus how many times it was removed.
+ * Formats without BG_FOREIGN_CAN_REMOVE return 0 or 1.
  * Thread safety: MT-Safe alongside other queries.
  */
 BG_API uint64_t bg_foreign_count(const bg_foreign *foreign, const void *key,

@@ -129,8 +129,8 @@ typedef struct bg_trace {
     uint32_t outcome;     /* a bg_outcome */
     uint64_t key_hash;    /* the key's hash, computed by the filter's hasher; or 0 */
     uint64_t store_nanoseconds; /* duration of the query; 0: no query */
-    bool audited;               /* true: a "no" answer that was audited */
-    bool shared;                /* true: answered by the query of another lookup */
+    bool audited;               /* true: the answer was "no" and was audited */
+    bool shared;                /* true: answered by another lookup's query */
 } bg_trace;
 
 /*
@@ -204,10 +204,10 @@ BG_API bg_outcome bg_gate_lookup(bg_gate *gate, const void *key, size_t len,
                                  void *request);
 
 /*
- * Looks up n keys. outcomes[i] is set to the outcome of key i, and requests[i] is passed to
- * its callbacks; `requests` may be NULL. Returns how many keys are present or unknown. The
- * filter is queried for up to 1024 keys at once, the backing store for one key after
- * another.
+ * Looks up n keys. outcomes[i] is set to the outcome of key i, and requests[i] is passed
+ * to its callbacks; `requests` may be NULL. Returns how many keys are present or unknown.
+ * The filter is queried for up to 1024 keys at once, the backing store for one key at a
+ * time.
  * Thread safety: same as bg_gate_lookup.
  */
 BG_API size_t bg_gate_lookup_many(bg_gate *gate, const bg_bytes *keys, size_t n,
@@ -333,7 +333,7 @@ typedef struct bg_gate_info {
     uint64_t store_nanoseconds; /* total duration of all queries */
     uint64_t avoided; /* lookups answered "no" by the filter without a query */
     uint64_t wasted;  /* false positives, found by lookups or reported */
-    uint64_t shared;  /* lookups answered by the query of another lookup */
+    uint64_t shared;  /* lookups answered by another lookup's query */
     uint64_t spared_by_breaker; /* queries suppressed by the open breaker */
     uint64_t breaker_opened;    /* number of times the breaker opened */
     uint64_t audits;            /* "no" answers that were checked */

@@ -54,7 +54,7 @@ BG_API uint32_t bg_filter_layers(const bg_filter *filter);
  * (1 to 65536) parts of equal size, and sets shares[i] to the share of bits set in part i.
  * If there are more cells than words, neighboring cells show the same word. For kinds with
  * counters, fingerprints or slots, the shares are not comparable with bg_filter_info.fill,
- * but show how evenly these are distributed.
+ * but show how evenly the counters, fingerprints or slots are distributed.
  * Errors: BG_EINVAL for NULL or an out-of-range number of cells.
  * Thread safety: MT-Safe; with concurrent adds the result is a snapshot. Cost: reads every
  * byte.

@@ -1,10 +1,10 @@
 /*
- * loader.h - filling one filter from several threads, each as fast as a single thread.
+ * loader.h - fill one filter from several threads, each at single-thread speed.
  *
  * Threads that add to a shared filter use atomic instructions, which cost more than the
- * rest of an add. They are not needed while a filter is being filled and is not queried
- * yet. A loader divides the filter's memory into regions, and only one thread at a time
- * writes to a region.
+ * rest of an add. Atomic instructions are not needed while a filter is being filled and is
+ * not queried yet. A loader divides the filter's memory into regions, and only one thread
+ * at a time writes to a region.
  *
  *     bg_spec spec = BG_SPEC_INIT;
  *     spec.flags = BG_SPEC_EXCLUSIVE;

@@ -32,9 +32,9 @@
  *
  * Caveats
  *   - Only one process at a time can have a log open.
- *   - A log contains hashes, which reveal whether a given key is in it. Protect it like the
- *     keys themselves.
- *   - Records are replayed in the order of the log. Where order matters (removes, clears,
+ *   - A log contains hashes, which reveal whether a given key is in it. Protect the log
+ *     like the keys themselves.
+ *   - Records are replayed in the order of the log. If order matters (removes, clears,
  *     windows), threads that use bg_oplog_append must hold a lock while they change the
  *     filter and append. bg_oplog_change takes such a lock itself.
  *   - The library starts no thread: with `everysec`, call bg_oplog_tick if appends may stop.
@@ -169,7 +169,7 @@ BG_API bg_err bg_oplog_close(bg_oplog *log, bg_errinfo *info);
  * number of the first record. The filter is not changed: change it before the call, and
  * hold a lock during both steps if order matters.
  *
- * If the write fails, nothing was appended. If the disk was full, the log can be used again
+ * If the write fails, nothing is appended. If the disk was full, the log can be used again
  * once space is available. After any other failed write, and after every failed sync, the
  * log has failed: this and every later call returns the same error. With `always`, the
  * records after the last successful sync are then cut off if the OS allows it. A failed
@@ -245,8 +245,8 @@ BG_API BG_MUST_CHECK bg_err bg_oplog_snapshot(bg_oplog *log, const bg_filter *fi
 
 /*
  * Reads the number N from the metadata of a snapshot.
- * Errors: BG_EFORMAT if the snapshot has no such number; those of bg_file_get_info. Thread
- * safety: MT-Safe.
+ * Errors: BG_EFORMAT if the snapshot has no such number; those of bg_file_get_info.
+ * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_oplog_position(const char *snapshot, uint64_t *position,
                                               bg_errinfo *info);

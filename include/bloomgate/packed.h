@@ -1,9 +1,10 @@
 /*
  * packed.h - a filter inside a block of a storage engine, queried in place.
  *
- * Storage engines keep a filter as bytes in their own file, under their own checksum and in
- * their own cache, and pass these bytes to a query. A packed filter consists of the bits, a
- * few numbers and an 8-byte trailer that describes it. Opening one copies nothing.
+ * Storage engines keep a filter as bytes in their own file, under their own checksum and
+ * in their own cache, and pass these bytes to a query. A packed filter consists of the
+ * bits, a few numbers and an 8-byte trailer that describes it. Opening a packed filter
+ * copies nothing.
  *
  *     size_t n;
  *     if (bg_packed_encode(filter, NULL, 0, &n, &why)              // computes the size

@@ -146,8 +146,8 @@ BG_API void bg_registry_for_each(bg_registry *registry,
 /*
  * Writes idle tenants to the directory and frees their memory. Call it regularly. *evicted,
  * unless NULL, is set to the number of evicted tenants. Ticks and saves are serialized.
- * Errors: the error of the first tenant that could not be written. Tenants that could not
- * be written stay in memory; all other idle tenants are evicted. BG_EINVAL for NULL.
+ * Errors: the error of the first tenant that could not be written; BG_EINVAL for NULL.
+ * Tenants that could not be written stay in memory; all other idle tenants are evicted.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_registry_tick(bg_registry *registry, size_t *evicted,

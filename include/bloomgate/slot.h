@@ -33,9 +33,9 @@
  *
  * Caveats
  *   - A plain slot cannot be reloaded from a file, because keys added since the file was
- *     written would be lost. The same applies to a slot whose base was merged with a delta,
- *     unless the file is recorded as at least as complete (bg_slot_complete_to). If the new
- *     filter has all keys, pass BG_SLOT_DISCARD; otherwise keep adds in a delta
+ *     written would be lost. The same applies to a slot whose base was merged with a
+ *     delta, unless the file is recorded as at least as complete (bg_slot_complete_to). If
+ *     the new filter has all keys, pass BG_SLOT_DISCARD; otherwise collect adds in a delta
  *     (bg_slot_set_delta).
  *   - A slot without a base answers "maybe" to every query and refuses adds. If its first base
  *     is built by a rebuild with a delta, the delta accepts adds.
@@ -118,8 +118,8 @@ BG_API void bg_slot_free(bg_slot *slot);
 
 /*
  * Moves the memory that a slot and its filters received from an allocator: see
- * bg_filter_relocate. *slot is set to the new address. Free everything else that refers to
- * the slot, such as gates and watches, before the call.
+ * bg_filter_relocate. *slot is set to the new address. Before the call, free everything
+ * else that refers to the slot, such as gates and watches.
  * Errors: BG_EBUSY while the slot is pinned or being rebuilt; BG_EINVAL for NULL. On error
  * nothing has moved.
  * Thread safety: MT-Excl.
@@ -131,7 +131,7 @@ BG_API BG_MUST_CHECK bg_err bg_slot_relocate(bg_slot **slot, const bg_mover *mov
 
 /*
  * Returns false if the key was certainly never added, and true if it may have been.
- * Thread safety: MT-Safe; never waits. Cost: that of bg_filter_may_contain, plus three
+ * Thread safety: MT-Safe; never waits. Cost: the cost of bg_filter_may_contain, plus three
  * atomic additions.
  */
 BG_API bool bg_slot_may_contain(const bg_slot *slot, const void *key, size_t len);
@@ -139,11 +139,11 @@ BG_API bool bg_slot_may_contain_u64(const bg_slot *slot, uint64_t key);
 
 /*
  * Queries an array of keys. Returns how many may have been added, and sets their bits in
- * the bitmap `maybe` unless it is NULL. Hashes must come with their check value (see
+ * the bitmap `maybe` unless it is NULL. Hashes must be passed with their check value (see
  * Hashes below). If the check value does not match the hasher of every queried filter, all
  * answers are "maybe".
- * Thread safety: MT-Safe; never waits. Cost: that of bg_filter_may_contain_many, plus at
- * most four atomic additions per call.
+ * Thread safety: MT-Safe; never waits. Cost: the cost of bg_filter_may_contain_many, plus
+ * at most four atomic additions per call.
  */
 BG_API size_t bg_slot_may_contain_many(const bg_slot *slot, bg_keys keys,
                                        uint64_t *maybe);
@@ -175,8 +175,8 @@ BG_API BG_MUST_CHECK bg_err bg_slot_add_u64(bg_slot *slot, uint64_t key, bool *i
  * bits in the bitmap `is_new`. Each of these three may be NULL. A key that occurs twice in
  * the array is new at most once. The results are set even if keys are refused.
  *
- * Hashes must come with their check value (see Hashes below). If a filter that is queried
- * but accepts no adds has a different hasher, no key is reported as new.
+ * Hashes must be passed with their check value (see Hashes below). If a filter that is
+ * queried but accepts no adds has a different hasher, no key is reported as new.
  * Errors: those of bg_slot_add; BG_EINCOMPAT for hashes if a filter that accepts adds has
  * a different hasher. In that case no key is added, and none counts as refused in
  * bg_slot_info: add the keys instead of their hashes.
@@ -272,7 +272,8 @@ BG_API void bg_slot_unpin(const bg_slot *slot, bg_pin *pin);
 
 /*
  * Returns filter i of a pinned list, or NULL if i is out of range. *role, unless NULL, is
- * set to its role. The filter is valid until the pin is released. Thread safety: MT-Safe.
+ * set to the role of the filter. The filter is valid until the pin is released.
+ * Thread safety: MT-Safe.
  */
 BG_API const bg_filter *bg_pin_filter(const bg_pin *pin, size_t i, bg_role *role);
 
@@ -349,10 +350,10 @@ BG_API BG_MUST_CHECK bg_err bg_slot_set_delta(bg_slot *slot, bg_filter *delta,
  * filter. If the slot has two deltas, both are merged. The base is copied first, so
  * queries are not disturbed. The kinds must support merging (bg_filter_merge, or a resized
  * quotient filter); otherwise use bg_slot_rebuild, which needs the keys. The call
- * transfers ownership of `delta` to the slot, even on error. Errors: BG_EINVAL if the slot
- * has no base or no delta; BG_EINCOMPAT, BG_ENOTSUP and BG_EFULL as in bg_filter_merge;
- * BG_EBUSY during a rebuild; BG_ENOMEM. No key is lost on error: if merging fails, the
- * slot has its old base and both deltas.
+ * transfers ownership of `delta` to the slot, even on error.
+ * Errors: BG_EINVAL if the slot has no base or no delta; BG_EINCOMPAT, BG_ENOTSUP and
+ * BG_EFULL as in bg_filter_merge; BG_EBUSY during a rebuild; BG_ENOMEM. No key is lost on
+ * error: if merging fails, the slot has its old base and both deltas.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_compact(bg_slot *slot, bg_filter *delta,
@@ -397,10 +398,10 @@ BG_API BG_MUST_CHECK bg_err bg_slot_rotate(bg_slot *slot, uint64_t now,
 /* ---- Completeness -------------------------------------------------------------- */
 
 /*
- * Returns the number up to which the slot is complete. A filter has only the keys that were
- * added to it, not those that other machines have written since. So a slot keeps a number
- * that grows with the writes to the backing store, such as a position in its log or a time:
- * all keys written up to that number are in the slot.
+ * Returns the number up to which the slot is complete. A filter has only the keys that
+ * were added to it, not the keys that other machines have written since. So a slot keeps a
+ * number that grows with the writes to the backing store, such as a log position or a
+ * timestamp: all keys written up to that number are in the slot.
  *
  * A swap or reload of a less complete base lowers the number.
  * Thread safety: MT-Safe.
@@ -448,10 +449,10 @@ typedef struct bg_reload_options {
  * filter keeps serving, and the error is returned, counted and kept in bg_slot_info. A
  * file with the same digest as the current file is not read again.
  *
- * The generation must not be below that of the last file loaded, even if other changes
- * have replaced the base since. BG_SLOT_ANY_GENERATION accepts a lower generation, and
- * bg_slot_clear resets the limit. The line "complete: N" in the metadata of a file is the
- * number up to which the filter is complete.
+ * The generation must not be lower than the generation of the last file loaded, even if
+ * other changes have replaced the base since. BG_SLOT_ANY_GENERATION accepts a lower
+ * generation, and bg_slot_clear resets the limit. The line "complete: N" in the metadata
+ * of a file is the number up to which the filter is complete.
  * Errors: those of bg_verify, bg_open and bg_slot_swap; BG_EINCOMPAT also if the comparison
  * fails.
  * Thread safety: MT-Safe; reloads of the same slot are serialized.
@@ -461,9 +462,9 @@ BG_API BG_MUST_CHECK bg_err bg_slot_reload(bg_slot *slot, const char *path,
                                            bg_errinfo *info);
 
 /*
- * Returns the lowest generation that bg_slot_reload accepts: that of the last file loaded,
- * or 0. Callers that save the content of a slot themselves and later re-create the slot
- * must save this number as well.
+ * Returns the lowest generation that bg_slot_reload accepts: the generation of the last
+ * file loaded, or 0. Callers that save the content of a slot themselves and later
+ * re-create the slot must save this number as well.
  * Thread safety: MT-Safe; never waits.
  */
 BG_API uint64_t bg_slot_generation(const bg_slot *slot);
@@ -571,8 +572,9 @@ typedef struct bg_rebuild_progress {
 typedef struct bg_rebuild_options {
     uint32_t struct_size; /* sizeof(bg_rebuild_options) */
     uint32_t flags;       /* 0 */
-    bg_spec spec;         /* the new filter; items 0: number of keys in the source times
-                             headroom. All zero except struct_size: like the current base */
+    bg_spec spec;         /* the new filter; if items is 0, it is sized for the number
+                             of keys in the source times headroom. All zero except
+                             struct_size: like the current base */
     bg_filter *delta;     /* an empty filter that accepts the adds from the start of the
                              rebuild and stays as the delta of the new base; NULL: the new
                              base accepts them */
@@ -605,8 +607,8 @@ typedef struct bg_rebuild_report {
  * describes the result.
  *
  * No key is lost: before the source is read, the new base (or `delta`) starts to receive
- * every key that is added through the slot. The slot owns `delta` from the call on, even on
- * error.
+ * every key that is added through the slot. The call transfers ownership of `delta` to the
+ * slot, even on error.
  *
  * If spec.items is 0, the new filter is sized for the actual number of keys, times
  * headroom. If source->count is 0 as well, the source is read twice, first to count its
@@ -641,10 +643,10 @@ typedef struct bg_rebuild bg_rebuild;
  *     err = bg_rebuild_commit(rebuild, NULL, &why);
  *
  * When the call returns, the new base (or `delta`) receives every add, and all adds that
- * bypassed it have finished. So no key is lost if you read the backing store after that.
- * `progress` is not called. The slot refuses other changes, except merges, with BG_EBUSY
- * until bg_rebuild_commit or bg_rebuild_abort, and must not be freed before that. The slot
- * owns `delta` from the call on, even on error.
+ * bypassed it have finished. So no key is lost if you read the backing store after the
+ * call. `progress` is not called. The slot refuses other changes, except merges, with
+ * BG_EBUSY until bg_rebuild_commit or bg_rebuild_abort, and must not be freed before that.
+ * The call transfers ownership of `delta` to the slot, even on error.
  * Errors: those of bg_slot_rebuild; BG_EINVAL if spec.items is 0. On error *rebuild is
  * NULL.
  * Thread safety: MT-Safe.
@@ -685,15 +687,15 @@ BG_API void bg_rebuild_abort(bg_rebuild *rebuild);
 
 /* See bg_slot_get_info. Counters start at 0 when the slot is created. */
 typedef struct bg_slot_info {
-    uint32_t struct_size;      /* sizeof(bg_slot_info), set by the caller */
-    uint32_t filters;          /* number of filters in the list */
-    uint64_t queries;          /* keys queried */
-    uint64_t maybes;           /* queries answered "maybe" */
-    uint64_t adds;             /* keys added */
-    uint64_t news;             /* added keys that were certainly new */
-    uint64_t refused;          /* number of calls in which an add was refused */
-    uint64_t swaps;            /* replacements of the base, for any reason */
-    uint64_t reloads;          /* successful reloads */
+    uint32_t struct_size; /* sizeof(bg_slot_info), set by the caller */
+    uint32_t filters;     /* number of filters in the list */
+    uint64_t queries;     /* keys queried */
+    uint64_t maybes;      /* queries answered "maybe" */
+    uint64_t adds;        /* keys added */
+    uint64_t news;        /* added keys that were certainly new */
+    uint64_t refused;     /* number of calls in which an add was refused */
+    uint64_t swaps;       /* number of times the base was replaced, for any reason */
+    uint64_t reloads;     /* successful reloads */
     uint64_t reload_failures;  /* failed reloads */
     uint64_t reload_unchanged; /* reloads of a file with the current digest */
     uint64_t rebuilds;         /* successful rebuilds */
@@ -735,9 +737,9 @@ typedef struct bg_slot_health {
     double target;          /* false-positive rate that the base was sized for */
     double rate;            /* predicted false-positive rate of all filters combined */
     bg_estimate measured;   /* false-positive rate measured with BG_SLOT_PROBES absent
-                               keys, different ones each time */
+                               keys, chosen differently each time */
     double bits_per_insert; /* bits set per new key; 0: no adds, or not measured */
-    double honest_per_insert; /* bits that a randomly chosen key would set */
+    double honest_per_insert; /* bits that a key would set without an attack */
     bool polluted; /* true: keys set more bits than honest_per_insert, by more than
                       chance explains */
     uint32_t reserved;

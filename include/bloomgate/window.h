@@ -27,8 +27,7 @@
  *
  * There are two implementations with the same answers:
  *   generations  one filter per generation, of any Bloom kind; a query reads all of them.
- *   aged         slices by age, with all slices of a key in one or two cache lines; a
- *   query
+ *   aged         slices by age, with all slices of a key in one or two cache lines; a query
  *                costs the same for 2 as for 50 generations.
  * Use `generations` for a small number of generations and `aged` for a large one. With 24
  * generations at 1%, `generations` needs 19.9 bits per key in the window and reads up to
