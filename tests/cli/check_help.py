@@ -65,7 +65,7 @@ def check_options(name, text, man, scripts):
 def check_mistakes(name, names):
     longest = max(names, key=len)
     code, out, err = run(name, "--" + longest[:-1] + "_")
-    expect(code == 2 and not out and f"did you mean --{longest}?" in err, f"{name}: a mistyped --{longest}: {err}")
+    expect(code == 2 and not out and f"did you mean --{longest}?" in err, f"{name}: a mistyped --{longest} gets a suggestion: {err}")
     code, out, err = run(name, "--zzzzzzzzzzzz")
     expect(code == 2 and "unknown option --zzzzzzzzzzzz\n" in err, f"{name}: no similar option is suggested: {err}")
     expect(f"Try 'bloomgate {name} --help'.\n" in err, f"{name}: refers to --help: {err}")
@@ -88,7 +88,7 @@ def check_page(name, page):
 def check_command(name, summary, scripts):
     code, text, err = run(name, "--help")
     expect(code == 0 and not err, f"{name} --help succeeds: {code} {err}")
-    expect(run("help", name) == (0, text, ""), f"help {name} is {name} --help")
+    expect(run("help", name) == (0, text, ""), f"help {name} prints the same as {name} --help")
     expect(run(name, "-h") == (0, text, ""), f"{name} -h is {name} --help")
     expect(f"usage: bloomgate {name} " in text and summary in text, f"{name} --help begins with its usage")
     check_layout(name, text)

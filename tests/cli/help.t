@@ -1,4 +1,4 @@
-# The help of bloomgate as a whole; check_help.py checks every subcommand.
+# Tests the top-level help of bloomgate; check_help.py checks every subcommand.
 
 $ bloomgate --help | head -3
 usage: bloomgate SUBCOMMAND [options] ...

@@ -73,7 +73,7 @@ $ ln -s ring link; chmod 600 ring; bloomgate keyring link
 ! bloomgate keyring: link: Too many levels of symbolic links
 ? 4
 
-# Filters cannot be read without their keyring, so no command overwrites it.
+# Filters cannot be read without their keyring, so no command overwrites a keyring.
 $ cp -p ring kept; echo key > key; bloomgate build -f --keyring ring ring key; bloomgate dedup --keyring ring --stats ./ring key; bloomgate dedup --stats link key; cmp ring kept
 ! bloomgate build: ring: -f does not overwrite a keyring, because filters that use its secrets would be lost
 ! bloomgate dedup: --stats ./ring: this file is a keyring and would be overwritten; choose another file

@@ -138,7 +138,7 @@ $ bloomgate check -t 1 -t 2 -c ten.bg ten
 10
 $ bloomgate build -q --note --force noted.bg ten
 
-# "--" ends the options, "-" is stdin.
+# "--" ends the options, and "-" is stdin.
 $ cp ten ./-c && bloomgate check ten.bg -c -- -c
 10
 $ bloomgate check -c ten.bg -- ten

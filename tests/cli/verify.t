@@ -44,7 +44,7 @@ $ (cat whole.bg; echo more) > long.bg; bloomgate verify long.bg
 long.bg: damaged: file size at byte 132360: found 132365 bytes instead of 132360, expected the size in the header
 ? 1
 
-# Several files: all are checked, and the highest exit code is returned.
+# If several files are passed, all are checked, and the highest exit code is returned.
 $ bloomgate verify whole.bg one.bg whole.bg
 whole.bg: intact
 one.bg: damaged: block at byte 73728: found block 1: ea075e99 instead of fd551bfa, expected the checksum in the table; 1 of 2 blocks are damaged

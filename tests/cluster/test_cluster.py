@@ -208,7 +208,7 @@ def test_slots_move_while_adding(world):
             adder.wait_for(100)
     keys = adder.end()
     check_all(world, "moved", keys)
-    print(f"  {len(keys)} keys, {moves} moves of shards and those of redis-cli")
+    print(f"  {len(keys)} keys, {moves} shard moves, in addition to those by redis-cli")
 
 
 def test_replica_that_lags(world):

@@ -99,7 +99,7 @@ def test_pipelines_are_batches(program):
                             [*asks[:2], ("CLIENT", "REPLY", "SKIP"), *asks[:1], ("PING",), *asks[:1], ("MULTI",), ("PING",),
                              ("EXEC",), ("QUIT",)]))
             assert [c.reply() for _ in range(8)] == [0, 1, "PONG", 0, "OK", "QUEUED", ["PONG"], "OK"]
-        with s.connect() as c:  # the error for an invalid request follows the replies to valid ones
+        with s.connect() as c:  # the error for an invalid request follows the replies to valid requests
             c.send(service.encode(*asks[0]) + service.encode(*asks[1]) + b"*1\r\n$x\r\n" + service.encode("PING"))
             assert [c.reply(), c.reply()] == [0, 1]
             assert c.reply().startswith("ERR Protocol error") and c.is_closed()

@@ -149,7 +149,8 @@ def test_promises_take_no_memory():
 
 
 def test_wrong_answers():
-    """A list that is too short, or not a list, is an error; no key is reported as absent because of it."""
+    """A list that is too short, or not a list, is an error; no key is reported as absent because of
+    such a reply."""
     for wrong in (b"*1\r\n:0\r\n", b"*0\r\n", b":0\r\n", b"+OK\r\n", b"$-1\r\n", b"*-1\r\n"):
         cluster = made()
         assert run(cluster, "add", "f", keys=INPUT).returncode == 0
@@ -348,7 +349,7 @@ def test_processes_that_were_there_are_believed():
 
 
 def replicated():
-    """Three primaries, and a replica of the second one; the keys were added."""
+    """Creates three primaries and a replica of the second primary, and adds the keys."""
     cluster = fake_nodes.FakeCluster(4)
     cluster.owners = [i * 3 // 16384 for i in range(16384)]
     cluster.replica_of = {1: 3}
@@ -622,8 +623,8 @@ def test_missing_shards_are_doubted_before_they_are_created():
 
 
 def test_create_that_was_interrupted():
-    """Shards without witnesses are not in use yet: the missing shards are created, and all shards
-    are complete."""
+    """If no shard has a witness, the filter is not in use yet: the missing shards are created, and
+    all shards are complete."""
     cluster = made()
     for node in cluster.nodes:
         node.hashes.clear()

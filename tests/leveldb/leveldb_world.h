@@ -114,7 +114,7 @@ static inline void world_compact(struct world *w)
     leveldb_compact_range(w->db, NULL, 0, NULL, 0);
 }
 
-/* Checks that all even numbers exist, and no odd ones. */
+/* Checks that all even numbers exist, and that no odd numbers do. */
 static inline void world_check(struct world *w, size_t n, size_t version)
 {
     size_t lost = 0, found = 0;

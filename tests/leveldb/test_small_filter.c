@@ -97,7 +97,7 @@ TEST(small_filter__takes_the_bits_that_it_may)
     }
 }
 
-/* Returns the false-positive rate of a filter of n keys. */
+/* Returns the false-positive rate of a filter with n keys. */
 static double rate_of(size_t n, uint32_t bits, bool bloom, size_t trials)
 {
     size_t filters = 1 + 2000 / n, hits = 0, each = trials / filters;

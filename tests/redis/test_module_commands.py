@@ -313,7 +313,7 @@ def digest_of_new(h):
 
 @alone
 def test_replicated_secret_is_not_shown(pattern):
-    """Replicas receive the secret with a filter; their SLOWLOG does not show it."""
+    """Replicas receive the secret with a filter; their SLOWLOG does not show the secret."""
     secret = bytes(range(16))
     with Host(pattern.program, pattern.module, ["secret", secret.hex()]) as h:
         replica = redis_host.replica_of(h, slowlog_log_slower_than=0)
@@ -379,7 +379,7 @@ def test_info(h):
 
 
 def test_maxmemory(h):
-    """Adds are refused over maxmemory; filters are evicted for other keys."""
+    """Adds are refused above maxmemory; filters are evicted to make space for other keys."""
     h.ask("BF.RESERVE", "k", 0.01, 10**6)
     h.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
     h.ask("CONFIG", "SET", "maxmemory", "1mb")

@@ -206,7 +206,7 @@ class Primary:
             self.wrong = error
 
     def greet(self, link, file):
-        """Handles one command of the replica. Returns true when the stream was sent."""
+        """Handles one command from the replica. Returns true when the stream was sent."""
         count = int(file.readline()[1:])
         words = [file.read(int(file.readline()[1:]) + 2)[:-2] for _ in range(count)]
         if words[0].upper() != b"PSYNC":

@@ -16,7 +16,8 @@ PAUSE = 0.2      # seconds during which the server reads nothing
 
 
 def chunks_of(h, name="src"):
-    """Returns a dump of a large filter. Its last chunk is small, so that the server reads it at once."""
+    """Returns a dump of a large filter. The last chunk is small, so that the server reads it in one
+    call."""
     assert h.ask("BG.CREATE", name, "KIND", "blocked", "BYTES", LARGE, "K", 8) == "OK"
     assert h.ask("BG.MADD", name, *range(1000)) == [1] * 1000
     cursor, chunks = 0, []
@@ -67,7 +68,7 @@ def test_the_secret_stays(pattern):
         for i, delay in enumerate((0, 0.001, 0.002, 0.003, 0.005, 0.008, 0.012, 0.02)):
             h.ask("CONFIG", "SET", "bloomgate.secret", b"%032x" % (3 * i + 1))
             chunks = chunks_of(h)
-            for more in (2, 3):  # the server remembers the current secret and the previous one
+            for more in (2, 3):  # the server remembers the current and the previous secret
                 h.ask("CONFIG", "SET", "bloomgate.secret", b"%032x" % (3 * i + more))
             race = Race(h, chunks, ("DEBUG", "SLEEP", delay), ("DEL", "src"))
             assert race.replies(2) == ["OK", 1]
@@ -180,7 +181,7 @@ def test_becomes_a_replica(pattern):
 
 @alone
 def test_failover_while_loading(pattern):
-    """Checks that the old primary has the same data as the new one."""
+    """Checks that the old primary has the same data as the new primary."""
     with Host(pattern.program, pattern.module, repl_backlog_size="64mb") as a:
         b = replica_of(a, repl_backlog_size="64mb")
         try:

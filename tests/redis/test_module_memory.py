@@ -259,7 +259,7 @@ def string(data):
 
 
 def taken_apart(payload):
-    """Splits a payload of DUMP: the type, state and secret, the content as one piece, and the rest."""
+    """Splits a DUMP payload: the type, state and secret, the content as one piece, and the rest."""
     body = payload[:-10]
     at = 1 + 9
     fields = []
@@ -336,7 +336,8 @@ def used(h):
 
 
 def test_maxmemory_is_checked_before(h):
-    """A filter that does not fit is refused before memory is allocated, and no key is evicted for it."""
+    """A filter that does not fit is refused before memory is allocated, and no key is evicted for
+    the filter."""
     keys = [f"s{i}" for i in range(1000)]
     for key in keys:
         h.ask("SET", key, "x")

@@ -192,7 +192,7 @@ def facts(host):
 
 
 def dump(host, name):
-    """Returns all chunks of BG.DUMP."""
+    """Returns all chunks that BG.DUMP produces."""
     chunks, cursor = [], 0
     while True:
         reply = host.ask("BG.DUMP", name, cursor, "SIZE", 1000)

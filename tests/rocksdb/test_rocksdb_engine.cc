@@ -282,7 +282,7 @@ void no_key_is_lost()
             store.Fill(kKeys / 2, kKeys);
             CheckAll(&store, setting); /* in level 0 */
             store.Churn();
-            CheckAll(&store, setting); /* in the bottommost level */
+            CheckAll(&store, setting); /* a filter in the bottommost level */
             MUST(store.FilterBytes() > 0);
         }
         Store again(scratch / "db", setting);

@@ -47,7 +47,7 @@ CONTRACT = Contract()
 
 
 class Asker(check_contract.Service):
-    """Like ask() of check_contract.py, but over one persistent connection."""
+    """Works like ask() in check_contract.py, but over one persistent connection."""
 
     def __init__(self, served, user=None):
         super().__init__(f"http://127.0.0.1:{served.http_port}", CONTRACT, user)

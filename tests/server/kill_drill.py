@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Kills the service repeatedly while clients write, and verifies that everything it acknowledged
-is still there.
+"""Kills the service repeatedly while clients write, and verifies that all acknowledged changes are
+still present.
 
 Every client adds its own keys and records how many the service has acknowledged. After kill -9
 and a restart, every acknowledged key must be present, in filters that only grow (BF) as well as
@@ -85,7 +85,7 @@ class Service:
         self.process = None
 
     def complaints(self):
-        """Returns the reports of the sanitizers, if the program was built with any."""
+        """Returns the sanitizer reports, if the program was built with sanitizers."""
         with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as log:
             return [line for line in log
                     if "Sanitizer" in line or "runtime error:" in line or "Assertion" in line]
@@ -173,7 +173,7 @@ class Mover(threading.Thread):
         for i in range(max(0, self.dropped - 5), self.dropped):
             if connection.ask("EXISTS", f"{self.name}:new:{i}"):
                 wrong.append(f"{self.name}:new:{i} is back")
-        for i in range(self.dropped + 1, self.done):  # the next one may just have been dropped
+        for i in range(self.dropped + 1, self.done):  # the next filter may just have been dropped
             if connection.ask("BF.MEXISTS", f"{self.name}:new:{i}", *range(i, i + 10)) != [1] * 10:
                 wrong.append(f"{self.name}:new:{i} lacks keys")
             if connection.ask("EXISTS", f"{self.name}:old:{i}"):

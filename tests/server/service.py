@@ -9,7 +9,8 @@ in this directory.
 
     service.main(__doc__)                        # the last line is "N passed, N failed"
 
-A script takes the path of bloomgated, and optionally parts of the names of the tests to run."""
+Each script accepts the path of bloomgated, and optionally parts of the names of the tests to
+run."""
 
 import collections
 import os
@@ -31,7 +32,7 @@ COMPLAINT = re.compile(r"AddressSanitizer|ThreadSanitizer|LeakSanitizer|runtime 
 
 
 class Skip(Exception):
-    """Raised if a test, or all of them, cannot run here."""
+    """Raised if one test or all tests cannot run on this machine."""
 
 
 # ---- RESP --------------------------------------------------------------------------------------

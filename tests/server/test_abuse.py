@@ -20,7 +20,7 @@ MI = 1 << 20
 
 
 class Witness:
-    """A separate process that continuously looks up keys whose state it knows, and checks every
+    """A separate process that continuously looks up keys with known answers, and checks every
     reply."""
 
     def __init__(self, s):

@@ -138,7 +138,7 @@ def play(port, story, protocol, make):
 
 
 def same(words, a, b):
-    """Returns whether two replies are the same; a second may have passed between them."""
+    """Returns whether two replies are the same, allowing for one second between them."""
     return a == b or (words[0] == "TTL" and abs(int(a[1:]) - int(b[1:])) == 1)
 
 

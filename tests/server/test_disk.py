@@ -110,7 +110,7 @@ def test_writers_report_without_a_journal(program):
         assert s.ask("BG.LOOKUP", "g", "a") == [1, b"present"]
         limit(s, None)
         # Gates read their keys while the service loads its filters, so writers must be able to
-        # report keys then.
+        # report keys during that time.
         assert "loading" in str(s.ask("COMMAND", "INFO", "BG.WROTE")[0][2])
 
 

@@ -473,7 +473,8 @@ def test_files_of_others(s):
 
 
 def test_files_of_every_kind(s):
-    """Files of older versions: those with keyed hashes are refused, others are accepted."""
+    """Files written by older versions are refused if they have keyed hashes, and accepted
+    otherwise."""
     a = Asker(s)
     folder = os.path.join(http_asker.HERE, "..", "golden", "files")
     taken = set()
@@ -689,7 +690,7 @@ def check_rights(admin, shop, reader):
     few.ask("GET", "/api/v1/info", 200)
     text = shop.told("GET", "/metrics", 200).decode()
     assert 'filter="shop:a"' in text and 'filter="other"' not in text
-    # events of other users' filters, and of no filter, are not reported
+    # events about other users' filters, or about no filter, are not reported
     admin.ask("PUT", f"{F}/other/file", 422, b"junk", **KIND)
     shop.ask("PUT", f"{F}/shop%3Aa/file", 422, b"junk", **KIND)
     same({e.get("filter") for e in shop.told("GET", "/api/v1/events", 200)["events"]}, {"shop:a"})

@@ -134,7 +134,7 @@ def test_many_small_filters(program):
 
 @alone
 def test_dropped_filters_leave_nothing(program):
-    """The counted memory, including that of the charts, is the same as before."""
+    """The counted memory, including the memory for charts, is the same as before."""
     with Service(program, "appendonly no") as s:
         def objects():
             return memory(s)["used_memory_objects"]
@@ -403,7 +403,7 @@ def test_a_refused_lookup_leaves_others_alone(program):
 
 @alone
 def test_a_gate_that_does_not_fit(program):
-    """A gate whose filter does not fit in memory queries its source. The limit applies at startup, too. The gate
+    """A gate whose filter does not fit in memory queries its source. The limit also applies at startup. The gate
     reports why the build failed, and that its source is up."""
     def about(name):
         with urllib.request.urlopen(f"http://127.0.0.1:{s.http_port}/api/v1/gates/{name}", timeout=60) as answer:

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Tests a real Prometheus with the service: the metrics that it scrapes, their values, and its
-alerts, each of which is triggered by provoking its cause. The rules are those of ops/prometheus,
+alerts, each of which is triggered by provoking its cause. The rules are those in ops/prometheus,
 except that an alert waits one second instead of minutes. Alerts that take more than a minute, or
-that need a state that cannot be provoked, are left to promtool (ops/prometheus/*.test.yml).
+that need a state that cannot be provoked, are tested only by promtool (ops/prometheus/*.test.yml).
 
 usage: test_prometheus.py BLOOMGATED [PART OF A NAME...]
   UPDATE=1 in the environment writes the list of the service's metrics in docs/metrics.md"""
@@ -104,7 +104,7 @@ class Prometheus:
             return file.read()
 
     def value(self, query):
-        """Returns the value of a query with one result; None if it has no result."""
+        """Returns the value of a query with one result, or None if the query has no result."""
         found = self.get("/api/v1/query", query=query)["data"]["result"]
         assert len(found) < 2, found
         return float(found[0]["value"][1]) if found else None

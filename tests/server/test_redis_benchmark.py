@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs redis-benchmark against the service, with pipelines of 1, 16 and 64, while another client
-verifies every reply about keys whose state it knows. Rates are printed but not checked.
+looks up keys with known answers and verifies every reply. Rates are printed but not checked.
 usage: test_redis_benchmark.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import re
@@ -107,7 +107,7 @@ def test_cf_16(s):
 
 
 def test_usual_tests(s):
-    """The built-in tests of redis-benchmark that apply here."""
+    """Runs the built-in redis-benchmark tests that apply to the service."""
     done = subprocess.run(["redis-benchmark", "-p", str(s.port), "-n", "20000", "-q", "-t",
                            "ping_inline,ping_mbulk"], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, timeout=300, check=True)

@@ -1,4 +1,4 @@
-"""The table of events: things that happen to a source while a gate follows it.
+"""The table of events that happen to a source while a gate follows it.
 
 An event is a function that takes a case (case.py). When it is called, the table exists, a gate over
 it is trusted, and writers are running. oracle.py checks the rule that holds for all events.
@@ -69,7 +69,7 @@ def event(name, expect=STAYS, modes=MODES, key=None, setup=plain, writers=True, 
 
 
 def select(parts, mode):
-    """Returns the events of a mode whose names contain one of the parts."""
+    """Returns a mode's events whose names contain one of the parts."""
     return [e for e in EVENTS if mode in e.modes and (not parts or any(part in e.name for part in parts))]
 
 
@@ -212,7 +212,7 @@ def ids_again(case):
         try:
             case.sql(f"BEGIN; DELETE FROM {case.table} WHERE id = {highest}; INSERT INTO {case.table} (id,"
                      f" {case.column}) VALUES ({highest}, {case.literal(number)}); COMMIT")
-        except SqlError:  # another writer was first
+        except SqlError:  # another writer has used the ID first
             case.sql("ROLLBACK")
     oracle.check(case)
 

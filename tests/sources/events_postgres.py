@@ -529,7 +529,7 @@ def create_numbers(case, column_type):
 
 @event("numeric column becomes text between two polls", modes=POSTGRES, key="text", setup=nothing, expect=ANY, writers=False)
 def numeric_to_text(case):
-    """The filter has numbers without trailing zeros, but text keeps them."""
+    """The filter has numbers without trailing zeros, but text keeps trailing zeros."""
     create_numbers(case, "numeric")
     gate = case.open_gate(checked=False, poll="10s")
     require(gate.lookup(b"1.50") == "present", "the number is not found")
@@ -959,7 +959,8 @@ OVERLOADS = """CREATE SCHEMA evil;
        expect=ANY, writers=False)
 def overloads(case):
     """A role that may create functions in a schema of the search path must not be able to run them as the service's role.
-    PostgreSQL prefers a function with exactly the types of the arguments to one in pg_catalog that needs a conversion."""
+    PostgreSQL prefers a function with exactly the types of the arguments to a function in
+    pg_catalog that needs a conversion."""
     case.sql(OVERLOADS)
     case.sql(f"ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE varchar")
     gate = case.open_gate(name="overloads", source=case.url() + "&options=-csearch_path%3Dpublic,evil")
@@ -984,7 +985,7 @@ def slots(case):
 
 def idle_slots(case):
     """Disconnects the gate if it connects through a proxy, waits until its slots are inactive, and
-    returns them."""
+    returns the slots."""
     if case.proxy:
         case.proxy.close()
     while case.sql("SELECT 1 FROM pg_replication_slots WHERE active"):
@@ -1013,7 +1014,7 @@ def locked_table(case):
 
 @event("server asked for signs of life", modes=LOGICAL, setup=proxied, writers=False)
 def signs_of_life(case):
-    """A server that decodes changes of other tables for minutes sends nothing unless the service
+    """A server that decodes changes to other tables for minutes sends nothing unless the service
     requests a reply. The service must not treat the connection as dead, because decoding would
     start over."""
     requests = []
@@ -1781,7 +1782,8 @@ def swap(case, sql):
 
 
 def slow_polls(case):
-    """Leaves a wrong proof in place for a while, so that the monitor detects it."""
+    """Polls slowly, so that a wrong proof stays in place long enough for the monitor to detect
+    it."""
     case.through_proxy()
     case.create(table=case.table + "_other")
     case.create()

@@ -138,7 +138,7 @@ ODD_VALUES = ("5", "'5'", "5.0", "x'35'", "'007'", "'5 '", "1.5", "-0.0", "1e20"
 
 @event("odd values in columns of all types", modes=SQLITE, setup=nothing, writers=False, expect=ANY)
 def odd_values(case):
-    """Half of the values are read, and half are followed. SQLite converts some of them."""
+    """Half of the values are read, and half are followed. SQLite converts some of the values."""
     for n, name in enumerate(("INTEGER", "TEXT", "BLOB", "", "NUMERIC", "VARCHAR(5)", "INT", "ANY")):
         case.table = f"odd{n}"
         case.sql(f"CREATE TABLE {case.table} (id INTEGER PRIMARY KEY, {case.column} {name})")
@@ -444,7 +444,7 @@ def empty_changes_stopped(case):
 
 @event("sqlite_sequence reset", modes=SQLITE, expect=ANY)
 def reset_sequence(case):
-    """New changes reuse the numbers of old ones."""
+    """New changes reuse the numbers of old changes."""
     for table in our_objects(case, "table"):
         case.sql("BEGIN IMMEDIATE")
         keys = case.write(case.fresh(10))

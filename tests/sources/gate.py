@@ -66,7 +66,7 @@ class Gate:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def do(self, command, lines=()):
-        """Sends a command. Returns the reply, which is one line."""
+        """Sends a command and returns the reply, which is one line."""
         with self.lock:
             expect(self.process, "the gate is stopped")
             self.process.stdin.write((command + "\n").encode() + b"".join(line + b"\n" for line in lines))
@@ -101,7 +101,7 @@ class Gate:
     # ---- Waiting --------------------------------------------------------------------------
 
     def wait(self, condition, what):
-        """Waits until the condition holds for `about`."""
+        """Waits until the condition holds for the result of `about`."""
         deadline = time.monotonic() + PATIENCE
         about = self.about()
         while not condition(about):

@@ -3,7 +3,7 @@
     written        rows per second written by one connection, without and with a gate
     CPU and WAL    CPU time and WAL bytes of the server per row, without and with a gate
     lag            largest lag of the follower during the writes
-    caught up      changes per second while catching up after a restart of the service
+    caught up      changes per second while catching up after a service restart
 """
 
 import glob

@@ -1,4 +1,4 @@
-"""The check for all events: the gate never reports a key as absent that is committed in the table.
+"""The check for all events: the gate never reports a committed key as absent.
 
 While the event runs, `Monitor` looks up every key whose commit was acknowledged before the time up
 to which the gate claims to be complete. Afterwards, `settle` compares the gate with the table itself.
@@ -16,14 +16,14 @@ SAMPLE = 400
 
 
 def check(case, gates=None):
-    """Verifies that the gates, once caught up, do not report any key as absent that is in the table
-    now. Returns the number of keys."""
+    """Verifies that the gates, once caught up, report no key as absent that is currently in the
+    table. Returns the number of keys."""
     keys, since = case.truth(), time.monotonic_ns()
     for gate in gates or case.gates:
         gate.wait_caught(since)
         denied = set(gate.denied(keys))
         if denied:
-            denied &= case.truth()  # writers may have deleted some of them
+            denied &= case.truth()  # writers may have deleted some of the keys
         refuse(case, gate, denied, len(keys))
     return len(keys)
 
@@ -120,8 +120,8 @@ class Monitor:
         return due
 
     def _confirm(self, gate, denied):
-        """Fails if the table still has a key that was reported as absent: the key may have been
-        deleted, or the server replaced."""
+        """Fails if the table still has a key that was reported as absent. Otherwise, the key was
+        deleted, or the server was replaced."""
         try:
             denied = set(denied) & self.case.truth()
             if denied:

@@ -35,7 +35,7 @@ MEASURED = 100_000  # minimum number of changes for measuring throughput
 
 
 def run_event(event, case):
-    """Runs one cell of the matrix. Returns the number of keys that were compared with the table."""
+    """Runs one event in one mode. Returns the number of keys that were compared with the table."""
     event.setup(case)
     if event.expect == REFUSED:
         text, words = event.function(case)
@@ -61,7 +61,7 @@ def run_event(event, case):
 
 
 def run_mode(mode, arguments, report):
-    """Runs all events of one mode in sequence, and reports each one when it ends."""
+    """Runs all events of one mode in sequence, and reports each event when it ends."""
     source, follow = mode.split("/")
     chosen = select(arguments.event, mode)
     changes = arguments.changes // max(1, sum(event.writers for event in chosen))

@@ -73,7 +73,7 @@ class Server:
         return self.data + ".log"
 
     def start(self):
-        """Starts the server. If another process uses the port, tries the next one."""
+        """Starts the server. If another process uses the port, tries the next port."""
         for attempt in range(5):
             try:
                 run("pg_ctl", "-D", self.data, "-w", "-t", str(PATIENCE), "-l", self.log(),
@@ -200,7 +200,7 @@ class Proxy:
         return self.left is None
 
     def close(self):
-        """Refuses new connections and breaks existing ones."""
+        """Refuses new connections and breaks existing connections."""
         self.is_open = False
         self.cut()
 

@@ -265,7 +265,7 @@ static void check_option(const struct command *command, const struct option_use 
 {
     size_t at, letters = 0;
     CHECK(is_name(o->name));
-    CHECK(option_find(all, o->name, &at) == o); /* otherwise, another option hides it */
+    CHECK(option_find(all, o->name, &at) == o); /* or another option would hide it */
     CHECK_EQ(at, use->at + o->at);
     CHECK(at + type_size(o->type) <= command->size);
     CHECK(o->letter == 0 || isalnum((unsigned char)o->letter));

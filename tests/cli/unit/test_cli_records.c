@@ -216,7 +216,7 @@ TEST(records__may_be_cut_anywhere)
     chunk_free(&back);
 }
 
-/* Separators at every position around the 64 bytes that are examined together. */
+/* Tests separators at every position around the 64 bytes that are examined together. */
 TEST(records__separators_at_every_place)
 {
     const struct key_format f = { .separator = '\n', .delimiter = '\t' };

@@ -496,7 +496,7 @@ static inline void fake_say(struct fake *h, const char *bytes, size_t n)
     }
 }
 
-/* Writes the reply that starts at an item; returns the index after it. */
+/* Writes the reply that starts at an item; returns the index of the next reply. */
 static inline size_t fake_write(struct fake *h, size_t at)
 {
     CHECK(at < h->items_count); /* fails if a list is too short */

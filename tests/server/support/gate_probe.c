@@ -67,7 +67,7 @@ static bool probe_has_event(struct probe *probe, const char *name)
     return found;
 }
 
-/* ---- A wall clock that jumps: the linker redirects the service's calls here -------------- */
+/* ---- A wall clock that can jump: the linker redirects the service's calls to it -------------- */
 
 static atomic_long probe_clock;
 

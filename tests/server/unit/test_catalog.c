@@ -1,7 +1,7 @@
 /*
  * Names and their entries: every operation on names, compared with a plain list; the order of the
- * changes that the journal receives, and that nothing changes if it refuses one; and threads that
- * concurrently find, create, rename, drop and expire names.
+ * changes that the journal receives, and that nothing changes if the journal refuses a change; and
+ * threads that concurrently find, create, rename, drop and expire names.
  */
 #define _GNU_SOURCE
 
@@ -299,11 +299,11 @@ TEST(catalog__sweeping_goes_round)
     }
     CHECK_EQ(catalog_sweep(catalog, 100), 0);
     dropped += catalog_sweep(catalog, 100 + MANY);
-    CHECK(dropped < MANY / 2); /* not all at once, */
+    CHECK(dropped < MANY / 2); /* not all names at once, */
     for (unsigned i = 0; i < 3; i++) {
         dropped += catalog_sweep(catalog, 100 + MANY);
     }
-    CHECK_EQ(dropped, MANY / 2); /* but eventually all */
+    CHECK_EQ(dropped, MANY / 2); /* but eventually all names */
     CHECK_EQ(catalog_count(catalog), MANY / 2);
     CHECK_EQ(catalog_expiring(catalog), 0);
     catalog_reap(catalog);
@@ -677,7 +677,7 @@ static _Atomic bool over;
 static _Atomic uint64_t found_so_often;
 
 /* Names are "p<i>" and refer to objects whose marks start at 1000 * i. Renames stay within one i,
- * so a lookup of p<i> must find such an object. */
+ * so a lookup of p<i> must find one of these objects. */
 static bg_bytes pair_name(unsigned i, bool second, char name[16])
 {
     (void)snprintf(name, 16, "p%u%s", i, second ? "'" : "");

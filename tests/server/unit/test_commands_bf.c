@@ -360,7 +360,7 @@ TEST(bf__a_scalable_filter_stops_at_its_limit)
     CHECK_STR(fake(&h, "BF.ADD k item0"), ":0"); /* it exists already */
     CHECK_STR(fake(&h, "BF.EXISTS k item1"), ":1");
     fake_replay(&h);
-    h.settings.max_filter_bytes = 1 << 20; /* then items are accepted again */
+    h.settings.max_filter_bytes = 1 << 20; /* items are then accepted again */
     h.forget = true; /* a replay would have this limit from the start */
     CHECK(strncmp(fake(&h, "BF.ADD k other"), "-", 1) != 0);
     fake_end(&h);

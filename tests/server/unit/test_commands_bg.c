@@ -492,7 +492,7 @@ TEST(bg__merges)
     CHECK_STR(fake(&h, "BG.MERGE s0 s1"), "-MISCONF checkpoint: told to fail");
     CHECK_STR(fake(&h, "BG.MERGE new s0 s1"), "-MISCONF checkpoint: told to fail");
     CHECK_STR(fake(&h, "BG.EXISTS new item-1"), "-NOFILTER no such filter 'new'");
-    /* items found in a filter that is not saved yet are recorded anyway */
+    /* items that are found in a filter that is not saved yet are still recorded */
     const size_t before = h.recorded;
     CHECK_STR(fake(&h, "BG.ADD s0 item-120"), ":0");
     CHECK_EQ(h.recorded, before + 1);

@@ -359,7 +359,7 @@ TEST(cf__compacts)
     CHECK_EQ(h.checkpoints, 1); /* saved in its current state */
     CHECK_EQ(object_bytes(h.entries[0].object), smallest);
     CHECK_EQ(found_numbered(&h, "k", 0, 100), 100);
-    CHECK_EQ(add_numbered(&h, "k", 5000, 9000), 0); /* and it grows again */
+    CHECK_EQ(add_numbered(&h, "k", 5000, 9000), 0); /* the filter grows again */
     CHECK_EQ(found_numbered(&h, "k", 5000, 9000), 4000);
     h.checkpoint_fails = BG_EIO;
     for (size_t i = 5000; i < 9000; i++) {
@@ -368,7 +368,7 @@ TEST(cf__compacts)
     }
     CHECK_STR(fake(&h, "CF.COMPACT k"), "-MISCONF checkpoint: told to fail");
     CHECK_EQ(found_numbered(&h, "k", 0, 100), 100);
-    h.forget = true; /* it is smaller than in the journal */
+    h.forget = true; /* the filter is smaller than in the journal */
     fake_end(&h);
 }
 

@@ -459,7 +459,7 @@ TEST(doubt__an_operator_can_forget)
 
 /* ---- Files ------------------------------------------------------------------------------------------------ */
 
-/* The base of one filter is missing: the directory is not intact, so unused files are kept. */
+/* The base of one filter is missing, so the directory is not intact, and unused files are kept. */
 TEST(doubt__nothing_is_deleted_while_something_is_missing)
 {
     const char *folder = scratch_path("leftover");
@@ -505,7 +505,7 @@ static long place_of(const char *path, const char *text)
     return last;
 }
 
-/* A pack holds a known filter, and one whose name is in the missing part. */
+/* A pack holds a known filter and a filter whose name is in the missing part. */
 TEST(doubt__a_pack_with_unknown_parts_is_kept)
 {
     const char *folder = scratch_path("packed");

@@ -649,7 +649,7 @@ static void write_for_ever(const char *path, int tell)
     (void)sqlite3_exec(db, "PRAGMA synchronous = OFF", NULL, NULL, NULL);
     for (uint32_t i = 0;;) {
         char sql[512];
-        const uint32_t rows = 1 + i % 3; /* rows of one transaction */
+        const uint32_t rows = 1 + i % 3; /* rows per transaction */
         size_t n = (size_t)snprintf(sql, sizeof sql, "BEGIN IMMEDIATE;");
         for (uint32_t k = 0; k < rows; k++, i++) {
             n += (size_t)snprintf(sql + n, sizeof sql - n,
@@ -684,7 +684,7 @@ static void scribe_start(struct scribe *scribe, struct world *w)
     scribe->told = ends[0];
 }
 
-/* Returns a number of rows that are certainly committed: at least one more than the last call
+/* Returns a number of rows that are certainly committed, at least one more than the previous call
  * returned. */
 static uint32_t scribe_progress(struct scribe *scribe)
 {

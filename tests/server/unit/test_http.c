@@ -18,7 +18,7 @@
 
 enum { BODY_MAX = 1000 };
 
-/* Parses a stream whole, in two pieces cut anywhere, and in random pieces. The story must
+/* Parses a stream whole, in two pieces cut anywhere, and in random pieces. The parsed requests must
  * always be the same. */
 static void tell(struct http_story *story, const char *bytes, size_t n)
 {
@@ -281,7 +281,7 @@ TEST(http__limits_of_heads)
         if (over) {
             check_refused(text, n, 431, "the request head exceeds 16384 bytes");
             check_refused(text, n - 1, 0,
-                          NULL); /* not yet: the CR may be followed by garbage */
+                          NULL); /* no error yet: the CR may be followed by garbage */
         } else {
             tell(&story, text, n);
             CHECK_EQ(story.bodies, 1);

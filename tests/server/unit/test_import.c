@@ -342,7 +342,7 @@ struct field {
     size_t n;
 };
 
-/* Saved fields, which are loaded again. */
+/* Saved fields, which are later loaded again. */
 struct fields {
     struct import_source source;
     struct import_sink sink;
@@ -519,7 +519,7 @@ TEST(import__fields_there_and_back)
     }
 }
 
-/* Parts of more than 16 MiB are several records in a file, but one field. */
+/* A part of more than 16 MiB is stored as several records in a file, but as one field. */
 TEST(import__fields_of_large_links)
 {
     static struct fields fields;

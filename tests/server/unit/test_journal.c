@@ -467,7 +467,7 @@ TEST(journal__other_files_are_left_alone)
 
 /* ---- Tails and damage ---------------------------------------------------------------- */
 
-/* A journal of ten adds whose process died after writing them. */
+/* Creates a journal with ten adds whose process died after writing them. */
 static void make_dead(enum journal_policy policy, unsigned synced)
 {
     (void)files_folder(); /* so that both processes use the same directory */
@@ -583,7 +583,7 @@ static void note_write(int file, off_t at, size_t n)
 }
 
 /* A sync may have failed before the process died: the affected pages are marked clean in the page
- * cache, but are not on disk. They are written again before anything depends on them. */
+ * cache, but are not on disk. These pages are written again before anything depends on them. */
 TEST(journal__what_nobody_knows_to_be_synced_is_written_again)
 {
     for (unsigned synced = 0; synced <= 8; synced += 4) {
@@ -670,7 +670,7 @@ TEST(journal__one_can_go_on_beyond_damage)
     files_clean();
 }
 
-/* After an orderly close, every frame is covered by a later one, except for the last. */
+/* After an orderly close, every frame except the last is covered by a later frame. */
 TEST(journal__after_an_orderly_end_every_flip_is_noticed)
 {
     struct journal *journal = open_policy(JOURNAL_NO);
@@ -746,7 +746,8 @@ static void join_workers(struct worker workers[THREADS])
     }
 }
 
-/* Checks that the adds of every worker are present, in the order in which it made them. */
+/* Checks that the adds of every worker are present, in the order in which the worker
+ * appended them. */
 static void check_workers(uint64_t rounds)
 {
     uint64_t next[THREADS] = { 0 };
@@ -843,7 +844,7 @@ TEST(journal__threads_append_whole_frames_in_their_order)
     }
 }
 
-/* The first sync takes until all threads have appended. */
+/* The first sync lasts until all threads have appended. */
 static struct journal *slow_journal;
 
 static void slow_first_sync(void)
@@ -1323,11 +1324,12 @@ TEST(journal__a_segment_whose_name_may_get_lost_is_the_end)
     files_clean();
 }
 
-/* ---- A life, ended at every call ----------------------------------------------------- */
+/* ---- The lifetime of a journal, ended at every call
+ * ----------------------------------------------------- */
 
 /*
  * A catalog of one object. Its content is the number of changes and a digest of the changes in
- * order. Checkpoints are created like in the service: rotate, save (into the entry of the
+ * order. Checkpoints are created as in the service: rotate, save (into the entry of the
  * manifest), manifest, sync, remove.
  */
 enum { LIFE = 40 };
@@ -1468,7 +1470,7 @@ static void life_check_folder(const char *folder, uint64_t acknowledged)
     must_close(journal);
 }
 
-/* A whole life: checkpoints in between, and one close and reopen. Writes every acknowledged
+/* Runs a whole lifetime, with checkpoints, and with one close and reopen. Writes every acknowledged
  * number to `acknowledged`. */
 static void life_live(const char *folder, int acknowledged)
 {
@@ -1501,7 +1503,7 @@ TEST(journal__death_and_loss_of_power_at_every_call)
     const unsigned long step = CHECK_EMULATED ? 17 : CHECK_SANITIZED ? 11 : 1;
     const unsigned long deaths =
         lives_with_every_fault(&lives, DISK_STOP_BEFORE, DISK_STOP_AFTER, step);
-    CHECK(deaths * step > 200); /* the calls of a life */
+    CHECK(deaths * step > 200); /* the calls in a lifetime */
 }
 
 /* Handles an error as the service does: retries, or saves everything and reopens. */
@@ -1515,7 +1517,7 @@ static void life_mend(struct journal *journal, struct life *life)
     }
 }
 
-/* Runs a life on a disk that fails once. Returns whether the fault occurred. */
+/* Runs a lifetime on a disk that fails once. Returns whether the fault occurred. */
 static bool life_with_fault(const char *folder, unsigned long at, enum disk_fault fault)
 {
     struct life life = { .changes = 0 };

@@ -132,7 +132,7 @@ TEST(journal_folder__the_end_is_missing)
     CHECK(segment_is_there(folder, 4));
 }
 
-/* The recorded end is that of the newest segment, not that of an earlier process. */
+/* The recorded end belongs to the newest segment, not to an earlier process. */
 TEST(journal_folder__the_end_after_a_crash_is_unknown)
 {
     const char *folder = scratch_path("crash");
@@ -261,7 +261,7 @@ TEST(journal_folder__segments_of_another_journal)
 /* ---- A directory that is removed ---------------------------------------------------------- */
 
 /* Without journal.lock, a fresh segment of another journal does not replace the segments of this
- * one. */
+ * journal. */
 TEST(journal_folder__a_fresh_segment_of_another_journal)
 {
     const char *folder = scratch_path("fresh");

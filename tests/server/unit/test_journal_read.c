@@ -1,7 +1,7 @@
 /*
  * Reading the journal: if any part is truncated, flipped, lost or replaced, the reported frames are
- * still those that were written, in order. A missing frame either belongs to a torn tail that was
- * never acknowledged, or is reported.
+ * still exactly the written frames, in order. A missing frame either belongs to a torn tail that
+ * was never acknowledged, or is reported.
  */
 #include "support/check.h"
 #include "support/journal_memory.h"
@@ -317,7 +317,7 @@ TEST(journal_read__settled_is_what_frames_say)
 
 /* ---- Flips --------------------------------------------------------------------------- */
 
-/* Flips every bit of a journal of two segments. A record that was not written is never
+/* Flips every bit of a journal with two segments. A record that was not written is never
  * reported. A frame that was reported as synced is never omitted silently. */
 static void check_flip(size_t segment, size_t bit)
 {

@@ -1,5 +1,5 @@
 /*
- * Records of the journal: written records are read back, the bytes match the documented format,
+ * Journal records: written records are read back, the bytes match the documented format,
  * and no other bytes are accepted as a record.
  */
 #include "journal_record.h"

@@ -169,7 +169,7 @@ TEST(line__long_ones_are_cut)
             }
         }
     }
-    /* more fields than fit: those that do are complete */
+    /* more fields than fit: the fields that fit are complete */
     struct log_field fields[600];
     for (size_t i = 0; i < 600; i++) {
         fields[i] = log_count("field", 123456789);
@@ -541,7 +541,7 @@ TEST(events__only_the_last_ones)
         log_event(LOG_EVENT_SNAPSHOT, (bg_bytes){ large, sizeof large }, "%u %0*d", i,
                   LOG_EVENT_TEXT, 0);
     }
-    CHECK_STR(written(), ""); /* below the level, but kept anyway */
+    CHECK_STR(written(), ""); /* below the log level, but kept as an event */
     const size_t n = log_events(0, events, LOG_EVENTS + 10);
     CHECK_EQ(n, LOG_EVENTS);
     for (size_t i = 0; i < n; i++) {

@@ -148,7 +148,7 @@ TEST(pattern__random_longer_ones)
     CHECK(hits > 1000);
 }
 
-/* Patterns that would take a recursive matcher longer than the age of the universe. */
+/* A recursive matcher would need longer than the age of the universe for these patterns. */
 TEST(pattern__no_blow_up)
 {
     enum { N = 20000 };

@@ -334,7 +334,7 @@ static void filter_check(struct world *w, unsigned i, struct filter *f)
     }
 }
 
-/* The model also learns how doubtful steps turned out. */
+/* Also updates the model with the outcome of doubtful steps. */
 static void model_check(struct world *w, struct model *m)
 {
     unsigned n = 0;
@@ -504,7 +504,7 @@ TEST(persist__small_filters_share_a_pack)
     world_close(&w);
 }
 
-/* Statistics are also the same if nothing was added during a snapshot. */
+/* Statistics also stay the same if nothing is added during a snapshot. */
 static const char *const about[] = { "BF.INFO a",   "BF.INFO b",   "CF.INFO c",
                                      "CF.DEBUG c",  "BF.CARD a",   "BG.DIGEST a",
                                      "BG.DIGEST b", "BG.DIGEST c", "BG.DIGEST d" };
@@ -579,7 +579,8 @@ static void heal(void)
     CHECK(persist_works(w.server.persist, why));
 }
 
-/* Runs a sequence in which call number `at` fails. Returns whether there was such a call. */
+/* Runs a sequence in which call number `at` fails. Returns whether a call with this number
+ * occurred. */
 static bool faulty_story(const char *folder, enum disk_fault fault, unsigned long at,
                          unsigned policy)
 {
@@ -617,7 +618,7 @@ static bool faulty_story(const char *folder, enum disk_fault fault, unsigned lon
     return happened;
 }
 
-/* Tests every n-th call; all of them in `make soak`. */
+/* Tests every n-th call, or all calls in `make soak`. */
 static unsigned long stride(void)
 {
     return check_scale() > 1 ? 1 : CHECK_SANITIZED ? 11 : 3;

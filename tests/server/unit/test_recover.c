@@ -265,8 +265,8 @@ TEST(recover__the_secret_is_missing)
     world_close(&w);
 }
 
-/* The journal fails while a base cannot be read: its records are removed with the old segments,
- * so the filter must not be recovered without them. */
+/* The journal fails while a base cannot be read. The filter's records are removed with the old
+ * segments, so the filter must not be recovered without them. */
 TEST(recover__a_failed_journal_and_a_missing_base)
 {
     const char *folder = scratch_path("lost");
@@ -370,8 +370,8 @@ static void remove_base_of(const char *name)
     CHECK_EQ(unlink(path), 0);
 }
 
-/* Files or packs of filters in memory are deleted, with a working journal or a failed one. The next snapshot writes
- * them again, even for filters that did not change. */
+/* Files or packs of filters in memory are deleted, with a working journal or a failed journal. The
+ * next snapshot writes them again, even for filters that did not change. */
 TEST(recover__files_that_were_removed_are_written_again)
 {
     static const char *const names[] = { "removed", "removed-pack", "failed-file",
@@ -408,7 +408,7 @@ TEST(recover__replacing_a_filter_deletes_its_files)
 }
 
 /* The fresh journal cannot be created for a while. Each attempt reuses the files of the previous
- * one instead of writing them again. */
+ * attempt instead of writing them again. */
 TEST(recover__attempts_to_begin_a_fresh_journal_write_files_once)
 {
     const char *folder = scratch_path("attempts");
@@ -765,7 +765,8 @@ TEST(recover__a_refused_object_leaves_no_file)
     world_close(&w);
 }
 
-/* The thread that names an object may use it until it is done, even if another thread drops it. */
+/* The thread that names an object may use the object until the thread is done, even if another
+ * thread drops it. */
 TEST(recover__an_object_stays_for_who_made_it)
 {
     const char *folder = scratch_path("stays");

@@ -10,7 +10,7 @@ static const struct resp_limits defaults = RESP_LIMITS_DEFAULT;
 #define TEXT(literal) (literal), sizeof(literal) - 1
 
 /* Parses a stream whole, in two pieces cut anywhere, in single bytes and in random pieces. The
- * story is always the same, and equals the reference's. */
+ * parsed requests are always the same, and equal those of the reference. */
 static void tell(struct resp_story *story, const char *bytes, size_t n,
                  const struct resp_limits *limits)
 {

@@ -253,7 +253,7 @@ TEST(buffer__texts)
     buffer_free(&b);
 }
 
-/* A reply that does not fit is not written in part, and nothing follows it. */
+/* A reply that does not fit is not partially written, and nothing follows it. */
 TEST(resp_reply__overflow)
 {
     for (size_t limit = 1; limit < 100; limit++) {

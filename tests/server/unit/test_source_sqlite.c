@@ -434,7 +434,7 @@ TEST(source__a_file_that_is_not_there_may_come)
     while (ask(source, "sku-0", text) != BG_STORE_PRESENT) {
         usleep(1000); /* the pool pauses for a tenth of a second */
     }
-    /* ... and be replaced by another one. */
+    /* ... and be replaced by another file. */
     world_products(&other, 1);
     world_do(&other, "UPDATE products SET name = 'new'");
     world_do(&other, "PRAGMA wal_checkpoint(TRUNCATE)");
@@ -530,7 +530,7 @@ TEST(source__reads_keys_of_every_type_and_length)
     struct source *source = make(&settings);
     CHECK_OK(source_keys_open(source, &keys, NULL));
     CHECK_OK(source_keys_next(keys, batch, 16, &n, NULL));
-    CHECK_EQ(n, 7); /* the large one ends the batch */
+    CHECK_EQ(n, 7); /* the large key ends the batch */
     for (size_t i = 0; i < 6; i++) {
         CHECK_EQ(batch[i].len, strlen(expected[i]));
         CHECK(memcmp(batch[i].data, expected[i], batch[i].len) == 0);

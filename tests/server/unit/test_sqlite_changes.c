@@ -669,7 +669,7 @@ TEST(changes__notices_a_restored_backup)
     }
 }
 
-/* The schema version is the same: only the token differs. */
+/* The schema version is the same; only the token differs. */
 TEST(changes__notices_another_history_with_the_same_schema)
 {
     struct scene s;
@@ -699,7 +699,7 @@ static void delete_log(const struct world *w)
     }
 }
 
-/* Renames another database file to the path of this one. */
+/* Renames another database file to the path of this database. */
 static void replace_file(struct world *w, struct world *other)
 {
     world_end(w);
@@ -773,7 +773,7 @@ TEST(changes__refuses_hard_links)
     scene_end(&s);
 }
 
-/* Copies the bytes of a file into another one, which keeps its inode. */
+/* Copies the bytes of a file into another file, which keeps its inode. */
 static void overwrite(const char *from, const char *to)
 {
     char bytes[4096];
@@ -786,7 +786,8 @@ static void overwrite(const char *from, const char *to)
     CHECK(fclose(in) == 0 && fclose(out) == 0);
 }
 
-/* The restored file gets the change counter of the old one, so SQLite considers its cache valid. */
+/* The restored file gets the change counter of the old file, so SQLite considers its cache
+ * valid. */
 TEST(changes__notices_an_overwritten_file)
 {
     struct scene s;
@@ -836,7 +837,7 @@ TEST(changes__resumes_at_a_mark)
 }
 
 /* The last connection of the application deletes the log when it is closed. If the follower opens the file at that
- * moment, it must wait for the lock: it would otherwise remember the deleted log, and report a
+ * moment, it must wait for the lock: otherwise, it would remember the deleted log and report a
  * replaced file. */
 TEST(changes__resumes_while_an_application_deletes_its_log)
 {

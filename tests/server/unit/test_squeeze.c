@@ -1,4 +1,5 @@
-/* Squeezed bytes: the output restores the input and is small; malformed bytes are rejected. */
+/* Compressed bytes: the output is small and restores the input, and malformed bytes are
+ * rejected. */
 #include "squeeze.h"
 
 #include "support/check.h"

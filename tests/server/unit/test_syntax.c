@@ -116,7 +116,7 @@ TEST(syntax__wrong_lines)
     }
 }
 
-/* Whatever the input, parsing terminates and stays within its memory. */
+/* For any input, parsing terminates and stays within its memory. */
 TEST(syntax__noise)
 {
     static const char letters[] = "aA [[]]<<>>||.....  keyTOKEN";

@@ -630,7 +630,7 @@ TEST(guesses__wait_longer_and_longer)
     fail("10.0.0.1", "a", 2000, 40);
     CHECK_EQ(wait_of("10.0.0.1", "a", 2000), 30000);
     CHECK_EQ(wait_of("10.0.0.2", "a", 2000), 0); /* other addresses do not wait */
-    CHECK_EQ(wait_of("10.0.0.1", "b", 2000), 0); /* nor do other names */
+    CHECK_EQ(wait_of("10.0.0.1", "b", 2000), 0); /* other names do not wait either */
     CHECK_EQ(wait_of("", "a", 2000), 0);
 }
 
@@ -676,7 +676,7 @@ TEST(guesses__addresses)
     CHECK_EQ(wait_of("", "a", 1000), 200);
 }
 
-/* More addresses than slots: nothing breaks, and the newest ones must wait. */
+/* With more addresses than slots, nothing breaks, and the newest addresses must wait. */
 TEST(guesses__very_many_addresses)
 {
     begin("");
@@ -701,7 +701,7 @@ TEST(rate__is_kept)
                                              rounding */
     CHECK(!user_take(u, 3, 5050, &wait));
     CHECK(!user_take(u, 101, 50000, &wait));
-    CHECK_EQ(wait, UINT64_MAX); /* never that many at once */
+    CHECK_EQ(wait, UINT64_MAX); /* this many are never allowed at once */
     CHECK(user_take(u, 100, 50000, NULL));
     CHECK(!user_take(u, 50, 50000, &wait));
     CHECK(wait >= 50 && wait <= 52);

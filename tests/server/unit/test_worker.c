@@ -32,7 +32,7 @@ static bool is_answered(int client)
            && strcmp(reply, "+PONG\r\n") == 0;
 }
 
-/* If the thread of a worker cannot be created, the other workers must not hand connections to
+/* If a worker's thread cannot be created, the other workers must not hand connections to
  * it: such connections would be neither served nor closed, and the service would wait for them when
  * it stops. */
 TEST(worker__without_a_thread_gets_no_connections)

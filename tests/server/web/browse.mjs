@@ -1,7 +1,7 @@
 // Tests the dashboard in a real browser: every page, by mouse and by keyboard alone, light and
-// dark, with hostile names, a server that becomes unavailable, one that requires a password, and
-// ten thousand filters. The pages must show what the API and /metrics report. Any violation of the
-// content security policy, any console error and any request to another origin is a failure.
+// dark, with hostile names, a server that becomes unavailable, a server that requires a password,
+// and ten thousand filters. The pages must show what the API and /metrics report. Any violation of
+// the content security policy, any console error and any request to another origin is a failure.
 //
 // usage: node browse.mjs PLAYWRIGHT CHROMIUM SHOTS PLAIN [NAME:PASSWORD | USERS LOADING LARGE]
 //   PLAYWRIGHT  directory in which npm has installed playwright-core
@@ -189,7 +189,7 @@ async function tryOverview(browser) {
   const { json } = window.answers.get("/api/v1/filters");
   const info = window.answers.get("/api/v1/info").json;
   const rows = page.locator("table.filters tbody tr");
-  same("as many rows as the API has filters", await rows.count(), json.filters.length);
+  same("as many rows as the API reports filters", await rows.count(), json.filters.length);
   const metrics = await readMetrics();
   for (const [i, f] of json.filters.entries()) {
     await sameRow(rows.nth(i), f, metrics);
@@ -543,7 +543,7 @@ async function tryKeyboard(browser) {
   await window.close("keyboard");
 }
 
-// While paused, the page sends no requests; r sends one.
+// While paused, the page sends no requests; the r key sends one.
 async function tryPause(window) {
   const { page, state } = window;
   await until("all requests are answered", () => state.waiting === 0);
@@ -607,7 +607,7 @@ function contrasts() {
   return [...bad];
 }
 
-// Accessibility: names for all interactive elements, one h1, no duplicate ids.
+// Accessibility: names for all interactive elements, one h1, no duplicate IDs.
 function audit() {
   const bad = [];
   const nameOf = (e) => (e.getAttribute("aria-label") || (e.labels && [...e.labels].map((l) => l.textContent).join(" ")) || e.textContent || e.title || "").trim();
@@ -781,7 +781,7 @@ async function tryLarge(browser) {
   check("the page stays small", nodes < 5000, nodes);
   await page.keyboard.press("]");
   await until("] shows the next page", async () => (await page.locator(".page-number").textContent()).startsWith("2 / ") && page.url().includes("page=2"));
-  await until("the next page has other filters", () => window.answers.get("/api/v1/filters").query.get("offset") === "50");
+  await until("the next page has different filters", () => window.answers.get("/api/v1/filters").query.get("offset") === "50");
   await page.locator("#search").fill("tokens:0999");
   await until("the search finds one of them", async () => (await page.locator("table.filters tbody tr").count()) === 1);
   await page.locator("#search").fill("");

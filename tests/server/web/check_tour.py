@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs docs/http.md: every command of its ```console blocks, against a service without filters,
+"""Runs docs/http.md: every command in its ```console blocks, against a service without filters,
 or against a mock. See tests/cli/check_documents.py for the meaning of `...`.
 usage: check_tour.py [BASE] [--update]"""
 

@@ -263,7 +263,7 @@ class World:
     # -- the service as a whole --
 
     def totals(self, now):
-        """Returns the totals over all filters; computed once per second, as the service would
+        """Returns the totals over all filters, computed once per second, because the service would
         cache them."""
         with self.lock:
             if self.sampled.get("at", -9) < now - 0.9 or self.options.frozen or self.sampled.get("n") != len(self.filters):
