@@ -270,7 +270,7 @@ int cluster_merge(struct cluster_work *w)
     int code = CLI_OK;
     size_t opened = 0;
     if (count == 0) {
-        return say_usage("expected NAME and at least one filter to merge into it");
+        return say_usage("expected NAME and at least one filter to merge into NAME");
     }
     struct sharded *others = calloc(count, sizeof *others);
     if (!others) {
@@ -368,7 +368,7 @@ static void facts_told(void *context, uint32_t shard, bg_bytes reply)
         const size_t begin = at;
         const struct reply_item value = reply_next(reply, &at);
         const struct reply_item first =
-            reply_next(reply, &at); /* first item of the list */
+            reply_next(reply, &at); /* the first item in the list */
         at = begin;
         reply_skip(reply, &at);
         facts_field(f, &name, &value, &first);

@@ -174,7 +174,7 @@ static const struct man_entry man_recipes[] = {
       "a comma with --csv." },
     { "--trim, --lower", "Remove whitespace around the key; convert A-Z to a-z." },
     { "--as int64, --as int32",
-      "Parse the text as a decimal integer. The key is the integer in 8 or 4 bytes, "
+      "Parse the text as a decimal integer. The key is the integer as 8 or 4 bytes, "
       "little-endian." },
     { "--as hex", "Parse the text as hexadecimal digits, two per byte of the key." },
     { "--as utf16",

@@ -176,7 +176,7 @@ static void report_latency(const struct plan_rows *plans)
 {
     char text[NUMBER_TEXT];
     if (plans->ask.call_seconds > 0) {
-        printf("  Unnecessary calls delay an absent key by %s on average.\n",
+        printf("  Unnecessary calls delay lookups of absent keys by %s on average.\n",
                report_time(plans->ask.call_seconds * plans->best.plan.rate, text));
     }
 }

@@ -320,10 +320,11 @@ static int seen_check_kind(const struct seen *seen, const char *path,
                           path);
     }
     if (o->window && strcmp(o->window, seen->window) != 0) {
-        return say_failed(CLI_DATA,
-                          "%s: its window is %s, not %s; use the same --window, or "
-                          "start a new state",
-                          path, *seen->window ? seen->window : "everything", o->window);
+        return say_failed(
+            CLI_DATA,
+            "%s: the window of this state is %s, not %s; use the same --window, or "
+            "start a new state",
+            path, *seen->window ? seen->window : "everything", o->window);
     }
     if (o->unordered && kind != BG_KIND_REGISTER) {
         return say_failed(CLI_DATA,

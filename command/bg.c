@@ -92,8 +92,8 @@ const struct command bg_commands[] = {
       "Checks the structure of a filter in memory", "O(N) where N is the size in bytes",
       "0.1.0" },
     { "BG.DIGEST", 2, BG_EXAMINE, BG_AT_NAME, bgc_digest, NULL, "name",
-      "Returns the digest of a filter, equal for filters with the same parameters "
-      "and content",
+      "Returns the digest of a filter; filters with the same parameters and content "
+      "have the same digest",
       "O(N) where N is the size in bytes", "0.1.0" },
     { "BG.DUMP", -3, BG_EXAMINE, BG_AT_NAME, dump_bg_dump, NULL,
       "name cursor [SIZE bytes]",

@@ -237,8 +237,8 @@ static const struct settings_entry settings_rules[] = {
       "that write (%W)." },
     { "allkeys", "The same as ~*." },
     { "rate=N, burst=N",
-      "Maximum number of adds per second, and in a burst (default: one second's "
-      "worth)." },
+      "Maximum number of adds per second, and maximum number in a burst (default: one "
+      "second's worth)." },
     { "reset", "Removes all permissions." },
 };
 

@@ -228,8 +228,8 @@ static const struct setting settings_rows[] = {
     ROW(pid_file, "pid-file", TEXT, "", 0, 0, START, "PATH",
         "File to write the process ID to."),
     CHOICE(supervised, "supervised", "auto", START, supervised_names,
-        "Whether to notify the service manager when the service is ready. auto: notify it if it requested a "
-        "notification. systemd: refuse to start if it did not."),
+        "Whether to notify the service manager when the service is ready. auto: notify the manager if it requested a "
+        "notification. systemd: refuse to start if it did not request one."),
     ROW(metrics_max_filters, "metrics-max-filters", COUNT, "1000", 0, 1e6, LIVE, "N",
         "Maximum number of filters that /metrics reports by name."),
 };

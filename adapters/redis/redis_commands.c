@@ -1,8 +1,9 @@
 /*
  * redis_commands.c - registers every row of bf_commands, cf_commands and bg_commands with the
- * server, with description, keys and categories, except for commands that need files or gates.
+ * server, including its description, keys and categories. Commands that need files or gates are not
+ * registered.
  *
- * The server calls a function per command without identifying the command. Each command therefore
+ * The server calls a command's function without identifying the command. Each command therefore
  * gets its own function from a fixed list; each function only passes on its index. (argv[0] does
  * not identify a command, since commands can be renamed.)
  */
@@ -96,7 +97,8 @@ static uint64_t commands_key_flags(const struct command *c)
     return REDIS_KEY_RW | REDIS_KEY_ACCESS | REDIS_KEY_UPDATE;
 }
 
-/* Describes the keys: one, or a range. The sources of BG.MERGE follow the destination. */
+/* Describes a command's keys: one key or a range. The sources of BG.MERGE follow the
+ * destination. */
 static void commands_keys(const struct command *c, struct redis_command_keys keys[3])
 {
     const bool merges = strcmp(c->name, "BG.MERGE") == 0;
@@ -125,7 +127,7 @@ static bool commands_describe(RedisModuleCommand *made, const struct command *c)
         1, sizeof(struct redis_command_history), sizeof(struct redis_command_keys),
         sizeof(struct redis_command_argument)
     };
-    static struct redis_syntax syntax; /* the server copies it */
+    static struct redis_syntax syntax; /* the server copies the text */
     struct redis_command_keys keys[3];
     commands_keys(c, keys);
     if (!redis_syntax_read(c, &syntax)) {
@@ -172,10 +174,11 @@ bool redis_commands_add(RedisModuleCtx *ctx, const struct command *c,
     if (redis.CreateCommand(ctx, name, run, flags, c->first_key, c->last_key,
                             c->key_step)
         != REDIS_OK) {
-        redis.Log(ctx, "warning",
-                  "cannot register the command %s: is another module with the same "
-                  "commands loaded?",
-                  c->name);
+        redis.Log(
+            ctx, "warning",
+            "cannot register the command %s; another module may have registered the "
+            "same command",
+            c->name);
         return false;
     }
     RedisModuleCommand *made = redis.GetCommand(ctx, name);

@@ -65,7 +65,7 @@ static const struct metrics_family families[] = {
             "Keys passed to add: definitely new, possibly already present, and rejected.",
             IS("new", news), IS("maybe_present", seen), IS("rejected", refused)),
     COUNTER(METRICS_SLOT, "filter_swaps", "", NULL,
-            "Number of times the base of the slot was replaced, for any reason.",
+            "Number of times the slot's base was replaced, for any reason.",
             ONE(swaps)),
     COUNTER(METRICS_SLOT, "filter_reloads", "", "result",
             "Reloads from a file (unchanged: the slot already had this file).",

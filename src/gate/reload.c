@@ -58,7 +58,7 @@ static bg_err reload_compare(const bg_filter *now, const bg_filter *next,
                              uint32_t flags, bg_errinfo *info)
 {
     if (!(flags & BG_SLOT_ANY_KIND) && bg_filter_kind(now) != bg_filter_kind(next)) {
-        return bgi_err(info, BG_EINCOMPAT, "kind of the file",
+        return bgi_err(info, BG_EINCOMPAT, "filter kind of the file",
                        bg_kind_name(bg_filter_kind(now)), "%s",
                        bg_kind_name(bg_filter_kind(next)));
     }
@@ -213,9 +213,10 @@ static struct view_filter *reload_hold_base(bg_slot *slot, uint64_t *complete,
     const struct view *view = atomic_load(&slot->view);
     const struct view_member *member = view_find(view, BG_ROLE_BASE);
     if (!member || view->queried != 1) {
-        (void)bgi_err_state(info, BG_EINCOMPAT, "slot",
-                            "only a base without other filters can be saved; compact "
-                            "the slot, end the migration, or rebuild it first");
+        (void)bgi_err_state(
+            info, BG_EINCOMPAT, "slot",
+            "only a base without other filters can be saved; compact the slot, end the "
+            "migration, or rebuild the slot first");
     } else if (slot_in_doubt(slot)) {
         (void)bgi_err_state(
             info, BG_EINCOMPAT, "slot",

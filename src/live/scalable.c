@@ -870,10 +870,11 @@ static bg_err scalable_plan(const bg_spec *spec, double growth, bg_plan *plan,
         return bgi_err(info, BG_ENOMEM, "size in bytes", "at most max_bytes", "%llu",
                        (unsigned long long)plan->bytes);
     }
-    (void)snprintf(plan->reason, sizeof plan->reason,
-                   "scalable: as requested; %u layers of %s filters, each %u times the "
-                   "previous one",
-                   plan->layers, bg_kind_name(ladder.kind->id), ladder.growth);
+    (void)snprintf(
+        plan->reason, sizeof plan->reason,
+        "scalable: as requested; %u layers of %s filters, each %u times as large as "
+        "the previous one",
+        plan->layers, bg_kind_name(ladder.kind->id), ladder.growth);
     return BG_OK;
 }
 

@@ -295,10 +295,10 @@ $ bloomgate dedup -s keyed.bg lines
 ! bloomgate dedup: keyed.bg: its keys are hashed with a secret; use --keyring FILE
 ? 2
 $ bloomgate dedup -s state.bg -w 10 lines
-! bloomgate dedup: state.bg: its window is everything, not 10; use the same --window, or start a new state
+! bloomgate dedup: state.bg: the window of this state is everything, not 10; use the same --window, or start a new state
 ? 3
 $ bloomgate dedup -s window.bg -w 10 lines
-! bloomgate dedup: window.bg: its window is 1k, not 10; use the same --window, or start a new state
+! bloomgate dedup: window.bg: the window of this state is 1k, not 10; use the same --window, or start a new state
 ? 3
 $ bloomgate dedup -s state.bg --unordered lines
 ! bloomgate dedup: state.bg: --unordered requires a filter of kind register, not scalable

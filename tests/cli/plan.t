@@ -101,8 +101,8 @@ Alternatives if:
   - there may be twice as many keys: plan for them (--growth 2); otherwise blocked has 12.3% false
     positives, 12 times as many
 $ bloomgate plan -n 1M -p 1% -k scalable --growth 4 --folds 2 | tail -4
-Planned scalable: as requested; 3 layers of blocked filters, each 2 times the previous one; 11.5
-  MiB, 0.36% false positives.
+Planned scalable: as requested; 3 layers of blocked filters, each 2 times as large as the previous
+  one; 11.5 MiB, 0.36% false positives.
   bloomgate build --kind scalable --items 1000000 --rate 0.01 --folds 2 OUT KEYS
 Without --kind, the choice would be blocked: 4.7 MiB, 1% false positives.
 $ bloomgate plan -n 1M -p 1% -k split --bits 8 --folds 3 | tail -5
@@ -205,9 +205,9 @@ True True
 $ bloomgate plan -n 1M --call-time 5ms --latency 10us | sed -n '1p;/^blocked/p;/delay/p'
 1,000,000 keys, at most 10 us per absent key
 blocked      1.6 MiB  13.8   9       0.2%     6.41%    98.7%  L3        1
-  Unnecessary calls delay an absent key by 10 us on average.
+  Unnecessary calls delay lookups of absent keys by 10 us on average.
 $ bloomgate plan -n 1M -p 0.1% --call-time 1s | grep delay
-  Unnecessary calls delay an absent key by 999 us on average.
+  Unnecessary calls delay lookups of absent keys by 999 us on average.
 
 # JSON.
 $ bloomgate plan -n 1M -p 1% --json | python3 -m json.tool > plan.json

@@ -400,7 +400,7 @@ TEST(slot__drill_files_of_another_filter)
 
     bg_filter *classic = make(BG_KIND_CLASSIC, 2000);
     CHECK_OK(bg_save(classic, other, NULL, NULL));
-    check_refused(slot, other, NULL, BG_EINCOMPAT, "kind of the file");
+    check_refused(slot, other, NULL, BG_EINCOMPAT, "filter kind of the file");
     bg_filter_free(classic);
 
     save_keys(other, 0, 700, 4, NULL);
@@ -974,8 +974,8 @@ TEST(slot__notices_pollution)
             (void)added_u64(full, key);
         }
         slot = make_slot(full, 0);
-        add_keys(slot, 200000, 2000); /* few, so that chance has a large effect in a
-                                         part */
+        /* Few, so that chance has a large effect in a part. */
+        add_keys(slot, 200000, 2000);
         for (uint64_t most = 512; most <= 65536; most *= 2) {
             CHECK_OK(bg_slot_sample_health(slot, most, &health));
             CHECK_EQ(health.polluted, 0);

@@ -58,7 +58,7 @@ static const struct settings *good(const char *text)
     return &draft.settings;
 }
 
-/* Checks an invalid text, and all messages about it. */
+/* Checks an invalid configuration text, and all messages about it. */
 static void bad(const char *text, const char *said)
 {
     settings_draft_free(&draft);
@@ -380,7 +380,7 @@ TEST(lines__of_gates)
     CHECK_NEAR(gate.audit, 1, 1e-9);
     gate_settings_free(&gate);
     CHECK(settings_gate(&s->gates.items[1], &gate, why));
-    CHECK_STR(gate.lookup, "a=b"); /* the last one wins */
+    CHECK_STR(gate.lookup, "a=b"); /* the last value wins */
     CHECK_NEAR(gate.rate, 0.01, 1e-9);
     gate_settings_free(&gate);
 }
@@ -739,7 +739,7 @@ TEST(check__nobody_from_outside_without_a_password)
     CHECK_STR(whole("bind *\nrequirepass pear"), "");
     CHECK_STR(whole("bind *\nuser default off"), "");
     CHECK_STR(whole("bind *\nuser default on +@all"),
-              ""); /* on, but without a password: no login */
+              ""); /* enabled, but without a password, so no login is possible */
     CHECK_STR(whole("bind *\nuser default on nopass +@read"), REACH("*", NOPASS));
     CHECK_STR(whole("bind *\nrequirepass pear\nuser guest on nopass"),
               REACH("*", NOPASS));
@@ -960,7 +960,7 @@ TEST(config__values_of_any_bytes)
 
 static struct quiet seats;
 
-/* Settings can change any number of times, and versions that no reader can see any more are
+/* Settings can change any number of times, and versions that no reader can see any longer are
  * freed. Sanitizers detect leaks, and reads of freed settings. */
 TEST(config__changes_have_no_limit)
 {
@@ -1094,7 +1094,7 @@ TEST(reload__takes_what_can_change)
     CHECK_STR(told.doubts,
               "bind: changed from '127.0.0.1 -::1' to '127.0.0.1'; restart to "
               "apply\n"
-              "port: changed from '1' to '2'; restart to apply\n");
+              "port: changed from '1' to '2'; restart to apply the change\n");
     CHECK_EQ(now->port, 1);
     CHECK_EQ(now->bind.count, 2);
     CHECK_NEAR(now->timeout, 2, 1e-9);
