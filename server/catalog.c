@@ -350,7 +350,8 @@ static void catalog_bury(struct catalog *catalog, size_t at, struct entry *entry
     struct places *places = atomic_load(&catalog->places);
     atomic_store(&places->at[at], instead);
     atomic_store(&entry->gone, true);
-    if (atomic_load(&entry->expires)) { /* the value stays: holders may read it */
+    /* The value is kept, because holders may read it. */
+    if (atomic_load(&entry->expires)) {
         atomic_fetch_sub(&catalog->expiring, 1);
     }
     catalog_disorder(catalog, entry);

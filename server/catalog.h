@@ -15,7 +15,7 @@
  * frees it once no thread uses it (quiet.h). Only catalog_reap waits, so the thread that runs DEL
  * does not have to free gigabytes of memory.
  *
- * Names are hashed with a secret generated at startup, because clients choose them.
+ * Names are hashed with a secret generated at startup, because clients choose the names.
  *
  * Entries have numbers that only increase. An object that replaces another gets a new number, so
  * the old object's records never apply to the new object. The list of all entries is ordered by
@@ -166,8 +166,8 @@ bg_err catalog_drop_on(struct catalog *catalog, bg_bytes name,
                        const struct catalog_terms *terms, uint64_t now,
                        bg_errinfo *info);
 
-/* Renames `from` to `to`, replacing an entry that has the new name. With `only_new`, returns
- * BG_EBUSY instead of replacing it. */
+/* Renames `from` to `to`, replacing an entry that has the new name. If `only_new` is set, returns
+ * BG_EBUSY instead of replacing an entry. */
 bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to,
                       bool only_new, uint64_t now, bg_errinfo *info);
 

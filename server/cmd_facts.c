@@ -1,6 +1,6 @@
 /*
- * cmd_facts.c - INFO: statistics in sections, one per line. Statistics that Redis has as well have
- * the same names, so that existing tools can read them.
+ * cmd_facts.c - INFO: statistics in sections, one per line. Statistics that Redis also reports have
+ * the same names here, so that existing tools can read them.
  */
 #include "cmd.h"
 #include "fronts.h"

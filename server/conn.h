@@ -17,8 +17,8 @@
  * body arrive.
  *
  * Durability. Replies that wait for the journal are divided into at most two groups: those that
- * wait for `hold`, and those of requests that arrived meanwhile, which wait for `later`. So a
- * client that keeps sending requests without waiting still gets each reply after at most two
+ * wait for `hold`, and replies to requests that arrived in the meantime, which wait for `later`. So
+ * a client that keeps sending requests without waiting still gets each reply after at most two
  * syncs.
  *
  *     out:  | sendable | hold_bytes: until `hold` is safe | the rest: until `later` is |
@@ -27,8 +27,9 @@
  * its turn, so one long pipeline does not delay other clients.
  *
  * Lifetime. A connection belongs to one worker, and only that worker accesses it. A closed
- * connection is freed at the end of an iteration, once no list of the worker and no job (`busy`)
- * refers to it. So a connection obtained during an iteration stays valid until that iteration ends.
+ * connection is freed at the end of an iteration, once neither a list of the worker nor a job
+ * (`busy`) refers to it. So a connection obtained during an iteration stays valid until that
+ * iteration ends.
  */
 #ifndef SERVER_CONN_H
 #define SERVER_CONN_H
@@ -125,8 +126,8 @@ void conn_close(struct conn *conn);
  * connection. */
 void conn_leave(struct conn *conn);
 
-/* Makes the last reply wait until everything recorded so far is safe, because it depends on a
- * change by this client or another one. */
+/* Makes the last reply wait until everything recorded so far is safe, because the reply depends on
+ * a change by this or another client. */
 void conn_wrote(struct conn *conn);
 
 /* Called at the end of an iteration: sends all output that need not wait, and determines which

@@ -30,7 +30,7 @@
 
 struct resp_job {
     struct job job; /* must be first */
-    /* Not accessed by the job, because the worker may be using it. */
+    /* The job does not access the connection, because the worker may be using it. */
     struct conn *conn;
     struct client client; /* copy of the connection's client; merged back at the end */
     struct buffer out;
@@ -172,7 +172,7 @@ static void resp_no_memory(const struct reply *reply)
 }
 
 enum { RESP_WORDS = 4 }; /* number of arguments that count as one request */
-/* Maximum size of a request whose copy is reserved as a small buffer. */
+/* Up to this size, the copy of a request is reserved as a small buffer. */
 enum { RESP_SMALL = 16 << 10 };
 
 /* Creates a job with a copy of a request; returns NULL if out of memory. */
@@ -299,7 +299,7 @@ static void run_flush(struct conn *conn)
     worker->session.client = &conn->client;
     session_changes(&worker->session, run->command);
     run->command->run_many(&request, run->items, run->n);
-    session_unclaim(&worker->session); /* run_begin claimed it */
+    session_unclaim(&worker->session); /* run_begin claimed the filter */
     resp_count_errors(conn, waiting, run->n);
     atomic_fetch_add_explicit(&worker->counts.runs, 1, memory_order_relaxed);
     run->n = 0;

@@ -7,7 +7,7 @@
  * effect. Therefore lookups of such a name answer "maybe", and the filter can be created only
  * together with its content (from a file or a dump).
  *
- * A name that a client drops or renames is known to be free from then on. This is not recorded, so
+ * After a client drops or renames a name, the name is known to be free. This is not recorded, so
  * after a restart the name is in doubt again, unless a filter was created under it in the meantime.
  * All doubt ends when the operator starts the service with `damaged-journal forget`.
  */

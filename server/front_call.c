@@ -1,5 +1,5 @@
 /*
- * front_call.c - forwards items to the cluster, returns the results, and counts them.
+ * front_call.c - forwards items to the cluster, and returns and counts the results.
  *
  * Items of shards that are down are not sent, and neither are adds to shards that accept no adds. All other items are
  * sent. A shard that does not answer for all of its items is then marked as down, or as accepting no adds.
@@ -217,7 +217,7 @@ static void front_blame(struct front *front, const struct front_sent *sent, bool
     }
 }
 
-/* Copies the results to their items, and counts them. */
+/* Copies the results to their items, and counts the results. */
 static void front_settle(struct front *front, struct front_work *work,
                          const struct front_sent *sent)
 {

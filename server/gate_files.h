@@ -7,7 +7,7 @@
  *
  * The filter and its mark are in one file, so they cannot disagree. The mark is taken before the filter is saved, so
  * the file contains every key reported up to the mark, and possibly more. A file that is damaged, or was saved with
- * different settings or another hash key, is ignored, and all keys are read again.
+ * different settings or a different hash key, is ignored, and all keys are read again.
  */
 #ifndef SERVER_GATE_FILES_H
 #define SERVER_GATE_FILES_H
@@ -21,7 +21,7 @@ enum { GATE_INSTANCE = 9 }; /* bytes: 8 hex digits and a NUL */
 bg_err gate_files_instance(const char *dir, char instance[GATE_INSTANCE],
                            bg_errinfo *info);
 
-/* Returns DIR/gates/NAME followed by `ending`. The caller frees it. Returns NULL if out of
+/* Returns DIR/gates/NAME followed by `ending`. The caller frees the result. Returns NULL if out of
  * memory. */
 char *gate_files_path(const char *dir, const char *name, const char *ending);
 

@@ -29,9 +29,9 @@
  * only for keys that were committed after the last proof, which is at most max-lag old. A client that needs a stronger
  * guarantee calls gates_wrote after its own write.
  *
- * Thread safety: all functions are MT-Safe except gates_free; all other calls must have returned before it. Lookups
- * wait for the source, so event-loop threads must not call gates_lookup. They call gates_begin, which never waits,
- * and let another thread call gates_finish.
+ * Thread safety: all functions are MT-Safe except gates_free, which may be called only after all other calls have
+ * returned. Lookups wait for the source, so event-loop threads must not call gates_lookup. They call gates_begin, which
+ * never waits, and let another thread call gates_finish.
  */
 #ifndef SERVER_GATES_H
 #define SERVER_GATES_H

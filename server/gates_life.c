@@ -46,7 +46,7 @@ static void gate_life_new_epoch(struct gate *gate, const char *why)
     atomic_store(&gate->caught_up, 0);
     atomic_store(&gate->doubted, false);
     gate->mark[0] = 0;
-    gate->saved[0] = 0; /* the file is from an earlier epoch, or deleted */
+    gate->saved[0] = 0; /* the file is from an earlier epoch, or has been deleted */
     if (!gate->is_unusable) {
         /* If is_unusable is set, `why` already has the real reason: the source only reports the
          * missing mark. */
@@ -260,7 +260,7 @@ static bool gate_life_build(struct gate *gate, const char *reason)
     gate_life_note_build(gate, &report, &why, err);
     if (!err) {
         bg_gate_info stats = { .struct_size = sizeof stats };
-        /* Observations of the old filter must not count against the new one. */
+        /* Observations about the old filter must not count against the new one. */
         (void)!bg_gate_get_info(gate->gate, NULL, &stats);
         atomic_store(&gate->built, needed);
         (void)atomic_fetch_add(&gate->builds, 1);

@@ -52,7 +52,7 @@ struct http_field {
 enum http_body_kind { HTTP_BODY_NONE, HTTP_BODY_LENGTH, HTTP_BODY_CHUNKED };
 
 struct http_request {
-    const char *head;   /* address of the bytes of the head */
+    const char *head;   /* address of the head's bytes */
     size_t consumed;    /* HTTP_OK: length of the head */
     int status;         /* HTTP_ERROR: status code */
     const char *reason; /* HTTP_ERROR: the reason, a sentence without its period */
@@ -105,7 +105,7 @@ bool http_method_is(const struct http_request *r, const char *method);
 enum http_body_result {
     HTTP_BODY_DATA, /* `data` is the next part of the body */
     HTTP_BODY_MORE, /* needs more bytes; all bytes were consumed */
-    HTTP_BODY_END,  /* complete; the next request follows after `consumed` */
+    HTTP_BODY_END,  /* the body is complete; the next request follows it */
     HTTP_BODY_ERROR /* `status` and `reason` */
 };
 

@@ -246,7 +246,7 @@ static bool http_fields_basic(bg_bytes text, char *room, struct http_credentials
     return true;
 }
 
-/* Returns whether text is one word. By the standard, a token consists of letters, digits and -._~+/
+/* Returns whether text is one word. In the standard, a token consists of letters, digits and -._~+/
  * with = at the end, but here "NAME:PASSWORD" is a token, and passwords may contain any
  * character. */
 static bool http_fields_is_word(bg_bytes text)

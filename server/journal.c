@@ -13,8 +13,8 @@
  * sync to end. Then one of the waiting threads writes everything appended so far and syncs on
  * behalf of all of them.
  *
- * Each frame number is assigned only once. A frame that was appended may already be applied to its
- * object, so it cannot be withdrawn if it cannot be written: it stays in memory (disk full), or the
+ * Each frame number is assigned only once. An appended frame may already have been applied to its
+ * object, so it cannot be withdrawn if writing fails: it stays in memory (disk full), or the
  * journal fails. The remains of a failed write are truncated if possible. If they cannot be
  * truncated, they are harmless: they form a torn tail, and the next write overwrites them.
  *

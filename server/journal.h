@@ -8,13 +8,11 @@
  *
  *     journal_open(folder, &how, &journal, &why);             // exclusive: locks the directory
  *     journal_replay(journal, visit, context, &report, &why); // may be repeated
- *     journal_begin(journal, NULL, &why);                     // appends are allowed after this
- *     call
- *     journal_start(journal, tell, context, &why);            // starts the thread that syncs
- *                                                             frames
+ *     journal_begin(journal, NULL, &why);                     // allows appends
+ *     journal_start(journal, tell, context, &why);            // starts the syncing thread
  *
- *     journal_append(journal, &record, 1, &sequence, &why);   // copies the frame; does not write
- *     it ... change the object, hold the reply until journal_durable(journal) >= sequence ...
+ *     journal_append(journal, &record, 1, &sequence, &why);   // copies the frame into memory
+ *     ... change the object, hold the reply until journal_durable(journal) >= sequence ...
  *
  * Frames. Each append creates one frame from its records. A frame is replayed completely or not
  * at all. Frames are numbered 1, 2, 3, ...; a number is never reused. Frames are replayed in the
@@ -31,8 +29,8 @@
  * Under the last two policies, threads that have appended frames call journal_flush before they
  * reply. One write covers everything that any thread has appended.
  *
- * Segments. The journal is a series of files. journal_rotate starts the next one. Once every
- * object has a newer base, and a manifest (the list of all objects) is durable,
+ * Segments. The journal is a series of files (segments). journal_rotate starts the next segment.
+ * Once every object has a newer base, and a manifest (the list of all objects) is durable,
  * journal_remove_before deletes the old segments. A checkpoint of all objects consists of these
  * steps:
  *
@@ -132,8 +130,8 @@ bg_err journal_open(const char *folder, const struct journal_options *options,
                     struct journal **journal, bg_errinfo *info);
 
 /*
- * Reads all frames, from the first one that may be needed to the last one. May be called only
- * before journal_begin. Changes nothing. `visit` and `report` may be NULL. Errors: BG_ECHECKSUM and
+ * Reads all frames, starting with the first one that may be needed. May be called only before
+ * journal_begin. Changes nothing. `visit` and `report` may be NULL. Errors: BG_ECHECKSUM and
  * BG_EFORMAT for damage; BG_EVERSION for data written by a newer version; BG_EIO; BG_ENOMEM; any
  * error returned by `visit`. The message contains the file and the offset.
  */
@@ -225,7 +223,7 @@ bg_err journal_rotate(struct journal *journal, uint64_t *first, bg_errinfo *info
 /*
  * Deletes segments whose frames are all numbered below `sequence`. First records that number and
  * syncs, so a manifest appended earlier is on disk as well. *removed, unless NULL, is set to the
- * number of deleted segments. Errors: BG_EIO; some of the segments may remain.
+ * number of deleted segments. Errors: BG_EIO, in which case some of the segments may remain.
  */
 bg_err journal_remove_before(struct journal *journal, uint64_t sequence,
                              uint64_t *removed, bg_errinfo *info);

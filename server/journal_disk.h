@@ -54,8 +54,8 @@ bg_err journal_disk_learn(struct journal_disk *disk, bg_errinfo *info);
 
 void journal_disk_free(struct journal_disk *disk);
 
-/* Locks the directory until journal_disk_free. Errors: BG_EBUSY if another process has locked
- * it. */
+/* Locks the directory until journal_disk_free. Errors: BG_EBUSY if another process has locked the
+ * directory. */
 bg_err journal_disk_lock(struct journal_disk *disk, bg_errinfo *info);
 
 /* Checks that the directory at the path is still the locked one. If it was removed or replaced, the

@@ -80,7 +80,8 @@ struct journal {
     bool sleeping; /* sleeps until something is appended */
     journal_tell *tell;
     void *tell_context;
-    struct journal_news told; /* owned by the thread from journal_start on */
+    /* Owned by the thread once journal_start has been called. */
+    struct journal_news told;
 };
 
 uint64_t journal_monotonic(void *context);

@@ -3,8 +3,8 @@
  * damage.
  *
  * The effects of a crash. The kernel writes pages in any order, so the bytes after the last sync
- * may contain partial frames, runs of zeros, and complete frames after them. None of these was ever
- * reported as synced. They are a torn tail, and reading ends there. A crash cannot tear synced
+ * may contain partial frames and runs of zeros, followed by complete frames. None of these was ever
+ * reported as synced. They form a torn tail, and reading ends there. A crash cannot tear synced
  * bytes. Each frame stores the number up to which all frames were synced when it was written, so:
  *
  *   (R1) A frame is delivered only after its checksums have been verified. So a delivered frame is
@@ -25,11 +25,10 @@
  *   (R8) After an orderly stop the number of the MARK is known. A bad or missing frame before the
  *        MARK is damage.
  *   (R9) A fresh segment replaces older segments of its own journal. If older segments belong to
- *        another journal, and it is not known which of the two journals belongs here, that is
- *        damage.
+ *        another journal, and it is unknown which of the two journals belongs here, this is damage.
  *
- * One kind of damage is indistinguishable from a torn tail: damage that happens, after a crash, to
- * the last synced frames.
+ * One kind of damage is indistinguishable from a torn tail: damage to the last synced frames if a
+ * crash preceded it.
  *
  * The search for complete frames after a bad one examines heads, byte by byte. An attacker who does
  * not know the directory's ID cannot forge the checksum of a head. The search scans the rest of a
@@ -194,7 +193,7 @@ static bg_err walk_next_frame(struct walk *w, struct walk_frame *frame,
     return err;
 }
 
-/* The result of a search for complete frames after a bad one. */
+/* The result of a search for complete frames after a bad frame. */
 struct walk_search {
     uint64_t count;
     uint64_t first, first_at; /* the first complete frame, and its offset */
@@ -600,9 +599,9 @@ static bg_err walk_check_beginning(struct walk *w, bg_errinfo *info)
     return err;
 }
 
-/* Handles a missing end. The number of missing frames is unknown; they are counted as one. New
- * frames get numbers above any number that the missing frames could have, so the next start detects
- * the gap as well. */
+/* Handles a missing end. The number of missing frames is unknown, so they are counted as one frame.
+ * New frames get numbers above any number that the missing frames could have, so the next start
+ * detects the gap as well. */
 static bg_err walk_lost_end(struct walk *w, const bg_errinfo *why, bg_errinfo *info)
 {
     struct journal_report *report = w->report;

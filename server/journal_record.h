@@ -44,8 +44,8 @@
 #include <stdint.h>
 
 enum journal_type {
-    /* Never stored in a file. Informs readers that continue after damage that the frames `from` to
-     * `count` - 1 are missing at this point. */
+    /* Never stored in a file. If reading continues after damage, it reports that the frames `from`
+     * to `count` - 1 are missing at this point. */
     JOURNAL_GAP = 0,
     JOURNAL_CREATE = 1,
     JOURNAL_DROP = 2,
@@ -94,8 +94,8 @@ struct journal_record {
 bg_err journal_record_bytes(const struct journal_record *record, size_t *bytes,
                             bg_errinfo *info);
 
-/* Writes a record that journal_record_bytes has measured. Returns a pointer to the byte after
- * it. */
+/* Writes a record that journal_record_bytes has measured. Returns a pointer to the byte after the
+ * record. */
 unsigned char *journal_record_write(const struct journal_record *record,
                                     unsigned char *to);
 

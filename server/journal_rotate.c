@@ -92,7 +92,8 @@ static bg_err journal_rotate_inside(struct journal *j, bg_errinfo *info)
         journal_switch(j, &header, &draft, JOURNAL_HEADER);
         return BG_OK;
     }
-    if (draft.placed) { /* it may exist after a restart: do not append to the old one */
+    /* The new segment may exist after a restart: append nothing more. */
+    if (draft.placed) {
         journal_fail(j, &why, true);
     }
     if (info) {
@@ -121,7 +122,7 @@ bg_err journal_rotate(struct journal *j, uint64_t *first, bg_errinfo *info)
 }
 
 /* Removes segments below a frame, oldest first. The caller owns `removing` and holds the lock,
- * which is released meanwhile. */
+ * which is released during the removal. */
 static bg_err journal_remove_inside(struct journal *j, uint64_t sequence,
                                     uint64_t *removed, bg_errinfo *info)
 {

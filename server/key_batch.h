@@ -1,8 +1,8 @@
 /*
  * key_batch.h - a batch of keys, copied to one buffer.
  *
- * A batch is full at KEY_BATCH keys or KEY_BATCH_BYTES bytes. A single key may be larger than that. The buffer is
- * kept for the next batch.
+ * A batch is full at KEY_BATCH keys or KEY_BATCH_BYTES bytes. A single key may be larger than KEY_BATCH_BYTES. The
+ * buffer is kept for the next batch.
  */
 #ifndef SERVER_KEY_BATCH_H
 #define SERVER_KEY_BATCH_H

@@ -138,7 +138,8 @@ static bool key_is_timestamptz(const char *text, size_t len)
            && key_is_timestamp(text, len - 3);
 }
 
-/* Accepts text that SQLite cannot read as a number because it contains a byte other than these. */
+/* Accepts text that SQLite cannot read as a number because it contains a byte that is not in this
+ * set. */
 static bool key_is_sqlite_text(const char *text, size_t len)
 {
     static const char number[] = "0123456789+-.eE \t\n\v\f\r";

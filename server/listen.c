@@ -23,7 +23,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* A port and the protocol used on it. */
+/* A port, and the protocol that is used on it. */
 struct offer {
     const char *option;
     uint64_t port;

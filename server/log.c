@@ -501,7 +501,7 @@ uint64_t log_repeated(void)
 
 static struct {
     pthread_mutex_t lock;
-    uint64_t count; /* total so far; event number i is at (i - 1) % LOG_EVENTS */
+    uint64_t count; /* total so far; event number i is stored at (i - 1) % LOG_EVENTS */
     struct log_event events[LOG_EVENTS];
 } log_ring = { .lock = PTHREAD_MUTEX_INITIALIZER };
 

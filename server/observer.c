@@ -549,7 +549,7 @@ struct figures observer_gate_figures(struct observer *o, const char *gate)
 struct observer_totals observer_totals(struct observer *o)
 {
     pthread_mutex_lock(&o->lock);
-    /* Time of the last complete step. */
+    /* The totals as of the last complete step. */
     const struct observer_totals totals = o->before.slots;
     pthread_mutex_unlock(&o->lock);
     return totals;

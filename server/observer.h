@@ -104,8 +104,8 @@ uint64_t observer_rss(void);
 /*
  * Returns the history of an entry, or of the service if it is NULL: the last `seconds` of n
  * metrics, which are specified by index. *values contains `range->points` consecutive values for
- * each metric; the caller frees it. Returns false if no history has been kept so far. Recording
- * then starts now if there is space, *range is empty and *values is NULL.
+ * each metric; the caller frees *values. Returns false if no history has been kept so far.
+ * Recording then starts now if there is space, *range is empty and *values is NULL.
  */
 bool observer_history(struct observer *observer, const struct entry *entry,
                       uint64_t seconds, const size_t *metrics, size_t n,

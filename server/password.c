@@ -37,7 +37,7 @@ static char *password_encode(const uint8_t *bytes, size_t n, char *to)
     return to;
 }
 
-/* Decodes the text up to `end`. Returns false if it is not valid base64, or exceeds `room` bytes. */
+/* Decodes the text up to `end`. Returns false if the text is not valid base64, or the result exceeds `room` bytes. */
 static bool password_decode(const char *from, const char *end, uint8_t *to, size_t room,
                             size_t *n)
 {
@@ -63,8 +63,8 @@ static bool password_decode(const char *from, const char *end, uint8_t *to, size
 
 /* ---- Text -------------------------------------------------------------------------------- */
 
-/* Parses "NAME=NUMBER" followed by the character `end`, and moves *text past it. Returns 0 if the text has a different
- * form. */
+/* Parses "NAME=NUMBER" followed by the character `end`, and moves *text past that character. Returns 0 if the text has
+ * a different form. */
 static unsigned password_number(const char **text, const char *name, char end)
 {
     const size_t n = strlen(name);

@@ -8,8 +8,8 @@
  *     filters/91b7...04.pack             the content of many small objects (pack.h)
  *     forgotten/3f0c...e1.bg             files that no object uses, moved away (recover.c)
  *
- * The content of an object is its base file plus the records from frame `from` on. The following
- * invariants guarantee that nothing is missing:
+ * The content of an object is its base file plus the records in frame `from` and later frames. The
+ * following invariants guarantee that nothing is missing:
  *
  *   (P1) Recording and applying a change happen inside one batch (quiet.h). Their order depends on
  *        the object. For objects that commute (sets of bits), the record is appended before the
@@ -17,18 +17,18 @@
  *        objects, both steps run under object->writing. Their adds are applied first, so that adds
  *        rejected by a full filter are never recorded; if recording fails, the add is undone where
  *        the kind of filter supports it. Removes and window rotations are recorded first.
- *   (P2) For objects that commute, `from` is read first. When all running batches have ended, the
- *        file is written, while other threads continue to add keys. A change recorded in a frame
- *        below `from` was applied before the write started, so the file contains it; all other
- *        changes are replayed. The file may contain some of these changes as well, which is
- *        harmless: adding a key again changes nothing. The filter that is written is pinned while
- *        no migration is in progress (object_pin).
+ *   (P2) For objects that commute, `from` is read first. When all batches that were running at that
+ *        time have ended, the file is written, while other threads continue to add keys. A change
+ *        recorded in a frame below `from` was applied before the write started, so the file
+ *        contains it; all other changes are replayed. The file may contain some of these changes as
+ *        well, which is harmless: adding a key again changes nothing. The filter that is written is
+ *        pinned while no migration is in progress (object_pin).
  *   (P3) All other objects change under object->writing. `from` is read and the filter is copied
  *        under that lock, so the copy contains exactly the changes recorded below `from`. Then the
  *        copy is written.
- *   (P4) The frame that records where the content of a nonempty object is also gives the object its
- *        name and takes the name from its previous owner. So a crash never leaves a name with less
- *        content than before.
+ *   (P4) When a nonempty object gets its name, a single frame records the location of its content,
+ *        gives it the name, and removes the name from the previous owner. So a crash never leaves a
+ *        name with less content than before.
  *
  *   (P5) An object gets a new base, is dropped, or is listed in a manifest under the catalog's
  *        lock, so the journal contains these events in the order in which they happened.
@@ -656,7 +656,7 @@ static bg_err checkpoint_end(struct persist *persist, struct checkpoint *c, bg_e
     }
     persist_retire(persist, before.file);
     uint64_t recorded = atomic_load(&c->entry->recorded);
-    /* No records since the base, unless one is being added. */
+    /* There are no records since the base, unless one is being added. */
     if (recorded < c->base.from) {
         (void)atomic_compare_exchange_strong(&c->entry->recorded, &recorded, 0);
     }
@@ -814,7 +814,7 @@ static bg_err batch_run(struct batch *batch, struct entry **some, size_t n,
             *c = (struct checkpoint){ .entry = entry };
             err = checkpoint_begin(persist, c, done, batch->pack, info);
             saved = !err;
-            /* The object has lost its filter. */
+            /* BG_ENOTFOUND means that the object has lost its filter. */
             err = err == BG_ENOTFOUND ? BG_OK : err;
         } else {
             entry->base.from = first;

@@ -20,8 +20,8 @@ bg_err persist_create(struct server *server, struct persist **persist,
 /* Writes the remaining records. Returns false if this fails; the last changes may then be lost. */
 bool persist_free(struct persist *persist);
 
-/* Loads everything into the empty catalog and opens the journal for writing; from then on, changes
- * to the catalog are recorded. `progress`, which may be NULL, is called with the number of loaded
+/* Loads everything into the empty catalog and opens the journal for writing. After that, changes to
+ * the catalog are recorded. `progress`, which may be NULL, is called with the number of loaded
  * filters and the total. */
 bg_err persist_load(struct persist *persist,
                     void (*progress)(void *context, uint64_t done, uint64_t all),
@@ -51,7 +51,7 @@ bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
                           bg_errinfo *info);
 
 /* Saves all changed objects and deletes old segments of the journal. Slow; concurrent calls run
- * one after the other. Errors: BG_EBUSY before persist_load has finished, among others. */
+ * one after the other. Errors include BG_EBUSY if persist_load has not finished. */
 bg_err persist_snapshot(struct persist *persist, bg_errinfo *info);
 
 /* Like persist_snapshot, but in a background thread. Returns false if a snapshot is already
@@ -65,13 +65,13 @@ bool persist_snapshot_start(struct persist *persist);
 uint64_t persist_tail(const struct persist *persist);
 uint64_t persist_safe(const struct persist *persist);
 
-/* Applies settings that are about to be published. The listener of settings.h calls it for one
- * change at a time, so an older policy never replaces a newer one. */
+/* Applies settings that are about to be published. The settings listener (settings.h) calls it for
+ * one change at a time, so an older policy never replaces a newer one. */
 void persist_apply(struct persist *persist, const struct settings *settings);
 
-/* Called at the end of an iteration of an event loop: writes pending records to the OS, unless
- * the policy is `always`, under which a thread writes and syncs them. Returns BG_EIO if the
- * journal has failed. */
+/* Called at the end of an event-loop iteration. Writes pending records to the OS, unless the policy
+ * is `always`, under which a thread writes and syncs the records. Returns BG_EIO if the journal has
+ * failed. */
 bg_err persist_flush(struct persist *persist, bg_errinfo *info);
 
 /* Sets the callback that the journal's thread calls when persist_safe has increased. */

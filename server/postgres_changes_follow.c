@@ -46,7 +46,7 @@ struct follower {
     struct postgres_link link;
     struct key_batch batch;
     struct changes_epoch epoch;
-    /* The epoch comes from the saved mark, and the listener has not been called yet. */
+    /* The epoch is that of the saved mark, and the listener has not yet been called. */
     bool resumes;
     bool claims;          /* the next poll writes a bookmark even without changes */
     char why[FOLLOW_WHY]; /* reason for a restart, or "" */
@@ -158,7 +158,7 @@ static bg_err follower_hold(struct follower *f, bg_errinfo *info)
     return err;
 }
 
-/* Finds the bookmark to continue from, and the number of the next one. */
+/* Finds the bookmark from which to continue, and the number of the next bookmark. */
 static bg_err follower_find(struct follower *f, uint64_t *next, bg_errinfo *info)
 {
     char number[24], pending[24];

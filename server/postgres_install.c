@@ -453,7 +453,7 @@ static bg_err install_plan(struct postgres_link *link, struct statements *to,
 /* ---- Installing -------------------------------------------------------------------------- */
 
 /* Verifies that the owner of the schema is already allowed to act as this role. The owner can replace the change table
- * with one whose triggers run with the privileges of the trigger function, which are those of this role. */
+ * with one whose triggers run with the privileges of the trigger function, that is, the privileges of this role. */
 static bg_err install_verify_schema(struct postgres_link *link, uint64_t deadline,
                                     bg_errinfo *info)
 {

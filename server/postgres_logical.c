@@ -24,8 +24,8 @@
  *      the publication from its start. Then the service writes the first marker, and reads the identity and
  *      fingerprint in a new snapshot. `restart` is reported when this marker has arrived.
  * (L6) Readers import the snapshot of a temporary slot (postgres_logical_reader.c). It contains the transactions
- *      that were committed before a certain WAL position. These include transactions that the stream has delivered, but
- *      that other sessions cannot see yet because they wait for a synchronous standby.
+ *      whose commit records precede a certain WAL position. These include transactions that the stream has delivered,
+ *      but that other sessions cannot see yet because they wait for a synchronous standby.
  *
  * Roles. The role needs LOGIN and REPLICATION, SELECT on the tables, and, with install=yes, ownership of the
  * tables and CREATE on the database.

@@ -91,8 +91,8 @@ static bg_err reader_verify(struct logical_reader *mine, bg_errinfo *info)
                       : err;
 }
 
-/* Writes the query that counts the transactions that are committed in the reader's snapshot but still running in a
- * new one. */
+/* Writes the query that counts the transactions that are committed in the reader's snapshot but still running in a new
+ * snapshot. */
 static bg_err reader_unsettled(struct logical_reader *mine, char **sql,
                                bg_errinfo *info)
 {

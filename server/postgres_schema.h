@@ -1,6 +1,6 @@
 /*
  * postgres_schema.h - verifies the state that must not change while a gate follows PostgreSQL: the server's identity,
- * the tables of the key columns, and the objects that following depends on.
+ * the tables of the key columns, and the objects that the follower depends on.
  *
  * A fingerprint is a hash over rows of the system catalogs. It is read with a plain SELECT in the caller's transaction,
  * so it belongs to the same snapshot as everything else in that transaction. It includes the xmin of each row, which
@@ -89,8 +89,8 @@ bg_err postgres_schema_fingerprint(struct postgres_link *link,
  * that their names refer to in the current snapshot. Returns false if out of memory. */
 bool postgres_schema_roots(struct postgres_link *link, FILE *sql);
 
-/* Returns an SQL condition, starting with AND, that a row `i` of pg_inherits does not belong to a partition that is
- * being detached. */
+/* Returns an SQL condition, starting with AND, which excludes rows `i` of pg_inherits that belong to a partition that
+ * is being detached. */
 const char *postgres_schema_attached(const struct postgres_link *link);
 
 /* Runs a query that continues the WITH RECURSIVE clause of postgres_schema_roots. */

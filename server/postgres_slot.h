@@ -2,8 +2,8 @@
  * postgres_slot.h - logical replication slots. For each slot, the server keeps the WAL that the slot's owner has not
  * confirmed.
  *
- * The follower owns a persistent slot. Readers create temporary slots for the snapshot that the server exports with
- * them.
+ * The follower owns a persistent slot. Readers create temporary slots because the server exports a snapshot with each
+ * of them.
  */
 #ifndef SERVER_POSTGRES_SLOT_H
 #define SERVER_POSTGRES_SLOT_H
@@ -42,7 +42,7 @@ enum { PG_SNAPSHOT = 64 };
  * Creates a slot over a PG_STREAMS connection. The server first waits until all running write transactions have
  * ended. If `snapshot` is NULL, the slot is persistent. Otherwise the slot is temporary: the server drops it when the
  * connection is closed. `snapshot` is set to the name of a snapshot that can be imported until then. The snapshot
- * contains exactly the transactions that were committed before the slot's starting point.
+ * contains exactly the transactions whose commit records precede the slot's starting point.
  */
 bg_err postgres_slot_create(struct postgres_link *link, const char *name,
                             const struct postgres_slot_wait *wait,

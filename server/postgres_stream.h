@@ -13,9 +13,9 @@
  *   synchronous_standby_names='*' transactions do not wait for a filter. The client briefly becomes a candidate when it
  *   confirms a position, so the caller confirms only positions before which no transaction waits for a standby.
  *
- * Silence. A server that is decoding changes to other tables has nothing to send, for example after the service was
- * down for hours. So each reply requests a response. The server sends it between two WAL records, or, within a large
- * transaction, after half of wal_sender_timeout.
+ * Silence. While a server decodes changes to other tables, it has nothing to send. This can happen after the service
+ * has been down for hours. So each reply requests a response. The server sends it between two WAL records, or, within a
+ * large transaction, after half of wal_sender_timeout.
  */
 #ifndef SERVER_POSTGRES_STREAM_H
 #define SERVER_POSTGRES_STREAM_H
@@ -41,7 +41,7 @@ bg_err postgres_stream_reply(struct postgres_link *link, uint64_t received,
                              uint64_t confirmed, bg_errinfo *info);
 
 /* Returns whether a stream error is permanent, for example because the slot or the publication was dropped. A lost
- * connection, or a server that is shutting down, is not a permanent error. */
+ * connection or a server shutdown is not a permanent error. */
 bool postgres_stream_is_refused(const struct postgres_link *link);
 
 #endif

@@ -41,7 +41,7 @@ struct quiet {
 
 void quiet_init(struct quiet *quiet);
 
-/* Reserve a seat for a thread (-1 if all are in use), and release it. Thread-safe. */
+/* Reserve a seat for a thread (-1 if all seats are in use), and release the seat. Thread-safe. */
 int quiet_sit(struct quiet *quiet);
 void quiet_rise(struct quiet *quiet, int seat);
 

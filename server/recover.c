@@ -2,10 +2,10 @@
  * recover.c - reads the data directory at startup.
  *
  * The journal is read twice. The first pass only determines which objects exist at the end, where
- * their bases are, and the first frame whose records must be replayed for each of them. A manifest
- * is the complete list of objects at its position: an earlier object that is not listed was
- * dropped. Then the bases are opened, and each is verified against its recorded digest. The second
- * pass replays these records in order.
+ * their bases are, and from which frame the records of each object must be replayed. A manifest is
+ * the complete list of objects at its position: an earlier object that is not listed was dropped.
+ * Then the bases are opened, and each is verified against its recorded digest. The second pass
+ * replays these records in order.
  *
  * An object is kept even if its base is missing, is damaged or was created with a secret that is
  * not available, or if its records cannot be replayed: without the object, lookups would answer
@@ -25,7 +25,7 @@
  *   (G4) A complete manifest that starts after the gap ends the state in (G2). It also ends the
  *        state in (G1) for objects whose base is newer than the gap. A manifest written while names
  *        are in doubt records that fact, and does not end the state in (G2).
- *   (G5) An object that is created after the gap is known completely.
+ *   (G5) All changes to an object that was created after the gap are known.
  *
  * Files. A file that no object uses is deleted only with proof that no object needs it. The proof
  * is a journal that has no gap between its start, or a manifest, and a segment known to be the
@@ -98,7 +98,7 @@ struct recovery {
 
 /* ---- Lists of objects ---------------------------------------------------------------------- */
 
-/* Returns the index of the first object with this id or a higher one. */
+/* Returns the index of the first object with this ID or a higher ID. */
 static size_t founds_at(const struct founds *founds, uint64_t id)
 {
     size_t low = 0, high = founds->n;
@@ -435,7 +435,7 @@ static int recovery_order(const void *a, const void *b)
 }
 
 /* Resolves duplicate names after a gap (G3). The object that loses the name was dropped or renamed
- * in the gap. If it exists under an unknown name, (G2) covers it. */
+ * in the gap. If that object exists under an unknown name, (G2) covers it. */
 static bg_err recovery_settle_names(struct recovery *r, bg_errinfo *info)
 {
     const size_t n = r->all.n;

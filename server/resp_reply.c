@@ -125,7 +125,7 @@ static void resp_reply_bulk(void *to, const void *bytes, size_t n)
  * Prints the shortest decimal that parses to the same double. If the double was read from a decimal
  * of up to 15 digits, printing 15 digits yields that decimal, because a double preserves 15 digits
  * and %g omits trailing zeros. Other values need 16 or 17 digits. Denormals have lower precision,
- * so all lengths are tried for them.
+ * so for these all lengths are tried.
  */
 size_t resp_reply_real_text(double value, char text[RESP_REAL_TEXT])
 {

@@ -126,7 +126,7 @@ static bg_err session_fits(struct session *session, bg_bytes name, uint32_t flag
         return session_limit(info, BG_ENOMEM,
                              "cannot create the filter: it would exceed maxmemory");
     }
-    /* The catalog counts the entry. */
+    /* The catalog counts the entry itself. */
     ledger_release(LEDGER_OBJECTS, sizeof(struct entry));
     return BG_OK;
 }

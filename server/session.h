@@ -114,8 +114,8 @@ bool session_doubts(struct session *session, const struct command *command,
                     const bg_bytes *argv);
 
 /* Checks that a new filter may use a name: the name is in the catalog, or no lost filter can have
- * had it. Otherwise the new filter would answer "no" for keys that were added to the lost filter.
- * Errors: BG_EIO if the name is in doubt. */
+ * had this name. Otherwise the new filter would answer "no" for keys that were added to the lost
+ * filter. Errors: BG_EIO if the name is in doubt. */
 bg_err session_is_free(struct session *session, bg_bytes name, bg_errinfo *info);
 
 /* Returns the entry with a name (host->ops->find returns its object), or NULL if there is none. */
@@ -133,8 +133,8 @@ bg_err session_put(struct session *session, bg_bytes name, struct object *object
                    const struct catalog_terms *terms, bg_errinfo *info);
 
 /*
- * Runs one request for a client: looks up the command; checks its arity, the client's permissions
- * and the state of the service; and runs it. Used for everything except runs of a pipeline
+ * Runs one request for a client: looks up the command, checks its arity, the client's permissions
+ * and the state of the service, and runs the command. Used for everything except runs of a pipeline
  * (dispatch.c).
  */
 void session_run(struct session *session, struct client *client, const bg_bytes *argv,

@@ -57,7 +57,7 @@ struct settings_store {
     uint64_t version;
     settings_apply *apply; /* or NULL */
     void *apply_context;
-    /* Saved because reloading settings needs them. */
+    /* These are saved because they are needed to reload the settings. */
     const char *file;
     char **arguments;
     int count;

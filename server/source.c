@@ -45,7 +45,7 @@ bg_err source_error(bg_errinfo *info, bg_err code, const char *what,
     va_start(arguments, format);
     (void)vsnprintf(found, sizeof found, format, arguments);
     va_end(arguments);
-    /* Set only after formatting, because an argument may point into it. */
+    /* `info` is cleared only after formatting, because an argument may point into it. */
     memset(info, 0, sizeof *info);
     info->code = code;
     for (char *c = found; *c; c++) { /* database messages may have several lines */

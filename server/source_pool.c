@@ -1,8 +1,8 @@
 /*
  * source_pool.c - a stack of idle connections, protected by a lock.
  *
- * The most recently used connection is used next, so a low load uses few connections. Connecting can take a long
- * time, so it runs without the lock. `total` includes the connections that are being opened.
+ * The most recently used connection is used next, so a low load uses few connections. Connecting can take a long time,
+ * so the lock is not held in the meantime. `total` includes the connections that are being opened.
  */
 #include "source_pool.h"
 
@@ -138,8 +138,8 @@ bg_err source_pool_take(struct source_pool *pool, uint64_t deadline, bool fresh,
             err = pool->last.code;
         } else if (pool->total < pool->most) {
             err = source_pool_connect(pool, deadline, connection, info);
-            /* Close the idle connection, and open a new one. */
         } else if (fresh && pool->idle_count > 0) {
+            /* Close the idle connection, so that a new one can be opened. */
             pool->total--;
             pool->ops->disconnect(pool->idle[--pool->idle_count]);
         } else if (!in_time) {

@@ -27,12 +27,11 @@
  * Pruning. Rows before the last saved mark are deleted; if there is no mark, rows before the start of the epoch are
  * deleted. The row of the mark itself is kept.
  *
- * Limits. A connection can write without running triggers, or skip the triggers of the gate, and SQLite offers no way
- * to detect this. The ways to do so are SQLITE_DBCONFIG_ENABLE_TRIGGER, a TEMP trigger with RAISE(IGNORE) or
- * RAISE(FAIL), RAISE(FAIL) in a trigger fired by a foreign key action (actions precede AFTER triggers),
- * sqlite3_blob_write (which only an index on the column prevents), the RBU extension, PRAGMA writable_schema with
- * changes that are undone later, and programs that replace the built-in functions random, typeof or CAST. Audits detect
- * keys written in these ways.
+ * Limits. A connection can write without running triggers, or skip the gate's triggers, and SQLite offers no way to
+ * detect this. The ways to do so are SQLITE_DBCONFIG_ENABLE_TRIGGER, a TEMP trigger with RAISE(IGNORE) or RAISE(FAIL),
+ * RAISE(FAIL) in a trigger fired by a foreign key action (actions precede AFTER triggers), sqlite3_blob_write (which
+ * only an index on the column prevents), the RBU extension, PRAGMA writable_schema with changes that are undone later,
+ * and programs that replace the built-in functions random, typeof or CAST. Audits detect keys written in these ways.
  */
 #include "sqlite_history.h"
 #include "sqlite_install.h"

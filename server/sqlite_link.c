@@ -175,7 +175,7 @@ void sqlite_link_close(struct sqlite_link *link)
 }
 
 /* The path may be a symbolic link, and the file may have been replaced while it was being opened. So this function
- * verifies both the file that the path refers to and that SQLite's file is still in place. */
+ * verifies which file the path refers to, and also that SQLite's file is still at its path. */
 bool sqlite_link_is_fresh(const struct sqlite_link *link)
 {
     struct sqlite_file now, logs[2];

@@ -4,7 +4,7 @@
  * A connection enforces deadlines with a progress handler. It waits for writers' locks until the deadline or the
  * timeout. Calls end soon after the source is stopped.
  *
- * SQLite continues to read a file that was replaced by another file of the same name, and a write-ahead log whose
+ * SQLite continues to read a file that was replaced by another file with the same name, and a write-ahead log whose
  * files were deleted; sqlite_link_is_fresh detects this. SQLite also continues to use its cache after a program has
  * overwritten the file, for example with a backup, if the header has the same change counter; sqlite_link_is_unchanged
  * detects this.

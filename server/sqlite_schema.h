@@ -32,7 +32,7 @@ struct sqlite_objects {
     size_t n;
 };
 
-/* The comment that the SQL of all objects created by the service contains. */
+/* A comment in the SQL of every object that the service creates. */
 extern const char sqlite_objects_sign[];
 
 /* Derives the objects from the settings. The caller frees the result, even after an error. Errors: BG_ENOMEM. */

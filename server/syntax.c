@@ -52,7 +52,7 @@ static void chain_add(struct chain *chain, struct syntax_node *node)
     }
 }
 
-/* Returns the link to the nth node from the end; 1 is the last one. */
+/* Returns the link to the nth node from the end; n = 1 refers to the last node. */
 static struct syntax_node **chain_back(struct chain *chain, size_t n)
 {
     struct syntax_node **link = &chain->first;
@@ -185,7 +185,7 @@ static struct syntax_node *parse_group(struct parser *p, char end)
 }
 
 /* Parses the text after a token: TOKEN, TOKEN value or TOKEN <a | b>. A group that starts with TOKEN and has several
- * values is a block: see parse_sequence. */
+ * values is a block (see parse_sequence). */
 static struct syntax_node *parse_token(struct parser *p, const char *token)
 {
     struct syntax_node *node = NULL;

@@ -66,7 +66,7 @@ static void users_mark(void *context, const char *name, bg_bytes password,
     }
     if (!HMAC(EVP_sha256(), users->key, USERS_KEY, text, n + password.len, mark,
               &length)) {
-        /* Out of memory: use a mark that equals no other. */
+        /* If out of memory, use a mark that equals no other mark. */
         (void)RAND_bytes(mark, USER_MARK);
     }
     OPENSSL_cleanse(text, sizeof text);

@@ -183,7 +183,7 @@ void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info)
     web_error(request, 500, "internal", "%s", message);
 }
 
-/* Replaces a response that did not fit with an error, instead of truncating it. */
+/* If a response did not fit, replaces it with an error instead of truncating it. */
 static void web_check_size(struct web_request *request)
 {
     if (request->answer.body.overflow) {

@@ -193,7 +193,7 @@ bool web_read_encoding(struct json_reader *reader, bool *base64);
  * size. */
 bool web_base64_read(bg_bytes text, char *to, size_t *n);
 
-/* Encodes a name as a path segment: '=' and base64url; the caller frees it. Returns NULL if
+/* Encodes a name as a path segment: '=' and base64url. The caller frees the result. Returns NULL if
  * out of memory. */
 char *web_segment(bg_bytes name);
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Arguments of a command, with memory for the numbers among them. */
+/* Arguments of a command, with memory for arguments that are numbers. */
 struct words {
     bg_bytes argv[64];
     size_t n;

@@ -184,7 +184,7 @@ static void filter_window(struct json *json, const struct object *object)
     if (known) {
         json_text(json, "mode",
                   shape->window_mode == BG_WINDOW_AGED ? "aged" : "generations");
-    } else { /* the filter was loaded from a file that does not record it */
+    } else { /* the filter was loaded from a file that does not record the mode */
         json_null(json, "mode");
     }
     json_count(json, "generations",

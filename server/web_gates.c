@@ -54,7 +54,7 @@ static void gates_json_source(struct json *json, const struct gate_about *about)
     json_close(json, '}');
 }
 
-/* Writes the filter of a gate. It has no name, and only the gate adds keys to it. */
+/* Writes the filter of a gate. The filter has no name, and only the gate adds keys to it. */
 static void gates_json_filter(struct json *json, const struct gate_about *about,
                               const struct figures *figures)
 {

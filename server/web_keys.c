@@ -333,7 +333,7 @@ static void keys_answer_lines(struct web_request *request, const struct keys *ke
     }
 }
 
-/* Writes the error and the number of keys that were processed before it. */
+/* Writes the error, and the number of keys that were processed before the error. */
 static void keys_failed(struct web_request *request, const struct keys *keys,
                         bg_err err, const bg_errinfo *info)
 {

@@ -151,7 +151,7 @@ static bool metrics_write(struct session *session, const struct user *user,
         quiet_leave(&server->quiet, session->seat);
     }
     /* Filters that the observer has not examined yet lack some metrics; the response does not wait
-     * for them. */
+     * for the observer. */
     bg_err err = bg_metrics_write_known(g.items, g.healths, g.n, format, metrics_sink,
                                         out, NULL);
     const size_t told = g.n;

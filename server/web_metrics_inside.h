@@ -2,8 +2,9 @@
  * web_metrics_inside.h - writes families of samples, for the files with the service's own metrics
  * (web_metrics_own.c, web_metrics_fronts.c).
  *
- * A family is a name, a type and a help text, followed by its samples. In OpenMetrics, the name
- * of a counter has no _total suffix, but its sample has it; in the older format, both have it.
+ * A family is a name, a type and a help text, followed by its samples. In OpenMetrics, the sample
+ * of a counter has the suffix _total, but the name of the family does not; in the older format,
+ * both have the suffix.
  */
 #ifndef SERVER_WEB_METRICS_INSIDE_H
 #define SERVER_WEB_METRICS_INSIDE_H

@@ -1,6 +1,6 @@
 /*
- * words.c - see words.h. Removing quotes and escapes only shortens words, so one buffer as long as the line is large
- * enough for all of them.
+ * words.c - see words.h. Removing quotes and escapes only shortens words, so a single buffer of the line's length can
+ * hold all words.
  */
 #include "words.h"
 

@@ -63,8 +63,8 @@ static void worker_wake(struct worker *worker)
     (void)!write(worker->mailbox_fd, &one, sizeof one);
 }
 
-/* Returns the worker with the fewest connections if it has clearly fewer than this one; otherwise
- * returns this one. */
+/* Returns the worker with the fewest connections if it has clearly fewer than this worker;
+ * otherwise returns this worker. */
 static struct worker *worker_choose(struct worker *worker)
 {
     const struct server *server = worker->server;
@@ -266,7 +266,7 @@ void worker_post_stop(struct worker *worker, bool at_once)
     worker_wake(worker);
 }
 
-/* Checks again all connections whose replies wait for the journal. */
+/* Rechecks all connections whose replies wait for the journal. */
 static void worker_release(struct worker *worker)
 {
     struct conn *held = worker->held;

@@ -37,7 +37,7 @@ export function signIn(user, password, remember) {
       sessionStorage.removeItem(REMEMBERED);
     }
   } catch {
-    // Without storage, the login lasts until the page is reloaded.
+    // If storage is unavailable, the login lasts until the page is reloaded.
   }
 }
 
@@ -46,7 +46,7 @@ export function signOut() {
   try {
     sessionStorage.removeItem(REMEMBERED);
   } catch {
-    // Without storage, there is nothing to remove.
+    // If storage is unavailable, there is nothing to remove.
   }
 }
 

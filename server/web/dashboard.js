@@ -371,7 +371,7 @@ function helpDialog() {
     try {
       localStorage.setItem("bloomgate-shortcuts", shortcuts ? "on" : "off");
     } catch {
-      // Without storage, the choice lasts until the page is reloaded.
+      // If storage is unavailable, the choice lasts until the page is reloaded.
     }
     draw();
   };

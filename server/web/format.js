@@ -255,7 +255,7 @@ export function toBase64(bytesOfIt) {
   return btoa(text);
 }
 
-// Returns the path segment for a filter: see openapi.yaml.
+// Returns the path segment for a filter (see openapi.yaml).
 export function segment(name, nameBase64) {
   if (nameBase64 !== undefined) {
     return `=${nameBase64.replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "")}`;

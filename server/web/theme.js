@@ -7,7 +7,7 @@
     try {
       return localStorage.getItem("bloomgate-theme") || "auto";
     } catch {
-      return "auto"; // no storage: use the theme of the OS
+      return "auto"; // storage is unavailable: use the OS theme
     }
   }
   function apply() {
@@ -21,7 +21,7 @@
       try {
         localStorage.setItem("bloomgate-theme", theme);
       } catch {
-        // Without storage, the choice lasts until the page is reloaded.
+        // If storage is unavailable, the choice lasts until the page is reloaded.
       }
       apply();
     },

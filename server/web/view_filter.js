@@ -249,7 +249,7 @@ function occupancy({ local, change }) {
   if (picture.error) {
     return panel("Occupancy", null, h("p", { class: "muted" }, said(picture.error.message)));
   }
-  // The spread explained by chance alone: four standard deviations of independent bits.
+  // The spread that chance alone explains: four standard deviations for independent bits.
   const chance = 4 * Math.sqrt((picture.mean * (1 - picture.mean)) / Math.max(1, picture.cell_bits));
   const uneven = picture.shares.filter((v) => Math.abs(v - picture.mean) > 2 * chance).length;
   const [low, high] = scale === "spread" ? [picture.least, picture.most] : [0, 1];
