@@ -36,7 +36,7 @@ def code(answer):
 
 
 def test_document_is_sound(_):
-    """Checks references, examples and ids of the document itself."""
+    """Checks the references, examples and IDs in the document itself."""
     CONTRACT.check_itself()
 
 

@@ -265,7 +265,7 @@ TEST(cf__keeps_the_rate_that_was_asked_for)
         CHECK_EQ(found_numbered(&h, "k", 0, cases[c].capacity), cases[c].capacity);
         const size_t wrong = found_numbered(&h, "k", 1000000, 1000000 + ASKED);
         CHECK((double)wrong <= 1.3 * cases[c].rate * ASKED + 10);
-        /* it grows until the rate would be too high, and then reports that it is full */
+        /* the filter grows until the rate would be too high, and then reports that it is full */
         const double most = cases[c].rate > 0.03 ? cases[c].rate : 0.03;
         const size_t refused = add_numbered(&h, "k", cases[c].capacity, 300000);
         for (size_t i = cases[c].capacity; i < 300000; i++) {

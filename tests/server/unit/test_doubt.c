@@ -566,7 +566,7 @@ TEST(doubt__files_of_older_folders_are_put_aside)
     }
 }
 
-/* The service leaves files alone that it did not create. */
+/* The service does not touch files that it did not create. */
 TEST(doubt__other_files_are_left_alone)
 {
     const char *folder = scratch_path("others");

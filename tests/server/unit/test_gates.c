@@ -351,7 +351,7 @@ TEST(gates__look_ups_in_two_halves)
         (void)snprintf(key, sizeof key, "no-%d", i);
         CHECK_OK(gates_begin(gates, NAME, text(key), &ticket, &outcome, NULL));
         CHECK(outcome == BG_OUTCOME_ABSENT_BY_FILTER || outcome == BG_OUTCOME_PENDING);
-        CHECK(ticket.gate); /* every "no" of the filter is audited */
+        CHECK(ticket.gate); /* every "no" from the filter is audited */
         audits += outcome == BG_OUTCOME_ABSENT_BY_FILTER;
         const bg_outcome late = gates_finish(&ticket, NULL);
         CHECK(late == BG_OUTCOME_ABSENT_BY_FILTER

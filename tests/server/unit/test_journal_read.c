@@ -110,7 +110,7 @@ static void make_one(uint64_t n, uint64_t behind)
     }
 }
 
-/* Returns where a frame ends in a segment of make_one. */
+/* Returns the offset at which a frame ends in a segment created by make_one. */
 static size_t end_of(uint64_t frame)
 {
     size_t at = JOURNAL_HEADER;
@@ -457,7 +457,7 @@ TEST(journal_read__a_missing_beginning_is_damage)
     CHECK_OK(walk(true, &heard, &report, &why));
     CHECK_EQ(heard.missing, 5);
     CHECK_EQ(report.first, 6);
-    /* This is no damage if the journal states that the missing part is not needed. */
+    /* This is not damage if the journal states that the missing part is not needed. */
     struct journal_record keep = { .type = JOURNAL_KEEP, .from = 6 };
     CHECK(memory_append(&journal, journal.next - 1, &keep));
     CHECK_OK(walk(false, &heard, &report, &why));

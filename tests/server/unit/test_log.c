@@ -291,7 +291,7 @@ TEST(repeated__is_told_in_the_next_period)
 
 /* ---- A stuck reader ------------------------------------------------------------------------ */
 
-/* Makes a descriptor the sink, through stderr. */
+/* Redirects stderr, and thus the log, to a descriptor. */
 static int stderr_kept = -1;
 
 static void use_stderr(int fd)

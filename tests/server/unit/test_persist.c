@@ -510,7 +510,7 @@ static const char *const about[] = { "BF.INFO a",   "BF.INFO b",   "CF.INFO c",
                                      "BG.DIGEST b", "BG.DIGEST c", "BG.DIGEST d" };
 enum { ABOUT = sizeof about / sizeof *about };
 
-/* Fills four filters, with this many snapshots. */
+/* Fills four filters while taking this many snapshots. */
 static void figures_make(int snapshots)
 {
     for (unsigned i = 0; i < 4; i++) {
@@ -656,7 +656,8 @@ TEST(persist__the_disk_is_full_in_the_midst)
 
 /* ---- Stopping ------------------------------------------------------------------------------------------ */
 
-/* A snapshot does not delay the stop of the service, and nothing is lost if it is interrupted. */
+/* A snapshot does not delay stopping the service, and nothing is lost if the snapshot is
+ * interrupted. */
 static void stopping_story(const char *folder)
 {
     must_open(folder, "");

@@ -637,7 +637,7 @@ static void copy_to(struct world *w, struct world *copy)
     world_open(copy);
 }
 
-/* Overwrites the database by the backup API. */
+/* Overwrites the database using the backup API. */
 static void restore(struct world *from, struct world *to)
 {
     sqlite3_backup *backup = sqlite3_backup_init(to->db, "main", from->db, "main");

@@ -256,7 +256,7 @@ TEST(rules__mistakes)
           "(at most 1024 bytes)" },
         { "user \"\" on", "conf:1: user : a user name must have 1 to 255 bytes" },
         { "user a >", "conf:1: user a: a password must have 1 to 1024 bytes" },
-        /* a word that may be a password is not repeated */
+        /* a word that may be a password is not echoed */
         { "user a hunter2-very-secret",
           "conf:1: user a: unknown rule (hidden, because it may be a password); write passwords as "
           ">PASSWORD, or hash them with --hash-password" },
