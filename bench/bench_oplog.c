@@ -60,8 +60,8 @@ struct oplog_state {
     int file;
     struct bgb_team *team;
     size_t frames;
-    uint64_t appends, syncs; /* counters of logs that are closed or about to be
-                                closed */
+    /* Counters of logs that are closed or about to be closed. */
+    uint64_t appends, syncs;
     uint64_t hashes[OPLOG_LARGEST];
     unsigned char bytes[9 * OPLOG_LARGEST + OPLOG_FRAME_EXTRA];
     uint64_t ns;

@@ -102,8 +102,8 @@ static bg_spec take_spec(struct fuzz_input *in)
     bg_spec spec = BG_SPEC_INIT;
     uint8_t how = fuzz_byte(in);
     spec.kind = fuzz_byte(in) % 7;
-    spec.kind = spec.kind == 6 ? 99 : spec.kind; /* fuzz_change.c tests the other
-                                                    kinds */
+    /* fuzz_change.c tests the other kinds. */
+    spec.kind = spec.kind == 6 ? 99 : spec.kind;
     spec.max_bytes = BYTES_MAX;
     if (how & 1) {
         spec.items = 1 + fuzz_byte(in) * 10u;

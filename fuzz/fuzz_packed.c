@@ -63,8 +63,8 @@ static bg_filter *some_filter(struct fuzz_input *in, const uint64_t *hashes, siz
     spec.width = spec.kind == BG_KIND_FUSE && what & 16 ? 4 : 0;
     FUZZ_MUST(bg_builder_create(&spec, &builder, NULL) == BG_OK);
     FUZZ_MUST(bg_builder_add_many(builder, bg_keys_hashes(hashes, n)) == BG_OK);
-    (void)!bg_builder_finish(builder, &filter, NULL); /* building from bad hashes may
-                                                         fail */
+    /* Building from bad hashes may fail. */
+    (void)!bg_builder_finish(builder, &filter, NULL);
     bg_builder_free(builder);
     return filter;
 }

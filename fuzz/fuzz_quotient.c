@@ -30,8 +30,8 @@ static uint64_t take_prefix(struct fuzz_input *in)
 
 static uint64_t hash_of(uint64_t prefix)
 {
-    return prefix << (64 - kept) | prefix * 77; /* the remaining bits do not
-                                                   matter */
+    /* The remaining bits do not matter. */
+    return prefix << (64 - kept) | prefix * 77;
 }
 
 static void do_insert(struct fuzz_input *in, struct side *s)

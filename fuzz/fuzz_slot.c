@@ -300,8 +300,8 @@ static void step(struct world *world)
 {
     bg_slot_info stats = { .struct_size = sizeof stats };
     const uint8_t byte = fuzz_byte(world->in), what = byte % 12;
-    switch (byte < 228 ? what : 12 + byte % 8) { /* so that corpus files keep their
-                                                    meaning */
+    /* This mapping preserves the meaning of existing corpus files. */
+    switch (byte < 228 ? what : 12 + byte % 8) {
     case 0:
     case 1:
     case 2:

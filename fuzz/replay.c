@@ -76,9 +76,8 @@ static void read_path(const char *path)
         return;
     }
     struct dirent **entries;
-    int n =
-        scandir(path, &entries, NULL, alphasort); /* sorted, so that the order is the
-                                                     same in every run */
+    /* The entries are sorted, so that the order is the same in every run. */
+    int n = scandir(path, &entries, NULL, alphasort);
     for (int i = 0; i < n; i++) {
         char inside[4096];
         (void)snprintf(inside, sizeof inside, "%s/%s", path, entries[i]->d_name);

@@ -298,8 +298,8 @@ static void publish_work(struct member *m)
             publish_ask(m, job);
         }
         if (member_below(m, 4) == 0) {
-            sched_yield(); /* with more threads than cores, yields so that they
-                              interleave */
+            /* With more threads than cores, yielding makes them interleave. */
+            sched_yield();
         }
     }
 }

@@ -560,8 +560,8 @@ TEST(gate__what_was_written_is_found_by_all)
 struct past {
     struct town *town;
     bg_filter *all; /* has every key */
-    bool swaps;     /* whether a new base invalidates answers instead of
-                       bg_gate_forget_absent */
+    /* Whether a new base invalidates answers instead of bg_gate_forget_absent. */
+    bool swaps;
 };
 
 static void *past_writes(void *arg)

@@ -194,8 +194,8 @@ static void *merge_when_it_can(void *arg)
     while (!__atomic_load_n(&t->stop, __ATOMIC_RELAXED)) {
         bg_err err = bg_filter_merge(t->filter, t->other, NULL);
         CHECK(err == BG_OK || err == BG_EINCOMPAT); /* from another period */
-        (void)sched_yield();                        /* the rotating thread needs the
-                                                       lock too */
+        /* The rotating thread needs the lock too. */
+        (void)sched_yield();
     }
     return NULL;
 }
@@ -219,8 +219,8 @@ static void turning_run(uint32_t mode)
         for (uint64_t i = 0; i < 100; i++) {
             (void)added_u64(turn % 2 ? t.filter : t.other, turn << 20 | i);
         }
-        if (turn % 2 == 0) { /* both windows are in this period: no other thread rotates
-                                them */
+        /* Both windows are in this period: no other thread rotates them. */
+        if (turn % 2 == 0) {
             CHECK_OK(bg_filter_merge(t.filter, t.other, NULL));
         }
         for (uint64_t back = 0; back < GENERATIONS && back <= turn; back++) {

@@ -326,8 +326,8 @@ enum { TENANTS = 3, WRITERS = 3, READERS = 2, RESTS = 10 };
 
 struct race {
     bg_registry *registry;
-    uint64_t adds;                            /* number of keys that each writer adds to
-                                                 each tenant */
+    /* Number of keys that each writer adds to each tenant. */
+    uint64_t adds;
     _Atomic uint64_t added[WRITERS][TENANTS]; /* number of keys added so far */
     atomic_int writing;
     atomic_int resting; /* number of writers that wait for an eviction */
@@ -415,8 +415,8 @@ static void evict_keys(struct race *race)
 /* Looks up keys that were announced earlier. */
 static void read_keys(struct race *race, uint64_t state)
 {
-    bg_tenant *held[TENANTS]; /* held all the time, which does not keep them in
-                                 memory */
+    /* These tenants are held all the time, which does not keep them in memory. */
+    bg_tenant *held[TENANTS];
     uint64_t missing = 0;
     for (unsigned t = 0; t < TENANTS; t++) {
         held[t] = get_number(race->registry, t);
@@ -758,8 +758,8 @@ static void live_and_die(struct brawl *brawl, unsigned role)
         CHECK_EQ(missing, 0);
         if (r >> 18 & 1) {
             CHECK_OK(bg_registry_remove(brawl->registry, name, NULL));
-            if (r >> 19 & 1) { /* a new tenant with that name while the old one is still
-                                  held */
+            /* Creates a new tenant with that name while the old one is still held. */
+            if (r >> 19 & 1) {
                 bg_tenant *young = get_tenant(brawl->registry, name);
                 uint64_t own = (uint64_t)i << 32;
                 CHECK(young != tenant);

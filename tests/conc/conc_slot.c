@@ -241,8 +241,8 @@ static void rebuild(struct world *world, uint64_t random)
     how.spec.kind = is_static ? BG_KIND_FUSE : BG_KIND_BLOCKED;
     how.delta = is_static ? some_filter(random) : NULL;
     how.headroom = 3;
-    how.spec.hash.seed = 1 + ((random >> 40 & 7) == 0); /* 0 would be the same as
-                                                           before */
+    /* A seed of 0 would be the same as before. */
+    how.spec.hash.seed = 1 + ((random >> 40 & 7) == 0);
     if (random & 32) {
         how.progress = give_up;
         how.context = &left;
@@ -326,8 +326,8 @@ TEST(slot__no_key_is_lost_by_any_change)
         } else {
             change(&world, check_random());
         }
-        while (atomic_load(&world.checks) == before) { /* until a reader has seen the
-                                                          change */
+        /* Waits until a reader has seen the change. */
+        while (atomic_load(&world.checks) == before) {
             sched_yield();
         }
     }
@@ -363,8 +363,8 @@ static void *pin_and_unpin(void *argument)
         bg_slot_pin(me->world->slot, &pin);
         const bg_filter *filter = bg_pin_filter(&pin, 0, NULL);
         uint64_t any = check_random_next(&me->random);
-        if (!bg_filter_may_contain_u64(filter, 1)) { /* all of the filters have this
-                                                        key */
+        /* All of the filters have this key. */
+        if (!bg_filter_may_contain_u64(filter, 1)) {
             atomic_fetch_add(&me->world->missed, 1);
         }
         if (any % 8 == 0) {

@@ -17,8 +17,8 @@ enum { KEYS = 50, MERGES = 400, ITEMS = KEYS * MERGES, BATCH = 64 };
 
 struct world {
     bg_slot *slot;
-    _Atomic uint64_t true_to, merged_to; /* number of merges in the store, and in the
-                                            slot */
+    /* Number of merges in the store, and in the slot. */
+    _Atomic uint64_t true_to, merged_to;
     atomic_bool over;
     _Atomic uint64_t checks, missed;
 };
@@ -185,8 +185,8 @@ static void clear_under_load(const bg_spec *spec)
         }
         CHECK_OK(bg_slot_add_u64(world.slot, i, NULL));
         CHECK(bg_slot_may_contain_u64(world.slot, i));
-        while (atomic_load(&world.checks) == before) { /* until a reader has seen the
-                                                          change */
+        /* Waits until a reader has seen the change. */
+        while (atomic_load(&world.checks) == before) {
             (void)sched_yield();
         }
     }

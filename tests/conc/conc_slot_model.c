@@ -41,16 +41,16 @@ struct world {
     bg_spec spec;
     bool numbered;
     pthread_mutex_t write;
-    _Atomic uint64_t log;   /* the last number */
-    _Atomic uint64_t limit; /* limit of the log, so that adds happen during every
-                               change */
+    _Atomic uint64_t log; /* the last number */
+    /* Limit of the log, so that adds happen during every change. */
+    _Atomic uint64_t limit;
     atomic_bool acked[KEYS + 1];
     atomic_bool over;
     _Atomic uint64_t asked, tried, denied;
     uint64_t random; /* for the changes */
     uint64_t generation;
-    uint64_t added_again; /* all keys up to this number were re-added since the
-                             migration started */
+    /* All keys up to this number were re-added since the migration started. */
+    uint64_t added_again;
     char path[512];
     bool is_saved; /* there is a file */
 };

@@ -225,11 +225,11 @@ static size_t adaptive_neighbours(const bg_filter *victim, size_t bases, size_t 
         uint64_t keys[128];
         for (unsigned i = 0; i < 64; i++) {
             keys[i] = base ^ (uint64_t)1 << i;
-            keys[64 + i] = base + 2 + i; /* base + 1 may equal one of the flipped
-                                            keys */
+            /* `base` + 1 may equal one of the flipped keys. */
+            keys[64 + i] = base + 2 + i;
         }
-        for (unsigned i = 0; i < 64; i++) { /* skip other duplicates of flipped keys
-                                               too */
+        /* Avoids other duplicates of flipped keys. */
+        for (unsigned i = 0; i < 64; i++) {
             keys[64 + i] += __builtin_popcountll(keys[64 + i] ^ base) == 1 ? 1000 : 0;
         }
         hits += bg_filter_may_contain_many(victim, bg_keys_u64(keys, 128), NULL);

@@ -309,8 +309,8 @@ TEST(attack__counting_saturation)
             CHECK_OK(bg_filter_remove_u64(victim, members[i]));
             CHECK_EQ(missing(victim, members + i + 1, MEMBERS - i - 1), 0);
         }
-        CHECK_EQ(info_of(victim).ones, full.saturated); /* only the saturated counters
-                                                           are left */
+        /* Only the saturated counters are left. */
+        CHECK_EQ(info_of(victim).ones, full.saturated);
         printf("= saturation of counting, %s: %llu counters saturated permanently\n",
                bg_hash_name(both_profiles[p]), (unsigned long long)full.saturated);
         bg_filter_free(victim);
@@ -368,8 +368,8 @@ TEST(attack__deletion_of_strangers)
         /* Five standard deviations of the difference, assuming Poisson counts. */
         double more = (double)keyed - (double)random;
         CHECK(more <= 5 * sqrt((double)(keyed + random) + 1));
-        double worse = (double)lost - (double)by_chance; /* a remove may affect
-                                                            several */
+        /* One removal may affect several members. */
+        double worse = (double)lost - (double)by_chance;
         CHECK(worse <= 10 * sqrt((double)(lost + by_chance) + 1));
     }
 }

@@ -105,8 +105,8 @@ enum motion { BY_HAND, BY_COUNT, BY_CLOCK, BY_TIMES, MOTIONS };
 
 struct slot {
     bg_filter *filter;
-    bool blind;          /* keys were added to a filter that can fill up: it may have
-                            up */
+    /* Keys were added to a filter that can fill up, so it may have overflowed. */
+    bool blind;
     uint64_t adds;       /* so far */
     uint32_t in[IDS];    /* count of each key */
     uint64_t since[IDS]; /* windows: the period of the key's latest add */
@@ -171,8 +171,8 @@ static void check_member(struct world *w, const struct slot *s, unsigned id)
     count(w, QUERY, 1);
     if (holds(w, s, id)) {
         CHECK(maybe);
-        uint32_t limit = s->in[id] < 8 ? s->in[id] : 8; /* every kind can count up to
-                                                           8 */
+        /* Every kind can count up to 8. */
+        uint32_t limit = s->in[id] < 8 ? s->in[id] : 8;
         bool exact = world_can(w, BG_TRAIT_COUNT) && !s->blind;
         CHECK(bg_filter_count_u64(s->filter, name_of(id)) >= (exact ? limit : 1));
         count(w, COUNT, 1);
@@ -630,8 +630,8 @@ static void build_check(struct world *w, bg_filter *filter)
     }
     count(w, QUERY, w->ids);
     CHECK_EQ(bg_filter_add_u64(filter, name_of(0), NULL), BG_ENOTSUP);
-    (void)added_u64(copy, name_of(IDS)); /* too late: from now on every key may be
-                                            present */
+    /* Too late: from now on every key may be present. */
+    (void)added_u64(copy, name_of(IDS));
     CHECK_EQ(bg_filter_may_contain_u64(copy, check_random()), true);
     bg_filter_free(copy);
 }

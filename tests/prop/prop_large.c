@@ -94,8 +94,8 @@ static void large_check(bg_filter *filter, struct members members, double probes
     uint64_t added = large_run(filter, &state, members.n, true);
     uint64_t first_probe = state;
     CHECK(added <= members.n);
-    double seen = (double)members.n * predicted; /* at most this many, when the last
-                                                    keys were added */
+    /* The expected number of keys that were not new, an upper bound reached by the last adds. */
+    double seen = (double)members.n * predicted;
     CHECK((double)(members.n - added) <= seen + 6 * sqrt(seen) + 6);
     state = members.start;
     CHECK_EQ(large_run(filter, &state, members.n, false), members.n);

@@ -14,8 +14,8 @@ enum {
     GOLDEN_ITEMS = 400,
     GOLDEN_GENERATION = 77,
     GOLDEN_ABSENT = 2000,
-    GOLDEN_MORE = 2000 /* number of keys in a scalable filter, enough for a second
-                          layer */
+    /* Number of keys in a scalable filter, enough for a second layer. */
+    GOLDEN_MORE = 2000
 };
 
 static const uint8_t golden_secret[BG_SECRET_BYTES] = { 0, 1, 2,  3,  4,  5,  6,  7,

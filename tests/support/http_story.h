@@ -171,8 +171,8 @@ static inline char *http_story_block(size_t n, size_t *room)
 static inline void http_story_tell(struct http_story *story, const char *bytes,
                                    size_t n, uint64_t limit, struct http_cuts cuts)
 {
-    static struct http_teller t; /* not cleared, because parsing a request does not
-                                    require it */
+    /* This is not cleared, because parsing a request does not require it. */
+    static struct http_teller t;
     size_t held = 0, read = 0, room;
     char *block = http_story_block(n + 1, &room);
     http_request_reset(&t.request);

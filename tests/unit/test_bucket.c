@@ -53,8 +53,8 @@ TEST(bucket__burst_then_rate)
     struct bucket bucket = { 0 };
     uint64_t now = 100 * SECOND;
     CHECK_EQ(bucket_take(&bucket, &rate, now, 2), 2);
-    CHECK_EQ(bucket_take(&bucket, &rate, now, 9), 3); /* only as many tokens as are
-                                                         available */
+    /* Grants only as many tokens as are available. */
+    CHECK_EQ(bucket_take(&bucket, &rate, now, 9), 3);
     CHECK_EQ(bucket_take(&bucket, &rate, now, 1), 0);
     CHECK_EQ(bucket_take(&bucket, &rate, now + SECOND / 10 - 1, 1), 0);
     CHECK_EQ(bucket_take(&bucket, &rate, now + SECOND / 10, 1), 1);

@@ -37,8 +37,8 @@ TEST(capacity__of_bloom_kinds_is_what_the_spec_said)
             check_figures(filter, 12345, 1);
             bg_filter_free(filter);
         }
-        bg_filter *exact = make_filter(kind_at(i), 4096, 0); /* sized by bytes, not by
-                                                                items */
+        /* This filter is sized by bytes, not by items. */
+        bg_filter *exact = make_filter(kind_at(i), 4096, 0);
         CHECK_EQ(bg_filter_capacity(exact), info_of(exact).design_items);
         bg_filter_free(exact);
     }

@@ -447,8 +447,8 @@ TEST(content__no_room_is_not_any_room)
     CHECK_OK(bg_hasher_init(&hasher, NULL, NULL));
     uint64_t room = bg_filter_size_bytes(filter);
     CHECK_OK(bgi_recipe_make(&p.recipe, &how, &hasher, room, &one, NULL));
-    CHECK_EQ(p.n, 5 + 2); /* one node for the shards, two with one layer each, and the
-                             layers */
+    /* There is one node for the shards, two nodes with one layer each, and the layers. */
+    CHECK_EQ(p.n, 5 + 2);
     uint64_t layer = room / 2, numbers[64] = { 0 }, n = 0;
     numbers[n++] = 0;
     numbers[n++] = 2; /* the first shard claims layers 1 and 2 */

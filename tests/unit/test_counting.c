@@ -92,8 +92,8 @@ static void strangers_body(const bg_spec *spec)
     CHECK(refused > KEYS * 9 / 10);
     CHECK(bg_filter_equal(filter, before)); /* all or nothing */
     CHECK_OK(bg_filter_remove_u64(filter, 3));
-    if (!bg_filter_may_contain_u64(filter, 3)) { /* the key can be removed once, not
-                                                    twice */
+    /* The key can be removed once, not twice. */
+    if (!bg_filter_may_contain_u64(filter, 3)) {
         CHECK_EQ(bg_filter_remove_u64(filter, 3), BG_ENOTFOUND);
     }
     for (uint64_t key = 0; key < KEYS / 2; key++) {
@@ -313,7 +313,7 @@ static void rate_of(uint64_t items, double rate, uint32_t flags)
 TEST(counting__rate_is_as_predicted)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
-        return; /* only tests arithmetic, which is the same on every machine */
+        return; /* arithmetic is the same on every machine */
     }
     static const double rates[] = { 0.1, 0.01, 0.001 };
     for (int r = 0; r < 3; r++) {

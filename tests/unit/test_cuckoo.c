@@ -225,8 +225,8 @@ static void model_insert(struct model *m, uint64_t key)
     if (err) {
         CHECK_EQ(err, BG_EFULL);
         CHECK(same_words(m->filter, before));
-        CHECK(m->stored * 2 >= 600); /* copies of a key leave fewer free slots to choose
-                                        from */
+        /* Copies of a key leave fewer free slots to choose from. */
+        CHECK(m->stored * 2 >= 600);
     } else {
         m->count[key]++;
         m->stored++;
@@ -315,7 +315,7 @@ static size_t probes_for(double rate)
 TEST(cuckoo__measured_rate_is_the_predicted_one)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
-        return; /* only tests arithmetic: the same on every machine, and slow on these */
+        return; /* arithmetic is the same on every machine, and slow here */
     }
     const double loads[] = { 0.1, 0.5, 0.8, 0.95 };
     const uint64_t slots[] = { 2000, 300000 };
@@ -346,7 +346,7 @@ TEST(cuckoo__measured_rate_is_the_predicted_one)
 TEST(cuckoo__rate_of_tiny_filters)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
-        return; /* only tests arithmetic: the same on every machine, and slow on these */
+        return; /* arithmetic is the same on every machine, and slow here */
     }
     const uint64_t buckets[] = { 1, 2, 3, 5 };
     for (int b = 0; b < 4; b++) {
@@ -446,8 +446,8 @@ TEST(cuckoo__a_refused_insert_changes_nothing)
                 n++;
             }
             uint64_t *words = words_of(filter);
-            for (uint64_t i = 0; i < 50; i++) { /* repeated adds of one key
-                                                   also fail */
+            /* Repeated adds of one key also fail. */
+            for (uint64_t i = 0; i < 50; i++) {
                 CHECK_EQ(bg_filter_add_u64(filter, n, &is_new), BG_EFULL);
                 CHECK(same_words(filter, words));
             }

@@ -312,13 +312,13 @@ TEST(file__headers_that_nobody_writes_are_refused)
         size_t offset, size;
         uint64_t value;
     } lies[] = {
-        { 2, 52, 4, 1 },    /* blocked: window_mode */
-        { 2, 80, 8, 1 },    /* max_bytes */
-        { 2, 96, 8, 1 },    /* length */
-        { 5, 32, 4, 0 },    /* counting: width 0 for 4 */
-        { 12, 32, 4, 4 },   /* window: width */
-        { 2, 232, 4, 'x' }, /* the name of a custom hash, although the filter does not
-                               use one */
+        { 2, 52, 4, 1 },  /* blocked: window_mode */
+        { 2, 80, 8, 1 },  /* max_bytes */
+        { 2, 96, 8, 1 },  /* length */
+        { 5, 32, 4, 0 },  /* counting: width 0 for 4 */
+        { 12, 32, 4, 4 }, /* window: width */
+        /* The name of a custom hash, although the filter does not use one. */
+        { 2, 232, 4, 'x' },
     };
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
         bg_filter *filter = files_make(lies[i].filter, 1), *back = NULL;

@@ -11,8 +11,8 @@ enum { STREAM_PIECE = 1 << 20 };
 struct stream {
     unsigned char *bytes;
     size_t n, room, pieces;
-    bg_filter *adds_to; /* filter that gets a key when the first chunk is written, or
-                           NULL */
+    /* Filter that gets a key when the first chunk is written, or NULL. */
+    bg_filter *adds_to;
     size_t stops_after; /* number of chunks; 0: never stops */
 };
 

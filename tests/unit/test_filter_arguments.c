@@ -282,8 +282,8 @@ TEST(arguments__every_kind_is_made_for_one_key)
         for (uint64_t i = 100; i < 1100; i++) {
             strangers += bg_filter_may_contain_u64(filter, i);
         }
-        CHECK(strangers < 40); /* at most 10 are expected; 40 is 9 standard deviations
-                                  more */
+        /* At most 10 are expected; 40 is 9 standard deviations more. */
+        CHECK(strangers < 40);
         bg_filter_free(filter);
     }
 }

@@ -245,8 +245,8 @@ TEST(foreign_bloom__keeps_its_rate)
                 wrong += bg_foreign_may_contain(f, key, len);
             }
         }
-        CHECK(wrong < MANY / 40); /* 2.5%: some of these hash functions are worse
-                                     than they should be */
+        /* The bound is 2.5%, because some of these hash functions are worse than they should be. */
+        CHECK(wrong < MANY / 40);
         CHECK_OK(bg_foreign_get_info(f, &about));
         CHECK_NEAR(about.rate, 0.01, 0.3);
         bg_foreign_free(f);
@@ -373,8 +373,8 @@ static const struct lie lies[] = {
     { BG_FOREIGN_DCSO, 0, 32, "ffffffffffffffff", BG_EFORMAT, 48 },
     { BG_FOREIGN_DCSO, 0, 71, "80", BG_EFORMAT, 48 }, /* after bit 190 */
     { BG_FOREIGN_SPARK, 1, 0, "00000003", BG_EVERSION, 0 },
-    { BG_FOREIGN_SPARK, 1, 0, "00000002", BG_EFORMAT, 12 }, /* the seed shifts the
-                                                               fields */
+    /* The seed shifts the fields. */
+    { BG_FOREIGN_SPARK, 1, 0, "00000002", BG_EFORMAT, 12 },
     { BG_FOREIGN_SPARK, 1, 4, "00000000", BG_EFORMAT, 4 },
     { BG_FOREIGN_SPARK, 1, 4, "ffffffff", BG_EFORMAT, 4 },
     { BG_FOREIGN_SPARK, 1, 8, "00000000", BG_EFORMAT, 8 },
@@ -382,8 +382,8 @@ static const struct lie lies[] = {
     { BG_FOREIGN_SPARK, 2, 12, "00000004", BG_EFORMAT, 16 },
     { BG_FOREIGN_HADOOP, 1, 0, "fffffffe", BG_EVERSION, 0 },
     { BG_FOREIGN_HADOOP, 1, 8, "02", BG_EVERSION, 0 },
-    { BG_FOREIGN_HADOOP, 1, 8, "00", BG_EVERSION, 0 }, /* Jenkins; Murmur was
-                                                          specified */
+    /* The file uses Jenkins, but Murmur was specified. */
+    { BG_FOREIGN_HADOOP, 1, 8, "00", BG_EVERSION, 0 },
     { BG_FOREIGN_HADOOP, 1, 4, "00000000", BG_EFORMAT, 4 },
     { BG_FOREIGN_HADOOP, 1, 9, "00000000", BG_EFORMAT, 9 },
     { BG_FOREIGN_HADOOP, 1, 9, "80000001", BG_EFORMAT, 9 },

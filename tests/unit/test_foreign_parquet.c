@@ -363,8 +363,8 @@ TEST(parquet__places_outside_of_the_file)
     refuse_file(three, sizeof three, negative, "bloom_filter_offset");
     refuse_file(three, sizeof three, shorter, "numBytes");
     refuse_file(three, sizeof three, longer, "numBytes");
-    refuse_file(three, sizeof three - 1, cut, "numBytes"); /* the filter extends into
-                                                              the footer */
+    /* The filter extends into the footer. */
+    refuse_file(three, sizeof three - 1, cut, "numBytes");
 }
 
 TEST(parquet__encrypted_footer)

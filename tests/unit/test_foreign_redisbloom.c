@@ -119,8 +119,8 @@ TEST(redisbloom__grows_as_redisbloom_does)
     bg_foreign *f;
     CHECK_OK(bg_foreign_create(BG_FOREIGN_REDISBLOOM, 8, 0.01, NULL, &f, NULL));
     CHECK_OK(foreign_add_items(f, 0, 10));
-    CHECK_OK(foreign_add_items(f, 0, 10)); /* an item that may be present is not
-                                              added again */
+    /* An item that may be present is not added again. */
+    CHECK_OK(foreign_add_items(f, 0, 10));
     struct bytes b = bytes_written(f), expected = small_copy();
     CHECK(bytes_same(&b, &expected));
     bytes_drop(&b);

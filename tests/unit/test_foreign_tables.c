@@ -268,8 +268,8 @@ TEST(leveldb__filter_offsets)
     tail[-1] = 0x80; /* the last filter starts beyond the end */
     refused_file(&f, f.filter, BG_EFORMAT, "offset of a filter");
     f = take_apart("tables/leveldb_plain.ldb", false);
-    f.b.at[f.filter.offset + f.filter.size - 1] = 64; /* shifting by this base is
-                                                         undefined */
+    /* Shifting by this base is undefined. */
+    f.b.at[f.filter.offset + f.filter.size - 1] = 64;
     refused_file(&f, f.filter, BG_EFORMAT, "base");
 }
 
@@ -282,9 +282,8 @@ TEST(leveldb__cve_2013_5700_no_bits)
     const uint32_t array = bgi_load_le32(tail);
     unsigned char *offsets = f.b.at + f.filter.offset + array;
     for (uint32_t at = 4; at < f.filter.size - 5 - array; at += 4) {
-        memset(offsets + at, 0,
-               4);       /* all filters except the last are empty, the last has
-                            everything */
+        /* All filters except the last are empty; the last has everything. */
+        memset(offsets + at, 0, 4);
         offsets[at] = 1; /* ... and the first is one byte long */
     }
     correct(&f, f.filter);
@@ -347,8 +346,8 @@ TEST(leveldb__other_compression)
     f.b.at[f.index.offset + f.index.size] = 2; /* zstd */
     refused_file(&f, f.index, BG_EFORMAT, "index");
     f = take_apart("tables/leveldb_plain.ldb", false);
-    f.b.at[f.index.offset + f.index.size] = 1; /* marked as snappy, although it is not
-                                                  compressed */
+    /* The block is marked as snappy, although it is not compressed. */
+    f.b.at[f.index.offset + f.index.size] = 1;
     refused_file(&f, f.index, BG_EFORMAT, "index");
 }
 
@@ -419,8 +418,8 @@ TEST(snappy__what_cannot_be)
     CHECK(unpacks_not("\x80", 1, 0));
     CHECK(unpacks_not("\x80\x80\x80\x80\x80\x01", 6, 0));
     CHECK(unpacks_not("\xff\xff\xff\xff\x7f", 5, 0)); /* above 32 bits */
-    CHECK(unpacks_not("\x40", 1, 64));                /* more than one byte can
-                                                         expand to */
+    /* The size is more than one byte can expand to. */
+    CHECK(unpacks_not("\x40", 1, 64));
     CHECK(unpacks_not("\x03\x08"
                       "ab",
                       4, 3));
@@ -640,8 +639,8 @@ TEST(rocksdb__format_version_6_footer)
         bytes_drop(&f.b);
     }
     struct file f = as_version_6("tables/rocksdb_crc32c.sst");
-    f.b.at[f.table.end] = 0; /* without checksums: a metaindex before the start of the
-                                file */
+    /* Without checksums: a metaindex before the start of the file. */
+    f.b.at[f.table.end] = 0;
     memset(f.b.at + f.table.end + 13, 0xff, 4);
     refused(BG_FOREIGN_ROCKSDB, &f.b, BG_EFORMAT, "size of the metaindex");
 }

@@ -154,8 +154,8 @@ TEST(valkeybloom__grows_as_valkey_bloom_does)
     struct bytes b = empty_object(2, 0.01, 10, 7, 8);
     bg_foreign *f = foreign_must(BG_FOREIGN_VALKEYBLOOM, &b, NULL);
     CHECK_OK(foreign_add_items(f, 0, 30));
-    CHECK_OK(foreign_add_items(f, 0, 30)); /* an item that may be present is not
-                                              added again */
+    /* An item that may be present is not added again. */
+    CHECK_OK(foreign_add_items(f, 0, 30));
     struct bytes grown = bytes_written(f), expected = small_copy();
     CHECK(bytes_same(&grown, &expected));
     bytes_drop(&grown);

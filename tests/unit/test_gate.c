@@ -109,8 +109,8 @@ TEST(gate__times_the_truth_and_traces_every_look_up)
     CHECK(stats_of(w->gate, false).store_nanoseconds < 720);
     bg_slot_unpin(w->slot, &pin);
     uint64_t before = stats_of(w->gate, false).store_nanoseconds;
-    for (int jump = 0; jump < 3; jump++) { /* the clock jumps to its maximum: a counter
-                                              still advances */
+    /* The clock jumps to its maximum: a counter still advances. */
+    for (int jump = 0; jump < 3; jump++) {
         w->now = 1000;
         w->step = UINT64_MAX - 1000;
         CHECK_EQ(look(w, 1), BG_OUTCOME_PRESENT);
@@ -564,9 +564,8 @@ TEST(gate__a_sealed_slot_takes_no_writes_and_is_not_believed_after_one)
     CHECK_EQ(put(w, key), BG_ENOTSUP);
     CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
     CHECK_EQ(look(w, other), BG_OUTCOME_ABSENT_BY_STORE);
-    CHECK_EQ(look(w, other),
-             BG_OUTCOME_ABSENT_BY_STORE); /* answers are not cached while in
-                                             doubt */
+    /* Answers are not cached while the gate is in doubt. */
+    CHECK_EQ(look(w, other), BG_OUTCOME_ABSENT_BY_STORE);
     bg_gate_info s = stats_of(w->gate, false);
     CHECK_EQ(s.audits + s.false_negatives, 0);
     CHECK_EQ(s.doubtful, 1);

@@ -379,8 +379,8 @@ TEST(recent__the_expired_go_first_and_then_the_oldest)
     bgi_recent_put(r, 5, (bg_bytes){ "f", 1 }, token, 140, 140);
     CHECK(bgi_recent_find(r, 0, (bg_bytes){ "a", 1 }, 0, 140, &token));
     CHECK(bgi_recent_find(r, 5, (bg_bytes){ "f", 1 }, 0, 140, &token));
-    CHECK_EQ(bgi_recent_count(r, 0, 140), 3); /* c expired at 130 and was dropped, d
-                                                 at 140 */
+    /* Key c expired at 130 and was dropped, and key d expired at 140. */
+    CHECK_EQ(bgi_recent_count(r, 0, 140), 3);
     bgi_recent_free(r);
 }
 

@@ -53,9 +53,8 @@ TEST(info_part__tells_of_all)
                        part.fill, all.fill, part.items.value, all.items.value, error,
                        part.rate, all.rate);
         }
-        if (!part_knows(
-                filter)) { /* estimated from a sample, so slightly different and less
-                              certain */
+        /* The values are estimated from a sample, so they differ slightly and are less certain. */
+        if (!part_knows(filter)) {
             CHECK(part.items.value < all.items.value
                   || part.items.value > all.items.value);
             CHECK(part.items.high - part.items.low > all.items.high - all.items.low);
@@ -93,9 +92,8 @@ TEST(info_part__arguments)
     part.struct_size = 1;
     CHECK_EQ(bg_filter_sample_info(filter, 1, &part), BG_EINVAL);
     part.struct_size = sizeof part;
-    CHECK_OK(bg_filter_sample_info(filter, 1,
-                                   &part)); /* a small filter is sampled in the smallest
-                                               possible parts */
+    /* A small filter is sampled in the smallest possible parts. */
+    CHECK_OK(bg_filter_sample_info(filter, 1, &part));
     CHECK(part.fill > 0 && part.fill < 1);
     bg_filter_free(filter);
 }

@@ -104,8 +104,8 @@ static void check_bitmap(const uint64_t *bitmap, const bool *expected, size_t n,
     if (n % 64) {
         CHECK_EQ(bitmap[n / 64] >> (n % 64), 0);
     }
-    CHECK_EQ(bitmap[BG_BITMAP_WORDS(n)], UINT64_MAX); /* the word after the bitmap is
-                                                         unchanged */
+    /* The word after the bitmap is unchanged. */
+    CHECK_EQ(bitmap[BG_BITMAP_WORDS(n)], UINT64_MAX);
 }
 
 static void add_in_batches(bg_filter *filter, bool with_bitmap)

@@ -11,8 +11,8 @@
 
 enum {
     COUNT_MAX = 10,
-    BYTES_LAST = 192,                               /* bytes of the smallest filter
-                                                       ... */
+    /* Bytes of the smallest filter ... */
+    BYTES_LAST = 192,
     BYTES_MAX = CHECK_EMULATED ? 1 << 13 : 1 << 17, /* ... and of the largest filter */
     KEYS_KEPT = 64,
     CPUS = 4

@@ -450,8 +450,8 @@ TEST(gate__breaker_and_writes)
     CHECK(users("gate_write_errors_total", "") == 0);
     CHECK(users("gate_shared_lookups_total", "") == 0);
     CHECK(users("gate_doubtful", "") == 0);
-    CHECK(!has_family("bloomgate_gate_drifting")); /* only the cheap metrics are
-                                                      included */
+    /* Only the cheap metrics are included. */
+    CHECK(!has_family("bloomgate_gate_drifting"));
     CHECK(has_family("bloomgate_gate_observed_fpr_ratio"));
     bg_gate_free(gated.gate);
     bg_slot_free(gated.slot);
@@ -462,8 +462,8 @@ TEST(gate__false_negatives_are_told)
     struct gated gated;
     bg_gate_options options = BG_GATE_OPTIONS_INIT;
     bg_metrics_item item;
-    gated.slot = make_slot(empty_filter(), NULL); /* no result was reported to the
-                                                     slot */
+    /* No result was reported to the slot. */
+    gated.slot = make_slot(empty_filter(), NULL);
     gated.down = false;
     options.query = ask;
     options.context = &gated.down;

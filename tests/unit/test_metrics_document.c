@@ -535,8 +535,8 @@ static bool stubborn_sink(void *context, const char *text, size_t len)
 {
     struct stubborn *stubborn = context;
     CHECK(text && len > 0);
-    CHECK(stubborn->calls < stubborn->most); /* no calls after the sink returned
-                                                "stop" */
+    /* The sink is not called again after it returned "stop". */
+    CHECK(stubborn->calls < stubborn->most);
     stubborn->longest = len > stubborn->longest ? len : stubborn->longest;
     return ++stubborn->calls < stubborn->most;
 }

@@ -144,8 +144,8 @@ TEST(model__register_equals_the_sum_over_loads_and_bits)
     for (unsigned k = 1; k <= 10; k += 3) {
         for (unsigned n = 1; n <= 400; n = n * 3 + 7) {
             struct bgi_model model = model_of(BG_KIND_REGISTER, units, k);
-            model.clustered = false; /* for random subsets; prop_rate.c tests the
-                                        rest */
+            /* The reference assumes random subsets; prop_rate.c tests the rest. */
+            model.clustered = false;
             double rate = 0;
             for (unsigned j = 1; j <= n && j < 60; j++) {
                 rate += binomial(n, j, 1.0 / units) * slow_rate_word(j, k);

@@ -475,8 +475,8 @@ TEST(oplog__a_torn_tail_is_cut_off_and_appended_behind)
         bg_oplog_options how = BG_OPLOG_OPTIONS_INIT;
         how.position = 2;
         CHECK_OK(bg_oplog_open(path, filter, &how, &log, &report, NULL));
-        CHECK_EQ(disk.data_syncs, syncs + 1); /* the records that were found are
-                                                 synced */
+        /* The records that were found are synced. */
+        CHECK_EQ(disk.data_syncs, syncs + 1);
         CHECK_EQ(report.next, 2);
         CHECK_EQ(report.dropped, 29 - torn);
         CHECK_EQ(report.code, torn == 29 ? BG_OK : BG_EFORMAT);
@@ -673,8 +673,8 @@ TEST(oplog__threads_share_the_next_sync)
     join_workers(workers);
     disk.on_sync = NULL;
     CHECK_EQ(state_of(slow_log).synced, THREADS * 3);
-    CHECK_EQ(state_of(slow_log).syncs, 2); /* one sync for the first thread, one for all
-                                              others */
+    /* One sync for the first thread, one for all others. */
+    CHECK_EQ(state_of(slow_log).syncs, 2);
     CHECK_OK(bg_oplog_close(slow_log, NULL));
     slow_log = NULL;
     bg_filter_free(filter);
@@ -986,8 +986,8 @@ TEST(oplog__positions_are_read_strictly)
     CHECK_EQ(position, UINT64_MAX);
     CHECK_EQ(oplog_write_position("a\noplog: 3\n", 4, text, NULL), BG_EINVAL);
     memset(filled, 'x', sizeof filled);
-    filled[sizeof filled - 10] = 0; /* newline, "oplog: 7", newline and the final zero
-                                       need 11 bytes */
+    /* Newline, "oplog: 7", newline and the final zero need 11 bytes. */
+    filled[sizeof filled - 10] = 0;
     CHECK_EQ(oplog_write_position(filled, 7, text, NULL), BG_EINVAL);
     filled[sizeof filled - 11] = 0;
     CHECK_OK(oplog_write_position(filled, 7, text, NULL));
@@ -1371,8 +1371,8 @@ TEST(oplog__a_log_whose_new_name_may_get_lost_has_failed)
 {
     const char *path = files_path("log"), *snapshot = files_path("snapshot");
     bg_filter *filter = make(BG_KIND_BLOCKED);
-    int folders = 0; /* the directory is opened and synced for the snapshot, then for
-                        the log */
+    /* The directory is opened and synced for the snapshot, then for the log. */
+    int folders = 0;
     for (unsigned long at = 0; folders < 4; at++) {
         bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_ALWAYS, 0);
         bg_errinfo why;

@@ -209,8 +209,8 @@ TEST(packed__empty_set_says_no)
     CHECK_OK(bg_packed_open(block, n, &packed, NULL));
     CHECK(!bg_packed_may_contain_hash(packed, 1));
     bg_packed_free(packed);
-    (void)added_hash(filter, 1); /* the filter is invalid: it answers "maybe" from now
-                                    on */
+    /* The filter is invalid: it answers "maybe" from now on. */
+    (void)added_hash(filter, 1);
     CHECK_OK(bg_packed_encode(filter, block, sizeof block, &n, NULL));
     CHECK_OK(bg_packed_open(block, n, &packed, NULL));
     CHECK(bg_packed_may_contain_hash(packed, 2));

@@ -98,8 +98,8 @@ TEST(plan__growth_multiplies_the_items)
     CHECK_EQ(plan_of(&ask).items, 100000);
     ask.growth = 0; /* same as 1 */
     CHECK_EQ(plan_of(&ask).items, 100000);
-    ask.spec.items = (UINT64_C(1) << 55) + 1; /* more bits than a double can
-                                                 represent */
+    /* This number has more bits than a double can represent. */
+    ask.spec.items = (UINT64_C(1) << 55) + 1;
     ask.spec.max_bytes = 0;
     bg_plan p;
     if (bg_plan_compute(&ask, &p, NULL) == BG_OK) {
@@ -111,8 +111,8 @@ TEST(plan__calls_avoided_and_wasted)
 {
     bg_plan_request ask = request_of(100000, 0.01);
     ask.queries_per_second = 5000;
-    bg_plan p = plan_of(&ask); /* with an unknown share, all keys are assumed to be
-                                  absent */
+    /* With an unknown share, all keys are assumed to be absent. */
+    bg_plan p = plan_of(&ask);
     CHECK_NEAR(p.calls_wasted, 5000 * p.rate, 1e-12);
     CHECK_NEAR(p.calls_avoided + p.calls_wasted, 5000, 1e-12);
     ask.absent_share = 0.25;
@@ -391,8 +391,8 @@ TEST(plan__refuses_what_is_out_of_range)
     char text[20];
     (void)snprintf(text, sizeof text, "%u", ask.struct_size);
     check_refused(&ask, "struct_size", text);
-    ask = request_of(1000, 0); /* neither a rate nor a size, and no costs to derive them
-                                  from */
+    /* There is neither a rate nor a size, and no costs to derive them from. */
+    ask = request_of(1000, 0);
     check_refused(&ask, "rate, bits_per_key, bytes", "0 of them");
     ask.call_cost = ask.memory_cost = 1;
     check_refused(&ask, "rate, bits_per_key, bytes", "0 of them");

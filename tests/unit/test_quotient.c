@@ -226,8 +226,8 @@ TEST(quotient__known_words)
     CHECK_EQ(first[1], 0);
     CHECK_EQ(first[7], 0x2211ull << 44);
     CHECK_EQ(second[0], 3 | one << 58 | one << 60); /* runs end in slots 50 and 52 */
-    CHECK_EQ(second[1], 0x55533ull << 44);          /* the rest of the runends are in
-                                                       the next word */
+    /* The rest of the block is in the next word. */
+    CHECK_EQ(second[1], 0x55533ull << 44);
     CHECK_EQ(second[2], 0x5);
     /* The third and fourth adds of the same hash use three slots and a digit. */
     CHECK(!added_hash(filter, 0x3155ull << 48));
@@ -284,8 +284,8 @@ TEST(quotient__does_not_wrap)
     while (bg_filter_add_hash(filter, last | n << 40, NULL) == BG_OK) {
         n++;
     }
-    CHECK_EQ(n, 1 + SMALLEST - SMALLEST / 32 - 1); /* as many as the whole filter
-                                                      allows */
+    /* This is as many as the whole filter allows. */
+    CHECK_EQ(n, 1 + SMALLEST - SMALLEST / 32 - 1);
     CHECK_EQ(bg_filter_may_contain_hash(filter, 0), false);
     for (uint64_t i = 0; i < n; i++) {
         CHECK(bg_filter_may_contain_hash(filter, last | i << 40));
@@ -373,8 +373,8 @@ TEST(quotient__counts_saturate)
 TEST(quotient__measured_rate_is_the_predicted_one)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
-        return; /* only tests arithmetic: the same on every machine, and slow on
-                   these */
+        /* This tests only arithmetic, which is the same on every machine and slow here. */
+        return;
     }
     static const double loads[] = { 0.3, 0.6, 0.95 };
     static const uint32_t widths[] = { 2, 3, 5, 7 };
@@ -784,8 +784,8 @@ static void *read_keys(void *context)
             STEADY);
         uint64_t told[2] = { 0, 0 };
         CHECK_OK(bg_filter_for_each(shared, count_told, told));
-        CHECK(told[1] >= STEADY - 10); /* an entry may move between two chunks during
-                                          the listing */
+        /* An entry may move between two chunks during the listing. */
+        CHECK(told[1] >= STEADY - 10);
         bg_filter *copy = NULL;
         CHECK_OK(bg_filter_copy(shared, &copy, NULL));
         CHECK_EQ(bg_filter_may_contain_many(copy, bg_keys_hashes(steady, STEADY), NULL),

@@ -121,8 +121,8 @@ enum step {
 struct story {
     struct bgi_recent *r;
     uint64_t era, eras[2], tokens[2];
-    unsigned happened, asked[2]; /* writes and events, so far and at the time of the
-                                    query */
+    /* Number of writes and events, so far and at the time of each query. */
+    unsigned happened, asked[2];
     bool told[2];
 };
 
@@ -510,8 +510,8 @@ TEST(gate__doubt_ends_with_a_rebuild_that_begins_later)
     const uint64_t denied = absent_key(w, PRESENT, false);
     w->has[denied] = true;
     bg_gate_doubt(w->gate);
-    CHECK_OK(bg_rebuild_commit(rebuild, NULL, NULL)); /* the rebuild has not read the
-                                                         key */
+    /* The rebuild has not read the key. */
+    CHECK_OK(bg_rebuild_commit(rebuild, NULL, NULL));
     CHECK_EQ(stats_of(w->gate, false).doubtful, 1);
     CHECK_EQ(look(w, denied), BG_OUTCOME_PRESENT);
     CHECK_EQ(look(w, unlucky), BG_OUTCOME_ABSENT_BY_STORE);

@@ -50,8 +50,8 @@ TEST(names__longest)
         name[BG_TENANT_NAME_MAX] = 0;
         check_form(name, NULL);
     }
-    for (int i = 0; i < 2000; i++) { /* lengths on both sides of the point where the
-                                        form changes */
+    /* Lengths on both sides of the point where the form changes. */
+    for (int i = 0; i < 2000; i++) {
         size_t len = 1 + (size_t)check_random_below(BG_TENANT_NAME_MAX);
         uint64_t odd = check_random_below(101);
         for (size_t j = 0; j < len; j++) {
@@ -490,8 +490,8 @@ TEST(gates__one_per_tenant)
         CHECK(bg_tenant_may_contain(acme, "new", 3));
         bg_tenant_release(acme);
         bg_tenant_release(other);
-        CHECK_EQ(pass(registry, IDLE), 2); /* evicts them again, with a different
-                                              gate */
+        /* Evicts them again, with a different gate. */
+        CHECK_EQ(pass(registry, IDLE), 2);
         acme = get_tenant(registry, "acme");
         other = get_tenant(registry, "other");
     }
@@ -524,8 +524,8 @@ TEST(gates__learn_of_what_tenants_add)
     bg_registry *registry = open_registry(&options);
     bg_tenant *acme = get_tenant(registry, "acme");
     bg_gate *own = bg_tenant_gate(acme);
-    add_all(acme, 1000, 1100); /* ten times the capacity: it answers "no" for few
-                                  keys */
+    /* At ten times the capacity, the filter answers "no" for few keys. */
+    add_all(acme, 1000, 1100);
     uint64_t keys[2] = { 0, 0 };
     for (unsigned n = 0, key = 1; n < 2; key++) {
         if (look_up(own, key) == BG_OUTCOME_ABSENT_BY_STORE) {

@@ -446,8 +446,8 @@ static void check_listed(bg_registry *registry)
         CHECK_OK(bg_registry_get(registry, odd_names[i], 0, &tenant, NULL));
         bg_tenant_info stats = tenant_stats(tenant);
         CHECK_EQ(stats.in_memory, 0);
-        CHECK(stats.items >= 15 && stats.items <= 20); /* known without reading the
-                                                          file */
+        /* The number of items is known without reading the file. */
+        CHECK(stats.items >= 15 && stats.items <= 20);
         CHECK_EQ(count_found(tenant, 100 * i, 100 * i + 20), 20);
         CHECK(count_found(tenant, 1 << 20, (1 << 20) + 100) < 20);
         bg_tenant_release(tenant);
@@ -468,8 +468,8 @@ TEST(folder__any_name_and_back)
     }
     bg_tenant_release(get_tenant(registry, longest));
     CHECK_EQ(pass(registry, IDLE), ODD_NAMES + 1);
-    CHECK_EQ(count_files(), ODD_NAMES + 1); /* all in the directory, and none
-                                               elsewhere */
+    /* All files are in the directory, and none elsewhere. */
+    CHECK_EQ(count_files(), ODD_NAMES + 1);
     bg_registry_free(registry);
     registry = open_registry(&options);
     CHECK_EQ(registry_stats(registry).tenants, ODD_NAMES + 1);
@@ -520,8 +520,8 @@ TEST(folder__what_else_is_there)
     bg_registry *registry = open_registry(&options);
     CHECK_EQ(registry_stats(registry).tenants, 0);
     CHECK(!file_exists("gone.bg.tmp.12.00ab")); /* left by an unfinished save */
-    CHECK_EQ(count_files(), 4);                 /* plus .bg, which is not counted as a
-                                                   tenant */
+    /* This includes .bg, which is not counted as a tenant. */
+    CHECK_EQ(count_files(), 4);
     bg_registry_free(registry);
     files_clean();
 }

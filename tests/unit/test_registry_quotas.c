@@ -294,8 +294,8 @@ TEST(quotas__clock_jumps)
     bg_registry *registry = open_registry(&options);
     bg_tenant *acme = get_tenant(registry, "acme");
     add_all(acme, 0, 10);
-    the_time -= 900 * SECOND; /* moving back grants no tokens, but time passes as usual
-                                 afterwards */
+    /* Moving back grants no tokens, but time passes as usual afterwards. */
+    the_time -= 900 * SECOND;
     CHECK_EQ(add(acme, 10), BG_EQUOTA);
     the_time += SECOND;
     add_all(acme, 10, 20);

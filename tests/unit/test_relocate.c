@@ -242,8 +242,8 @@ TEST(relocate__slots_keep_their_keys)
         add_keys(slot, 2000, 500);
         CHECK_EQ(count_keys(slot, 0, 2500), 2500);
         CHECK_OK(bg_slot_begin_migration(slot, make_in(&m, BG_KIND_BLOCKED), NULL));
-        CHECK_OK(bg_slot_relocate(&slot, &m.mover, NULL)); /* together with the memory
-                                                              for settling */
+        /* The memory for settling moves as well. */
+        CHECK_OK(bg_slot_relocate(&slot, &m.mover, NULL));
         CHECK_OK(bg_slot_end_migration(slot, true, NULL));
         CHECK_EQ(count_keys(slot, 0, 2500), 2500);
         CHECK_OK(bg_slot_swap(slot, make_in(&m, BG_KIND_COUNTING), 0, BG_SLOT_DISCARD,

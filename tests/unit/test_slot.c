@@ -974,7 +974,7 @@ TEST(slot__notices_pollution)
             (void)added_u64(full, key);
         }
         slot = make_slot(full, 0);
-        /* Few, so that chance has a large effect in a part. */
+        /* Only a few keys, so that chance has a large effect in a sample. */
         add_keys(slot, 200000, 2000);
         for (uint64_t most = 512; most <= 65536; most *= 2) {
             CHECK_OK(bg_slot_sample_health(slot, most, &health));

@@ -15,8 +15,8 @@ enum { MOST = 1500 };
 
 /* Keys first .. first + n - 1, as bytes and as hashes computed by a slot. */
 struct batch {
-    uint8_t keys[MOST][8]; /* the bytes that bg_hash_u64 hashes for an integer:
-                              little-endian */
+    /* The bytes that bg_hash_u64 hashes for an integer: little-endian. */
+    uint8_t keys[MOST][8];
     bg_bytes bytes[MOST];
     uint64_t hashes[MOST];
     uint64_t check;
@@ -258,8 +258,8 @@ TEST(slot_hash__in_a_migration)
     batch = hashed(slot, 7000, 100);
     CHECK_OK(bg_slot_add_many(slot, bg_keys_hashes_of(batch->hashes, 100, batch->check),
                               is_new, &done, NULL));
-    CHECK_OK(bg_slot_end_migration(slot, false, NULL)); /* only the new filter has these
-                                                           keys */
+    /* Only the new filter has these keys. */
+    CHECK_OK(bg_slot_end_migration(slot, false, NULL));
     CHECK_EQ(ask_hashes(slot, 7000, 100), 100);
     bg_slot_free(slot);
 }

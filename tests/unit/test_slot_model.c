@@ -48,14 +48,14 @@ struct world {
     struct counting memory; /* the slot's */
     uint64_t state;         /* state of the random number generator */
     uint64_t log;           /* the last number */
-    uint64_t number[KEYS];  /* the number of a key in the log; 0 if it is not in the
-                               log */
+    /* The number of a key in the log; 0 if it is not in the log. */
+    uint64_t number[KEYS];
     bool acked[KEYS];
     bool before[KEYS]; /* acknowledged before the migration started */
     uint32_t advances; /* number of adds out of 4 that are followed by an advance */
     struct file files[FILES];
-    uint64_t generation, published; /* the lowest accepted generation; the last one
-                                       written */
+    /* The lowest accepted generation; the last one written. */
+    uint64_t generation, published;
     bg_rebuild *rebuild;
     /* The source of a rebuild. */
     uint64_t at, dies, adds, source_key[KEYS];

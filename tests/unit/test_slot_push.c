@@ -431,8 +431,8 @@ TEST(slot_push__begins_when_all_have_left_who_did_not_see_it)
     pthread_t thread;
     bg_slot_pin(beginner.slot, &pin);
     CHECK_EQ(pthread_create(&thread, NULL, begin_it, &beginner), 0);
-    while (stats_of(beginner.slot).filters < 2) { /* the list already includes the next
-                                                     base */
+    /* Waits until the list includes the next base. */
+    while (stats_of(beginner.slot).filters < 2) {
         (void)sched_yield();
     }
     for (int i = 0; i < 1000; i++) {

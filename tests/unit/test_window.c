@@ -235,8 +235,8 @@ TEST(window__generations_have_the_planned_rate)
 TEST(window__aged_has_the_planned_rate)
 {
     if (CHECK_EMULATED) {
-        return; /* only tests arithmetic: the same on every machine, and slow on
-                   these */
+        /* This tests only arithmetic, which is the same on every machine and slow here. */
+        return;
     }
     const uint32_t generations[] = { 2, 5, 8, 13, 24, 40 };
     for (size_t i = 0; i < 6; i++) {
@@ -387,8 +387,8 @@ TEST(window__like_an_exact_set_with_ages)
             model_run(mode, 8, 2000, BG_SPEC_EXCLUSIVE);
             model_run(mode, 24, 2000, 0);
         }
-        model_run(BG_WINDOW_GENERATIONS, 8, 600, 0); /* a period gets more than its
-                                                        share of keys */
+        /* A period gets more than its share of keys. */
+        model_run(BG_WINDOW_GENERATIONS, 8, 600, 0);
         model_run(BG_WINDOW_GENERATIONS, 24, 180, BG_SPEC_EXCLUSIVE);
     }
 }

@@ -249,9 +249,8 @@ TEST(window_burst__layers_that_cannot_be_are_refused)
 {
     enum { NUMBERS = CONTAINER_HEADER };
     static const struct {
-        unsigned
-            number; /* index after the node's numbers: period, cleared, added, filled,
-                       ... */
+        /* Index after the node's numbers: period, cleared, added, filled, ... */
+        unsigned number;
         uint64_t value;
     } lies[] = { { 0, 4 },          { 0, 8 }, { 5, 1 << 20 },
                  { 5, UINT64_MAX }, { 6, 0 }, { 6, 7 },
