@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Modifies payloads of DUMP and BG.DUMP in many ways, sends them with RESTORE, BG.LOAD,
+"""Modifies DUMP and BG.DUMP payloads in many ways, sends them with RESTORE, BG.LOAD,
 BF.LOADCHUNK and BG.REPLAY, and then uses the server. The server either rejects a payload or gets a
 working filter; it never crashes or leaks memory. The server is configured to ignore the RESTORE
 checksum, which an attacker would compute.
@@ -148,7 +148,7 @@ def test_random_restore(h):
 
 
 def chunk_sealed(chunk):
-    """Returns a chunk of BG.DUMP with a correct checksum, if an XXH64 implementation is available."""
+    """Returns a BG.DUMP chunk with a correct checksum, if an XXH64 implementation is available."""
     try:
         import xxhash  # pylint: disable=import-outside-toplevel
     except ImportError:

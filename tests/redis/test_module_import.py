@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests that this module loads filters of RedisBloom and valkey-bloom when the original module is
+"""Tests that this module loads RedisBloom and valkey-bloom filters when the original module is
 not loaded: RESTORE payloads and RDB files with values of their types, created by RedisBloom
 (tests/foreign/redisbloom) or written here byte by byte, dumps of these filters, and forged values.
 usage: test_module_import.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""

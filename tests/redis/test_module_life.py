@@ -124,7 +124,7 @@ def test_migrated(pattern):
 
 
 def dumped(h, name, command, at="SCANDUMP"):
-    """Returns all chunks of BF.SCANDUMP or CF.SCANDUMP."""
+    """Returns all chunks that BF.SCANDUMP or CF.SCANDUMP produces."""
     iterator, pieces = 0, []
     while True:
         iterator, data = h.ask(f"{command}.{at}", name, iterator)

@@ -434,7 +434,7 @@ def test_nothing_is_written_for_nothing(pattern):
             host.ask("BF.MADD", "r", "a", "b", "c", "d", "e")
             assert host.ask("BF.LOADCHUNK", "f", 1, struct.pack("<QIIIQQQddIQB", 0, 1, 4, 2, 16, 128, 0, 0.01, 9.585, 7, 10,
                                                                 0)) == "OK"
-            assert host.ask("BF.LOADCHUNK", "f", 17, bytes(16)) == "OK"  # an empty filter of RedisBloom
+            assert host.ask("BF.LOADCHUNK", "f", 17, bytes(16)) == "OK"  # an empty RedisBloom filter
             assert host.ask("BF.ADD", "f", "a") == 1
             caught_up(host, replica)
             before = (int(host.info("persistence", "aof_current_size")),

@@ -149,7 +149,7 @@ def test_dropped_filters_leave_nothing(program):
 
 @alone
 def test_growth(program):
-    """A filter that cannot grow refuses items; items acknowledged before stay."""
+    """A filter that cannot grow refuses items; items that were acknowledged earlier remain."""
     with Service(program, "maxmemory 8Mi", "appendfsync no") as s:
         for name, make, add, exists in (("b", ("BF.RESERVE", "b", 0.001, 1000, "EXPANSION", 4), "BF.MADD", "BF.MEXISTS"),
                                         ("c", ("CF.RESERVE", "c", 1000), "CF.INSERT", "CF.MEXISTS")):

@@ -1,4 +1,4 @@
-/* BG.SHARDED: names of shards, routes and sizes as replies, and error messages. */
+/* BG.SHARDED: shard names, routes and sizes in replies, and error messages. */
 #include "server/support/fake_host.h"
 
 TEST(sharded__names)

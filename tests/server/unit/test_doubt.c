@@ -272,7 +272,8 @@ TEST(doubt__any_segment_is_missing)
         }
         check_damaged(whole, damaged);
     }
-    /* A directory of version 0.1 does not record the newest segment, but it has files. */
+    /* A directory written by version 0.1 does not record the newest segment, but it has filter
+     * files. */
     copy_folder(whole, damaged);
     for (size_t k = 0; k < segments.n; k++) {
         CHECK_EQ(__real_unlink(inside(damaged, segments.at[k])), 0);

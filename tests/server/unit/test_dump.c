@@ -641,7 +641,7 @@ TEST(dump__redisbloom_round_trip)
     scan(&h, "BF.SCANDUMP", "k", &again);
     same_pieces(&pieces, &again);
     pieces_free(&again);
-    /* the filter can be dumped by BG.DUMP */
+    /* the filter can be dumped with BG.DUMP */
     bg_dump(&h, "k", 777, &again);
     for (size_t i = 0; i < again.count; i++) {
         (void)bg_load(&h, "copy", again.of[i].bytes, again.of[i].n);

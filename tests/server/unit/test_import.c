@@ -1,5 +1,5 @@
 /*
- * Filters of RedisBloom and valkey-bloom as objects: from BF.LOAD, from CF.LOADCHUNK, and from
+ * RedisBloom and valkey-bloom filters as objects: from BF.LOAD, from CF.LOADCHUNK, and from
  * the fields that their modules save. Incomplete or inconsistent data is refused, and never creates
  * a filter that reports its own items as absent.
  */

@@ -567,7 +567,7 @@ TEST(recover__the_highest_record_counts)
     CHECK_OK(persist_record(w.server.persist, entry, &change, NULL));
     const uint64_t first = atomic_load(&entry->recorded);
     CHECK(first > 0);
-    atomic_store(&entry->recorded, first + 1000); /* as if by another thread */
+    atomic_store(&entry->recorded, first + 1000); /* simulates another thread */
     CHECK_OK(persist_record(w.server.persist, entry, &change, NULL));
     CHECK_EQ(atomic_load(&entry->recorded), first + 1000);
     catalog_release(entry);
@@ -924,7 +924,7 @@ TEST(recover__many_that_are_gone)
     world_close(&w);
 }
 
-/* Filters of RedisBloom have their own files, and keys are recorded instead of hashes. */
+/* RedisBloom filters have their own files, and keys are recorded instead of hashes. */
 TEST(recover__filters_of_redisbloom)
 {
     const char *folder = scratch_path("redisbloom");
