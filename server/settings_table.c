@@ -55,8 +55,8 @@ static const char *const format_names[] = { "logfmt", "json", NULL };
 static const struct setting settings_rows[] = {
     SECTION("Network"),
     ROW(bind, "bind", LIST, "127.0.0.1 -::1", 0, 0, START, "ADDRESS...",
-        "Addresses to listen on; * is all IPv4 and IPv6 addresses. An address with a leading - may be missing on "
-        "this machine. Addresses other than loopback require users with passwords: see protected."),
+        "Addresses to listen on; * means all IPv4 and IPv6 addresses. An address with a leading - is skipped if this "
+        "machine does not have it. Addresses other than loopback require users with passwords: see protected."),
     ROW(port, "port", COUNT, "6420", 0, 65535, START, "PORT",
         "Port for Redis clients (RESP) without TLS (0: none)."),
     ROW(tls_port, "tls-port", COUNT, "0", 0, 65535, START, "PORT",
@@ -70,7 +70,7 @@ static const struct setting settings_rows[] = {
     ROW(unixsocketperm, "unixsocketperm", OCTAL, "0700", 0, 0777, START, "MODE",
         "Permissions of the Unix socket, as an octal mode."),
     ROW(tcp_backlog, "tcp-backlog", COUNT, "511", 1, 65535, START, "N",
-        "Maximum number of connections that wait to be accepted."),
+        "Maximum number of connections waiting to be accepted."),
     ROW(tcp_keepalive, "tcp-keepalive", SECONDS, "300s", 0, DAY, LIVE, "TIME",
         "How long a connection may be idle before the kernel sends keepalive probes (0: no probes)."),
     SWITCH(protected_mode, "protected", "yes", START,
@@ -168,10 +168,10 @@ static const struct setting settings_rows[] = {
         "a reply (0: never)."),
     ROW(maxmemory, "maxmemory", MEMORY, "75%", 0, 1024 * TI, LIVE, "SIZE",
         "Maximum memory, in bytes or as a percentage of the memory of the machine or container (0: no limit). It covers "
-        "filters, names, buffers of requests and replies, and copies made by dumps, loads and verification. Commands "
+        "filters, names, request and reply buffers, and copies made by dumps, loads and verification. Commands "
         "that need more fail with an OOM error. HTTP uploads in progress use at most this much disk space in total."),
     ROW(max_filter_memory, "max-filter-memory", MEMORY, "50%", 0, 1024 * TI, LIVE, "SIZE",
-        "Maximum memory of one filter (0: no limit)."),
+        "Maximum memory per filter (0: no limit)."),
     ROW(max_filters, "max-filters", COUNT, "100k", 1, 1e8, LIVE, "N",
         "Maximum number of filters."),
     ROW(insert_rate, "insert-rate", COUNT, "0", 0, 1e12, LIVE, "N",

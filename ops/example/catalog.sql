@@ -3,7 +3,7 @@
 --     sqlite3 catalog.db < catalog.sql        or        catalog.py catalog.db --products 5000
 --
 -- The content is always the same. Keys are SKUs such as BG-000042-6. The last digit is a check digit:
--- a SKU with a wrong check digit is a typo, and absent.
+-- a SKU with a wrong check digit is a typo and is not in the catalog.
 
 PRAGMA journal_mode = WAL;
 BEGIN;
