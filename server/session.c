@@ -174,7 +174,7 @@ bg_err session_is_free(struct session *session, bg_bytes name, bg_errinfo *info)
     *info = (bg_errinfo){ .code = BG_EIO };
     (void)snprintf(
         info->message, sizeof info->message,
-        "filter '%s' may have been lost when the journal was damaged: DEL it to accept "
+        "the journal was damaged, and filter '%s' may have been lost: DEL it to accept "
         "the loss, or upload it (HTTP PUT)",
         args_show(name, shown));
     return BG_EIO;

@@ -172,7 +172,7 @@ static void web_no_filter(struct web_request *request, bg_bytes name)
     } else if (web_doubts(request, name)) {
         web_error(
             request, 503, "in_doubt",
-            "filter %s may have been lost when the journal was damaged: delete it to "
+            "the journal was damaged, and filter %s may have been lost: delete it to "
             "accept the loss, or upload it",
             shown);
     } else {
