@@ -102,9 +102,7 @@ static void grace_work(struct bgi_grace *grace)
         if (!grace_is_drained(grace, 1 - used)) {
             return;
         }
-        if (grace->step
-            == 0) { /* direct new readers to the drained pair; now the other pair
-                       drains */
+        if (grace->step == 0) { /* the other pair drains next */
             atomic_store(&grace->phase, 1 - used);
             grace->step = 1;
         } else {

@@ -20,8 +20,7 @@ enum {
     PAGE_BYTES = 4096,
     MAP_FROM = 128 << 10, /* smaller blocks come from the C library's heap */
     HUGE_BYTES = 2 << 20, /* a large page on x86-64, and on arm64 with 4 KiB pages */
-    HUGE_FROM = 1 << 20   /* use large pages for blocks that fill at least half of
-                             one */
+    HUGE_FROM = 1 << 20   /* minimum size for large pages: half a page */
 };
 
 static const bg_memory_guard *memory_guard;

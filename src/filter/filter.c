@@ -22,7 +22,7 @@
 
 enum {
     LINE_BYTES = 64,
-    /* of the handle; the kind's own state starts at the next line */
+    /* The size of the handle. The kind's own state starts at the next line. */
     FILTER_HANDLE_BYTES = (sizeof(bg_filter) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES
 };
 
@@ -400,7 +400,7 @@ bg_err bg_filter_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *inf
     }
     assert(*copy);
     (*copy)->degraded = __atomic_load_n(&filter->degraded, __ATOMIC_RELAXED);
-    err = bgi_filter_check_mapping(filter, info); /* after all words were read */
+    err = bgi_filter_check_mapping(filter, info); /* after reading all words */
     if (err) {
         bg_filter_free(*copy);
         *copy = NULL;

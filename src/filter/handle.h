@@ -22,7 +22,7 @@ struct bg_filter {
     const struct bgi_kind *kind;
     bg_hasher hasher;
     struct bgi_memory memory; /* if its base is NULL, this is the caller's memory */
-    bg_allocator allocator;   /* for copies; allocate NULL: the default */
+    bg_allocator allocator;   /* used for copies; the default if `allocate` is NULL */
     size_t bytes;             /* of the bits */
     uint64_t design_items;
     double design_rate;
@@ -30,8 +30,7 @@ struct bg_filter {
     uint32_t flags;
     uint32_t shards;            /* 0: not sharded */
     bool degraded;              /* damaged words were replaced by ones */
-    struct bgi_mapping mapping; /* mapping of a file with the words; base is NULL if
-                                   there is none */
+    struct bgi_mapping mapping; /* of a file with the words, if any */
 };
 
 /* Returns whether the words are in a mapped file that has been written to since it was mapped. */

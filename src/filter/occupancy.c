@@ -11,7 +11,7 @@
 enum { OCCUPANCY_CELLS_MAX = 65536 };
 
 struct occupancy {
-    uint64_t words; /* of all leaves, as counted at the start */
+    uint64_t words; /* number of words in all leaves, counted at the start */
     uint64_t at;    /* the first word of the next leaf */
     size_t cell;    /* the first cell with words in that leaf */
     size_t cells;

@@ -40,7 +40,7 @@ static const char packed_mark[2] = { BGI_BIG_ENDIAN ? 'B' : 'b',
 
 struct bg_packed {
     struct bgi_core core; /* must be first */
-    size_t bytes;         /* of this struct and the kind's state after it */
+    size_t bytes;         /* size of this struct and of the kind's state after it */
 };
 
 /* ---- Writing ---------------------------------------------------------------------- */

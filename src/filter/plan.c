@@ -267,8 +267,7 @@ void bg_plan_to_spec(const bg_plan *plan, const bg_plan_request *request, bg_spe
     *spec = request->spec;
     spec->kind = (uint32_t)plan->kind;
     if (kind && kind->composed) {
-        spec->rate = plan->target; /* the filter starts at `items` and grows by
-                                      itself */
+        spec->rate = plan->target; /* `items` is only its initial size */
         return;
     }
     spec->items = plan->items;

@@ -21,8 +21,8 @@ static void relocate_point(bg_filter *filter, const struct bgi_move *move)
 {
     filter->core.words = bgi_moved(move, filter->core.words);
     filter->core.state = bgi_moved(move, filter->core.state);
-    filter->kind = bgi_moved(move, filter->kind); /* for sharded filters, a part of the
-                                                     handle */
+    /* In sharded filters, the kind is part of the handle. */
+    filter->kind = bgi_moved(move, filter->kind);
 }
 
 static void relocate_more(bg_filter *filter, const bg_mover *mover)

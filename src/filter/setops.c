@@ -134,8 +134,7 @@ bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *in
     if (err) {
         return err;
     }
-    if (filter == other) { /* merging a filter into itself changes nothing, unless
-                              counts add up up */
+    if (filter == other) { /* a merge into itself changes only counts */
         if (filter->kind->traits & BG_TRAIT_COUNT) {
             return bgi_err_state(
                 info, BG_EINVAL, "other",

@@ -3,10 +3,10 @@
  *
  * The rate of a kind falls as the number of units grows and, for a given number of bits, has one
  * minimum over k. So
- *   - if a size is given, every k is tried for the lowest rate (no climbing: in kinds whose
+ *   - if a size is specified, every k is tried for the lowest rate (no climbing: in kinds whose
  *     unit grows with k, such as partitioned filters, small sizes have several minima);
- *   - if a rate is given, bisection finds the fewest units that reach it for one k, and climbing
- *     from the textbook value of k finds the k with the fewest bytes.
+ *   - if a rate is specified, bisection finds the fewest units that reach it for one k, and
+ *     climbing from the textbook value of k finds the k with the fewest bytes.
  *
  * Everything is computed with the model of the kind (kind/model.c), so the reported rate is the
  * rate that will be measured. If not every number of units is a valid size

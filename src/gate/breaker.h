@@ -31,12 +31,10 @@ enum bgi_breaker_state {
 };
 
 struct bgi_breaker {
-    uint32_t failures; /* consecutive failures that open the breaker; 0: it never
-                          opens */
+    uint32_t failures; /* failures in a row that open the breaker; 0: never */
     uint64_t rest;     /* nanoseconds */
     _Atomic uint64_t word;
-    _Atomic uint64_t since;  /* when the breaker opened, or when the last trial
-                                started */
+    _Atomic uint64_t since;  /* when it opened or last started a trial */
     _Atomic uint64_t opened; /* how many times the breaker has opened */
 };
 

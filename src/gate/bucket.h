@@ -37,8 +37,7 @@
 /* Rate and depth, for any number of buckets. */
 struct bucket_rate {
     uint64_t interval; /* nanoseconds per token, 1 or more; 0: no limit */
-    uint64_t depth;    /* time to refill an empty bucket, in nanoseconds: burst x
-                          interval */
+    uint64_t depth;    /* nanoseconds to refill: burst x interval */
 };
 
 struct bucket {

@@ -354,8 +354,7 @@ static bool evict_is_exposed(bg_tenant *tenant)
     return atomic_load(&tenant->uses) & TENANT_EXPOSED;
 }
 
-/* Returns whether the file at the path is still the one that was last written or
- * read. */
+/* Returns whether the path still refers to the file that was last written or read. */
 static bool evict_is_filed(const bg_tenant *tenant, const char *path)
 {
     bg_file_info about;

@@ -34,8 +34,8 @@ struct bgi_flight {
     uint64_t era;
     bg_bytes key;
     void *request;
-    int answer;                /* of a flight that landed */
-    struct bgi_flight *leader; /* of a follower */
+    int answer;                /* the answer, once the flight has landed */
+    struct bgi_flight *leader; /* the leader of a follower */
     struct bgi_flight *next, **link;
     uint32_t followers;
     bool open, landed;

@@ -45,7 +45,7 @@
  * key that an audit found, because its cache entry may date from before the filter lost the key.
  *
  * Cost. A plain "no" costs one counter update, in a cache line of this CPU, in addition to the
- * slot's lookup. The clock, the secret hash and the locks are needed only after that.
+ * slot's lookup. Other outcomes also need the clock, the keyed hash and the locks.
  */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 
@@ -57,10 +57,8 @@
 #include <time.h>
 
 enum {
-    GATE_CHUNK = 1024, /* keys of a batch that are looked up in the filter in one
-                          call */
-    GATE_PATIENCE = 5  /* milliseconds that the store may contradict a "no" before the
-                          alarm */
+    GATE_CHUNK = 1024, /* keys per lookup in the filter */
+    GATE_PATIENCE = 5  /* milliseconds before an audit raises the alarm */
 };
 
 /* The maximum duration of one query in nanoseconds: one hour. Anything longer means that the
@@ -82,7 +80,7 @@ struct gate_reply {
     bool doubt; /* a "no" is not trusted */
 };
 
-/* A lookup in progress; in a ticket between begin and finish. */
+/* A lookup in progress. It is stored in a ticket between begin and finish. */
 struct gate_call {
     uint32_t open;   /* the store's answer is awaited */
     uint16_t audit;  /* audit of a "no" that was or will be returned */
@@ -447,7 +445,7 @@ struct gate_chunk {
     size_t n;
     void *const *requests; /* or NULL */
     bg_outcome *outcomes;
-    struct gate_reply reply; /* for all keys; `maybe` is in the bitmap */
+    struct gate_reply reply; /* the reply for all keys; `maybe` is in the bitmap */
     uint64_t maybe[BG_BITMAP_WORDS(GATE_CHUNK)];
 };
 

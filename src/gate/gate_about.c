@@ -194,8 +194,8 @@ bg_err bg_gate_maintain(bg_gate *gate, const bg_policy *policy, const bg_source 
     }
     uint32_t why =
         bg_slot_advise(gate->slot, policy ? policy : &usual, &stats.observed);
-    if (stats.doubtful) { /* a filter that had no space for a key needs a rebuild just
-                             as much */
+    /* A filter that had no space for a key needs a rebuild just as much. */
+    if (stats.doubtful) {
         why |= BG_REASON_DEGRADED;
     }
     if (reasons) {

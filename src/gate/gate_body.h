@@ -30,12 +30,11 @@ enum gate_counter {
     GATE_STORE_NS,
     GATE_STORE_ERRORS,
     GATE_AUDITS,
-    /* These are outcomes as well, counted here instead of above. So no statistic is the
-     * difference between two counters read at different times; such a difference could
-     * decrease. */
-    GATE_CHECKED,       /* ABSENT_BY_FILTER, and the store was queried as well */
-    GATE_DOUBTED_STORE, /* ABSENT_BY_STORE, agreeing with an untrusted "no" from the
-                           filter */
+    /* These are outcomes, too, but they are counted here instead of above. So no
+     * statistic is the difference between two counters read at different times; such a
+     * difference could decrease. */
+    GATE_CHECKED,       /* ABSENT_BY_FILTER, and the store was queried, too */
+    GATE_DOUBTED_STORE, /* ABSENT_BY_STORE after an untrusted "no" */
     GATE_SPARED,        /* by the breaker */
     GATE_WRITES,
     GATE_MAY_NO, /* answers from bg_gate_may_contain */
@@ -59,7 +58,7 @@ struct gate_rare {
 
 /* The counts from which the observed rate is computed. */
 struct gate_seen {
-    uint64_t maybe, no;         /* absent keys, by the filter's answer */
+    uint64_t maybe, no;         /* absent keys with each of the filter's answers */
     uint64_t may_maybe, may_no; /* answers from bg_gate_may_contain */
     uint64_t reported;          /* reported "maybe" answers */
     uint64_t reported_absent;   /* reported answers that were wrong */
@@ -141,7 +140,7 @@ void gate_added(bg_gate *gate, bg_bytes key);
 
 /* ---- Doubt: gate_doubt.c ---------------------------------------------------------------- */
 
-/* Starts a doubt: a key could not be added, and the filter's "no" is not trusted from now on. */
+/* Starts a doubt: a key could not be added, so the filter's "no" is no longer trusted. */
 void gate_doubt_begin(bg_gate *gate);
 
 /* Returns true if the filter's "no" is not trusted. Call it before querying the filter: see

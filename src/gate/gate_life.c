@@ -65,8 +65,7 @@ static void gate_set_defaults(bg_gate_options *how)
     how->breaker_rest = how->breaker_rest ? how->breaker_rest : second;
 }
 
-/* Returns the maximum number that is selected when a given share of all 64-bit numbers
- * is selected. */
+/* Returns the value that a given share of all 64-bit numbers does not exceed. */
 static uint64_t gate_audit_most(double share)
 {
     return share >= 1 ? UINT64_MAX : (uint64_t)(share * 0x1p63) * 2;

@@ -72,14 +72,12 @@ struct guard_mark {
 };
 
 struct guard {
-    bool owes;              /* (G1) */
-    bool ahead;             /* (G3) */
-    struct guard_mark base; /* (G2) */
-    struct guard_mark
-        delta;           /* when deltas last stopped accepting adds and the current one
-                            started */
-    uint64_t delta_from; /* (G4) */
-    uint64_t generation; /* (G5) */
+    bool owes;               /* (G1) */
+    bool ahead;              /* (G3) */
+    struct guard_mark base;  /* (G2) */
+    struct guard_mark delta; /* when the current delta started */
+    uint64_t delta_from;     /* (G4) */
+    uint64_t generation;     /* (G5) */
     /* The key id of the last file, and the check value of its hasher; 0 if there was no file. */
     uint8_t key_id[BG_KEY_ID_BYTES];
     uint64_t key_check;

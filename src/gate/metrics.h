@@ -92,9 +92,8 @@ enum metrics_type { METRICS_COUNTER, METRICS_GAUGE, METRICS_INFO };
 enum metrics_form { METRICS_WHOLE, METRICS_REAL, METRICS_TEXT, METRICS_CHARS };
 
 struct metrics_value {
-    const char *label; /* the label's value, or the label name of an info metric; NULL:
-                          the end */
-    uint32_t offset;   /* in struct metrics_facts */
+    const char *label; /* label value, or label name of an info; NULL: the end */
+    uint32_t offset;   /* offset in struct metrics_facts */
     enum metrics_form form;
 };
 
@@ -104,8 +103,7 @@ enum { METRICS_VALUES = METRICS_OUTCOMES + 1 };
  * an info metric are its labels. */
 struct metrics_family {
     const char *name; /* its name in Prometheus */
-    const char *unit; /* "" if there is none; otherwise the name ends with the unit (and
-                         _total) */
+    const char *unit; /* the name's suffix (before _total), or "" */
     const char *by;   /* or NULL */
     const char *help;
     enum metrics_type type;

@@ -1,6 +1,6 @@
 /*
- * metrics_text.h - writes text of any length to a sink, through one small buffer. After the sink
- * has returned false it is not called again.
+ * metrics_text.h - writes text of any length to a sink, through one small buffer. Once the sink
+ * has returned false, it is not called again.
  */
 #ifndef BGI_METRICS_TEXT_H
 #define BGI_METRICS_TEXT_H

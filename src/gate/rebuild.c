@@ -21,7 +21,7 @@
  * Whatever happens before phase 4, the slot keeps its filters. Only one rebuild runs at a time.
  * Queries, adds, merges and saves continue during a rebuild; other operations fail with BG_EBUSY.
  *
- * Ownership of the filter. Until phase 2 the rebuild owns it. After that, without a delta, `next`
+ * Ownership. Until phase 2 the rebuild owns the new filter. After that, without a delta, `next`
  * and the list own it. With a delta, `next` is the delta, and the rebuild owns the filter until
  * phase 4.
  */
@@ -167,7 +167,7 @@ static bg_err rebuild_put_next(struct bg_rebuild *r, struct slot_draft *draft,
     return BG_OK;
 }
 
-/* Publishes r->next, which accepts adds from then on. */
+/* Publishes r->next, which then accepts adds. */
 static bg_err rebuild_join(struct bg_rebuild *r, bg_errinfo *info)
 {
     struct slot_draft draft;

@@ -16,19 +16,16 @@ struct bg_rebuild {
     bg_slot *slot;
     bg_rebuild_options how;
     uint64_t began;
-    bg_builder *builder; /* of a static kind; one thread at a time may use it */
+    bg_builder *builder; /* for static kinds; one thread at a time may use it */
     pthread_mutex_t building;
     bg_filter *filter;        /* the new filter; NULL while it is being built */
-    struct view_filter *next; /* the filter that accepts adds, once it is in the slot's
-                                 list */
-    bool sealed;              /* no filter accepts adds */
+    struct view_filter *next; /* the filter in the slot's list that accepts adds */
+    bool sealed;              /* no filter in the slot accepts adds */
     struct guard_mark joined; /* when `next` started to accept adds */
     uint64_t making;          /* see slot_making */
     _Atomic uint64_t keys;    /* number of keys added */
-    atomic_int refused;       /* the first error of rebuild_put (keys are missing), or
-                                 BG_OK */
-    struct bgi_memory memory; /* of this struct; if its base is NULL, the caller owns
-                                 the struct */
+    atomic_int refused;       /* the first error of rebuild_put, or BG_OK */
+    struct bgi_memory memory; /* this struct's, unless the caller owns it */
 };
 
 /* Checks the slot and the options. */

@@ -4,11 +4,7 @@
  */
 #include "gate/rebuild.h"
 
-enum {
-    PULL_BATCH = 1024,
-    PULL_TELL = 64
-}; /* keys per batch, and batches between
-      reports */
+enum { PULL_BATCH = 1024, PULL_TELL = 64 }; /* keys per batch, batches per report */
 
 struct pull {
     struct bg_rebuild *rebuild;

@@ -55,8 +55,7 @@
 
 enum {
     REGISTRY_TENANTS = 65536,   /* default of max_tenants */
-    REGISTRY_FOLDER_MAX = 3500, /* maximum length of its path; the rest is for file
-                                   names */
+    REGISTRY_FOLDER_MAX = 3500, /* maximum length of a directory's path */
 };
 
 const bg_allocator *registry_allocator(const bg_registry *registry)
@@ -482,8 +481,8 @@ static void registry_bound_growth(bg_registry *registry)
         spec->max_bytes && spec->max_bytes < most ? spec->max_bytes : most;
     if (spec->kind == BG_KIND_WINDOW || spec->shards > 1
         || ladder_solve(spec, &ladder, NULL) != BG_OK) {
-        return; /* the distribution of keys over periods or shards is not known in
-                   advance */
+        /* The distribution of keys over periods or shards is not known in advance. */
+        return;
     }
     for (uint32_t i = 0; i < LADDER_LAYERS && ladder_layer(&ladder, i, &layer)
                          && bgi_geometry_bytes(&layer, &bytes) && bytes <= left;
@@ -553,7 +552,7 @@ static bg_err registry_copy_options(bg_registry *registry,
                        "finite numbers, 0 or more", "%g, %g",
                        options->inserts_per_second, options->burst);
     }
-    bg_err err = registry_plan(registry, info); /* of the spec that the caller passed */
+    bg_err err = registry_plan(registry, info); /* uses the caller's spec */
     registry_copy_spec(registry);
     registry_copy_opening(registry);
     if (!err) {

@@ -20,8 +20,8 @@
  *
  * If B is A, its filters have the key (V2). If B is A's successor, (S1) applies. If there are
  * more changes in between, each change that drops a filter with the key happens at least one
- * grace period after the view in which another filter started to accept adds. All adds that did
- * not go to that other filter had returned by then. These adds are older than the grace period,
+ * grace period after the view in which another filter started to accept adds. All adds that were
+ * not made to that other filter had returned by then. These adds are older than the grace period,
  * so the change that relies on
  * (S2) must provide their keys: from the source of a rebuild, which is read after the grace
  * period, or by a merge.
@@ -50,7 +50,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SLOT_SAMPLE_BYTES = 1 << 20 }; /* of a new base, to count its bits */
+enum { SLOT_SAMPLE_BYTES = 1 << 20 }; /* sample size to count a new base's bits */
 
 static uint64_t slot_system_clock(void *context)
 {
@@ -974,7 +974,7 @@ static bg_err slot_clear(bg_slot *slot, struct slot_request *request, bg_errinfo
     (void)request;
     bg_err err = slot_clear_draft(slot, &draft, info);
     if (!err) {
-        slot_lower_complete(slot, 0); /* before the view, see Completeness */
+        slot_lower_complete(slot, 0); /* before the view changes: see Completeness */
         atomic_store(&slot->highest, 0);
         err = slot_publish(slot, &draft, info);
         slot_lower_complete(slot, 0);
@@ -1141,6 +1141,6 @@ void bg_slot_advance(bg_slot *slot, uint64_t sequence)
 {
     if (slot) {
         slot_raise_complete(slot, sequence);
-        atomic_fetch_add(&slot->advances, 1); /* after the number is stored */
+        atomic_fetch_add(&slot->advances, 1); /* after the number has been stored */
     }
 }

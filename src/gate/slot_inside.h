@@ -13,8 +13,8 @@
 #include <pthread.h>
 
 enum {
-    SLOT_WAIT_MILLISECONDS = 100, /* for readers of replaced views */
-    SLOT_SPARES = 2               /* for an old and a next filter */
+    SLOT_WAIT_MILLISECONDS = 100, /* time to wait for readers of replaced views */
+    SLOT_SPARES = 2               /* spare views for an old and a next filter */
 };
 
 /* Counters, per CPU. */
@@ -23,9 +23,9 @@ struct slot_line {
     _Atomic uint64_t news,
         olds; /* adds: definitely new, and possibly already present */
     _Atomic uint64_t refused;
-    _Atomic uint64_t
-        again; /* part of olds: definitely new to the filters that accept adds, so bits
-                  were set */
+    /* The part of `olds` that was definitely new to the filters that accept adds, so that bits
+     * were set. */
+    _Atomic uint64_t again;
 };
 
 /* The state when the base, or the filter that accepts adds, was installed. */
@@ -42,7 +42,7 @@ struct bg_slot {
     struct bgi_grace *grace;
     struct slot_line *lines;
     uint32_t lines_count;
-    bool sealed; /* as it was created */
+    bool sealed; /* whether the slot was created sealed */
     _Atomic uint64_t complete;
     _Atomic uint64_t advances; /* calls of bg_slot_advance: see guard.h */
     _Atomic uint64_t
@@ -51,14 +51,12 @@ struct bg_slot {
      * published. That base contains every key written before the making started, including keys
      * that could not be added (gate_doubt.c). */
     _Atomic uint64_t makings, whole;
+    /* The first making that contains all keys that could not be added; 0 if there are none. */
+    _Atomic uint64_t missed;
     _Atomic uint64_t
-        missed; /* the first making that contains all keys that could not be added; 0:
-                   none */
-    _Atomic uint64_t first_missed; /* the first making that contains the first of these
-                                      keys; 0: none */
-    _Atomic uint64_t
-        voided; /* how often all earlier answers from the backing store were
-                   invalidated */
+        first_missed; /* the first making that ends the first doubt; 0: none */
+    /* How often all earlier answers from the backing store were invalidated. */
+    _Atomic uint64_t voided;
     _Atomic uint64_t
         probed; /* number of absent canaries used so far; later probes use new ones */
 
@@ -69,15 +67,14 @@ struct bg_slot {
     void *context;
 
     pthread_mutex_t reload; /* one reload at a time; taken first */
-    pthread_mutex_t change; /* one change of the view at a time; may be held for a long
-                               time */
+    pthread_mutex_t change; /* one change of the view at a time; may be long */
     bool rebuilding;        /* written under `change` and `info_lock` */
     struct bgi_memory spare[SLOT_SPARES]; /* (S3); under `change` */
     size_t spares;
 
-    pthread_mutex_t
-        info_lock; /* protects the members below, for bg_slot_get_info; never held for long; taken
-                      last */
+    /* Protects the members below, for bg_slot_get_info. This lock is taken last and never held
+     * for long. */
+    pthread_mutex_t info_lock;
     struct slot_marks marks;
     uint64_t swaps, reloads, reload_failures, reload_unchanged;
     uint64_t rebuilds, rebuild_failures, compactions;
@@ -204,7 +201,7 @@ BGI_INLINE void slot_keep_missed(bg_slot *slot)
 {
     const uint64_t making = slot_making(slot);
     atomic_store(&slot->first_missed, making);
-    atomic_store(&slot->whole, making); /* before `missed`: there is no doubt */
+    atomic_store(&slot->whole, making); /* before `missed`, so that there is no doubt */
     atomic_store(&slot->missed, making);
 }
 
@@ -228,9 +225,8 @@ struct slot_incoming {
     bg_filter *filter;
     uint64_t complete;
     uint32_t flags;
-    uint64_t making; /* the number of makings when it was passed in, before any lock was
-                        taken */
-    const bg_file_info *about; /* of its file, or NULL */
+    uint64_t making;           /* makings when it was passed in, before any lock */
+    const bg_file_info *about; /* the digest of its file, or NULL */
 };
 
 /* Replaces the base. Called with slot->change held. */

@@ -51,10 +51,10 @@ struct bg_tenant { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     /* Read by all operations, rarely written. Names are mostly short, and every lookup compares
      * them. */
     _Alignas(64) _Atomic(bg_slot *) slot; /* NULL: take the lock and check the state */
-    bg_gate *gate;                        /* of the slot; or NULL */
+    bg_gate *gate;                        /* the slot's gate, or NULL */
     bg_registry *registry;
     _Atomic uint64_t last_use; /* a coarse time */
-    atomic_bool changed;       /* since it was written */
+    atomic_bool changed;       /* changed since its file was written */
     bool grows;                /* its filter can grow */
     char name[BG_TENANT_NAME_MAX + 1];
 
@@ -69,19 +69,19 @@ struct bg_tenant { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     _Alignas(64) pthread_mutex_t lock;
     pthread_cond_t turn; /* a read has finished */
     enum tenant_state state;
-    bool removed;       /* from the registry: there is no file */
+    bool removed;       /* removed from the registry, so there is no file */
     bool known;         /* `items` is valid and need not be read from the file */
     bool filed;         /* `digest` is the digest of its file */
     bg_slot *kept;      /* the slot in state WRITING */
     bg_err failure;     /* error of the last read, or BG_OK */
-    int failure_errno;  /* of the same read */
+    int failure_errno;  /* errno of the same read */
     uint64_t failed_at; /* time of that read */
     uint64_t pause;     /* nanoseconds until the next attempt */
     uint64_t evictions, returns, return_failures;
     uint8_t digest[BG_DIGEST_BYTES];
 
     /* Protected by registry->lock. */
-    bg_tenant *before, *behind; /* in the list, by `number` */
+    bg_tenant *before, *behind; /* neighbors in the list, ordered by `number` */
     uint64_t number;            /* never used by another tenant */
     bool listed;
 
@@ -102,7 +102,7 @@ struct bg_registry { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     char filter_hash_name[32];
     bg_open_options opening;
     struct bucket_rate rate;
-    uint64_t planned_bytes; /* of a new tenant's filter */
+    uint64_t planned_bytes; /* size of a new tenant's filter */
     uint64_t grown_items;   /* capacity of a growing filter within max_bytes */
     struct bgi_memory memory, directory_memory;
     char *directory;    /* or NULL */

@@ -37,13 +37,12 @@
 struct view_filter {
     bg_filter *filter;
     uint64_t check;     /* of its hasher */
-    atomic_uint owners; /* number of owners: views, and the thread that is about to
-                           create one */
+    atomic_uint owners; /* views, and a thread that is creating one */
     atomic_bool failed; /* an add found no space, so the filter must not be queried */
-    _Atomic uint64_t
-        added; /* 1 + the slot's number of advances when the last add to this filter
-                  ended; 0: no adds */
-    char digest[BG_DIGEST_TEXT_BYTES]; /* of the file from which it was loaded, or "" */
+    /* 1 + the slot's number of advances when the last add to this filter ended. 0 means that
+     * there were no adds. */
+    _Atomic uint64_t added;
+    char digest[BG_DIGEST_TEXT_BYTES]; /* digest of its file, or "" */
 };
 
 /* Returns NULL if out of memory; the caller then still owns the filter. */
@@ -74,9 +73,8 @@ struct view {
     struct bgi_retired retired; /* must be first */
     struct bgi_memory memory;
     struct guard guard;
-    uint64_t
-        bases; /* number of this view's base, which is how many bases the slot has had
-                  so far */
+    /* The number of this view's base, which is how many bases the slot has had so far. */
+    uint64_t bases;
     size_t count;
     size_t queried; /* how many members are queried */
     bool based;     /* a queried member is a base */

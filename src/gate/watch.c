@@ -68,8 +68,7 @@ struct bg_watch {
 enum {
     WATCH_EVENTS = 4096, /* bytes read at once */
     WATCH_AGAIN = 1000,  /* milliseconds between checks */
-    WATCH_LASTS = 100    /* milliseconds for which a difference must last if there was
-                            no event */
+    WATCH_LASTS = 100    /* milliseconds that a difference without an event must last */
 };
 
 /* The events since the last read. */
@@ -266,8 +265,8 @@ static bool watch_look(bg_watch *watch, bool replaced)
         watch->seen_since = moment;
     }
     if (!disk_is_there(&now)) {
-        watch->tried = now; /* the next file counts as new, even if it was loaded
-                               before */
+        /* The next file counts as new, even if it was loaded before. */
+        watch->tried = now;
         return false;
     }
     return replaced || (watch->retries && moment - watch->attempted >= WATCH_AGAIN)
@@ -339,8 +338,8 @@ static void *watch_run(void *argument)
                                  { .fd = watch->stop[0], .events = POLLIN } };
     while (!waiting[1].revents) {
         if (poll(waiting, 2, -1) >= 0 && !waiting[1].revents) {
-            (void)!bg_watch_poll(watch, 0, NULL, NULL); /* failures are in
-                                                           bg_slot_info */
+            /* Failures are reported in bg_slot_info. */
+            (void)!bg_watch_poll(watch, 0, NULL, NULL);
         }
     }
     return NULL;

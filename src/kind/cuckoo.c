@@ -127,8 +127,7 @@
 enum {
     CUCKOO_SLOTS = 4,    /* per bucket */
     CUCKOO_STRIPES = 64, /* change counters */
-    CUCKOO_TRIES = 64,   /* maximum attempts of a lookup while writers change its
-                            buckets */
+    CUCKOO_TRIES = 64,   /* attempts of a lookup among changes */
     CUCKOO_NODES = 1024, /* buckets that a search examines */
     CUCKOO_AHEAD = 8,    /* buckets that a search prefetches in advance */
     CUCKOO_NONE = -1

@@ -52,7 +52,7 @@ BGI_INLINE uint64_t fuse_slot(uint64_t length, struct fuse_key key, unsigned i)
 #define FUSE_TYPE uint32_t
 #endif
 
-/* Slots are numbered from the low end of 64-bit words (I2). */
+/* Slots are numbered from the lowest bits of each 64-bit word (I2). */
 BGI_INLINE FUSE_TYPE *FUSE(at)(const struct bgi_core *core, uint64_t slot)
 {
     const uint64_t swap = BGI_BIG_ENDIAN ? 64 / FUSE_BITS - 1 : 0;

@@ -19,7 +19,7 @@
 enum {
     FUSE_UNIT = 8,              /* slots per unit */
     FUSE_PIECE_SLOTS = 2400000, /* maximum */
-    FUSE_LOG2_MIN = 3,          /* of the slots of a segment */
+    FUSE_LOG2_MIN = 3,          /* log2 of the slots per segment */
     FUSE_LOG2_MAX = 13,
     FUSE_ATTEMPTS = 100
 };

@@ -1,6 +1,6 @@
 /*
- * fuse_solve.h - construction of a piece of a fuse filter, for one width and arity. Include it
- * after fuse_core.h, with the same definitions; it undefines the macros of both.
+ * fuse_solve.h - construction of a piece of a fuse filter, for one width and arity. Include this
+ * file after fuse_core.h, with the same definitions; it undefines the macros of both files.
  *
  * There are three passes. Each processes keys or slots in ascending order, so that at any time
  * only a few adjacent segments are in use: 200 KB, which stay in the second-level cache.

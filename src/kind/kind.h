@@ -112,15 +112,13 @@ struct bgi_core {
     bool (*add)(struct bgi_core *core, uint64_t hash);          /* = ops->add */
     bool (*has_u64)(const struct bgi_core *core, uint64_t key); /* never NULL */
     bool (*add_u64)(struct bgi_core *core, uint64_t key);
-    unsigned char *words;  /* the filter's bits, 64-byte aligned */
-    uint64_t units;        /* number of units; hashes are mapped to this range */
-    uint64_t fast8_mask;   /* derived from the seed, under `fast`: see hash/fast.h */
-    uint32_t k;            /* bits per key */
-    uint8_t adds_prefetch; /* 1 if the filter is larger than the cache, so that batches
-                              of adds ... */
+    unsigned char *words;     /* the filter's bits, 64-byte aligned */
+    uint64_t units;           /* number of units; hashes are mapped to this range */
+    uint64_t fast8_mask;      /* derived from the seed, under `fast`: see hash/fast.h */
+    uint32_t k;               /* bits per key */
+    uint8_t adds_prefetch;    /* larger than the cache, so that batches of adds ... */
     uint8_t lookups_prefetch; /* ... and batches of lookups prefetch */
-    uint8_t may_refuse; /* 1 if an add can fail, because the kind is static or fills
-                           up */
+    uint8_t may_refuse;       /* adds can fail: the kind is static or fills up */
     /* The lanes that a masked line kind uses, for each rotation, as words and as bits: see
      * line_shapes.h. The words start at a cache line, so that eight of them are read from one
      * line. */
@@ -177,7 +175,7 @@ struct bgi_recipe {
     uint32_t flags; /* flags that determine the kind's shape: BG_SPEC_SCATTERED ... */
     uint32_t width;
     uint32_t k;
-    uint64_t units; /* of the first layer, of one generation, or of one shard */
+    uint64_t units; /* units of the first layer, one generation, or one shard */
     uint32_t shards;
     uint64_t items; /* number of keys that the filter was designed for, and ... */
     double rate;    /* ... its design rate; for a scalable filter, the bound */
@@ -186,10 +184,9 @@ struct bgi_recipe {
     uint32_t window_kind; /* kind of each generation */
     uint32_t generations;
     uint64_t period_items;
-    uint64_t length, count; /* of a window: see bg_window_options */
-    uint64_t moved;   /* for windows with a length: the time to which the window last
-                         advanced, on any clock */
-    uint64_t elapsed; /* ticks of the current period that had elapsed by then */
+    uint64_t length, count; /* of a window, as in bg_window_options */
+    uint64_t moved;         /* last time reached by a window with a length */
+    uint64_t elapsed;       /* ticks of the current period that had elapsed by then */
 };
 
 /*
@@ -260,8 +257,8 @@ struct bgi_composed {
 struct bgi_kind {
     bg_kind id;
     uint32_t traits; /* BG_TRAIT_REMOVE and so on */
-    uint32_t width;  /* of the variant: see bg_spec.width */
-    uint32_t flags;  /* of the variant: BG_SPEC_SCATTERED or 0 */
+    uint32_t width;  /* the variant's value: see bg_spec.width */
+    uint32_t flags;  /* the variant's value: BG_SPEC_SCATTERED or 0 */
     uint32_t k_min;
     uint32_t k_max;
     uint64_t units_max;
@@ -333,8 +330,8 @@ struct bgi_kind {
      * Returns false if the kind cannot have written such words; the filter must then not be
      * used. NULL means that all words are valid. */
     bool (*restore)(struct bgi_core *core, const uint64_t *numbers);
-    /* Makes every answer "maybe" from now on, because some of the words were lost and are now
-     * 0. NULL means that setting all bits has this effect. */
+    /* Makes every later answer "maybe", because some of the words were lost and are now 0. NULL
+     * means that setting all bits has this effect. */
     void (*doubt)(struct bgi_core *core);
     /* Returns how a filter of a static kind is built. NULL for kinds without BG_TRAIT_STATIC. */
     const struct bgi_static *(*built)(uint32_t k);

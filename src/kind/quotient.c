@@ -423,7 +423,8 @@ static void quotient_each(const struct bgi_core *core,
     }
 }
 
-/* Returns the next prefix of either stream, and the sum of its counts in both. */
+/* Returns the next prefix from either stream, and the sum of its counts in both
+ * streams. */
 static bool quotient_peek_either(struct quotient_stream *a, struct quotient_stream *b,
                                  uint64_t *prefix, uint64_t *count)
 {

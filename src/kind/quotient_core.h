@@ -248,8 +248,7 @@ BGI_INLINE QUOTIENT_TARGET struct QUOTIENT(home)
 /* A line of the table and a run that starts in it. */
 struct QUOTIENT(run) {
     const uint64_t *block;
-    uint64_t start;  /* index in the block; if it is not below the number of slots, the
-                        run is not in this block */
+    uint64_t start;  /* index in the block, or beyond its last slot */
     uint64_t length; /* if it is more than 63, the run continues in another block */
     uint64_t runends;
 };
@@ -340,8 +339,8 @@ QUOTIENT(test_home)(const struct bgi_core *core, struct QUOTIENT(home) home,
 
 enum QUOTIENT(opening) {
     QUOTIENT(OPEN_RUN),   /* the first slot of a new run */
-    QUOTIENT(OPEN_END),   /* after the last slot of a run */
-    QUOTIENT(OPEN_INSIDE) /* before a slot of the run */
+    QUOTIENT(OPEN_END),   /* a slot after the last slot of a run */
+    QUOTIENT(OPEN_INSIDE) /* a slot before a slot of the run */
 };
 
 /* Inserts one slot at `at` in the run of a quotient. `empty` is the next empty slot. */

@@ -33,7 +33,7 @@
 
 /* The scratch memory of a solver. */
 struct ribbon_bench {
-    uint64_t *rows;    /* per slot: the row with that lowest slot, or 0 */
+    uint64_t *rows;    /* per slot: the row whose lowest slot it is, or 0 */
     uint64_t *sent_on; /* hashes for the second layer ... */
     uint64_t *spare;   /* ... and space for sorting them */
     uint32_t *values;  /* per slot: the fingerprint of its row */

@@ -26,7 +26,7 @@ struct ladder {
     uint32_t k;
     uint32_t growth;
     uint64_t units; /* of layer 0 */
-    double rate;    /* of all layers together */
+    double rate;    /* rate of all layers together */
 };
 
 /* Computes the ladder for a spec of the kind `scalable`. Allocates nothing. */

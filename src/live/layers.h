@@ -32,8 +32,8 @@
 #include "filter/handle.h"
 
 struct layers {
-    const struct bgi_core *core[BGI_LAYERS_MAX]; /* the most likely, and largest,
-                                                    first */
+    /* The most likely and largest filter comes first. */
+    const struct bgi_core *core[BGI_LAYERS_MAX];
     uint32_t count;
     uint32_t step;  /* each has 1/2^step of the units of the previous one */
     uint64_t bytes; /* total size */

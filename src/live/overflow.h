@@ -11,7 +11,7 @@
  *     its filter, c keys     layer 1, 2 c  layer 2, 4 c                         c = n / (g - 1)
  *
  * The maximum number of layers is the number that n keys need, which depends on g. Keys beyond n
- * go into the last layer.
+ * are added to the last layer.
  *
  * Rate. A generation may have a rate of up to p / g. Its filter gets 7/8 of that, and layer i
  * gets 1/8, divided by 2^i. So the window keeps its rate for n keys in every period, however they

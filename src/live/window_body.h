@@ -21,8 +21,8 @@ enum { WINDOW_FIRST = 128, WINDOW_GENERATIONS_MAX = 64, AGED_K_MAX = 10 };
 /* The sizes of either body, computed before anything is allocated. */
 struct window_shape {
     const struct window_body *body;
-    struct bgi_geometry part; /* generations: the geometry of each filter; aged: the
-                                 units are blocks */
+    /* The geometry of each filter (generations); the units are blocks (aged). */
+    struct bgi_geometry part;
     uint32_t generations;
     uint32_t layers; /* generations: maximum number of overflow layers; else 0 */
     uint64_t period_items;

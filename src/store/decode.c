@@ -103,8 +103,8 @@ bg_err container_read_front(const struct container_source *source,
     if (err) {
         return err;
     }
-    (void)container_layout(&f->header, &f->layout); /* already checked with the
-                                                       header */
+    /* This was already checked with the header. */
+    (void)container_layout(&f->header, &f->layout);
     if (f->layout.file_bytes != source->bytes) {
         return container_refuse(
             info, BG_EFORMAT,
@@ -145,8 +145,8 @@ struct decoder {
     const struct container_source *source;
     const bg_open_options *options;
     struct container_front *front;
-    uint64_t done; /* bytes of words read */
-    uint32_t crc;  /* of the bytes read from the current block */
+    uint64_t done; /* number of bytes of words read so far */
+    uint32_t crc;  /* CRC of the bytes read from the current block */
     struct container_damage *damage;
     bg_err err;
     bg_errinfo *info;

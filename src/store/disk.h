@@ -35,8 +35,7 @@ void disk_close(struct disk_file *file);
 struct disk_identity {
     struct disk_stamp {
         uint64_t device, inode, size;
-        int64_t modified[2], changed[2]; /* mtime and ctime, each as seconds and
-                                            nanoseconds */
+        int64_t modified[2], changed[2]; /* mtime and ctime: seconds, nanoseconds */
     } file, target;
 };
 
@@ -60,8 +59,7 @@ bg_err disk_begin(struct disk_draft *draft, const char *path, uint32_t flags,
 enum disk_check {
     DISK_NOTHING, /* no checks: this is not a filter file */
     DISK_BLOCKS,  /* all checksums: the file was just encoded */
-    DISK_ALL      /* everything that can be verified: the file was assembled from other
-                     files */
+    DISK_ALL      /* everything, for files assembled from others */
 };
 
 /* Syncs the draft, reads it back, renames it to draft->path, and syncs the directory. */

@@ -207,8 +207,8 @@ static bg_err encode_prepare(struct encoder *e, const bg_filter *filter)
                              piece + numbers + table);
     }
     e->piece = e->memory.base;
-    e->numbers = e->piece + piece; /* aligned, because the words end at a cache-line
-                                      boundary */
+    /* This is aligned, because the words end at a cache-line boundary. */
+    e->numbers = e->piece + piece;
     e->table = e->numbers + numbers;
     (void)bgi_content_numbers(filter, (uint64_t *)(void *)e->numbers);
     container_turn((uint64_t *)(void *)e->numbers, e->header.numbers);

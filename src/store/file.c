@@ -176,8 +176,7 @@ static bg_err file_map(const struct disk_file *file,
 enum file_way {
     FILE_READ,
     FILE_MAPPED,
-    FILE_VERIFIED /* the file is mapped, verified and watched: see
-                     bgi_filter_is_changed */
+    FILE_VERIFIED /* mapped, verified and watched for changes */
 };
 
 /* Decodes the filter in a file. Fills in `about`, unless it is NULL, from the same

@@ -247,7 +247,7 @@ bg_err bg_file_patch(const char *from, const char *to, const char *patch,
 struct patch_input {
     struct disk_file file;
     struct container_source source;
-    struct container_header header; /* of the new file */
+    struct container_header header; /* header of the new file */
     struct container_layout layout;
     uint64_t n;
     struct bgi_memory memory; /* the list, and space for a block */

@@ -24,8 +24,8 @@ enum { FOREIGN_K_MAX = 256, FOREIGN_PARTS_MAX = 65536 };
 /* One array of bits. */
 struct foreign_part {
     uint64_t bits;   /* m: all positions are below m */
-    uint64_t bytes;  /* memory, at least bits / 8 */
-    uint64_t offset; /* of the first byte in bg_foreign.bytes */
+    uint64_t bytes;  /* size in memory, at least bits / 8 */
+    uint64_t offset; /* offset of the first byte in bg_foreign.bytes */
     uint64_t items;  /* number of items added, if the format stores it */
     uint64_t design; /* number of items it was created for, if the format stores it */
     double rate;     /* designed rate, if the format stores it */

@@ -37,9 +37,8 @@
 enum {
     BIP158_P = 19,
     BIP158_STEP = 64, /* items between two recorded positions */
-    BIP158_NOTE =
-        16, /* size of a recorded position: the previous value, and the first bit of the
-               next item */
+    /* The size of a recorded position: the previous value, and the first bit of the next item. */
+    BIP158_NOTE = 16,
     BIP158_TABLE_MIN = 64
 };
 

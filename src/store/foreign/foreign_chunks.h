@@ -8,10 +8,7 @@
 
 #include "store/foreign/foreign.h"
 
-enum {
-    FOREIGN_CHUNK = 16
-}; /* size of the iterator and length fields that precede a
-      chunk */
+enum { FOREIGN_CHUNK = 16 }; /* size of the iterator and length before each chunk */
 
 struct foreign_chunk {
     const unsigned char *bytes;

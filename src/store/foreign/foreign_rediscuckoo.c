@@ -53,7 +53,7 @@
 
 enum {
     CUCKOO_HEADER = 38,
-    CUCKOO_ADDRESS = 8, /* after the header, in old versions */
+    CUCKOO_ADDRESS = 8, /* follows the header in old versions */
     CUCKOO_CHUNK_MAX = 16 << 20,
     CUCKOO_EXPANSION_MAX = 32768,
     CUCKOO_BUCKET_MAX = 255, /* old versions store 300 but use 300 % 256 */

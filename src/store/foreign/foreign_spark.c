@@ -31,8 +31,8 @@ static void spark_walk_1(const struct foreign_part *part, uint32_t h1, uint32_t 
 static void spark_walk_2(const struct foreign_part *part, uint32_t h1, uint32_t h2,
                          uint64_t *to)
 {
-    int64_t sum = (int64_t)(int32_t)h1 * INT32_MAX; /* at most 2^62, so this cannot
-                                                       overflow */
+    /* The sum is at most 2^62, so it cannot overflow. */
+    int64_t sum = (int64_t)(int32_t)h1 * INT32_MAX;
     for (uint32_t i = 0; i < part->k; i++) {
         sum += (int32_t)h2;
         to[i] = (uint64_t)(sum < 0 ? ~sum : sum) % part->bits;
