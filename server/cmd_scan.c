@@ -15,7 +15,7 @@
 
 enum {
     SCAN_USUAL = 10, /* default number of entries examined by one SCAN */
-    SCAN_MAX = 1000, /* maximum, so that other connections get their turn */
+    SCAN_MAX = 1000, /* maximum number, so that other connections get their turn */
     SCAN_PIECE = 64
 };
 
@@ -89,7 +89,7 @@ static void scan_run(struct request *request)
     const size_t room = scan.count < SCAN_MAX ? (size_t)scan.count : SCAN_MAX;
     const size_t n = catalog_scan(session->server->catalog, scan.after, entries, room);
     const uint64_t last = n == room ? entries[n - 1]->number : 0;
-    for (size_t i = 0; i < n; i++) { /* keeps the matches, at the front */
+    for (size_t i = 0; i < n; i++) { /* moves the matching names to the front */
         if (scan_takes(session, &scan, entries[i])) {
             struct entry *other = entries[found];
             entries[found++] = entries[i];

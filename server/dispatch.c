@@ -272,7 +272,7 @@ static struct resp_job *run_forward(struct conn *conn, const bg_bytes *argv,
     }
     conn->busy = true;
     jobs_submit(worker->server->jobs, &job->job);
-    return job; /* valid until its `done` runs, which is on this thread */
+    return job; /* valid until `done` is called on this thread */
 }
 
 /* Answers the collected requests. */

@@ -160,14 +160,14 @@ struct gate_about {
     char source_text[BG_ERR_MESSAGE_MAX]; /* the last error, or "" */
     double lag;        /* seconds since the follower last caught up; negative: never */
     uint64_t position; /* see source.h */
-    uint64_t changes;  /* keys that the follower has reported */
-    uint64_t restarts; /* epochs of the source, including the first one */
-    uint64_t saves;    /* successful saves of the filter */
-    uint64_t builds;   /* successful builds */
+    uint64_t changes;  /* number of keys that the follower has reported */
+    uint64_t restarts; /* number of epochs of the source, including the first one */
+    uint64_t saves;    /* number of successful saves of the filter */
+    uint64_t builds;   /* number of successful builds */
     uint64_t build_failures;
     char build_text[BG_ERR_MESSAGE_MAX]; /* why the last build failed, or "" */
-    uint64_t build_keys;                 /* of the last build */
-    double build_seconds;                /* of the last build */
+    uint64_t build_keys;                 /* number of keys in the last build */
+    double build_seconds;                /* duration of the last build */
     uint64_t progress_keys;              /* keys read by the build in progress */
     uint64_t progress_expected;          /* 0: unknown */
 };

@@ -69,8 +69,8 @@ void gate_tell(const struct gate *gate, enum gate_event_kind kind, const char *t
 bg_err gate_life_begin(struct gate *gate, bg_errinfo *info);
 void gate_life_end(struct gate *gate);
 
-/* Requests a rebuild: either immediately, or after a pause since the last build of at least one second and ten times
- * that build's duration. */
+/* Requests a rebuild, either immediately or after a pause. The pause after the last build is at least one second, and
+ * at least ten times the duration of that build. */
 void gate_life_rebuild(struct gate *gate, bool at_once, const char *why);
 
 /* Stops trusting the filter until all keys have been read in a new epoch. */

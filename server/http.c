@@ -1,9 +1,9 @@
 /*
  * http.c - parses the head of a request, line by line.
  *
- * Each line is first scanned for its end, and every byte is checked to be text (http_line);
- * `scanned` is the progress within an incomplete line. Then the line is parsed, once. After the
- * last field, http_settle determines what the fields mean for the body and the connection.
+ * Each line is first scanned for its end and for bytes that are not text (http_line); `scanned` is
+ * the progress within an incomplete line. Then the line is parsed, once. After the last field,
+ * http_settle determines what the fields mean for the body and the connection.
  */
 #include "http.h"
 #include "http_fields.h"

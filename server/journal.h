@@ -176,11 +176,11 @@ bg_err journal_sync(struct journal *journal, bg_errinfo *info);
  * passed since the last sync. */
 bg_err journal_tick(struct journal *journal, bg_errinfo *info);
 
-/* Checks that the journal is still where it was opened. If its directory was removed or replaced,
- * the journal has failed; once the directory is put back, journal_reopen succeeds. If a segment was
- * removed, the journal has failed as well; journal_reopen starts a new segment. The same check
- * precedes each advance of the durable frame number; this function covers periods without appends.
- * Errors: BG_EIO. Cost: two calls each of stat and fstat. */
+/* Checks that the journal is still at the path where it was opened. If its directory was removed or
+ * replaced, the journal has failed; once the directory is put back, journal_reopen succeeds. If a
+ * segment was removed, the journal has failed as well; journal_reopen starts a new segment. The
+ * same check precedes each advance of the durable frame number; this function covers periods
+ * without appends. Errors: BG_EIO. Cost: two calls each to stat and fstat. */
 bg_err journal_check(struct journal *journal, bg_errinfo *info);
 
 /* Returns the number that the next frame will get; all frames below it have been appended. */

@@ -27,7 +27,7 @@ struct journal_disk {
     char folder[JOURNAL_DISK_PATH - JOURNAL_DISK_NAME];
     struct journal_segment *segments;
     size_t count, room;
-    int lock; /* journal.lock, locked; -1: not locked */
+    int lock; /* descriptor of journal.lock, which is locked; -1: not locked */
     /* The newest segment recorded in journal.lock; number 0: unknown. */
     struct journal_header newest;
     uint64_t end; /* number of the MARK written by an orderly stop; 0: unknown */

@@ -2,10 +2,10 @@
  * observer.h - a thread that examines the filters, so that requests do not have to.
  *
  * To determine the fill of a filter, its number of items and its actual false-positive rate, every
- * byte of the filter must be read. The observer reads all filters, including those of gates, one
- * after the other: at most every OBSERVER_INTERVAL seconds, only for filters that changed, and with
- * at most a tenth of one core. The metrics, the API and the dashboard show its results and when
- * they were obtained.
+ * byte of the filter must be read. The observer reads the filters, including those of gates, one
+ * after the other. It reads a filter at most every OBSERVER_INTERVAL seconds and only if the filter
+ * has changed, and it uses at most a tenth of one core. The metrics, the API and the dashboard show
+ * its results and when they were obtained.
  *
  * Every HISTORY_STEP seconds it also records counters for the charts, as rates per second. It
  * records the counters of the service, and those of the first OBSERVER_KEPT filters whose history
@@ -105,7 +105,7 @@ uint64_t observer_rss(void);
  * Returns the history of an entry, or of the service if it is NULL: the last `seconds` of n
  * metrics, which are specified by index. *values contains `range->points` consecutive values for
  * each metric; the caller frees *values. Returns false if no history has been kept so far.
- * Recording then starts now if there is space, *range is empty and *values is NULL.
+ * In that case, recording starts now if there is space, *range is empty, and *values is NULL.
  */
 bool observer_history(struct observer *observer, const struct entry *entry,
                       uint64_t seconds, const size_t *metrics, size_t n,

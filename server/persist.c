@@ -199,7 +199,8 @@ void persist_foreign_digest(const void *bytes, size_t n,
                    (unsigned long long)hash.high64, (unsigned long long)hash.low64);
 }
 
-/* Syncs the directory of the filter files: a file is durable only if its name is. */
+/* Syncs the directory of the filter files: a file is durable only if its name is durable as
+ * well. */
 static bg_err persist_sync_folder(const struct persist *persist, bg_errinfo *info)
 {
     char path[PERSIST_PATH];
@@ -276,8 +277,9 @@ static bg_err persist_save_foreign(struct persist *persist, struct object *objec
 }
 
 /* Pins the filter, which contains all changes recorded below base->from. If the object commutes,
- * the filter may also contain later changes (P2); otherwise it contains no others, and does not
- * change until persist_let_go (P3). Returns NULL if the object has lost its filter. */
+ * the filter may also contain later changes (P2); otherwise it contains no later changes, and does
+ * not change until persist_let_go is called (P3). Returns NULL if the object has lost its
+ * filter. */
 static const bg_filter *persist_hold(struct persist *persist, struct object *object,
                                      uint64_t done, struct entry_base *base,
                                      bg_pin *pin)

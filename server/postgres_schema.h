@@ -68,8 +68,8 @@ bg_err postgres_schema_verify_server(struct postgres_link *link, uint64_t deadli
 
 /* Objects covered by the fingerprint in addition to the tables. NULL: none. */
 struct postgres_objects {
-    const char *publication; /* name of the publication (logical) */
-    /* Schema of the following tables and functions (changes). */
+    const char *publication; /* `logical` mode: name of the publication */
+    /* `changes` mode: schema of the tables and functions below. */
     const char *schema;
     const char *change_table;
     const char *bookmark;

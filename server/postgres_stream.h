@@ -14,7 +14,7 @@
  *   confirms a position, so the caller confirms only positions before which no transaction waits for a standby.
  *
  * Silence. While a server decodes changes to other tables, it has nothing to send. This can happen after the service
- * has been down for hours. So each reply requests a response. The server sends it between two WAL records, or, within a
+ * has been down for hours. So each reply requests a response. The server responds between two WAL records or, within a
  * large transaction, after half of wal_sender_timeout.
  */
 #ifndef SERVER_POSTGRES_STREAM_H

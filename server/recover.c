@@ -5,7 +5,7 @@
  * their bases are, and from which frame the records of each object must be replayed. A manifest is
  * the complete list of objects at its position: an earlier object that is not listed was dropped.
  * Then the bases are opened, and each is verified against its recorded digest. The second pass
- * replays these records in order.
+ * replays each object's records from that frame on, in order.
  *
  * An object is kept even if its base is missing, is damaged or was created with a secret that is
  * not available, or if its records cannot be replayed: without the object, lookups would answer
@@ -88,7 +88,7 @@ struct recovery {
     uint64_t complete; /* the first frame of the last complete manifest; 0: none */
     uint64_t gap;      /* some or all frames below this one are missing; 0: no gap */
     bool doubts;       /* names are in doubt (G2) */
-    /* Number of unused files that were kept, and that were moved. */
+    /* Number of unused files that were kept, and number of those that were moved. */
     uint64_t kept, moved;
     uint64_t next_id;
     uint64_t records;
@@ -804,8 +804,8 @@ static void recovery_drop_file(struct recovery *r, const char *name, enum fate f
     }
 }
 
-/* Handles all files that no object uses. The journal that proves that the files are unused is on
- * disk. */
+/* Handles all files that no object uses. At this point, the journal that proves that the files are
+ * unused is on disk. */
 static void recovery_clean(struct recovery *r, const struct journal_report *report,
                            bool forget)
 {

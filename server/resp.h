@@ -47,10 +47,10 @@
 #include <stdint.h>
 
 struct resp_limits {
-    size_t arguments; /* number of arguments of one request */
-    size_t bulk;      /* bytes of one argument */
-    size_t line;      /* bytes of one line: an inline command, or a length */
-    size_t request;   /* total bytes of one request, as sent */
+    size_t arguments; /* maximum number of arguments in one request */
+    size_t bulk;      /* maximum size of one argument, in bytes */
+    size_t line;      /* maximum size of one line (an inline command, or a length) */
+    size_t request;   /* maximum total size of one request, as sent */
     bool strangers;   /* error messages mention that the client is not authenticated */
 };
 

@@ -152,9 +152,9 @@ typedef void settings_tell(void *context, bool mistake, const char *text);
 
 /*
  * Reads the command line, the environment and the file, and validates the result. Returns
- * SETTINGS_RUN and sets *store if the service should run. Otherwise prints the requested output or
- * the mistakes and returns the exit code: --help, --version, --check-config, --print-config,
- * --print-man, --hash-password, or a mistake.
+ * SETTINGS_RUN and sets *store if the service should run. Otherwise (for --help, --version,
+ * --check-config, --print-config, --print-man or --hash-password, or after a mistake), prints the
+ * requested output or the mistakes and returns the exit code.
  *
  * `families` are the n arrays of commands (command_table.h) that user rules may refer to.
  * Thread safety: call it from main, before threads are started.
@@ -172,9 +172,9 @@ void settings_doubts(const struct settings_store *store, settings_tell *tell,
 /* Returns the current settings. Thread safety: MT-Safe. Cost: one load. */
 const struct settings *settings_now(const struct settings_store *store);
 
-/* Sets a function that is called with settings before they are published, by the thread that
- * changes them, one change at a time. If it stores a reason in `why` and returns false, nothing
- * changes. Set it once, before the first change. */
+/* Sets a function that is called with new settings before they are published. The thread that
+ * changes the settings calls it, for one change at a time. If it stores a reason in `why` and
+ * returns false, nothing changes. Set it once, before the first change. */
 typedef bool settings_apply(void *context, const struct settings *settings, char why[]);
 void settings_listen(struct settings_store *store, settings_apply *apply,
                      void *context);

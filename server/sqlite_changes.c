@@ -14,8 +14,8 @@
  * The epoch ends (doubt) if any of these steps fails. The follower then creates missing objects, uses the last row as
  * its place, and only then calls restart. If an audit has distrusted the filter, the follower first replaces all rows,
  * so that no mark of that filter remains valid, even if its file could not be deleted. DDL changes the schema version,
- * so the follower detects DDL by other programs, even if it is undone between two polls, for example a trigger that is
- * dropped and created again.
+ * so the follower detects DDL by other programs, even if the change is undone between two polls (for example, if a
+ * trigger is dropped and created again).
  *
  * A mark is the place in text form. It includes the inode number and birth time of the file, but not its device,
  * whose number may change when the machine restarts.
@@ -44,8 +44,9 @@
 #include <string.h>
 
 enum {
-    PRUNE_AT_MIN = 1024,  /* minimum number of rows, unless PRUNE_INTERVAL has passed */
-    KEEP_AT_MAX = 1000000 /* rows kept for resuming from a saved filter */
+    /* Minimum number of rows to prune, unless PRUNE_INTERVAL has passed. */
+    PRUNE_AT_MIN = 1024,
+    KEEP_AT_MAX = 1000000 /* maximum number of rows kept for resuming */
 };
 #define PRUNE_INTERVAL (60 * SOURCE_SECOND)
 #define PRUNE_PAUSE    SOURCE_SECOND
@@ -140,7 +141,7 @@ static void changes_mark(const struct sqlite_place *place, char mark[SOURCE_MARK
                    place->number, place->token, place->sequence);
 }
 
-/* Parses a blank and a number. Returns the text after them, or NULL. */
+/* Parses a blank and a number. Returns the text after the number, or NULL if there is no number. */
 static const char *changes_parse_number(const char *text, int64_t *number)
 {
     char *end = NULL;

@@ -1,6 +1,6 @@
 /*
- * startup.h - the setup of a daemon: directories, secrets, limits, the pid file, and
- * notifications to the service manager.
+ * startup.h - the setup of a daemon: directories, secrets, limits, the PID file, and notifications
+ * to the service manager.
  *
  * Functions that can fail return false and set `why`. Thread safety: call them from main, before
  * other threads start; startup_notify is thread-safe.

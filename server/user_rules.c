@@ -454,9 +454,9 @@ bool user_may_touch_all(const struct user *user, unsigned need)
 
 /*
  * The rate limit is a single number: the time until which the user is in debt. Each add moves that time forward by
- * 1/rate. n adds are allowed if they move it to at most burst/rate from now. So there is no bucket to refill, and
- * charging adds is one compare-and-swap. Times are in units of 2^-20 ms (about a nanosecond), so 64 bits suffice for
- * 500 years.
+ * 1/rate. n adds are allowed if the resulting time is at most burst/rate in the future. So there is no bucket to
+ * refill, and charging adds is one compare-and-swap. Times are in units of 2^-20 ms (about a nanosecond), so 64 bits
+ * suffice for 500 years.
  */
 #define USER_TICKS 1048576.0 /* ticks per ms */
 

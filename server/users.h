@@ -68,7 +68,7 @@ bool users_load(struct users *users, const struct settings *settings,
 struct quiet;
 void users_reclaim(struct users *users, struct quiet *readers);
 
-/* Returns the number of retired users that are not freed yet. */
+/* Returns the number of retired users that have not been freed yet. */
 size_t users_retired(struct users *users);
 
 /* Returns whether at least one enabled user needs no password. */
@@ -101,8 +101,8 @@ void users_each(struct users *users,
 /*
  * Failed logins are rate limited (guesses.h). users_guess_wait returns for how many milliseconds after `now`
  * (monotonic, in milliseconds) no login is accepted; 0 if a login is accepted now. `address` is the output of
- * inet_ntop, or "" for a Unix socket. A login takes these steps: call users_recall; if it returns NULL,
- * users_guess_wait; if that returns 0, users_check in a job; if that returns NULL, users_guess_failed.
+ * inet_ntop, or "" for a Unix socket. A login takes these steps: call users_recall; if it returns NULL, call
+ * users_guess_wait; if that returns 0, call users_check in a job; if that returns NULL, call users_guess_failed.
  */
 uint64_t users_guess_wait(struct users *users, const char *address, bg_bytes name,
                           uint64_t now);

@@ -417,7 +417,7 @@ static void web_refuse_path(struct conn *conn, const char *allowed)
 struct web_job {
     struct job job; /* must be first */
     struct conn *conn;
-    bool asks;            /* only authenticate; the body has not been read */
+    bool asks;            /* the job only authenticates; the body has not been read */
     struct client client; /* a copy, because other threads read the original */
     struct web_request request;
 };

@@ -95,7 +95,7 @@ void worker_free(struct worker *worker);
 bool worker_listen(struct worker *worker, int fd, const struct protocol *protocol,
                    bool tls);
 
-/* Removes a connection that was closed or never opened from the counts. */
+/* Updates the counts after a connection was closed or could not be opened. */
 void worker_uncount(struct worker *worker);
 
 /* Adds a connection whose replies wait for the journal. */
