@@ -357,8 +357,8 @@ function questionDialog(question) {
 
 const KEYS = [
   ["1 – 6", "go to a page (1: Filters, 6: Server)"], ["/", "search"], ["j  k", "select the next or previous filter"], ["Enter", "open the selected filter"],
-  ["[  ]", "previous page, next page"], ["← →", "step through a focused chart"], ["Esc", "leave a field, dialog or filter"],
-  ["r", "refresh now"], ["p", "pause or resume"], ["t", "theme: system, light, dark"], ["?", "this help"],
+  ["[  ]", "previous page, next page"], ["← →", "step through a focused chart"], ["Esc", "close a dialog, or leave a field or filter"],
+  ["r", "refresh now"], ["p", "pause or resume"], ["t", "switch the theme: system, light, dark"], ["?", "this help"],
 ];
 
 function helpDialog() {

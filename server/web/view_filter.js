@@ -109,7 +109,7 @@ function askClear(context) {
   ask({
     title: "Clear this filter?",
     text: ["All ", h("b", null, data.filter.items ? format.count(data.filter.items.value) : ""), " keys of ", nameOf(data.filter.name, 80),
-      " are removed. Every lookup answers ", h("b", null, "no"), " until keys are added again. This cannot be undone."],
+      " will be removed. Every lookup will return ", h("b", null, "no"), " until keys are added again. This cannot be undone."],
     button: "Clear filter",
     act: () => act(context, "clear", "Cleared"),
   });
@@ -119,7 +119,7 @@ function askDrop(context) {
   const { route, data, ask, api, goto, tell } = context;
   ask({
     title: "Drop this filter?",
-    text: [nameOf(data.filter.name, 80), " and its ", h("b", null, data.filter.items ? format.count(data.filter.items.value) : ""), " keys are deleted from memory and from disk. This cannot be undone."],
+    text: [nameOf(data.filter.name, 80), " and its ", h("b", null, data.filter.items ? format.count(data.filter.items.value) : ""), " keys will be deleted from memory and from disk. This cannot be undone."],
     confirm: "drop",
     button: "Drop filter",
     act: async () => {

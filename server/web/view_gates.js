@@ -137,7 +137,7 @@ function details(gate) {
     ["Source errors", figure("truth_errors", gate.truth.errors, format.count)],
     ["Breaker opened", `${format.count(gate.breaker.opened)} times`, `${format.plural(gate.breaker.spared, "query", "queries")} skipped while open`],
     ["Shared queries", figure("shared", gate.shared, format.count)],
-    ["Keys reported by writers", figure("reported", gate.reported, format.count)],
+    ["Results reported by callers", figure("reported", gate.reported, format.count)],
     ["Negative cache", format.plural(gate.negative_cache.entries, "entry", "entries"), format.plural(gate.negative_cache.hits, "hit")],
     ["Writes", figure("writes", gate.writes, format.count), format.plural(gate.write_errors, "error")],
     ["Rebuilds", figure("rebuilds", gate.rebuilds, format.count), `${format.count(gate.rebuilds_failed ?? 0)} failed`],
