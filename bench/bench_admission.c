@@ -44,7 +44,7 @@ static const struct admission_setup admission_setups[] = {
 static const double admission_windows[] = { 0, 0.5, 1, 2, 4, 8 };
 
 struct admission_result {
-    uint64_t requests, hits, stored; /* after the warm-up */
+    uint64_t requests, hits, stored; /* counts after the warm-up */
     uint64_t filter_bytes;
     uint32_t objects;
     double admitted; /* share of misses that are admitted */

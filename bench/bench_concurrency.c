@@ -85,7 +85,8 @@ struct conc_state {
 
 /* ---- One operation under each scheme ------------------------------------------- */
 
-/* Returns the shard for a hash. Mixes all its bits, because the filter also uses all of them. */
+/* Returns the shard for a hash. Mixes all bits of the hash, because the filter also uses all of
+ * them. */
 static size_t conc_shard(uint64_t hash)
 {
     return (size_t)(((hash ^ (hash >> 32)) * UINT64_C(0xd6e8feb86659fd93)) >> 58);

@@ -5,10 +5,10 @@
  * Each tenant has a small filter (100 keys at 1%). Every request looks up an absent key in
  * a random tenant: in the bare filter, by pointer; through a tenant that is already held,
  * without its name; and by name, which gets the tenant, queries it and releases it. The
- * last row only gets and releases. All rows run with one thread, and with two threads that
- * share all tenants. The ratio compares with the bare filter at the same thread count.
- * Names are stored in the order of the requests, like names in requests that have just
- * arrived; tenants are not. --n sets the numbers of tenants.
+ * last row only gets the tenant and releases it. All rows run with one thread, and with two
+ * threads that share all tenants. The ratio compares with the bare filter at the same
+ * thread count. Names are stored in the order of the requests, like names in requests that
+ * have just arrived; tenants are not. --n sets the numbers of tenants.
  */
 #include "bench.h"
 #include "bench_adds.h"

@@ -3,8 +3,8 @@
  * subcommand, which is not run; and the number parsers.
  *
  * Input: one byte chooses the subcommand; the rest are words, separated by newlines. If the
- * first byte of a word is 0x80 or above, it stands for the option of the subcommand with
- * that index; the rest of the word is appended to it.
+ * first byte of a word is 0x80 or above, it selects the subcommand's option with that
+ * index; the rest of the word is appended to the option's name.
  */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 

@@ -31,7 +31,7 @@ static struct key_format take_format(struct fuzz_input *in)
     f.records = how % 4 == 1   ? KEY_RECORDS_PREFIXED
                 : how % 4 == 2 ? KEY_RECORDS_CSV
                                : KEY_RECORDS_SEPARATED;
-    if (f.records == KEY_RECORDS_PREFIXED) { /* as in keys_format */
+    if (f.records == KEY_RECORDS_PREFIXED) { /* same meaning as in keys_format */
         f.field = 0;
         f.crlf = false;
     } else if (f.records == KEY_RECORDS_CSV) {

@@ -22,7 +22,7 @@ enum {
 
 struct slot {
     bg_filter *filter;
-    void *memory; /* for bg_filter_create_at; NULL otherwise */
+    void *memory; /* memory for bg_filter_create_at; NULL otherwise */
     size_t n;
     uint64_t key[KEYS_MOST];
 };
@@ -271,7 +271,8 @@ static void check_bitmap(const uint64_t *bitmap, size_t n, size_t count)
     FUZZ_MUST(ones == count && bitmap[BG_BITMAP_WORDS(n)] == 77);
 }
 
-/* Checks that a loader produces the same filter from the same keys, half of them hashed. */
+/* Checks that a loader produces the same filter from the same keys, half of which are passed as
+ * hashes. */
 static void do_load(const bg_filter *before, const bg_bytes *keys, size_t n,
                     const bg_filter *after)
 {

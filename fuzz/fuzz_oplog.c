@@ -44,7 +44,7 @@ static bool tell(void *context, uint64_t first, const uint8_t *ops,
     return true;
 }
 
-/* The same filter for every input, emptied. */
+/* The same filter is cleared and reused for every input. */
 static bg_filter *fuzz_filter(void)
 {
     static bg_filter *filter;

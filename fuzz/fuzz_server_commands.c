@@ -309,7 +309,7 @@ static void model_add(struct world *w, int name, bg_bytes item)
     }
 }
 
-/* An item was removed. If it was a false positive, another item may be lost. */
+/* An item was removed. If the item was a false positive, another item may be lost. */
 static void model_delete(struct world *w, int name, bg_bytes item)
 {
     const int i = item_number(item);

@@ -79,7 +79,8 @@ static void check_sqlite(int type, int how, bg_bytes value, bg_bytes key)
 {
     const enum key_form form = key_form_of_sqlite(types[type], "BINARY", true);
     int64_t number;
-    const int ways = source_integer(key, &number) ? 3 : 2; /* as in source_sqlite.c */
+    /* Same rule as in source_sqlite.c. */
+    const int ways = source_integer(key, &number) ? 3 : 2;
     FUZZ_MUST(bind(tables[type].insert, how, value) == SQLITE_OK);
     run(tables[type].insert);
     for (int way = 0; way < ways; way++) {

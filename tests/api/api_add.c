@@ -66,7 +66,7 @@ static void check_full(bg_kind kind)
         CHECK(bg_filter_may_contain_u64(filter, key));
     }
     CHECK(!info_of(filter).overflowed);
-    /* It still rejects most absent keys. */
+    /* The filter still rejects most absent keys. */
     CHECK(false_positives(filter) < ABSENT / 20);
 
     const uint64_t keys[3] = { 0, full, 1 };

@@ -1,5 +1,5 @@
-/* The memory guard of the library: `take` is called before memory is allocated, `give` after it is
- * freed. */
+/* The library's memory guard: `take` is called before memory is allocated, and `give` after it
+ * is freed. */
 #include "bloomgate/all.h"
 #include "support/adds.h"
 #include "support/check.h"

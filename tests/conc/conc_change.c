@@ -3,8 +3,8 @@
  * kind that supports removal.
  *
  * Some keys are present throughout: readers look them up all the time, and a single "no" is a
- * failure. Meanwhile writers, each with its own keys, add and remove them and check that a key
- * is present between its add and its remove. At the end every writer has removed all of its own
+ * failure. Meanwhile, each writer adds and removes its own keys and checks that a key is
+ * present between its add and its removal. At the end every writer has removed all of its own
  * keys, so the number of keys in the filter must be the same as at the start.
  */
 #include "bloomgate/all.h"

@@ -366,7 +366,7 @@ static unsigned race_winners(const struct race *job, size_t key)
 /*
  * Each bit was set first by one add, which therefore returned "new". So the keys that were
  * new to some thread have set all bits: a filter with only these keys has the same words.
- * If there is space for all keys, every one of them was new.
+ * If there is space for all keys, every key was new.
  */
 static void race_check(const struct race *job, bool roomy)
 {
@@ -408,7 +408,8 @@ static uint64_t race_test(bg_kind kind)
 
 enum { SET_ADDERS = 8, SET_OTHERS = 5, SET_KEYS = 2000 };
 
-/* Even adders add to `filter`, odd ones to `source`, which is merged into `filter`. */
+/* Adders with even indexes add to `filter`, the others to `source`, which is merged into
+ * `filter`. */
 struct sets {
     bg_filter *filter;
     bg_filter *source;

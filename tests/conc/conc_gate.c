@@ -285,7 +285,7 @@ TEST(gate__in_doubt_no_lookup_joins_another_one)
     atomic_store(&s.has, true); /* without the gate */
     look_in_thread(&after, &s);
     for (int i = 0; i < 2000 && atomic_load(&s.asks) < 2; i++) {
-        pause_ms(1); /* a lookup that joined would wait for the first one */
+        pause_ms(1); /* a lookup that joined the first one would wait for it */
     }
     atomic_store(&s.may_go_on, true);
     join(after.thread);
@@ -529,7 +529,8 @@ TEST(gate__what_was_written_is_found_by_all)
         memset(t, 0, sizeof *t);
         t->keys = CHECK_EMULATED ? 500 : CHECK_SANITIZED ? 4000 : 8000;
         spec.items = 8000;
-        spec.rate = 0.2; /* so that absent keys are also queried in the store */
+        /* A high rate, so that absent keys are also looked up in the store. */
+        spec.rate = 0.2;
         how.context = t;
         how.query = town_ask;
         how.write = town_write;

@@ -94,7 +94,8 @@ static void load_once(bg_kind kind, uint64_t items, uint32_t flags)
     bg_filter_free(alone);
 }
 
-/* Filters with one line, with a few lines and of all sizes, including far overfull ones. */
+/* Filters with one line, filters with a few lines, and filters of all sizes, including far
+ * overfull ones. */
 TEST(loader__makes_what_one_thread_makes)
 {
     static const bg_kind kinds[] = { BG_KIND_BLOCKED, BG_KIND_SPLIT };

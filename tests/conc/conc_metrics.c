@@ -34,7 +34,7 @@ static bg_filter *empty_filter(void)
 {
     bg_spec spec = BG_SPEC_INIT;
     spec.items = KEYS;
-    spec.rate = 0.2; /* so that all counters grow quickly */
+    spec.rate = 0.2; /* a high rate, so that all counters grow quickly */
     return must_create(&spec);
 }
 

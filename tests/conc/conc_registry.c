@@ -804,7 +804,7 @@ TEST(registry__everything_at_once)
 {
     bg_registry_options options = on_disk();
     options.spec.items = 100;
-    options.spec.rate = 1e-9; /* so that no false positive hides a "no" */
+    options.spec.rate = 1e-9; /* a low rate, so that no false positive hides a "no" */
     struct brawl brawl = { .registry = open_registry(&options),
                            .busy = THREADS,
                            .rounds = (FEWER ? 40 : 120) * (unsigned)check_scale() };

@@ -5,7 +5,7 @@
  * (`true_to`, a count), then to the slot, and then it is announced (`added_to`). A lookup
  * of an announced key must return "maybe", whatever happens to the slot in the meantime:
  * layers, compactions, migrations and rebuilds from the store, all mixed at random. One
- * check is one such answer.
+ * check is one answer of this kind.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests foreign formats with the real software: each side reads the files that the other side writes.
-For the same keys, both files must be identical, byte for byte, and every key must be found in
-either direction.
+For the same keys, both files must be identical, byte for byte, and each side must find every key in
+the other side's file.
 usage: interop.py FOREIGN_TOOL CASE      a case is a function case_* of this file
 The last line is "N passed, N failed"."""
 

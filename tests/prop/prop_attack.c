@@ -492,8 +492,8 @@ static void oblivion_by_count(uint32_t mode, bg_hash_profile profile)
     bg_filter_free(victim);
 }
 
-/* Window by time: a flood of keys does not move it. It raises the rate, which is reported,
- * until the flood has passed. */
+/* Window by time: a flood of keys does not move it. The flood raises the rate, which is
+ * reported, until it has passed. */
 static void oblivion_by_time(uint32_t mode, bg_hash_profile profile)
 {
     static uint64_t flood[20 * WINDOW];

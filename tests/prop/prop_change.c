@@ -557,7 +557,8 @@ static void world_spec(struct world *w, bg_kind kind)
         spec->width = 4u << below(4);
     } else if (kind == BG_KIND_SCALABLE) {
         spec->width = 2u << below(3);
-        spec->items = 1 + spec->items / 20; /* to grow by several layers */
+        spec->items =
+            1 + spec->items / 20; /* small, so that it grows by several layers */
     } else if (kind == BG_KIND_WINDOW) {
         world_window(w);
     } else if (kind <= BG_KIND_REGISTER) {

@@ -11,8 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Adds keys; returns how many were certainly new, and stores in `is_new`, unless NULL, which
- * ones. */
+/* Adds keys; returns how many were certainly new, and marks them in `is_new` unless it is NULL. */
 static inline size_t added_many(bg_filter *filter, bg_keys keys, uint64_t *is_new)
 {
     size_t added = 0;

@@ -71,7 +71,7 @@ void check_str(const char *file, int line, const char *text, const char *a,
 void check_near(const char *file, int line, const char *text, double a, double b,
                 double rel)
 {
-    if (!(fabs(a - b) <= rel * fabs(b))) { /* so that NaN fails */
+    if (!(fabs(a - b) <= rel * fabs(b))) { /* written this way so that NaN fails */
         check_fail(file, line, "%s: %.9g and %.9g differ by %.3g, allowed %.3g", text,
                    a, b, fabs(a - b) / fabs(b), rel);
     }
@@ -200,7 +200,8 @@ int main(int argc, char **argv)
         }
         return 0;
     }
-    (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* so that a crash loses no output */
+    /* Uses line buffering, so that a crash loses no output. */
+    (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     read_environment();
     printf("BG_TEST_SEED=%llu BG_TEST_SCALE=%zu\n", (unsigned long long)seed, scale);
 

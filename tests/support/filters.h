@@ -62,7 +62,7 @@ static inline uint32_t kind_unit_bytes(bg_kind kind, uint32_t k)
     case BG_KIND_BLOCKED: return 64;
     case BG_KIND_SPLIT: return 32;
     }
-    return 1; /* not 0: callers divide by it */
+    return 1; /* not 0, because callers divide by this */
 }
 
 /* Returns a k in the middle of the kind's range, suitable for about 10 bits per key. */

@@ -145,7 +145,7 @@ static inline void foreign_truncations(bg_foreign_format format, const struct by
     }
 }
 
-/* Adds "item:<from>" and so on, up to the first failure. */
+/* Adds "item:<from>" and the following items, up to the first failure. */
 static inline bg_err foreign_add_items(bg_foreign *foreign, int from, int to)
 {
     bg_err err = BG_OK;

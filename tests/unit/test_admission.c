@@ -139,7 +139,7 @@ TEST(admission__many_are_as_one_by_one)
     for (int round = 0; round < 30; round++) {
         size_t n = (size_t)check_random_below(MOST + 1), left = 0;
         size_t words = BG_BITMAP_WORDS(n);
-        for (size_t i = 0; i < n; i++) { /* some of them twice in one batch */
+        for (size_t i = 0; i < n; i++) { /* some keys occur twice in one batch */
             numbers[i] = check_random_below(3000);
             keys[i] = (bg_bytes){ &numbers[i], sizeof numbers[i] };
         }

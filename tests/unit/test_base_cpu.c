@@ -122,7 +122,7 @@ TEST(cpu__scalar_leaves_no_features)
     }
 }
 
-/* ---- From here on, the library is used in this process --------------------------- */
+/* ---- From here on, this process uses the library --------------------------------- */
 
 TEST(cpu__names)
 {

@@ -78,8 +78,8 @@ TEST(memory__large_pieces_begin_at_a_large_page)
     }
 }
 
-/* Ranges above 16 MiB are zeroed by returning them to the kernel. The start and end of the range
- * lie inside pages, whose other bytes must not change. */
+/* Ranges above 16 MiB are zeroed by returning them to the kernel. The range starts and ends
+ * inside pages, whose other bytes must not change. */
 TEST(memory__zeroes_a_range_and_nothing_else)
 {
     const size_t bytes = (20 << 20) + 12345;

@@ -115,7 +115,7 @@ TEST(batch__equals_single_beyond_the_cache)
     }
 }
 
-/* A key that occurs repeatedly in one batch is new only the first time. */
+/* A key that occurs repeatedly in one batch is new only once. */
 TEST(batch__repeated_keys_are_new_once)
 {
     for (int i = 0; i < KIND_COUNT * 2; i++) {

@@ -1,8 +1,8 @@
 /*
  * Creating a large filter and passing it to a slot touches almost none of its pages. The
  * test counts pages instead of measuring time: mincore reports the pages that were read or
- * written since they were mapped. A filter created with the settings of another one equals
- * a cleared copy of it.
+ * written since they were mapped. A filter created with the settings of another filter
+ * equals a cleared copy of it.
  */
 #define _DEFAULT_SOURCE /* mincore */
 
@@ -115,7 +115,7 @@ TEST(creation__touches_few_pages)
     }
 }
 
-/* ---- Created like another filter ------------------------------------------------- */
+/* ---- Creating a filter like another one ------------------------------------------ */
 
 enum { LIKE_KEYS = 4000 };
 
@@ -138,7 +138,8 @@ static void like_digest(const bg_filter *filter, char digest[BG_DIGEST_TEXT_BYTE
     bg_file_info about = { .struct_size = sizeof about };
     bg_save_options how = BG_SAVE_OPTIONS_INIT;
     size_t n = 0;
-    how.created = 1; /* not the current time, which differs between two filters */
+    /* A fixed value instead of the current time, which differs between two filters. */
+    how.created = 1;
     CHECK_OK(bg_encode(filter, &how, NULL, 0, &n, NULL));
     void *bytes = malloc(n);
     CHECK_OK(bg_encode(filter, &how, bytes, n, &n, NULL));

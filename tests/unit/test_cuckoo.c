@@ -133,7 +133,7 @@ TEST(cuckoo__traits_and_description)
     }
 }
 
-/* Eight copies fill exactly the slots of both buckets, whatever the number of buckets. */
+/* For any number of buckets, eight copies of a key fill exactly the slots of both buckets. */
 static void check_home(uint32_t k, uint64_t units, uint32_t flags, uint64_t hash)
 {
     bg_filter *filter = cuckoo_of(units, k, flags);
@@ -324,7 +324,7 @@ TEST(cuckoo__measured_rate_is_the_predicted_one)
             for (int s = 0; s < 2; s++) {
                 uint32_t k = widths[w];
                 if (k == 16 && loads[l] < 0.8) {
-                    continue; /* too rare to measure quickly */
+                    continue; /* hits are too rare to measure quickly */
                 }
                 bg_filter *filter = cuckoo_of(units_for(slots[s], k), k, 0);
                 uint64_t n = (uint64_t)(loads[l] * (double)slots[s]);
@@ -592,7 +592,8 @@ TEST(cuckoo__a_dropped_copy_ends_removes)
             bg_filter *filter =
                 cuckoo_of(units_for(2000, widths[w]), widths[w], modes[m]);
             bg_filter *copy = NULL;
-            while (n - key < 10000) { /* until many inserts in a row have failed */
+            /* Adds keys until many inserts in a row have failed. */
+            while (n - key < 10000) {
                 if (bg_filter_add_u64(filter, n, NULL) == BG_OK) {
                     key = n;
                 }
@@ -1018,7 +1019,7 @@ TEST(cuckoo__readers_miss_nothing_beside_writers)
 
 /*
  * One key that is always present at least once: a copy is added to one bucket, then the copy in
- * the other bucket is removed. In this way a key can move without being relocated. (A remove
+ * the other bucket is removed. In this way a key can move without being relocated. (A removal
  * uses the first bucket if it can, and the first bucket of the mirrored hash is the second
  * bucket of the original.)
  */

@@ -213,7 +213,7 @@ static bg_filter *every_fill(unsigned sample, const bg_spec *spec, unsigned *fai
     return filter;
 }
 
-/* Operations that need memory: copies, and operations that derive a filter from another. */
+/* Operations that need memory: copies, and operations that derive one filter from another. */
 static unsigned every_derive(unsigned sample, const bg_filter *filter)
 {
     bg_filter *made = NULL;
@@ -358,7 +358,8 @@ static int without_memory(void)
     if (!bg_filter_may_contain_u64(filter, 1) || bg_filter_may_contain_u64(filter, 2)) {
         return 6;
     }
-    bg_filter_free(filter); /* and once the filter is freed, there is memory again */
+    /* And once the filter is freed, memory is available again. */
+    bg_filter_free(filter);
     if (bg_filter_create(&spec, &second, &why) != BG_OK) {
         return 7;
     }

@@ -1,7 +1,7 @@
 /*
  * Files on a failing OS: every system call and every allocation fails once or permanently;
  * short reads and writes; a full disk; and the process is killed before and after every call.
- * Whatever happens, the path holds the old file or the new one, complete.
+ * Whatever happens, the path holds either the old file or the new one, and it is complete.
  *
  * The library's calls go through the functions below (the linker's --wrap), which count them.
  */
@@ -26,7 +26,7 @@ static struct {
     bool fired;
     bool shortens; /* reads and writes process half of the requested bytes */
     int error;
-    void (*meanwhile)(void); /* simulates another process before the call */
+    void (*meanwhile)(void); /* simulates a change by another process before the call */
 } faults;
 
 static void faults_set(enum fault fault, unsigned at, int error)
@@ -155,7 +155,8 @@ static void begin(bool publishes)
 {
     files_clean();
     old_filter = files_make(2, 1);
-    new_filter = files_make(8, 1); /* its kind is copied before it is written */
+    /* Filters of this kind are copied before they are written. */
+    new_filter = files_make(8, 1);
     if (publishes) {
         CHECK_OK(bg_publish(old_filter, files_folder(), "filter", NULL, NULL, NULL));
     } else {

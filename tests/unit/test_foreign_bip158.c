@@ -106,7 +106,7 @@ TEST(bip158__sets_of_all_sizes)
     const size_t count = sizeof sets / sizeof *sets - CHECK_EMULATED;
     for (size_t i = 0; i < count; i++) {
         bg_foreign_options how = with_secret();
-        bg_foreign *f = make_set(1); /* so that the table has to grow */
+        bg_foreign *f = make_set(1); /* small, so that the table has to grow */
         CHECK_OK(foreign_add_items(f, 0, sets[i].items));
         CHECK_OK(foreign_add_items(f, 0, sets[i].items / 2));
         CHECK_EQ(foreign_count_items(f, 0, sets[i].items), (size_t)sets[i].items);
@@ -187,7 +187,7 @@ TEST(bip158__every_truncation)
     struct bytes b = bytes_written(f);
     foreign_truncations(BG_FOREIGN_BIP158, &b, &how);
     foreign_faults(BG_FOREIGN_BIP158, &b, &how);
-    bytes_append(&b, "", 1); /* one byte too many */
+    bytes_append(&b, "", 1); /* one byte more than needed */
     foreign_refused(BG_FOREIGN_BIP158, &b, &how, BG_EFORMAT, "code");
     bytes_drop(&b);
     bg_foreign_free(f);

@@ -412,7 +412,8 @@ static const struct lie lies[] = {
     { BG_FOREIGN_BFV1, 0, 8, "0101", BG_EFORMAT, 8 },
     { BG_FOREIGN_BFV1, 0, 8, "ffff", BG_EFORMAT, 8 },
     { BG_FOREIGN_BFV1, 0, 14, "17000000", BG_EFORMAT, 14 },
-    { BG_FOREIGN_BIP37, 1, 0, "fd1700", BG_EFORMAT, 0 }, /* not the shortest encoding */
+    /* The encoding is not the shortest. */
+    { BG_FOREIGN_BIP37, 1, 0, "fd1700", BG_EFORMAT, 0 },
     { BG_FOREIGN_BIP37, 1, 0, "fda18c", BG_EFORMAT, 0 }, /* 36,001 bytes */
     { BG_FOREIGN_BIP37, 1, 0, "fe", BG_EFORMAT, 0 },
     { BG_FOREIGN_BIP37, 1, 0, "ff", BG_EFORMAT, 0 },

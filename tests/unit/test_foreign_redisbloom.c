@@ -1,6 +1,6 @@
 /*
  * RedisBloom dumps are read, queried, grown and written as RedisBloom does it. Every known
- * defect of loaders of such dumps is tested by name. The large golden file was compared
+ * defect in loaders for such dumps is tested by name. The large golden file was compared
  * byte by byte with the dump of RedisBloom 2.6.12 for the same keys; this file has its
  * checksum.
  */
@@ -192,14 +192,14 @@ TEST(redisbloom__rounded_links)
 {
     struct bytes b = small_copy();
     b.at[OPTIONS] = 4;
-    b.at[N2] = 7; /* the same as 128 bits */
+    b.at[N2] = 7; /* an exponent of 7 is the same as 128 bits */
     bytes_put64(&b, BITS, 0);
     bg_foreign *f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
     CHECK_EQ(foreign_count_items(f, 0, 10), 10);
     struct bytes again = bytes_written(f);
     CHECK(bytes_same(&again, &b));
     CHECK_EQ(foreign_add_items(f, 10, 100),
-             BG_ENOTSUP); /* the next link would be rounded too */
+             BG_ENOTSUP); /* the next link would also be rounded */
     bytes_drop(&again);
     bg_foreign_free(f);
     b.at[N2] = 1; /* uses two of the bits: the following bits cannot be reached */
@@ -283,7 +283,7 @@ TEST(redisbloom__bits_per_entry_near_zero)
     bytes_drop(&b);
 }
 
-/* Halving the error rate repeatedly ends when too many hashes are needed. */
+/* Repeatedly halving the error rate ends when too many hashes are needed. */
 TEST(redisbloom__growth_is_bounded)
 {
     bg_foreign *f;
@@ -496,7 +496,7 @@ TEST(redisbloom__growth_of_nothing)
     refused32(GROWTH, UINT32_MAX, "growth");
 }
 
-/* Without 64-bit hashes, and with unknown options. */
+/* Options without 64-bit hashes and unknown options are refused. */
 TEST(redisbloom__options)
 {
     static const uint32_t options[] = { 0, 1, 2, 7, 16 | 5, UINT32_MAX };

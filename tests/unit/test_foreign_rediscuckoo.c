@@ -42,7 +42,7 @@ static struct bytes example_copy(void)
     return bytes_copy(example, sizeof example);
 }
 
-/* The same header as other versions write it. */
+/* The same header in the form that other versions write. */
 static struct bytes example_without_address(void)
 {
     struct bytes b = bytes_copy(example, CHUNK - ADDRESS);
@@ -363,7 +363,8 @@ TEST(rediscuckoo__pieces_of_filters)
         CHECK_EQ(about_of(f).parts, 2);
         struct bytes b = bytes_written(f), cut = bytes_copy(b.at, chunk);
         unsigned char record[16] = { 0 };
-        for (size_t half = 0; half < 2; half++) { /* the first filter in two chunks */
+        /* Writes the first filter in two chunks. */
+        for (size_t half = 0; half < 2; half++) {
             bgi_store_le64(record, 1 + 4 * (half + 1));
             bgi_store_le64(record + 8, 4);
             bytes_append(&cut, record, sizeof record);

@@ -135,7 +135,7 @@ TEST(leveldb__keys_outside_of_the_file)
 {
     struct bytes b = bytes_golden("tables/leveldb_plain.ldb");
     bg_foreign *f = foreign_must(BG_FOREIGN_LEVELDB, &b, NULL);
-    CHECK(!bg_foreign_may_contain(f, "z", 1)); /* after the last key */
+    CHECK(!bg_foreign_may_contain(f, "z", 1)); /* this key is after the last key */
     char key[64];
     size_t len = key_of(198, key);
     CHECK(bg_foreign_may_contain(f, key, len));
@@ -318,7 +318,7 @@ TEST(leveldb__index_keys)
     f.b.at[f.index.offset] = 1; /* there is no previous key to share a byte with */
     refused_file(&f, f.index, BG_EFORMAT, "index");
     f = take_apart("tables/leveldb_plain.ldb", false);
-    f.b.at[f.index.offset + 1] = 7; /* too short for a version */
+    f.b.at[f.index.offset + 1] = 7; /* the key is too short for a version */
     correct(&f, f.index);
     bg_foreign *foreign = NULL;
     CHECK_EQ(foreign_try(BG_FOREIGN_LEVELDB, f.b.at, f.b.n, NULL, &foreign, NULL),
@@ -630,7 +630,7 @@ TEST(rocksdb__format_version_6)
 
 TEST(rocksdb__format_version_6_footer)
 {
-    for (size_t at = 0; at < 41; at++) { /* its checksum covers the footer */
+    for (size_t at = 0; at < 41; at++) { /* a checksum covers the footer */
         struct file f = as_version_6("tables/rocksdb_crc32c.sst");
         bg_foreign *foreign = NULL;
         f.b.at[f.table.end + at] ^= 2;
@@ -639,7 +639,7 @@ TEST(rocksdb__format_version_6_footer)
         bytes_drop(&f.b);
     }
     struct file f = as_version_6("tables/rocksdb_crc32c.sst");
-    /* Without checksums: a metaindex before the start of the file. */
+    /* There are no checksums: the metaindex would be before the start of the file. */
     f.b.at[f.table.end] = 0;
     memset(f.b.at + f.table.end + 13, 0xff, 4);
     refused(BG_FOREIGN_ROCKSDB, &f.b, BG_EFORMAT, "size of the metaindex");

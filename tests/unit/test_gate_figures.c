@@ -368,7 +368,7 @@ TEST(gate__a_write_during_a_replacement_is_in_doubt)
         opening.context = w;
         how.opening = &opening;
         how.flags = BG_SLOT_DISCARD;
-        w->inside = nothing; /* until the key is written */
+        w->inside = nothing; /* does nothing until the key is written */
         if (reloads) {
             CHECK_OK(bg_slot_reload(w->slot, path, &how, NULL));
             bg_filter_free(filter);
@@ -458,8 +458,8 @@ TEST(gate__a_base_that_ended_a_doubt_stays)
     files_clean();
 }
 
-/* A lookup that saw no doubt may query the filter after adding another key has failed. The base must stay, even
- * then. */
+/* A lookup that saw no doubt may query the filter after an attempt to add another key has
+ * failed. The base must stay, even then. */
 TEST(gate__a_base_that_ended_a_doubt_stays_in_the_next_doubt)
 {
     struct world *w = world_make(0.05);

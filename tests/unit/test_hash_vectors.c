@@ -141,7 +141,7 @@ TEST(siphash__reference_vectors)
     on_every_cpu(siphash_body);
 }
 
-/* The same message many times, so that all lanes of the vector code process it. */
+/* Hashes the same message many times, so that all lanes of the vector code process it. */
 static void siphash_lanes_body(void)
 {
     uint8_t messages[24 * 63];
@@ -190,7 +190,7 @@ static const struct aes_vector aes_vectors[] = {
         0xb4, 0xc5, 0x5a } },
 };
 
-/* The same block many times, in batches of every size up to 40. */
+/* Encrypts the same block many times, in batches of every size up to 40. */
 static void check_aes_batches(const struct bgi_aes *aes, const uint8_t *plain,
                               uint64_t expected)
 {
@@ -305,7 +305,7 @@ TEST(hasher__check_values_are_frozen)
 struct seed_vector {
     size_t len;
     uint64_t without; /* with seed 0 */
-    uint64_t with;    /* with the seed of xxHash's own test */
+    uint64_t with;    /* value with the seed of xxHash's own test */
 };
 
 static const struct seed_vector xxh3_vectors[] = {

@@ -1,6 +1,6 @@
 /*
- * bg_filter_sample_info: statistics from a part of a filter match those of the whole, within
- * their interval; and only that part is read.
+ * bg_filter_sample_info: statistics from a part of a filter match those of the whole
+ * filter, within their interval; and only that part is read.
  */
 #include "support/adds.h"
 #include "support/files.h"

@@ -14,7 +14,8 @@
 
 #include <sys/wait.h>
 
-/* Contains letters throughout, so that no number in a message matches a part of it by chance. */
+/* The secret contains letters throughout, so that no number in a message matches a part of it
+ * by chance. */
 #define FIRST  "a1bc2def3a4bcd5ef6ab7cd8e9fa0b1c"
 #define SECOND "Fe1DCb2Af3eD4cb5A6fE7dcB8aFeD9Cb"
 
@@ -352,7 +353,7 @@ TEST(keyring__holds_256_secrets_and_64_KiB)
     CHECK(truncate(path, (off_t)1 << 40) == 0); /* a TiB of nothing */
     CHECK_EQ(bg_keyring_open(path, &ring, &why), BG_EFORMAT);
     CHECK_STR(why.what, "size");
-    memset(text, '#', KEYRING_BYTES); /* no space for another line */
+    memset(text, '#', KEYRING_BYTES); /* there is no space for another line */
     write_bytes(path, text, KEYRING_BYTES, 0600);
     CHECK_EQ(bg_keyring_append(path, "new", &why), BG_EFORMAT);
     CHECK_STR(why.what, "size");
@@ -403,11 +404,11 @@ TEST(keyring__is_a_regular_file_by_its_own_name)
     CHECK_EQ(why.os_errno, ELOOP);
     CHECK(unlink(other) == 0);
     CHECK(symlink(files_path("nothing"), other)
-          == 0); /* nor is it created through a link */
+          == 0); /* the file is not created through a link either */
     check_refused(other, BG_EIO, "open");
     CHECK(unlink(other) == 0);
     CHECK(mkfifo(other, 0600) == 0);
-    check_refused(other, BG_EFORMAT, "path"); /* without waiting for a writer */
+    check_refused(other, BG_EFORMAT, "path"); /* refused without waiting for a writer */
     CHECK(unlink(other) == 0);
     CHECK(mkdir(other, 0700) == 0);
     check_refused(other, BG_EFORMAT, "path");

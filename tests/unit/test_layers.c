@@ -99,7 +99,7 @@ static uint64_t one_by_one(const struct stack *s, const struct bgi_group *word)
     return maybe;
 }
 
-/* As if the filters fitted into the cache, and as if they did not. */
+/* Runs as if the filters fitted into the cache, and as if they did not. */
 static void check_word(struct stack *s, enum mix mix, unsigned n)
 {
     uint64_t hashes[64], after[64];

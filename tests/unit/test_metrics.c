@@ -304,7 +304,7 @@ TEST(file__damaged_is_told_even_cheaply)
     const char *path = files_path("users.bg");
     bg_open_options anyway = BG_OPEN_OPTIONS_INIT;
     bg_spec spec = BG_SPEC_INIT;
-    spec.items = 50000; /* so that the middle of the file is in the filter */
+    spec.items = 50000; /* large enough that the middle of the file is in the filter */
     spec.rate = 0.01;
     bg_filter *filter = must_create(&spec);
     CHECK_OK(bg_save(filter, path, NULL, NULL));

@@ -15,7 +15,7 @@
 /* ---- Numbers ----------------------------------------------------------------------- */
 
 /* The library's calls are redirected here. If `comma` is set, the functions behave as in a
- * locale with a decimal comma, because few machines have such a locale installed. */
+ * locale with a decimal comma, because few machines have one installed. */
 static bool comma;
 
 int __wrap_snprintf(char *to, size_t room, const char *format, ...)

@@ -57,7 +57,7 @@ TEST(occupancy__shows_where_the_bits_are)
     }
     CHECK(bg_filter_occupancy(filter, shares, 8) == BG_OK);
     CHECK(shares[0] > 0.1 && shares[1] > 0.1);
-    for (int i = 3; i < 8; i++) { /* a cell boundary may lie within a line */
+    for (int i = 3; i < 8; i++) { /* a cell boundary may be within a line */
         CHECK(shares[i] == 0);
     }
     bg_filter_free(filter);

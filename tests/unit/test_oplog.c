@@ -348,7 +348,7 @@ TEST(oplog__no_flipped_bit_is_replayed)
             frame++;
         }
         CHECK_OK(err);
-        CHECK_EQ(report.frames, frame - 1); /* and nothing after it */
+        CHECK_EQ(report.frames, frame - 1); /* and no frame after the damaged one */
         CHECK(report.code != BG_OK);
         CHECK(report.what[0]);
         CHECK_EQ(report.end + report.dropped, small.n);
@@ -366,7 +366,7 @@ TEST(oplog__holes_and_frames_out_of_order_are_not_replayed)
     CHECK_OK(walk(small.bytes, small.n, &heard, &report));
     CHECK_EQ(heard.n, 1);
     CHECK_STR(report.what, "frame magic");
-    make_small(&small); /* the same without the hole */
+    make_small(&small); /* the same frames, but without the hole */
     memmove(small.bytes + second, small.bytes + third, small.n - third);
     CHECK_OK(walk(small.bytes, small.n - (third - second), &heard, &report));
     CHECK_EQ(heard.n, 1);
@@ -385,7 +385,7 @@ TEST(oplog__an_unknown_operation_is_an_error_and_not_an_end)
     size_t n = small.n + oplog_write_frame(small.bytes + small.n, 47, &op, &hash, 1);
     CHECK_EQ(walk(small.bytes, n, &heard, &report), BG_EVERSION);
     CHECK_EQ(heard.n, 7);
-    /* Such a file is not truncated when it is opened, either. */
+    /* A file like this is not truncated when it is opened, either. */
     bg_filter *filter = make(BG_KIND_BLOCKED);
     struct oplog_header header = oplog_header_of(filter);
     oplog_write_header(&header, small.bytes);
@@ -1057,7 +1057,7 @@ static bool add_during(void *context, uint64_t done, uint64_t all)
 {
     struct during *during = context;
     (void)done, (void)all;
-    if (during->added == 0) { /* the log was synced first, whatever the policy */
+    if (during->added == 0) { /* the log was synced first, regardless of the policy */
         CHECK_EQ(state_of(during->log).synced, state_of(during->log).next);
     }
     uint64_t hash = hash_of(1000 + during->added++), next;

@@ -81,7 +81,7 @@ TEST(packed__answers_as_the_filter_does_at_any_address)
         }
         bg_filter_free(filter);
     }
-    CHECK_EQ(tried, KIND_COUNT + 3); /* and fuse with k = 3 and k = 4, and ribbon */
+    CHECK_EQ(tried, KIND_COUNT + 3); /* plus fuse with k = 3 and k = 4, and ribbon */
 }
 
 TEST(packed__refuses_kinds_that_change)
@@ -152,7 +152,7 @@ TEST(packed__survives_any_tail_and_any_cut)
             bytes[at] = before;
         }
         for (size_t cut = n > 300 ? n - 300 : 0; cut < n; cut++) {
-            CHECK(!ask_any(bytes, cut)); /* its tail is missing */
+            CHECK(!ask_any(bytes, cut)); /* refused, because the tail is missing */
         }
         for (unsigned damage = 0; damage < 200; damage++) {
             bytes[check_random_below(n - 3)] = (unsigned char)check_random();

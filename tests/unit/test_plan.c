@@ -254,7 +254,7 @@ TEST(plan__latency_objective_bounds_the_rate)
     ask.latency_objective = 0.0001;
     bg_plan p = plan_of(&ask);
     CHECK(p.rate <= 0.01 && p.rate > 0.009);
-    ask.spec.rate = 0.2; /* too high for the objective */
+    ask.spec.rate = 0.2; /* this rate is too high for the objective */
     p = plan_of(&ask);
     CHECK(p.rate <= 0.01 && p.rate > 0.009);
     ask.spec.rate = 0.001; /* low enough */

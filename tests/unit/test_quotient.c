@@ -296,7 +296,8 @@ TEST(quotient__does_not_wrap)
     for (n = 0; bg_filter_add_hash(filter, last | n << 40, NULL) == BG_OK;) {
         n++;
     }
-    CHECK_EQ(n, 55 * 28 - 1020); /* from quotient 1020 to the end of the last block */
+    /* The slots from quotient 1020 to the end of the last block. */
+    CHECK_EQ(n, 55 * 28 - 1020);
     CHECK_EQ(bg_filter_add_hash(filter, last, NULL),
              BG_EFULL); /* no slot is left for this hash */
     CHECK_OK(bg_filter_add_hash(filter, 0, NULL));
@@ -416,7 +417,8 @@ TEST(quotient__plans_name_sizes_that_there_are)
             CHECK(plan.rate <= rate);
             CHECK(plan.fill <= 0.95);
             CHECK_EQ(bgi_kind_quotient.round_units(plan.units, plan.k), plan.units);
-            CHECK(plan.bytes < 2048 || plan.fill > 0.04); /* not larger than needed */
+            /* The filter is not larger than needed. */
+            CHECK(plan.bytes < 2048 || plan.fill > 0.04);
             CHECK_NEAR(plan.rate_2x, plan.fill > 0.475 ? 1 : 2 * plan.rate, 0.2);
             ask.spec.rate = 0;
             ask.spec.bytes = plan.bytes + 100;

@@ -39,7 +39,8 @@ TEST(recent__a_later_era_finds_nothing_of_before)
     CHECK_EQ(bgi_recent_count(r, 1, 0), 1);
     CHECK_EQ(bgi_recent_count(r, 2, 0), 0);
     CHECK(!find(r, apple, 2, &token));
-    CHECK(!find(r, apple, 1, &token)); /* nor does a lookup that started earlier */
+    /* A lookup that started earlier does not find it either. */
+    CHECK(!find(r, apple, 1, &token));
     CHECK_EQ(bgi_recent_count(r, 1, 0), 0);
     bgi_recent_free(r);
 }
@@ -476,7 +477,7 @@ TEST(gate__in_doubt_every_lookup_asks)
     uint64_t unlucky;
     struct world *w = world_of(&doubt, 0, &unlucky);
     const uint64_t denied = absent_key(w, PRESENT, false);
-    bg_gate *second = NULL; /* of the same slot */
+    bg_gate *second = NULL; /* another gate on the same slot */
     CHECK_OK(bg_gate_create(w->slot, &w->how, &second, NULL));
     CHECK_EQ(look(w, unlucky), BG_OUTCOME_ABSENT_BY_STORE);
     CHECK_EQ(bg_gate_lookup(second, &unlucky, sizeof unlucky, NULL),

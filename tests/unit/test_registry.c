@@ -90,7 +90,7 @@ TEST(names__one_form_each)
     form[0] = '+';
     form[sizeof form - 1] = 0;
     CHECK(!decodes(form));
-    /* Every valid form is the one that its decoded name encodes to. */
+    /* Every valid form equals the encoding of its decoded name. */
     for (int i = 0; i < 20000; i++) {
         char text[16] = "", name[BG_TENANT_NAME_MAX + 1], again[NAME_FILE_BYTES];
         size_t len = 1 + (size_t)check_random_below(12);

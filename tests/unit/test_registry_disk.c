@@ -1,5 +1,5 @@
 /*
- * Tenants are evicted from memory and reloaded with every key; also tests directories, and
+ * Tenants are evicted from memory and reloaded with every key. Also tests directories, and
  * failures of files, the disk and the clock.
  */
 #define _GNU_SOURCE /* O_DIRECTORY */
@@ -120,7 +120,7 @@ TEST(evict__unchanged_ones_are_not_written)
     CHECK_EQ(pass(registry, IDLE), 1);
     CHECK(file_number("acme.bg") != number);
     check_keys(acme, 0, 101);
-    /* It is written if the file is missing or was replaced. */
+    /* The tenant is written if its file is missing or was replaced. */
     CHECK(unlink(files_path("acme.bg")) == 0);
     CHECK_EQ(pass(registry, IDLE), 1);
     check_keys(acme, 0, 101);
@@ -138,7 +138,7 @@ TEST(evict__whoever_has_the_slot_keeps_it)
     bg_slot *slot = bg_tenant_slot(acme);
     CHECK_EQ(pass(registry, IDLE), 0);
     CHECK_OK(bg_slot_add(slot, "k", 1, NULL));
-    bg_tenant_release(acme); /* another caller still holds it */
+    bg_tenant_release(acme); /* another caller still holds the tenant */
     CHECK_EQ(pass(registry, IDLE), 0);
     CHECK_OK(bg_slot_add(slot, "l", 1, NULL));
     bg_tenant_release(again);
@@ -335,7 +335,8 @@ TEST(away__damaged_file)
     check_keys(acme, 0, 500);
     CHECK_EQ(tenant_stats(acme).returns, 1);
     CHECK_EQ(pass(registry, IDLE), 1);
-    damage("acme.bg", 20); /* damages the header, starting with the first pause again */
+    /* Damages the header; pauses start again at the shortest one. */
+    damage("acme.bg", 20);
     the_time += SECOND;
     CHECK(has(acme, 1 << 30));
     damage("acme.bg", 20);
@@ -608,7 +609,8 @@ TEST(folder__save)
     CHECK_OK(bg_slot_add(slot, "x", 1, NULL));
     CHECK_OK(bg_registry_save(registry, NULL));
     CHECK(file_number("b.bg") != number_b);
-    CHECK_OK(bg_slot_add(slot, "y", 1, NULL)); /* without the registry's knowledge */
+    /* The registry does not know about this add. */
+    CHECK_OK(bg_slot_add(slot, "y", 1, NULL));
     CHECK_OK(bg_registry_save(registry, NULL));
     bg_tenant_release(a);
     bg_tenant_release(b);
@@ -772,8 +774,8 @@ static void put_older_after_rename(const char *to)
     }
 }
 
-/* The file that is compared is the file that is read: the older file is never used, before
- * whichever open it is put in place, even right after the newer one was written. */
+/* The file that is compared is the file that is read: the older file is never used, no matter
+ * which open call it precedes, even right after the newer file was written. */
 TEST(evict__a_file_that_is_replaced_meanwhile_is_not_used)
 {
     for (unsigned moment = 0; moment < 3; moment++) {

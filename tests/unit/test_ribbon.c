@@ -97,7 +97,7 @@ TEST(ribbon__solver_picks_the_width)
     }
 }
 
-/* The same filter, queried with every instruction set of this machine. */
+/* The same filter is queried with every instruction set of this machine. */
 TEST(ribbon__instruction_sets_agree)
 {
     enum { N = 20000, ASK = 40000 };

@@ -140,8 +140,8 @@ TEST(slot__compaction_makes_one_of_base_and_delta)
     bg_slot_free(slot);
 }
 
-/* A compaction also merges two deltas, which exist after two calls of bg_slot_set_delta or a
- * failed compaction. */
+/* A compaction also merges two deltas, which exist after two calls to bg_slot_set_delta or
+ * after a failed compaction. */
 TEST(slot__compaction_takes_two_deltas)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
@@ -373,7 +373,7 @@ TEST(slot__drill_corrupt_and_half_written_files)
         bg_reload_options how = BG_RELOAD_OPTIONS_INIT;
         how.flags = flags;
         save_keys(bad, 500, 500, 2, NULL);
-        flip_byte(bad, 5000); /* in the words, which begin at 4096 */
+        flip_byte(bad, 5000); /* flips a byte in the words, which begin at 4096 */
         check_refused(slot, bad, &how, BG_ECHECKSUM, NULL);
         CHECK(truncate(bad, 6000) == 0);
         check_refused(slot, bad, &how, BG_EFORMAT, NULL);

@@ -317,7 +317,7 @@ TEST(slot_rotate__moves_a_window)
     CHECK_OK(bg_slot_rotate(slot, 0, NULL));
     CHECK_EQ(count_keys(slot, 0, 100), 0);
     add_keys(slot, 0, 100);
-    CHECK_OK(bg_slot_clear(slot, NULL)); /* in the same period */
+    CHECK_OK(bg_slot_clear(slot, NULL)); /* clears the slot within the same period */
     CHECK_EQ(bg_filter_window_period(base_of(slot)), period + 4);
     CHECK_EQ(count_keys(slot, 0, 100), 0);
     add_keys(slot, 0, 100);

@@ -398,8 +398,8 @@ TEST(slot_guard__migrates_or_not)
         if (!done) {
             bg_filter_free(other);
         }
-        CHECK(done
-              == (at > 3)); /* its description, a view, and another view for settling */
+        /* For the slot's description, a view, and another view for settling. */
+        CHECK(done == (at > 3));
         free_counted(slot, &counting);
     }
 }

@@ -313,7 +313,7 @@ TEST(slot_mapped__a_watch_notices)
     CHECK_EQ(bg_watch_poll(watch, 0, NULL, NULL), BG_EINCOMPAT);
     CHECK_EQ(count_of(slot, 0), KEYS);
     CHECK_EQ(count_of(slot, ABSENT), KEYS);
-    /* The mapped file exists only under another name: its own name was removed. */
+    /* The mapped file exists only under a different name: its original name was removed. */
     save_of(path, BG_KIND_BLOCKED, 0, 0, 8);
     CHECK_OK(bg_watch_poll(watch, 10000, NULL, NULL));
     CHECK_EQ(is_degraded(slot), 0);

@@ -160,7 +160,7 @@ TEST(slot_push__keeps_other_changes_away)
     CHECK_EQ(bg_slot_begin_migration(slot, filter, NULL), BG_EBUSY);
     CHECK_EQ(bg_slot_set_delta(slot, filter, NULL), BG_EBUSY);
     bg_filter_free(filter);
-    CHECK_EQ(stats_of(slot).rebuilding, 1); /* still the first rebuild */
+    CHECK_EQ(stats_of(slot).rebuilding, 1); /* the first rebuild is still running */
     CHECK_OK(push(rebuild, 0, 500));
     CHECK_OK(bg_rebuild_commit(rebuild, NULL, NULL));
     CHECK_OK(bg_slot_clear(slot, NULL));

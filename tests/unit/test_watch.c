@@ -222,7 +222,7 @@ TEST(watch__memory_that_is_missing_for_a_while)
     CHECK_OK(bg_slot_create(NULL, &options, &w.slot, NULL));
     CHECK_OK(bg_slot_reload(w.slot, below("filter"), NULL, NULL));
     CHECK_OK(bg_watch_create(w.slot, below("filter"), NULL, &w.watch, NULL));
-    CHECK_OK(bg_watch_poll(w.watch, 500, NULL, NULL)); /* it is the same file */
+    CHECK_OK(bg_watch_poll(w.watch, 500, NULL, NULL)); /* the file has not changed */
     save_keys("filter", 500, 500, 2);
     counting.fail_at = counting.calls + 1;
     counting.fail_onwards = true;

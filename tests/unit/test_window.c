@@ -37,7 +37,7 @@ static void rotate(bg_filter *filter, uint64_t now)
 
 static const uint64_t absent = (uint64_t)1 << 40;
 
-/* Returns how many more periods an aged window takes to forget a key, slice by slice. */
+/* Returns how many additional periods an aged window needs to forget a key, slice by slice. */
 static uint64_t fading(int mode)
 {
     return mode == BG_WINDOW_AGED ? AGED_K_MAX : 0;

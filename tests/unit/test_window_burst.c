@@ -179,7 +179,7 @@ static void check_same(const bg_filter *a, const bg_filter *b)
     free(other);
 }
 
-/* A window with layers is restored from its file, and behaves like the one in memory. */
+/* A window with layers is restored from its file, and behaves like the window in memory. */
 TEST(window_burst__files_and_copies_have_the_layers)
 {
     bg_plan plan;

@@ -66,7 +66,7 @@ static bg_filter *load(const struct file *file, const bg_window_options *options
     return filter;
 }
 
-/* Saves a filter, and opens it when the clock shows another time. */
+/* Saves a filter, and opens it when the clock shows a different time. */
 static bg_filter *reload(bg_filter *filter, const bg_window_options *options,
                          uint64_t then)
 {
@@ -131,7 +131,7 @@ TEST(window_time__any_clock_may_go_on_with_a_file)
     }
 }
 
-/* Time spent in memory counts, however often the window is opened. */
+/* Time spent in memory counts, no matter how often the window is opened. */
 TEST(window_time__reopened_often_it_still_forgets)
 {
     for (uint32_t mode = 0; mode < 2; mode++) {
