@@ -177,10 +177,8 @@ static inline uint64_t world_varint(const uint8_t **at)
 
 /* The filters that this policy created in a table. `data` is NULL if the table has none. */
 struct world_filters {
-    uint8_t *data; /* of all filters, */
-    uint8_t *
-        offsets; /* ... followed by 4 bytes for the start of each filter, and for the end of the
-                    last */
+    uint8_t *data;    /* data of all filters */
+    uint8_t *offsets; /* 4 bytes for each filter's start, and for the last one's end */
     size_t n;
 };
 

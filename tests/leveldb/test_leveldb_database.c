@@ -322,7 +322,7 @@ TEST(database__binary_keys_without_values)
     char key[300], *error = NULL;
     world_start(&w, "binary", policy);
     for (uint64_t i = 0; i < n;
-         i++) { /* hundreds of keys in a block, including repeated ones */
+         i++) { /* hundreds of keys in a block, including repeated keys */
         leveldb_put(w.db, w.write, key, binary_key(key, i), "", 0, &error);
         world_must(error);
     }

@@ -280,9 +280,9 @@ void no_key_is_lost()
             Store store(scratch / "db", setting);
             store.Fill(0, kKeys / 2);
             store.Fill(kKeys / 2, kKeys);
-            CheckAll(&store, setting); /* in level 0 */
+            CheckAll(&store, setting); /* filters in level 0 */
             store.Churn();
-            CheckAll(&store, setting); /* a filter in the bottommost level */
+            CheckAll(&store, setting); /* filters in the bottommost level */
             MUST(store.FilterBytes() > 0);
         }
         Store again(scratch / "db", setting);

@@ -48,7 +48,7 @@ TEST(slots_of_a_cluster)
     CHECK_EQ(map->nodes[2]->port, 7001);
     CHECK(map_read(
         map, bytes("*1\r\n*3\r\n:0\r\n:1\r\n" NODE("$9\r\n127.0.0.1\r\n", "7003")), 0));
-    CHECK(!map->replica[1]); /* it was promoted */
+    CHECK(!map->replica[1]); /* the replica was promoted */
     unmake(map);
 }
 

@@ -679,7 +679,7 @@ static inline const char *fake_pipeline(struct fake *h, const char *name,
         fake_say(h, " ", i > 0);
         at = fake_write(h, at);
     }
-    CHECK_EQ(at, h->items_count); /* one for each */
+    CHECK_EQ(at, h->items_count); /* one reply for each request */
     return h->text;
 }
 

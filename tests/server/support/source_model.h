@@ -18,7 +18,7 @@ struct model {
     uint64_t changes; /* reported keys */
     uint64_t restarts, doubts, resumed, proofs;
     uint64_t built;           /* value of `restarts` when all keys were read */
-    struct source_proof last; /* in this epoch */
+    struct source_proof last; /* last proof in this epoch */
     char mark[SOURCE_MARK];
     int up; /* -1: not reported yet */
     char why[256], trouble[256];

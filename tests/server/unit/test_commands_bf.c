@@ -357,7 +357,7 @@ TEST(bf__a_scalable_filter_stops_at_its_limit)
     }
     CHECK(refused);
     CHECK(taken > 5000 && taken < 20000);
-    CHECK_STR(fake(&h, "BF.ADD k item0"), ":0"); /* it exists already */
+    CHECK_STR(fake(&h, "BF.ADD k item0"), ":0"); /* the item exists already */
     CHECK_STR(fake(&h, "BF.EXISTS k item1"), ":1");
     fake_replay(&h);
     h.settings.max_filter_bytes = 1 << 20; /* items are then accepted again */

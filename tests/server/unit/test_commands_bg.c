@@ -225,7 +225,7 @@ TEST(bg__keys)
         { "BF.ADD o z", ":1" },
         { "CF.ADD o a",
           "-WRONGTYPE Operation against a key holding the wrong kind of value" },
-        { "CF.ADD c a", ":1" }, /* and BG.* on all families */
+        { "CF.ADD c a", ":1" }, /* BG.* work on all families */
         { "BG.EXISTS c a", ":1" },
         { "BG.ADD c a", ":0" },
         { "BG.COUNT c a", ":2" },
@@ -545,7 +545,7 @@ TEST(bg__folds)
     (void)snprintf(expected, sizeof expected, ":%llu", (unsigned long long)before / 8);
     CHECK_STR(fake(&h, "BG.FOLD f 2"), expected);
     has(&h, "f", 0, 500);
-    fill(&h, "f", 500, 600); /* it accepts adds, and is saved */
+    fill(&h, "f", 500, 600); /* the filter accepts adds, and is saved */
     has(&h, "f", 0, 600);
     fake_replay(&h);
     CHECK_STR(fake(&h, "BG.FOLD f 0"), "-ERR times must be in the range [1, 20]");
@@ -794,7 +794,7 @@ TEST(bg__rebuilds_what_deletes)
     CHECK_STR(fake(&h, "CF.COUNT q meanwhile"), ":1");
     CHECK_STR(fake(&h, "CF.EXISTS q item-299"), ":0");
     CHECK_STR(fake(&h, "CF.DEL q item-5"), ":1");
-    for (size_t i = 1000; i < 5000; i++) { /* and it keeps growing */
+    for (size_t i = 1000; i < 5000; i++) { /* the filter keeps growing */
         run(&h, ":1", "CF.ADD q item-%zu", i);
     }
     fake_replay(&h);
@@ -939,7 +939,7 @@ TEST(bg__no_older_files)
     h.now++;
     fill(&h, "f", 100, 200);
     run(&h, NULL, "BG.PUBLISH f new.bg");
-    run(&h, NULL, "BG.RELOAD copy new.bg"); /* the first one */
+    run(&h, NULL, "BG.RELOAD copy new.bg"); /* loads the first file */
     static const char *const refused[] = { "BG.RELOAD copy old.bg",
                                            "BG.RELOAD copy old.bg ANYKIND" };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
@@ -1062,7 +1062,7 @@ TEST(table__is_complete)
             CHECK(writes != reads);
             const bool fast = c->flags & COMMAND_FAST, slow = c->flags & COMMAND_SLOW;
             CHECK(!fast || !slow);
-            CHECK(!c->run_many || c->arity == 3); /* they differ only in argv[2] */
+            CHECK(!c->run_many || c->arity == 3); /* requests differ only in argv[2] */
             CHECK(!reads || !(c->flags & COMMAND_DENYOOM));
             CHECK(c->first_key >= 0 && (c->first_key == 0) == (c->key_step == 0));
         }

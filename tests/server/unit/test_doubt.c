@@ -403,7 +403,7 @@ TEST(doubt__names_that_are_dropped_are_free)
     says("BF.EXISTS unknown x", ":1");
     says("RENAME later moved", "+OK");
     says("BF.EXISTS later x", ":0");
-    says("RENAMENX moved later", ":1"); /* which is free */
+    says("RENAMENX moved later", ":1"); /* the name is free */
     says("RENAME later moved", "+OK");
     says("COPY moved another REPLACE", ":1"); /* its content is marked as complete */
     says("BF.EXISTS another x", ":0");

@@ -138,7 +138,7 @@ TEST(dump__bf_round_trip)
         fake(&h, "BF.INFO copy"),
         "[+Capacity :300 +Size :2048 +Number of filters :1 +Number of items inserted :200 "
         "+Expansion rate :4]");
-    CHECK_STR(fake(&h, "BF.ADD copy other"), ":1"); /* it accepts adds */
+    CHECK_STR(fake(&h, "BF.ADD copy other"), ":1"); /* the copy accepts adds */
     CHECK_STR(load(&h, "BF.LOADCHUNK", "copy", &pieces.of[0]), "-ERR item exists");
     pieces_free(&pieces);
     fake_end(&h);
@@ -150,7 +150,7 @@ TEST(dump__cf_round_trip)
     struct pieces pieces;
     fake_begin(&h);
     CHECK_STR(fake(&h, "CF.RESERVE k 100"), "+OK");
-    FAKE_BOTH(&h, "CF.SCANDUMP k 0", "[:0 _]", "[:0 _]"); /* an empty one */
+    FAKE_BOTH(&h, "CF.SCANDUMP k 0", "[:0 _]", "[:0 _]"); /* an empty filter */
     fill(&h, "CF.ADD", "k", 2000);
     fill(&h, "CF.ADD", "k", 10);
     CHECK_STR(fake(&h, "CF.DEL k item-3"), ":1");
@@ -164,7 +164,7 @@ TEST(dump__cf_round_trip)
     CHECK_STR(fake(&h, "CF.INFO copy"), info);
     CHECK_STR(fake(&h, "CF.DEL copy item-1"), ":1");
     CHECK_STR(fake(&h, "CF.COUNT copy item-1"), ":1");
-    for (size_t i = 2000; i < 5000; i++) { /* and keeps growing */
+    for (size_t i = 2000; i < 5000; i++) { /* the copy keeps growing */
         char line[40];
         (void)snprintf(line, sizeof line, "CF.ADD copy item-%zu", i);
         CHECK_STR(fake(&h, line), ":1");
@@ -483,7 +483,7 @@ TEST(dump__memory_is_the_objects)
     }
     CHECK_STR(fake(&h, "BF.EXISTS l a"), ":1");
     pieces_free(&pieces);
-    (void)fake(&h, "BF.SCANDUMP l 0"); /* and never continued */
+    (void)fake(&h, "BF.SCANDUMP l 0"); /* never continued */
     fake_end(&h);
     CHECK_EQ(c.live, 0);
     CHECK_EQ(c.mistakes, 0);
@@ -630,7 +630,7 @@ TEST(dump__redisbloom_round_trip)
     scan(&h, "BF.SCANDUMP", "k", &again);
     same_pieces(&pieces, &again);
     pieces_free(&again);
-    /* it keeps growing as RedisBloom would */
+    /* the filter keeps growing as it would in RedisBloom */
     for (size_t i = 500; i < 900; i++) {
         char line[40];
         (void)snprintf(line, sizeof line, "BF.ADD k item-%zu", i);

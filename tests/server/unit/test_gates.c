@@ -753,7 +753,7 @@ TEST(gates__no_wrong_no_while_another_process_writes)
 struct reader {
     struct gates *gates;
     atomic_bool *stop;
-    _Atomic size_t *lookups; /* of all readers */
+    _Atomic size_t *lookups; /* lookups of all readers */
     size_t wrong;
     pthread_t thread;
 };

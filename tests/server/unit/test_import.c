@@ -320,7 +320,7 @@ TEST(import__forged_cuckoo_filters)
         if (strncmp(got, forgeries[f].expected, strlen(forgeries[f].expected)) != 0) {
             check_fail(__FILE__, __LINE__, "%zu: %s", f, got);
         }
-        if (h.entries_count) { /* in doubt: maybe */
+        if (h.entries_count) { /* in doubt, so the answer is "maybe" */
             CHECK_STR(fake(&h, "CF.EXISTS k item-1"), ":1");
             CHECK_STR(fake(&h, "CF.EXISTS k nobody"), ":1");
         }

@@ -157,7 +157,7 @@ TEST(journal__what_is_appended_comes_back)
         for (int life = 0; life < 3; life++) {
             struct journal *journal = open_policy((enum journal_policy)policy);
             for (int i = 0; i < 50; i++, k++) {
-                CHECK_EQ(add(journal, k), k + 1 + (uint64_t)life); /* and the marks */
+                CHECK_EQ(add(journal, k), k + 1 + (uint64_t)life); /* plus marks */
             }
             must_close(journal);
             struct journal_report report = read_all(files_folder());
@@ -822,7 +822,7 @@ TEST(journal__threads_append_whole_frames_in_their_order)
             CHECK_OK(journal_start(journal, listen, &listener, NULL));
         }
         run_workers(workers, journal, rounds, true, false);
-        for (int i = 0; i < 5; i++) { /* in the meantime */
+        for (int i = 0; i < 5; i++) { /* rotates in the meantime */
             CHECK_OK(journal_rotate(journal, NULL, NULL));
             CHECK_OK(journal_tick(journal, NULL));
         }
@@ -1041,7 +1041,7 @@ TEST(journal__a_full_disk_can_be_emptied)
         CHECK_EQ(why.os_errno, ENOSPC);
         CHECK_EQ(journal_next(journal), 4);
         fail_call(DISK_ENOSPC, 0);
-        CHECK_EQ(journal_sync(journal, &why), BG_EIO); /* still */
+        CHECK_EQ(journal_sync(journal, &why), BG_EIO); /* still full */
         disk.at = 0;
         CHECK_OK(journal_flush(journal, &why)); /* there is space */
         CHECK_EQ(state_of(journal).failure.code, BG_OK);

@@ -464,7 +464,7 @@ TEST(journal_read__a_missing_beginning_is_damage)
     CHECK_EQ(report.keep, 6);
     CHECK_EQ(report.first, 6);
     remove_segment(0);
-    CHECK_EQ(walk(false, &heard, &report, &why), BG_EFORMAT); /* this one is */
+    CHECK_EQ(walk(false, &heard, &report, &why), BG_EFORMAT); /* this part is needed */
 }
 
 TEST(journal_read__a_segment_that_was_cut_is_damage)
@@ -573,7 +573,7 @@ TEST(journal_read__a_fresh_segment_is_a_new_beginning)
     CHECK_EQ(report.first, 20);
     CHECK_EQ(report.keep, 20);
     CHECK_EQ(report.segments, 1);
-    journal.segments[1].bytes[3]++; /* whatever precedes it */
+    journal.segments[1].bytes[3]++; /* whatever precedes the new segment */
     journal.segments[2].n = 70;
     CHECK_OK(walk(false, &heard, &report, &why));
     CHECK_EQ(heard.n, 2);

@@ -37,7 +37,7 @@ TEST(pack__parts_come_back)
     CHECK_EQ(pack_append(writer, part, LARGE + 1, too_large, NULL), BG_EINVAL);
     CHECK_OK(pack_finish(writer, NULL));
     pack_close(writer);
-    CHECK_EQ(pack_begin(folder, "a.pack", &writer, NULL), BG_EIO); /* it exists */
+    CHECK_EQ(pack_begin(folder, "a.pack", &writer, NULL), BG_EIO); /* the pack exists */
     struct pack_reader reader;
     pack_reader_begin(&reader, folder);
     for (int i = 0; i < PARTS; i++) {

@@ -608,7 +608,7 @@ static bool faulty_story(const char *folder, enum disk_fault fault, unsigned lon
     world_crash(&w);
     must_open(folder, "");
     model_check(&w, &m);
-    for (unsigned i = 0; i < 10; i++) { /* and it continues */
+    for (unsigned i = 0; i < 10; i++) { /* the service continues */
         step_well(&m);
     }
     world_crash(&w);

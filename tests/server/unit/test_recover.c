@@ -628,7 +628,7 @@ TEST(recover__windows_record_when_they_move)
     CHECK_EQ(state().appends, before + 2);
     again(folder);
     world_has(&w, "hours", 0, 10);
-    ok("SAVE"); /* from now on the time is in the base */
+    ok("SAVE"); /* the base now contains the time */
     const uint64_t to = moved_to("hours");
     CHECK(to > 0);
     again(folder);

@@ -36,7 +36,7 @@ TEST(source__names_of_objects_are_valid_and_differ)
     static const char first[] = "abyzABYZ0189-_.";
     enum { NAMES = sizeof first - 1 };
     char *objects[2 * NAMES];
-    for (size_t i = 0; i < 2 * NAMES; i++) { /* they differ in the last character */
+    for (size_t i = 0; i < 2 * NAMES; i++) { /* differing in the last letter */
         char name[41];
         (void)snprintf(name, sizeof name, "%s%c",
                        i < NAMES ? "n" : "123456789012345678901234567890123456789",

@@ -240,7 +240,7 @@ TEST(notify__what_the_manager_hears)
     CHECK(startup_watchdog());
     CHECK_STR(message(fd), "WATCHDOG=1");
     (void)close(fd);
-    CHECK(!startup_watchdog()); /* there is no listener anymore */
+    CHECK(!startup_watchdog()); /* there is no longer a listener */
     char name[64];
     (void)snprintf(name, sizeof name, "@bloomgate-test-%ld", (long)getpid());
     const int abstract = manager(name, true);

@@ -288,7 +288,7 @@ TEST(tls__exchanges_certificates)
     CHECK_EQ(serial_of(new.client), 9);
     CHECK(says(old.client, old.server, "still there"));
     CHECK_EQ(serial_of(old.client), 7);
-    tls_free(tls); /* connections outlive it */
+    tls_free(tls); /* connections outlive the context */
     CHECK(says(old.server, old.client, "still")
           && says(new.client, new.server, "there"));
     end(&old);

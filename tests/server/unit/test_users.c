@@ -400,7 +400,7 @@ TEST(users__retired_ones_are_freed)
     const struct user *a = check("a", "1"), *b = check("b", "1");
     user_hold(a);
     CHECK(load("user a on >1 +ping\nuser b on >1"));
-    for (int i = 0; i < 3; i++) { /* a client holds it */
+    for (int i = 0; i < 3; i++) { /* a client holds the user */
         users_reclaim(users, &readers);
         CHECK_EQ(users_retired(users), 1);
     }
@@ -502,7 +502,7 @@ TEST(password__made_and_read)
     struct password password;
     CHECK(password_make(bytes("pear"), text) && password_make(bytes("pear"), other));
     CHECK(strncmp(text, "$scrypt$ln=14,r=8,p=1$", 22) == 0);
-    CHECK(strcmp(text, other) != 0); /* another salt */
+    CHECK(strcmp(text, other) != 0); /* a different salt */
     CHECK(!password_read(text, &password));
     CHECK_EQ(password.salt_len, 16);
     CHECK_EQ(password.hash_len, 32);
@@ -665,7 +665,7 @@ TEST(guesses__addresses)
 {
     begin("");
     fail("2001:db8:1:2::1", "a", 1000, 6);
-    CHECK_EQ(wait_of("2001:db8:1:2:ffff:ffff:ffff:ffff", "a", 1000), 200); /* one /64 */
+    CHECK_EQ(wait_of("2001:db8:1:2:ffff:ffff:ffff:ffff", "a", 1000), 200); /* same /64 */
     CHECK_EQ(wait_of("2001:db8:1:3::1", "a", 1000), 0);
     fail("::ffff:10.0.0.7", "a", 1000, 6);
     CHECK_EQ(wait_of("10.0.0.7", "a", 1000), 200);
