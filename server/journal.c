@@ -312,7 +312,7 @@ static bg_err journal_make_room(struct journal *j, size_t bytes, bg_errinfo *inf
 {
     if (bytes > j->room) {
         return journal_error(info, BG_EQUOTA, "frame", "at most half of the buffer",
-                             "%zu bytes; half is %zu", bytes, j->room);
+                             "%zu bytes (half of the buffer: %zu)", bytes, j->room);
     }
     while (!j->failure.code && j->room - j->active.used < bytes) {
         if (j->writing) {

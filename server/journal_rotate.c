@@ -200,7 +200,8 @@ bg_err journal_draft_append(struct journal_draft *draft,
     bg_err err = journal_measure(records, n, &bytes, info);
     if (!err && JOURNAL_HEAD + bytes > j->room) {
         err = journal_error(info, BG_EQUOTA, "frame", "at most half of the buffer",
-                            "%zu bytes; half is %zu", JOURNAL_HEAD + bytes, j->room);
+                            "%zu bytes (half of the buffer: %zu)", JOURNAL_HEAD + bytes,
+                            j->room);
     }
     if (!err && j->room - j->spare.used < JOURNAL_HEAD + bytes) {
         err = journal_draft_write(draft, info);

@@ -232,7 +232,7 @@ enum web_access web_access(struct web_request *request, const struct web_route *
         web_error(
             request, 403, "cross_site",
             "the request may come from another website: send an X-Bloomgate header, or "
-            "the content type of the body");
+            "set the content type of the body");
         return WEB_MAY_NOT;
     }
     if (free) {

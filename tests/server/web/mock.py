@@ -520,7 +520,7 @@ class Handler(BaseHTTPRequestHandler):
         origin = self.headers.get("Origin")
         if site in ("cross-site", "same-site") or (origin and origin.split("://")[-1] != self.headers.get("Host")) or (
                 self.command == "POST" and simple and not self.headers.get("X-Bloomgate") and not path.endswith("/check")):
-            raise ApiError(403, "cross_site", "the request may come from another website: send an X-Bloomgate header, or the content type of the body")
+            raise ApiError(403, "cross_site", "the request may come from another website: send an X-Bloomgate header, or set the content type of the body")
 
     def route(self):
         url = urllib.parse.urlsplit(self.path)
