@@ -1,5 +1,5 @@
 /*
- * change_file.h - changes the keys of a filter file: shared by bloomgate add and remove.
+ * change_file.h - changes the keys in a filter file; shared by bloomgate add and remove.
  *
  * The filter is read, changed in memory by several threads, and saved atomically, in place or to
  * another file. If anything fails, the file is unchanged. The file is claimed first (claim.h),

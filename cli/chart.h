@@ -2,9 +2,9 @@
  * chart.h - charts as SVG: lines over linear or logarithmic axes, and bars.
  *
  * A page has a title, a subtitle, and charts arranged vertically, each with a legend on the right.
- * It is collected in memory and written atomically. The background is always white. Color-blind
- * readers can distinguish the colors; lines also differ in dash pattern and marker, so that they
- * can be distinguished in print.
+ * The page is collected in memory and written atomically. The background is always white.
+ * Color-blind readers can distinguish the colors; lines also differ in dash pattern and marker, so
+ * that they can be distinguished in print.
  */
 #ifndef CLI_CHART_H
 #define CLI_CHART_H
@@ -27,7 +27,7 @@ enum chart_unit { CHART_PLAIN, CHART_PERCENT };
 struct chart_axis {
     const char *title;
     bool log;
-    double low, high; /* low may be greater than high: a descending axis */
+    double low, high; /* `low` is greater than `high` on a descending axis */
     enum chart_unit unit;
 };
 

@@ -175,7 +175,7 @@ static int claim_pause(const char *path, const struct progress *since, double mo
     return stop_wanted() ? (int)CLI_INTERRUPTED : CLI_OK;
 }
 
-/* Reports errno for the file, or for its lock file if that cannot be opened. */
+/* Reports errno for the file, or for its lock file if the lock file cannot be opened. */
 static int claim_failed(const char *path, const char *name)
 {
     const int why = errno;
@@ -262,8 +262,8 @@ static bool claim_append(char to[CLAIM_PATH], size_t n, const char *text)
     return fits;
 }
 
-/* Replaces the path of a link with the path of its target. Returns false if it is not a link, or if
- * the target is too long. */
+/* Replaces the path of a link with the path of its target. Returns false if the path is not a link,
+ * or if the target is too long. */
 static bool claim_read_link(char to[CLAIM_PATH])
 {
     char text[CLAIM_PATH];
@@ -324,7 +324,7 @@ static void claim_release(size_t kept)
     while (claim_count > kept) {
         const struct claim *claim = &claims[--claim_count];
         if (claim_is_there(claim)) {   /* (L3) */
-            (void)unlink(claim->name); /* (L1): first, while it is locked */
+            (void)unlink(claim->name); /* (L1): removed first, while it is locked */
         }
         if (claim->fd >= 0) {
             (void)close(claim->fd);

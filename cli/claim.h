@@ -6,8 +6,8 @@
  * version. A claim is therefore a lock (flock) on an empty file in the same directory,
  * FILE.bloomgate-lock:
  *
- *   (L1) the holder removes the lock file when it ends; a command that has locked a file that was
- *        removed in the meantime starts over;
+ *   (L1) the holder removes the lock file when it ends; a command that has locked a lock file that
+ *     was removed in the meantime starts over;
  *   (L2) the kernel releases the lock of a killed holder, so a leftover lock file blocks no other
  *        command;
  *   (L3) the holder removes only its own lock file: if that file was already removed, another
@@ -27,8 +27,8 @@
 enum { CLAIM_PATH = 4096 };
 
 /* Claims the name `path`, where a file may or may not exist. If another command holds the claim,
- * waits for at most BLOOMGATE_LOCK_WAIT (default: 60s). Returns an exit code, and reports
- * errors. */
+ * waits for at most BLOOMGATE_LOCK_WAIT (default: 60s). Reports errors, and returns an exit
+ * code. */
 int claim_file(const char *path);
 
 /* Claims the file that `path` leads to, and writes its name to `to`. Links are followed even if the

@@ -1,6 +1,7 @@
 /*
- * cluster_actions.h - actions of bloomgate cluster on a sharded filter (sharded_filter.h):
- * adding and checking keys (cluster_keys.c), and operations on the shards (cluster_shards.c).
+ * cluster_actions.h - the actions that bloomgate cluster performs on a sharded filter
+ * (sharded_filter.h): adding and checking keys (cluster_keys.c), and operations on the shards
+ * (cluster_shards.c).
  */
 #ifndef CLI_CLUSTER_ACTIONS_H
 #define CLI_CLUSTER_ACTIONS_H
@@ -34,7 +35,7 @@ struct cluster_work {
     const struct arguments *arguments; /* the action, the name, and other arguments */
 };
 
-/* Return exit codes, and report errors. */
+/* These functions report errors, and return exit codes. */
 int cluster_create(struct cluster_work *work);
 int cluster_add(struct cluster_work *work);
 int cluster_check(struct cluster_work *work);

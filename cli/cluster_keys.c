@@ -3,7 +3,7 @@
  * shards of a filter.
  *
  * Each chunk of records is one call: its keys are sent to all shards at once, in batches, and the
- * answers are in the order of the input. Only one chunk is in flight at a time; the nodes work in
+ * answers have the order of the input. Only one chunk is in flight at a time; the nodes work in
  * parallel.
  */
 #include "cluster_actions.h"
@@ -114,7 +114,7 @@ int cluster_add(struct cluster_work *work)
 
 /* ---- Checking ----------------------------------------------------------------------------------- */
 
-/* Writes every record, preceded by its answer. Returns the number of bytes. */
+/* Writes every record, preceded by its answer. Returns the number of bytes written. */
 static size_t check_annotate(const struct cluster_keys *k, const struct chunk *chunk,
                              char *to)
 {

@@ -40,7 +40,7 @@ static bool add_keys(struct flow *flow, struct chunk *chunk)
                                          c->file.path, atomic_load(&c->keys)));
 }
 
-/* Filters of other formats are not thread-safe, so one thread adds their keys. */
+/* Filters in other formats are not thread-safe, so only one thread adds keys to them. */
 static bool add_foreign_keys(struct flow *flow, struct chunk *chunk)
 {
     struct change *c = flow->context;

@@ -1,5 +1,5 @@
 /*
- * cmd_bench.c - bloomgate bench: compares all kinds of filters on the user's keys.
+ * cmd_bench.c - bloomgate bench: compares all kinds of filters using the user's keys.
  *
  * Distinct keys are kept in memory, up to --most, and keys that are definitely absent are
  * derived from them. Then a filter of each kind is built and queried (timing.h). The lookups
@@ -197,7 +197,7 @@ static int bench_prepare(struct bench *b)
                                             : say_failed(CLI_FULL, "out of memory");
 }
 
-/* Fails if keys were lost, which is a bug, or if there was nothing to measure. */
+/* Fails if keys were lost, which indicates a bug, or if there was nothing to measure. */
 static int bench_check(const struct bench *b)
 {
     int code = CLI_OK;

@@ -2,10 +2,10 @@
  * cmd_build.c - bloomgate build: creates a filter file from keys.
  *
  * Size. --items sets the number of keys. Without it, plain files (regular, uncompressed) are read
- * twice, the first time to count keys. Keys from a pipe are added to a `scalable` filter. If
+ * twice; the first pass counts the keys. Keys from a pipe are added to a `scalable` filter. If
  * another kind was requested, they are collected as 8-byte hashes (bg_builder), and the filter is
- * sized afterward. Static kinds are always built that way. Kinds that can remove keys count how
- * many times a key was added, so their keys are collected with duplicates (hash_pile.h).
+ * sized afterward. Static kinds are always built from collected hashes. Kinds that can remove keys
+ * count how many times a key was added, so their keys are collected with duplicates (hash_pile.h).
  *
  * Long builds. With --checkpoint, the work is divided into legs. At the end of each leg, all
  * threads pause, the filter is saved as OUT.partial with the input position in its metadata, and
@@ -69,7 +69,7 @@ static const struct option build_table[] = {
 #undef AT
 static const struct option_group build_group = { "Building", build_table };
 
-enum { BUILD_FIRST_LAYER = 1 << 20 }; /* keys, if their number is unknown */
+enum { BUILD_FIRST_LAYER = 1 << 20 }; /* capacity if the number of keys is unknown */
 
 struct build {
     const struct build_options *options;
@@ -311,7 +311,7 @@ static int build_check_part(const struct build *b)
                    "once the input is complete");
 }
 
-/* Returns the number of files up to a position, including the file that contains it. */
+/* Returns the number of files up to a position, including the file that contains the position. */
 static size_t build_files_read(const struct build *b, size_t at, uint64_t offset)
 {
     const size_t n = at + (offset > 0);
@@ -528,8 +528,8 @@ static int build_read_mark(const char *path, const bg_file_info *about, struct b
     return CLI_OK;
 }
 
-/* Checkpoints of version 0.1 do not record which files they have read. Only changes after the
- * checkpoint was written can be detected. */
+/* Checkpoints of version 0.1 do not record which files they have read. For them, only changes after
+ * the checkpoint was written can be detected. */
 static int build_check_age(const struct build *b, const char *path, size_t files,
                            uint64_t created)
 {
@@ -566,7 +566,7 @@ static int build_check_input(const struct build *b, const char *path,
                             path);
 }
 
-/* Checks that the options match those that the checkpoint records. */
+/* Checks that the options match the options that the checkpoint records. */
 static int build_check_options(struct build *b, const char *path,
                                const bg_file_info *about)
 {

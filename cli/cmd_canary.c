@@ -1,5 +1,6 @@
 /*
- * cmd_canary.c - bloomgate canary: tests a filter with keys whose answers are known.
+ * cmd_canary.c - bloomgate canary: tests a filter with keys for which the correct answers are
+ * known.
  *
  * Present canaries were added when the filter was created: all 16 must be found. Absent canaries
  * are never added: the share of the 4096 absent canaries for which the filter answers "maybe" is
@@ -41,13 +42,13 @@ static const struct option_group canary_group = { "Canaries", canary_table };
 enum { CANARY_ABSENT = 4096, CANARY_KIND = 10 }; /* position of "p" or "a" in a key */
 
 /*
- * The maximum number of "maybe" answers for absent canaries that raises no alarm. Two random
- * effects make the number differ from the prediction, and neither may raise an alarm for a sound
- * filter:
+ * The maximum number of "maybe" answers for absent canaries that does not raise an alarm. Two
+ * random effects make the number differ from the prediction, and neither may raise an alarm for a
+ * sound filter:
  *
  *   - The prediction is the mean over filters with the same number of set bits. In a filter with
- *     few keys n, how evenly the bits are spread over the cache lines varies, which multiplies the
- *     rate by about exp(k z / sqrt(n)), where z is normally distributed. 4 standard deviations are
+ *     few keys n, the bits may be spread unevenly over the cache lines, which multiplies the rate
+ *     by about exp(k z / sqrt(n)), where z is normally distributed. 4 standard deviations are
  *     allowed. Fingerprint kinds (cuckoo, quotient, static kinds) are not affected.
  *   - 4096 keys are a sample. An alarm requires a result with a probability below 1 in a million at
  *     the allowed rate.
@@ -55,7 +56,7 @@ enum { CANARY_ABSENT = 4096, CANARY_KIND = 10 }; /* position of "p" or "a" in a 
 static const double canary_tolerated = 1.5, canary_deviations = 4,
                     canary_improbable = 1e-6;
 
-/* Above this rate, the fact that the present canaries are found proves nothing. */
+/* Above this rate, finding the present canaries proves nothing. */
 static const double canary_too_much = 0.5;
 
 struct canary_answers {
@@ -124,7 +125,7 @@ static void canary_predict(const struct filter_file *file, struct canary_answers
     }
 }
 
-/* Returns whether the filter answers "maybe" for more absent canaries than chance explains. Uses
+/* Returns whether the filter answers "maybe" for more absent canaries than chance can explain. Uses
  * Chernoff's bound for a Poisson distribution, P(X >= x) <= exp(x - m) (m / x)^x for x > m. */
 static bool canary_lets_too_much(const struct canary_answers *a)
 {

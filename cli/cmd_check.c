@@ -51,8 +51,8 @@ struct check {
 
 /* ---- Chunks ------------------------------------------------------------------------------- */
 
-/* Looks up the keys of a chunk in all filters and sets one bit per key. `selected` is the number
- * of bits set. */
+/* Looks up the keys of a chunk in all filters and sets one bit per key. Sets `selected` to the
+ * number of set bits. */
 static bool check_ask(const struct check *c, struct chunk *chunk)
 {
     const size_t words = BG_BITMAP_WORDS(chunk->count);
@@ -72,7 +72,7 @@ static bool check_ask(const struct check *c, struct chunk *chunk)
     return true;
 }
 
-/* Writes every record, preceded by its answer. Returns the number of bytes. */
+/* Writes every record, preceded by its answer. Returns the number of bytes written. */
 static size_t check_annotate(const struct check *c, const struct chunk *chunk, char *to)
 {
     char *const begin = to;
@@ -162,7 +162,7 @@ static int check_run(struct check *c, const struct arguments *arguments)
 
 static int check_command(void *options, const struct arguments *arguments)
 {
-    static struct check c; /* space for 64 structs of a few kilobytes each */
+    static struct check c; /* static, because it is large */
     if (arguments->count == 0) {
         return say_usage("missing argument FILTER");
     }

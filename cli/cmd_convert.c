@@ -1,6 +1,6 @@
 /*
- * cmd_convert.c - bloomgate convert: converts filters between formats, and builds filters of
- * other formats from keys.
+ * cmd_convert.c - bloomgate convert: converts filters between formats, and builds filters in other
+ * formats from keys.
  *
  * The keys of a filter cannot be listed, so a filter can be converted only to a format with exactly
  * the same bits: Parquet filters equal bloomgate filters of kind `split` with hash xxh64 and seed
@@ -88,7 +88,7 @@ static int convert_foreign_to_ours(const struct convert_options *o,
     return code;
 }
 
-/* Returns the format with this name, which is one of the choices of an option. */
+/* Returns the format with this name, which is one of an option's choices. */
 static bg_foreign_format foreign_named(const char *name)
 {
     bg_foreign_format format = BG_FOREIGN_PARQUET;

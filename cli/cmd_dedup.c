@@ -86,7 +86,7 @@ static bool dedup_hash(struct flow *flow, struct chunk *chunk)
     return true;
 }
 
-/* Returns false, which ends the run, if the filter is full. */
+/* If the filter is full, returns false, which ends the run. */
 static bool dedup_goes_on(struct flow *flow)
 {
     const struct dedup *d = flow->context;
@@ -104,7 +104,8 @@ static bool dedup_deliver(struct flow *flow, struct chunk *chunk)
     return (flow->write && chunk->count > 0) || dedup_goes_on(flow);
 }
 
-/* Moves the selected records together at the front of the chunk, which overwrites its keys. */
+/* Moves the selected records together at the front of the chunk. This overwrites the chunk's
+ * keys. */
 static void dedup_select(const struct dedup *d, struct chunk *chunk)
 {
     chunk->out_used =
@@ -141,7 +142,7 @@ static bool dedup_unordered(struct flow *flow, struct chunk *chunk)
 
 /* ---- Summary ---------------------------------------------------------------------------------- */
 
-/* Returns the expected number of wrongly dropped lines, at most the number of dropped lines. */
+/* Returns the expected number of wrongly dropped lines, limited to the number of dropped lines. */
 static double dedup_wrong(const struct dedup *d)
 {
     const double dropped = (double)(d->lines - d->drops.unique);
@@ -213,8 +214,8 @@ static int dedup_write_stats(const struct dedup *d, const bg_filter_info *info)
     return good ? CLI_OK : say_errno(d->options->stats);
 }
 
-/* Saves the state and reports statistics. Statistics are written first: if that fails, the old
- * state is kept. */
+/* Saves the state and reports statistics. Statistics are written first, so that the old state is
+ * kept if writing them fails. */
 static int dedup_finish(struct dedup *d)
 {
     const bool reports = !say_is_quiet() || d->options->stats;

@@ -34,7 +34,7 @@ static const struct option info_table[] = {
 #undef AT
 static const struct option_group info_group = { "Output", info_table };
 
-/* Computes the distribution of bits. A Parquet filter has the bits of a bloomgate filter. */
+/* Computes the distribution of bits. A Parquet filter has the same bits as a bloomgate filter. */
 static int info_map(const struct filter_file *file, struct occupancy_map *map)
 {
     bg_filter *same = NULL;

@@ -25,7 +25,7 @@ static const struct option keyring_table[] = {
 #undef AT
 static const struct option_group keyring_group = { "Secrets", keyring_table };
 
-/* Returns the index of the last secret that is not retired, which new filters use. */
+/* Returns the index of the last secret that is not retired. New filters use this secret. */
 static size_t keyring_current(const bg_keyring *ring)
 {
     size_t current = SIZE_MAX;

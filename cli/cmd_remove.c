@@ -1,5 +1,5 @@
 /*
- * cmd_remove.c - bloomgate remove: removes keys from a filter file whose kind supports it.
+ * cmd_remove.c - bloomgate remove: removes keys from a filter file whose kind supports removal.
  */
 #include "change_file.h"
 #include "number.h"

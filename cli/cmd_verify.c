@@ -60,7 +60,7 @@ static void verify_json(const char *path, const bg_verify_report *report, bool a
     json_end(&json);
 }
 
-/* Returns the name to print: without control sequences on a terminal, unchanged otherwise. */
+/* Returns the name to print: on a terminal, without control sequences; otherwise unchanged. */
 static const char *verify_name(const char *path)
 {
     static char name[4096];

@@ -59,7 +59,7 @@ struct watch {
 
     bool known;         /* a good file has been read */
     bg_file_info about; /* header of the last good file */
-    bool opened;        /* whether its content was read */
+    bool opened;        /* whether the content of that file was read */
     bg_filter_info info;
     time_t changed;
     double history

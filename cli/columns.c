@@ -66,7 +66,7 @@ static size_t columns_width(const struct columns *columns, size_t i)
     return width;
 }
 
-/* Omits spaces at the end of a line. */
+/* Omits trailing spaces. */
 static void columns_cell(const struct columns *columns, size_t i, size_t width,
                          const char *text)
 {

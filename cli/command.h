@@ -1,7 +1,7 @@
 /*
  * command.h - the table of subcommands, with the name, options and function of each. main.c runs
- * them; help.c, man.c and complete.h generate --help, man pages and completions from the same
- * entries.
+ * subcommands; help.c, man.c and complete.h generate --help, man pages and completions from the
+ * same entries.
  */
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
@@ -11,7 +11,7 @@
 enum { COMMAND_USES = 7, COMMAND_EXAMPLES = 2 };
 
 struct command_example {
-    const char *line; /* as typed: "bloomgate build seen.bg keys.txt" */
+    const char *line; /* the command as typed: "bloomgate build seen.bg keys.txt" */
     const char *does; /* one line, no period */
 };
 

@@ -7,7 +7,7 @@
 
 #include "command.h"
 
-/* Print the script of each shell to stdout. */
+/* Print the script for each shell to stdout. */
 void complete_bash(void);
 void complete_zsh(void);
 void complete_fish(void);
@@ -31,7 +31,7 @@ void complete_words(const char *const *words, const char *between);
 /* Prints the names of all subcommands, and help and version, which are not in the table. */
 void complete_names(const char *between);
 
-/* Summaries of help and version. */
+/* The summaries of help and version. */
 extern const char complete_help_summary[], complete_version_summary[];
 
 #endif

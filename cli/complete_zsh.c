@@ -1,6 +1,6 @@
 /*
- * complete_zsh.c - the script for zsh: specifications for the function _arguments. The script
- * works both in a directory of fpath and when sourced.
+ * complete_zsh.c - the script for zsh: specifications for the function _arguments. The script works
+ * both when it is in an fpath directory and when it is sourced.
  */
 #include "complete.h"
 

@@ -1,13 +1,13 @@
 /*
- * drops.h - limits how many new lines dedup drops wrongly, and how many more keys its filter
+ * drops.h - limits how many new lines dedup wrongly drops, and how many more keys its filter
  * accepts.
  *
  * A line with a new key is dropped if the filter reports the key as seen, which happens at the
- * current false-positive rate r of the filter. So for each line that is reported new, an
- * expected r / (1 - r) new lines are dropped. The sum over all lines that are reported new is
- * the expected number of dropped lines. The rate is measured from time to time (each measurement
- * reads up to 4 MiB of each part of the filter) and interpolated linearly in between. Since
- * rates curve upward, the sum errs on the high side.
+ * current false-positive rate r of the filter. For each line that is reported new, r / (1 - r) new
+ * lines are therefore dropped on average. The sum over all lines that are reported new is the
+ * expected number of dropped lines. The rate is measured from time to time (each measurement reads
+ * up to 4 MiB of each part of the filter) and interpolated linearly in between. Since rates curve
+ * upward, the sum errs on the high side.
  *
  * Guarantee: the expected share of dropped lines stays at or below the stated rate. Each
  * measurement grants a number of new keys that preserves the guarantee, and no key is added
@@ -45,14 +45,14 @@ struct drops_sum {
 
 struct drops {
     bg_filter *filter;
-    uint64_t before;             /* keys in the filter at the start */
+    uint64_t before;             /* number of keys in the filter at the start */
     double rate;                 /* the stated rate */
     struct drops_sum past;       /* sum over the earlier runs */
     atomic_uint_fast64_t unique; /* keys that were new in this run */
     atomic_bool full;            /* a new key was refused */
 
     /* Private. */
-    pthread_rwlock_t looking; /* adds read-lock it, measurements write-lock it */
+    pthread_rwlock_t looking; /* read-locked by adds, write-locked by measurements */
     atomic_uint_fast64_t granted;
     bool closed;         /* the filter accepts no more keys */
     uint64_t looked;     /* `unique` at the last measurement */
@@ -75,7 +75,8 @@ struct drops_sum drops_total(const struct drops *drops);
 /*
  * Adds the keys of a chunk by their hashes, and sets the answer bit of each key that is new.
  * Returns the number of new keys. If the filter is full, the chunk is cut before the first key that
- * was refused, and `full` is set. Thread safety: MT-Safe if adds to the filter are.
+ * was refused, and `full` is set. Thread safety: thread-safe if adding to the filter is
+ * thread-safe.
  */
 size_t drops_add(struct drops *drops, struct chunk *chunk);
 

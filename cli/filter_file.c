@@ -66,7 +66,8 @@ void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE])
         const size_t n = strcspn(line, "\n");
         const size_t skip = sizeof filter_recipe_name - 1;
         if (n > skip && memcmp(line, filter_recipe_name, skip) == 0) {
-            /* A recipe that is too long is truncated: it is then unknown, but not empty. */
+            /* A recipe that is too long is truncated; it is then an unknown recipe, but not an
+             * empty one. */
             const size_t kept = n - skip < KEY_RECIPE ? n - skip : KEY_RECIPE - 1;
             memcpy(recipe, line + skip, kept);
             recipe[kept] = 0;
@@ -157,8 +158,8 @@ int filter_claim(const char *path, bool force)
 static const char filter_magic[] = "\x89"
                                    "BGF";
 
-/* Returns whether a file starts with these bytes. Does not read from pipes, because these bytes
- * would be consumed. */
+/* Returns whether a file starts with these bytes. Does not read from pipes, because that would
+ * consume the bytes. */
 static bool filter_begins(const char *path, const char *with, size_t n)
 {
     char first[32];
@@ -405,8 +406,8 @@ static const char *filter_advice(const struct filter_bytes *all)
                   : "";
 }
 
-/* Returns the format that was set, directly or by an option that applies to a single format;
- * otherwise 0. */
+/* Returns the format that was set, either directly or by an option that applies to a single format;
+ * 0 if none was set. */
 static int filter_said_format(const struct open_options *options)
 {
     return options->format >= FORMAT_FOREIGN ? options->format - FORMAT_OURS

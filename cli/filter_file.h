@@ -1,9 +1,9 @@
 /*
- * filter_file.h - opens filter files of bloomgate and of other software.
+ * filter_file.h - opens filter files written by bloomgate or by other software.
  *
  * The format is detected from the file. Most foreign formats have no magic number, but all have
- * sizes that must be consistent, so each reader is tried. If exactly one accepts the file, its
- * format is used; if several do, --format must be set.
+ * sizes that must be consistent, so each reader is tried. If exactly one reader accepts the file,
+ * its format is used; if several readers accept it, --format must be set.
  */
 #ifndef CLI_FILTER_FILE_H
 #define CLI_FILTER_FILE_H
@@ -31,7 +31,7 @@ struct filter_file {
     bg_filter *filter; /* set for a bloomgate file; otherwise `foreign` is set */
     bg_foreign *foreign;
     bg_file_info about;      /* for bloomgate files */
-    char recipe[KEY_RECIPE]; /* how its keys are converted: keys_follow */
+    char recipe[KEY_RECIPE]; /* how its keys are converted; see keys_follow */
     struct bg_keyring *ring;
     bg_hash_spec hash; /* hash of a keyed filter, for opening it again */
 };
@@ -60,7 +60,7 @@ bool filter_is_pointer(const char *path);
 bool filter_looks_ours(const char *path);
 
 /* Sets the options for reading or creating a foreign filter, from the command line and the form of
- * its keys. `secret` is the memory for the key. `format` is 0 if it is not yet known. Returns an
+ * its keys. `secret` is the buffer for the secret. `format` is 0 if it is not yet known. Returns an
  * exit code. */
 int filter_foreign_options(const struct open_options *options, bg_foreign_format format,
                            enum key_form form, uint8_t secret[BG_SECRET_BYTES],
@@ -71,16 +71,16 @@ int filter_foreign_options(const struct open_options *options, bg_foreign_format
 int filter_secret(const char *path, const struct open_options *options,
                   struct filter_file *file, bg_open_options *opening);
 
-/* Looks up many keys: writes bits to `maybe`, and returns how many of the keys the filter may
- * contain. MT-Safe. */
+/* Looks up many keys. Writes one bit per key to `maybe`, and returns how many of the keys the
+ * filter may contain. MT-Safe. */
 size_t filter_ask(const struct filter_file *file, const bg_bytes *keys, size_t n,
                   uint64_t *maybe);
 
-/* Writes the line "keys: RECIPE" for the metadata of a file, or "" if there is no conversion. */
+/* Writes the metadata line "keys: RECIPE", or "" if keys are not converted. */
 void filter_metadata(const struct key_format *format, const char *note,
                      char text[BG_METADATA_MAX]);
 
-/* Reads the recipe from that line; "" if there is none. */
+/* Reads the recipe from that line. The recipe is "" if there is no such line. */
 void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE]);
 
 /* Converts keys as the file specifies, unless options specify a conversion. Refuses an --as option

@@ -46,7 +46,7 @@ bool flow_has_more(const struct flow *flow)
 
 uint64_t flow_offset(const struct flow *flow)
 {
-    /* Between two files, the position is the start of the next one. */
+    /* Between two files, the position is the start of the next file. */
     return flow->input->fd < 0 ? 0 : flow->input->offset - flow->rest_used;
 }
 
@@ -164,10 +164,10 @@ static bool flow_await_others(struct flow *flow)
     return good;
 }
 
-/* Returns how many bytes are whole records. Bytes before `searched` do not contain the end of a
- * line: a record of many megabytes arrives through a pipe in small chunks, and must not be searched
- * again for each chunk. For records other than lines, the search cannot be resumed in the middle;
- * they are searched only when the buffer is full. */
+/* Returns the length of the whole records in a chunk. Bytes before `searched` do not contain the
+ * end of a line: a record of many megabytes arrives through a pipe in small chunks, and must not be
+ * searched again for each chunk. For records other than lines, the search cannot be resumed in the
+ * middle; they are searched only when the buffer is full. */
 static size_t flow_whole(const struct flow *flow, const struct chunk *chunk,
                          size_t *searched)
 {
@@ -182,8 +182,8 @@ static size_t flow_whole(const struct flow *flow, const struct chunk *chunk,
     return whole ? from + whole : 0;
 }
 
-/* Reads until there are whole records, and enough of them. Returns true if the chunk has
- * records, or the input has ended. */
+/* Reads until there are enough whole records. Returns true if the chunk has records, or the input
+ * has ended. */
 static bool flow_fill(struct flow *flow, struct chunk *chunk)
 {
     struct input *input = flow->input;
@@ -241,7 +241,7 @@ static bool flow_fill(struct flow *flow, struct chunk *chunk)
     return true;
 }
 
-/* Fills the next chunk. Returns false if there is none. */
+/* Fills the next chunk. Returns false if there is no more input. */
 static bool flow_take(struct flow *flow, struct chunk *chunk)
 {
     (void)pthread_mutex_lock(&flow->lock);
@@ -286,7 +286,7 @@ static bool flow_deliver(struct flow *flow, struct chunk *chunk)
     const bool mine = flow->turn == chunk->number && !flow->stopped;
     (void)pthread_mutex_unlock(&flow->turns);
     if (!mine || (chunk->count > 0 && !flow->deliver(flow, chunk))) {
-        return flow_fail(flow, CLI_DATA); /* unless a code was set before */
+        return flow_fail(flow, CLI_DATA); /* unless an exit code was already set */
     }
     flow_pass(flow, &flow->turn);
     return true;

@@ -10,14 +10,14 @@
  * chunk, while the next chunk is being delivered. There are no queues, each thread needs memory for
  * one chunk, and with one thread the flow is a plain loop.
  *
- * Delivered chunks are always written, even if a stop is requested in the meantime. So deliver
- * and write process the same chunks.
+ * Delivered chunks are always written, even if a stop is requested in the meantime. deliver and
+ * write therefore process the same chunks.
  *
  * Chunks from files are large enough to be worth the synchronization, and small enough for the
- * cache. A chunk from a pipe contains whatever is available, so that the answer to a line is
- * written at once. For the same reason, delivering does not wait for reading (there are two locks),
- * and no thread waits for a pipe while other threads are working, because one of them may end the
- * flow.
+ * cache. A chunk from a pipe contains whatever is available, so that the answer for a line is
+ * written immediately. For the same reason, delivering does not wait for reading (there are two
+ * locks), and no thread waits for a pipe while other threads are working, because one of them may
+ * end the flow.
  */
 #ifndef CLI_FLOW_H
 #define CLI_FLOW_H
@@ -35,8 +35,8 @@ struct flow {
     struct progress *progress; /* or NULL */
     uint64_t leg; /* pause after reading this many bytes; 0: at the end of the input */
 
-    /* Processes the keys of a chunk, at least one, in parallel with other threads. Returns false
-     * to stop, with the exit code set by flow_fail. */
+    /* Processes the keys of a chunk (at least one key) in parallel with other threads. Returns
+     * false to stop, with the exit code set by flow_fail. */
     bool (*work)(struct flow *flow, struct chunk *chunk);
     /* Called in input order, for one chunk at a time; or NULL. */
     bool (*deliver)(struct flow *flow, struct chunk *chunk);
@@ -60,7 +60,7 @@ struct flow {
     int code;
 };
 
-/* Returns the number of threads for a request of `wanted`; 0 selects all cores. */
+/* Returns the number of threads to use if `wanted` threads are requested; 0 selects all cores. */
 unsigned flow_threads(uint64_t wanted);
 
 /*
@@ -71,7 +71,7 @@ void flow_begin(struct flow *flow);
 int flow_run(struct flow *flow);
 void flow_end(struct flow *flow);
 
-/* Process all of the input at once, with a progress bar; `when` is an enum say_when, as in the
+/* Process the whole input in one leg, with a progress bar; `when` is an enum say_when, as in the
  * options. flow_files opens the given files as the input, or stdin if there are none, and closes
  * the input. They return exit codes. */
 int flow_once(struct flow *flow, const char *what, int when);
@@ -83,7 +83,7 @@ int flow_files(struct flow *flow, char **paths, size_t count, bool raw,
 int flow_count(const struct flow *like, const struct input *input, int when,
                uint64_t *records);
 
-/* After a leg, return whether there is more input, and the position where it continues, for
+/* After a leg, return whether there is more input, and the position at which it continues, for
  * input_go_to. */
 bool flow_has_more(const struct flow *flow);
 uint64_t flow_offset(const struct flow *flow);

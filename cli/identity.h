@@ -19,12 +19,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Compute the identity of a file; 0 for anything other than a regular file. They return exit codes
- * and report errors. */
+/* Compute the identity of a file, which is 0 for anything other than a regular file. They return
+ * exit codes and report errors. */
 int identity_content(const char *path, uint64_t *number);
 int identity_file(const char *path, uint64_t *number);
 
-/* Hash a text, and combine several numbers in order. The results are the same on all machines. */
+/* Return the hash of a text, and combine several numbers in order. The results are the same on all
+ * machines. */
 uint64_t identity_text(const char *text);
 uint64_t identity_mix(uint64_t sum, uint64_t number);
 

@@ -30,8 +30,8 @@ static void info_find_health(struct info_facts *facts)
                                                                   : INFO_FINE;
 }
 
-/* Returns bits per key at capacity; for a scalable filter, which has no capacity, bits per
- * stored key. */
+/* Returns the bits per key at full capacity or, for a scalable filter, which has no capacity, the
+ * bits per stored key. */
 static double info_per_key(const bg_filter_info *info)
 {
     const double keys = info->design_items && info->kind != BG_KIND_SCALABLE

@@ -149,7 +149,7 @@ static bool input_wait(const struct input *input)
     return false;
 }
 
-/* Calls read, and repeats it after a signal that does not request a stop. */
+/* Calls read, and repeats the call after a signal that does not request a stop. */
 static ssize_t input_get(struct input *input, char *to, size_t room)
 {
     ssize_t n;
@@ -182,8 +182,8 @@ static int input_seek(struct input *input, uint64_t offset)
     return lseek(input->fd, (off_t)offset, SEEK_SET) < 0 ? input_failed(input) : CLI_OK;
 }
 
-/* Selects part i of n of a regular file: the lines that start in its bytes. Reading starts one
- * byte earlier: if that byte ends a line, the first line belongs to this part. */
+/* Selects part i of n of a regular file: the lines that start within the part's bytes. Reading
+ * starts one byte earlier: if that byte ends a line, the first line belongs to this part. */
 static int input_take_part(struct input *input, uint64_t size)
 {
     const uint64_t n = input->part.n, i = input->part.i;
@@ -208,8 +208,8 @@ static bool input_look_ahead(struct input *input)
     return n >= 0;
 }
 
-/* Returns whether stdout is written to an input file, which would never end: `... FILE >>
- * FILE`. */
+/* Returns whether stdout is redirected to an input file, in which case the input would never end:
+ * `... FILE >> FILE`. */
 static bool input_is_output(const struct input *input)
 {
     struct stat in, out;

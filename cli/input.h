@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 /* The part of the input to read: part i of n, split by bytes (or by files, if they are compressed
- * or not seekable). The whole input is 0 of 1. */
+ * or not seekable). The whole input is part 0 of 1. */
 struct input_part {
     uint64_t i, n;
 };
@@ -28,7 +28,7 @@ struct input {
     size_t at;       /* index of the path that is open or will be opened next */
     int fd;          /* -1: none */
     bool streams;    /* a pipe: reading may block for data */
-    uint64_t offset; /* offset of the next byte in the open file, decompressed */
+    uint64_t offset; /* offset of the next byte in the decompressed file */
     uint64_t end; /* lines that start at this offset or later belong to the next part */
     bool cut; /* the part starts within a line, which belongs to the previous part */
     bool skipped;              /* the file is compressed and belongs to another part */
@@ -51,8 +51,8 @@ bool input_is_same_file(const char *a, const char *b);
  * input. */
 bool input_reads(const struct input *input, const char *path);
 
-/* Returns whether all files are regular, uncompressed, and of known size, so that they can be
- * read twice and from the middle. */
+/* Returns whether all files are regular, uncompressed, and of known size, so that they can be read
+ * twice, and starting at any position. */
 bool input_is_plain(const struct input *input);
 
 /* Result of input_read. */

@@ -1,5 +1,5 @@
 /*
- * insert_keys.h - inserts keys into a filter of a kind that can be full (BG_TRAIT_FILLS_UP).
+ * insert_keys.h - inserts keys into a filter of a kind that can become full (BG_TRAIT_FILLS_UP).
  */
 #ifndef CLI_INSERT_KEYS_H
 #define CLI_INSERT_KEYS_H
@@ -7,9 +7,9 @@
 #include "bloomgate/all.h"
 
 /*
- * Inserts n keys, up to the first that does not fit, and sets *done and *news as
- * bg_filter_add_many does. A copy of a key that is already in a cuckoo filter always fits: if
- * there is no space for it, the copy is dropped, and the filter keeps the key permanently
+ * Inserts n keys, up to the first key that does not fit, and sets *done and *news as
+ * bg_filter_add_many does. A copy of a key that is already in a cuckoo filter always fits: if there
+ * is no space for it, the copy is dropped, and the filter keeps the key permanently
  * (bg_filter_info.saturated).
  */
 BG_MUST_CHECK bg_err insert_keys(bg_filter *filter, const bg_bytes *keys, size_t n,

@@ -1,6 +1,6 @@
 /*
- * option.h - option tables. Each table describes a group of options and is used by the parser,
- * --help, the man pages and the completions, so they cannot disagree.
+ * option.h - option tables. Each table describes a group of options. The parser, --help, the man
+ * pages and the completions all use the tables, so they cannot disagree.
  *
  * An option writes to a field of a struct: `type` selects how the value is parsed, and `at` is
  * the offset of the field. Groups that several subcommands share (records.h, spec_options.h)
@@ -15,7 +15,7 @@
 
 /* The type of the field, which determines how its value is parsed. */
 enum option_type {
-    OPTION_FLAG,    /* bool: takes no value, sets true */
+    OPTION_FLAG,    /* bool: the option takes no value and sets the field to true */
     OPTION_TEXT,    /* const char *: any text */
     OPTION_LIST,    /* struct option_list: may be repeated */
     OPTION_COUNT,   /* uint64_t: number_count */

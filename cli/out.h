@@ -21,7 +21,7 @@ bool out_write_through(const char *bytes, size_t n);
  * failed. */
 int out_finish(int code);
 
-/* Returns the exit code of the last error; 0: none. */
+/* Returns the exit code of the last error, or 0 if there was none. */
 int out_code(void);
 
 #endif

@@ -36,7 +36,8 @@ bool parts_are_in(const char *metadata)
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* Reads a list such as "1-3,7". Returns the text after it, or NULL if it is malformed. */
+/* Reads a list such as "1-3,7". Returns the text after the list, or NULL if the list is
+ * malformed. */
 static const char *parts_read_list(const char *text, bool has[PARTS_MAX])
 {
     for (;;) {
@@ -61,7 +62,7 @@ static const char *parts_read_list(const char *text, bool has[PARTS_MAX])
     }
 }
 
-/* Reads " of NUMBER". Returns the text after it, or NULL if it is malformed. */
+/* Reads " of NUMBER". Returns the text after the list, or NULL if the list is malformed. */
 static const char *parts_read_of(const char *text, int base, uint64_t *number)
 {
     char *end = NULL;
@@ -83,7 +84,7 @@ static bool parts_read(const char *line, struct part_set *set)
     return rest && *rest == '\n' && count >= 1 && count <= PARTS_MAX;
 }
 
-/* Adds the parts of one set to the set of the same input. Returns false if there are too many
+/* Adds the parts of one set to the set for the same input. Returns false if there are too many
  * inputs. */
 static bool parts_unite(struct part_sets *all, const struct part_set *set)
 {
@@ -131,7 +132,7 @@ int parts_take(struct part_sets *all, struct filter_file *file)
 
 /* ---- Checking -------------------------------------------------------------------------------- */
 
-/* Writes the list of present or missing parts, such as "1-3,7". Returns false if it does not
+/* Writes the list of present or missing parts, such as "1-3,7". Returns false if the list does not
  * fit. */
 static bool parts_list(const struct part_set *set, bool there, char *text, size_t room)
 {

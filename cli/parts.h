@@ -2,7 +2,7 @@
  * parts.h - keeps track of filters that build --shard creates from parts of an input, so that
  * merge can check whether they fit together and whether any are missing.
  *
- * Part i of n contains the lines that start in its share of the bytes. The parts therefore fit
+ * Part i of n contains the lines that start within its share of the bytes. The parts therefore fit
  * together only if they were built from the same input: if the input has grown in between, some
  * lines are in no part. A line in the metadata of each file records the part and identifies the
  * input:
@@ -43,8 +43,8 @@ void parts_line(uint32_t i, uint32_t n, uint64_t input, char line[PARTS_LINE]);
 /* Returns whether the metadata contains a line that records parts. */
 bool parts_are_in(const char *metadata);
 
-/* Records the parts that a file is built from, if any, and removes the line from its metadata.
- * Returns an exit code. */
+/* Records the parts from which a file was built, if any, and removes the line from the file's
+ * metadata. Returns an exit code. */
 int parts_take(struct part_sets *all, struct filter_file *file);
 
 /* Refuses parts of different inputs. If parts of one input are missing, prints a warning and adds a

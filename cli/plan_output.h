@@ -1,5 +1,5 @@
 /*
- * plan_output.h - prints the plans of bloomgate plan (plan_rows.h) as a table, JSON and charts,
+ * plan_output.h - prints the plans for bloomgate plan (plan_rows.h) as a table, JSON or charts,
  * with measurements if requested.
  */
 #ifndef CLI_PLAN_OUTPUT_H

@@ -1,5 +1,5 @@
 /*
- * progress.h - shows progress in a line on stderr. By default, progress is shown only on a
+ * progress.h - shows progress on one line of stderr. By default, progress is shown only on a
  * terminal, and only for work that takes longer than a second.
  */
 #ifndef CLI_PROGRESS_H
@@ -18,8 +18,8 @@ struct progress {
 
 void progress_begin(struct progress *progress, const char *what, enum say_when when);
 
-/* Reports `done` of `all` bytes (0: unknown). Cheap: redraws at most ten times per second.
- * Call from one thread at a time. */
+/* Reports `done` of `all` bytes (0: unknown). Cheap: redraws at most ten times per second. Call it
+ * from one thread at a time. */
 void progress_tick(struct progress *progress, uint64_t done, uint64_t all);
 
 /* Removes the line. */

@@ -1,6 +1,6 @@
 /*
- * records.c - see records.h. The fast path is a line that is its own key: separators are found
- * 64 bytes at a time, and keys point into the chunk. All other formats go through keys_make.
+ * records.c - see records.h. The fast path is a line that is its own key: separators are found 64
+ * bytes at a time, and keys point into the chunk. keys_make handles all other formats.
  */
 #define _GNU_SOURCE /* memrchr */
 
@@ -137,8 +137,8 @@ bool keys_follow(const char *recipe, struct key_format *format)
 
 /* ---- Memory ------------------------------------------------------------------------------ */
 
-/* Ensures space for n elements of `size` bytes and keeps the content. Grows the space by at least
- * 50%. */
+/* Ensures that there is space for n elements of `size` bytes, and keeps the content. Grows the
+ * space by at least 50%. */
 static bool keys_grow(void *pointer, size_t *room, size_t n, size_t size)
 {
     void **memory = pointer;
@@ -388,7 +388,7 @@ static bool keys_find(const struct key_format *format, struct chunk *chunk)
     return false;
 }
 
-/* Moves the contiguous records first .. last. Returns the number of bytes. */
+/* Moves the contiguous records first .. last. Returns the number of bytes moved. */
 static size_t keys_move(const struct chunk *chunk, size_t first, size_t last, char *to)
 {
     const size_t begin = first ? chunk->ends[first - 1] : 0;
@@ -405,7 +405,7 @@ size_t chunk_select(const struct key_format *format, const struct chunk *chunk,
         const size_t here = chunk->count - base < 64 ? chunk->count - base : 64;
         uint64_t bits = chunk->answers[base / 64] ^ (others ? ~UINT64_C(0) : 0);
         bits &= here < 64 ? (UINT64_C(1) << here) - 1 : ~UINT64_C(0);
-        while (bits) { /* one run of adjacent records at a time */
+        while (bits) { /* copies one run of adjacent records at a time */
             const unsigned first = (unsigned)__builtin_ctzll(bits);
             const uint64_t behind = ~(bits >> first);
             const unsigned n = behind ? (unsigned)__builtin_ctzll(behind) : 64;
@@ -438,7 +438,7 @@ bg_bytes chunk_record(const struct key_format *format, const struct chunk *chunk
 
 /* ---- Keys --------------------------------------------------------------------------------- */
 
-/* Returns the Nth field of a record, or an empty field if the record has fewer. */
+/* Returns the Nth field of a record, or an empty field if the record has fewer fields. */
 static bg_bytes keys_field(const struct key_format *format, bg_bytes record)
 {
     const char *at = record.data, *end = at + record.len;

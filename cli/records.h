@@ -18,7 +18,7 @@
 
 #include "bloomgate/all.h"
 
-/* Values of the options. */
+/* The option values. */
 struct key_options {
     bool nul, prefixed, csv, crlf, trim, lower, raw;
     uint64_t field;        /* counted from 1; 0: the whole record */
@@ -43,8 +43,8 @@ struct key_format {
 /* Validates options. Reports errors. Returns an exit code. */
 int keys_format(const struct key_options *options, struct key_format *format);
 
-/* A recipe such as "trim,lower,int64" describes how the text of a record is converted to a
- * key; "" if it is unchanged. keys_follow adopts a recipe, unless options specify a
+/* A recipe such as "trim,lower,int64" describes how the text of a record is converted to a key; ""
+ * means that the text is unchanged. keys_follow adopts a recipe, unless options specify a
  * conversion. It returns false for an unknown word. */
 enum { KEY_RECIPE = 64 };
 void keys_recipe(const struct key_format *format, char recipe[KEY_RECIPE]);
@@ -77,7 +77,7 @@ enum { CHUNK_PAD = 64 };
 
 void chunk_free(struct chunk *chunk);
 
-/* Ensures space for this many bytes. Returns false if out of memory. */
+/* Ensures that a chunk has space for this many bytes. Returns false if out of memory. */
 bool chunk_reserve(struct chunk *chunk, size_t bytes);
 bool chunk_reserve_out(struct chunk *chunk, size_t bytes);
 bool chunk_reserve_hashes(struct chunk *chunk, size_t n);
@@ -92,7 +92,7 @@ int keys_split(const struct key_format *format, struct chunk *chunk);
 
 /* Copies the records whose bit in `answers` is set (or not set, if `others` is true) to `to`, which
  * may be the chunk's own bytes. `to` needs one more byte than the records, because a newline is
- * added to a last line without one. Returns the number of bytes. */
+ * added to a last line without one. Returns the number of bytes copied. */
 size_t chunk_select(const struct key_format *format, const struct chunk *chunk,
                     bool others, char *to);
 

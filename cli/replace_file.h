@@ -12,8 +12,9 @@
 bool replace_sync(int fd);
 
 /*
- * Writes n bytes to a temporary file next to `path`, syncs it, and renames it to `path`. The file
- * keeps its mode. If anything fails, it is unchanged. Reports errors. Returns an exit code.
+ * Writes n bytes to a temporary file next to `path`, syncs it, and renames it to `path`. The new
+ * file has the mode of the old file. If anything fails, the old file is unchanged. Reports errors.
+ * Returns an exit code.
  */
 int replace_file(const char *path, const void *bytes, size_t n);
 

@@ -12,8 +12,7 @@
 /* Exit codes, as documented in bloomgate(1). */
 enum cli_exit {
     CLI_OK = 0,            /* success; check: at least one line was selected */
-    CLI_NO = 1,            /* negative result: check, verify, diff, canary, remove
-                              --strict */
+    CLI_NO = 1,            /* negative result (check, verify, diff, canary, remove) */
     CLI_USAGE = 2,         /* invalid command line */
     CLI_DATA = 3,          /* a filter or input is damaged or invalid */
     CLI_IO = 4,            /* OS error: no such file, disk full, file in use */
@@ -25,8 +24,8 @@ enum cli_exit {
 enum say_when { SAY_AUTO, SAY_ALWAYS, SAY_NEVER };
 
 /* Sets the subcommand name at the start of messages ("build"; NULL: none yet), whether notes are
- * suppressed, and when colors are used. SAY_AUTO uses colors on terminals that support them, unless
- * NO_COLOR is set. */
+ * suppressed, and when colors are used. SAY_AUTO enables colors on terminals that support them,
+ * unless NO_COLOR is set. */
 void say_begin(const char *command, bool quiet, enum say_when color);
 bool say_is_quiet(void);
 

@@ -43,7 +43,7 @@ void picture_add_text(struct picture *picture, const char *text)
 
 /* ---- Terminal --------------------------------------------------------------------------------- */
 
-/* The signal only has to interrupt waiting. */
+/* The signal only has to interrupt the wait. */
 static void screen_changed(int number)
 {
     (void)number;

@@ -10,7 +10,7 @@
 
 enum { SCREEN_TEXT = 16384 };
 
-/* A picture: lines of text, each with its newline. */
+/* A picture: lines of text, each ending with a newline. */
 struct picture {
     char text[SCREEN_TEXT];
     size_t used;

@@ -136,8 +136,8 @@ static int seen_plan_window(struct seen *seen, bg_window_options *window, bg_spe
 }
 
 /* Determines the number of keys for a filter of fixed size if no option sets it. --unordered
- * filters do not grow, so an estimate is not sufficient: lines are counted. Keys in later runs
- * cannot be counted in advance. */
+ * filters do not grow, so an estimate is not sufficient, and the lines are counted. Keys in later
+ * runs cannot be counted in advance. */
 static int seen_count_items(const struct seen *seen, const struct input *input,
                             const struct key_format *format, uint64_t *items)
 {
@@ -205,7 +205,7 @@ static int seen_plan(struct seen *seen, const struct input *input,
     return CLI_OK;
 }
 
-/* Reads the design and the content of a filter. */
+/* Reads the parameters and the content of a filter. */
 static bg_filter_info seen_about(const bg_filter *filter)
 {
     bg_filter_info info = { .struct_size = sizeof info };

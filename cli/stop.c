@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static volatile atomic_bool stop_asked; /* lock-free: set in signal handlers */
+static volatile atomic_bool stop_asked; /* lock-free, for signal handlers */
 static int stop_pipe[2] = { -1, -1 };
 
 static void stop_heard(int number)

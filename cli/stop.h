@@ -1,8 +1,8 @@
 /*
  * stop.h - SIGINT, SIGTERM, SIGHUP and SIGXCPU (CPU time limit) request a stop. The command then
- * removes temporary files, dedup saves its state, and the exit code is 130. A second signal ends
- * the command at once, except for a second SIGHUP. If SIGHUP was ignored at startup (nohup), it
- * stays ignored. SIGQUIT ends the command at once with a core dump.
+ * removes temporary files, dedup saves its state, and the exit code is 130. A second signal, unless
+ * it is a second SIGHUP, ends the command immediately. If SIGHUP was ignored at startup (nohup), it
+ * stays ignored. SIGQUIT ends the command immediately, with a core dump.
  */
 #ifndef CLI_STOP_H
 #define CLI_STOP_H

@@ -34,7 +34,7 @@ struct measured {
     double present_ns; /* per key, in batches */
     double absent_ns;
     double single_ns; /* one call per key, half of the keys absent */
-    uint64_t lost;    /* keys that were not found: must be 0 */
+    uint64_t lost;    /* number of keys that were not found; must be 0 */
 };
 
 /* Errors: those of bg_filter_create, and BG_ECANCELED if a stop was requested. */

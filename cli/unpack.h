@@ -29,7 +29,7 @@ struct unpack_step {
     const char *why; /* the reason for a failure */
 };
 
-/* Decompresses: consumes `used` of the n bytes at `from`, and writes `made` bytes to `to`.
+/* Decompresses data. Consumes `used` of the n bytes at `from`, and writes `made` bytes to `to`.
  * Returns false if the data is damaged. */
 bool unpacker_run(struct unpacker *unpacker, struct unpack_step *step);
 

@@ -17,12 +17,12 @@ struct cluster {
     struct cluster_options options;
     struct cluster_tally own, *tally; /* the counters to update */
     struct node_tls *tls;
-    struct link_how how; /* options of all links */
+    struct link_how how; /* options for all links */
     char password[CLUSTER_PASSWORD];
     struct slot_map map;
-    bool stale;      /* the map is out of date: refresh it before the next round */
+    bool stale;      /* the map is out of date; refresh it before the next round */
     uint16_t teller; /* the node that last provided the map */
-    int64_t end;     /* deadline of the current call, on the clock of cluster_now */
+    int64_t end;     /* deadline of the current call (cluster_now) */
     unsigned marker; /* number in the last marker written before WAIT */
     char wrong[400]; /* the last error */
 };
@@ -110,8 +110,8 @@ static bool cluster_put_info(struct node_link *link)
     return link_put(link, info, 3);
 }
 
-/* Opens a node's link for a round, and sends greetings if the link is new. Returns false if the
- * link cannot be opened. */
+/* Opens a node's link for a round, and sends the greetings (AUTH, INFO) if the link is new. Returns
+ * false if the link cannot be opened. */
 static bool cluster_begin(struct cluster *c, uint16_t node)
 {
     struct node_link *link = c->map.nodes[node];
@@ -209,7 +209,7 @@ static bool cluster_read_map(struct cluster *c, uint16_t node, bg_bytes reply)
     size_t at = 0;
     const struct reply_item item = reply_next(reply, &at);
     if (item.type == '-' && reply_begins(item.text, "ERR")) {
-        map_give_all(&c->map, node); /* not a cluster: the server has all slots */
+        map_give_all(&c->map, node); /* not a cluster, so the server has all slots */
         return true;
     }
     if (item.type == '-' && reply_begins(item.text, "NOAUTH")) {
@@ -261,7 +261,7 @@ static bool cluster_ask_map(struct cluster *c, uint16_t node, bg_err *err)
 }
 
 /* Requests the map from one node after another, until a node provides it or the deadline has
- * passed. Tries at least one node. Returns false if no node provides it. Sets *err if further
+ * passed. Tries at least one node. Returns false if no node provides the map. Sets *err if further
  * attempts are pointless. */
 static bool cluster_refresh(struct cluster *c, bg_err *err)
 {
@@ -555,8 +555,8 @@ static bool cluster_marker(struct cluster *c, uint16_t node, char *text, size_t 
     return false;
 }
 
-/* Adds the marker and WAIT after the writes of a node. A node without slots gets no marker, and
- * its writes have to be repeated later. */
+/* Adds the marker and WAIT after a node's writes. A node without slots gets no marker, and its
+ * writes have to be repeated later. */
 static bool cluster_put_wait(struct cluster *c, uint16_t node)
 {
     struct node_link *link = c->map.nodes[node];

@@ -17,25 +17,25 @@
  * sets of bits do; counting filters count the key twice, which loses no key.
  *
  * WAIT. Redis acknowledges a write before its replicas have it, so an acknowledged write can be
- * lost with its primary. With `replicas` set, a write counts as answered only when that many
+ * lost if the primary fails. With `replicas` set, a write counts as answered only when that many
  * replicas have it; otherwise it is sent again. WAIT covers the last write of its own connection,
  * and an add that changes nothing is not a write: its bits may have been set by another client or
- * by an earlier attempt, and may not have reached a replica yet. So a small write precedes WAIT:
- * SET {n}bloomgate/wait with an expiry, where {n} is in a slot of that node. A replica that has
- * this write has all earlier writes, unless the process replaces its data in between. So the
- * client handles these writes as `steady` requests (see below).
+ * by an earlier attempt, and may not have reached a replica yet. Therefore a small write precedes
+ * WAIT: SET {n}bloomgate/wait with an expiry, where {n} selects a slot of that node. A replica that
+ * has this write has all earlier writes, unless the process replaces its data in between. The
+ * client therefore handles these writes as `steady` requests (see below).
  *
  * Processes. A node that restarts has the data of its last save and may have lost later writes,
- * without its clients noticing. So INFO is the first request of every connection, and each answer
- * is returned together with the process that sent it (shard_witness.h). A new process always breaks
- * the connection, so all answers of a connection come from one process. But a process can replace
- * its data without closing its connections; it then has a new history. So a round with `steady`
- * requests ends with INFO on their connections. If the process or its history has changed since the
- * start of the round, the requests are repeated. History IDs are random and never reused, so a
- * history that is the same before and after the round was the same throughout.
+ * without its clients noticing. Therefore INFO is the first request on every connection, and each
+ * answer is returned together with the process that sent it (shard_witness.h). A new process always
+ * breaks the connection, so all answers on a connection come from one process. But a process can
+ * replace its data without closing its connections; it then has a new history. Therefore a round
+ * with `steady` requests ends with INFO on their connections. If the process or its history has
+ * changed since the start of the round, the requests are repeated. History IDs are random and never
+ * reused, so a history that is the same before and after the round was the same throughout.
  *
  * Passwords and certificates may be in files, which are read when a client is opened. After a
- * failure, close the client and open another one, so that changed files take effect.
+ * failure, close the client and open a new one, so that changed files take effect.
  *
  * Thread safety: one thread per client; several clients may share a tally.
  */
@@ -44,7 +44,7 @@
 
 #include "slot_map.h"
 
-/* Counters of requests, errors and connections. */
+/* Counters for requests, errors and connections. */
 struct cluster_tally {
     _Atomic uint64_t requests;                       /* requests sent to nodes */
     _Atomic uint64_t repeated;                       /* requests sent again */
@@ -67,7 +67,7 @@ struct cluster_options {
     uint32_t patience; /* milliseconds to retry after the last success; 0: 30,000 */
     uint32_t replicas; /* number of replicas that must have a write; 0: no WAIT */
     uint32_t wait;     /* milliseconds to wait for the replicas, per attempt; 0: 1000 */
-    int stop_fd;       /* cancels a call when it becomes readable; -1: none */
+    int stop_fd;       /* descriptor that cancels a call when readable; -1: none */
     struct cluster_tally *tally; /* NULL: the client uses its own counters */
 };
 
@@ -107,7 +107,7 @@ struct cluster_ask {
 };
 
 /* Sends all requests. In each round, a node receives its requests in the order of `asks`. Errors:
- * same as cluster_open. Requests that were answered before an error stay answered (`done`). */
+ * same as cluster_open. Requests that were answered before an error remain answered (`done`). */
 bg_err cluster_call(struct cluster *cluster, struct cluster_ask *asks, size_t n,
                     bg_errinfo *info);
 

@@ -249,7 +249,7 @@ static void link_send(struct node_link *link)
     }
 }
 
-/* Counts the complete replies. */
+/* Counts the complete replies received. */
 static void link_scan(struct node_link *link)
 {
     while (link->whole < link->expected) {
@@ -322,7 +322,7 @@ static size_t links_watch(struct node_link *const *links, size_t n, struct pollf
     return count;
 }
 
-/* Makes progress on a link. Returns false if out of memory. */
+/* Continues the work on a link. Returns false if out of memory. */
 static bool link_work(struct node_link *link, short events)
 {
     if (link_is_opening(link) && !link_opens(link)) {

@@ -1,13 +1,13 @@
 /*
  * node_link.h - a connection to one node: requests are pipelined, and replies arrive in order.
  *
- * Work is done in rounds. In a round, requests are added to any number of links (link_put), all
- * requests are sent and all replies are received together (links_exchange), and then the replies of
- * each link are read in the order of its requests (link_take). A link that breaks during a round,
- * times out, or sends an invalid reply is closed, and keeps only the replies that arrived
- * completely. The caller sends the unanswered requests again, on a new connection. Sockets never
- * block, so a full pipeline to one node does not delay the others. Opening a link, including TLS
- * (node_tls.h), has a shorter timeout than a reply.
+ * Work is done in rounds. In a round, the caller adds requests to any number of links (link_put),
+ * sends all requests and receives all replies together (links_exchange), and then reads the replies
+ * of each link in the order of its requests (link_take). A link that breaks during a round, times
+ * out, or sends an invalid reply is closed, and keeps only the replies that arrived completely. The
+ * caller sends the unanswered requests again, on a new connection. Sockets never block, so a full
+ * pipeline to one node does not delay the others. The timeout for opening a link, including TLS
+ * (node_tls.h), is shorter than the timeout for a reply.
  *
  * Memory: a link stores the requests and replies of a round, up to LINK_MAX. Thread safety: one
  * thread per link.

@@ -6,7 +6,7 @@
  * OS. By default, the certificate must also be valid for the host name or address of the
  * connection. Alternatively, it must be valid for one name that all nodes share, or for any name
  * ("*"), which is safe only if the authority issues certificates to nodes alone. Nodes that request
- * a client certificate get the configured one.
+ * a client certificate receive the configured certificate.
  *
  * Calls behave like send and recv on non-blocking sockets. Processes must ignore SIGPIPE.
  * Thread safety: any thread may use a context; a connection belongs to one thread.
@@ -22,8 +22,7 @@ enum { NODE_TLS_WHY = 200 };
 
 struct node_tls_options {
     bool on;
-    const char
-        *ca; /* file of CA certificates; NULL: the certificates trusted by the OS */
+    const char *ca; /* file with CA certificates; NULL: the CAs trusted by the OS */
     const char *cert, *key; /* files of the client certificate and its key; or NULL */
     const char *
         name; /* name in all node certificates; NULL: each node's host; "*": any name */
@@ -32,13 +31,13 @@ struct node_tls_options {
 struct node_tls;     /* a context */
 struct node_secrecy; /* a connection */
 
-/* Reads the files. Returns NULL on failure, with the invalid file in `why`. */
+/* Reads the files. On failure, returns NULL and reports the invalid file in `why`. */
 struct node_tls *node_tls_create(const struct node_tls_options *options,
                                  char why[NODE_TLS_WHY]);
 void node_tls_free(struct node_tls *tls); /* accepts NULL */
 
-/* Creates a connection to a host over a socket that is connected, or will be. Returns NULL if out
- * of memory. */
+/* Creates a connection to a host over a socket that is connected or is still connecting. Returns
+ * NULL if out of memory. */
 struct node_secrecy *node_tls_connect(const struct node_tls *tls, const char *host,
                                       int fd);
 void node_tls_close(

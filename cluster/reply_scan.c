@@ -23,7 +23,7 @@ static bool scan_number(const char *from, size_t n, int64_t *number)
     return true;
 }
 
-/* Parses one item at `bytes`. *used is the length of the item; for an array, the length of its
+/* Parses one item at `bytes`. Sets *used to the length of the item or, for an array, of its
  * header. */
 static enum reply_state scan_item(const char *bytes, size_t n, struct reply_item *item,
                                   size_t *used)

@@ -16,17 +16,17 @@
  *
  * (W1) Data that a process loaded from disk never lists that process, since the data is older than
  *   the process.
- * (W2) If the witness in the data of a process lists that process, with its current history or one
- *   that the current history continues, then the process received the data while it was running: as
- *   the primary, as a promoted replica, or by a migration of slots. A replica that has copied the
- *   data of a restarted primary has a new history by then, because every Redis process starts with
- *   a new history.
+ * (W2) If the witness in the data of a process lists that process, with its current history or a
+ *   history that the current one continues, then the process received the data while it was
+ *   running: as the primary, as a promoted replica, or by slot migration. A replica that has copied
+ *   the data of a restarted primary has a new history by then, because every Redis process starts
+ *   with a new history.
  * (W3) The process that served the shard when the witness was written may start a history that
  *   continues no other, as a primary does after an hour without a replica. A history that continues
  *   an unlisted history belongs to another primary, whose data the process has copied since then.
- * (W4) A shard in doubt gets a field with the run of the process that served it, so that the doubt
- *   moves together with the data. The doubt persists, for all clients and across their restarts,
- *   until the operator marks the shard as complete.
+ * (W4) A shard in doubt gets a field with the run ID of the process that served it, so that the
+ *   doubt moves together with the data. The doubt persists, for all clients and across their
+ *   restarts, until the operator marks the shard as complete.
  * (W5) The processes are determined before the witnesses are read, and a witness is read before it
  *   is written. A process that starts in between is not on the list, and the operator's command
  *   does not mark the shards of such a process as complete.
@@ -49,7 +49,7 @@
  * (CLUSTER FAILOVER TAKEOVER); a restart from a save that is older than the first witness, if this
  * client has never seen a witness; and the migration of a slot from a restarted server before any
  * client has noticed the restart. Servers that do not support strings have no witnesses and are
- * trusted: this is bloomgated, which has a journal.
+ * trusted. bloomgated is such a server, and has a journal.
  */
 #ifndef CLUSTER_SHARD_WITNESS_H
 #define CLUSTER_SHARD_WITNESS_H
@@ -64,16 +64,16 @@ struct witness_entry {
 
 enum {
     WITNESS_DOUBTS =
-        8, /* maximum number of doubts read; clients add one if they find none */
+        8, /* maximum number of doubts read; clients add one if there is none */
     WITNESS_FIELD = 24 /* maximum length of a field name in bytes */
 };
 
 /* The processes whose answers are trusted, unless there are doubts. */
 struct witness {
-    uint64_t holder; /* the run of the process that served the shard */
+    uint64_t holder; /* run ID of the process that served the shard */
     struct witness_entry *entries;
     size_t count;
-    uint64_t doubts[WITNESS_DOUBTS]; /* runs of processes that were not listed */
+    uint64_t doubts[WITNESS_DOUBTS]; /* run IDs of processes that were not listed */
     size_t doubt_count;
     bool any; /* trust all processes, because the server has no witnesses */
 };
@@ -90,13 +90,13 @@ bool witness_has(const struct witness *witness, const struct link_process *proce
 
 enum witness_verdict {
     WITNESS_GOOD,
-    WITNESS_NONE,  /* there is no witness: the process is trusted until one exists */
-    WITNESS_DOUBT, /* keys may be lost */
-    WITNESS_RESTART, /* keys may be lost in a restart that the witness does not record yet */
+    WITNESS_NONE,    /* there is no witness: the process is trusted until one exists */
+    WITNESS_DOUBT,   /* keys may be lost */
+    WITNESS_RESTART, /* keys may be lost in a restart not yet recorded in the witness */
     WITNESS_NO_MEMORY
 };
 
-/* Interprets the reply to HGETALL of a witness. `known` means that the shard had a witness before.
+/* Interprets the reply to HGETALL for a witness. `known` means that the shard had a witness before.
  * Fills in `why` if the shard is in doubt. */
 enum { WITNESS_WHY = 200 };
 enum witness_verdict witness_read(const struct cluster_ask *ask, bg_bytes reply,
@@ -111,7 +111,7 @@ bool witness_parse(bg_bytes text, struct witness *witness);
 bool witness_runs(const struct cluster_view *view, uint64_t run);
 
 /* Returns the text of a new list: the process that serves the shard, the running processes, and
- * some of the earlier ones. The caller frees the text. Returns NULL if out of memory. */
+ * some earlier processes. The caller frees the text. Returns NULL if out of memory. */
 char *witness_write(const struct witness *before, uint64_t holder,
                     const struct cluster_view *view);
 

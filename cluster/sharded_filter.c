@@ -95,8 +95,8 @@ static void witness_told(struct cluster_ask *ask, bg_bytes reply)
     }
 }
 
-/* Returns whether a witness was changed. A witness that cannot be written does not protect its
- * shard. */
+/* Returns whether the command changed the witness. A witness that cannot be written does not
+ * protect its shard. */
 static bool witness_changed(const struct witness_errand *e, bg_bytes reply)
 {
     size_t at = 0;
@@ -295,7 +295,7 @@ static bg_err witness_absolve(struct sharded *filter, char why[WITNESS_WHY],
                 : BG_OK;
 }
 
-/* Returns whether some shard has, or had, a witness. Otherwise the filter is new. */
+/* Returns whether any shard has or had a witness. Otherwise the filter is new. */
 static bool witness_is_used(const struct sharded *filter)
 {
     bool used = false;
@@ -438,18 +438,18 @@ struct sharded_job {
     size_t n;
     uint16_t *shards;         /* shard of each item */
     size_t *order;            /* item indexes, sorted by shard */
-    bg_bytes *argv;           /* arguments of all commands, consecutively */
+    bg_bytes *argv;           /* consecutive arguments of all commands */
     struct cluster_ask *asks; /* commands, followed by reads of witnesses */
     struct sharded_part *parts;
     size_t count;                    /* commands */
     struct witness_errand *errands;  /* reads of witnesses */
     size_t readings;                 /* number of reads */
-    const struct cluster_ask **read; /* reads of the shards' witnesses, or NULL */
+    const struct cluster_ask **read; /* the read of each shard's witness, or NULL */
     uint64_t *done, *answers;        /* bits */
     bg_err err;                      /* the first error reply to a command */
     bg_errinfo *info;                /* text of that error */
     bg_err told;                     /* BG_ENOMEM if out of memory for a witness */
-    bool writes;                     /* adds, for which a "no" needs no trust */
+    bool writes;                     /* adds; only queries need a trusted "no" */
     char why[WITNESS_WHY];           /* why a shard is not trusted */
 };
 
@@ -538,7 +538,7 @@ static bool job_believes(struct sharded_job *job, const struct cluster_ask *ask,
     return true;
 }
 
-/* Handles the reply to a command: an array with 0 or 1 for each item, whose last element may be an
+/* Handles the reply to a command: an array with 0 or 1 for each item. The last element may be an
  * error. */
 static void job_answered(struct cluster_ask *ask, bg_bytes reply)
 {
@@ -605,8 +605,8 @@ static uint16_t job_shard(const struct sharded_job *job,
     return job->shards[job->order[part->begin]];
 }
 
-/* Appends reads of the witnesses of all shards to the commands. Servers without witnesses get no
- * such request. */
+/* Appends requests that read the witnesses of all shards to the commands. Servers without witnesses
+ * get no such request. */
 static void job_read_witnesses(struct sharded_job *job)
 {
     for (size_t i = 0; i < job->count; i++) {

@@ -3,9 +3,9 @@
  * each shard.
  *
  * Items are sorted by shard (shard_names.h) and sent to all nodes in parallel, in BG.MADD and
- * BG.MEXISTS commands of up to `batch` items. A missing shard is an error, never a "no". If a
- * call fails, items without an answer are undecided: query them again, or treat them as "maybe".
- * Adds can be repeated.
+ * BG.MEXISTS commands of up to `batch` items. A missing shard is an error, never a "no". If a call
+ * fails, items without an answer are undecided: query them again, or treat them as "maybe". Adds
+ * can be safely repeated.
  *
  * A "no" is trusted only from a process that the shard's witness lists (shard_witness.h). The
  * witness is read before the first query to a shard, and again after the queries of each call, in
@@ -23,7 +23,7 @@ enum { SHARDED_BATCH = 500 };
 struct sharded {
     struct cluster *cluster;
     struct shard_tags tags;
-    char *texts;     /* memory of the shard names */
+    char *texts;     /* memory for the shard names */
     bg_bytes *names; /* names of the shards */
     size_t batch;    /* maximum number of items per command */
     bool
@@ -38,9 +38,7 @@ struct sharded {
         served[SHARDS_MAX];    /* the process that last answered for each shard */
     struct witness *witnesses; /* witness of each shard, if it was read */
     bg_bytes *witness_names;
-    atomic_bool
-        *witnessed; /* shards that have ever had a witness; filters may share this
-                      array */
+    atomic_bool *witnessed; /* shards that have ever had a witness; may be shared */
     atomic_bool *own;
 };
 

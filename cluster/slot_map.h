@@ -1,9 +1,9 @@
 /*
  * slot_map.h - the known nodes of a cluster, and the slots that they have.
  *
- * The map comes from CLUSTER SLOTS and is updated by MOVED. The map may be out of date at any time,
- * which does no harm: a node that does not have a slot replies with a redirection to the node that
- * does. A server outside a cluster has all slots.
+ * The map is read with CLUSTER SLOTS and updated by MOVED replies. The map may be out of date at
+ * any time, which does no harm: a node that does not have a slot replies with a redirection to the
+ * node that does. A server outside a cluster has all slots.
  *
  *     CLUSTER SLOTS    a list of (first slot, last slot, (host, port, ...) of the primary,
  *                      replicas ...)

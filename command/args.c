@@ -46,7 +46,7 @@ bool args_real(bg_bytes argument, double *value)
     memcpy(text, argument.data, argument.len);
     text[argument.len] = 0;
     if (text[strspn(text, "0123456789+-.eE")]
-        != 0) { /* rejects inf, nan, hexadecimal, blanks and NUL */
+        != 0) { /* rejects inf, nan, hexadecimal numbers, blanks and NUL */
         return false;
     }
     const double real = strtod(text, &end);

@@ -1,19 +1,19 @@
 /*
- * bf.c - BF.*: the Bloom filter commands of RedisBloom, with the same arguments, replies and
- * error texts.
+ * bf.c - BF.*: RedisBloom's Bloom filter commands, with the same arguments, replies and error
+ * texts.
  *
  * Intentional differences:
  *   - options are parsed strictly: an unknown option is an error;
  *   - every error has a code, usually ERR;
- *   - querying a key of another type returns WRONGTYPE, since "0" would be a false "no";
+ *   - querying a key of a different type returns WRONGTYPE, since "0" would be a false "no";
  *   - the requested false-positive rate holds for the whole filter, no matter how often it has
  *     grown;
  *   - capacities go up to 2^56, within the memory limits;
- *   - BF.* also work with filters created by BG.CREATE or loaded from files.
+ *   - BF.* commands also work with filters created by BG.CREATE or loaded from files.
  *
  * BF.INSERT supports the extensions of valkey-bloom: ITEMS is optional, VALIDATESCALETO checks
- * whether the filter can grow to a size, and TIGHTENING and SEED, which valkey-bloom primaries
- * send to their replicas, create a filter identical to theirs.
+ * whether the filter can grow to a given size, and TIGHTENING and SEED, which valkey-bloom
+ * primaries send to their replicas, create a filter identical to theirs.
  */
 #include "args.h"
 #include "dump.h"
@@ -145,7 +145,7 @@ static const char *bf_read_option(const struct request *request, size_t *i, size
     return "ERR Unknown argument received";
 }
 
-/* Returns the error for options that exclude each other, or NULL. */
+/* Returns the error for mutually exclusive options, or NULL. */
 static const char *bf_check(const struct bf_wish *wish)
 {
     const bool grows = !wish->nonscaling && wish->expansion != 0;
@@ -375,7 +375,7 @@ static void bf_add_list(struct request *request, const struct bf_wish *wish,
                               is_new + done / 64, &in, &info);
         done += in;
     }
-    if (err && done == 0 && err != BG_EFULL) { /* nothing was added: no array */
+    if (err && done == 0 && err != BG_EFULL) { /* nothing was added: send no array */
         args_failed(request, err, &info, BF_FULL);
     } else {
         reply_array(&request->reply, done + (err ? 1 : 0));

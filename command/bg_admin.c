@@ -117,7 +117,7 @@ static void bgc_merge_into(struct request *request, struct object *object)
     }
 }
 
-/* Creates the destination as a copy of the first source, with the other sources merged in. */
+/* Creates the destination as a copy of the first source, and merges the other sources into it. */
 static void bgc_merge_new(struct request *request)
 {
     const struct object *first = args_find_any(request, request->argv[2]);

@@ -10,7 +10,7 @@
  * which drops the items added since the last load. ANYKIND allows a file with a different kind,
  * hash or secret; the name then gets a new object.
  *
- * A file with a lower generation than the last one is refused without DISCARD. The slot stores the
+ * A file with a lower generation than the last file is refused without DISCARD. The slot stores the
  * last generation, and the object's shape includes it wherever objects are saved (object_describe),
  * so it survives restarts, dumps and copies. BG.CLEAR resets it.
  */
@@ -105,7 +105,7 @@ void bgc_verify(struct request *request)
     }
 }
 
-/* The offset of the digest in a filter file: docs/format.md, section 2. */
+/* The offset of the digest in a filter file; see docs/format.md, section 2. */
 enum { FILES_DIGEST = 264 };
 
 static bg_err files_digest_foreign(const struct object *object,
@@ -185,7 +185,8 @@ static bool files_path(struct request *request, char path[FILES_PATH])
     return !err;
 }
 
-/* Parses trailing flags, each of which sets a bit. Returns false after sending an error. */
+/* Parses the flags at the end of the arguments; each flag sets a bit. Returns false after sending
+ * an error. */
 static bool files_flags(struct request *request, const char *const *words, size_t n,
                         uint32_t *flags)
 {

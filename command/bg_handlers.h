@@ -1,6 +1,6 @@
 /*
- * bg_handlers.h - the handlers of BG.* for their table (bg.c), and shared functions. Their names
- * start with bgc_, since bg_ is the prefix of the library.
+ * bg_handlers.h - the handlers of BG.* commands for their table (bg.c), and shared functions. Their
+ * names start with bgc_, since bg_ is the library's prefix.
  */
 #ifndef COMMAND_BG_HANDLERS_H
 #define COMMAND_BG_HANDLERS_H

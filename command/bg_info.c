@@ -4,14 +4,15 @@
  * samples of 4 MiB in total.
  *
  * There are four rates:
- *   target      the requested rate, at full capacity
- *   predicted   the rate at the current fill, according to the formula for the kind
- *   measured    the rate found by querying keys that were never added
- *   observed    the rate computed from callers' reports on positive answers (BG.OBSERVE). If callers
- *               report on a share s of the positive answers, and F of the reported answers were
- *               false, then F / (s * number of "no" answers) estimates the ratio of false positives
- *               to true negatives.
- * The last two rates have 95% confidence intervals.
+ *
+ *     target      the requested rate, at full capacity
+ *     predicted   the rate at the current fill, according to the formula for the kind
+ *     measured    the rate found by querying keys that were never added
+ *     observed    the rate computed from callers' reports on positive answers (BG.OBSERVE)
+ *
+ * If callers report on a share s of the positive answers, and F of the reported answers were false,
+ * then F / (s * number of "no" answers) estimates the ratio of false positives to true negatives.
+ * The measured and the observed rate have 95% confidence intervals.
  */
 #include "bg_handlers.h"
 

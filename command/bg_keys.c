@@ -6,8 +6,8 @@
  * that a filter was queried.
  *
  * Deletes. A filter cannot distinguish an item that was added from a false positive, so a delete
- * that is sent twice (a retry after a lost reply) may delete another item. `IF count` deletes the
- * item only if the filter has counted it exactly that many times. This makes a retry harmless,
+ * that is sent twice (a retry after a lost reply) may delete a different item. `IF count` deletes
+ * the item only if the filter has counted it exactly that many times. This makes a retry harmless,
  * unless other clients add or delete the item in between.
  *
  * Observations. Callers that have queried the backing store after a positive answer can report the

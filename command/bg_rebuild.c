@@ -6,10 +6,10 @@
  *     BG.REBUILD name ADD item [item ...]        repeated, by any number of clients
  *     BG.REBUILD name COMMIT                     puts the new filter into service and saves it
  *
- * After BEGIN, every add to the filter is also applied to the new filter. A client that starts
- * reading the backing store after BEGIN has returned therefore loses no keys. Until COMMIT, a
- * crash or ABORT leaves the filter unchanged. The new filter has the kind and the hash of the old
- * one, so adds that are recorded in the meantime apply to both. Each step holds `writing`.
+ * After BEGIN, every add to the filter is also applied to the new filter. No keys are therefore
+ * lost if a client starts to read the backing store after BEGIN has returned. Until COMMIT, a crash
+ * or ABORT leaves the filter unchanged. The new filter has the kind and the hash of the old one, so
+ * adds that are recorded in the meantime apply to both. Each step holds `writing`.
  */
 #include "bg_handlers.h"
 

@@ -1,6 +1,6 @@
 /*
  * bg_sharded.c - BG.SHARDED: returns the shard names of a filter that is sharded across a cluster,
- * the shard of an item, or the required size of each shard. It accesses no filter, so any node of a
+ * the shard of an item, or the required size of each shard. It accesses no filter, so any node in a
  * cluster can run it. Clients that route items themselves (shard_names.h) can check their results
  * against this command.
  */

@@ -1,5 +1,5 @@
 /*
- * cf.c - CF.*: the cuckoo filter commands of RedisBloom, implemented with quotient filters.
+ * cf.c - CF.*: RedisBloom's cuckoo filter commands, implemented with quotient filters.
  *
  * A quotient filter deletes and counts like a cuckoo filter, and has three advantages here:
  * duplicates of an item use a counter instead of additional slots; the filter doubles in place, so
@@ -10,7 +10,7 @@
  *
  * Intentional differences:
  *   - options are parsed strictly, and every error has a code;
- *   - querying a key of another type returns WRONGTYPE, since "0" would be a false "no";
+ *   - querying a key of a different type returns WRONGTYPE, since "0" would be a false "no";
  *   - without ERROR, the false-positive rate stays below 3% no matter how far the filter grows, and
  *     is typically below 0.01%. A filter that can no longer keep this rate is full;
  *   - CF.COMPACT is a write command, so it does not run on replicas.
@@ -193,7 +193,8 @@ static void cf_reserve(struct request *request)
 
 /* ---- Objects ------------------------------------------------------------------------------- */
 
-/* Returns the object named by argv[1] if its kind can delete. Otherwise behaves like args_find. */
+/* Returns the object named by argv[1] if its kind supports deletion. Otherwise behaves like
+ * args_find. */
 static struct object *cf_find(struct request *request, const char *missing, bool *sent)
 {
     struct object *object = args_find(request, ARGS_CF, missing, sent);
@@ -312,12 +313,12 @@ struct cf_list {
     bool absent_only;
 };
 
-/* Adds the next items, at most `now`, up to the first failure. */
+/* Adds up to `now` of the next items, up to the first failure. */
 static bg_err cf_put(struct cf_list *list, size_t now, bg_errinfo *info)
 {
     const bg_bytes *items = list->items + list->done;
     struct host *host = list->request->host;
-    if (list->absent_only) { /* one at a time: items may repeat */
+    if (list->absent_only) { /* one at a time, because items may repeat */
         bool added = false;
         const bg_err err = object_add_absent(list->object, host, *items, &added, info);
         list->answers[list->done] = added ? 1 : 0;

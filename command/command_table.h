@@ -1,8 +1,8 @@
 /*
  * command_table.h - the single list of commands: names, arguments, properties and handlers.
  *
- * Each family (bf.c, cf.c, bg.c, and those of the host) has an array of `struct command`, which
- * ends with an entry without a name. These arrays are the source for the dispatcher, arity
+ * Each family of commands (bf.c, cf.c, bg.c, and the host's own) has an array of `struct command`,
+ * which ends with an entry without a name. These arrays are the source for the dispatcher, arity
  * checks, COMMAND INFO and COMMAND DOCS, the ACL categories, the tests, and the list in
  * docs/commands.md.
  */
@@ -16,7 +16,7 @@ enum {
     COMMAND_READONLY = 1u << 1, /* never changes data */
     COMMAND_DENYOOM = 1u << 2,  /* refused while memory usage exceeds its limit */
     COMMAND_FAST = 1u << 3, /* takes microseconds, regardless of the filter's size */
-    COMMAND_SLOW = 1u << 4, /* may take long: not run on an event-loop thread */
+    COMMAND_SLOW = 1u << 4, /* may take long; does not run on event-loop threads */
     COMMAND_ADMIN = 1u << 5,
     COMMAND_NOAUTH = 1u << 6,  /* allowed before AUTH */
     COMMAND_LOADING = 1u << 7, /* allowed while the service is loading */
@@ -24,7 +24,7 @@ enum {
     COMMAND_ASKS =
         1u << 9, /* queries members: while loading, a host may answer "maybe" */
     COMMAND_COUNTS = 1u << 10,    /* a COMMAND_ASKS that returns a number */
-    COMMAND_CONTAINER = 1u << 11, /* has subcommands, selected by its second argument */
+    COMMAND_CONTAINER = 1u << 11, /* has subcommands, selected by the second argument */
     COMMAND_SUB = 1u << 12,       /* a subcommand: "CLIENT|ID" */
     COMMAND_AT_ONCE = 1u << 13,   /* runs inside MULTI instead of being queued */
     /* Changes keys of the object named by argv[1]. Event loops claim the object first (object.h).
@@ -53,7 +53,7 @@ enum {
  * "CLIENT|KILL". */
 struct command {
     const char *name; /* in uppercase */
-    int arity;        /* number of arguments including the name; negative: minimum */
+    int arity;        /* number of arguments, including the name; negative: minimum */
     uint32_t flags;
     uint32_t categories;
     int first_key, last_key,

@@ -1,5 +1,5 @@
 /*
- * dump.c - writes dumps: takes a copy and returns it in chunks. See dump.h.
+ * dump.c - writes dumps: takes a copy of an object and returns it in chunks. See dump.h.
  */
 #include "dump_stream.h"
 
@@ -97,7 +97,7 @@ static bg_err dump_encode(const struct object *object, const bg_filter *filter,
             *bytes = NULL;
         } else {
             ledger_release(LEDGER_TRANSFERS,
-                           room - *n); /* only bytes that will be freed stay counted */
+                           room - *n); /* count only bytes that will be freed */
         }
     }
     return err;

@@ -1,5 +1,5 @@
 /*
- * dump.h - dumps objects in chunks and loads them: shared by SCANDUMP, LOADCHUNK, BG.DUMP and
+ * dump.h - dumps objects in chunks and loads them; used by SCANDUMP, LOADCHUNK, BG.DUMP and
  * BG.LOAD.
  *
  * A dump is a copy of the object at one point in time. The object keeps this copy until it has
@@ -17,13 +17,14 @@
  * BF.SCANDUMP dumps filters imported from RedisBloom in RedisBloom's format, without these
  * headers, and BF.LOADCHUNK loads them.
  *
- * While a dump is being loaded, its name refers to an object of unknown content (object.h).
+ * While a dump is being loaded, its name refers to an object with unknown content (object.h).
  * Chunks arrive in order. Memory grows with the bytes received, not with a size announced in a
  * header, up to settings->max_filter_bytes plus a margin (gather.h). After the last chunk,
  * everything is verified and a new object gets the name.
  *
  * dump_write writes without a copy if no other thread changes the object in the meantime. A dump
- * that is read by several commands needs a copy, since the object changes between them.
+ * that is read by several commands needs a copy, since the object may change between these
+ * commands.
  */
 #ifndef COMMAND_DUMP_H
 #define COMMAND_DUMP_H
@@ -57,10 +58,10 @@ bg_err dump_encode_filter(const struct object *object, bool still, void **bytes,
                           size_t *n, bg_errinfo *info);
 
 /* Writes the same bytes in chunks (bg_file_write_fn), without copying the filter, unless it is
- * imported. `flags` may be BG_FILE_FROZEN and BG_FILE_NO_CANARIES, which changes the bytes. Before
- * the first chunk, sets *all to the total number of bytes. Errors: before the first chunk,
- * BG_ENOMEM and similar errors; later, the errors of `write`, and BG_EBUSY if the object changed
- * despite BG_FILE_FROZEN. */
+ * imported. `flags` may include BG_FILE_FROZEN and BG_FILE_NO_CANARIES; the latter changes the
+ * bytes. Before the first chunk, sets *all to the total number of bytes. Errors: before the first
+ * chunk, BG_ENOMEM and similar errors; later, the errors of `write`, and BG_EBUSY if the object
+ * changed despite BG_FILE_FROZEN. */
 bg_err dump_write(const struct object *object, uint32_t flags, bg_file_write_fn write,
                   void *context, size_t *all, bg_errinfo *info);
 

@@ -55,7 +55,7 @@ struct load_words {
     const char *not_found;  /* no load is in progress */
     const char *place;      /* a chunk that does not follow the last one */
     const char *too_big;    /* a chunk that crosses the end of a link */
-    const char *bad_header; /* an invalid first chunk; NULL: `bad` */
+    const char *bad_header; /* an invalid first chunk; NULL: same as `bad` */
     const char *bad;        /* an invalid dump */
 };
 
@@ -191,9 +191,9 @@ static void load_next_part(const struct load *load, struct load_part *part)
                       : load_link_bytes(load, part->number);
 }
 
-/* RedisBloom: converts an offset in the bytes of all parts to an offset in the records. Sets
- * *left to the number of bytes from there to the end of the part. The header has been checked,
- * and the offset is below load->total. */
+/* RedisBloom: converts an offset in the bytes of all parts to an offset in the records. Sets *left
+ * to the number of bytes from that offset to the end of the part. The header has been checked, and
+ * the offset is below load->total. */
 static uint64_t load_part_place(const struct load *load, uint64_t offset,
                                 uint64_t *left)
 {
@@ -364,7 +364,7 @@ bg_err dump_decode(const struct object_shape *shape,
                           : load_decode(&imported, settings, from, object, info);
 }
 
-/* Creates an object from a Bloomgate stream. The first line describes the rest. */
+/* Creates an object from a Bloomgate stream. The first line of the stream describes the rest. */
 static bg_err load_finish_stream(struct request *request, struct load *load,
                                  uint32_t families, struct object **made,
                                  bg_errinfo *info)
@@ -554,7 +554,8 @@ static void load_stream(struct request *request, const struct load_words *words,
 
 /* ---- RedisBloom ------------------------------------------------------------------------------ */
 
-/* Parses a header. Returns BG_EFORMAT unless its sizes add up. The library checks the rest. */
+/* Parses a header. Returns BG_EFORMAT unless the sizes in the header add up. The library checks the
+ * rest. */
 static bg_err load_read_header(bg_bytes data, const struct command_settings *settings,
                                struct load *load, bg_errinfo *info)
 {

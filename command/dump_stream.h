@@ -1,6 +1,6 @@
 /*
- * dump_stream.h - the encoding of dumps: the description line and the headers of chunks. See
- * dump.h for the format.
+ * dump_stream.h - the encoding of dumps: the description line and the chunk headers. See dump.h for
+ * the format.
  */
 #ifndef COMMAND_DUMP_STREAM_H
 #define COMMAND_DUMP_STREAM_H
@@ -28,12 +28,13 @@ struct dump_line {
 /* Writes the line and returns its length. */
 size_t dump_line_write(const struct dump_line *line, char text[DUMP_LINE_MAX]);
 
-/* Parses the line at the start of n bytes. Sets *used to its length. Errors: BG_EFORMAT. */
+/* Parses the line at the start of n bytes. Sets *used to the length of the line. Errors:
+ * BG_EFORMAT. */
 bg_err dump_line_read(const uint8_t *bytes, size_t n, struct dump_line *line,
                       size_t *used, bg_errinfo *info);
 
 struct dump_chunk {
-    uint64_t stream; /* checksum of the whole stream, which identifies it */
+    uint64_t stream; /* checksum of the whole stream, which identifies the stream */
     uint64_t offset, total;
     const uint8_t *bytes;
     size_t n;

@@ -4,17 +4,17 @@
  *
  * A sender announces the size of a filter in advance. The announced size only reserves address
  * space, which is plentiful. Memory is used only for bytes that have arrived, since the kernel
- * provides pages on first write. The buffer never moves to grow. The memory of bytes that have been
- * read is returned to the kernel immediately, so that while a filter is created from its file, each
- * part is in memory only once.
+ * provides pages on first write. The buffer does not have to move when it grows. The memory of
+ * bytes that have been read is returned to the kernel immediately, so that while a filter is
+ * created from its file, each part is in memory only once.
  *
  *     |  released, reads as zeros  |  received  |  zeros, no memory yet  |
  *     0                          given                                 size
  *
- * Counting. An allocator does not count pages that are mapped directly. A gather with an allocator
- * therefore also allocates as many bytes from it as have arrived. This memory is never touched, so
- * it uses no pages, but the allocator counts it and can refuse it. It is freed when decoding starts
- * (gather_uncount), since the filter is counted from then on.
+ * Counting. An allocator does not count pages that are mapped directly. If a gather has an
+ * allocator, it therefore allocates as many bytes from the allocator as have arrived. This memory
+ * is never touched, so it uses no pages, but the allocator counts it and can refuse it. It is freed
+ * when decoding starts (gather_uncount), since the filter is counted from then on.
  *
  * Thread safety: one thread at a time.
  */
@@ -36,7 +36,7 @@ struct gather {
     size_t counted;
 };
 
-/* Reserves addresses for `size` bytes, at least 1. Returns false on failure. If `allocator` is
+/* Reserves address space for `size` bytes (at least 1). Returns false on failure. If `allocator` is
  * NULL, nothing is counted. */
 bool gather_begin(struct gather *gather, size_t size, const bg_allocator *allocator);
 

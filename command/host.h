@@ -8,12 +8,12 @@
  *
  * Durability. A handler passes every change to an object to the host (`record`). The host writes
  * the change to its journal, or replicates it, and sends the reply only when the change is as safe
- * as the settings require. Sets of bits record a change before they apply it. For objects whose
- * changes do not commute, the object's lock is held during both steps; adds are applied first and
- * then recorded, so that adds rejected by a full filter do not fill the journal (object_keys.c).
- * Changes to a whole object (merges, loads, replacements) are followed by `checkpoint`, with which
- * the host saves the whole object. After a crash before the checkpoint, the object has its previous
- * content or unknown content (object.h), but is never empty.
+ * as the settings require. For sets of bits, a change is recorded before it is applied. For objects
+ * whose changes do not commute, the object's lock is held during both steps; adds are applied first
+ * and then recorded, so that adds rejected by a full filter do not fill the journal
+ * (object_keys.c). Changes to a whole object (merges, loads, replacements) are followed by
+ * `checkpoint`, with which the host saves the whole object. After a crash before the checkpoint,
+ * the object has its previous content or unknown content (object.h), but is never empty.
  */
 #ifndef COMMAND_HOST_H
 #define COMMAND_HOST_H
@@ -32,16 +32,14 @@ struct command;
 enum change_op {
     CHANGE_ADD = 1,    /* hashes or keys */
     CHANGE_REMOVE = 2, /* likewise */
-    CHANGE_ROTATE = 4  /* moves a window to `value`, in milliseconds of its own time */
+    CHANGE_ROTATE = 4  /* moves a window to the time `value`, in milliseconds */
 };
 
 struct change {
     enum change_op op;
     size_t n;
     const uint64_t *hashes; /* computed by the hasher of the object's base; or NULL */
-    const bg_bytes
-        *keys; /* used where hashes do not work: for imported filters, and if the hash
-                  changes */
+    const bg_bytes *keys;   /* for imported filters, and while the hash changes */
     uint64_t value;
 };
 
@@ -73,9 +71,9 @@ struct command_settings {
     const bg_keyring
         *keyring; /* secrets of keyed hashes; NULL: none, unless `secrets` is set */
     const struct secret_source *secrets; /* replaces the keyring, unless NULL */
-    /* Allocates filters and their objects, and outlives them; NULL: malloc. A host that sets it
-     * should generally use an object from one thread at a time, because statistics are then not
-     * spread over cores. */
+    /* The allocator for filters and their objects, which must outlive them. NULL selects malloc. A
+     * host that sets it should generally use an object from one thread at a time, because
+     * statistics are then not spread over cores. */
     const bg_allocator *allocator;
 };
 
@@ -126,7 +124,7 @@ struct host_ops {
      * host moves the windows. */
     uint64_t (*ticks)(struct host *host);
 
-    /* Looks up a key in gate `name`: in its filter, then in the backing store. NULL: the host has
+    /* Looks up a key in gate `name`: in its filter, then in the backing store. NULL if the host has
      * no gates. Errors: BG_ENOTFOUND if the gate does not exist; BG_EBUSY if the backing store has
      * to be queried, which the host does on another thread. In that case, send no reply, because
      * the request will run again. */
@@ -134,11 +132,11 @@ struct host_ops {
                      bg_outcome *outcome, bg_errinfo *info);
 
     /* Adds a key to the filter of gate `name`, after the key was committed to the gate's backing
-     * store. NULL: the host has no gates. Errors: BG_ENOTFOUND if the gate does not exist; other
+     * store. NULL if the host has no gates. Errors: BG_ENOTFOUND if the gate does not exist; other
      * errors if the key cannot be added. */
     bg_err (*wrote)(struct host *host, bg_bytes name, bg_bytes key, bg_errinfo *info);
 
-    /* Converts a file name in BG.PUBLISH or BG.RELOAD to a path in a directory on the host. NULL:
+    /* Converts a file name in BG.PUBLISH or BG.RELOAD to a path in a directory on the host. NULL if
      * the host has no files. Errors: BG_EINVAL for names outside the directory. */
     bg_err (*path)(struct host *host, bg_bytes file, char *path, size_t room,
                    bg_errinfo *info);
@@ -147,7 +145,7 @@ struct host_ops {
 struct host {
     const struct host_ops *ops;
     const struct command_settings *settings;
-    bool ordered; /* requests run one at a time, and none is partly lost */
+    bool ordered; /* requests run one at a time, and no request is partly lost */
 };
 
 struct request {

@@ -10,11 +10,11 @@
 
 enum {
     IMPORT_RECORD =
-        16, /* bytes before a header and before the bits of a link: docs/foreign.md */
+        16, /* bytes before a header, and before a link's bits; see docs/foreign.md */
     REDIS_HEADER = 20,
     REDIS_LINK = 53,
     REDIS_NONSCALING = 8,
-    REDIS_VERSION = 4, /* version of Bloom and cuckoo filters */
+    REDIS_VERSION = 4, /* version of the Bloom and cuckoo filter formats */
     CUCKOO_HEADER = 38,
     VALKEY_HEADER = 30,
     VALKEY_VERSION = 1,
@@ -51,7 +51,7 @@ static struct object_shape import_shape_valkey(const uint8_t *file)
 {
     const uint32_t expansion = dump_get32(file + 1);
     const uint64_t first =
-        dump_get64(file + VALKEY_HEADER); /* bytes of the first filter */
+        dump_get64(file + VALKEY_HEADER); /* size of the first filter in bytes */
     const uint8_t *capacity = file + VALKEY_HEADER + 8 + first + 8;
     return (struct object_shape){ .family = OBJECT_BF,
                                   .kind = BG_KIND_SCALABLE,
@@ -292,7 +292,7 @@ static bg_err import_redis(struct import_file *file, bg_errinfo *info)
     return err;
 }
 
-/* ---- Cuckoo filters of RedisBloom ------------------------------------------------------------ */
+/* ---- RedisBloom cuckoo filters ------------------------------------------------------------ */
 
 static void import_put16(uint8_t *p, uint64_t value)
 {
@@ -300,7 +300,7 @@ static void import_put16(uint8_t *p, uint64_t value)
     p[1] = (uint8_t)(value >> 8);
 }
 
-/* Reads one filter of the chain. The number of buckets occurs twice, and determines the number of
+/* Reads one filter in the chain. The number of buckets occurs twice, and determines the number of
  * bytes. */
 static bg_err import_cuckoo_filter(struct import_file *file, uint64_t buckets,
                                    uint64_t bucket_size, uint64_t *done,

@@ -17,8 +17,8 @@
  * error, bits per entry, rate and tightening are doubles, `bytes` are strings, and the other
  * fields are unsigned integers.
  *
- * Fields are assembled into the file of their format, which the library's decoder then reads, so
- * that every number is validated in one place. Memory grows with the bytes received.
+ * Fields are assembled into a file in their format, which the library's decoder then reads, so that
+ * every number is validated in one place. Memory grows with the bytes received.
  */
 #ifndef COMMAND_IMPORT_VALUE_H
 #define COMMAND_IMPORT_VALUE_H
@@ -56,8 +56,8 @@ bg_err import_value(bg_foreign_format format, int version, struct import_source 
                     const struct command_settings *settings, bool any_size,
                     struct object **object, bg_errinfo *info);
 
-/* Writes an object as the fields that import_value reads, in the newest version. Errors:
- * BG_ENOTSUP if the object was not imported from such a format. */
+/* Writes an object as fields in the newest version that import_value reads. Errors: BG_ENOTSUP if
+ * the object was not imported from such a format. */
 bg_err export_value(const struct object *object, struct import_sink *sink,
                     bg_errinfo *info);
 

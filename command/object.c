@@ -238,7 +238,7 @@ const bg_filter *object_base(const bg_pin *pin)
     return NULL;
 }
 
-/* A migration, which only object_fold starts, holds `writing` from start to end. */
+/* During a migration, which only object_fold starts, `writing` is held from start to end. */
 bool object_pin_try(const struct object *object, bg_pin *pin, const bg_filter **filter)
 {
     bg_role role = BG_ROLE_BASE;

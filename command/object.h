@@ -13,9 +13,10 @@
  * (rebuilt, folded, reloaded) keeps the shape it was created with, and is marked `reshaped`.
  *
  * Unknown content. An object whose content came from elsewhere (dump, file, merge) is `imported`.
- * If it is re-created from its shape alone, after a crash before the content was safe, its slot has
- * no filter. The object then answers "maybe" for every key, and accepts no adds until it is loaded
- * again. The same applies to an object whose dump is arriving in chunks (dump.h).
+ * If such an object is re-created from its shape alone, because of a crash before its content was
+ * safe, its slot has no filter. The object then answers "maybe" for every key, and accepts no adds
+ * until it is loaded again. The same applies to an object whose dump is arriving in chunks
+ * (dump.h).
  *
  * Threads. Queries, and adds to objects that `commute` (sets of bits that only fill up), need no
  * lock. All other changes, including changes to foreign filters, are recorded and applied while
@@ -23,9 +24,9 @@
  * no clear operation: an empty object replaces the old one under the name.
  *
  * Long operations (doubling, folding, merging, copying) hold `writing` from object_occupy to
- * object_vacate. A thread that must not wait for long operations, such as an event loop, claims the
- * object before it changes keys: object_claim either locks `writing`, which is recursive, or
- * returns false after a short time.
+ * object_vacate. A thread that must not wait for long operations, such as an event loop, claims an
+ * object before it changes the object's keys: object_claim either locks `writing`, which is
+ * recursive, or returns false after a short time.
  *
  * What is recorded. Adding a key that a set of bits may already contain changes nothing, so it is
  * not recorded. A host that promises durability must therefore hold back its reply until everything
@@ -79,11 +80,11 @@ struct object_shape {
     uint32_t sealed;     /* 1: accepts no adds; its content is loaded from files */
     uint32_t imported;   /* 1: the shape does not describe the content (see above) */
     uint32_t foreign;    /* a bg_foreign_format: the module that defines the bits */
-    uint64_t limit;      /* maximum size in bytes; 0: see the settings */
+    uint64_t limit;      /* maximum size in bytes; 0: as in the settings */
     uint64_t generation; /* minimum for BG.RELOAD; 0 in objects, whose slot stores it */
 };
 
-enum { OBJECT_SHAPE_TEXT = 1024 }; /* twice the length of the longest text */
+enum { OBJECT_SHAPE_TEXT = 1024 }; /* twice the maximum length of the text */
 
 /* Convert a shape to text, "family=bf kind=scalable items=100 ...", and back; zero values are
  * omitted. Errors: BG_EFORMAT for unknown fields, and for values that no command accepts. Text
@@ -128,7 +129,7 @@ struct object {
     pthread_mutex_t writing;   /* recursive */
     _Atomic uint32_t occupied; /* long operations that hold or await `writing` */
     _Atomic uint64_t
-        items; /* definitely new items or, if items can be deleted, all adds */
+        items; /* number of new items or, if items can be deleted, of adds */
     _Atomic uint64_t deleted; /* removes that found an item */
     _Atomic uint64_t expansions;
     _Atomic uint64_t refused; /* adds over the capacity, which never reached the slot */
@@ -138,12 +139,12 @@ struct object {
     _Atomic uint32_t failed;  /* how many of these checkpoints failed */
     bool outgrown;            /* CF: may not grow further; under `writing` */
     _Atomic uint64_t rotated; /* windows: the window's own time at its last move */
-    _Atomic uint64_t ahead; /* the difference between that time and the host's ticks */
+    _Atomic uint64_t ahead;   /* the window's time minus the host's ticks */
     _Atomic bool
         timed; /* whether this host moves the window, so that `ahead` is valid */
     _Atomic uint64_t said_absent,
         said_present; /* BG.OBSERVE reports about items that the filter may contain */
-    _Atomic uint64_t said_missing; /* reports of wrong "no" answers */
+    _Atomic uint64_t said_missing; /* number of wrong "no" answers reported */
     struct bg_rebuild *rebuild;    /* a rebuild in progress, or NULL; under `writing` */
     uint64_t rebuilt;              /* keys added to the rebuild; under `writing` */
     pthread_mutex_t
@@ -203,7 +204,8 @@ const bg_filter *object_base(const bg_pin *pin);
 bg_err object_error(bg_errinfo *info, bg_err code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Returns the shape of a filter that was created elsewhere (a file): family BG, imported. */
+/* Returns the shape of a filter that was created elsewhere, such as in a file: family BG,
+ * imported. */
 void object_shape_of(const bg_filter *filter, struct object_shape *shape);
 
 /* Returns whether the family of the shape supports the kind of a filter. */
@@ -335,7 +337,7 @@ void object_recount(struct object *object);
 
 /*
  * Provides an object's filter for reads of any duration: the base itself, or a copy if the base
- * could change between two reads. Copying blocks writers; reading the copy does not. Errors:
+ * could change between two reads. Making the copy blocks writers; reading it does not. Errors:
  * BG_EBUSY if the content is unknown; BG_ENOMEM. Do not use it for foreign filters.
  */
 struct object_reading {
@@ -356,7 +358,7 @@ bool object_will_stall(const struct object *object, size_t n, struct host *host)
 uint64_t object_bytes(const struct object *object);
 uint64_t object_capacity(const struct object *object);
 
-/* Returns whether the object grows when it is full, so that its capacity is not a limit. */
+/* Returns whether the object grows when it becomes full, so that its capacity is not a limit. */
 bool object_grows(const struct object *object);
 
 /* Returns the counters of the object's slot, including adds that were rejected before they

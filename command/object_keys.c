@@ -51,7 +51,7 @@ struct adding {
     uint64_t check;
     uint64_t hashes
         [OBJECT_BATCH]; /* hashes of all keys; later, only of the keys to be added */
-    uint16_t which[OBJECT_BATCH]; /* positions of the keys to be added in the batch */
+    uint16_t which[OBJECT_BATCH]; /* batch positions of the keys to be added */
     uint64_t seen[BG_BITMAP_WORDS(
         OBJECT_BATCH)]; /* marks the keys that are already present */
     size_t fresh;       /* number of keys to be added */
@@ -79,10 +79,10 @@ static bool adding_bit(const uint64_t *bits, size_t i)
 }
 
 /*
- * Finds the keys that the filter does not contain yet. Only these need to be recorded and added,
- * except in the cases described in object.h. If there are several filters in the slot, a key in one
- * of them may be missing from another filter that accepts adds. The probe bypasses the slot's
- * counters, since it is not a user's query.
+ * Finds the keys that the filter does not contain yet. Only these keys need to be recorded and
+ * added, except in the cases described in object.h. If there are several filters in the slot, a key
+ * in one of them may be missing from another filter that accepts adds. The probe bypasses the
+ * slot's counters, since it is not a user's query.
  */
 static void adding_probe(struct adding *a)
 {
@@ -252,8 +252,8 @@ static void adding_tell(struct adding *a, const uint64_t *is_new, size_t n)
     }
 }
 
-/* Adds to sets of bits, without a lock. Keys that are already present are not recorded. Errors:
- * BG_EINCOMPAT if the hash has changed in the meantime; the caller tries again. */
+/* Adds keys to sets of bits, without a lock. Keys that are already present are not recorded.
+ * Errors: BG_EINCOMPAT if the hash has changed in the meantime; the caller tries again. */
 static bg_err adding_bits(struct adding *a, bg_errinfo *info)
 {
     uint64_t is_new[BG_BITMAP_WORDS(OBJECT_BATCH)] = { 0 };
@@ -390,7 +390,8 @@ static void adding_undo(struct adding *a)
     *a->done = 0;
 }
 
-/* Adds to all other objects. The caller holds `writing` while the adds are applied and recorded. */
+/* Adds keys to all other objects. The caller holds `writing` while the adds are applied and
+ * recorded. */
 static bg_err adding_in_order(struct adding *a, bg_errinfo *info)
 {
     const bg_err err = adding_do(a, info);
@@ -407,7 +408,7 @@ static bg_err adding_in_order(struct adding *a, bg_errinfo *info)
 }
 
 /* Records keys instead of hashes while filters with different hashes share the slot. Only sets of
- * bits reach this function, so it is safe to record first. */
+ * bits reach this function, so it is safe to record the keys first. */
 static bg_err adding_keys(struct adding *a, bg_errinfo *info)
 {
     bg_err err = adding_record(a, NULL, a->keys, a->n, info);
@@ -637,7 +638,7 @@ bg_err object_remove(struct object *object, struct host *host, bg_bytes key,
     return err;
 }
 
-/* Returns the length of a window's periods, as the library divides it; 0 if the window moves
+/* Returns the length of a window's periods, computed as in the library; 0 if the window is moved
  * manually or by adds. */
 static uint64_t object_period(const struct object_shape *shape)
 {

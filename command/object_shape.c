@@ -3,9 +3,9 @@
  *
  *     family=bf kind=scalable items=100 rate=0.01 width=2 hash=keyed key_id=323032... expansion=2
  *
- * Fields can be in any order, and fields that are 0 are omitted. Numbers are written so that they
- * read back exactly. Journals and filter files contain this text, so fields may be added but
- * never renamed.
+ * Fields can be in any order, and fields that are 0 are omitted. Numbers are written so that
+ * reading them restores the exact value. Journals and filter files contain this text, so fields may
+ * be added but never renamed.
  */
 #include "object.h"
 

@@ -1,7 +1,7 @@
 /*
  * plan_rows.h - planning: one plan per kind, the recommended kind, and hints on when a different
- * kind is better. Shared by bloomgate plan (tables, JSON, charts) and HTTP (JSON), which have their
- * own option names.
+ * kind is better. Used by bloomgate plan (tables, JSON, charts) and the HTTP API (JSON), which have
+ * their own option names.
  *
  * Thread safety: not synchronized.
  */
@@ -43,7 +43,7 @@ struct plan_rows {
  * Returns false if no plan is possible; best.why then contains the reason. */
 bool plan_make_all(struct plan_rows *plans);
 
-/* Returns the option name for a field, or the field itself if there is none. */
+/* Returns the option name for a field, or the field name itself if there is no such option. */
 const char *plan_word(const struct plan_word *words, const char *field);
 
 /* Formats a library error with the option names. */

@@ -2,9 +2,10 @@
  * reply.h - the interface through which handlers reply, independent of the transport: RESP2,
  * RESP3 or the Redis module API.
  *
- * A handler sends exactly one reply. An array of n elements is followed by n replies, and a map
- * of n entries by 2 n replies. Types that RESP2 lacks are converted: a boolean to 0 or 1, a
- * double to a string, a map to an array. Handlers therefore rarely need to check the protocol.
+ * A handler sends exactly one reply. The header of an array of n elements is followed by n replies,
+ * and that of a map of n entries by 2 n replies. Types that RESP2 lacks are converted: a boolean to
+ * 0 or 1, a double to a string, a map to an array. Handlers therefore rarely need to check the
+ * protocol.
  */
 #ifndef COMMAND_REPLY_H
 #define COMMAND_REPLY_H
@@ -93,7 +94,7 @@ static inline void reply_set(const struct reply *r, size_t n)
     r->ops->set(r->to, n);
 }
 
-/* Sends a formatted error, truncated at 500 bytes. Line breaks become blanks. */
+/* Sends a formatted error, truncated at 500 bytes. Line breaks are replaced with spaces. */
 void reply_errorf(const struct reply *r, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

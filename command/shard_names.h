@@ -2,8 +2,8 @@
  * shard_names.h - maps one logical filter to several keys in a Redis Cluster. Determines the names
  * of the keys, and the key that an item belongs to.
  *
- * A filter with a single key is in one slot, on one node. A sharded filter consists of S ordinary
- * filters, its shards, each with its own name:
+ * A filter that is a single key is in one slot, on one node. A sharded filter consists of S
+ * ordinary filters, its shards, each with its own name:
  *
  *     {17}seen/3of16        {tag}NAME/iofS, i from 0
  *
@@ -47,7 +47,8 @@ struct shard_tags {
     uint16_t tags[SHARDS_MAX];
 };
 
-/* Computes the tags. Returns false unless `shards` is 1 to SHARDS_MAX. Cost: microseconds. */
+/* Computes the tags. Returns false unless `shards` is between 1 and SHARDS_MAX. Cost:
+ * microseconds. */
 bool shard_tags_make(uint64_t shards, struct shard_tags *tags);
 
 /* Writes the name of shard i to `to`, which has space for name.len + SHARD_NAME_MORE bytes,
@@ -58,10 +59,10 @@ size_t shard_name(const struct shard_tags *tags, uint32_t i, bg_bytes name, char
 void shard_route(const bg_bytes *items, size_t n, uint32_t shards, uint16_t *to);
 
 /*
- * Returns the capacity that a shard should have if `items` are spread over this many shards: with
- * a probability of 999,999 in a million, no shard gets more. By Bernstein's inequality, a shard
- * exceeds the average of m items by more than t with a probability of at most exp(-t^2 / (2 m + 2
- * t / 3)).
+ * Returns the capacity that a shard should have if `items` are spread over this many shards: with a
+ * probability of 999,999 in a million, no shard receives more items. By Bernstein's inequality, a
+ * shard exceeds the average of m items by more than t with a probability of at most exp(-t^2 / (2 m
+ * + 2 t / 3)).
  */
 uint64_t shard_capacity(uint64_t items, uint32_t shards);
 

@@ -1,7 +1,7 @@
 /*
  * json.h - writes JSON, usually to stdout: one object per document. The field "schema" identifies
- * its type, such as "bloomgate.info.1". Fields may be added without changing the schema number, but
- * are never changed or removed.
+ * the document's type, such as "bloomgate.info.1". Fields may be added without changing the schema
+ * number, but are never changed or removed.
  */
 #ifndef COMMON_JSON_H
 #define COMMON_JSON_H
@@ -30,7 +30,7 @@ void json_close(struct json *json, char bracket); /* '}' or ']' */
 void json_text(struct json *json, const char *name, const char *text);
 void json_count(struct json *json, const char *name, uint64_t value);
 void json_real(struct json *json, const char *name,
-               double value); /* null if not finite */
+               double value); /* writes null if the value is not finite */
 void json_bool(struct json *json, const char *name, bool value);
 /* Writes enough digits to restore exactly the same number. */
 void json_exact(struct json *json, const char *name, double value);

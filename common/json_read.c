@@ -148,8 +148,8 @@ static char *json_read_utf8(char *to, uint32_t c)
     return to;
 }
 
-/* Decodes \uXXXX, possibly a surrogate pair; r->at is after the backslash. Returns NULL if it
- * is invalid. */
+/* Decodes \uXXXX, possibly a surrogate pair; r->at is after the backslash. Returns NULL if the
+ * sequence is invalid. */
 static char *json_read_escape_u(struct json_reader *r, char *to)
 {
     const int first = json_read_hex(r, r->at + 1);
@@ -171,8 +171,8 @@ static char *json_read_escape_u(struct json_reader *r, char *to)
     return json_read_utf8(to, c);
 }
 
-/* Decodes one escape sequence. The result is never longer than the sequence. Returns NULL if it is
- * invalid. */
+/* Decodes one escape sequence. The result is never longer than the sequence. Returns NULL if the
+ * sequence is invalid. */
 static char *json_read_escape(struct json_reader *r, char *to)
 {
     static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
@@ -230,7 +230,7 @@ bool json_read_string(struct json_reader *r, struct json_span *string)
 
 /* ---- Other values ------------------------------------------------------------------------------- */
 
-/* Returns the length of a number in JSON syntax; 0 if there is none. */
+/* Returns the length of a number in JSON syntax; 0 if there is no number. */
 static size_t json_read_number(const struct json_reader *r)
 {
     const char *at = r->at;

@@ -44,7 +44,8 @@ struct json_reader {
 
 void json_read_begin(struct json_reader *r, char *text, size_t n);
 
-/* Enters an object or a list. If the next value is neither, sets an error and returns false. */
+/* Enters an object or a list. If the next value has a different type, sets an error and returns
+ * false. */
 bool json_read_open(struct json_reader *r, char bracket);
 
 /* Return whether there is another member (and its name), or another element. After the last
@@ -58,8 +59,7 @@ bool json_read_string(struct json_reader *r, struct json_span *string);
 bool json_read_real(struct json_reader *r, double *value);
 bool json_read_count(struct json_reader *r, uint64_t *value);
 bool json_read_bool(struct json_reader *r, bool *value);
-bool json_read_null(struct json_reader *r); /* a value other than null is not an
-                                               error */
+bool json_read_null(struct json_reader *r); /* sets no error if it is not null */
 
 /* Returns the type of the next value: one of { [ " 0 (a number) t f n, or 0 at the end. */
 char json_read_peek(struct json_reader *r);

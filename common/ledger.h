@@ -53,7 +53,7 @@ bool ledger_reserve_small(uint64_t bytes);
  * ledger_is_full. */
 void ledger_add(enum ledger_part part, uint64_t bytes);
 
-/* Undoes ledger_reserve or ledger_add. */
+/* Releases bytes counted by ledger_reserve or ledger_add. */
 void ledger_release(enum ledger_part part, uint64_t bytes);
 
 /* Returns whether filters, objects and transfers have used up their share. */
@@ -63,8 +63,8 @@ bool ledger_is_full(void);
  * fail because clients have used all memory, such as snapshots. Returns the previous value. */
 bool ledger_exempt(bool exempt);
 
-/* Describes the last refusal of memory to this thread since the previous call, or since
- * ledger_forget. Returns false if there was no refusal. */
+/* Describes the last time that memory was refused to this thread since the previous call or
+ * ledger_forget. Returns false if no memory was refused. */
 enum { LEDGER_WHY = 160 };
 bool ledger_refusal(char why[LEDGER_WHY]);
 void ledger_forget(void);

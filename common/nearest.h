@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-/* Returns the one of n names that is nearest to a mistyped name, or NULL if none is near. */
+/* Finds the nearest match for a mistyped name among n names. Returns NULL if no name is near. */
 const char *nearest_name(const char *typed, const char *const *names, size_t n);
 
 #endif

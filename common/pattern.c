@@ -1,11 +1,11 @@
 /*
  * pattern.c - see pattern.h.
  *
- * The pattern is matched along the name. A * initially matches nothing. If the rest of the pattern
- * does not match, the * matches one more byte, and the rest is tried again. When a second * is
- * reached, the match of the first one is final: any bytes that the first could match in addition,
- * the second can match instead. There is therefore only one position to backtrack to, and no
- * recursion.
+ * The pattern is matched against the name from left to right. A * initially matches nothing. If the
+ * rest of the pattern does not match, the * matches one more byte, and the rest is tried again.
+ * When a second * is reached, the match of the first one is final: the second can match any
+ * additional bytes that the first could have matched. There is therefore only one position to
+ * backtrack to, and no recursion.
  */
 #include "pattern.h"
 
@@ -28,8 +28,8 @@ static unsigned char pattern_literal(struct pattern *pattern)
     return pattern_fold(pattern, *pattern->at++);
 }
 
-/* Returns whether c is in the set that starts at the [. Moves past the ], or to the end if there
- * is none. */
+/* Returns whether c is in the set that starts at the [. Moves past the ], or to the end of the
+ * pattern if there is no ]. */
 static bool pattern_set(struct pattern *pattern, unsigned char c)
 {
     pattern->at++;

@@ -1,6 +1,5 @@
 /*
- * roff.h - generates man pages with the macros of man(7): escapes text, and prints the parts of a
- * page.
+ * roff.h - generates man pages with man(7) macros: escapes text, and prints the parts of a page.
  */
 #ifndef COMMON_ROFF_H
 #define COMMON_ROFF_H

@@ -1,7 +1,7 @@
 /*
  * 03_threads.c - several threads share one filter, without a lock.
  *
- * Shows two guarantees of filter.h:
+ * Shows two guarantees from filter.h:
  *   (C1) a thread finds every key whose add happened before its lookup;
  *   (C3) if several threads add the same key at the same time, the add returns true ("new") in at
  *     least one of them, and with BG_SPEC_ONE_WINNER in exactly one.

@@ -19,7 +19,7 @@ enum { GET, PUT, STATEMENTS };
 static int run(sqlite3_stmt *statement, const void *name, size_t len, int *age)
 {
     (void)sqlite3_bind_text(statement, 1, name, (int)len, SQLITE_STATIC);
-    (void)sqlite3_bind_int(statement, 2, *age); /* if there is a second parameter */
+    (void)sqlite3_bind_int(statement, 2, *age); /* used by INSERT only */
     int code = sqlite3_step(statement);
     *age = code == SQLITE_ROW ? sqlite3_column_int(statement, 0) : *age;
     (void)sqlite3_reset(statement);

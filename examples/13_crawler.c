@@ -23,7 +23,7 @@ struct worker {
     bool stored[PAGES]; /* the store: a database that is slow to query */
 };
 
-/* Returns the page that link i leads to; few pages have most of the links. */
+/* Returns the page that link i leads to; a few pages have most of the links. */
 static unsigned link_to(uint64_t i)
 {
     uint64_t x = (i + 1) * UINT64_C(0x9e3779b97f4a7c15);

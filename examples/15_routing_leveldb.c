@@ -182,7 +182,7 @@ static void node_write(struct cluster *c, struct node *node, unsigned long numbe
          "adding");
 }
 
-/* Writes records [from, to) to various nodes, and publishes the filters for router and
+/* Writes records [from, to) to various nodes, and publishes the filters for the router and the
  * client. */
 static void write_and_publish(struct cluster *c, unsigned long from, unsigned long to)
 {
@@ -315,7 +315,7 @@ static void cluster_start(struct cluster *c)
         must(bg_filter_create(&spec, &node->own, NULL) == BG_OK,
              "creating a node's filter");
         spec.items =
-            RECORDS + LATER; /* size for the whole cluster; equal sizes can be merged */
+            RECORDS + LATER; /* for the whole cluster, so that shares can be merged */
         must(bg_filter_create(&spec, &node->share, NULL) == BG_OK, "creating a share");
     }
 }

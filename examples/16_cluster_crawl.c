@@ -3,18 +3,17 @@
  *
  *     example_16_cluster_crawl HOST:PORT[,HOST:PORT...]
  *
- * Each worker has a local filter of the pages that it knows, which can be queried without the
+ * Each worker has a local filter of the pages that it knows, and can query it without using the
  * network. Links arrive in batches. For each batch, the local filter drops known links; one lookup
  * in the shared filter drops pages that other workers have fetched; the remaining pages are
  * fetched, and added to the shared filter at the end of the batch. A batch therefore costs two
  * round trips. A page is fetched twice only if two workers first encounter it in concurrent
  * batches, so longer batches cause more duplicate fetches.
  *
- * The number of duplicate fetches can be predicted. Suppose a link leads to page j with
- * probability q. A worker encounters the page in a batch of B links with probability a
- * = 1 - (1 - q)^B. In the first round in which any of W workers encounters the page, W
- * a / (1 - (1 - a)^W) workers encounter it on average, and all but one fetch it
- * unnecessarily.
+ * The number of duplicate fetches can be predicted. Suppose a link leads to page j with probability
+ * q. A worker encounters the page in a batch of B links with probability a = 1 - (1 - q)^B. In the
+ * first round in which any of W workers encounters the page, W a / (1 - (1 - a)^W) workers
+ * encounter it on average, and all but one of them fetch it unnecessarily.
  *
  * The cluster client is in the cluster/ directory; sharded_filter.h is its interface.
  */
@@ -59,7 +58,7 @@ struct worker {
     unsigned pages[BATCH_MAX];
 };
 
-/* ---- The web: few pages have most of the links -------------------------------------------------- */
+/* ---- The web: a few pages have most of the links ----------------------------------------------- */
 
 static double popularity[PAGES + 1]; /* cumulative sums of q */
 

@@ -1,5 +1,6 @@
 /*
- * leveldb_codec.c - builds small filters from keys, and queries them: options, hashing, memory.
+ * leveldb_codec.c - builds small filters from keys and queries them; handles options, hashing and
+ * memory.
  *
  * The codec contains the data that all filters of a policy share: the hasher, the name, and the
  * kind and bits per key of new filters. A filter describes its own layout, so kind and bits can

@@ -1,5 +1,5 @@
 /*
- * leveldb_policy.c - wraps a codec in a filter policy of LevelDB's C interface.
+ * leveldb_policy.c - wraps a codec in a filter policy for LevelDB's C API.
  *
  * LevelDB calls make from the thread that writes a table, often the compaction thread, and
  * may_match from any thread that reads. LevelDB appends the result of make to its own buffer and

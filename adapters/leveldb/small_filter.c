@@ -7,7 +7,7 @@
  * key often coincide, so the false-positive rate is 1 in 100 at 10 bits per key. With well-mixed
  * positions, a Bloom filter would have a rate of 1 in 125. But all keys are known when a filter is
  * built, and there are few of them. The usual objections to solving equations (time, memory, spare
- * columns) therefore carry little weight, and the optimum is within reach: 1 in 2^10.
+ * columns) therefore carry little weight, and the optimal rate of 1 in 2^10 is within reach.
  *
  *   byte 0   layout    0 .. 191    ribbon: 8 * (rows - 1) + seed, for rows 1 .. 24
  *                      192 .. 215  Bloom filter: 191 + k, for k 1 .. 24
@@ -20,15 +20,15 @@
  * contain the hash if, in every row, the parity of the columns selected by its coefficients equals
  * its value. The builder solves these equations for all keys (small_solve.c). The values of an
  * absent key match only by chance: once in 2^rows, regardless of the number of keys.
- *   Up to 128 columns, an equation spans all of them, so as many columns as keys suffice: a
- *   random square matrix over bits can be solved with probability 0.29, hence after 3.5 seeds on
- *   average. If none of the eight seeds works, which happens in 6% of cases, one more byte is used.
- *   With more keys, the coefficients of a key span 128 columns from a position chosen by its hash,
- *   and more columns than keys are needed; such a ribbon has one row fewer than there are bits per
- *   key, and uses fewer bits than allowed.
+ *   Up to 128 columns, an equation spans all of them, so the number of columns can equal the number
+ *   of keys: a random square matrix over bits can be solved with probability 0.29, and hence after
+ *   3.5 seeds on average. If none of the eight seeds works, which happens in 6% of cases, one more
+ *   byte is used. With more keys, the coefficients of a key span 128 columns from a position chosen
+ *   by its hash, and more columns than keys are needed; such a ribbon has one row fewer than there
+ *   are bits per key, and uses fewer bits than allowed.
  *
- * Bloom filter. It has m = bits bit positions. Position i of a hash is derived from one half of a
- * mix of the hash and i / 2. It is cheaper to build, and is used for more than a million keys.
+ * Bloom filter. It has m = bits positions. Position i of a hash is derived from one half of a mix
+ * of the hash and i / 2. It is cheaper to build, and is used for more than a million keys.
  *
  * Invalid bytes. Queries return "maybe" for bytes that are not a complete filter of this layout:
  * bytes that are too short, have an unknown layout, or fail the check. LevelDB stores a checksum of
@@ -53,7 +53,7 @@ enum {
     SMALL_BLOOM =
         SMALL_MAX_ROWS * SMALL_SEEDS, /* the layout of a Bloom filter with k = 1 */
     SMALL_UNKNOWN = SMALL_BLOOM + SMALL_MAX_ROWS,
-    SMALL_MIN = 8,       /* bytes of bits: the minimum of LevelDB's own filters */
+    SMALL_MIN = 8,       /* minimum size of the bits in bytes, as in LevelDB */
     SMALL_CHECKED = 4096 /* bytes; checking a larger filter would take too long */
 };
 
@@ -102,7 +102,7 @@ static uint8_t small_filter_check(const uint8_t *filter, size_t len)
 
 /* ---- Bloom filters ------------------------------------------------------------------- */
 
-/* Returns two positions of a hash among m bits, m < 2^32. */
+/* Returns two positions of a hash among m bits, where m < 2^32. */
 static inline void small_filter_positions(uint64_t hash, uint32_t pair, uint64_t m,
                                           uint64_t at[2])
 {
@@ -351,7 +351,7 @@ size_t small_filter_make(const struct small_shape *shape, const uint64_t *hashes
     }
     size_t bytes = small_filter_bytes(shape->columns, shape->rows);
     for (bytes = bytes < SMALL_MIN ? SMALL_MIN : bytes;; bytes += 1 + bytes / 128) {
-        size_t columns = bytes * 8 / shape->rows; /* as a reader computes it */
+        size_t columns = bytes * 8 / shape->rows; /* computed as a reader does */
         if (columns > shape->limit) {
             return 0;
         }

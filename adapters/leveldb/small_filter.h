@@ -1,6 +1,6 @@
 /*
- * small_filter.h - filters of a few dozen keys each, as LevelDB uses them. Every data block has a
- * filter, so a table has the overhead of a filter thousands of times.
+ * small_filter.h - filters with a few dozen keys each, as used in LevelDB. Every data block has a
+ * filter, so a table incurs the overhead of a filter thousands of times.
  *
  * small_filter.c describes the layout and its rationale. This file deals only with hashes and
  * bytes, independent of keys and LevelDB. The functions allocate no memory; the caller provides
@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 enum {
-    SMALL_HEADER = 2, /* bytes before the bits: layout, check */
+    SMALL_HEADER = 2, /* bytes before the bits: the layout and the check */
     SMALL_MAX_ROWS =
         24, /* maximum rows (bits per key) of a ribbon, and maximum k of a Bloom filter */
     SMALL_SEEDS = 8,   /* number of matrices that the header can specify */
@@ -41,16 +41,16 @@ struct small_equation {
 };
 
 /*
- * Returns the shape for n hashes (at least 1) at this many bits per key (1 .. SMALL_MAX_ROWS): a
- * Bloom filter if `bloom` is set, or if a ribbon would need more bits or has too many keys.
+ * Returns the shape for n hashes (at least 1) and this many bits per key (from 1 to
+ * SMALL_MAX_ROWS). The shape is a Bloom filter if `bloom` is set, if a ribbon would need more bits,
+ * or if there are too many keys for a ribbon.
  */
 struct small_shape small_shape_for(size_t n, uint32_t bits_per_key, bool bloom);
 
 /*
- * Writes the filter of n hashes to `out`, which has shape->max_bytes bytes, and returns its
+ * Writes a filter of n hashes to `out`, which has space for shape->max_bytes bytes, and returns its
  * length. `scratch` has space for shape->limit equations; it is not used for a Bloom filter.
- * Returns 0 if no ribbon was found, which is extremely unlikely; build a Bloom filter in that
- * case.
+ * Returns 0 if no ribbon was found, which is extremely unlikely; build a Bloom filter in that case.
  */
 size_t small_filter_make(const struct small_shape *shape, const uint64_t *hashes,
                          size_t n, struct small_equation *scratch, uint8_t *out);

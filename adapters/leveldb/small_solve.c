@@ -12,12 +12,12 @@
  * Otherwise, elimination proceeds key by key. pivots[i] is the equation whose first column is i, if
  * there is one (its lowest bit is then set); bit 0 of its coefficients is column i. A new equation
  * is XORed with the pivot of its first column until there is no such pivot, and is then stored as
- * that pivot, or until it has no coefficients left. Afterwards the columns are determined from last
- * to first.
+ * that pivot, or until it has no coefficients left. Afterwards, the columns are determined from
+ * last to first.
  *
  * In both methods, an equation without coefficients must have zero values, like the equation of a
- * repeated key; otherwise it contradicts the others. Columns that are not the first of any
- * equation are free, and set to zero.
+ * repeated key; otherwise it contradicts the others. Columns that are not the first of any equation
+ * are free, and are set to zero.
  */
 #include "small_solve.h"
 

@@ -79,8 +79,7 @@ enum { /* Register...Config */
        REDIS_CONFIG_IMMUTABLE = 1 << 0,
        REDIS_CONFIG_SENSITIVE = 1 << 1,
        REDIS_CONFIG_MEMORY = 1 << 7,
-       REDIS_CONFIG_UNPREFIXED = 1 << 9 /* Redis 8; other servers reject or ignore this
-                                           flag */
+       REDIS_CONFIG_UNPREFIXED = 1 << 9 /* Redis 8; other servers reject or ignore it */
 };
 
 #define REDIS_NO_EXPIRE (-1) /* GetExpire */

@@ -1,4 +1,4 @@
-/* redis_commands.h - registers the commands of the table with the server. */
+/* redis_commands.h - registers the commands in the table with the server. */
 #ifndef REDIS_COMMANDS_H
 #define REDIS_COMMANDS_H
 

@@ -66,7 +66,7 @@ static uint64_t config_half(void)
 
 enum {
     CONFIG_BITS = 56
-}; /* limit of capacities and sizes: 2^56 exceeds the memory of any machine */
+}; /* limit for capacities and sizes: 2^56 exceeds the memory of any machine */
 
 static void config_changed(void)
 {

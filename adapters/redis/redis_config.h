@@ -1,5 +1,5 @@
 /*
- * redis_config.h - the settings of the module, which are set by CONFIG, in the server's
+ * redis_config.h - the module settings, which are set by CONFIG commands, in the server's
  * configuration file, or at the end of the loadmodule line. Also tracks whether the server is a
  * replica.
  */

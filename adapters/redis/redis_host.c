@@ -15,9 +15,9 @@
  * Nothing is replicated if nothing has changed. A primary moves a window when it is queried or
  * added to; replicas never move windows by themselves.
  *
- * The key of a command, argv[1], is looked up once, before its handler runs. Other keys
- * (BG.MERGE) are looked up when they are needed. Keyspace notifications are sent after the
- * handler, when all changes are done.
+ * The key of a command, argv[1], is looked up once, before its handler runs. Other keys (BG.MERGE)
+ * are looked up when they are needed. Keyspace notifications are sent after the handler returns,
+ * when all changes are done.
  */
 #include "redis_host.h"
 
@@ -84,7 +84,7 @@ static void *host_place_over(RedisModuleKey *key, RedisModuleType *type,
     void *old = NULL;
     (void)redis.ModuleTypeReplaceValue(key, type, NULL, &old);
     (void)redis.ModuleTypeSetValue(key, redis_type,
-                                   object); /* frees NULL, which is counted */
+                                   object); /* calls `free` with NULL */
     if (expires != REDIS_NO_EXPIRE) {
         (void)redis.SetAbsExpire(key, expires);
     }
@@ -146,10 +146,10 @@ struct redis_host {
     size_t argc;
     const struct command *command;
     int mode;
-    struct object *first; /* the object of argv[1] */
+    struct object *first; /* the object named by argv[1] */
     struct object *old;   /* the replaced object; freed after the handler returns */
     uint32_t happened;
-    int protocol;  /* protocol of the client, 2 or 3 */
+    int protocol;  /* the client's protocol, 2 or 3 */
     bool verbatim; /* the command itself was replicated */
     bool still;    /* on a replica, where only the primary moves windows */
 };
@@ -307,7 +307,7 @@ static bg_err host_record(struct host *host, struct object *object,
                           const struct change *change, bg_errinfo *info)
 {
     struct redis_host *h = host_of(host);
-    (void)object; /* the object of argv[1] */
+    (void)object; /* the object named by argv[1] */
     (void)info;
     if (change->op != CHANGE_ROTATE && change->n == 1
         && (h->argc == 3 || change->op == CHANGE_REMOVE)) {
@@ -373,7 +373,7 @@ static const struct host_ops host_ops = {
 
 /* ---- Execution ------------------------------------------------------------------------------- */
 
-/* Returns whether every key of a command is a filter or missing. */
+/* Returns whether every key of a command either is a filter or does not exist. */
 static bool host_keys_fit(struct redis_host *h)
 {
     const struct command *c = h->command;
@@ -437,11 +437,11 @@ static void host_tell_all(struct redis_host *h)
 
 /*
  * When the last chunk of a large dump has arrived, the whole dump is verified and decoded. This
- * takes about one second for every 1 to 2 GB, so the handler runs on the thread of redis_worker.h:
- * the client is blocked, but the server is not. No other client can use the object in the meantime,
- * since its content is unknown. The object is held, so that it survives the deletion of its key.
- * The keyspace is accessed under the server's lock, and only when a command could write: see
- * host_job_lock.
+ * takes about one second for every 1 to 2 GB, so the handler runs on the worker thread
+ * (redis_worker.h): the client is blocked, but the server is not. No other client can use the
+ * object in the meantime, since its content is unknown. The object is held, so that it survives the
+ * deletion of its key. The keyspace is accessed under the server's lock, and only when a command
+ * could write: see host_job_lock.
  */
 struct host_job {
     struct redis_host h;
@@ -503,8 +503,8 @@ static void host_job_sleep(void)
  * CLIENT PAUSE, FAILOVER and a SHUTDOWN that waits for replicas freeze the data set: the server
  * aborts if a module replicates anything during that time. The server postpones commands during
  * that time, and this function waits until the pause ends. All three conditions (role and key,
- * pause, listeners) are checked under the same lock under which the object is written, so none of
- * them can change in between.
+ * pause, listeners) are checked while holding the lock under which the object is written, so none
+ * of them can change in between.
  */
 static bg_err host_job_lock(struct host_job *job, const struct object *object,
                             struct redis_pieces *pieces, bg_errinfo *info)
@@ -587,7 +587,8 @@ static void host_job_run(void *context)
     free(job);
 }
 
-/* Passes a request to the thread. Returns false if the request has to run on the main thread. */
+/* Passes a request to the worker thread. Returns false if the request has to run on the main
+ * thread. */
 static bool host_job_begin(struct redis_host *h)
 {
     struct host_job *job = h->argc <= HOST_JOB_NAMES && redis_worker_there()

@@ -12,7 +12,7 @@
 #include "object.h"
 #include "redis_api.h"
 
-/* Runs a command of the table. */
+/* Runs a command from the table. */
 int redis_host_run(RedisModuleCtx *ctx, RedisModuleString **argv, int argc,
                    const struct command *command);
 
@@ -27,7 +27,7 @@ struct redis_argv {
 bool redis_argv_take(struct redis_argv *argv, RedisModuleString **of, size_t n);
 void redis_argv_give(struct redis_argv *argv);
 
-/* Returns the object of a key, or NULL. Returns false if the key has another type. `mode`:
+/* Returns the object of a key, or NULL. Returns false if the key has a different type. `mode`:
  * REDIS_READ or REDIS_WRITE. */
 bool redis_host_find(RedisModuleCtx *ctx, RedisModuleString *name, int mode,
                      struct object **object);

@@ -1,10 +1,10 @@
 /*
  * redis_import.c - see redis_import.h.
  *
- * A server finds a type by the nine characters of its name, and passes the version that the value
- * was saved with and then the fields one by one. Fields are typed: reading a field as another
- * type reports an error, and no more fields can be read. Fields in an unexpected order are
- * therefore rejected, never misinterpreted.
+ * A server finds a type by its nine-character name, and passes the version with which the value was
+ * saved, followed by the fields one by one. Fields are typed: reading a field as a different type
+ * reports an error, and no more fields can be read. Fields in an unexpected order are therefore
+ * rejected, never misinterpreted.
  */
 #include "redis_import.h"
 

@@ -1,14 +1,14 @@
 /*
- * redis_import.h - values saved by other modules: this module loads RDB files, replication
- * streams and RESTORE payloads of RedisBloom and valkey-bloom, if the other module is not loaded.
+ * redis_import.h - values saved by other modules: this module loads RDB files, replication streams
+ * and RESTORE payloads from RedisBloom and valkey-bloom, if those modules are not loaded.
  *
  *     MBbloom--   RedisBloom's Bloom filters, version 4
  *     bloomfltr   valkey-bloom's Bloom filters, version 1
  *     MBbloomCF   RedisBloom's cuckoo filters, version 4
  *
  * A loaded value is an object like any other (object.h), with the bits and the hash of the other
- * module. Its key keeps its type, and it is saved in the same format, so that the other module
- * can load it. import_value.h lists the fields.
+ * module. Its key keeps its type, and the value is saved in the same format, so that the other
+ * module can load it. import_value.h lists the fields.
  */
 #ifndef REDIS_IMPORT_H
 #define REDIS_IMPORT_H
@@ -16,8 +16,8 @@
 #include "object.h"
 #include "redis_api.h"
 
-/* Registers the types that no other module has registered. Everything except loading and saving
- * uses the methods in `ours`. Returns false if the server refuses. */
+/* Registers the types that no other module has registered. All operations other than loading and
+ * saving use the methods in `ours`. Returns false if the server refuses. */
 bool redis_import_register(RedisModuleCtx *ctx, const struct redis_type_methods *ours);
 
 /* Returns whether a type is one of these types. */

@@ -9,8 +9,8 @@
  * (allocations up to 14 KiB). Small filters consist of such allocations. The bits of large filters
  * occupy whole pages, which the server does not move.
  *
- * Thread safety: `reaper.lock` protects the list and the lifetime of the thread, which starts
- * with the first large object. A child of fork has no such thread and frees objects at once.
+ * Thread safety: `reaper.lock` protects the list and the lifetime of the thread, which starts with
+ * the first large object. A forked child process has no such thread, and frees objects immediately.
  */
 #include "redis_memory.h"
 
@@ -209,7 +209,7 @@ uint64_t redis_memory_used(void)
 
 /* ---- Defragmentation ------------------------------------------------------------------------- */
 
-enum { DEFRAG_STEP = 16 }; /* allocations between two checks of the time */
+enum { DEFRAG_STEP = 16 }; /* number of allocations between two checks of the time */
 
 static _Atomic uint64_t defrag_moves;
 static bool defrag_on = true;
@@ -312,7 +312,7 @@ uint64_t redis_memory_moves(void)
 enum {
     REAPER_LARGE = 1 << 20,
     REAPER_PATIENCE = 1000000,  /* nanoseconds */
-    REAPER_EVICTION = 999999999 /* nanoseconds, while keys are evicted */
+    REAPER_EVICTION = 999999999 /* nanoseconds, while keys are being evicted */
 };
 
 static pthread_t memory_main;
@@ -376,7 +376,7 @@ static bool reaper_there(void)
     return reaper.process != 0 && reaper.process == getpid();
 }
 
-/* Waits until no object is left, or until the timeout. The caller holds `lock`. */
+/* Waits until no object is left or the timeout expires. The caller holds `lock`. */
 static void reaper_pause(long patience)
 {
     struct timespec until;

@@ -8,8 +8,8 @@
 #include "object.h"
 #include "redis_api.h"
 
-/* The server's memory, aligned. If out of memory, it returns NULL instead of aborting the server.
- * Thread-safe. */
+/* An allocator that returns aligned memory from the server. If out of memory, it returns NULL
+ * instead of aborting the server. Thread-safe. */
 extern const bg_allocator redis_allocator;
 
 /* Returns the number of bytes allocated from redis_allocator. */
@@ -17,10 +17,10 @@ uint64_t redis_memory_used(void);
 
 /*
  * Switches the guard on or off. While it is on, allocations of this thread that do not fit into
- * maxmemory are refused: a command of a few bytes can require gigabytes, and the server checks
- * its memory only before a command. With an eviction policy, a command may allocate up to an
- * eighth of maxmemory even if there is no free memory, as other commands may. Call it on the
- * server's main thread, and not for data from a primary or a file.
+ * maxmemory are refused: a command of a few bytes can require gigabytes, and the server checks its
+ * memory only before each command. With an eviction policy, a command may allocate up to an eighth
+ * of maxmemory even if there is no free memory, as other commands may. Call it on the server's main
+ * thread, and not for data from a primary or a file.
  */
 void redis_memory_guard(bool on);
 
@@ -64,8 +64,8 @@ bool redis_memory_is_held(const struct object *object);
 /* Returns the number of objects that the background thread has yet to free. */
 uint64_t redis_memory_waiting(void);
 
-/* Returns whether this is the server's main thread and the server is over maxmemory, so that it
- * evicts keys. */
+/* Returns whether this is the server's main thread and the server is over maxmemory, so that it is
+ * evicting keys. */
 bool redis_memory_is_short(void);
 
 /* Initializes the module's memory management. Call it once, on the server's main thread. */

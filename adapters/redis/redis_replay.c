@@ -6,8 +6,8 @@
  * or a chunk out of order, discards the buffer.
  *
  * Chunks are encoded while they are sent, so the content is not copied here; the server keeps the
- * chunks that replicas have not read yet. A thread without the server's lock encodes them in
- * advance, as server strings, which are sent without copying.
+ * chunks that replicas have not read yet. A thread that does not hold the server's lock encodes the
+ * chunks in advance, as server strings, which are sent without copying.
  */
 #include "redis_replay.h"
 
@@ -224,7 +224,7 @@ void redis_replay_rewrite(RedisModuleIO *io, RedisModuleString *key,
 /* ---- Received content ------------------------------------------------------------------------ */
 
 static struct {
-    char *name; /* the key with its database number; NULL: no content */
+    char *name; /* the key, with its database number; NULL: no content */
     size_t name_n;
     int db;
     struct gather gather;

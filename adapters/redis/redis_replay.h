@@ -13,7 +13,7 @@
  * redis_state.h describes state, secret and content. CREATE and DONE replace the value of the
  * key, which keeps its expiry. All arguments are validated, since they may come from any client.
  *
- * Commands that have the same result everywhere are replicated as they are (redis_host.c).
+ * Commands that have the same result everywhere are replicated unchanged (redis_host.c).
  */
 #ifndef REDIS_REPLAY_H
 #define REDIS_REPLAY_H
@@ -26,8 +26,8 @@ void redis_replay_create(RedisModuleCtx *ctx, RedisModuleString *key,
                          const struct object *object);
 void redis_replay_change(RedisModuleCtx *ctx, RedisModuleString *key,
                          const struct change *change);
-/* Sends a whole object. If there are no receivers, nothing is read; DONE is still sent, since the
- * server must count a change. */
+/* Sends a whole object. If there are no receivers, the content is not read; DONE is still sent, so
+ * that the server counts a change. */
 bg_err redis_replay_content(RedisModuleCtx *ctx, RedisModuleString *key,
                             const struct object *object, bg_errinfo *info);
 

@@ -22,8 +22,7 @@ static struct {
     struct redis_secret *first, *current, *before;
     bool chosen; /* the current secret was set, not generated */
     uint8_t
-        wanted[BG_KEY_ID_BYTES]; /* ID of the expected secret, if `chosen` is set and
-                                    `current` is NULL */
+        wanted[BG_KEY_ID_BYTES]; /* ID of the expected secret if `current` is NULL */
 } secrets = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* The secret that secret_of last returned to the handler on this thread. The secret is held until
@@ -76,7 +75,7 @@ static void secret_drop(struct redis_secret *held)
     free(held);
 }
 
-/* Holds a secret, and adds it to the list if it is new. */
+/* Takes a reference to a secret, and adds the secret to the list if it is new. */
 static bg_err secret_take(const uint8_t secret[BG_SECRET_BYTES],
                           struct redis_secret **held, bg_errinfo *info)
 {
@@ -169,8 +168,8 @@ const struct secret_source redis_secrets = { secret_current, secret_of, NULL };
 
 /* ---- For the module -------------------------------------------------------------------------- */
 
-/* Sets the current secret, or NULL. The table takes over the caller's reference to `now`. The
- * caller holds `lock`. */
+/* Sets the current secret, which may be NULL. The table takes over the caller's reference to `now`.
+ * The caller holds `lock`. */
 static void secret_put(struct redis_secret *now, bool chosen)
 {
     secret_drop(secrets.before);

@@ -4,10 +4,10 @@
  * A server has one secret for its new filters: either the configured secret, or random bytes that
  * are generated when a secret is first needed. The secret is stored and sent with each filter (RDB,
  * AOF, replicas, DUMP), so that the filter gives the same answers everywhere. A secret that arrived
- * with a filter is known as long as a filter with this secret exists.
+ * with a filter stays known as long as a filter with this secret exists.
  *
- * The ID of a secret is a keyed hash of a fixed text, in 16 letters. It reveals nothing about the
- * secret, and a secret that does not match its ID is detected.
+ * The ID of a secret is a keyed hash of a fixed text, written as 16 letters. It reveals nothing
+ * about the secret, and a secret that does not match its ID is detected.
  *
  * Filters dumped by the service contain the ID from its keyring. The module tries to load them with
  * the current secret, so set bloomgate.secret to the keyring's secret to load them. The library's
@@ -58,8 +58,8 @@ void redis_secret_return(void);
 /* Releases a secret. Accepts NULL. */
 void redis_secret_leave(struct redis_secret *held);
 
-/* Returns the BG_SECRET_BYTES bytes of a secret. Needs no lock, so a child of fork may call it.
- * */
+/* Returns the BG_SECRET_BYTES bytes of a secret. Needs no lock, so a forked child process may call
+ * it. */
 const uint8_t *redis_secret_bytes(const struct redis_secret *held);
 
 #endif

@@ -24,7 +24,7 @@ enum { REDIS_STATE_TEXT = OBJECT_SHAPE_TEXT + 160 };
 size_t redis_state_write(const struct object *object, bool whole,
                          char text[REDIS_STATE_TEXT]);
 
-/* Returns the secret of an object; empty if it has none. */
+/* Returns the secret of an object; the result is empty if there is none. */
 bg_bytes redis_state_secret(const struct object *object);
 
 /* Writes the content in chunks of at most 1 MiB, without a copy in memory. Before the first chunk,

@@ -1,6 +1,6 @@
 /*
  * redis_syntax.c - see redis_syntax.h. This is a recursive-descent parser. The arguments of a list
- * are collected on the stack, and are copied to the nodes after the nodes of their sub-arguments.
+ * are collected on the stack. They are copied to the nodes after all of their sub-arguments.
  */
 #include "redis_syntax.h"
 

@@ -4,8 +4,9 @@
  *     RDB    1 | state | secret | bytes of the content | its chunks, of any size
  *
  * Numbers and strings use the server's encoding. redis_state.h describes the fields. Memory for the
- * content grows with the chunks received, not with its announced size (gather.h). Errors are logged
- * and make RESTORE, or loading the file, fail: they never produce a filter that answers "no".
+ * content grows with the chunks received, not with its announced size (gather.h). Errors are
+ * logged, and make RESTORE or the loading of the file fail: they never produce a filter that
+ * answers "no".
  *
  * Values are also saved in a forked child process, so saving acquires no lock that another thread
  * might have held (pinning a slot needs no lock). Chunks of 1 MiB are written as they are encoded;
@@ -43,8 +44,8 @@ void redis_type_born(void)
 struct saving {
     RedisModuleIO *io;
     const struct object *object;
-    size_t n;   /* bytes of its content */
-    bool begun; /* the fields before the content are written */
+    size_t n;   /* size of the content in bytes */
+    bool begun; /* the fields before the content have been written */
 };
 
 static void type_save_front(struct saving *saving)

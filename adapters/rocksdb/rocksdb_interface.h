@@ -1,10 +1,11 @@
 /*
- * rocksdb_interface.h - declares two classes of RocksDB that its public headers only name.
+ * rocksdb_interface.h - declares two RocksDB classes whose definitions are not in its public
+ * headers.
  *
  * Since 7.0, FilterBitsBuilder and FilterBitsReader are private, although the public FilterPolicy
  * returns them. All of their functions are virtual, and the classes have no members, so it is
- * enough to declare them with the same functions in the same order: RocksDB calls the functions
- * here through the vtables of the objects. No symbol of RocksDB is needed.
+ * enough to declare them with the same functions in the same order: RocksDB calls these functions
+ * through the vtables of the objects. No symbol of RocksDB is needed.
  *
  * The order has changed twice, and may change again:
  *
@@ -13,9 +14,9 @@
  *     9.6 to 10.8     AddKeyAndAlt after AddKey
  *     10.9 to 11.9    CalculateSpace and EstimatedFpRate at the end
  *
- * The compiler rejects versions that are not in this list. Before you raise the limit, compare
- * with table/block_based/filter_policy_internal.h of that version. The headers and the loaded
- * library must have the same version, as RocksDB itself requires.
+ * The compiler rejects versions that are not in this list. Before you raise the limit, compare the
+ * declarations with table/block_based/filter_policy_internal.h in that version. The headers and the
+ * loaded library must have the same version, as RocksDB itself requires.
  */
 #ifndef ROCKSDB_INTERFACE_H
 #define ROCKSDB_INTERFACE_H

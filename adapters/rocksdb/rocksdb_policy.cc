@@ -3,8 +3,8 @@
  *
  * A table file gets one builder. RocksDB passes the keys and prefixes to it one by one; they are
  * hashed immediately, and the filter is laid out when the file (or a partition of its filter) ends.
- * A reader is created for every filter block that is loaded into memory, and queries it in place:
- * see sst_filter.h.
+ * A reader is created for every filter block that is loaded into memory, and queries the block in
+ * place; see sst_filter.h.
  *
  * Kinds. Static filters are smaller, but take several times as long to build, so they pay off where
  * files are long-lived. RocksDB reports the level of a file. The bottommost level gets the policy's
@@ -94,7 +94,8 @@ class Builder : public rocks::FilterBitsBuilder
         return bytes == 0 ? rocks::Slice() : rocks::Slice(buffer->get(), bytes);
     }
 
-    /* With detect_filter_construct_corruption: queries the filter for all keys that were added. */
+    /* If detect_filter_construct_corruption is set, queries the filter for all keys that were
+     * added. */
     rocks::Status MaybePostVerify(const rocks::Slice &content) override
     {
         if (!finished_) {
@@ -135,7 +136,7 @@ class Builder : public rocks::FilterBitsBuilder
     const SstShape shape_; /* a copy: the policy may be deleted first */
     const SstKind kind_;
     const bool verify_;
-    bool finished_ = false; /* hashes_ belong to the previous filter */
+    bool finished_ = false; /* hashes_ belongs to the previous filter */
     HashPieces hashes_;
 };
 
@@ -324,7 +325,7 @@ const rocks::FilterPolicy *Produce(const std::string &name,
 }
 
 /* The factory that RocksDB calls. If the name comes from an OPTIONS file, RocksDB discards the
- * message and runs without a filter, unnoticed. So the error is printed here as well. */
+ * message and runs without a filter, unnoticed. The error is therefore printed here, too. */
 const rocks::FilterPolicy *
 ProduceAloud(const std::string &name, std::unique_ptr<const rocks::FilterPolicy> *guard,
              std::string *error)

@@ -4,11 +4,11 @@
  * Invariants
  *   (I1) A filter answers "maybe" for all hashes that it was laid out from.
  *   (I2) Any bytes can be opened. If they are not fully valid, all answers are "maybe".
- *   (I3) A place of a group is below the places of the next group, so that neighboring groups
- *   share at most one line, and `packed.h` finds the line as for any hash.
+ *   (I3) The places of a group are below the places of the next group, so that adjacent groups
+ *     share at most one line, and `packed.h` finds the line as it does for any hash.
  *
- * The price of a line is its false-positive rate: each of its n keys has set one bit in k of 8
- * lanes of 64 bits, or of 16 lanes of 32.
+ * The price of a line is its false-positive rate: each of its n keys has set one bit in each of k
+ * lanes, out of 8 lanes of 64 bits or 16 lanes of 32 bits.
  */
 #include "sst_filter.h"
 
@@ -36,7 +36,7 @@ constexpr size_t kEvenLines =
 constexpr size_t kAlignedFrom = 128
                                 << 10; /* filters of at least this size are aligned */
 constexpr uint64_t kMostGroups = 0xffffff;
-constexpr size_t kPriced = 512; /* keys per line; with more keys, prices are equal */
+constexpr size_t kPriced = 512; /* keys per line; above, all prices are equal */
 constexpr unsigned char kVersion = 1;
 constexpr unsigned char kMark[3] = { 'b', 'g', 'R' };
 
@@ -223,7 +223,7 @@ void AddPlaced(bg_filter *filter, const SstPlaces &places, const Grouped &groupe
 /* ---- Static kinds -------------------------------------------------------------------- */
 
 /* Fills in the spec of the best filter of a static kind that fits in this many bytes. Returns false
- * if there is none. */
+ * if there is no such filter. */
 bool SealedSpec(SstKind kind, size_t keys, size_t bytes, bg_spec *spec)
 {
     struct Choice {

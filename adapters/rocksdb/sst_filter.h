@@ -32,8 +32,8 @@
  *
  * with span = 2^64 / groups; `turned` is the rest, rotated by 4 bits times the group's way. The
  * ways therefore differ in which 4 bits of the rest select the line. The number of groups is odd,
- * so all bits of the rest are as well distributed as the bits of the hash. A place is again a hash,
- * in the same group: its high bits select the line, and its low bits select the pattern.
+ * so all bits of the rest are as well distributed as the bits of the hash. A place is used like a
+ * hash of the same group: its high bits select the line, and its low bits select the pattern.
  */
 #ifndef SST_FILTER_H
 #define SST_FILTER_H
@@ -148,7 +148,7 @@ class SstShape
 
     double bits_;
     uint32_t k_;               /* k of blocked filters */
-    std::vector<float> price_; /* price of a line, by its number of keys */
+    std::vector<float> price_; /* price of a line, indexed by its number of keys */
 };
 
 /* The places of hashes in a blocked filter. */
@@ -184,7 +184,7 @@ class SstAsked
     SstAsked &operator=(const SstAsked &) = delete;
 
     /* Opens any bytes. Returns false if the bytes are not a filter of this format; all answers are
-     * then "maybe". Call it once per object. */
+     * then "maybe". Call this function once per object. */
     bool Open(const char *data, size_t size);
 
     bool MayMatch(uint64_t hash) const;
