@@ -77,7 +77,8 @@ BG_API void bg_builder_free(bg_builder *builder);
 
 /*
  * Adds a key as bytes, as an integer or as a hash (see keys.h). Keys may be repeated.
- * Errors: BG_ENOMEM; BG_EINVAL for NULL. The key is then not added; earlier keys remain.
+ * Errors: BG_ENOMEM; BG_EINVAL for NULL. On error the key is not added, and earlier keys
+ * remain.
  * Cost: hashes the key and stores the hash.
  */
 BG_API BG_MUST_CHECK bg_err bg_builder_add(bg_builder *builder, const void *key,

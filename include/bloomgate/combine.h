@@ -84,7 +84,7 @@ BG_API BG_MUST_CHECK bg_err bg_filter_resize(const bg_filter *filter, int doubli
  * Errors: BG_EFULL if the layers are too full; in that case, add the keys to a new filter
  * with spec.items set to bg_filter_info.items. BG_ENOTSUP unless the kind is scalable;
  * BG_ENOMEM.
- * Thread safety: MT-Safe. Cost: reads every byte, some of them several times.
+ * Thread safety: MT-Safe. Cost: reads every byte, and some bytes several times.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_compact(const bg_filter *filter,
                                               bg_filter **compacted, bg_errinfo *info);

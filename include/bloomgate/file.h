@@ -8,8 +8,8 @@
  *
  * All kinds share one format (docs/format.md), which is identical on every machine. A
  * checksum covers every byte: a flipped bit or a truncated file is always detected, and
- * never becomes a false "no". A file is written to a temporary file in the same directory,
- * synced, read back, verified and only then renamed, so the path always refers to a
+ * never becomes a false "no". Saving writes a temporary file in the same directory, syncs
+ * it, reads it back, verifies it and only then renames it, so the path always refers to a
  * complete file, either the old one or the new one.
  *
  * Checksums detect accidental damage. They do not stop an attacker who can write to the

@@ -21,9 +21,10 @@
  * hash (`_hash`); see keys.h.
  *
  * Batches. The `_many` functions are 2 to 5 times as fast on large filters, because they
- * prefetch the memory of the following keys while they test one. Results are returned as a
- * bitmap: bit i % 64 of bitmap[i / 64] belongs to key i. A bitmap has BG_BITMAP_WORDS(n)
- * elements, and its bits beyond n are zero. Pass NULL if you need only the count.
+ * prefetch memory for the following keys while they test the current key. Results are
+ * returned as a bitmap: bit i % 64 of bitmap[i / 64] belongs to key i. A bitmap has
+ * BG_BITMAP_WORDS(n) elements, and its bits beyond n are zero. Pass NULL if you need only
+ * the count.
  *
  * Adds. An add returns an error if the filter cannot store the key; the filter is then
  * unchanged and can still be used. Bloom kinds (classic, partitioned, blocked, split,
@@ -39,7 +40,7 @@
  *   (C2) A "maybe" stays a "maybe" until the key is removed or the filter is cleared.
  *   (C3) An add reports whether the key was certainly new. If two threads add the same key
  *        at the same time, and a query would have answered "no" before, at least one add
- *        reports "new", and both may. In a `register` filter, exactly one add does.
+ *        reports "new", and both adds may. In a `register` filter, exactly one add does.
  * Queries never take locks. Adds to Bloom kinds are lock-free. In a `cuckoo` filter all
  * adds and removes share one lock; in a `quotient` filter, adds and removes in neighboring
  * slots share one. MT-Safe functions may run at the same time as any other MT-Safe

@@ -26,10 +26,10 @@
  * interval.
  *
  * Writes. A key is written to the backing store first, and then added to the filter
- * (bg_gate_write). In the opposite order a crash between the two steps would be harmless,
- * but a concurrent lookup would not: it could cache the answer "absent" for a key that is
- * about to be written. With the backing store first, every "no" is correct once the write
- * has returned.
+ * (bg_gate_write). In the opposite order, a crash between the two steps would be harmless,
+ * but a concurrent lookup could cache the answer "absent" for a key that is about to be
+ * written. With the backing store first, every "no" is correct once the write has
+ * returned.
  *
  * Failures. If the backing store fails, a lookup returns BG_OUTCOME_UNKNOWN: the key may
  * be present. With BG_GATE_FAIL_CLOSED it returns BG_OUTCOME_FAILED instead. After
@@ -41,7 +41,7 @@
  *   negative cache   remembers keys that the backing store reported absent, so that repeated
  *                    lookups of a false positive do not query the store each time. Keys are
  *                    compared in full. A write through this gate removes the key; a new base
- *                    of the slot and bg_gate_forget_absent remove all keys. Other writes that
+ *                    of the slot and bg_gate_forget_absent remove all keys. Writes that
  *                    bypass the gate go unnoticed until `negative_ttl` has passed, so use the
  *                    cache only where such a delay is acceptable.
  *   single flight    lets concurrent lookups of the same key share one query.

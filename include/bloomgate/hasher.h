@@ -81,8 +81,8 @@ BG_API uint64_t bg_hash_bytes(const bg_hasher *hasher, const void *key, size_t l
 BG_API uint64_t bg_hash_str(const bg_hasher *hasher, const char *key);
 
 /*
- * Returns the hash of a 64-bit integer. On every machine, it equals bg_hash_bytes of the 8
- * bytes of the integer in little-endian order. Thread safety: MT-Safe.
+ * Returns the hash of a 64-bit integer. On every machine, the result equals bg_hash_bytes
+ * of the integer's 8 bytes in little-endian order. Thread safety: MT-Safe.
  */
 BG_API uint64_t bg_hash_u64(const bg_hasher *hasher, uint64_t key);
 

@@ -16,10 +16,10 @@
  *     // when all threads have ended:
  *     bg_loader_free(loader);
  *
- * Regions are used for BG_SPEC_EXCLUSIVE filters of the kinds blocked and split, which keep
- * a key in one line. Other exclusive filters are filled by one thread at a time, and shared
- * filters by ordinary adds. A filter of a Bloom kind is, bit for bit, the one that a single
- * thread would have built from the same keys.
+ * Regions are used for BG_SPEC_EXCLUSIVE filters of the kinds blocked and split, which
+ * keep a key in one line. Other exclusive filters are filled by one thread at a time, and
+ * shared filters by ordinary adds. A filter of a Bloom kind is, bit for bit, the filter
+ * that a single thread would have built from the same keys.
  */
 #ifndef BLOOMGATE_LOADER_H
 #define BLOOMGATE_LOADER_H

@@ -70,10 +70,10 @@ BG_API void bg_filter_relocate(bg_filter **filter, const bg_mover *mover);
 
 /*
  * Counts the memory that the library allocates from the OS for all filters of the process,
- * and can refuse allocations. The library calls `take` before an allocation; if it returns
- * false, the operation fails with BG_ENOMEM. It calls `give` after freeing memory, with
- * the same number of bytes. Any thread may call either of them. Memory from a bg_allocator
- * and mapped files are not counted.
+ * and can refuse allocations. The library calls `take` before an allocation; if `take`
+ * returns false, the operation fails with BG_ENOMEM. It calls `give` after freeing memory,
+ * with the same number of bytes. Any thread may call either of them. Memory from a
+ * bg_allocator and mapped files are not counted.
  */
 typedef struct bg_memory_guard {
     bool (*take)(void *context, size_t bytes);

@@ -223,18 +223,18 @@ BG_API BG_MUST_CHECK bg_err bg_oplog_get_info(bg_oplog *log, bg_oplog_info *out)
 /*
  * Saves the filter to `snapshot` with bg_save, adding the line "oplog: N" to the metadata
  * of `options`: the snapshot includes all operations numbered below N. Then replaces the
- * log with one that starts at N. Whenever a crash occurs, the snapshot and the log
+ * log with a new log that starts at N. Whenever a crash occurs, the snapshot and the log
  * together have every synced operation, and no operation is replayed twice.
  *
  * Other threads may use bg_oplog_change during the call; only clears and rotations wait.
  * Threads that use bg_oplog_append must ensure that, when this function is called, every
- * operation is either both applied and appended, or neither. For a kind that only sets bits
- * it is enough that all appended operations have been applied.
+ * operation has been either both applied and appended, or neither. For a kind that only
+ * sets bits it is enough that all appended operations have been applied.
  * Errors: those of bg_save and bg_oplog_append; BG_EINVAL for BG_FILE_NO_SYNC, and for
- * metadata that already has a line "oplog:" or has no space for it. If the snapshot cannot
- * be saved, nothing has changed. If the log cannot be replaced after that, the old log
- * stays in use. If the log was replaced but its directory could not be synced, the log has
- * failed.
+ * metadata that already has an "oplog:" line or has no space for one. If the snapshot
+ * cannot be saved, nothing has changed. If the log cannot be replaced after that, the old
+ * log stays in use. If the log was replaced but its directory could not be synced, the log
+ * has failed.
  * Thread safety: MT-Safe, see above. Cost: same as bg_save, plus a copy of the filter
  * unless its kind only sets bits.
  */
@@ -276,8 +276,8 @@ BG_API BG_MUST_CHECK bg_err bg_oplog_replay(const char *path, bg_oplog_visit_fn 
 /*
  * Applies the records numbered `from` and above to a filter. `from` is the number up to
  * which the filter is complete: the position of its snapshot, or 0 for an empty filter.
- * report->next is set to the number up to which it is complete afterwards, which is never
- * below `from`. Keys are added as by bg_filter_add_forced.
+ * report->next is set to the number up to which the filter is complete afterwards, which
+ * is never below `from`. Keys are added as by bg_filter_add_forced.
  * Errors: those of bg_oplog_replay; BG_EINCOMPAT for the log of a different filter, or for
  * a log that starts after `from`; BG_ENOTSUP if the kind does not support an operation.
  * Thread safety: MT-Excl on the filter.

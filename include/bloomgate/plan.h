@@ -15,8 +15,8 @@
  * Rates are predicted for the actual layout of the kind. In filters that keep a key in one
  * line, the number of keys per line varies, and the rate is higher than the textbook
  * formula for scattered bits: at 10 bits/key it is 0.82% in a classic filter, 0.97% in a
- * blocked one and 1.27% in Parquet's. Measured rates agree with the prediction within 5%
- * (tests/prop, `make soak`).
+ * blocked filter and 1.27% in a Parquet filter. Measured rates agree with the prediction
+ * within 5% (tests/prop, `make soak`).
  */
 #ifndef BLOOMGATE_PLAN_H
 #define BLOOMGATE_PLAN_H

@@ -17,9 +17,9 @@
  *     bool maybe = bg_tenant_may_contain(t, key, len);
  *     bg_tenant_release(t);
  *
- * A tenant has a slot (slot.h), and a gate if the options define one. It is created when it
- * is first used. Finding a tenant by name is wait-free while no tenants are added or
- * removed, and lock-free otherwise.
+ * A tenant has a slot (slot.h), and a gate if the options define one. A tenant is created
+ * when it is first used. Finding a tenant by name is wait-free while no tenants are added
+ * or removed, and lock-free otherwise.
  *
  * Quotas apply per tenant: number of distinct keys, bytes of filters, and inserts per
  * second with a burst. Operations over quota fail with BG_EQUOTA and are counted. Other
@@ -175,8 +175,8 @@ BG_API const char *bg_tenant_name(const bg_tenant *tenant);
  * Adds a key to the slot of a tenant, within its quotas. If the tenant has a gate, the key
  * is removed from the negative cache, as in bg_gate_add. *is_new, unless NULL, is set to
  * true if the key was certainly new.
- * Errors: BG_EQUOTA, with the quota in `info`; those of bg_slot_add; those of reading the
- * file of an evicted tenant.
+ * Errors: BG_EQUOTA, with the quota in `info`; those of bg_slot_add; errors from reading
+ * the file of an evicted tenant.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_tenant_add(bg_tenant *tenant, const void *key,

@@ -446,8 +446,8 @@ typedef struct bg_reload_options {
  * Replaces the base with the filter in a file. The whole file is verified, even if it is
  * mapped afterwards, and its canaries are queried. It is then compared with the current
  * filter: kind, hash profile, secret, key id and generation. If any check fails, the old
- * filter keeps serving, and the error is returned, counted and kept in bg_slot_info. A
- * file with the same digest as the current file is not read again.
+ * filter stays in use, and the error is returned, counted and kept in bg_slot_info. A file
+ * with the same digest as the current file is not read again.
  *
  * The generation must not be lower than the generation of the last file loaded, even if
  * other changes have replaced the base since. BG_SLOT_ANY_GENERATION accepts a lower
@@ -521,9 +521,9 @@ BG_API int bg_watch_fd(const bg_watch *watch);
  * Checks the file, and reloads the slot if the file was replaced. Waits up to `timeout_ms`
  * milliseconds for a replacement (-1: indefinitely, 0: not at all). *reloaded, unless
  * NULL, is set to true if the slot has a new filter.
- * Errors: those of bg_slot_reload; the slot keeps serving its filter. After BG_ENOMEM and
- * BG_EIO the reload is retried once a second; after other errors, it is retried when the
- * file changes.
+ * Errors: those of bg_slot_reload; the slot then keeps using its current filter. After
+ * BG_ENOMEM and BG_EIO the reload is retried once a second; after other errors, it is
+ * retried when the file changes.
  * Thread safety: MT-Excl on the watch.
  */
 BG_API BG_MUST_CHECK bg_err bg_watch_poll(bg_watch *watch, int timeout_ms,
