@@ -222,7 +222,7 @@ class Primary:
 
 @alone
 def test_follows_valkey_bloom(pattern):
-    """A replica that uses this module has the same filters, bit for bit, as its primary that uses
+    """A replica that uses this module has the same filters, bit for bit, as its primary, which uses
     valkey-bloom. It can take over as the primary."""
     with Host(pattern.program, pattern.module) as other:
         expected = expected_digests(other)

@@ -468,7 +468,7 @@ static bg_err fields_load(struct fields *fields, bg_foreign_format format, int v
     return err;
 }
 
-/* Creates an object of a format, and saves its fields. */
+/* Creates an object in a given format, and saves its fields. */
 static struct object *fields_make(struct fields *fields, bg_foreign_format format,
                                   size_t capacity, size_t items)
 {

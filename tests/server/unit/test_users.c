@@ -665,7 +665,8 @@ TEST(guesses__addresses)
 {
     begin("");
     fail("2001:db8:1:2::1", "a", 1000, 6);
-    CHECK_EQ(wait_of("2001:db8:1:2:ffff:ffff:ffff:ffff", "a", 1000), 200); /* same /64 */
+    CHECK_EQ(wait_of("2001:db8:1:2:ffff:ffff:ffff:ffff", "a", 1000),
+             200); /* same /64 */
     CHECK_EQ(wait_of("2001:db8:1:3::1", "a", 1000), 0);
     fail("::ffff:10.0.0.7", "a", 1000, 6);
     CHECK_EQ(wait_of("10.0.0.7", "a", 1000), 200);
