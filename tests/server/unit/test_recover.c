@@ -247,7 +247,7 @@ TEST(recover__the_secret_is_missing)
     CHECK(world_ack(&w));
     world_crash(&w);
     CHECK_EQ(__real_rename(ring, aside), 0);
-    for (int i = 0; i < 3; i++) { /* a new keyring is created, with a different secret */
+    for (int i = 0; i < 3; i++) { /* creates a keyring with a new secret */
         must_open(folder);
         world_has(&w, "saved", 0, 200);
         world_has(&w, "recorded", 0, 200);
