@@ -195,7 +195,7 @@ void bgb_bench_hash(const struct bgb_options *options)
 #undef HASH_PROFILE
     };
     enum { COUNT = sizeof profiles / sizeof *profiles };
-    _Static_assert((int)COUNT <= (int)PROFILES_MAX, "room for all profiles");
+    _Static_assert((int)COUNT <= (int)PROFILES_MAX, "there is space for all profiles");
     bg_filter *filters[COUNT];
     for (size_t i = 0; i < COUNT; i++) {
         filters[i] = hash_filter(profiles[i]);

@@ -303,7 +303,8 @@ void bgb_bench_slot(const struct bgb_options *options)
     const uint64_t n = options->n_count ? options->n[0] : 1000000;
     slot_run_price(options, n);
     struct slot_race race = { .slot = slot_of(n), .stock = slot_filter(n), .n = n };
-    race.rounds = options->seconds < 0.1 ? 1 : SLOT_ROUNDS; /* shorter runs are tests */
+    /* Only tests run for less time. */
+    race.rounds = options->seconds < 0.1 ? 1 : SLOT_ROUNDS;
     race.samples = bgb_alloc(SLOT_SAMPLES, sizeof *race.samples);
     bgb_table("slot_readers", "a reader while a filter of %llu keys is replaced",
               (unsigned long long)n);

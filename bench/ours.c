@@ -216,7 +216,7 @@ OURS_BY_32(add_fixed)
 
 typedef uint64_t ours_pass(void *state, size_t first, size_t n);
 
-/* indexes: is it an add, form, grain */
+/* indexes: whether it is an add, the form, the grain */
 static ours_pass *const ours_passes[2][BGB_FORMS][3] = {
     { { ours_look_hash_one, ours_look_hash_32, ours_look_hash_all },
       { ours_look_u64_one, ours_look_u64_32, ours_look_u64_all },
@@ -278,7 +278,7 @@ static double ours_rate(const bg_filter *filter)
 {
     bg_filter_info info = { .struct_size = sizeof info };
     if (bg_filter_get_info(filter, &info) != BG_OK) {
-        bgb_die("cannot read the information on a filter");
+        bgb_die("cannot read a filter's information");
     }
     return info.rate;
 }

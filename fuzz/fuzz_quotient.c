@@ -137,7 +137,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     spec.kind = BG_KIND_QUOTIENT;
     spec.k = 2 + how % (KEPT_MAX - 8 - 1);
     uint64_t slots =
-        504 / (spec.k + 2); /* slots of a block; and 512 in all, for 256 quotients */
+        504 / (spec.k + 2); /* slots per block; 256 quotients have 512 slots in total */
     slots = slots < 63 ? slots : 63;
     spec.bytes = 64 * ((512 + slots - 1) / slots);
     spec.flags = how & 128 ? BG_SPEC_EXCLUSIVE : 0;

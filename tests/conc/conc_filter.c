@@ -34,7 +34,7 @@ struct member {
     pthread_t thread;
     void (*work)(struct member *);
     void *job;
-    unsigned number; /* 0 .. size of the team - 1 */
+    unsigned number; /* index: 0 .. size of the team - 1 */
     unsigned size;
     atomic_uint *ready; /* number of threads that have started */
     uint64_t random;

@@ -392,7 +392,7 @@ enum { WRITERS = 2, READERS = 3, SPAN = 1 << 15 };
 /* Keys are integers; each writer writes its own keys in order. */
 struct town {
     atomic_bool has[WRITERS][SPAN];
-    _Atomic uint64_t written[WRITERS]; /* writes of lower keys have returned */
+    _Atomic uint64_t written[WRITERS]; /* all writes of lower keys have returned */
     atomic_bool done;
     atomic_uint false_negatives;
     atomic_uint errors; /* number of queries that are to fail */

@@ -271,7 +271,7 @@ static void change(struct world *world, uint64_t random)
     case 3:
         filter = some_filter(random);
         (void)!bg_slot_compact(slot, filter, NULL);
-        filter = NULL; /* the slot owns it, even on failure */
+        filter = NULL; /* the slot owns the filter, even on failure */
         break;
     case 4: /* migrates and then reverts, since the new filter lacks some keys */
         filter = some_filter(random);

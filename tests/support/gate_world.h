@@ -17,7 +17,8 @@ struct world {
     uint64_t last_asked;
     uint64_t now, step; /* the clock, and how far a query advances it */
     void (*inside)(struct world *w, uint64_t key); /* called in the middle of a query */
-    void (*writing)(struct world *w, uint64_t key); /* read before the callback */
+    /* Called during a write, after the store was changed. */
+    void (*writing)(struct world *w, uint64_t key);
     bg_err write_fails;
     uint64_t alarms[3];
     bg_alarm alarm; /* the last one */

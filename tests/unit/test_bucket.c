@@ -23,7 +23,7 @@ TEST(bucket__rates)
     struct bucket_rate rate = rate_of(5000, 0);
     CHECK_EQ(rate.interval, 200000);
     CHECK_EQ(rate.depth, SECOND);
-    rate = rate_of(0.5, 0); /* at least one token */
+    rate = rate_of(0.5, 0); /* the depth is at least one token */
     CHECK_EQ(rate.interval, 2 * SECOND);
     CHECK_EQ(rate.depth, 2 * SECOND);
     rate = rate_of(10, 3.9);

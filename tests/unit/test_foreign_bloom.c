@@ -333,7 +333,7 @@ TEST(foreign_bloom__bears_any_byte)
 struct lie {
     bg_foreign_format format;
     uint32_t version; /* version of the golden file */
-    uint32_t at;      /* offset and new bytes */
+    uint32_t at;      /* offset, and new bytes in hexadecimal */
     const char *hex;
     bg_err err;
     uint32_t offset;

@@ -202,7 +202,7 @@ static const unsigned char *key_of_length(size_t n)
     return key;
 }
 
-static uint64_t digest; /* over a sequence of hashes */
+static uint64_t digest; /* digest of a sequence of hashes */
 
 static void fold(uint64_t hash)
 {

@@ -50,7 +50,7 @@ static void put_strange(struct bytes *b)
     put(b, 0x11); /* true, field 21 */
     put(b, 0x17); /* double, 22 */
     bytes_append(b, "12345678", 8);
-    put(b, 0x1b); /* map, 23, of binary to i32 */
+    put(b, 0x1b); /* field 23: a map from binary to i32 */
     put(b, 2);
     put(b, 0x85);
     bytes_append(b, "\1a\2\1b\4", 6);
@@ -78,7 +78,7 @@ static void put_column(struct bytes *b, int64_t offset, int64_t length)
     put(b, 0x1c); /* 3: meta_data */
     put(b, 0x15); /*   1: type */
     put_integer(b, 6);
-    put(b, 0x29); /*   3: path_in_schema, a list of one */
+    put(b, 0x29); /* field 3: path_in_schema, a list with one element */
     bytes_append(b, "\x18\1s", 3);
     if (offset >= 0) {
         put(b, 0xb6); /*   14 */
@@ -105,10 +105,10 @@ static struct bytes make_file(const void *body, size_t n, const struct column c[
     const size_t start = f.n;
     put(&f, 0x15); /* 1: version */
     put_integer(&f, 1);
-    put(&f, 0x39); /* 4: row_groups, a list of two structs */
+    put(&f, 0x39); /* field 4: row_groups, a list of two structs */
     put(&f, 0x2c);
     for (int group = 0; group < 2; group++) {
-        put(&f, 0x19); /* 1: columns, a list of two structs */
+        put(&f, 0x19); /* field 1: columns, a list of two structs */
         put(&f, 0x2c);
         put_column(&f, c[2 * group].offset, c[2 * group].length);
         put_column(&f, c[2 * group + 1].offset, c[2 * group + 1].length);

@@ -219,7 +219,8 @@ TEST(rediscuckoo__gives_filters_back)
         }
         CHECK_EQ(about_of(f).parts, 1);
         check_written(f, 0);
-        CHECK_OK(add_items(f, 100, 200)); /* and it grows again, with empty filters */
+        /* And the chain grows again, with empty filters. */
+        CHECK_OK(add_items(f, 100, 200));
         CHECK_EQ(count_items(f, 100, 200), 100);
         CHECK_EQ(about_of(f).items, 101);
         check_written(f, 0);

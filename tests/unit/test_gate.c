@@ -277,7 +277,7 @@ TEST(gate__an_audit_that_fails_changes_no_answer)
         CHECK_EQ(look(w, lucky), BG_OUTCOME_ABSENT_BY_FILTER);
     }
     bg_gate_info s = stats_of(w->gate, false);
-    CHECK_EQ(w->asks, 2); /* then the breaker blocked them */
+    CHECK_EQ(w->asks, 2); /* the breaker blocked the other queries */
     CHECK_EQ(s.breaker, 1);
     CHECK_EQ(s.audits, 2);
     CHECK_EQ(s.store_errors, 2);

@@ -121,7 +121,8 @@ TEST(breaker__what_is_late_changes_nothing)
     CHECK(!bgi_breaker_allows(&b, 119, &none));
     CHECK(bgi_breaker_allows(&b, 120, &first));
     CHECK(first != 0);
-    CHECK(!bgi_breaker_allows(&b, 219, &none));  /* that attempt is still in flight */
+    /* The earlier attempt is still in flight. */
+    CHECK(!bgi_breaker_allows(&b, 219, &none));
     CHECK(bgi_breaker_allows(&b, 220, &second)); /* and now abandoned */
     CHECK(second != first);
     CHECK_EQ(bgi_breaker_worked(&b, first), BGI_BREAKER_STAYS);
@@ -414,7 +415,7 @@ TEST(recent__holds_what_it_was_made_for_and_tells_no_lies)
 static void look_again_inside(struct world *w, uint64_t key)
 {
     w->inside = NULL;
-    CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT); /* must not wait for itself */
+    CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT); /* a lookup must not wait for itself */
     CHECK_EQ(look(w, key + 1), BG_OUTCOME_PRESENT);
 }
 

@@ -500,7 +500,8 @@ TEST(oplog__only_one_has_it_open)
     bg_filter *filter = make(BG_KIND_BLOCKED);
     bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_NO, 0), *second = NULL;
     bg_errinfo why;
-    for (int turn = 0; turn < 2; turn++) { /* again after the file was replaced */
+    /* The second turn is after the file was replaced. */
+    for (int turn = 0; turn < 2; turn++) {
         CHECK_EQ(bg_oplog_open(path, filter, NULL, &second, NULL, &why), BG_EIO);
         CHECK_EQ(why.os_errno, EWOULDBLOCK);
         CHECK(second == NULL);
@@ -1417,7 +1418,7 @@ TEST(oplog__a_failed_sync_is_never_tried_again)
     CHECK_EQ(disk.data_syncs, syncs);
     CHECK_EQ(replay(path, &heard).next, 2); /* it was acknowledged */
     log = open_log(path, filter, BG_OPLOG_SYNC_ALWAYS, 2);
-    fail_next(DISK_EIO, 1); /* a write, and the sync */
+    fail_next(DISK_EIO, 1); /* the write succeeds, and the sync fails */
     CHECK_EQ(bg_oplog_append(log, NULL, &hash, 1, NULL, &why), BG_EIO);
     disk.at = 0;
     CHECK_STR(why.what, "fdatasync");

@@ -95,7 +95,7 @@ TEST(evict__secrets)
     CHECK_EQ(pass(registry, IDLE), 1);
     bg_tenant_release(acme);
     bg_registry_free(registry);
-    registry = open_registry(&options); /* with the wrong secret */
+    registry = open_registry(&options); /* opens the registry with the wrong secret */
     acme = get_tenant(registry, name);
     CHECK(has(acme, 1 << 30));
     CHECK_EQ(add(acme, 1), BG_EINCOMPAT);

@@ -258,7 +258,7 @@ TEST(quotas__rate)
     CHECK_EQ(bg_tenant_add(acme, &key, sizeof key, NULL, &why), BG_EQUOTA);
     CHECK_STR(why.what, "inserts_per_second");
     CHECK(!has(acme, key));
-    add_all(other, 0, 10); /* has its own bucket */
+    add_all(other, 0, 10); /* the tenant has its own bucket */
     the_time += SECOND / 100;
     CHECK_OK(add(acme, key));
     CHECK_EQ(add(acme, key), BG_EQUOTA);

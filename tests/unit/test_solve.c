@@ -398,7 +398,7 @@ TEST(solve__auto_is_classic_where_only_that_fits)
     ask.spec.max_bytes = 14 * 1000000 / 8; /* neither fits */
     CHECK_EQ(bg_plan_compute(&ask, &plan, &why), BG_ENOMEM);
     ask.spec = rate_spec(BG_KIND_AUTO, 1000000, 0.01);
-    ask.spec.k = 40; /* more bits than a line can have for one key */
+    ask.spec.k = 40; /* k is larger than a line allows */
     CHECK_OK(bg_plan_compute(&ask, &plan, &why));
     CHECK_EQ(plan.kind, BG_KIND_CLASSIC);
     CHECK_EQ(plan.k, 40);
