@@ -241,8 +241,8 @@ BG_API uint64_t bg_filter_count_hash(const bg_filter *filter, uint64_t hash);
 /* ---- Many keys ----------------------------------------------------------------- */
 
 /*
- * Queries an array of keys. Returns how many may be in the filter, and sets their bits in
- * the bitmap `maybe` unless it is NULL.
+ * Queries an array of keys. Returns how many keys may be in the filter, and sets their
+ * bits in the bitmap `maybe` unless it is NULL.
  * Thread safety: MT-Safe. Cost: close to the machine's limit for reading random cache
  * lines (`bgbench limit`).
  */
@@ -277,8 +277,8 @@ BG_API BG_MUST_CHECK bg_err bg_filter_add_forced(bg_filter *filter, bg_keys keys
                                                  uint64_t *is_new, size_t *added);
 
 /*
- * Removes an array of keys. Returns how many were found, and sets their bits in the bitmap
- * `removed` unless it is NULL. A kind that cannot remove keys removes none.
+ * Removes an array of keys. Returns how many keys were found, and sets their bits in the
+ * bitmap `removed` unless it is NULL. A kind that cannot remove keys removes none.
  * Thread safety: same as bg_filter_remove.
  */
 BG_API size_t bg_filter_remove_many(bg_filter *filter, bg_keys keys, uint64_t *removed);

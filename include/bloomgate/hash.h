@@ -64,7 +64,7 @@ typedef enum bg_hash_profile {
 #undef BG_HASH_ENUM
 } bg_hash_profile;
 
-/* Size of the secret of the keyed profiles. */
+/* Size in bytes of the secret for keyed profiles. */
 #define BG_SECRET_BYTES 16
 
 /*

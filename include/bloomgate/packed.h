@@ -93,7 +93,7 @@ BG_API inline bool bg_packed_may_contain_hash(const bg_packed *packed, uint64_t 
 }
 
 /*
- * Queries n hashes. Returns how many may be in the filter, and sets their bits in the
+ * Queries n hashes. Returns how many keys may be in the filter, and sets their bits in the
  * bitmap `maybe` unless it is NULL: see bg_filter_may_contain_many.
  * Thread safety: MT-Safe.
  */

@@ -88,7 +88,7 @@ typedef struct bg_plan {
     double calls_avoided; /* calls avoided per second: absent keys answered "no" */
     double calls_wasted;  /* calls wasted per second: absent keys answered "maybe" */
     double cost;          /* memory_cost x GiB + call_cost x calls_wasted */
-    char reason[160];     /* why this kind and this k, in a sentence */
+    char reason[160];     /* reason for this kind and this k, in one sentence */
     double target;        /* requested rate, or the rate with the lowest cost; 0 if a
                              size was requested */
     uint32_t layers;      /* scalable: layers at `items`; window: generations or

@@ -200,8 +200,8 @@ BG_API BG_MUST_CHECK bg_err bg_tenant_add_many(bg_tenant *tenant, const bg_bytes
 BG_API bool bg_tenant_may_contain(bg_tenant *tenant, const void *key, size_t len);
 
 /*
- * Queries n keys. Returns how many may have been added, and sets their bits in the bitmap
- * `maybe` unless it is NULL.
+ * Queries n keys. Returns how many keys may have been added, and sets their bits in the
+ * bitmap `maybe` unless it is NULL.
  * Thread safety: same as bg_tenant_may_contain.
  */
 BG_API size_t bg_tenant_may_contain_many(bg_tenant *tenant, const bg_bytes *keys,

@@ -138,10 +138,10 @@ BG_API bool bg_slot_may_contain(const bg_slot *slot, const void *key, size_t len
 BG_API bool bg_slot_may_contain_u64(const bg_slot *slot, uint64_t key);
 
 /*
- * Queries an array of keys. Returns how many may have been added, and sets their bits in
- * the bitmap `maybe` unless it is NULL. Hashes must be passed with their check value (see
- * Hashes below). If the check value does not match the hasher of every queried filter, all
- * answers are "maybe".
+ * Queries an array of keys. Returns how many keys may have been added, and sets their bits
+ * in the bitmap `maybe` unless it is NULL. Hashes must be passed with their check value
+ * (see Hashes below). If the check value does not match the hasher of every queried
+ * filter, all answers are "maybe".
  * Thread safety: MT-Safe; never waits. Cost: the cost of bg_filter_may_contain_many, plus
  * at most four atomic additions per call.
  */
@@ -172,8 +172,9 @@ BG_API BG_MUST_CHECK bg_err bg_slot_add_u64(bg_slot *slot, uint64_t key, bool *i
 /*
  * Adds an array of keys in order, up to the first one that is refused. Sets *done to the
  * number of keys added, *added to the number of these that were certainly new, and their
- * bits in the bitmap `is_new`. Each of these three may be NULL. A key that occurs twice in
- * the array is new at most once. The results are set even if keys are refused.
+ * bits in the bitmap `is_new`. Each of these three arguments may be NULL. A key that
+ * occurs twice in the array is new at most once. The results are set even if keys are
+ * refused.
  *
  * Hashes must be passed with their check value (see Hashes below). If a filter that is
  * queried but accepts no adds has a different hasher, no key is reported as new.
@@ -368,8 +369,8 @@ BG_API BG_MUST_CHECK bg_err bg_slot_compact(bg_slot *slot, bg_filter *delta,
  * known.
  * Errors: BG_ENOTFOUND if there is no base; BG_EBUSY during a rebuild; BG_ENOMEM. On error
  * nothing has changed.
- * Thread safety: MT-Safe. Memory: both filters, until the last reader of the old one has
- * left.
+ * Thread safety: MT-Safe. Memory: both filters, until the last reader of the old filter
+ * has left.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_clear(bg_slot *slot, bg_errinfo *info);
 
@@ -389,7 +390,7 @@ BG_API BG_MUST_CHECK bg_err bg_slot_merge(bg_slot *slot, const bg_filter *other,
 /*
  * Rotates every window filter of the slot that accepts adds: see bg_filter_rotate. Sealed
  * windows do not move.
- * Errors: BG_ENOTSUP if there is no such window; BG_EINVAL for NULL.
+ * Errors: BG_ENOTSUP if the slot has no window that accepts adds; BG_EINVAL for NULL.
  * Thread safety: MT-Safe. Cost: same as bg_filter_rotate.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_rotate(bg_slot *slot, uint64_t now,
@@ -444,10 +445,10 @@ typedef struct bg_reload_options {
 
 /*
  * Replaces the base with the filter in a file. The whole file is verified, even if it is
- * mapped afterwards, and its canaries are queried. It is then compared with the current
- * filter: kind, hash profile, secret, key id and generation. If any check fails, the old
- * filter stays in use, and the error is returned, counted and kept in bg_slot_info. A file
- * with the same digest as the current file is not read again.
+ * mapped afterwards, and its canaries are queried. The file is then compared with the
+ * current filter: kind, hash profile, secret, key id and generation. If any check fails,
+ * the old filter stays in use, and the error is returned, counted and kept in
+ * bg_slot_info. A file with the same digest as the current file is not read again.
  *
  * The generation must not be lower than the generation of the last file loaded, even if
  * other changes have replaced the base since. BG_SLOT_ANY_GENERATION accepts a lower
