@@ -27,7 +27,7 @@ enum {
     CONN_PIECES = 8,     /* chunks of a long reply sent per turn */
     CONN_REST = 16,
     CONN_DRAIN = 256 << 20,   /* maximum number of bytes to discard */
-    CONN_DRAIN_TICKS = 10000, /* maximum time to discard input, in ms */
+    CONN_DRAIN_TICKS = 10000, /* maximum time spent discarding input, in ms */
     CONN_DRAIN_PAUSE = 2000   /* stop if no input arrives for this long, in ms */
 };
 

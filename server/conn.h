@@ -115,7 +115,7 @@ struct conn {
     struct conn *next, **link; /* all connections of the worker */
 };
 
-/* Takes ownership of a socket that was accepted and counted. Closes it on failure. */
+/* Takes ownership of a socket that was accepted and counted. Closes the socket on failure. */
 void conn_open(struct worker *worker, int fd, const struct protocol *protocol, bool tls,
                const char *address, const char *host);
 

@@ -44,8 +44,8 @@
 #include <stdint.h>
 
 enum journal_type {
-    /* Never stored in a file. If reading continues after damage, it reports that the frames `from`
-     * to `count` - 1 are missing at this point. */
+    /* Never stored in a file. If reading continues after damage, this record reports that the
+     * frames `from` to `count` - 1 are missing at this point. */
     JOURNAL_GAP = 0,
     JOURNAL_CREATE = 1,
     JOURNAL_DROP = 2,

@@ -182,8 +182,8 @@ enum log_level log_event_level(enum log_event_kind kind);
 void log_event(enum log_event_kind kind, bg_bytes filter, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Copies up to `room` events with numbers above `after`, oldest first. Returns how many were
- * copied. */
+/* Copies up to `room` events with numbers above `after`, oldest first. Returns the number of copied
+ * events. */
 size_t log_events(uint64_t after, struct log_event *events, size_t room);
 
 #endif

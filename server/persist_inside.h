@@ -14,8 +14,8 @@
 enum { PERSIST_PATH = 4096 };
 
 /* The file name of an object whose content is lost; no such file exists. "lost-" followed by the
- * name of a file means that the file contains part of the content; it is kept for as long as the
- * object. */
+ * name of a file means that the file contains part of the content; the file is kept for as long as
+ * the object exists. */
 #define PERSIST_LOST "lost"
 
 /* Files that no object needs, to be deleted once the records that prove this are on disk. */

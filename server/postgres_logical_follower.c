@@ -432,7 +432,8 @@ static void follower_hear(struct follower *f)
     (void)pthread_mutex_unlock(&f->logical->lock);
 }
 
-/* Reads the messages that have arrived, up to a limit. Sets *is_drained if there are no more. */
+/* Reads the messages that have arrived, up to a limit. Sets *is_drained if no more messages have
+ * arrived. */
 static bg_err follower_read(struct follower *f, bool *is_drained, bg_errinfo *info)
 {
     bg_err err = BG_OK;

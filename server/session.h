@@ -23,7 +23,7 @@ struct multi;
 enum client_mute {
     CLIENT_SPEAKS,
     CLIENT_MUTE,      /* OFF: nothing is sent */
-    CLIENT_SKIP_NEXT, /* SKIP was just run: the reply after its own is skipped */
+    CLIENT_SKIP_NEXT, /* SKIP is running: the reply to the next request is skipped */
     CLIENT_SKIPS      /* the next reply is skipped */
 };
 

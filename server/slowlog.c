@@ -1,4 +1,4 @@
-/* slowlog.c - see slowlog.h: a ring of fixed size under a lock. */
+/* slowlog.c - implements slowlog.h with a ring of fixed size, protected by a lock. */
 #include "slowlog.h"
 
 #include "cmd.h"

@@ -139,7 +139,7 @@ bg_err source_stopped(bg_errinfo *info);
 /* Copies a value to the caller's buffer. If `data` is NULL, the value is NULL. */
 void source_value_set(struct source_value *value, const void *data, size_t len);
 
-/* Parses an integer as databases print it: without '+' and leading zeros. */
+/* Parses an integer as databases print it, without '+' or leading zeros. */
 bool source_integer(bg_bytes text, int64_t *value);
 
 #endif

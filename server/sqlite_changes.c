@@ -6,10 +6,10 @@
  * stores the value for the last snapshot that it read to the end. If the value is the same, and the path still refers
  * to the same file and write-ahead log, the database is still that snapshot, and its proof still holds. If the file's
  * change time differs, a program other than SQLite may have overwritten the file (a restored backup). The follower then
- * reopens the file, because the connection's cache may be outdated. Otherwise the follower reads, in one transaction
- * per batch of keys. It verifies the file, the schema version, the SQL of all objects, and the last row that it read,
- * with its token. Then it reads the following rows, whose numbers must be contiguous and reach sqlite_sequence. Keys
- * are reported after the transaction has ended, so writers never wait for the filter.
+ * reopens the file, because the connection's cache may be outdated. Otherwise the follower reads the new rows, in one
+ * transaction per batch of keys. It verifies the file, the schema version, the SQL of all objects, and the last row
+ * that it read, with its token. Then it reads the following rows, whose numbers must be contiguous and reach
+ * sqlite_sequence. Keys are reported after the transaction has ended, so writers never wait for the filter.
  *
  * The epoch ends (doubt) if any of these steps fails. The follower then creates missing objects, uses the last row as
  * its place, and only then calls restart. If an audit has distrusted the filter, the follower first replaces all rows,
