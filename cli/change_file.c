@@ -36,7 +36,7 @@ static int change_expect_no_pointer(const struct change *c)
                : CLI_OK;
 }
 
-/* Claims the file to write. Links are followed, so that a link stays a link. */
+/* Claims the file to write. Follows links, so that a link is not replaced by a file. */
 static int change_place(struct change *c, const char *path)
 {
     const struct change_options *o = c->options;

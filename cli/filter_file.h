@@ -40,13 +40,14 @@ struct filter_file {
 enum { FILTER_MAPPED = 1, FILTER_OURS = 2, FILTER_EXCLUSIVE = 4 };
 
 /* Opens a file. `form` is the form of its keys, which some foreign formats require. With
- * FILTER_OURS, foreign files are refused. Returns an exit code. */
+ * FILTER_OURS, refuses foreign files. Returns an exit code. */
 int filter_open(const char *path, const struct open_options *options, unsigned flags,
                 enum key_form form, struct filter_file *file);
 void filter_close(struct filter_file *file);
 
-/* Return whether a file is a bloomgate filter, according to its first bytes or to --format, and
- * whether it is a bloomgate filter whose keys are hashed with a secret. */
+/* The first function returns whether a file is a bloomgate filter, according to its first bytes or
+ * --format. The second returns whether it is a bloomgate filter whose keys are hashed with a
+ * secret. */
 bool filter_is_ours(const char *path, const struct open_options *options);
 bool filter_needs_secret(const char *path);
 
@@ -91,8 +92,8 @@ int filter_follow(const struct filter_file *file, struct key_format *format);
  * shards would not be found after join. Returns an exit code. */
 int filter_expect_whole(const struct filter_file *file);
 
-/* Refuses to overwrite a file without `force`, and anything that is not a file. Returns an
- * exit code. */
+/* Refuses to overwrite an existing file unless `force` is set, and never overwrites anything that
+ * is not a file. Returns an exit code. */
 int filter_may_write(const char *path, bool force);
 
 /* Does the same for a filter file, and claims it, so that no other command changes it (claim.h). */

@@ -24,8 +24,8 @@
 int identity_content(const char *path, uint64_t *number);
 int identity_file(const char *path, uint64_t *number);
 
-/* Return the hash of a text, and combine several numbers in order. The results are the same on all
- * machines. */
+/* identity_text returns the hash of a text. identity_mix adds a number to a combined hash, in which
+ * the order matters. The results are the same on all machines. */
 uint64_t identity_text(const char *text);
 uint64_t identity_mix(uint64_t sum, uint64_t number);
 

@@ -264,7 +264,7 @@ static int input_open(struct input *input)
     return CLI_OK;
 }
 
-/* Reads more compressed bytes if all previous ones were used. Returns false on error. */
+/* Reads more compressed bytes if all previous bytes have been used. Returns false on error. */
 static bool input_get_packed(struct input *input)
 {
     if (input->ahead_at < input->ahead_used) {

@@ -305,7 +305,7 @@ static bool witness_is_used(const struct sharded *filter)
     return used;
 }
 
-/* Marks shards of a filter in use as doubted if they were re-created or have no witness: see
+/* If the filter is in use, marks re-created shards and shards without a witness as doubted; see
  * (W8). */
 static void witness_doubt_recreated(struct sharded *filter, char why[WITNESS_WHY])
 {

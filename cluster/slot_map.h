@@ -42,8 +42,8 @@ uint16_t map_address(struct slot_map *map, bg_bytes address, uint16_t from);
 /* Assigns all slots to one node. */
 void map_give_all(struct slot_map *map, uint16_t node);
 
-/* Reads the reply of node `from` to CLUSTER SLOTS. Returns false, leaving the map unchanged, if
- * the reply is invalid or contains no slot. */
+/* Reads the CLUSTER SLOTS reply of node `from`. Returns false, leaving the map unchanged, if the
+ * reply is invalid or contains no slot. */
 bool map_read(struct slot_map *map, bg_bytes reply, uint16_t from);
 
 /* Parses "3999 host:port", as in MOVED and ASK. Returns false if the text is invalid. */

@@ -313,7 +313,7 @@ struct cf_list {
     bool absent_only;
 };
 
-/* Adds up to `now` of the next items, up to the first failure. */
+/* Adds at most `now` of the next items, and stops at the first failure. */
 static bg_err cf_put(struct cf_list *list, size_t now, bg_errinfo *info)
 {
     const bg_bytes *items = list->items + list->done;

@@ -1,5 +1,6 @@
 /*
- * object.h - what a name refers to: a filter, with the parameters it was created with.
+ * object.h - the object that a name refers to: a filter, and the parameters with which it was
+ * created.
  *
  *     BF   created by BF.RESERVE: scalable, or with NONSCALING a blocked filter that can be full
  *     CF   created by CF.RESERVE: a quotient filter, which counts and deletes like a cuckoo
@@ -204,8 +205,8 @@ const bg_filter *object_base(const bg_pin *pin);
 bg_err object_error(bg_errinfo *info, bg_err code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Returns the shape of a filter that was created elsewhere, such as in a file: family BG,
- * imported. */
+/* Returns the shape of a filter that comes from elsewhere, such as a file. Its family is BG, and it
+ * is imported. */
 void object_shape_of(const bg_filter *filter, struct object_shape *shape);
 
 /* Returns whether the family of the shape supports the kind of a filter. */

@@ -63,8 +63,8 @@ bool ledger_is_full(void);
  * fail because clients have used all memory, such as snapshots. Returns the previous value. */
 bool ledger_exempt(bool exempt);
 
-/* Describes the last time that memory was refused to this thread since the previous call or
- * ledger_forget. Returns false if no memory was refused. */
+/* Describes this thread's last refused allocation since the previous call or ledger_forget. Returns
+ * false if no memory was refused. */
 enum { LEDGER_WHY = 160 };
 bool ledger_refusal(char why[LEDGER_WHY]);
 void ledger_forget(void);

@@ -235,8 +235,8 @@ static bool crawl_tell(const struct crawl *crawl, const struct worker *workers)
     const double predicted = web_predict(crawl->batch);
     printf("%6u  %9lu  %7lu  %7lu  %7lu  %9.1f  %6lu\n", crawl->batch,
            WORKERS * workers[0].requests, local, shared, twice, predicted, missed);
-    /* Pages are missed only because of false positives: at most 1e-4 in each of the two
-     * filters. */
+    /* Pages are missed only because of false positives. The rate of each of the two filters is at
+     * most 1e-4. */
     return fabs((double)twice - predicted) < 5 * sqrt(predicted) + 5
            && (double)missed < 2e-4 * (double)pages + 15;
 }

@@ -23,9 +23,9 @@
  *   Up to 128 columns, an equation spans all of them, so the number of columns can equal the number
  *   of keys: a random square matrix over bits can be solved with probability 0.29, and hence after
  *   3.5 seeds on average. If none of the eight seeds works, which happens in 6% of cases, one more
- *   byte is used. With more keys, the coefficients of a key span 128 columns from a position chosen
- *   by its hash, and more columns than keys are needed; such a ribbon has one row fewer than there
- *   are bits per key, and uses fewer bits than allowed.
+ *   byte is used. With more keys, the coefficients of a key span 128 columns, starting at a
+ *   position that its hash selects, and there must be more columns than keys. Such a ribbon has one
+ *   row fewer than there are bits per key, and uses fewer bits than allowed.
  *
  * Bloom filter. It has m = bits positions. Position i of a hash is derived from one half of a mix
  * of the hash and i / 2. It is cheaper to build, and is used for more than a million keys.

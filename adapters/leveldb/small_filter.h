@@ -21,7 +21,7 @@ enum {
         24, /* maximum rows (bits per key) of a ribbon, and maximum k of a Bloom filter */
     SMALL_SEEDS = 8,   /* number of matrices that the header can specify */
     SMALL_DENSE = 128, /* up to this many columns, an equation spans all of them */
-    SMALL_MAX_RIBBON = 1 << 20 /* more keys get a Bloom filter */
+    SMALL_MAX_RIBBON = 1 << 20 /* for more keys, a Bloom filter is used */
 };
 
 /* The parameters of a filter for n different hashes. */

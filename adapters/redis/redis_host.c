@@ -84,7 +84,7 @@ static void *host_place_over(RedisModuleKey *key, RedisModuleType *type,
     void *old = NULL;
     (void)redis.ModuleTypeReplaceValue(key, type, NULL, &old);
     (void)redis.ModuleTypeSetValue(key, redis_type,
-                                   object); /* calls `free` with NULL */
+                                   object); /* calls free(NULL), which is counted */
     if (expires != REDIS_NO_EXPIRE) {
         (void)redis.SetAbsExpire(key, expires);
     }

@@ -1,8 +1,9 @@
 /*
  * redis_memory.c - see redis_memory.h.
  *
- * Alignment. The server guarantees the alignment of malloc. For larger alignments, more bytes are
- * allocated. The address returned by the server is stored in the word before the aligned address.
+ * Alignment. The server guarantees only the alignment of malloc. For larger alignments, more bytes
+ * are allocated. The address returned by the server is stored in the word before the aligned
+ * address.
  *
  * Defragmentation. The server visits each value regularly, on its main thread. The module offers
  * the server every allocation of the object. The server moves allocations in nearly empty slabs

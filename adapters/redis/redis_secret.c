@@ -22,7 +22,7 @@ static struct {
     struct redis_secret *first, *current, *before;
     bool chosen; /* the current secret was set, not generated */
     uint8_t
-        wanted[BG_KEY_ID_BYTES]; /* ID of the expected secret if `current` is NULL */
+        wanted[BG_KEY_ID_BYTES]; /* ID of the expected secret, if chosen but unknown */
 } secrets = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* The secret that secret_of last returned to the handler on this thread. The secret is held until

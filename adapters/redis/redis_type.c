@@ -10,7 +10,7 @@
  *
  * Values are also saved in a forked child process, so saving acquires no lock that another thread
  * might have held (pinning a slot needs no lock). Chunks of 1 MiB are written as they are encoded;
- * the content is not copied, either in the child or in the server process.
+ * the content is copied neither in the child nor in the server process.
  */
 #include "redis_type.h"
 

@@ -5,7 +5,7 @@
  * Since 7.0, FilterBitsBuilder and FilterBitsReader are private, although the public FilterPolicy
  * returns them. All of their functions are virtual, and the classes have no members, so it is
  * enough to declare them with the same functions in the same order: RocksDB calls these functions
- * through the vtables of the objects. No symbol of RocksDB is needed.
+ * through the vtables of the objects. No RocksDB symbols are needed.
  *
  * The order has changed twice, and may change again:
  *
