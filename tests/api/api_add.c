@@ -31,7 +31,7 @@ static bg_filter_info info_of(const bg_filter *filter)
     return info;
 }
 
-/* Returns how many of ABSENT keys that were never added may be in the filter. */
+/* Returns for how many of ABSENT keys that were never added the filter answers "maybe". */
 static size_t false_positives(const bg_filter *filter)
 {
     size_t count = 0;

@@ -35,7 +35,7 @@ def declared(text):
 
 
 def inline_functions():
-    """Returns the static inline functions of the headers."""
+    """Returns the static inline functions in the headers."""
     headers = glob.glob(os.path.join(ROOT, "include/bloomgate/*.h"))
     return {name for path in headers
             for name in re.findall(r"^static inline [\w *]*?\b(bg_\w+)\(", read(path), re.M)}

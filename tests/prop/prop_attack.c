@@ -597,8 +597,9 @@ static bool attacked_build(unsigned sample, bg_hash_profile profile,
     return err == BG_OK;
 }
 
-/* Keys in an ever smaller part of the hash range. With `fast`, the filter is correct, or the
- * build fails after a bounded number of attempts; with `keyed`, the build succeeds. */
+/* The hashes of the keys are in an ever smaller part of the hash range. With `fast`, the filter
+ * is correct, or the build fails after a bounded number of attempts; with `keyed`, the build
+ * succeeds. */
 TEST(attack__builder_crowding)
 {
     enum { LEAST = 1, MOST = MEASURE_SANITIZED ? 5 : 11, SETS = (MOST + 1) / 2 };

@@ -233,7 +233,7 @@ static bool draws_add(const struct world *w)
     return (w->adds || !world_can(w, BG_TRAIT_FILLS_UP)) && below(2);
 }
 
-/* Adds a key in a random way. A refused insert has no effect. */
+/* Adds a key with a randomly chosen function. A refused insert has no effect. */
 static void step_add(struct world *w, struct slot *s)
 {
     unsigned id = below(w->ids);

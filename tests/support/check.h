@@ -86,7 +86,7 @@ uint64_t check_seed(void);
 /* Returns the work factor, at least 1: `for (i = 0; i < 1000 * check_scale(); i++)`. */
 size_t check_scale(void);
 
-/* For the macros only. */
+/* Used only by the macros. */
 void check_register(struct check_case *test);
 void check_fail(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -25,7 +25,7 @@ struct disk_lives {
     uint64_t whole; /* last acknowledgment of a complete life */
 };
 
-/* Directories for lives, on a file system with free syncs if there is one. */
+/* Directories for lives, on a file system where a sync costs nothing, if there is one. */
 static inline const char *lives_folder(const char *name)
 {
     static char paths[4][256];

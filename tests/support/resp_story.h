@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 struct resp_story {
-    struct buffer requests; /* each as an array of strings */
+    struct buffer requests; /* requests, each as an array of strings */
     size_t count;
     enum resp_result end; /* RESP_PARTIAL, RESP_ERROR */
     char error[RESP_ERROR_TEXT];

@@ -253,7 +253,7 @@ TEST(faults__short_reads_and_writes)
     end();
 }
 
-/* Opening, mapping and verifying while every call fails. */
+/* Opens, maps and verifies files while calls fail, one after another. */
 TEST(faults__opening_fails)
 {
     begin(false);
@@ -314,8 +314,8 @@ static void kill_at_every_call(bool publishes, enum fault fault)
 
 enum { FEW = 50, MANY = 100, PLACE_BYTES = 1 << 16 };
 
-/* Two files of the same size: one with FEW keys and one with MANY. Each states its number of
- * keys in its metadata. */
+/* Two files of the same size: one with FEW keys and one with MANY. Each file states its number
+ * of keys in its metadata. */
 static struct {
     unsigned char bytes[2][PLACE_BYTES];
     size_t n;
@@ -357,7 +357,7 @@ static void place_write(void)
     place.next = !place.next;
 }
 
-/* A log of all keys. */
+/* A log that lists all keys. */
 static void place_log(void)
 {
     bg_filter *filter = place_filter(0);

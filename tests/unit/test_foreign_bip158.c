@@ -1,5 +1,5 @@
 /*
- * Golomb-coded sets of BIP158: codes from other implementations, sets of all sizes, and
+ * BIP158's Golomb-coded sets: codes from other implementations, sets of all sizes, and
  * codes that no encoder produces. The checksums were computed from the sets of a second,
  * independent encoder, which also reproduces the ten filters in the BIP's own test vectors.
  */

@@ -223,7 +223,7 @@ TEST(foreign_bloom__reads_what_the_software_writes)
     }
 }
 
-/* The rate is as expected: few absent keys are answered "maybe". */
+/* The rate is as expected: the filter answers "maybe" for few absent keys. */
 TEST(foreign_bloom__keeps_its_rate)
 {
     enum { MANY = CHECK_EMULATED ? 1000 : 10000 };

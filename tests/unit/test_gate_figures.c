@@ -42,7 +42,7 @@ TEST(gate__observes_the_true_rate_and_avoids_as_planned)
     }
 }
 
-/* Over many samples, 95% should have the true rate in their interval. */
+/* In 95% of many samples, the interval should include the true rate. */
 TEST(gate__the_observed_interval_is_one_of_95_percent)
 {
     enum { SAMPLES = 300, LOOKS = 1000 };
@@ -321,8 +321,8 @@ TEST(gate__a_rebuild_under_way_ends_no_doubt)
     world_end(w);
 }
 
-/* A key that is written while a file is read, or while a filter is swapped, need not be in it, even if the caller
- * passes BG_SLOT_DISCARD. */
+/* A key that is written while a file is read, or while a filter is swapped, need not be in it,
+ * even if the caller passes BG_SLOT_DISCARD. */
 static bool write_while_read(void *context, uint64_t done, uint64_t all)
 {
     struct world *w = context;
@@ -382,8 +382,8 @@ TEST(gate__a_write_during_a_replacement_is_in_doubt)
     }
 }
 
-/* A base that is rebuilt while a file is being read has the keys that were written in the meantime, and ends the
- * doubt about them. So the file, which is older, must not replace it. */
+/* A base that is rebuilt while a file is being read has the keys that were written in the
+ * meantime, and ends the doubt about them. So the file, which is older, must not replace it. */
 static bool rebuild_while_read(void *context, uint64_t done, uint64_t all)
 {
     struct world *w = context;
@@ -426,7 +426,8 @@ TEST(gate__a_file_does_not_replace_a_newer_base)
     files_clean();
 }
 
-/* Rebuilds the base, which ends the doubt about a key. Returns an older filter, which is saved to `path` as well. */
+/* Rebuilds the base, which ends the doubt about a key. Returns an older filter, which is saved
+ * to `path` as well. */
 static bg_filter *world_older(struct world *w, uint64_t key, const char *path)
 {
     const bg_rebuild_options how = rebuilding(BG_KIND_BLOCKED);

@@ -291,7 +291,7 @@ TEST(quotient__does_not_wrap)
         CHECK(bg_filter_may_contain_hash(filter, last | i << 40));
     }
     bg_filter_free(filter);
-    /* 1024 quotients: the end of the table is reached before the load limit. */
+    /* With 1024 quotients, the end of the table is reached before the load limit. */
     filter = quotient_filter(10, 16, 0);
     for (n = 0; bg_filter_add_hash(filter, last | n << 40, NULL) == BG_OK;) {
         n++;

@@ -268,7 +268,7 @@ TEST(quotas__rate)
     CHECK_EQ(tenant_stats(acme).limited_rate, 3);
     CHECK_EQ(tenant_stats(other).limited_rate, 0);
     CHECK(has(acme, 0)); /* lookups are free */
-    /* A batch takes all available tokens. */
+    /* A batch uses up all available tokens. */
     uint64_t numbers[20];
     bg_bytes keys[20];
     size_t done = 0;

@@ -29,7 +29,7 @@ TEST(ribbon__shapes_are_sound)
             CHECK(s.starts[0] == 0 || s.starts[0] + RIBBON_BLOCK == s.second);
             CHECK(s.starts[1] == 0
                   || s.second + s.starts[1] + RIBBON_BLOCK == s.limits * RIBBON_BLOCK);
-            /* A limit for every bucket: 4 bits each. */
+            /* Every bucket has a limit, stored in 4 bits. */
             uint64_t buckets = (s.second + RIBBON_BUCKET - 1) / RIBBON_BUCKET;
             CHECK((s.units - s.limits) * k * 16 >= buckets);
             CHECK(ribbon_capacity(units, k) <= (double)(units * RIBBON_BLOCK));

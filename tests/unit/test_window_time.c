@@ -166,8 +166,8 @@ static void check_same(const bg_filter *a, const bg_filter *b)
     free(other.bytes);
 }
 
-/* Windows that receive the same adds and rotations stay identical, byte by byte, whenever their
- * files were copied. */
+/* Windows that receive the same adds and rotations stay identical, byte by byte, no matter when
+ * their files were copied. */
 TEST(window_time__replicas_stay_the_same)
 {
     for (uint32_t mode = 0; mode < 2; mode++) {
