@@ -33,8 +33,8 @@ struct object *args_find_any(struct request *request, bg_bytes name);
 
 enum {
     ARGS_BF = 1u << OBJECT_BF | 1u << OBJECT_BG, /* BF.* commands work with all kinds */
-    ARGS_CF = 1u << OBJECT_CF | 1u << OBJECT_BG, /* CF.* work with kinds that support
-                                                    deletion */
+    ARGS_CF = 1u << OBJECT_CF | 1u << OBJECT_BG, /* CF.* work with kinds that can
+                                                    delete */
     ARGS_ANY = 1u << OBJECT_BF | 1u << OBJECT_CF | 1u << OBJECT_BG
 };
 
