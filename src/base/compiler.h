@@ -8,7 +8,7 @@
 #define BGI_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define BGI_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* For reads that race by design with atomic writes of the same words. The hardware makes each
+/* Marks reads that race by design with atomic writes to the same words. The hardware makes each
  * word of such a read atomic, which C cannot express for vectors. */
 #define BGI_NO_TSAN __attribute__((no_sanitize("thread")))
 

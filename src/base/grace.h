@@ -31,8 +31,8 @@
  *   mean that every counted entry has its leave counted, including the entry of our reader. The
  *   reader has left. The reader may have used either pair, so both pairs are checked.
  *
- *   Progress. Under load, the pair that new readers use may never be seen drained. So the
- *   writer first waits for the other pair, which only stragglers enter (readers that loaded
+ *   Progress. Under load, the pair that new readers use may never be observed to be drained. So
+ *   the writer first waits for the other pair, which only stragglers enter (readers that loaded
  *   `phase` before it changed). Then `phase` changes, and the writer waits for the first pair.
  *   Neither pair gets new readers for long while it drains.
  *

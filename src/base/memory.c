@@ -147,9 +147,9 @@ static bool memory_take_pooled(struct bgi_memory *memory, size_t bytes)
     return true;
 }
 
-/* Hides the whole block, including the filter bits. Hiding only the page of the handle would give
- * each filter two mappings in the kernel, which limits the number of mappings, and merges
- * neighbors only if their attributes are equal. */
+/* Hides the whole block, including the filter bits. Hiding only the handle's page would give each
+ * filter two kernel mappings. The kernel limits the number of mappings, and merges adjacent
+ * mappings with equal attributes. */
 static bool memory_map_hidden(struct bgi_memory *memory, size_t bytes, bool small_pages)
 {
     void *p = memory_map(bytes, small_pages);

@@ -9,8 +9,8 @@
  * Keys are processed in groups of 64, with two buffers. First the next group is prepared: its
  * keys are hashed (unless they already are hashes) and located. Then the current group, whose
  * lines have arrived in the meantime, is answered, and with each answer one line of the next
- * group is prefetched. So each line has the time that about 64 keys take, including hashing, to
- * arrive.
+ * group is prefetched. So each line has as much time to arrive as about 64 keys take, including
+ * hashing.
  */
 #include "bloomgate/filter.h"
 

@@ -120,7 +120,7 @@ struct list_sort {
     const struct bgi_watch *watch;
     unsigned threads, bits;
     size_t slices, buckets, largest; /* `largest`: hashes in the largest bucket */
-    size_t *places; /* per slice and bucket: at first the counts, then the starts */
+    size_t *places; /* per slice and bucket: counts, later start positions */
     struct list_bucket *bucket;
     struct list_line *lines; /* per thread and bucket: hashes not written yet */
     size_t *begins;          /* per thread and bucket: start of the slice's part */

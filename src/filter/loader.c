@@ -159,7 +159,7 @@ static void loader_visit(bg_loader *loader, const struct loader_sorted *sorted,
 }
 
 /* Visits all regions of a block, starting with those whose locks are free. Each block
- * starts with a different region, so that threads do not wait for each other. */
+ * starts at a different region, so that threads do not wait for each other. */
 static void loader_add_sorted(bg_loader *loader, const struct loader_sorted *sorted,
                               struct loader_sum *sum)
 {

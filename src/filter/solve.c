@@ -423,8 +423,8 @@ static bg_err solve_as(bg_kind id, const bg_spec *spec, struct bgi_geometry *g,
 
 /*
  * `auto` chooses register if exactly one winner is required, else blocked. It chooses classic
- * if a blocked filter exceeds the limits, or takes more than one and a half times the memory,
- * as it does below a rate of about 1e-7.
+ * instead of blocked if a blocked filter exceeds the limits, or takes more than one and a half
+ * times the memory, as it does below a rate of about 1e-7.
  */
 static bg_err solve_auto(const bg_spec *spec, struct bgi_geometry *g, bg_errinfo *info)
 {

@@ -12,8 +12,8 @@
  * Users (U), tenant.c and tenant_return:
  *   (U1) Enter the grace period and load `slot`. If it is not NULL, use the slot, then leave.
  *   (U2) Otherwise leave and take the tenant's lock. If the state is WRITING, put the slot
- *        back, which makes it MEMORY again. If it is DISK, do (R1). If it is READING, wait.
- *        Then repeat (U1).
+ *        back, which makes it MEMORY again. If the state is DISK, do (R1). If the state is
+ *        READING, wait. Then repeat (U1).
  * The evictor (E), bg_registry_tick, one at a time:
  *   (E1) Under the lock: set `slot` to NULL, keep the slot aside, and change to WRITING.
  *   (E2) Wait for a grace period (one for up to REGISTRY_WALK tenants).
@@ -48,12 +48,12 @@
  *        failed. (E3) clears it while no user can be inside, and bg_registry_save clears it
  *        before a grace period.
  *   Claim: while `changed` is false, the file contains the key of every add that has returned.
- *   Consider an add whose key is not in the file. It had not finished when writing started, so it
- *   entered after the grace period started, and so after the clearing. It found `changed` false
- *   and set it, or found it true because another add had set it after the clearing. Only a thread
- *   that writes the file clears it. A slot that was handed out (bg_tenant_slot) may be changed
- *   without setting `changed`. So the tenant counts as changed when its slot is handed out, and
- *   after every write during which it was handed out.
+ *   Consider an add whose key is not in the file. The add had not finished when writing started,
+ *   so it entered after the grace period started, and therefore after the clearing. It found
+ *   `changed` false and set it, or found it true because another add had set it after the
+ *   clearing. Only a thread that writes the file clears it. A slot that was handed out
+ *   (bg_tenant_slot) may be changed without setting `changed`. So the tenant counts as changed
+ *   when its slot is handed out, and after every write during which it was handed out.
  *
  * Stale files. The file of a tenant in memory may lack recent keys. The file is overwritten when
  * the tenant is evicted, or by bg_registry_save. After a crash the older file is used: keys that
@@ -362,7 +362,8 @@ static bool evict_is_filed(const bg_tenant *tenant, const char *path)
            && memcmp(about.digest, tenant->digest, sizeof about.digest) == 0;
 }
 
-/* Records the digest of the written file, not of the file at the path afterwards. */
+/* Records the digest of the written file, not of the file that is at the path
+ * afterwards. */
 static bg_err evict_save(bg_tenant *tenant, bg_slot *slot, const char *path,
                          bg_errinfo *info)
 {

@@ -10,16 +10,17 @@
  * be older than the key, so they do not end the doubt.
  *
  * The slot numbers each construction of a base (a making) when it starts, before the source is
- * read. It keeps in `whole` the number of the last making whose base was published. `missed` is
- * the number of the first making that ends the doubt (any later making ends it, too); 0 means
- * that there is no doubt. It belongs to the slot, so the doubt applies to all gates of the slot.
+ * read. The slot keeps in `whole` the number of the last making whose base was published.
+ * `missed` is the number of the first making that ends the doubt (any later making ends it, too);
+ * 0 means that there is no doubt. `missed` belongs to the slot, so the doubt applies to all gates
+ * of the slot.
  *   (D1) `missed` is raised after the key was written and before the write returns, to one more
  *        than the number of makings that have started by then. So a making with that number, or a
  *        later one, starts after the key was written.
  *   (D2) `whole` never decreases: a base is refused if it was passed in before the making of the
  *        current base started (slot_check_order).
  *   (D3) While missed <= whole there is no doubt, and the current base may be the only one that
- *        contains the keys. It is replaced only by a making or with BG_SLOT_DISCARD
+ *        contains the keys. This base is replaced only by a making or with BG_SLOT_DISCARD
  *        (slot_check_swap). This holds even if another doubt has started since, because a lookup
  *        may read that there is no doubt, and query the filter after that doubt has started. So
  *        `first_missed` keeps the number of the first doubt until the slot is cleared. The file

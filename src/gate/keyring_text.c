@@ -166,7 +166,7 @@ static unsigned text_digit(char c)
 static bool text_read_hex(const struct text_piece *word,
                           uint8_t secret[BG_SECRET_BYTES])
 {
-    unsigned all = 0; /* a set bit 4 means that some character was not a digit */
+    unsigned all = 0; /* if bit 4 is set, some character was not a digit */
     if (word->n != 2 * (size_t)BG_SECRET_BYTES) {
         return false;
     }

@@ -12,7 +12,8 @@
  * Names differ in their first 16 bytes, which are the key ids.
  *
  * An error reports the line, the field, the expected value, and the length of the value found.
- * It never quotes the text, because a "name" may be a secret if fields are in the wrong order.
+ * An error never quotes the text, because a "name" may be a secret if fields are in the wrong
+ * order.
  */
 #ifndef BGI_KEYRING_TEXT_H
 #define BGI_KEYRING_TEXT_H

@@ -10,8 +10,8 @@
  * A cell whose tenant was removed is marked as deleted: it points to the table itself.
  *
  * Invariants
- *   (N1) A cell changes from empty to a tenant to deleted and never back. Its hash is written
- *        once, before its tenant. So a reader that sees a tenant sees its hash.
+ *   (N1) A cell changes from empty to a tenant to deleted and never back. The hash of a cell is
+ *        written once, before its tenant. So a reader that sees a tenant sees its hash.
  *   (N2) There is always an empty cell, at which every search ends.
  *   (N3) Only one thread at a time changes a table; any number of threads read it.
  */
@@ -41,7 +41,7 @@ struct name_table {
 /* Creates a table with space for n things and some to spare. Returns NULL if out of memory. */
 struct name_table *name_table_make(uint64_t n, const bg_allocator *allocator);
 
-/* For bgi_grace_retire. */
+/* The release function for bgi_grace_retire. */
 void name_table_release(struct bgi_retired *retired);
 
 /* Returns whether there is space for one more thing. */

@@ -1,6 +1,6 @@
 /*
  * rebuild_pull.c - a rebuild (rebuild.c) that reads the keys from a source: twice, if their
- * number is unknown. It reports progress and can be canceled.
+ * number is unknown. The rebuild reports progress and can be canceled.
  */
 #include "gate/rebuild.h"
 

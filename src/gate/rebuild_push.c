@@ -1,6 +1,6 @@
 /*
  * rebuild_push.c - a rebuild (rebuild.c) to which the caller passes the keys, from any number
- * of threads, as they become available. The caller must know their number.
+ * of threads, as they become available. The caller must know the number of keys in advance.
  */
 #include "gate/rebuild.h"
 

@@ -167,7 +167,7 @@ static unsigned recent_victim(const struct bgi_recent *recent,
     return victim;
 }
 
-/* Moves a set to a later era (R5). Returns whether the set now has this era. */
+/* Moves a set to a later era (R5). Returns whether the set then has this era. */
 static bool recent_enter_era(struct recent_set *set, uint64_t era)
 {
     if (set->era < era) {

@@ -10,8 +10,8 @@
  * answers, including the answers to lookups in progress. A lookup reads the era when it starts,
  * before it queries the backing store.
  *
- * The hash of a key determines its set. It should be keyed with a secret, so that an attacker
- * cannot fill a chosen set.
+ * The hash of a key determines its set. The hash should be keyed with a secret, so that an
+ * attacker cannot fill a chosen set.
  */
 #ifndef BGI_RECENT_H
 #define BGI_RECENT_H

@@ -15,8 +15,8 @@
  *
  * A mapped file must not be written to, because its bytes are the filter. Nothing prevents such
  * writes, but they change the size or the modification time of the file. Both are compared after
- * a file has been verified, at every reload, and at every check by a watch. If they have changed,
- * the filter answers "maybe" until it is replaced (bgi_filter_doubt).
+ * a file has been verified, at every reload, and at every check by a watch. If either has
+ * changed, the filter answers "maybe" until it is replaced (bgi_filter_doubt).
  */
 #include "gate/slot_inside.h"
 

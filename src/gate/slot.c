@@ -40,7 +40,7 @@
  * (r: queried, w: accepts adds.) guard.h describes the state that each change keeps.
  *
  * Completeness. `complete` belongs to the view, but is read separately. So it is read twice,
- * before and after the view is read. It is lowered before a view is replaced and raised
+ * before and after the view is read. `complete` is lowered before a view is replaced and raised
  * afterwards, so the lower of the two values is valid for the view read in between.
  */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */

@@ -67,7 +67,7 @@ struct bg_slot {
     void *context;
 
     pthread_mutex_t reload; /* one reload at a time; taken first */
-    pthread_mutex_t change; /* one change of the view at a time; may be long */
+    pthread_mutex_t change; /* serializes view changes; may be held for long */
     bool rebuilding;        /* written under `change` and `info_lock` */
     struct bgi_memory spare[SLOT_SPARES]; /* (S3); under `change` */
     size_t spares;
@@ -157,8 +157,8 @@ bool slot_draft_put(struct slot_draft *draft, struct view_filter *shared, bg_rol
 /* Returns the mark of the current time, for guards. */
 struct guard_mark slot_mark(const bg_slot *slot);
 
-/* Makes the draft the current view, in one atomic step. On BG_ENOMEM nothing has changed. It
- * cannot fail if the current view has an old or a next filter that the draft does not have
+/* Makes the draft the current view, in one atomic step. On BG_ENOMEM nothing has changed. The
+ * call cannot fail if the current view has an old or a next filter that the draft does not have
  * (S3). */
 bg_err slot_publish(bg_slot *slot, const struct slot_draft *draft, bg_errinfo *info);
 
@@ -238,7 +238,7 @@ bg_err slot_save(bg_slot *slot, const char *path, const bg_save_options *options
                  uint8_t digest[BG_DIGEST_BYTES], bg_errinfo *info);
 
 /* Finds filters whose mapped files have changed, and makes them answer "maybe". Returns whether
- * there are any. (reload.c) */
+ * there are any such filters. (reload.c) */
 bool slot_doubt_maps(bg_slot *slot);
 
 uint64_t slot_now(const bg_slot *slot);

@@ -390,7 +390,7 @@ size_t view_has_many(const struct view *view, bg_keys keys, uint64_t *maybe)
         return view_all_maybe(n, maybe);
     }
     keys.check = 0;         /* compared above */
-    if (view->count == 1) { /* the most frequent case, at the speed of the filter */
+    if (view->count == 1) { /* the most frequent case, at the filter's full speed */
         return bg_filter_may_contain_many(view->members[0].filter, keys, maybe);
     }
     for (size_t at = 0; at < n; at += VIEW_CHUNK) {

@@ -7,8 +7,8 @@
  * thread to leave it (grace.h), so the counts are atomic.
  *
  * Hashing. The filters of a view may have different hashes (a new secret or a different
- * function). Those with the same hash are adjacent, and a key is hashed once for all of them. The
- * check value of a hasher (bg_hasher_check) is computed once, when a filter gets its owner.
+ * function). Filters with the same hash are adjacent, and a key is hashed once for all of them.
+ * The check value of a hasher (bg_hasher_check) is computed once, when a filter gets its owner.
  *
  * Invariants
  *   (V1) The answer is "no" only if all queried filters answer "no", and one of them is a
@@ -105,7 +105,8 @@ const struct view_member *view_find(const struct view *view, bg_role role);
 /* Returns whether a filter is a member of a view. */
 bool view_has_filter(const struct view *view, const struct view_filter *filter);
 
-/* Returns the first delta that accepts adds, or the first that does not, or NULL. */
+/* Returns the first delta that accepts adds, or the first delta that does not, or
+ * NULL. */
 const struct view_member *view_find_delta(const struct view *view, bool takes);
 
 /* ---- Keys ------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
  * Why AES in a hash library: a block cipher with a secret key is a pseudorandom permutation,
  * and CPUs compute AES faster than any other keyed function. A key of exactly one block needs
  * no chaining, padding or length: one call is the whole hash. The code runs all ten rounds of
- * FIPS-197, because earlier "AES hashes" were broken through their reduced rounds.
+ * FIPS-197, because earlier "AES hashes" with fewer rounds were broken.
  *
  * The problem with AES in plain C is the S-box. If the S-box is a table, secret bytes are the
  * index, and because of the cache, the access time reveals which line was read. Keys have been

@@ -94,12 +94,13 @@
  *
  * With a single counter, readers would keep retrying while a writer works in a full table. So
  * there are CUCKOO_STRIPES more counters, of which a change increments only the one selected by
- * the fingerprint. Both buckets of a key and the key itself agree on this counter, and the proof
- * holds for it alone. A lookup, or a group of 64 in a batch, first checks the counter of all
- * changes, because this is cheapest. Only a "no" that cannot be trusted is repeated with the
- * fingerprint's own counter, and after CUCKOO_TRIES attempts the answer becomes "maybe". So
- * readers finish after a bounded number of steps. The lowest bit of every counter indicates that
- * the filter has overflowed: counters are incremented by 2, and an odd counter is never trusted.
+ * the fingerprint. Both buckets of a key and the key itself select the same counter, and the
+ * proof holds for this counter alone. A lookup, or a group of 64 in a batch, first checks the
+ * counter of all changes, because this is cheapest. Only a "no" that cannot be trusted is
+ * repeated with the fingerprint's own counter, and after CUCKOO_TRIES attempts the answer becomes
+ * "maybe". So readers finish after a bounded number of steps. The lowest bit of every counter
+ * indicates that the filter has overflowed: counters are incremented by 2, and an odd counter is
+ * never trusted.
  *
  * Invariants
  *   (I1) The number of fingerprints in slots equals adds minus removes, unless
@@ -142,7 +143,7 @@ struct cuckoo_state {
     unsigned char lock;
     /* For readers. */
     _Alignas(64) uint64_t
-        changes[CUCKOO_STRIPES]; /* see Concurrency: 2 x changes + overflowed */
+        changes[CUCKOO_STRIPES]; /* 2 x changes + overflowed: see Concurrency */
     uint64_t
         all_changes; /* counts the changes of all fingerprints, in the same format */
 };
@@ -323,9 +324,9 @@ static void cuckoo_unlock(struct cuckoo_state *state)
     __atomic_store_n(&state->lock, 0, __ATOMIC_RELEASE);
 }
 
-/* Returns the number of buckets in a number of units, which are whole words. With 12 bits,
- * it is one less than would fit, so that 8 bytes can be read at the start of every 6-byte
- * bucket. */
+/* Returns the number of buckets in a number of units, which are whole words. With 12-bit
+ * fingerprints, the number is one less than would fit, so that 8 bytes can be read at the start
+ * of every 6-byte bucket. */
 BGI_INLINE uint64_t cuckoo_buckets(uint64_t units, uint32_t bits)
 {
     return bits == 8 ? 2 * units : bits == 12 ? 4 * units - 1 : units;

@@ -23,12 +23,12 @@
  *                         [ . a . ][ b . . ][ . . c ]
  *
  * The first and last segments have fewer keys, so the removal starts there and continues inward
- * like a zipper. It works up to 0.92 keys per slot for three slots and 0.98 for four ("spatial
+ * like a zipper. This works up to 0.92 keys per slot for three slots and 0.98 for four ("spatial
  * coupling"). A segment must be long enough that the zipper does not get stuck by chance: its
  * length, a power of two, grows with the number of slots.
  *
- * Pieces. If it has 2.4 million slots or more, the array is divided into pieces, each of which is
- * a separate filter with its own seed. The high bits of a key's hash select its piece. A piece of
+ * Pieces. An array of 2.4 million slots or more is divided into pieces, each of which is a
+ * separate filter with its own seed. The high bits of a key's hash select its piece. A piece of
  * one million keys already needs only 1.125 slots per key, and its segments have 8192 slots, so
  * dividing costs no space. But different threads can solve different pieces, each piece needs
  * bounded memory, and if a seed fails, only its piece is solved again.

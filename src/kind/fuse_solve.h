@@ -2,8 +2,8 @@
  * fuse_solve.h - construction of a piece of a fuse filter, for one width and arity. Include this
  * file after fuse_core.h, with the same definitions; it undefines the macros of both files.
  *
- * There are three passes. Each processes keys or slots in ascending order, so that at any time
- * only a few adjacent segments are in use: 200 KB, which stay in the second-level cache.
+ * There are three passes. Each pass processes keys or slots in ascending order, so that at any
+ * time only a few adjacent segments are in use: 200 KB, which stay in the second-level cache.
  *
  *   count    counts the keys of every slot and XORs their hashes, so that the only key of
  *            a slot is known;
@@ -12,8 +12,8 @@
  *   assign   in reverse order, sets for each key the slot in which it was alone.
  *
  * Each slot has a byte. Its upper six bits are the count; its lower two bits are the XOR of the
- * indexes (0 to 3) of the slot among the slots of its keys. If the slot has a single key, this is
- * the slot's index for that key. A slot with more than 63 keys, which does not occur with good
+ * slot's indexes (0 to 3) among the slots of each of its keys. If the slot has a single key, this
+ * is the slot's index for that key. A slot with more than 63 keys, which does not occur with good
  * hashes, makes the seed fail.
  */
 

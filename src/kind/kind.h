@@ -1,8 +1,8 @@
 /*
  * kind.h - the interface between a kind of filter and the rest of the library.
  *
- * A kind is a layout of bits and a way to find a hash's bits in that layout. It handles hashes
- * only, never keys, and is independent of handles, memory and time. It consists of
+ * A kind is a layout of bits and a way to find a hash's bits in that layout. A kind handles only
+ * hashes, never keys, and is independent of handles, memory and time. It consists of
  *
  *   - a description (struct bgi_kind): unit size, allowed k, rate model, folding;
  *   - cores (X_core.h): the few operations on the words, as source text that isa_scalar.c,
@@ -242,8 +242,9 @@ struct bgi_composed {
      * that there is none. */
     struct bgi_memory *(*more)(struct bg_filter *filter);
     /* The numbers that a file stores in addition to the words: see struct bgi_kind. Here
-     * `restore` is called first. It creates the parts that the n numbers describe, and returns
-     * BG_EFORMAT if no such filter exists, or BG_ENOMEM. NULL means that there are no numbers. */
+     * `restore` is called first. `restore` creates the parts that the n numbers describe, and
+     * returns BG_EFORMAT if no such filter exists, or BG_ENOMEM. NULL means that there are no
+     * numbers. */
     uint64_t (*numbers)(const struct bg_filter *filter, uint64_t *to);
     bg_err (*restore)(struct bg_filter *filter, const uint64_t *numbers, uint64_t n,
                       uint64_t room);

@@ -49,8 +49,8 @@
  * the runs that are pushed there (256 in the smallest filter, of 256 quotients). Nothing wraps
  * around. At 95% load a run is pushed by 9 slots on average, and by 512 with a probability of
  * about e^-50, so good hashes never need more. If these slots are used up, an insert is
- * refused. It is also refused if 31/32 of 2^q slots are in use; beyond that, the number of
- * slots to be moved explodes.
+ * refused. An insert is also refused if 31/32 of 2^q slots are in use; beyond that, the number of
+ * slots to be moved grows rapidly.
  *
  * Counts. A key that is added repeatedly uses a slot for each of its first two adds; after that,
  * its count is stored as the digits of a number (quotient_table.h). A flood of one key uses at

@@ -121,8 +121,8 @@ QUOTIENT_TARGET static uint64_t QUOTIENT(empty_slot)(const struct bgi_core *core
     return slots;
 }
 
-/* Returns the last slot that moves down when one before it is freed. It is the slot at which the
- * runs of all quotients up to its index end. */
+/* Returns the last slot that moves down when one before it is freed. This is the slot at which
+ * the runs of all quotients up to its index end. */
 QUOTIENT_TARGET static uint64_t QUOTIENT(last_moved)(const struct bgi_core *core,
                                                      uint64_t slot,
                                                      struct quotient_span *span)

@@ -398,10 +398,10 @@ BGI_INLINE void quotient_slots_down(struct bgi_core *core, uint64_t to, uint64_t
 /* ---- Counts -------------------------------------------------------------------------- */
 
 /*
- * The encoding of counts. A remainder x that was added once is one slot, x; added twice, two
- * slots. If it was added three times or more, the slots are x x x followed by the digits of count
- * - 3, lowest first, of r - 1 bits each; the top bit of a slot means that another digit follows.
- * Remainders of a run ascend, so three equal slots have no other meaning.
+ * The encoding of counts. A remainder x that was added once is one slot, x. If it was added
+ * twice, it is two slots. If it was added three times or more, it is x x x followed by the
+ * digits of count - 3, lowest first, of r - 1 bits each; the top bit of a slot means that another
+ * digit follows. Remainders of a run ascend, so three equal slots have no other meaning.
  */
 BGI_INLINE uint64_t quotient_slots_for(const struct bgi_core *core, uint64_t count)
 {

@@ -27,8 +27,8 @@
  *              s / 16 is below the limit; 15 means all keys.
  *
  * A lookup reads the limit, 1/64 bit per key, which stays in the cache up to 1e8 keys and
- * beyond, and then 2 k adjacent words. As in fuse filters, the array is divided into pieces, of
- * 2 million slots, each with its own seed, and a key's first slot ascends with its hash:
+ * beyond, and then 2 k adjacent words. As in fuse filters, the array is divided into pieces of 2
+ * million slots, each with its own seed, and a key's first slot ascends with its hash:
  *
  *      hash x pieces = [ piece | rest ]
  *      first slot    = rest x starts >> 64

@@ -14,9 +14,9 @@
  *                                                                          which is free
  *
  * The first layer is overfull, so contradictions are inevitable. Buckets are processed in
- * ascending order, and the keys of each in descending order: the upper end of a bucket has the
- * most free slots, because the next bucket is still empty. At a contradiction, the keys of the
- * current cell, and all keys of the bucket that start below it, are sent to the second layer.
+ * ascending order, and the keys of each bucket in descending order: the upper end of a bucket has
+ * the most free slots, because the next bucket is still empty. At a contradiction, the keys of
+ * the current cell, and all keys of the bucket that start below it, are sent to the second layer.
  * The rows that the cell has already added are removed again. This is possible because they are
  * the latest rows: no other row was reduced by them.
  *
@@ -84,8 +84,8 @@ static struct ribbon_bench ribbon_carve(const struct ribbon_shape *shape, void *
 
 enum ribbon_outcome { RIBBON_PLACED, RIBBON_IMPLIED, RIBBON_CONTRADICTS };
 
-/* Adds an equation. If it is placed, *slot is the slot of its row. An equation starts at least
- * 64 slots before the end of its layer, and never grows at its upper end. */
+/* Adds an equation. If the equation is placed, *slot is the slot of its row. An equation starts
+ * at least 64 slots before the end of its layer, and never grows at its upper end. */
 BGI_INLINE enum ribbon_outcome ribbon_place(const struct ribbon_bench *bench,
                                             struct ribbon_key key, uint32_t value,
                                             size_t *slot)

@@ -13,10 +13,10 @@
 typedef uint64_t bgi_sample_count(const void *context, uint64_t first, uint64_t n);
 
 /*
- * Returns the count in `units` units, which have `bytes` bytes in total. If that is more than
- * `most` bytes (0: no limit), only about `most` bytes are read. *error is the standard
- * deviation of the result, 0 if everything was read. It allows for `least` missed counts per
- * stretch, because rare objects may be in no stretch at all.
+ * Returns the count in `units` units, which have `bytes` bytes in total. If `bytes` is more than
+ * `most` (0: no limit), only about `most` bytes are read. *error is the standard deviation of the
+ * result, 0 if everything was read. The error allows for `least` missed counts per stretch,
+ * because rare objects may be in no stretch at all.
  */
 double bgi_sample_sum(uint64_t units, uint64_t bytes, uint64_t most, double least,
                       bgi_sample_count *count, const void *context, double *error);

@@ -18,7 +18,7 @@
  * prefetched before it starts: the first SCATTER_FIRST bits of all keys, then the rest for the
  * keys that are still possible.
  *
- * Concurrency. Shared adds change words only by atomic OR, where the bit is missing. See
+ * Concurrency. Shared adds change words only by atomic OR, and only where a bit is missing. See
  * line_core.h for the proof.
  */
 

@@ -1,5 +1,5 @@
 /*
- * ladder.h - the sizes of a scalable filter's layers. They depend only on its spec.
+ * ladder.h - the sizes of a scalable filter's layers. The sizes depend only on the filter's spec.
  *
  * Layer i has the same geometry in every scalable filter with the same spec, no matter when it
  * was created. So two such filters can be merged.

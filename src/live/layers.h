@@ -56,7 +56,8 @@ BGI_INLINE void layers_push(struct layers *layers, const bg_filter *filter)
 uint64_t layers_has_group(const struct layers *layers, const struct bgi_group *group,
                           const struct bgi_group *next);
 
-/* Adds the hashes of a group that are set in `which`. Returns which of them were new. */
+/* Adds the hashes of a group whose bits are set in `which`. Returns which of them were
+ * new. */
 uint64_t layers_add_group(struct bgi_core *core, const struct bgi_group *group,
                           uint64_t which, const struct bgi_group *next);
 

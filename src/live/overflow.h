@@ -3,8 +3,8 @@
  *
  * A window of g generations is created for n keys, and each generation's filter for n / (g - 1)
  * keys. Keys need not arrive evenly: all of them may arrive within one period, or each of them
- * once in every period. A generation can then have up to n keys. It gets additional layers, as a
- * scalable filter does, each for twice as many keys as the previous one:
+ * once in every period. A generation can then have up to n keys. Such a generation gets
+ * additional layers, as a scalable filter does, each for twice as many keys as the previous one:
  *
  *     keys of the period     c             3 c                           7 c
  *     ----------------------|-------------|-----------------------------|
@@ -81,7 +81,7 @@ BGI_INLINE bool overflow_any(const struct window *w)
 bg_filter *overflow_layer(const struct window *w, uint64_t period, uint32_t level);
 
 /* Like overflow_layer, but creates the layer if possible. If that fails, returns the highest
- * layer below it, or NULL. */
+ * existing layer below it, or NULL. */
 bg_filter *overflow_take(struct window *w, uint64_t period, uint32_t level);
 
 /* Return whether a layer of the periods `oldest` to `youngest` may contain a hash, and which hashes

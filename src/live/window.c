@@ -25,8 +25,9 @@
  * in advance, in steps of WINDOW_STEP words with every add, and the thread that ends the period
  * clears the rest. If more than one period has passed, this thread clears all places in between.
  *
- * Concurrency. A single word, `period`, holds the state. It is changed under a lock that threads
- * take to clear places or end periods. An add waits for the lock only if a period is over.
+ * Concurrency. A single word, `period`, holds the state. This word is changed under a lock that
+ * threads take to clear places or end periods. An add waits for the lock only if a period is
+ * over.
  *   (I1) A place is cleared for period q + 1 only while `period` is q or later, and this clearing
  *        is complete when `period` becomes q + 1 (release). So a thread that reads period q + 1
  *        (acquire) finds the place empty, except for keys that were added later.

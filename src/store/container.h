@@ -9,8 +9,8 @@
  *
  * All numbers are little-endian. The header contains the recipe (kind.h), the hash function,
  * and the sizes of the numbers and the words, from which all offsets are computed. The digest in
- * the header is a 128-bit XXH3 hash of the header, the numbers and the table. It covers every
- * byte of the file: directly, or through the CRC of a block.
+ * the header is a 128-bit XXH3 hash of the header, the numbers and the table. The digest covers
+ * every byte of the file: directly, or through the CRC of a block.
  *
  * Only container.c and decode.c decide whether untrusted bytes are valid.
  */

@@ -50,8 +50,8 @@
  * saved in place while other threads add keys; clears wait. All other kinds, and exclusive
  * filters, are copied under the lock.
  *
- * Only one process can use a log: it holds an flock() on the file. A new file is locked before it
- * gets its name.
+ * Only one process can use a log, because that process holds an flock() on the file. A new file
+ * is locked before it gets its name.
  */
 #define _GNU_SOURCE /* O_CLOEXEC, flock, ftruncate */
 

@@ -4,7 +4,7 @@
  *     i32 k | i32 words | words x 8 bytes        big-endian
  *
  * m is 64 * words. The SSTable version is not stored in the file, but is part of its name
- * (nb-1-big-Filter.db). It determines two things:
+ * (nb-1-big-Filter.db). The version determines two things:
  *
  *     `version`   SSTables                       words                positions
  *     0           na and later (Cassandra 4)     little-endian        from h2 in steps of h1

@@ -1,6 +1,6 @@
 /*
- * foreign_hashes.h - the hash functions of other software, including their deviations in how they
- * hash tails.
+ * foreign_hashes.h - the hash functions of other software, including their nonstandard tail
+ * handling.
  *
  * Murmur is a family of hash functions. Most programs that use Murmur hash the last few bytes of
  * a key in their own way: by accident (bytes are signed in Java), or on purpose. These accidents

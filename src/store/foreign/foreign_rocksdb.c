@@ -27,7 +27,7 @@
 enum {
     ROCKS_FOOTER = 53,
     ROCKS_LINE = 64,
-    ROCKS_META = 5, /* bytes after the lines */
+    ROCKS_META = 5, /* bytes after the cache lines */
     ROCKS_K_MAX = 30,
     ROCKS_VERSION_MIN = 2,
     ROCKS_VERSION_MAX = 7

@@ -1,8 +1,8 @@
 /*
  * snappy.c - decompresses the Snappy format, which LevelDB uses for the indexes of its tables.
  *
- * A varint contains the decompressed size. It is followed by literals and copies of earlier output.
- * The low two bits of the first byte of each element select its type:
+ * A varint contains the decompressed size. Literals and copies of earlier output follow. The low
+ * two bits of the first byte of each element select its type:
  *
  *     00  literal of 1 + (high six bits) bytes; 60 .. 63: the length follows in 1 .. 4 bytes
  *     01  copy of 4 .. 11 bytes (three bits), with an offset of 11 bits

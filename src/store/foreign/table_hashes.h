@@ -1,6 +1,6 @@
 /*
- * table_hashes.h - the hash functions of Parquet, RocksDB and LevelDB: see table_hashes.c. They are
- * not meant for Bloomgate's own filters.
+ * table_hashes.h - the hash functions of Parquet, RocksDB and LevelDB: see table_hashes.c. These
+ * functions are not meant for Bloomgate's own filters.
  */
 #ifndef BGI_TABLE_HASHES_H
 #define BGI_TABLE_HASHES_H
