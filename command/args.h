@@ -32,9 +32,8 @@ struct object *args_find(struct request *request, uint32_t families,
 struct object *args_find_any(struct request *request, bg_bytes name);
 
 enum {
-    ARGS_BF = 1u << OBJECT_BF | 1u << OBJECT_BG, /* BF.* commands work with all kinds */
-    ARGS_CF = 1u << OBJECT_CF | 1u << OBJECT_BG, /* CF.* work with kinds that can
-                                                    delete */
+    ARGS_BF = 1u << OBJECT_BF | 1u << OBJECT_BG, /* BF.*: all kinds */
+    ARGS_CF = 1u << OBJECT_CF | 1u << OBJECT_BG, /* CF.*: kinds that can delete */
     ARGS_ANY = 1u << OBJECT_BF | 1u << OBJECT_CF | 1u << OBJECT_BG
 };
 

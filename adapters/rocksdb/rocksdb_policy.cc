@@ -14,7 +14,7 @@
  *
  * Names. One factory handles "bloomgate" and "bloomgate:<anything>", so that invalid names get an
  * error message. The compatibility name, by which RocksDB finds filter blocks in files, contains
- * the version of the layout, but not bits and kind, which are stored in the filters.
+ * the layout version, but not the bits per key and the kind, which are stored in the filters.
  *
  * Thread safety: a policy is immutable. A builder is used by one thread, a reader by any number of
  * threads.
