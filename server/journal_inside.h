@@ -13,7 +13,7 @@
  *        frames are in `spare` and then in `active`, in order.
  *   (J2) At most one thread owns `writing`; only that thread writes, and uses `spare`, `file` and
  *        `end`. At most one thread owns `syncing`; only that thread syncs. A thread that owns both
- *        may change segments. The flags are acquired in this order: syncing, writing.
+ *        flags may change segments. The flags are acquired in this order: syncing, writing.
  *   (J3) Once `failed` is set, nothing more is written to that segment, and no frame in it
  *        becomes `written`, even if its write was in progress.
  *   (J4) A segment is synced before its successor gets its name.

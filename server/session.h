@@ -164,8 +164,8 @@ void session_abandon(struct session *session);
 void session_changes(struct session *session, const struct command *command);
 
 /* Lets a job use entries and names that it does not hold. The job is in a batch until
- * session_let_go or until it ends. This time should be short, and the job must not call anything
- * that waits for batches. */
+ * session_let_go or until it ends. Keep the batch short, and call nothing in it that waits for
+ * batches. */
 void session_enter(struct session *session);
 
 /* Releases all entries found so far. Call it between the parts of a long operation. */

@@ -167,7 +167,7 @@ bool web_is_conditional(const struct web_request *request);
 bool web_precondition(struct web_request *request, bg_bytes name,
                       struct catalog_terms *terms);
 
-/* Applies a change under these terms. If they no longer hold (BG_ECANCELED), checks the
+/* Applies a change under these terms. If the terms are no longer met (BG_ECANCELED), checks the
  * preconditions again. If the preconditions are not met, sends a 412 response and returns false.
  * Otherwise *err is the result. */
 typedef bg_err web_change(struct web_request *request, bg_bytes name,

@@ -82,7 +82,7 @@ static struct worker *worker_choose(struct worker *worker)
 }
 
 /* Passes a connection to another worker. Returns false if out of memory, or if `to` has no thread
- * to read its mailbox, because it has not started yet or is stopping. */
+ * to read its mailbox, because that worker has not started yet or is stopping. */
 static bool worker_hand(struct worker *to, const struct handed *handed)
 {
     struct handed *copy = malloc(sizeof *copy);
