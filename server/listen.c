@@ -103,7 +103,7 @@ static bool listen_everybody(struct server *server, const struct addrinfo *at,
     return true;
 }
 
-/* Returns whether an error means that this machine does not have the address. */
+/* Returns whether this machine does not have the given address. */
 static bool listen_lacks(const struct addrinfo *at)
 {
     const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);

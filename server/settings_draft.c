@@ -13,8 +13,8 @@
 
 /* ---- Defaults ---------------------------------------------------------------------------- */
 
-/* Returns "$VARIABLE/bloomgate END" if the variable is set, otherwise "$HOME FALLBACK/bloomgate
- * END" if HOME is set, and otherwise `here`. */
+/* Returns "$VARIABLE/bloomgate END" if the variable contains an absolute path, otherwise
+ * "$HOME FALLBACK/bloomgate END" if HOME does, and otherwise `here`. */
 static const char *settings_draft_home(struct settings_draft *draft,
                                        const char *variable, const char *fallback,
                                        const char *end, const char *here)
