@@ -76,7 +76,7 @@ struct bgi_grace {
     pthread_mutex_t lock;         /* protects everything below */
     struct bgi_retired *draining; /* the batch that is draining */
     struct bgi_retired *later;    /* the next batch, newest object first */
-    uint64_t batch;               /* number of `draining`; `later` will be the next */
+    uint64_t batch;               /* number of the draining batch */
     uint64_t done;                /* batches up to this one have been freed */
     uint64_t things;              /* objects in both lists */
     unsigned step; /* 0: the unused pair is draining; 1: the previously used pair is */

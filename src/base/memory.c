@@ -170,8 +170,7 @@ bool bgi_memory_take_hidden(struct bgi_memory *memory, size_t bytes,
         return bgi_memory_take(memory, bytes, allocator, small_pages);
     }
     memset(memory, 0, sizeof *memory);
-    if (!memory_is_allowed(size,
-                           !pooled)) { /* even if memory that is not hidden would fit */
+    if (!memory_is_allowed(size, !pooled)) { /* even if unhidden memory would fit */
         return false;
     }
     if (pooled ? memory_take_pooled(memory, bytes)

@@ -26,7 +26,7 @@ enum { BUILDER_BATCH = 1 << 20 }; /* adds between two calls of the progress func
 
 struct bg_builder {
     struct bgi_memory memory; /* of this struct */
-    bg_spec spec; /* without the members from which the hasher was created */
+    bg_spec spec;             /* the spec without the inputs of the hasher */
     bg_allocator allocator;
     bg_hasher hasher;
     bg_progress_fn progress;

@@ -29,8 +29,8 @@ struct bg_filter {
     bg_cpu cpu;
     uint32_t flags;
     uint32_t shards;            /* 0: not sharded */
-    bool degraded;              /* damaged words were replaced by ones */
-    struct bgi_mapping mapping; /* of a file with the words, if any */
+    bool degraded;              /* the bits of damaged words were set */
+    struct bgi_mapping mapping; /* the mapped file with the words, if any */
 };
 
 /* Returns whether the words are in a mapped file that has been written to since it was mapped. */
@@ -60,8 +60,8 @@ struct bgi_geometry {
     uint32_t k;
     uint64_t units;
     uint64_t items;   /* the design capacity, or 0 */
-    double rate;      /* predicted for these items, or 0 */
-    char reason[160]; /* why this kind and k */
+    double rate;      /* predicted rate for these items, or 0 */
+    char reason[160]; /* why this kind and k were chosen */
 };
 
 /* Computes the size of the bits in bytes. Returns false if it cannot be addressed. */

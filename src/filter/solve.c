@@ -256,7 +256,7 @@ static double solve_cost(const bg_spec *spec, struct bgi_geometry *g)
                    : HUGE_VAL;
     }
     uint32_t unit = g->kind->unit_bytes(g->k);
-    uint64_t units = spec->bytes / unit; /* not via double: 53 bits are too few */
+    uint64_t units = spec->bytes / unit; /* the 53 bits of a double would be too few */
     double bits = (double)g->items * spec->bits_per_key;
     if ((!spec->bytes && !bgi_u64_from_double(bits / 8 / unit, &units))
         || units > g->kind->units_max) {

@@ -34,7 +34,7 @@ struct bgi_breaker {
     uint32_t failures; /* failures in a row that open the breaker; 0: never */
     uint64_t rest;     /* nanoseconds */
     _Atomic uint64_t word;
-    _Atomic uint64_t since;  /* when it opened or last started a trial */
+    _Atomic uint64_t since;  /* when the breaker opened, or the last trial's start */
     _Atomic uint64_t opened; /* how many times the breaker has opened */
 };
 
@@ -49,7 +49,7 @@ void bgi_breaker_init(struct bgi_breaker *breaker, uint32_t failures, uint64_t r
 
 enum bgi_breaker_state bgi_breaker_state(const struct bgi_breaker *breaker);
 
-/* Returns whether calls are allowed without reading the clock. */
+/* Returns, without reading the clock, whether calls are allowed. */
 bool bgi_breaker_is_closed(const struct bgi_breaker *breaker);
 
 /* Returns whether the backing store may be called at the time `now`. Pass *trial back with the

@@ -82,7 +82,7 @@ struct gate_reply {
 
 /* A lookup in progress. It is stored in a ticket between begin and finish. */
 struct gate_call {
-    uint32_t open;   /* the store's answer is awaited */
+    uint32_t open;   /* the store has not answered yet */
     uint16_t audit;  /* audit of a "no" that was or will be returned */
     uint16_t denied; /* the filter answered "no" and was not trusted */
     uint64_t bases;  /* the number of the base that answered */

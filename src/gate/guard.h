@@ -67,8 +67,8 @@
 /* A point in time, in terms of completeness. */
 struct guard_mark {
     uint64_t complete; /* bg_slot_complete_to */
-    uint64_t number;   /* the highest bg_slot_complete_to so far; 0: not used */
-    uint64_t advances; /* calls of bg_slot_advance */
+    uint64_t number;   /* the maximum bg_slot_complete_to so far; 0: not used */
+    uint64_t advances; /* number of bg_slot_advance calls */
 };
 
 struct guard {

@@ -75,7 +75,7 @@ static bool metrics_between(unsigned char byte, unsigned low, unsigned high)
 }
 
 /* Returns the length in bytes of the well-formed sequence that starts here; 0 if there is none.
- * Reads no further than the NUL, which continues no sequence. */
+ * Does not read past the NUL, because a NUL never continues a sequence. */
 static size_t metrics_utf8(const unsigned char *s)
 {
     unsigned low = 0x80, high = 0xBF;

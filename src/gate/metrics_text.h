@@ -9,7 +9,7 @@
 
 enum {
     METRICS_BUFFER = 4096,
-    METRICS_NUMBER = 48 /* more than enough for any number, with its NUL */
+    METRICS_NUMBER = 48 /* more than enough for any number and a NUL */
 };
 
 struct metrics_text {

@@ -38,24 +38,24 @@ struct name_table {
     struct name_cell cell[];
 };
 
-/* Creates a table with space for n things and some to spare. Returns NULL if out of memory. */
+/* Creates a table with space for at least n entries. Returns NULL if out of memory. */
 struct name_table *name_table_make(uint64_t n, const bg_allocator *allocator);
 
 /* The release function for bgi_grace_retire. */
 void name_table_release(struct bgi_retired *retired);
 
-/* Returns whether there is space for one more thing. */
+/* Returns whether there is space for one more entry. */
 bool name_table_has_room(const struct name_table *table);
 
-/* Inserts a thing; there must be space. */
+/* Inserts an entry; there must be space. */
 void name_table_put(struct name_table *table, uint64_t hash, void *thing);
 
 /* Removes a thing. */
 void name_table_take(struct name_table *table, uint64_t hash, const void *thing);
 
 /*
- * Returns the thing with this hash for which `is` returns true, or NULL. `is` is called only for
- * things with this hash, which stay alive while the reader is in the grace period.
+ * Returns the entry with this hash for which `is` returns true, or NULL. `is` is called only for
+ * entries with this hash, which stay alive while the reader is in the grace period.
  */
 static inline void *name_table_find(const struct name_table *table, uint64_t hash,
                                     bool (*is)(const void *thing, const char *name),

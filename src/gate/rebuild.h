@@ -25,7 +25,7 @@ struct bg_rebuild {
     uint64_t making;          /* see slot_making */
     _Atomic uint64_t keys;    /* number of keys added */
     atomic_int refused;       /* the first error of rebuild_put, or BG_OK */
-    struct bgi_memory memory; /* this struct's, unless the caller owns it */
+    struct bgi_memory memory; /* memory of this struct, unless it is the caller's */
 };
 
 /* Checks the slot and the options. */

@@ -124,7 +124,7 @@ static void recent_unlock(struct bgi_recent *recent, uint64_t set)
     (void)pthread_mutex_unlock(&recent->shards[set % RECENT_SHARDS].lock);
 }
 
-/* Returns the token that a put must present: never 0. */
+/* Returns the token that a put must present, which is never 0. */
 static uint64_t recent_token(const struct recent_set *set)
 {
     return set->version + 1;

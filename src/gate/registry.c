@@ -1,9 +1,9 @@
 /*
  * registry.c - many filters by name: finding, creating and removing tenants.
  *
- * Idea. Names are found in a hash table (name_table.h) behind one atomic pointer. A lookup
- * enters the grace period (grace.h), searches, takes a reference to the tenant it found, and
- * leaves. This costs two atomic additions in a cache line of this CPU and one in the tenant,
+ * Idea. Names are looked up in a hash table (name_table.h), which one atomic pointer refers to. A
+ * lookup enters the grace period (grace.h), searches, takes a reference to the tenant it found,
+ * and leaves. This costs two atomic additions in a cache line of this CPU and one in the tenant,
  * without a lock and without a loop except the search. Names are added and removed under the
  * registry's lock. A full table is replaced by a larger one, and freed when its last reader has
  * left.

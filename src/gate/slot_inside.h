@@ -44,7 +44,7 @@ struct bg_slot {
     uint32_t lines_count;
     bool sealed; /* whether the slot was created sealed */
     _Atomic uint64_t complete;
-    _Atomic uint64_t advances; /* calls of bg_slot_advance: see guard.h */
+    _Atomic uint64_t advances; /* number of bg_slot_advance calls: see guard.h */
     _Atomic uint64_t
         highest; /* the highest value of `complete` before a change lowered it */
     /* The number of makings that have started, and the number of the last making whose base was
@@ -66,7 +66,7 @@ struct bg_slot {
     uint64_t (*clock)(void *context);
     void *context;
 
-    pthread_mutex_t reload; /* one reload at a time; taken first */
+    pthread_mutex_t reload; /* serializes reloads; taken first */
     pthread_mutex_t change; /* serializes view changes; may be held for long */
     bool rebuilding;        /* written under `change` and `info_lock` */
     struct bgi_memory spare[SLOT_SPARES]; /* (S3); under `change` */
@@ -225,7 +225,7 @@ struct slot_incoming {
     bg_filter *filter;
     uint64_t complete;
     uint32_t flags;
-    uint64_t making;           /* makings when it was passed in, before any lock */
+    uint64_t making;           /* number of makings when it was passed in */
     const bg_file_info *about; /* the digest of its file, or NULL */
 };
 

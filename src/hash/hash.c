@@ -1,5 +1,5 @@
 /*
- * hash.c - from key bytes to hashes. The function is chosen once per call or batch.
+ * hash.c - computes the hashes of keys. The function is chosen once per call or batch.
  *
  *    fast        XXH3-64 (Y. Collet, xxHash 0.8). Only this file includes its header, so that
  *                its short-key paths are inlined into the loops below

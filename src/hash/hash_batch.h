@@ -36,7 +36,7 @@ BGI_INLINE void bgi_keys_prefetch(const bg_keys *keys, size_t first, size_t n, i
     if (keys->form != BG_KEYS_BYTES) {
         const size_t stride = bgi_keys_stride(keys);
         for (size_t at = first * stride; far && at < (first + n) * stride; at += 64) {
-            __builtin_prefetch(data + at); /* few lines may use the L1 cache */
+            __builtin_prefetch(data + at); /* only a few lines, so L1 is used */
         }
         return;
     }

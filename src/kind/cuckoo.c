@@ -282,7 +282,7 @@ BGI_INLINE bool cuckoo_overflowed(const struct cuckoo_state *state)
     return __atomic_load_n(&state->all_changes, __ATOMIC_RELAXED) & 1;
 }
 
-/* Makes every query answer "maybe" from now on. */
+/* Makes every later query return "maybe". */
 static void cuckoo_overflow(struct cuckoo_state *state)
 {
     for (unsigned i = 0; i < CUCKOO_STRIPES; i++) {

@@ -272,8 +272,8 @@ BGI_INLINE int CUCKOO(expand)(const struct bgi_core *core, struct cuckoo_node *n
     return n;
 }
 
-/* Finds the nearest node whose bucket has an empty slot, and that slot. Returns CUCKOO_NONE if
- * none is in reach. The first two nodes are full. */
+/* Finds the nearest node whose bucket has an empty slot, and that slot. Returns CUCKOO_NONE if no
+ * such node is in reach. The first two nodes are full. */
 static int CUCKOO(search)(const struct bgi_core *core, struct cuckoo_node *nodes,
                           unsigned *slot)
 {

@@ -31,7 +31,7 @@ struct fuse_shape {
     uint64_t length; /* slots per segment, a power of two */
 };
 
-/* Stored after the handle of a filter. */
+/* This struct is stored after the handle of a filter. */
 struct fuse_state {
     struct sealed sealed; /* first: see sealed.h */
     struct fuse_shape shape;

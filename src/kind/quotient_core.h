@@ -248,7 +248,7 @@ BGI_INLINE QUOTIENT_TARGET struct QUOTIENT(home)
 /* A line of the table and a run that starts in it. */
 struct QUOTIENT(run) {
     const uint64_t *block;
-    uint64_t start;  /* index in the block, or beyond its last slot */
+    uint64_t start;  /* index in the block; beyond its slots if elsewhere */
     uint64_t length; /* if it is more than 63, the run continues in another block */
     uint64_t runends;
 };
@@ -340,7 +340,7 @@ QUOTIENT(test_home)(const struct bgi_core *core, struct QUOTIENT(home) home,
 enum QUOTIENT(opening) {
     QUOTIENT(OPEN_RUN),   /* the first slot of a new run */
     QUOTIENT(OPEN_END),   /* a slot after the last slot of a run */
-    QUOTIENT(OPEN_INSIDE) /* a slot before a slot of the run */
+    QUOTIENT(OPEN_INSIDE) /* a slot before another slot of the run */
 };
 
 /* Inserts one slot at `at` in the run of a quotient. `empty` is the next empty slot. */

@@ -34,7 +34,7 @@ struct ribbon_shape {
     uint64_t limits;    /* the unit at which the limits start */
 };
 
-/* Stored after the handle of a filter. */
+/* This struct is stored after the handle of a filter. */
 struct ribbon_state {
     struct sealed sealed; /* first: see sealed.h */
     struct ribbon_shape shape;

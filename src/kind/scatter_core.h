@@ -15,8 +15,8 @@
  *
  * Order of memory accesses. Nearly all absent keys are rejected by their first bits, while
  * members need all k. So a batch of lookups has two steps, and the memory of each step is
- * prefetched before it starts: the first SCATTER_FIRST bits of all keys, then the rest for the
- * keys that are still possible.
+ * prefetched before it starts: the first SCATTER_FIRST bits of all keys, then the remaining bits
+ * of the keys that have not been ruled out.
  *
  * Concurrency. Shared adds change words only by atomic OR, and only where a bit is missing. See
  * line_core.h for the proof.
@@ -141,8 +141,8 @@ BGI_INLINE ISA_TARGET bool SCATTER_NAME(test_all)(const struct bgi_core *core,
     return all;
 }
 
-/* Tests the first bits of this group and prefetches the first bits of the next group. Then, for
- * the keys that are still possible, prefetches and tests the remaining bits. */
+/* Tests the first bits of this group and prefetches the first bits of the next group. Then
+ * prefetches and tests the remaining bits of the keys that have not been ruled out. */
 ISA_TARGET static uint64_t SCATTER_NAME(has_group)(const struct bgi_core *core,
                                                    const struct bgi_group *group,
                                                    const struct bgi_group *next)

@@ -52,7 +52,7 @@ BGI_INLINE void layers_push(struct layers *layers, const bg_filter *filter)
     layers->bytes += filter->bytes;
 }
 
-/* Returns which hashes any of the filters may contain. Prefetches for `next`, unless NULL. */
+/* Returns the hashes that at least one filter may contain. Prefetches for `next`, unless NULL. */
 uint64_t layers_has_group(const struct layers *layers, const struct bgi_group *group,
                           const struct bgi_group *next);
 

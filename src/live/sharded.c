@@ -449,8 +449,8 @@ static bg_err sharded_merge_each(struct sharded *to, const struct sharded *from)
 
 /* Merges shards that can become full. A trial merge into copies comes first, so that the merge is
  * all-or-nothing. The copies do not replace the shards, because other threads may use the shards.
- * Keys that these threads add between the trial and the merge can make it stop halfway, with
- * BG_EFULL. */
+ * Keys that these threads add between the trial and the merge can make the merge stop halfway,
+ * with BG_EFULL. */
 static bg_err sharded_merge_full(struct sharded *to, const struct sharded *from)
 {
     bg_filter *copy = NULL;

@@ -26,7 +26,7 @@ struct window_shape {
     uint32_t generations;
     uint32_t layers; /* generations: maximum number of overflow layers; else 0 */
     uint64_t period_items;
-    double rate; /* predicted, with all periods full */
+    double rate; /* predicted rate with all periods full */
     uint64_t bytes;
     uint32_t places; /* a place is reused after this number of periods */
     uint32_t slices; /* aged: number of slices in the ring, a multiple of k */

@@ -59,7 +59,7 @@ bg_err disk_begin(struct disk_draft *draft, const char *path, uint32_t flags,
 enum disk_check {
     DISK_NOTHING, /* no checks: this is not a filter file */
     DISK_BLOCKS,  /* all checksums: the file was just encoded */
-    DISK_ALL      /* everything, for files assembled from others */
+    DISK_ALL      /* everything: the file was assembled from others */
 };
 
 /* Syncs the draft, reads it back, renames it to draft->path, and syncs the directory. */

@@ -34,7 +34,7 @@ struct encoder {
     unsigned char *table;
     unsigned char *piece; /* buffer for the current blocks */
     uint64_t done;        /* bytes of words encoded */
-    bool sums;            /* compute checksums (true) or compare them */
+    bool sums;            /* true: compute checksums; false: compare them */
     bool writes;          /* write the words */
     bool still;           /* the filter does not change during the save */
     bg_err err;

@@ -45,7 +45,7 @@ struct bg_foreign {
     uint64_t extra[4]; /* private to the format */
     uint32_t count;    /* number of parts */
     struct foreign_part *parts;
-    unsigned char *bytes;     /* the bits of all parts, or other data of the format */
+    unsigned char *bytes;     /* the bits of all parts, or other format-specific data */
     uint64_t size;            /* of `bytes` */
     uint64_t most;            /* maximum value of `size`; 0: no limit */
     struct bgi_memory memory; /* the handle, followed by parts and bytes */

@@ -56,7 +56,7 @@ static bg_err hadoop_make(uint32_t version, uint32_t m, uint32_t k, uint64_t inp
     return err;
 }
 
-/* Returns the size of the header. k is its first or second int, and m its last. */
+/* Returns the size of the header. k is its first or second int, and m is its last. */
 static uint64_t hadoop_header(uint32_t version)
 {
     return version == HADOOP_OLD ? 8 : 13;

@@ -457,8 +457,8 @@ static unsigned char *cuckoo_victim(const bg_foreign *f,
 /*
  * Makes a slot free in the last filter: the fingerprint replaces another one, which moves to its
  * other bucket, and so on. If no move finds a free slot, all moves are undone in reverse order: the
- * fingerprint in `print` is the victim of the last move, and its previous bucket is the alternative
- * of the current one.
+ * fingerprint in `print` is the victim of the last move, and its previous bucket is the
+ * alternative to its current bucket.
  */
 static bool cuckoo_push(bg_foreign *f, const struct cuckoo_key *k)
 {

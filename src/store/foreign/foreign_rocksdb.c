@@ -16,7 +16,7 @@
  * ("legacy"), partitioned filters, and filters of other policies. RocksDB itself answers "maybe"
  * for unknown filters.
  *
- * Source: the layouts of RocksDB, table/format.cc and util/bloom_impl.h.
+ * Source: RocksDB's table/format.cc and util/bloom_impl.h.
  */
 #include "store/foreign/foreign.h"
 #include "store/foreign/table.h"

@@ -89,7 +89,8 @@ static bool snappy_copy(struct snappy *s, unsigned tag)
     if (back == 0 || back > s->done || length > s->size - s->done) {
         return false;
     }
-    for (; length > 0; length--, s->done++) { /* byte by byte: the ranges may overlap */
+    /* Copies byte by byte, because the ranges may overlap. */
+    for (; length > 0; length--, s->done++) {
         s->to[s->done] = s->to[s->done - back];
     }
     return true;
