@@ -179,7 +179,7 @@ static void packed_begin(bg_packed *p, const struct packed_parts *parts,
     core->words = (unsigned char *)(uintptr_t)words;
     core->units = parts->geometry.units;
     core->k = parts->geometry.k;
-    core->lookups_prefetch = 1; /* blocks in a block cache are not in the CPU's cache */
+    core->lookups_prefetch = 1; /* the caller's block is usually not in the CPU cache */
     core->state = parts->state ? p + 1 : NULL;
     if (kind->setup) {
         kind->setup(core);

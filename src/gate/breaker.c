@@ -19,8 +19,7 @@
  *   (B3) If the clock goes backward, the rest period counts as over, because the differences are
  *        unsigned. The backing store is then tried too early, never too late.
  *
- * The sequence numbers wrap around after 2^30 state changes, which take at least 2^29 rest
- * periods.
+ * The sequence numbers wrap around after 2^30 state changes, which takes about 2^29 rest periods.
  */
 #include "gate/breaker.h"
 
@@ -94,7 +93,7 @@ bool bgi_breaker_allows(struct bgi_breaker *breaker, uint64_t now, uint64_t *tri
     return true;
 }
 
-/* Returns whether `trial` is the latest trial. */
+/* Returns whether `trial` is the current trial. */
 static bool breaker_is_tried(uint64_t word, uint64_t trial)
 {
     return trial && (word & BREAKER_STATE) == BGI_BREAKER_TRYING

@@ -58,8 +58,8 @@ BGI_INLINE struct CUCKOO(bucket)
     return bucket;
 }
 
-/* Prefetches a bucket. Three in 32 buckets of 12-bit fingerprints span two cache
- * lines. */
+/* Prefetches a bucket. With 12-bit fingerprints, reading 3 in 32 buckets touches two
+ * cache lines. */
 BGI_INLINE void CUCKOO(prefetch_bucket)(const unsigned char *words, uint64_t at)
 {
     BGI_PREFETCH(words + at);

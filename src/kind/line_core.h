@@ -29,8 +29,8 @@
  *   line_S_needed8(hashes, rotations, needed)  the lanes that eight hashes use (if masked)
  *
  * Concurrency. In shared mode, words change only by atomic OR of 64-bit words, and only where a
- * bit is missing. Lookups read vectors. On all supported CPUs, every aligned 8-byte part of a
- * vector load is atomic, so a lookup sees a snapshot of each 64-bit word, and bits are never
+ * bit is missing. Lookups read vectors. On the CPUs that run this code, every aligned 8-byte part
+ * of a vector load is atomic, so a lookup sees a snapshot of each 64-bit word, and bits are never
  * cleared. If an add happened before the lookup, each of its bits was either set by its OR or
  * seen set by its own load; coherence then prevents the later lookup from seeing an older value
  * of that word. This proves (C1) of filter.h, with relaxed order throughout. An add reports "new"

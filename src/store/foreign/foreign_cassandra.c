@@ -14,10 +14,10 @@
  * Keys are the bytes of partition keys, as in Index.db. The hash is MurmurHash3 x64 128 with signed
  * bytes in its tail. Positions are |x % m|, computed as a Java long.
  *
- * Cassandra chooses bits per key and k from a table of rates with at most 20 bits per key; this
- * decoder computes the table. For p = 0.01 the table gives 10 bits and k = 5, as in Cassandra's
- * files. (For p = 0.393 and above, Cassandra uses 1 bit and k = 2, and exceeds the rate; here the
- * values are 2 and 1.)
+ * Cassandra chooses bits per key and k from a table of rates with at most 20 bits per key; here
+ * this table is computed. For p = 0.01 the table gives 10 bits and k = 5, as in Cassandra's
+ * files. (For p = 0.393 and above, Cassandra uses 1 bit and k = 2, and misses the target rate;
+ * here the values are 2 and 1.)
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"
