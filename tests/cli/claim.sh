@@ -32,7 +32,7 @@ refused() {
     holder add -q "$file"
     for command; do
         bloomgate $command 2> said
-        echo "$? $(grep -c "$file: another bloomgate command is changing it" said) $command"
+        echo "$? $(grep -c "$file: another bloomgate command is changing this file" said) $command"
     done
     cmp "$file" before.bg
     release
