@@ -255,7 +255,7 @@ TEST(journal_folder__segments_of_another_journal)
         CHECK_EQ(rename(from, segment(folder, i)), 0);
     }
     CHECK_EQ(journal_read(folder, false, NULL, NULL, NULL, &why), BG_EFORMAT);
-    CHECK(strstr(why.message, "another") != NULL);
+    CHECK(strstr(why.message, "a different journal") != NULL);
 }
 
 /* ---- A directory that is removed ---------------------------------------------------------- */

@@ -1093,7 +1093,7 @@ TEST(reload__takes_what_can_change)
     const struct settings *now = settings_now(run.store);
     CHECK_STR(told.doubts,
               "bind: changed from '127.0.0.1 -::1' to '127.0.0.1'; restart to "
-              "apply\n"
+              "apply the change\n"
               "port: changed from '1' to '2'; restart to apply the change\n");
     CHECK_EQ(now->port, 1);
     CHECK_EQ(now->bind.count, 2);

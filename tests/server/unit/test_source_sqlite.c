@@ -138,7 +138,7 @@ TEST(source__check_refuses_what_cannot_be_keys)
         { "t(rowid)", "SELECT 1 WHERE ?", "no such column" },
         { "v(k)", "SELECT 1 WHERE ?", "a view" },
         { "f(k)", "SELECT 1 WHERE ?", "a virtual table" },
-        { "temp.t(k)", "SELECT 1 WHERE ?", "another schema" },
+        { "temp.t(k)", "SELECT 1 WHERE ?", "a different schema" },
         { "t(made)", NULL, "a virtual generated column" },
         { "t(loose)", NULL, "collation NOCASE" },
         { "t(real)", NULL, "floating-point" },
