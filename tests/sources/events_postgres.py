@@ -587,7 +587,7 @@ def text_to_numeric_busy(case):
             gate.start()
             gate.wait(lambda about: "is active" in about["text"], "refused")
             case.sql(f"ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE numeric USING {case.column}::numeric")
-            gate.wait(lambda about: " uses " in about["text"], "refused again")
+            gate.wait(lambda about: " is using " in about["text"], "refused again")
             outcome = gate.lookup(b"1.50")
         finally:
             other.terminate()
