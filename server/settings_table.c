@@ -120,8 +120,8 @@ static const struct setting settings_rows[] = {
         "Directory for snapshots and journals; created if missing. Only one service at a time may use it. The "
         "default for non-root users is $XDG_DATA_HOME/bloomgate."),
     SWITCH(appendonly, "appendonly", "yes", START,
-        "Write every change to a journal before replying. If set to no, a crash loses all changes since the last "
-        "snapshot."),
+        "Write every change to a journal before replying. If set to no, filters exist in memory only: the service "
+        "neither loads nor saves data in dir."),
     CHOICE(appendfsync, "appendfsync", "everysec", LIVE, fsync_names,
         "When the journal is flushed to disk. always: before the reply, so no acknowledged change is lost. everysec: "
         "once per second, so a power failure loses one second of changes. no: whenever the OS decides. If only the "

@@ -2,7 +2,7 @@
  * filter.h - the filter: a cheap, certain "no" in front of an expensive "yes".
  *
  * A filter answers one question about a key: may it be in the set? "No" is certain.
- * "Maybe" is wrong for a small, known share of the keys that were never added.
+ * "Maybe" is wrong for a small, predictable share of the keys that were never added.
  *
  *     bg_spec spec = BG_SPEC_INIT;
  *     spec.items = 1000000;
@@ -20,17 +20,19 @@
  * Each operation accepts a key as bytes (`key, len`), as a 64-bit integer (`_u64`) or as a
  * hash (`_hash`); see keys.h.
  *
- * Batches. The `_many` functions are 2 to 5 times as fast on large filters, because they
- * prefetch memory for the following keys while they test the current key. Results are
- * returned as a bitmap: bit i % 64 of bitmap[i / 64] belongs to key i. A bitmap has
- * BG_BITMAP_WORDS(n) elements, and its bits beyond n are zero. Pass NULL if you need only
- * the count.
+ * Batches. On large filters, the `_many` functions are 2 to 5 times as fast as single
+ * calls, because they prefetch memory for the following keys while they test the current
+ * key. Results are returned as a bitmap: bit i % 64 of bitmap[i / 64] belongs to key i. A
+ * bitmap has BG_BITMAP_WORDS(n) elements, and all bits after the first n are zero. Pass
+ * NULL if you need only the count.
  *
  * Adds. An add returns an error if the filter cannot store the key; the filter is then
  * unchanged and can still be used. Bloom kinds (classic, partitioned, blocked, split,
  * register), counting, scalable and window filters accept every key. Filters of kinds with
  * BG_TRAIT_FILLS_UP return BG_EFULL when they are full, and static filters return
- * BG_ENOTSUP. A key whose add was refused is not in the filter, so check the result.
+ * BG_ENOTSUP. A key whose add was refused is not in the filter, so check the result. After
+ * BG_EFULL, create a larger filter and add all keys to it; bg_slot_rebuild (slot.h) does this
+ * while the old filter is in use.
  *
  * Threads. Any number of threads may add and query at the same time.
  *   (C1) A query that starts after an add of the same key has returned answers "maybe".
@@ -40,13 +42,14 @@
  *   (C2) A "maybe" stays a "maybe" until the key is removed or the filter is cleared.
  *   (C3) An add reports whether the key was certainly new. If two threads add the same key
  *        at the same time, and a query would have answered "no" before, at least one add
- *        reports "new", and both adds may. In a `register` filter, exactly one add does.
- * Queries never take locks. Adds to Bloom kinds are lock-free. In a `cuckoo` filter all
+ *        reports "new", and both adds may do so. In a `register` filter, exactly one add
+ *        reports "new".
+ * Queries never take locks. Adds to Bloom kinds are lock-free. In a `cuckoo` filter, all
  * adds and removes share one lock; in a `quotient` filter, adds and removes in neighboring
- * slots share one. MT-Safe functions may run at the same time as any other MT-Safe
+ * slots share a lock. MT-Safe functions may run at the same time as any other MT-Safe
  * function. MT-Excl functions need exclusive access to the filter. A filter created with
  * BG_SPEC_EXCLUSIVE belongs to one thread at a time: its adds are MT-Excl, and its queries
- * may run only alongside other queries.
+ * may run concurrently only with other queries.
  *
  * Caveats
  *   - Bloom kinds accept more keys than they were sized for, at a rising false-positive
@@ -55,8 +58,8 @@
  *   - A filter does not store keys and cannot list them. Bloom kinds cannot grow, but can
  *     be folded to half their size (combine.h), so size generously if the number of keys is
  *     unknown. `quotient` filters can list their hashes and can be resized.
- *   - Passing NULL as filter is a programming error. Queries then answer "maybe", and adds
- *     return BG_EINVAL.
+ *   - Passing NULL as the filter is a programming error. Queries then answer "maybe", and
+ *     adds return BG_EINVAL.
  *   - After fork() the child process has its own copy of every filter, as with all private
  *     memory.
  */
@@ -98,8 +101,8 @@ BG_API BG_MUST_CHECK bg_err bg_filter_create(const bg_spec *spec, bg_filter **fi
                                              bg_errinfo *info);
 
 /*
- * Copies a filter with its content, geometry, hash, flags and allocator. The copy may or may
- * not include keys that are added during the call.
+ * Copies a filter, including its content, geometry, hash, flags and allocator. The copy
+ * may or may not include keys that are added during the call.
  * Errors: BG_ENOMEM; BG_EFORMAT if the filter is a mapped file that was modified in place.
  * Thread safety: MT-Safe. Cost: reads and writes every byte.
  */
@@ -109,7 +112,7 @@ BG_API BG_MUST_CHECK bg_err bg_filter_copy(const bg_filter *filter, bg_filter **
 /*
  * Removes all keys.
  * Thread safety: MT-Excl. Cost: the memory of a large filter is returned to the OS, which
- * zeroes it when it is next touched; in other filters, every byte is written.
+ * zeroes it when it is next touched; for all other filters, every byte is written.
  */
 BG_API void bg_filter_clear(bg_filter *filter);
 
@@ -121,19 +124,19 @@ BG_API void bg_filter_free(bg_filter *filter);
 /*
  * Returns false if the key was certainly never added, and true if it may have been.
  * Thread safety: MT-Safe. Cost: hashes the key, and reads one cache line in blocked, split
- * and register filters; classic and partitioned filters read up to k lines and stop at the
- * first bit that is not set.
+ * and register filters; queries of classic and partitioned filters read up to k lines, and
+ * stop at the first bit that is not set.
  */
 BG_API bool bg_filter_may_contain(const bg_filter *filter, const void *key, size_t len);
 
 /*
  * Adds a key. *is_new, unless NULL, is set to true if the key was certainly not in the
- * filter, and to false if it may have been, or if the add failed.
+ * filter, and to false if it may have been in the filter or the add failed.
  *
  * A cuckoo filter stores a key once per add, at most 8 times; further adds of the same key
  * return BG_EFULL.
  * Errors: BG_EFULL if a kind with BG_TRAIT_FILLS_UP has no space left; BG_ENOTSUP for a
- * static kind; BG_EINVAL if filter is NULL. The filter is then unchanged.
+ * static kind; BG_EINVAL if `filter` is NULL. On error, the filter is unchanged.
  * Thread safety: MT-Safe (see Threads above). Cost: hashes the key, and accesses one cache
  * line in blocked, split and register filters, or k lines in classic and partitioned
  * filters.
@@ -142,8 +145,9 @@ BG_API BG_MUST_CHECK bg_err bg_filter_add(bg_filter *filter, const void *key,
                                           size_t len, bool *is_new);
 
 /*
- * The part of bg_filter_add_hash and bg_filter_add_u64 that is not inline. Use those
- * functions instead. `value` is a hash if `hashed` is true, otherwise an integer key.
+ * The part of bg_filter_add_hash and bg_filter_add_u64 that is not inline. Do not call it
+ * directly; use those two functions. `value` is a hash if `hashed` is true, otherwise an
+ * integer key.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_add_checked(bg_filter *filter, uint64_t value,
                                                   bool hashed, bool *is_new);
@@ -160,12 +164,13 @@ struct bg_filter_calls {
     uint64_t more_reserved[2];
     uint32_t last_reserved;
     uint8_t flags_reserved[2];
-    uint8_t may_refuse; /* 1: adds go through bg_filter_add_checked */
+    uint8_t may_refuse; /* 1 if adds go through bg_filter_add_checked */
 };
 
 /*
- * The same operations for an integer key and for a hash. They are inline, so each costs one
- * indirect call. The library also exports them as symbols, for foreign-function interfaces.
+ * Add or query an integer key or a hash. These functions are inline, so each costs one
+ * indirect call. The library also exports them as symbols, for foreign-function
+ * interfaces.
  */
 BG_API inline BG_MUST_CHECK bg_err bg_filter_add_hash(bg_filter *filter, uint64_t hash,
                                                       bool *is_new)
@@ -218,11 +223,12 @@ BG_API inline bool bg_filter_may_contain_u64(const bg_filter *filter, uint64_t k
  * Reverts one add of a key. Remove only keys that were added, and at most as many times as
  * they were added. A filter cannot distinguish a key that was never added from a member
  * with the same bits or fingerprint. Removing such a key would remove the member instead,
- * and lookups of the member would return false negatives.
- * Errors: BG_ENOTFOUND if the key is certainly not in the filter, which is then unchanged;
- * BG_ENOTSUP unless the kind has BG_TRAIT_REMOVE; BG_EINVAL if filter is NULL.
- * Thread safety: MT-Safe; removes of neighboring keys are serialized, and so are all adds
- * and removes in a cuckoo filter. Queries never wait. Cost: same as an add.
+ * and later lookups of the member would return false negatives.
+ * Errors: BG_ENOTFOUND if the key is certainly not in the filter; BG_ENOTSUP unless the
+ * kind has BG_TRAIT_REMOVE; BG_EINVAL if `filter` is NULL. On error, the filter is
+ * unchanged.
+ * Thread safety: MT-Safe; removes of keys in neighboring slots are serialized, as are all
+ * adds and removes in a cuckoo filter. Queries never wait. Cost: same as an add.
  */
 BG_API bg_err bg_filter_remove(bg_filter *filter, const void *key, size_t len);
 BG_API bg_err bg_filter_remove_u64(bg_filter *filter, uint64_t key);
@@ -241,8 +247,8 @@ BG_API uint64_t bg_filter_count_hash(const bg_filter *filter, uint64_t hash);
 /* ---- Many keys ----------------------------------------------------------------- */
 
 /*
- * Queries an array of keys. Returns how many keys may be in the filter, and sets their
- * bits in the bitmap `maybe` unless it is NULL.
+ * Queries an array of keys. Returns the number of keys that may be in the filter, and sets
+ * their bits in the bitmap `maybe` unless it is NULL.
  * Thread safety: MT-Safe. Cost: close to the machine's limit for reading random cache
  * lines (`bgbench limit`).
  */
@@ -250,14 +256,14 @@ BG_API size_t bg_filter_may_contain_many(const bg_filter *filter, bg_keys keys,
                                          uint64_t *maybe);
 
 /*
- * Adds an array of keys in order, up to the first one that is refused. Sets *done to the
- * number of keys added, *added to the number of these that were certainly new, and their
- * bits in the bitmap `is_new`. Each of these three arguments may be NULL. A key that
- * occurs twice in the array is new at most once.
+ * Adds an array of keys in order, up to the first key that is refused. Sets *done to the
+ * number of keys added, and *added to the number of added keys that were certainly new.
+ * Sets the bits of the new keys in the bitmap `is_new`. Each of these three arguments may
+ * be NULL. A key that occurs twice in the array is new at most once.
  * Errors: those of bg_filter_add; BG_EINCOMPAT for hashes of a different hasher. The keys
  * at index *done and above were not added.
- * Thread safety: same as bg_filter_add. Cost: same as bg_filter_may_contain_many; kinds
- * with BG_TRAIT_FILLS_UP add one key at a time.
+ * Thread safety: same as bg_filter_add. Cost: same as bg_filter_may_contain_many; for
+ * kinds with BG_TRAIT_FILLS_UP, keys are added one at a time.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_add_many(bg_filter *filter, bg_keys keys,
                                                uint64_t *is_new, size_t *done,
@@ -267,8 +273,8 @@ BG_API BG_MUST_CHECK bg_err bg_filter_add_many(bg_filter *filter, bg_keys keys,
  * Adds an array of keys even if they do not fit. If a key does not fit, or the kind is
  * static, the filter answers "maybe" to every query from then on
  * (bg_filter_info.overflowed): no key is lost, but the filter no longer rules out any key.
- * This is for callers that cannot replace a full filter immediately, such as a log replay.
- * A cuckoo filter drops further copies of a key if it has no space for them; that key, or
+ * Use it where a full filter cannot be replaced immediately, such as in a log replay. A
+ * cuckoo filter drops additional copies of a key if it has no space for them; that key, or
  * all keys, can then no longer be removed (bg_filter_info.saturated).
  * Errors: BG_EINVAL; BG_EINCOMPAT for hashes of a different hasher.
  * Thread safety: same as bg_filter_add.
@@ -277,8 +283,9 @@ BG_API BG_MUST_CHECK bg_err bg_filter_add_forced(bg_filter *filter, bg_keys keys
                                                  uint64_t *is_new, size_t *added);
 
 /*
- * Removes an array of keys. Returns how many keys were found, and sets their bits in the
- * bitmap `removed` unless it is NULL. A kind that cannot remove keys removes none.
+ * Removes an array of keys. Returns the number of keys that were found and removed, and
+ * sets their bits in the bitmap `removed` unless it is NULL. If the kind does not support
+ * removal, no key is removed.
  * Thread safety: same as bg_filter_remove.
  */
 BG_API size_t bg_filter_remove_many(bg_filter *filter, bg_keys keys, uint64_t *removed);
@@ -300,10 +307,10 @@ typedef struct bg_filter_info {
     uint64_t bits;         /* size of the filter in bits */
     uint64_t bytes;        /* size of the filter in bytes */
     uint32_t k;            /* bits per key */
-    uint32_t foldable;     /* how many times the filter can be folded */
+    uint32_t foldable;     /* number of times the filter can be folded */
     uint64_t design_items; /* number of keys in the spec, or 0 */
     double design_rate;    /* predicted rate at design_items, or 0 */
-    uint64_t ones;         /* number of bits set, counters above 0, or slots in use */
+    uint64_t ones;         /* number of set bits, counters above 0, or slots in use */
     double fill;           /* `ones` as a share of all bits, counters or slots */
     bg_estimate items;     /* number of distinct keys, estimated from the fill */
     double rate;           /* predicted false-positive rate at this fill */
@@ -315,17 +322,18 @@ typedef struct bg_filter_info {
     bool
         overflowed; /* true: bg_filter_add_forced added a key that did not fit, so every
                        query answers "maybe" */
-    bool degraded;  /* true: damaged parts of its file answer "maybe" */
+    bool degraded;  /* true: parts of the filter's file are damaged and answer
+                       "maybe" */
     uint32_t shards;    /* number of shards; 1 for an undivided filter */
     uint64_t saturated; /* counting: counters at their maximum, which no longer count;
-                           cuckoo: copies of keys that did not fit;
-                           scalable, and windows of generations (current period): keys
-                           beyond the capacity of their layer, added because memory was
-                           short or by merging, so that `rate` may exceed the target */
+                           cuckoo: copies of keys that did not fit; scalable, and
+                           windows of generations (current period): keys beyond the
+                           capacity of their layer, added by a merge or because memory
+                           ran out; `rate` may then exceed the target */
 } bg_filter_info;
 
 /*
- * Describes a filter; fills in `out` up to its struct_size.
+ * Describes a filter in `out`, which is filled in up to its struct_size.
  * Errors: BG_EINVAL for NULL or an unknown struct_size.
  * Thread safety: MT-Safe; with concurrent adds the result is a snapshot. Cost: reads every
  * byte to count the bits; bg_filter_sample_info (inspect.h) reads a sample.

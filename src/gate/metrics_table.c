@@ -62,7 +62,8 @@ static const struct metrics_family families[] = {
             "Keys queried, by answer.",
             IS("maybe", maybes), IS("no", noes)),
     COUNTER(METRICS_SLOT, "filter_inserts", "", "result",
-            "Keys passed to add: definitely new, possibly already present, and rejected.",
+            "Keys added, by result: definitely new, or possibly already present; rejected counts "
+            "calls that failed.",
             IS("new", news), IS("maybe_present", seen), IS("rejected", refused)),
     COUNTER(METRICS_SLOT, "filter_swaps", "", NULL,
             "Number of times the slot's base was replaced, for any reason.",
