@@ -16,7 +16,7 @@
 #include <stddef.h>
 
 struct asset {
-    /* The path in a request: "/", "/assets/dashboard.js", "/openapi.yaml". */
+    /* The request path, for example "/", "/assets/dashboard.js", "/openapi.yaml". */
     const char *path;
     const char *type; /* Content-Type */
     const char *etag; /* including quotes */

@@ -1,4 +1,4 @@
-/* bloomgated.c - the service: reads its settings, prepares the process, serves, and stops. */
+/* bloomgated.c - the service: reads its settings, prepares the process, runs, and stops. */
 #include "log.h"
 #include "server.h"
 #include "startup.h"
@@ -12,7 +12,8 @@
  * answered; the second stops it immediately. */
 static void main_stop(int number)
 {
-    static _Atomic int asked; /* two threads may handle two signals at the same time */
+    /* two threads may each be handling a signal at the same time */
+    static _Atomic int asked;
     (void)number;
     server_stop(atomic_fetch_add(&asked, 1) > 0);
 }

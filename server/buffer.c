@@ -38,7 +38,7 @@ static size_t buffer_next_room(const struct buffer *b, size_t need)
     return room > b->limit && need <= b->limit ? b->limit : room;
 }
 
-/* Moves the waiting bytes to the front if the gain is worth the cost. */
+/* Moves the waiting bytes to the front if this frees enough space to be worth the copy. */
 static void buffer_settle(struct buffer *b)
 {
     const size_t waiting = buffer_waiting(b);
@@ -61,7 +61,7 @@ static bool buffer_reserve(size_t room, size_t more)
                                 : ledger_reserve(LEDGER_BUFFERS, more);
 }
 
-/* Moves the bytes to a block of a different size if the limit allows it. */
+/* Moves the bytes to a block of a different size if the memory limit allows it. */
 static bool buffer_resize(struct buffer *b, size_t room)
 {
     const size_t more = room - b->room;

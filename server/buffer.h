@@ -11,8 +11,8 @@
  * The memory counts toward the ledger's limit (ledger.h).
  *
  * If bytes do not fit, because of the limit or because memory is unavailable, `overflow` is set.
- * Nothing more is written after that, so a reply is never followed by part of another one. Writers
- * need not check `overflow`: the code that sends the bytes checks it once and closes the
+ * Nothing more is written after that, so a reply is never followed by a fragment of a later reply.
+ * Writers need not check `overflow`: the code that sends the bytes checks it once and closes the
  * connection.
  *
  * A zero-initialized buffer with a limit is empty and owns no memory, so idle connections use no

@@ -14,7 +14,7 @@ enum {
     CATALOG_PLACES = 64,
     CATALOG_NAME_MAX = 65536,
     CATALOG_MAX = 1 << 24,
-    CATALOG_SWEEP = 8192 /* names examined by one sweep */
+    CATALOG_SWEEP = 8192 /* number of names that one sweep examines */
 };
 
 struct places {
@@ -297,8 +297,8 @@ static size_t catalog_order_find(const struct catalog *catalog, uint64_t after)
     return low;
 }
 
-/* Appends an entry to the list. Numbers only increase, and recovery, which sets them itself, also
- * adds entries in increasing order. */
+/* Appends an entry to the list. Numbers only increase, and recovery, which assigns numbers itself,
+ * also adds entries in increasing order. */
 static void catalog_order(struct catalog *catalog, struct entry *entry)
 {
     catalog->ordered[catalog->ordered_count++] =
@@ -343,14 +343,14 @@ static void catalog_set_expiry(struct catalog *catalog, struct entry *entry,
     }
 }
 
-/* Removes an entry's name, whose slot is `at`. */
+/* Removes an entry's name; `at` is the name's slot. */
 static void catalog_bury(struct catalog *catalog, size_t at, struct entry *entry,
                          struct entry *instead)
 {
     struct places *places = atomic_load(&catalog->places);
     atomic_store(&places->at[at], instead);
     atomic_store(&entry->gone, true);
-    /* The value is kept, because holders may read it. */
+    /* The value is kept because holders of the entry may still read it. */
     if (atomic_load(&entry->expires)) {
         atomic_fetch_sub(&catalog->expiring, 1);
     }

@@ -9,11 +9,11 @@
  *               entry    entry       entry -> object (command/object.h)
  *
  * A lookup loads the table and examines slots until it finds the name or an empty slot. A renamed
- * entry gets a new name and a new slot; a lookup of the old name sees at least one of these changes
- * and does not find the entry. A change holds the lock, is recorded in the journal, and then stores
- * one pointer. Removed memory (an entry, an outgrown table) is put on a list, and catalog_reap
- * frees it once no thread uses it (quiet.h). Only catalog_reap waits, so the thread that runs DEL
- * does not have to free gigabytes of memory.
+ * entry gets a new name object and a new slot. A lookup of the old name sees at least one of these
+ * changes, so it does not find the entry. A change holds the lock, is recorded in the journal, and
+ * then stores one pointer. Removed memory (an entry, an outgrown table) is put on a list, and
+ * catalog_reap frees it once no thread uses it (quiet.h). Only catalog_reap waits, so the thread
+ * that runs DEL does not have to free gigabytes of memory.
  *
  * Names are hashed with a secret generated at startup, because clients choose the names.
  *
@@ -52,7 +52,8 @@ struct entry_name {
     char bytes[]; /* any bytes, followed by a NUL */
 };
 
-/* Whether another object replaces this one, on the condition that its content has not changed. */
+/* State of a conditional replacement, in which another object replaces this one only if its content
+ * has not changed. */
 enum entry_decision {
     ENTRY_STAYS,
     ENTRY_UNDECIDED, /* while the catalog is being changed */
@@ -73,8 +74,8 @@ struct entry {
     /* Number of callers that use the entry beyond their batch. */
     _Atomic uint32_t holds;
     _Atomic bool gone; /* no name refers to the entry */
-    /* `from` is accessed only by snapshots, under their lock; the other fields are written while
-     * holding the catalog's lock as well. */
+    /* `from` is protected by the snapshot lock, and only snapshots access it. Writing any other
+     * field requires both the snapshot lock and the catalog's lock. */
     struct entry_base base;
     struct entry *next_garbage;
 };
@@ -84,7 +85,8 @@ struct catalog;
 /* Called before a change becomes visible, to record it in the journal. All calls are made under one
  * lock. An error prevents the change. Any hook may be NULL. */
 struct catalog_hooks {
-    /* `before`, which may be NULL, had the name until now and is dropped in the same step. */
+    /* `before`, which may be NULL, is the entry that had the name until now; it is dropped in the
+     * same step. */
     bg_err (*created)(void *context, const struct entry *entry,
                       const struct entry *before, bg_errinfo *info);
     bg_err (*dropped)(void *context, const struct entry *entry, bg_errinfo *info);
@@ -113,9 +115,9 @@ enum {
     /* For recovery: object->id is already set to the number. */
     CATALOG_FORCE_NUMBER = 1u << 1,
     CATALOG_KEEP_EXPIRY = 1u << 2, /* keeps the expiry of the replaced entry */
-    /* Only if terms->instead_of currently has the name. */
+    /* Succeeds only if terms->instead_of currently has the name. */
     CATALOG_INSTEAD_OF = 1u << 3,
-    /* And only if its change count equals terms->changes. */
+    /* Succeeds only if that entry's change count also equals terms->changes. */
     CATALOG_UNCHANGED = 1u << 4
 };
 
@@ -123,16 +125,17 @@ enum {
  * so no other change happens in between. */
 struct catalog_terms {
     uint32_t flags;
-    const struct entry *instead_of; /* NULL: no entry may have the name */
+    /* the entry to replace; NULL: the name must not be in use */
+    const struct entry *instead_of;
     uint64_t changes;
     uint64_t expires; /* milliseconds since 1970; 0: never */
     uint64_t most;    /* maximum number of names afterwards; 0: no limit */
 };
 
-/* Adds an object under a name. The catalog then owns the object; object->id becomes its number and
- * object->entry its entry. `base`, unless NULL, describes a file with the object's content. Errors:
- * BG_EBUSY if the name is taken; BG_ECANCELED if the terms are not met; BG_EQUOTA if there are too
- * many names; BG_EINVAL if the name is longer than 64 KiB. */
+/* Adds an object under a name. The catalog then owns the object; object->id is set to its number,
+ * and object->entry to its entry. `base`, unless NULL, describes a file with the object's content.
+ * Errors: BG_EBUSY if the name is taken; BG_ECANCELED if the terms are not met; BG_EQUOTA if there
+ * are too many names; BG_EINVAL if the name is longer than 64 KiB. */
 bg_err catalog_put_on(struct catalog *catalog, bg_bytes name, struct object *object,
                       const struct entry_base *base, const struct catalog_terms *terms,
                       uint64_t now, bg_errinfo *info);
@@ -144,9 +147,9 @@ bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object
 
 /*
  * Counts a change to an entry's content. Call it before the change, within a batch that ends after
- * the change, or after the change and before it is acknowledged. Returns BG_ECANCELED if the entry
- * has been replaced by another object on the condition that it had not changed. The caller must
- * then not acknowledge the change.
+ * the change, or after the change and before it is acknowledged. Returns BG_ECANCELED if another
+ * object has replaced the entry on the condition that the entry was unchanged. The caller must then
+ * not acknowledge the change.
  *
  * To compare content and replace it in one step: read entry->changes, wait for batches
  * (quiet_wait), compare, and call catalog_put_on with CATALOG_INSTEAD_OF | CATALOG_UNCHANGED. A
@@ -175,12 +178,12 @@ bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to,
 bg_err catalog_expire(struct catalog *catalog, bg_bytes name, uint64_t expires,
                       uint64_t now, bg_errinfo *info);
 
-/* Conditions for EXPIRE. The current expiry of the name must be: */
+/* Conditions for EXPIRE. Conditions on the name's current expiry: */
 enum {
     CATALOG_EXPIRE_NX = 1u << 0, /* unset */
     CATALOG_EXPIRE_XX = 1u << 1, /* set */
-    CATALOG_EXPIRE_GT = 1u << 2, /* set, and earlier than the new one */
-    CATALOG_EXPIRE_LT = 1u << 3, /* later than the new one, or unset */
+    CATALOG_EXPIRE_GT = 1u << 2, /* it is set, and earlier than the new expiry */
+    CATALOG_EXPIRE_LT = 1u << 3, /* it is unset, or later than the new expiry */
     /* Not a condition: if the new time has already passed, drop the name. */
     CATALOG_EXPIRE_DROPS = 1u << 4
 };
@@ -221,13 +224,13 @@ size_t catalog_expiring(const struct catalog *catalog);
  * `random`. */
 uint64_t catalog_before_any(struct catalog *catalog, uint64_t random);
 
-/* Returns up to `room` entries with numbers above `after`, in order. Each is held: call
- * catalog_release. */
+/* Returns up to `room` entries with numbers above `after`, in order. Each entry is held until
+ * catalog_release is called for it. */
 size_t catalog_scan(struct catalog *catalog, uint64_t after, struct entry **entries,
                     size_t room);
 
-/* Calls `visit` for all entries, in order, while none can be added or removed, and then once with
- * NULL. `visit` must not change the catalog. */
+/* Calls `visit` for all entries, in order, and then once with NULL. No entry can be added or
+ * removed meanwhile. `visit` must not change the catalog. */
 bg_err catalog_each(struct catalog *catalog,
                     bg_err (*visit)(void *context, struct entry *entry,
                                     bg_errinfo *info),
@@ -239,7 +242,7 @@ void catalog_release(struct entry *entry);
  * measured now. */
 uint64_t catalog_bytes(const struct catalog *catalog);
 uint64_t catalog_measure(struct catalog *catalog);
-/* Adds to the last measured size. */
+/* Adds to the total size that was last measured. */
 void catalog_grew(struct catalog *catalog, uint64_t bytes);
 
 /* Returns the current name, which is valid until the end of the current batch. */

@@ -19,7 +19,7 @@ extern const struct command connection_commands[], client_commands[],
 #define CMD_REDIS_VERSION "7.2.0"
 enum { CMD_MODULE_VERSION = 20612 };
 
-/* Parses an integer as Redis does: no blanks, no +, no leading zeros. */
+/* Parses an integer as Redis does: it must not contain blanks, a plus sign or leading zeros. */
 bool cmd_integer(bg_bytes argument, int64_t *value);
 
 /* Send errors with the texts that Redis clients expect. */
@@ -39,13 +39,13 @@ const char *cmd_lower(const char *name, char text[CMD_NAME]);
 /* Returns the result of TYPE for an object. */
 const char *cmd_type_name(const struct object *object);
 
-/* Copies a short text from a client if it is printable and has no blanks. Otherwise sends an error
- * and returns false. */
+/* Copies a short text from a client if it is printable and contains no blanks. Otherwise sends an
+ * error and returns false. */
 bool cmd_set_text(struct request *request, bg_bytes value, const char *what, char *text,
                   size_t room);
 
-/* Sends the list of modules, as MODULE LIST does. It has one entry: the module whose commands are
- * built in. */
+/* Sends the list of modules, as MODULE LIST does. The list contains one entry: the module whose
+ * commands are built in. */
 void cmd_tell_modules(const struct reply *reply);
 
 /* Handlers of a command that has subcommands, and of its HELP subcommand, which lists them. */

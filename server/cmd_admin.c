@@ -32,7 +32,7 @@ static void admin_save(struct request *request)
     }
 }
 
-/* A job that takes a snapshot that no client waits for. */
+/* A job that takes a snapshot in the background; no client waits for it. */
 struct saving {
     struct job job; /* must be first */
     struct server *server;

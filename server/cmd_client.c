@@ -352,7 +352,7 @@ static void client_kill(struct request *request)
     }
 }
 
-/* ---- The client's own connection --------------------------------------------------------- */
+/* ---- The calling client's connection --------------------------------------------------------- */
 
 bool cmd_set_text(struct request *request, bg_bytes value, const char *what, char *text,
                   size_t room)

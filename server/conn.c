@@ -28,7 +28,8 @@ enum {
     CONN_REST = 16,
     CONN_DRAIN = 256 << 20,   /* maximum number of bytes to discard */
     CONN_DRAIN_TICKS = 10000, /* maximum time spent discarding input, in ms */
-    CONN_DRAIN_PAUSE = 2000   /* stop if no input arrives for this long, in ms */
+    /* stop discarding if no input arrives for this long, in ms */
+    CONN_DRAIN_PAUSE = 2000
 };
 
 static void conn_on_event(evutil_socket_t fd, short what, void *context);
@@ -296,7 +297,7 @@ void conn_again(struct conn *conn)
     }
 }
 
-/* Updates the state after handling input, including the time at which a request became
+/* Updates the state after handling input, including the time since which a request has been
  * incomplete. */
 static void conn_note_rest(struct conn *conn)
 {
@@ -550,15 +551,15 @@ static bool conn_send(struct conn *conn)
     return true;
 }
 
-/* Returns whether all work is done and no more input will arrive. */
+/* Returns whether all work is done and no more input can arrive. */
 static bool conn_is_over(const struct conn *conn)
 {
     return buffer_waiting(&conn->out) == 0 && !conn->busy && !conn->again && !conn->full
            && (conn->client.close || conn->eof || conn->leaving);
 }
 
-/* Releases the replies whose records are now safe. Returns false if the journal has failed: the
- * changes are then not safe, and the client must not receive a reply that confirms them. */
+/* Releases the replies whose records are now durable. Returns false if the journal has failed: the
+ * changes are then not durable, and the client must not receive a reply that confirms them. */
 static bool conn_unhold(struct conn *conn)
 {
     const struct persist *persist = conn->worker->server->persist;

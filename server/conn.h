@@ -23,8 +23,8 @@
  *
  *     out:  | sendable | hold_bytes: until `hold` is safe | the rest: until `later` is |
  *
- * Turns. A connection runs up to pipeline-limit requests per turn, then the next connection has
- * its turn, so one long pipeline does not delay other clients.
+ * Turns. A connection runs up to pipeline-limit requests per turn, and then yields to the next
+ * connection, so one long pipeline does not delay other clients.
  *
  * Lifetime. A connection belongs to one worker, and only that worker accesses it. A closed
  * connection is freed at the end of an iteration, once neither a list of the worker nor a job
@@ -82,24 +82,26 @@ struct conn {
     /* Durability: see above. */
     /* `out` is sent once persist_safe reaches this number; 0: immediately. */
     uint64_t hold;
-    uint64_t later;    /* the same for the second group of replies; 0: no such group */
+    /* like `hold`, for the second group of replies; 0: no such group */
+    uint64_t later;
     bool divided;      /* `hold` applies only to the part of `out` described below */
     size_t sendable;   /* bytes at the start of `out` that need not wait */
     size_t hold_bytes; /* bytes after the sendable ones that wait for `hold` */
 
     /* Tick at which a request became incomplete; 0: no request is incomplete. */
     uint64_t stuck;
-    /* Tick at which the client stopped reading replies; 0: it reads them. */
+    /* Tick at which the client stopped reading replies; 0: it is reading them. */
     uint64_t clogged;
-    uint64_t opened, used; /* ticks at which it was opened and last received bytes */
-    size_t turn;           /* requests left in this turn */
-    bool shaking;          /* the TLS handshake is in progress */
-    bool wants_write;      /* TLS needs to write before it can read */
-    bool eof;              /* the client has closed its half */
-    /* The protocol has consumed a part of a request and waits for the rest. */
+    /* ticks at which the connection was opened and last received bytes */
+    uint64_t opened, used;
+    size_t turn;      /* requests left in this turn */
+    bool shaking;     /* the TLS handshake is in progress */
+    bool wants_write; /* TLS needs to write before it can read */
+    bool eof;         /* the client has closed its half */
+    /* The protocol has consumed part of a request and is waiting for the rest. */
     bool amid;
     bool lingers;   /* will be closed before all input is read; see conn_linger */
-    bool draining;  /* is discarding that input now */
+    bool draining;  /* is currently discarding the remaining input */
     size_t arrived; /* bytes received since `stuck` (if `amid`), or while draining */
     bool busy;      /* a job is running for the connection */
     bool closed;    /* closed; freed once that job has ended */
@@ -126,8 +128,8 @@ void conn_close(struct conn *conn);
  * connection. */
 void conn_leave(struct conn *conn);
 
-/* Makes the last reply wait until everything recorded so far is safe, because the reply depends on
- * a change by this or another client. */
+/* Holds back the last reply until everything recorded so far is durable, because the reply depends
+ * on a change by this or another client. */
 void conn_wrote(struct conn *conn);
 
 /* Called at the end of an iteration: sends all output that need not wait, and determines which
@@ -140,14 +142,14 @@ void conn_continue(struct conn *conn);
 /* Schedules another turn soon, whether or not bytes arrive. */
 void conn_again(struct conn *conn);
 
-/* Called when a job of the connection has ended. Returns false if the connection has been closed;
- * it must then no longer be used. */
+/* Called when one of the connection's jobs has ended. Returns false if the connection has been
+ * closed; it must then no longer be used. */
 bool conn_job_done(struct conn *conn);
 
 /* Schedules conn_settle for the end of the iteration. */
 void conn_touch(struct conn *conn);
 
-/* Returns whether too much output waits to be sent. */
+/* Returns whether too much output is waiting to be sent. */
 static inline bool conn_is_full(const struct conn *conn)
 {
     return buffer_waiting(&conn->out) > conn->out.limit / 2 || conn->out.overflow;

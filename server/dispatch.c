@@ -2,11 +2,11 @@
  * dispatch.c - runs RESP requests: one at a time, or many requests of a pipeline together.
  *
  * Requests of a pipeline that run the same command on the same filter (BF.EXISTS users alice,
- * BF.EXISTS users bob, ...) are collected into a run and answered together: there is one lookup of
- * the name and one permission check, and the keys are passed to the filter's batch functions, which
+ * BF.EXISTS users bob, ...) are collected into a run and answered together. The name is looked up
+ * and the permission checked only once. The keys are passed to the filter's batch functions, which
  * prefetch memory for later keys while earlier ones are being tested. The replies are the same, in
- * the same order, as if the requests had been run one by one. A run ends when the available bytes
- * are used up, at a different request, or when it is long.
+ * the same order, as if the requests had been run one by one. A run ends when the available input
+ * has been used up, when a different request arrives, or when the run is long enough.
  *
  * A slow request is passed to a job with a copy of its arguments. The connection resumes reading
  * when the job is done, so replies stay in order. The same applies to a run for a filter in a
@@ -86,7 +86,7 @@ static void resp_job_merge(struct client *client, const struct client *changed)
     client->requests = requests;
 }
 
-/* If the reply after the first `waiting` bytes is an error, adds n to the count of errors. */
+/* If the reply that follows the first `waiting` bytes is an error, adds n to the error count. */
 static void resp_count_errors(const struct conn *conn, size_t waiting, size_t n)
 {
     if (buffer_waiting(&conn->out) > waiting
@@ -403,9 +403,8 @@ static void resp_farewell(const struct conn *conn, char text[SESSION_TEXT])
     }
 }
 
-/* Ends a connection whose input is malformed or cannot be stored for lack of memory, so that
- * nothing after that input can be parsed. Sends an error after all replies, and closes the
- * connection. */
+/* Ends a connection whose input is malformed or cannot be stored for lack of memory. Nothing after
+ * such input can be parsed. Sends an error after all replies, and closes the connection. */
 static void resp_end(struct conn *conn)
 {
     char text[SESSION_TEXT];

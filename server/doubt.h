@@ -3,9 +3,9 @@
  *
  * If journal frames are missing, they may have recorded that filters were created, renamed or
  * dropped. A name that is not in the catalog may then have been the name of a filter. Answering
- * "no" for its keys could be a false negative, and creating the filter empty would have the same
- * effect. Therefore lookups of such a name answer "maybe", and the filter can be created only
- * together with its content (from a file or a dump).
+ * "no" for its keys could be a false negative, and so could answers from a filter that is created
+ * empty under that name. Therefore lookups of such a name answer "maybe", and the filter can be
+ * created only together with its content (from a file or a dump).
  *
  * After a client drops or renames a name, the name is known to be free. This is not recorded, so
  * after a restart the name is in doubt again, unless a filter was created under it in the meantime.
@@ -20,7 +20,7 @@
 
 struct doubt;
 
-/* Creates the state, in which all names are in doubt. Returns NULL if out of memory. */
+/* Creates a state in which all names are in doubt. Returns NULL if out of memory. */
 struct doubt *doubt_create(void);
 void doubt_free(struct doubt *doubt);
 

@@ -77,7 +77,7 @@ static void front_give_back(struct front *front, struct front_client *client)
 
 /* ---- Shards ------------------------------------------------------------------------------------- */
 
-/* Logs the start and the end of a condition. *said records whether the start has been logged. */
+/* Logs the start and the end of a condition. *said stores whether the start has been logged. */
 static void front_say(const struct front *front, uint32_t shards, bool *said,
                       const char *what, const char *over, const char *why)
 {
@@ -272,7 +272,7 @@ static bg_err front_kept(struct front *front, bg_errinfo *info)
                         *wrong ? wrong : "a shard is down; it is retried every second");
 }
 
-/* Sets the answer for items that are not done to "maybe". */
+/* Sets the answer to "maybe" for all unanswered items. */
 static void front_doubt(struct front_work *work)
 {
     for (size_t i = 0; i < work->n; i++) {

@@ -38,8 +38,8 @@ static void watch_told(void *context, uint32_t shard, bg_bytes reply)
                    (const char *)item.text.data);
 }
 
-/* Queries all shards. If `write` is set, replicas must acknowledge a write as well. Marks shards that do not answer as
- * FRONT_DOWN. */
+/* Queries all shards. If `write` is set, replicas must acknowledge a write as well. Marks shards as
+ * FRONT_DOWN if they do not answer. */
 static bg_err watch_ask(struct front_client *client, bool write,
                         struct watch_round *round, bg_errinfo *info)
 {
@@ -109,7 +109,7 @@ static bg_err watch_look(struct front *front, struct front_client *client,
     atomic_store(&front->nodes, (uint32_t)view.nodes);
     atomic_store(&front->reached, (uint32_t)view.reached);
     err = err ? err : watch_ask(client, false, round, info);
-    if (err == BG_OK || err == BG_EIO) { /* checks the shards that did answer */
+    if (err == BG_OK || err == BG_EIO) { /* checks the shards that have answered */
         const bg_err found =
             watch_witnesses(front, client, &view, round, err ? NULL : info);
         err = err && found != BG_ECANCELED ? err : found;
@@ -131,7 +131,7 @@ static struct front_client *watch_round(struct front *front,
     }
     bg_err err = client ? watch_look(front, client, &round, &info) : info.code;
     if (err
-        == BG_ECANCELED) { /* the service is stopping, so the result means nothing */
+        == BG_ECANCELED) { /* the service is stopping, so the result is meaningless */
         front_client_free(client);
         return NULL;
     }

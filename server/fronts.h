@@ -22,9 +22,9 @@
  *
  * A shard whose server restarted may have lost keys (shard_witness.h), and is marked "incomplete". Its lookups are
  * answered as if the shard were down, but adds are sent to it. The watch reads the witnesses of all shards and
- * keeps them up to date. The state ends when the operator marks the shard as complete (bloomgate --cluster NODES
- * complete). Between a restart and the next round of the watch, lookups do not answer "no" either, because clients do
- * not trust a process that the witness does not list.
+ * keeps them up to date. The shard stays incomplete until the operator marks the shard as complete
+ * (bloomgate --cluster NODES complete). Lookups between a restart and the watch's next round do not
+ * answer "no" either, because clients do not trust a process that the witness does not list.
  *
  * An add can fail for lack of replicas while lookups still work. So a shard that did not answer an add accepts no
  * adds until replicas have acknowledged a write from the watch.
@@ -73,8 +73,8 @@ struct front_work {
     size_t n;
     bool adds;
     uint64_t *done; /* bitmap: the item was added, or its lookup was answered */
-    /* Bitmap: the added item is new, or the answer to the lookup is "maybe". It is also "maybe" for
-     * lookups that are not done. */
+    /* Bitmap: the added item is new, or the answer to the lookup is "maybe". Lookups that are not
+     * done are "maybe" as well. */
     uint64_t *answers;
     bool unreached; /* some items are not done because a shard could not be reached */
     bg_errinfo info;
@@ -124,7 +124,8 @@ struct front_facts {
     uint64_t asked[FRONT_ASKED], added[FRONT_ADDED];
     uint64_t commands, repeated;
     uint64_t moved, ask, tryagain, clusterdown, passing; /* redirections */
-    /* Number of connections that could not be opened, and of those that broke. */
+    /* The number of connections that could not be opened, and the number of connections that
+     * broke. */
     uint64_t unopened, broken;
     struct front_times times[2];    /* lookups, adds */
     char wrong[BG_ERR_MESSAGE_MAX]; /* why shards are not up, or "" */
@@ -138,7 +139,7 @@ bool fronts_facts(struct fronts *fronts, size_t i, struct front_facts *facts);
 /* Returns the statistics of one front. */
 void front_about(struct front *front, struct front_facts *facts);
 
-/* Return the number of fronts, and the number of those with at least one reachable shard. */
+/* Return the number of fronts, and the number of fronts with at least one reachable shard. */
 size_t fronts_count(const struct fronts *fronts);
 size_t fronts_reached(struct fronts *fronts);
 

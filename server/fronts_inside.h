@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-enum { FRONT_REST = 1000 }; /* milliseconds between two rounds of the watch */
+enum { FRONT_REST = 1000 }; /* interval between the watch's rounds, in milliseconds */
 
 /* A cluster client, which is idle in the pool or used by one thread. */
 struct front_client {

@@ -1,9 +1,9 @@
 /*
  * gates.c - the list of gates, and lookups; see gates.h. The threads of a gate are in gates_life.c.
  *
- * Each gate contains two bg_gates: one over the slot with the filter, and one over a slot that never has a filter. The
- * second one always queries the source, and has its own breaker and statistics. When a lookup starts, the trust rules
- * (gates.h) select one of the two.
+ * Each gate contains two bg_gates: one over the slot with the filter, and one over a slot that
+ * never has a filter. The second bg_gate always queries the source, and has its own circuit breaker
+ * and statistics. When a lookup starts, the trust rules (gates.h) select one of the two.
  *
  * Audits. A key that was just committed is in the source, but not yet in the filter. That is not a false negative if
  * the follower has yet to report the key. So when an audit finds such a key, it makes the follower poll and waits for
@@ -440,8 +440,8 @@ static bg_gate *gates_choose(const struct gate *gate, enum key_form form, bg_byt
                : gate->blind;
 }
 
-/* Returns whether the type of the key column changed after the key was normalized. If so, the answer may be for a
- * different key. */
+/* Returns whether the type of the key column changed after the key was normalized. If it changed,
+ * the answer may be for a different key. */
 static bool gates_is_respelled(const struct gate *gate, enum key_form form)
 {
     return form != KEY_FORM_UNKNOWN && source_form(gate->source) != form;

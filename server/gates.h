@@ -50,15 +50,15 @@ struct gates;
 #define GATE_EVENTS(X)                                                                 \
     X(BUILD_BEGAN, "build_began")   /* text: why */                                    \
     X(BUILD_ENDED, "build_ended")   /* keys, seconds */                                \
-    X(BUILD_FAILED, "build_failed") /* text: why the build failed; it is retried */    \
+    X(BUILD_FAILED, "build_failed") /* text: why the build failed; will be retried */  \
     X(SOURCE_LOST, "source_lost")                                                      \
     X(SOURCE_BACK, "source_back")                                                      \
-    X(DOUBTED, "doubted")               /* text: why the proofs are no longer valid */ \
-    X(RESTARTED, "restarted")           /* text: why all keys are read again */        \
-    X(RESUMED, "resumed")               /* the saved filter is in use */               \
-    X(SAVE_FAILED, "save_failed")       /* text: why the save failed; it is retried */ \
-    X(STALE, "stale")                   /* there has been no proof for max-lag */      \
-    X(FRESH, "fresh")                   /* the filter is no longer stale */            \
+    X(DOUBTED, "doubted")         /* text: why the proofs are no longer valid */       \
+    X(RESTARTED, "restarted")     /* text: why all keys are read again */              \
+    X(RESUMED, "resumed")         /* the saved filter is in use */                     \
+    X(SAVE_FAILED, "save_failed") /* text: why the save failed; will be retried */     \
+    X(STALE, "stale")             /* there was no proof within max-lag */              \
+    X(FRESH, "fresh")             /* the filter is no longer stale */                  \
     X(FALSE_NEGATIVE, "false_negative") /* found by an audit */                        \
     X(BREAKER_OPEN, "breaker_open")                                                    \
     X(BREAKER_CLOSED, "breaker_closed")
@@ -84,8 +84,8 @@ struct gates_options {
     bg_hash_spec hash;
     uint64_t max_filter_bytes; /* maximum size of one filter; 0: no limit */
     const char *dir; /* filters are saved in DIR/gates; NULL: they are not saved */
-    /* Receives events. Any thread may call it, and several threads may call it concurrently. It must not call
-     * gates_drop or gates_free. */
+    /* Receives events. Any thread may call this function, and several threads may call it
+     * concurrently. It must not call gates_drop or gates_free. */
     void (*event)(void *context, const struct gate_event *event);
     void *context;
 };
@@ -126,7 +126,7 @@ struct gates_ticket {
  * Starts a lookup; never waits. *outcome is BG_OUTCOME_PENDING or the final outcome. If ticket->gate is not NULL
  * afterwards, call gates_finish or gates_abandon exactly once; gates_finish needs a thread that may wait. After
  * BG_OUTCOME_PENDING, gates_finish returns the outcome. Otherwise gates_finish runs an audit, and its result can be
- * ignored. The key must stay valid until that call.
+ * ignored. The key must stay valid until gates_finish or gates_abandon is called.
  */
 bg_err gates_begin(struct gates *gates, bg_bytes name, bg_bytes key,
                    struct gates_ticket *ticket, bg_outcome *outcome, bg_errinfo *info);
@@ -155,7 +155,7 @@ struct gate_about {
     const bg_gate *blind;
     enum gate_phase phase;
     bool trusted; /* T1 to T3 */
-    /* Neither the follower (or last build) nor the last lookup failed. */
+    /* Neither the follower (or the last build) nor the last lookup has failed. */
     bool source_up;
     char source_text[BG_ERR_MESSAGE_MAX]; /* the last error, or "" */
     double lag;        /* seconds since the follower last caught up; negative: never */

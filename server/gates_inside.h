@@ -17,7 +17,7 @@ struct gate {
     bg_slot *slot;          /* holds the filter */
     bg_slot *nothing;       /* never holds a filter */
     bg_gate *gate;          /* over slot */
-    bg_gate *blind;         /* over nothing: always queries the source */
+    bg_gate *blind;         /* has no filter: always queries the source */
     _Atomic uint32_t users; /* lookups and other calls in progress */
 
     /* Trust: see gates.h. */
@@ -42,7 +42,8 @@ struct gate {
     bool rebuild_asked;           /* rebuild immediately */
     bool rebuild_wanted;          /* rebuild when the pause after the last build ends */
     char why[BG_ERR_MESSAGE_MAX]; /* reason for the next build */
-    bool is_unusable;             /* `why` explains why the saved filter is not used */
+    /* `why` contains the reason why the saved filter is not used */
+    bool is_unusable;
     bool source_up;
     uint64_t source_told; /* when the source's state was last reported as an event */
     char source_text[BG_ERR_MESSAGE_MAX];

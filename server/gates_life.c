@@ -48,8 +48,8 @@ static void gate_life_new_epoch(struct gate *gate, const char *why)
     gate->mark[0] = 0;
     gate->saved[0] = 0; /* the file is from an earlier epoch, or has been deleted */
     if (!gate->is_unusable) {
-        /* If is_unusable is set, `why` already has the real reason: the source only reports the
-         * missing mark. */
+        /* If is_unusable is set, `why` already contains the actual reason; the source would report
+         * only that the mark is missing. */
         (void)snprintf(gate->why, sizeof gate->why, "%s", why);
     }
     gate->is_unusable = false;
@@ -192,7 +192,8 @@ static bg_rebuild_options gate_life_how(struct gate *gate, uint64_t keys)
     return how;
 }
 
-/* Verifies `lookup`. A failure is reported as the state of the source, because the follower may not detect it. */
+/* Verifies `lookup`. A failure is reported as the source's state, because the follower may not
+ * detect the failure. */
 static bg_err gate_life_check(struct gate *gate, bg_errinfo *info)
 {
     bg_errinfo why = { .code = BG_OK };
@@ -469,7 +470,7 @@ static void gate_life_turn(struct gate_life *life)
         const uint64_t soon = interval < LIFE_MINUTE ? interval : LIFE_MINUTE;
         life->save = now + (gate_life_save(gate) ? interval : soon);
     } else {
-        /* Short, so that a stale filter is detected in time. */
+        /* The timeout is short so that a stale filter is detected in time. */
         uint64_t until = now + LIFE_SECOND / 4;
         until = life->retry > now && life->retry < until ? life->retry : until;
         gate_life_wait(gate, &gate->wake, until);

@@ -1,7 +1,7 @@
 /*
- * guesses.c - see guesses.h. Each set of the table has four entries, of which the oldest is
- * evicted. Thread safety: one lock, held for a few comparisons when a login is checked or has
- * failed.
+ * guesses.c - see guesses.h. Each set in the table has four entries. When a set is full, its oldest
+ * entry is evicted. Thread safety: one lock, held for a few comparisons when a login is checked or
+ * has failed.
  */
 #include "guesses.h"
 
@@ -12,7 +12,7 @@
 enum {
     GUESSES_STEP = 100, /* first delay, in ms */
     GUESSES_LONGEST = 30000,
-    GUESSES_FORGIVEN = 60000 /* milliseconds after which one failure is forgiven */
+    GUESSES_FORGIVEN = 60000 /* time after which one failure is forgiven, in ms */
 };
 
 void guesses_init(struct guesses *guesses, const uint64_t secret[2])

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A ring of data points. It has received `count` points; the time of the last one is `last` (in
- * steps since 1970). */
+/* A ring of data points. `count` is the number of points received, and `last` is the time of the
+ * latest point, in steps since 1970. */
 struct ring {
     size_t size;
     uint64_t step;
@@ -62,7 +62,7 @@ static float *ring_point(const struct ring *ring, uint64_t at, size_t metrics)
     return ring->values + at % size * metrics;
 }
 
-/* Discards the points from `at` on, after the clock has been set back. */
+/* Discards the points at `at` and later, after the clock has been set back. */
 static void ring_rewind(struct ring *ring, uint64_t at)
 {
     if (ring->count == 0 || at > ring->last) {
@@ -73,7 +73,8 @@ static void ring_rewind(struct ring *ring, uint64_t at)
     ring->last = at - 1;
 }
 
-/* Stores a data point under its timestamp. Any points skipped since the last one become NaN. */
+/* Stores a data point under its timestamp. Points that were skipped since the previous data point
+ * become NaN. */
 static void ring_add(struct ring *ring, uint64_t at, const double *values,
                      size_t metrics)
 {

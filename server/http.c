@@ -1,9 +1,10 @@
 /*
  * http.c - parses the head of a request, line by line.
  *
- * Each line is first scanned for its end and for bytes that are not text (http_line); `scanned` is
- * the progress within an incomplete line. Then the line is parsed, once. After the last field,
- * http_settle determines what the fields mean for the body and the connection.
+ * Each line is first scanned for its end and for bytes that are not text (http_line). In an
+ * incomplete line, `scanned` is the number of bytes scanned so far. Then the line is parsed, once.
+ * After the last field, http_settle determines what the fields mean for the body and the
+ * connection.
  */
 #include "http.h"
 #include "http_fields.h"
@@ -96,7 +97,7 @@ static enum http_result http_line(struct http_request *r, const char *bytes, siz
 /* ---- The first line ---------------------------------------------------------------------- */
 
 /* Returns where the path begins in "http://host:port/path". If there is no path, the second slash
- * of "//" serves as the path "/". Returns 0 if the target is not such a URL. */
+ * of "//" serves as the path "/". Returns 0 if the target does not have this form. */
 static size_t http_skip_authority(const char *target, size_t n, bool *bare)
 {
     const bg_bytes plain = { target, n < 7 ? n : 7 },

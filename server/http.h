@@ -72,7 +72,7 @@ struct http_request {
     /* Private. */
     enum { HTTP_FIRST_LINE, HTTP_OTHER_LINES, HTTP_DONE, HTTP_FAILED } state;
     size_t at;      /* start of the line to be parsed next */
-    size_t scanned; /* number of its bytes already checked for a line end */
+    size_t scanned; /* number of bytes of that line already checked for a line end */
 };
 
 /* Prepares for the next request. Must be called before each request. */
@@ -136,8 +136,8 @@ struct http_body {
     size_t line;    /* number of bytes so far in this line, or in all trailers */
 };
 
-/* Starts reading a request body of at most `limit` bytes. Returns false if a longer body is
- * announced (413). */
+/* Starts reading a request body of at most `limit` bytes. Returns false if the head announces a
+ * longer body (413). */
 bool http_body_begin(struct http_body *b, const struct http_request *r, uint64_t limit);
 
 /* Reads the next part of the body. `data` points into `bytes`; chunks are decoded, trailers are

@@ -100,7 +100,7 @@ bool http_list_next(const struct http_request *r, const char *name,
 
 /* ---- Accept ------------------------------------------------------------------------------ */
 
-/* Parses a quality: 0, 1, or either with up to three decimals. */
+/* Parses a quality value: 0 or 1, optionally with up to three decimals. */
 static bool http_fields_quality(bg_bytes text, unsigned *quality)
 {
     const char *c = text.data;
@@ -204,7 +204,7 @@ static int http_fields_sextet(char c)
                                   : -1;
 }
 
-/* Decodes base64, which must have padding and no leftover bits. */
+/* Decodes base64, which must be padded and must not contain leftover bits. */
 static bool http_fields_base64(bg_bytes text, char *to, size_t *made)
 {
     const char *c = text.data;

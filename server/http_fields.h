@@ -26,9 +26,9 @@ bool http_list_next(const struct http_request *r, const char *name,
 
 /*
  * Returns the quality that the client assigns to "type/subtype", in thousandths; 0 if it is not
- * acceptable. The most specific matching range applies; of several equally specific ranges, the one
- * with the highest quality. Parameters other than q are ignored. Without Accept, every type has the
- * quality 1000. Malformed ranges are ignored.
+ * acceptable. The most specific matching range applies; among equally specific ranges, the one with
+ * the highest quality applies. Parameters other than q are ignored. Without Accept, every type has
+ * the quality 1000. Malformed ranges are ignored.
  */
 unsigned http_accepts(const struct http_request *r, const char *type);
 
@@ -42,7 +42,7 @@ enum http_auth {
     HTTP_AUTH_NONE,
     HTTP_AUTH_BASIC,  /* user, password */
     HTTP_AUTH_BEARER, /* token */
-    /* Malformed credentials, a different scheme, or more than one field. */
+    /* The credentials are malformed, use a different scheme, or appear in more than one field. */
     HTTP_AUTH_BAD
 };
 
@@ -65,8 +65,8 @@ enum http_match {
 };
 
 /* Return whether If-Match or If-None-Match contains a tag, which is passed with its quotes:
- * "\"1f\"". A NULL tag means that the object does not exist, so "*" does not match either. If-Match
- * treats weak tags (W/"1f") as different, If-None-Match as equal. */
+ * "\"1f\"". A NULL tag means that the object does not exist, so "*" does not match either. A weak
+ * tag (W/"1f") never matches in If-Match, but matches in If-None-Match. */
 enum http_match http_if_match(const struct http_request *r, const char *tag);
 enum http_match http_if_none_match(const struct http_request *r, const char *tag);
 

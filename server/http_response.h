@@ -23,7 +23,8 @@ struct http_response {
     int minor;        /* minor version of the request: 0 or 1 */
     const char *type; /* NULL: no Content-Type */
     uint64_t length;  /* length of the body, even if the body is not sent (HEAD) */
-    /* The length is unknown. In HTTP/1.0, closing the connection then ends the body. */
+    /* The length is unknown. In HTTP/1.0, the end of the connection then marks the end of the
+     * body. */
     bool chunked;
     bool close; /* close the connection after the response */
     const struct http_extra *extra;
@@ -41,7 +42,7 @@ void http_response_chunk_end(struct buffer *out, int minor);
 /* Writes "HTTP/1.1 100 Continue", before the body is read. */
 void http_response_continue(struct buffer *out);
 
-/* Returns the text of a status, such as "Not Found"; "Status" if it is unknown. */
+/* Returns the text of a status, such as "Not Found"; "Status" if the status is unknown. */
 const char *http_reason(int status);
 
 #endif

@@ -29,9 +29,9 @@ struct http_path {
 bool http_path(const struct http_request *r, char room[HTTP_LINE_BYTES],
                struct http_path *path);
 
-/* Decodes the next parameter of the query: %HH, and + as a space. *at is 0 at first. A
- * parameter without '=' has an empty value; empty parameters (&&) are skipped. Returns HTTP_ABSENT
- * after the last parameter. */
+/* Decodes the next parameter of the query: %HH, and + as a space. *at must be 0 before the first
+ * call. A parameter without '=' has an empty value; empty parameters (&&) are skipped. Returns
+ * HTTP_ABSENT after the last parameter. */
 enum http_found http_query_next(const struct http_request *r, size_t *at,
                                 char room[HTTP_LINE_BYTES], bg_bytes *name,
                                 bg_bytes *value);

@@ -64,7 +64,7 @@ static struct job **jobs_choose(struct jobs *jobs)
     return best;
 }
 
-/* Removes the next job from the queue; NULL if there is none. */
+/* Removes the next job from the queue and returns it; NULL if there is none. */
 static struct job *jobs_next(struct jobs *jobs)
 {
     struct job **at = jobs_choose(jobs);
@@ -83,7 +83,7 @@ static struct job *jobs_take(struct jobs *jobs, struct jobs_thread *thread)
 {
     struct job *job = NULL;
     pthread_mutex_lock(&jobs->lock);
-    /* A job may wait for the lane, or for its owner's turn. */
+    /* A queued job may be waiting for this lane, or for its owner's turn. */
     if (thread->busy && jobs->first) {
         pthread_cond_signal(&jobs->arrived);
     }
@@ -140,7 +140,8 @@ struct jobs *jobs_create(struct server *server, unsigned threads)
     jobs->last = &jobs->first;
     pthread_mutex_init(&jobs->lock, NULL);
     pthread_cond_init(&jobs->arrived, NULL);
-    pthread_mutex_lock(&jobs->lock); /* so that the new threads see all of the array */
+    /* ensures that the new threads see the complete array */
+    pthread_mutex_lock(&jobs->lock);
     for (; jobs->count < threads; jobs->count++) {
         struct jobs_thread *thread = &jobs->threads[jobs->count];
         thread->jobs = jobs;

@@ -5,11 +5,11 @@
  * worker that submitted it, which calls `done`. Jobs of one connection never overlap: a connection
  * waits for its job before it continues.
  *
- * Lanes. Jobs that change the same filter wait for each other, and for any long operation that
- * holds the filter's lock, so they share a lane. The jobs of a lane run one at a time, in order, so
- * they occupy one thread, and the other threads serve other filters. Password checks share a lane
- * as well: each one takes a lot of memory and time, and clients can trigger them without logging
- * in.
+ * Lanes. Jobs that change the same filter would block each other, and would all wait for any long
+ * operation that holds the filter's lock. So they share a lane. The jobs of a lane run one at a
+ * time, in order, so they occupy one thread, and the other threads serve other filters. Password
+ * checks share a lane as well: each one takes a lot of memory and time, and clients can trigger
+ * them without logging in.
  *
  * Owners. The next job to run belongs to the user that occupies the fewest threads. Once a second
  * user has submitted a job, no user may occupy all threads: at least one stays free for the others,

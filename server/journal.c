@@ -61,7 +61,7 @@ void journal_fail(struct journal *j, const bg_errinfo *why, bool for_good)
     (void)pthread_cond_signal(&j->work);
 }
 
-/* Clears the "disk full" state. A journal that has failed stays failed (J5). */
+/* Clears the "disk full" state, but not a failure (J5). */
 static void journal_has_room(struct journal *j)
 {
     if (j->failure.code && !j->failed) {
@@ -244,7 +244,7 @@ bg_err journal_check(struct journal *j, bg_errinfo *info)
     journal_error_clear(info);
     journal_enter(j);
     bg_err err = j->begun ? BG_OK : journal_not_begun(&why);
-    /* A failed journal gets a fresh segment, so its old one need not exist. */
+    /* A failed journal gets a fresh segment, so its old segment need not exist. */
     if (!err) {
         err = j->failed ? journal_disk_check(&j->disk, &why)
                         : journal_disk_check_file(&j->disk, j->file, j->path, &why);

@@ -2,7 +2,7 @@
  * journal.h - the write-ahead journal of the service, shared by all filters.
  *
  * Every change to an object is a record (journal_record.h). After a crash, each object is
- * restored from its last file (its base) and the records that followed. The caller decides
+ * restored from its last file (its base) and the records written after it. The caller decides
  * whether a change is appended before or after it is applied; persist.c (P1) states the order and
  * why it is safe.
  *
@@ -22,12 +22,12 @@
  * Durability depends on the policy, which may change at any time:
  *   always    A frame is durable once it is on disk. The journal's thread syncs whenever
  *             something was appended; frames appended during a sync share the next sync.
- *   everysec  A frame is durable once the OS has it, so a process crash loses nothing. Frames are
- *             synced within a second; a machine crash loses the frames appended after the last
- *             sync.
+ *   everysec  A frame is durable once it has been written to the OS, so a process crash loses
+ *             nothing. Frames are synced within a second; a machine crash loses the frames appended
+ *             after the last sync.
  *   no        Like everysec, but the OS decides when to write to disk.
- * Under the last two policies, threads that have appended frames call journal_flush before they
- * reply. One write covers everything that any thread has appended.
+ * Under everysec and no, threads that have appended frames call journal_flush before they reply.
+ * One write covers everything that all threads have appended.
  *
  * Segments. The journal is a series of files (segments). journal_rotate starts the next segment.
  * Once every object has a newer base, and a manifest (the list of all objects) is durable,
@@ -76,13 +76,14 @@ struct journal;
 
 enum journal_policy { JOURNAL_ALWAYS = 0, JOURNAL_EVERYSEC = 1, JOURNAL_NO = 2 };
 
-/* Fields that are zero select the defaults. */
+/* Zero fields select the defaults. */
 struct journal_options {
     enum journal_policy policy;
     bool beyond_damage;
-    bool existed; /* the directory has had a journal, so a lack of segments is damage */
+    /* the directory has contained a journal, so missing segments are damage */
+    bool existed;
     /* Size of the buffer for frames that have not been written yet, in bytes (default: 64 MiB).
-     * Half of the buffer must hold the largest frame. */
+     * The largest frame must fit in half of the buffer. */
     size_t buffer;
     uint64_t (*clock)(void *context); /* nanoseconds; NULL: the monotonic clock */
     void *clock_context;
@@ -92,8 +93,8 @@ struct journal_options {
 struct journal_report {
     uint64_t first;    /* number of the first frame that exists, or will exist */
     uint64_t next;     /* number that follows the last frame's number */
-    uint64_t frames;   /* complete frames passed to the visitor */
-    uint64_t records;  /* records in these frames */
+    uint64_t frames;   /* number of complete frames passed to the visitor */
+    uint64_t records;  /* number of records in these frames */
     uint64_t bytes;    /* size of these frames in bytes */
     uint64_t segments; /* segments read */
     uint64_t synced;   /* all frames up to this one are known to be synced */
@@ -106,8 +107,10 @@ struct journal_report {
     uint64_t tail_segment; /* segment number; 0: no segment */
     uint64_t tail_settled; /* offset up to which the segment is known to be synced */
     uint64_t tail_end;     /* offset after the last complete frame */
-    uint64_t dropped;      /* torn bytes from tail_end to the end of the file */
-    uint64_t behind; /* complete frames in the torn bytes; nothing relied on them */
+    /* number of torn bytes from tail_end to the end of the file */
+    uint64_t dropped;
+    /* number of complete frames in the torn bytes; nothing relied on them */
+    uint64_t behind;
     bg_errinfo torn; /* why the tail is torn; BG_OK if it is not */
     /* Damage found, if `beyond_damage` is set. */
     uint64_t damages;
@@ -151,8 +154,8 @@ bg_err journal_begin(struct journal *journal, struct journal_report *report,
                      bg_errinfo *info);
 
 /* Stops the thread, writes and syncs all pending frames under any policy, and releases the
- * directory. NULL is allowed. Returns the error with which the journal failed, if any; the journal
- * is closed in any case. Thread safety: no other thread may be using the journal. */
+ * directory. NULL is allowed. If the journal has failed, returns the error that caused the failure.
+ * The journal is closed in any case. Thread safety: no other thread may be using the journal. */
 bg_err journal_close(struct journal *journal, bg_errinfo *info);
 
 /* ---- Appending. These functions are thread-safe. ----------------------------------------- */
@@ -166,7 +169,8 @@ bg_err journal_close(struct journal *journal, bg_errinfo *info);
 bg_err journal_append(struct journal *journal, const struct journal_record *records,
                       size_t n, uint64_t *sequence, bg_errinfo *info);
 
-/* Returns once the OS has everything that was appended before the call. Errors: BG_EIO. */
+/* Returns once everything that was appended before the call has been written to the OS. Errors:
+ * BG_EIO. */
 bg_err journal_flush(struct journal *journal, bg_errinfo *info);
 
 /* Returns once everything that was appended before the call is on disk. Errors: BG_EIO. */
@@ -186,7 +190,7 @@ bg_err journal_check(struct journal *journal, bg_errinfo *info);
 /* Returns the number that the next frame will get; all frames below it have been appended. */
 uint64_t journal_next(const struct journal *journal);
 
-/* Returns the highest frame number such that all frames up to it are as safe as the policy
+/* Returns the highest frame number such that all frames up to it are as durable as the policy
  * requires. This number decreases only when the policy is changed to `always`. Cost: one load. */
 uint64_t journal_durable(const struct journal *journal);
 
@@ -240,9 +244,9 @@ typedef bg_err journal_fill(void *context, struct journal_draft *draft,
  * appends, and continues with it. All objects must have been saved after the failure, including all
  * changes recorded before it; their bases start at journal_next(journal). Older segments are
  * deleted. Until the call returns BG_OK, a restart finds the old segments; afterwards it finds the
- * fresh one, and frames that were appended but never written count as durable, because the bases
- * contain them. Errors: BG_EINVAL if the journal has not failed; BG_EIO; any error returned by
- * `fill`. On error, the journal remains failed.
+ * fresh segment. Frames that were appended but never written then count as durable, because the
+ * bases contain them. Errors: BG_EINVAL if the journal has not failed; BG_EIO; any error returned
+ * by `fill`. On error, the journal remains failed.
  */
 bg_err journal_reopen(struct journal *journal, journal_fill *fill, void *context,
                       bg_errinfo *info);
@@ -258,7 +262,7 @@ struct journal_state {
     enum journal_policy policy;
     /* Numbers of the next frame, the last frame written and the last frame synced. */
     uint64_t next, written, synced;
-    /* This and the following counters start when the journal is opened. */
+    /* This counter and the following ones start at 0 when the journal is opened. */
     uint64_t appends;
     uint64_t writes, written_bytes;
     uint64_t syncs, sync_nanoseconds, slowest_sync;

@@ -12,10 +12,10 @@
  *
  * The newest segment. If the newest segment is missing, the rest of the journal looks complete.
  * Therefore journal.lock contains a copy of that segment's header, which is written and synced
- * after the segment gets its name and before any of its frames is durable. After a crash between
- * these steps, or if the copy cannot be written, journal.lock contains an older header. This is not
- * an error, but less can then be proved. A copy that cannot be read proves nothing, as in
- * directories of version 0.1.
+ * after the segment gets its final name and before any of its frames becomes durable. After a crash
+ * between these steps, or if the copy cannot be written, journal.lock contains an older header.
+ * This is not an error, but some damage then cannot be detected. A copy that cannot be read proves
+ * nothing, and neither does a missing copy in a directory written by version 0.1.
  *
  * The end. An orderly stop writes a second header after that copy, with the number of the MARK
  * instead of the first frame. Frames below the MARK are durable, so if one is missing, a crash did
@@ -73,7 +73,8 @@ static uint64_t disk_number(const char *name, const char **rest)
     return number;
 }
 
-/* Returns the next name in a directory, or NULL at its end. errno is 0 unless reading failed. */
+/* Returns the next name in a directory, or NULL after the last name. errno is 0 unless reading
+ * failed. */
 static const char *disk_next_name(DIR *entries)
 {
     errno = 0;
@@ -252,8 +253,8 @@ bg_err journal_disk_lock(struct journal_disk *disk, bg_errinfo *info)
         return err;
     }
     disk->lock = file;
-    /* The previous owner may have removed the file together with its directory. The lock then
-     * protects nothing. */
+    /* The previous owner may have removed the file together with its directory. In that case, the
+     * lock protects nothing. */
     return journal_disk_check(disk, info);
 }
 
@@ -346,7 +347,7 @@ bg_err journal_disk_read(int file, uint64_t offset, void *to, size_t n,
 
 bg_err journal_disk_sync(int file, const char *path, bg_errinfo *info)
 {
-    /* An interrupted sync has not failed: it marked no page as written. */
+    /* An interrupted sync has not failed, because it marked no page as written. */
     while (fdatasync(file) != 0) {
         if (errno != EINTR) {
             return journal_error_system(info, "fdatasync", path);

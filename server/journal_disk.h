@@ -49,7 +49,7 @@ void journal_disk_push(struct journal_disk *disk, struct journal_segment segment
 void journal_disk_pop(struct journal_disk *disk);
 
 /* Fills in `first` and `bytes` of all segments, from their headers. A segment with an invalid
- * header is treated as if it started where the next one does. */
+ * header is treated as if it started with the same frame as the next segment. */
 bg_err journal_disk_learn(struct journal_disk *disk, bg_errinfo *info);
 
 void journal_disk_free(struct journal_disk *disk);
@@ -58,9 +58,9 @@ void journal_disk_free(struct journal_disk *disk);
  * directory. */
 bg_err journal_disk_lock(struct journal_disk *disk, bg_errinfo *info);
 
-/* Checks that the directory at the path is still the locked one. If it was removed or replaced, the
- * directory at the path may belong to another process, and nothing must be written there. Errors:
- * BG_EIO. */
+/* Checks that the directory at the path is still the locked directory. If the locked directory was
+ * removed or replaced, the directory at the path may belong to another process, and nothing must be
+ * written there. Errors: BG_EIO. */
 bg_err journal_disk_check(const struct journal_disk *disk, bg_errinfo *info);
 
 /* Like journal_disk_check, but also checks that an open segment is at its path. */
@@ -73,7 +73,7 @@ void journal_disk_path(const struct journal_disk *disk, uint64_t number,
 /* Returns the segments in the form that journal_walk needs. */
 struct journal_shelf journal_disk_shelf(struct journal_disk *disk);
 
-/* Read or write all n bytes, or return an error. They take an offset, so that a failed write can be
+/* Read or write all n bytes, or return an error. They take an offset so that a failed write can be
  * repeated. */
 bg_err journal_disk_write(int file, uint64_t offset, const void *from, size_t n,
                           const char *path, bg_errinfo *info);
@@ -86,8 +86,8 @@ struct journal_draft_file {
     int file;
     char path[JOURNAL_DISK_PATH]; /* final path */
     char made[JOURNAL_DISK_PATH];
-    /* The segment has its final name. If _place failed after that, only the sync of the directory
-     * is missing. */
+    /* The segment has its final name. If _place fails after this is set, only the directory has not
+     * been synced. */
     bool placed;
 };
 
@@ -95,8 +95,8 @@ bg_err journal_disk_begin(struct journal_draft_file *draft,
                           const struct journal_disk *disk,
                           const struct journal_header *header, bg_errinfo *info);
 
-/* Syncs a segment, renames it to its final name, syncs the directory, and records it as the
- * newest. On error the segment is closed and, unless it already had its final name, deleted. */
+/* Syncs a segment, renames it to its final name, syncs the directory, and records the segment as
+ * the newest. On error the segment is closed and, unless it already had its final name, deleted. */
 bg_err journal_disk_place(struct journal_draft_file *draft,
                           const struct journal_disk *disk,
                           const struct journal_header *header, bg_errinfo *info);
@@ -107,8 +107,8 @@ void journal_disk_discard(struct journal_draft_file *draft);
 void journal_disk_record_end(const struct journal_disk *disk,
                              const struct journal_header *header, uint64_t end);
 
-/* Deletes a segment's file and syncs the directory. Segments are deleted oldest first, so that the
- * remaining ones have no gap even if the machine crashes. */
+/* Deletes a segment's file and syncs the directory. Segments are deleted oldest first, so the
+ * remaining segments have no gap even if the machine crashes. */
 bg_err journal_disk_remove(const struct journal_disk *disk, uint64_t number,
                            bg_errinfo *info);
 

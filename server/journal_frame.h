@@ -8,9 +8,9 @@
  * All integers are little-endian. Checksums are XXH3-64. Frame checksums are seeded with the
  * directory's id and the run (the number of the first segment that the process wrote). So bytes
  * from another journal, or from this journal before its tail was truncated, are never accepted as
- * frames, wherever they appear: in blocks that the file system reuses, or in keys sent by a client.
- * A head has its own checksum, so its length can be trusted before the records are read, and a
- * search for the next frame examines only heads.
+ * frames, whether they appear in blocks that the file system reuses or in keys sent by a client. A
+ * head has its own checksum, so its length can be trusted before the records are read, and a search
+ * for the next frame examines only heads.
  */
 #ifndef SERVER_JOURNAL_FRAME_H
 #define SERVER_JOURNAL_FRAME_H
@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 enum {
-    /* Version 1 was written by release 0.1, which would delete packs. */
+    /* Release 0.1 wrote version 1; it must not open newer files, because it would delete packs. */
     JOURNAL_VERSION = 2,
     JOURNAL_HEADER = 64,
     JOURNAL_HEAD = 32,
@@ -33,8 +33,8 @@ enum {
 struct journal_header {
     uint32_t flags;
     uint64_t number; /* number of the segment */
-    uint64_t first;  /* number of its first frame */
-    uint64_t run;    /* number of the first segment that its process wrote */
+    uint64_t first;  /* number of the segment's first frame */
+    uint64_t run;    /* number of the first segment written by the same process */
     uint8_t id[JOURNAL_ID];
 };
 

@@ -16,7 +16,7 @@
  *        flags may change segments. The flags are acquired in this order: syncing, writing.
  *   (J3) Once `failed` is set, nothing more is written to that segment, and no frame in it
  *        becomes `written`, even if its write was in progress.
- *   (J4) A segment is synced before its successor gets its name.
+ *   (J4) A segment is synced before the next segment is renamed to its final name.
  *   (J5) `failed` implies a code in `failure`. Only journal_reopen clears it, with a fresh segment;
  *        a successful write clears the "disk full" state, but never a failure.
  *   (J6) A frame becomes durable only after its segment has been found at its path, in the locked
@@ -70,14 +70,15 @@ struct journal {
     size_t room; /* size of each buffer */
     _Atomic uint64_t next, written, synced;
     bool writing, syncing, removing;
-    bool failed;        /* permanently */
-    bg_errinfo failure; /* the failure, or "disk full"; BG_OK: neither */
+    bool failed; /* permanently */
+    /* the failure, or the "disk full" error; BG_OK if there is neither */
+    bg_errinfo failure;
     uint64_t sync_time; /* start of the last sync */
     uint64_t appends, writes, written_bytes, syncs, sync_nanoseconds, slowest_sync;
     /* The state of the thread. */
     pthread_t thread;
     bool running, stopping;
-    bool sleeping; /* sleeps until something is appended */
+    bool sleeping; /* the thread sleeps until something is appended */
     journal_tell *tell;
     void *tell_context;
     /* Owned by the thread once journal_start has been called. */
@@ -119,15 +120,15 @@ static inline bool journal_is_always(const struct journal *j)
 
 /* ---- Functions that require the lock ----------------------------------------------------- */
 
-/* Returns why the journal is full or has failed; BG_OK if neither. */
+/* Returns the error if the journal is full or has failed, and BG_OK otherwise. */
 bg_err journal_failed(const struct journal *j, bg_errinfo *info);
 
 /* Records that the journal has failed permanently, or is full. */
 void journal_fail(struct journal *j, const bg_errinfo *why, bool for_good);
 
-/* Writes the frames appended so far, or those that could not be written earlier; there must be at
- * least one. The caller owns `writing`. Releases the lock while writing, as do the functions
- * below. */
+/* Writes the frames appended so far, or the frames that could not be written earlier. There must be
+ * at least one such frame. The caller owns `writing`. Releases the lock while writing, as do the
+ * functions below. */
 bg_err journal_write_batch(struct journal *j, bg_errinfo *info);
 
 /* Syncs all written frames. The caller owns `syncing`. */

@@ -3,7 +3,8 @@
  *
  * journal_begin always creates a new segment. So a truncated tail is never followed, in the same
  * file, by other frames with the same numbers, and each run (the segments of one process) has its
- * own checksum seed (journal_frame.h). The existing frames are settled first (journal_disk.c).
+ * own checksum seed (journal_frame.h). Before that, it ensures that the existing frames are on disk
+ * (journal_disk.c).
  */
 #include "journal_inside.h"
 
@@ -81,7 +82,8 @@ bg_err journal_open(const char *folder, const struct journal_options *options,
     bg_err err = journal_take_options(j, options, info);
     err = err ? err : journal_disk_list(&j->disk, folder, info);
     err = err ? err : journal_disk_lock(&j->disk, info);
-    /* List the segments again, because the previous owner may have started another one. */
+    /* List the segments again, because the previous owner of the lock may have started a new
+     * segment. */
     err = err ? err : journal_disk_list(&j->disk, folder, info);
     if (!err && j->options.existed && !j->disk.newest.number) {
         j->disk.newest = (struct journal_header){ .number = 1, .first = 1 };
@@ -183,8 +185,9 @@ static bg_err journal_begin_inside(struct journal *j, bg_errinfo *info)
     journal_put(&j->synced, header.first - 1);
     j->sync_time = journal_now(j);
     j->begun = true;
-    /* Removes segments that a fresh segment made obsolete, if the process died before it could do
-     * so. The fresh segment is the proof that they are obsolete, so it must be undamaged. */
+    /* Removes segments that a fresh segment made obsolete, if the process died before it
+     * could remove them. The fresh segment is the proof that they are obsolete, so it must be
+     * undamaged. */
     uint64_t more = n && j->report.damages == 0 ? n - j->report.segments : 0;
     for (; more > 0; more--) {
         if (journal_disk_remove(&j->disk, j->disk.segments[0].number, NULL)) {

@@ -10,32 +10,33 @@
  *   (R1) A frame is delivered only after its checksums have been verified. So a delivered frame is
  *        never partial and never altered.
  *   (R2) Frames are delivered in the order of their numbers, and every gap is reported.
- *   (R3) All of a segment was synced before its successor got its name. Therefore every bad or
- *        missing frame in a segment with a successor is damage. Bytes after the last frame of such
- *        a segment are not damage but a torn tail, if the successor starts with the number at which
- *        the segment ends.
+ *   (R3) Each segment was completely synced before its successor got its name. Therefore every bad
+ *        or missing frame in a segment with a successor is damage. Bytes after the last frame of
+ *        such a segment are not damage but a torn tail, if the successor starts with the number at
+ *        which the segment ends.
  *   (R4) In the last segment, a bad frame is damage if any complete frame after it states that the
- *        bad frame was synced. Otherwise the bad frame and everything after it are a torn tail.
+ *        bad frame was synced. Otherwise the bad frame and everything after it form a torn tail.
  *   (R5) Reading starts at the last fresh segment; earlier segments are ignored.
  *   (R6) If the number of the newest segment is known, and the last segment is older or belongs to
  *        another journal, then the end of the journal is missing, which is damage. A crash does not
- *        remove a segment that already had its name.
+ *        remove a segment that already had its final name.
  *   (R7) If the header of the last segment is bad, something other than a crash changed the file.
  *        Unless the segment consists only of complete frames, the end of the journal is missing.
  *   (R8) After an orderly stop the number of the MARK is known. A bad or missing frame before the
  *        MARK is damage.
- *   (R9) A fresh segment replaces older segments of its own journal. If older segments belong to
- *        another journal, and it is unknown which of the two journals belongs here, this is damage.
+ *   (R9) A fresh segment replaces older segments of its own journal. It is damage if older segments
+ *   belong to another journal and it is unknown which of the two journals belongs in this
+ *   directory.
  *
- * One kind of damage is indistinguishable from a torn tail: damage to the last synced frames if a
- * crash preceded it.
+ * One kind of damage is indistinguishable from a torn tail: damage to the last synced frames after
+ * a crash.
  *
  * The search for complete frames after a bad one examines heads, byte by byte. An attacker who does
  * not know the directory's ID cannot forge the checksum of a head. The search scans the rest of a
  * segment at most twice, however many frames are bad.
  *
  * Memory: a window of the file as large as the largest frame read so far, and at least 1 MiB. The
- * length of a frame is trusted, and used, only if its head has the right checksum.
+ * length of a frame is used only if the checksum of its head is correct.
  */
 #include "journal_read.h"
 
@@ -47,13 +48,13 @@
 
 enum { WALK_WINDOW = 1 << 20 };
 
-/* More frames than a missing segment can contain. */
+/* A number of frames greater than any missing segment can contain. */
 #define WALK_LOST (UINT64_C(1) << 40)
 
 /* A header, or the reason why it is invalid. */
 struct walk_header {
     struct journal_header header;
-    bg_errinfo why; /* code BG_OK: the header is valid */
+    bg_errinfo why; /* the header is valid if the code is BG_OK */
 };
 
 struct walk {
@@ -66,7 +67,7 @@ struct walk {
     size_t start; /* index of the first segment to read */
     uint8_t id[JOURNAL_ID];
     bool broken; /* the current gap has already been reported */
-    bool open;   /* the last segment may have had more frames (R7) */
+    bool open;   /* the last segment may have contained more frames (R7) */
     bool mixed;  /* earlier segments belong to another journal (R9) */
     /* The segment being read. */
     struct journal_source source;
@@ -348,7 +349,7 @@ static bg_err walk_is_torn(struct walk *w, bool *torn, bg_errinfo *info)
     return err;
 }
 
-/* Handles a bad frame at w->at. Sets *ends if there is nothing more to read here. */
+/* Handles a bad frame at w->at. Sets *ends if there is nothing more to read in this segment. */
 static bg_err walk_bad_frame(struct walk *w, const bg_errinfo *why, bool *ends,
                              bg_errinfo *info)
 {
@@ -466,7 +467,7 @@ static uint64_t walk_run(struct walk *w, size_t i)
     while (i < w->shelf->count && w->headers[i].why.code) {
         i++;
     }
-    /* If no header is valid, the newest segment is known (see walk_choose). */
+    /* If no header is valid, the newest segment is nevertheless known (see walk_choose). */
     return i < w->shelf->count ? w->headers[i].header.run : w->shelf->newest->run;
 }
 
@@ -600,8 +601,8 @@ static bg_err walk_check_beginning(struct walk *w, bg_errinfo *info)
 }
 
 /* Handles a missing end. The number of missing frames is unknown, so they are counted as one frame.
- * New frames get numbers above any number that the missing frames could have, so the next start
- * detects the gap as well. */
+ * New frames get numbers above any number that a missing frame could have, so the next start also
+ * detects the gap. */
 static bg_err walk_lost_end(struct walk *w, const bg_errinfo *why, bg_errinfo *info)
 {
     struct journal_report *report = w->report;
@@ -617,7 +618,8 @@ static bg_err walk_lost_end(struct walk *w, const bg_errinfo *why, bg_errinfo *i
     return walk_tell_gap(w, from, report->next, info);
 }
 
-/* Checks that the last segment still has all frames that it had at an orderly stop (R8). */
+/* Checks that the last segment still contains all frames that it contained at an orderly stop
+ * (R8). */
 static bg_err walk_check_last_frame(struct walk *w, bg_errinfo *info)
 {
     const uint64_t end = w->shelf->end;
@@ -636,7 +638,7 @@ static bg_err walk_check_last_frame(struct walk *w, bg_errinfo *info)
     return err ? err : walk_gap(w, end + 1, info);
 }
 
-/* Checks that the last segment is the newest that was ever written (R6), and that all segments
+/* Checks that the last segment is the newest segment ever written (R6), and that all segments
  * belong to one journal (R9). */
 static bg_err walk_check_end(struct walk *w, bg_errinfo *info)
 {

@@ -18,7 +18,7 @@ struct journal_source {
                    bg_errinfo *info);
 };
 
-/* All segments, ordered by number. At most two are open at a time. */
+/* All segments, ordered by number. At most two segments are open at a time. */
 struct journal_shelf {
     void *context;
     size_t count;

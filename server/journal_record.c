@@ -4,9 +4,9 @@
  * One table lists the fields of each type. Both writing and reading use this table, so they cannot
  * diverge. In a CHANGE, the hashes or keys follow the fields.
  *
- * Reading is strict: a record has exactly the stated number of bytes, every length is compared
- * with the remaining bytes before it is used, and each record has exactly one encoding. So a record
- * that was read and is written again produces the same bytes.
+ * Reading is strict: a record must have exactly the stated number of bytes, every length is
+ * compared with the remaining bytes before it is used, and each record has exactly one encoding. So
+ * a record that is read and written back produces the same bytes.
  */
 #include "journal_record.h"
 
@@ -358,7 +358,8 @@ static bg_err record_get_keys(struct journal_cursor *cursor, struct record_rest 
     return err;
 }
 
-/* Checks that this version supports the operation, and that the operation may have this content. */
+/* Checks that this version supports the operation, and that the content is valid for the
+ * operation. */
 static bg_err record_check_form(unsigned op, unsigned has, bg_errinfo *info)
 {
     const unsigned keyed = JOURNAL_HAS_HASHES | JOURNAL_HAS_KEYS;

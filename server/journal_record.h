@@ -30,7 +30,7 @@
  *                                               list, because frames were lost earlier
  *
  * Type numbers never change; new types are appended. An unknown type, operation or content is
- * reported as BG_EVERSION; any other deviation as BG_EFORMAT.
+ * reported as BG_EVERSION; any other deviation is reported as BG_EFORMAT.
  *
  * The functions are pure. Only journal_record_read decides whether bytes can be trusted.
  */
@@ -109,12 +109,12 @@ struct journal_cursor {
 };
 
 /* Reads the next record; call it while left > 0. The record's pointers are valid until the next
- * call, and only while the bytes exist. On error the cursor does not move. Errors: BG_EVERSION,
- * BG_EFORMAT, BG_ENOMEM. Memory: at most 16 bytes per key of a change. */
+ * call, and only as long as the bytes themselves are valid. On error the cursor does not move.
+ * Errors: BG_EVERSION, BG_EFORMAT, BG_ENOMEM. Memory: at most 16 bytes per key of a change. */
 bg_err journal_record_read(struct journal_cursor *cursor, struct journal_record *record,
                            bg_errinfo *info);
 
-/* Returns "create", "drop", ... for messages and tools; never NULL. */
+/* Returns "create", "drop", ... for use in messages and tools; never NULL. */
 const char *journal_type_name(enum journal_type type);
 
 #endif

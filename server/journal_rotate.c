@@ -1,15 +1,15 @@
 /*
  * journal_rotate.c - starts and deletes segments; restarts a journal that has failed.
  *
- * A new segment gets its name after the old one is synced (J4). Frames appended in the meantime
- * stay in memory and become the first frames of the new segment. If the new segment cannot be
- * created, the old one stays in use. But if the new segment already has its name and only the
- * directory could not be synced, the segment may or may not exist after a power failure. In that
- * case nothing may be appended to the old segment, and the journal has failed.
+ * A new segment gets its final name after the old segment has been synced (J4). Frames appended in
+ * the meantime stay in memory and become the first frames of the new segment. If the new segment
+ * cannot be created, the old one stays in use. But if the new segment already has its final name
+ * and only the directory could not be synced, the segment may or may not exist after a power
+ * failure. In that case nothing may be appended to the old segment, and the journal has failed.
  *
- * Restart. A fresh segment starts with a manifest, and gets its name once the whole manifest is on
- * disk. So a restart before the rename finds the old segments, and a restart after it finds the
- * fresh one. The numbers of frames that were never written are skipped; no reader needs them.
+ * Restart. A fresh segment starts with a manifest, and gets its final name once the whole manifest
+ * is on disk. So a restart before the rename finds the old segments, and a restart after it finds
+ * the fresh one. The numbers of frames that were never written are skipped; no reader needs them.
  */
 #include "journal_inside.h"
 
@@ -92,7 +92,8 @@ static bg_err journal_rotate_inside(struct journal *j, bg_errinfo *info)
         journal_switch(j, &header, &draft, JOURNAL_HEADER);
         return BG_OK;
     }
-    /* The new segment may exist after a restart: append nothing more. */
+    /* The new segment may exist after a restart, so nothing more may be appended to the old
+     * segment. */
     if (draft.placed) {
         journal_fail(j, &why, true);
     }
@@ -121,8 +122,8 @@ bg_err journal_rotate(struct journal *j, uint64_t *first, bg_errinfo *info)
     return err;
 }
 
-/* Removes segments below a frame, oldest first. The caller owns `removing` and holds the lock,
- * which is released during the removal. */
+/* Removes segments whose frames are all below a number, oldest first. The caller owns `removing`
+ * and holds the lock, which is released during the removal. */
 static bg_err journal_remove_inside(struct journal *j, uint64_t sequence,
                                     uint64_t *removed, bg_errinfo *info)
 {
@@ -149,8 +150,8 @@ bg_err journal_remove_before(struct journal *j, uint64_t sequence, uint64_t *rem
     journal_enter(j);
     bool any = j->disk.count > 1 && j->disk.segments[1].first <= sequence;
     journal_leave(j);
-    /* Syncs the manifest first, so that this frame records that the manifest was synced, and damage
-     * to the manifest is not mistaken for a torn tail. */
+    /* Syncs the manifest first, so that this frame records that the manifest was synced. Damage to
+     * the manifest is then not mistaken for a torn tail. */
     bg_err err = journal_sync(j, info);
     err = err || !any ? err : journal_append(j, &keep, 1, NULL, info);
     err = err ? err : journal_sync(j, info);

@@ -30,12 +30,12 @@ static void journal_tell_news(struct journal *j)
         }
         now = journal_look(j);
     }
-    /* The number may have decreased, because the policy changed. */
+    /* The number may have decreased because the policy changed. */
     told->durable = now.durable;
 }
 
 /* Waits for work, but no later than `until` on the monotonic clock. Returns true if that time has
- * passed. */
+ * been reached. */
 static bool journal_pause(struct journal *j, uint64_t until)
 {
     struct timespec time = { .tv_sec = (time_t)(until / JOURNAL_SECOND),
@@ -68,7 +68,8 @@ static void *journal_run(void *argument)
     struct journal *j = argument;
     uint64_t tick = journal_monotonic(NULL) + JOURNAL_SECOND;
     journal_enter(j);
-    journal_tell_news(j); /* other threads may have synced frames before this one ran */
+    /* other threads may have synced frames before this thread ran */
+    journal_tell_news(j);
     while (!j->stopping) {
         journal_work(j, &tick);
         journal_tell_news(j);

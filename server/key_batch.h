@@ -1,8 +1,8 @@
 /*
  * key_batch.h - a batch of keys, copied to one buffer.
  *
- * A batch is full at KEY_BATCH keys or KEY_BATCH_BYTES bytes. A single key may be larger than KEY_BATCH_BYTES. The
- * buffer is kept for the next batch.
+ * A batch is full when it contains KEY_BATCH keys or KEY_BATCH_BYTES bytes. A single key may be
+ * larger than KEY_BATCH_BYTES. The buffer is kept for the next batch.
  */
 #ifndef SERVER_KEY_BATCH_H
 #define SERVER_KEY_BATCH_H
@@ -26,7 +26,7 @@ struct key_batch {
 bool key_batch_is_full(const struct key_batch *batch);
 
 /* Adds a key of this length and returns a pointer to its bytes, which the caller fills in. Returns NULL if out of
- * memory or if the batch already has KEY_BATCH keys. */
+ * memory or if the batch already contains KEY_BATCH keys. */
 char *key_batch_place(struct key_batch *batch, size_t len);
 
 /* Copies a key to the batch, which must not be full. Returns false if out of memory. */

@@ -3,8 +3,9 @@
  *
  *     users(email)        shop.users(email), aliases(alias)        "Users"("E-Mail")
  *
- * Identifiers follow SQL rules: unquoted ones consist of letters, digits, '_' and '$'; quoted ones may contain any
- * character, and "" stands for a double quote. PostgreSQL folds unquoted identifiers to lowercase; SQLite ignores case.
+ * Identifiers follow SQL rules: unquoted identifiers consist of letters, digits, '_' and '$'.
+ * Quoted identifiers may contain any character; "" stands for a double quote. PostgreSQL folds
+ * unquoted identifiers to lowercase; SQLite ignores case.
  */
 #ifndef SERVER_KEY_COLUMNS_H
 #define SERVER_KEY_COLUMNS_H

@@ -3,9 +3,9 @@
  *
  * A filter compares bytes; a database compares values. One value can have many spellings: 7, 007
  * and +7; 1.5 and 1.50; a UUID in uppercase. The filter holds the spelling that the database
- * prints. A key is canonical if it spells no value at all, or spells its value as the database prints it. The filter
- * may answer "no" only for canonical keys. All other keys are looked up in the database: this costs a query, but a
- * present key never gets the answer "no".
+ * prints. A key is canonical if it does not represent any value, or if it is spelled as the
+ * database prints its value. The filter may answer "no" only for canonical keys. All other keys are
+ * looked up in the database. This costs a query, but the answer for a present key is never "no".
  *
  * Every session prints with DateStyle ISO, TimeZone UTC and client_encoding UTF8. bytea and blobs
  * are compared as the bytes themselves, never as hex digits.
@@ -25,8 +25,9 @@ enum key_form {
     KEY_FORM_UNKNOWN, /* the equality rule is unknown, so the filter never decides */
     /* Text, varchar, enum, bytea, blob: equal values have equal bytes. */
     KEY_FORM_BYTES,
-    KEY_FORM_ASCII,  /* text whose encoding is converted: only ASCII keeps its bytes */
-    KEY_FORM_PADDED, /* char(n): trailing spaces are insignificant */
+    /* text whose encoding is converted, which preserves only ASCII bytes */
+    KEY_FORM_ASCII,
+    KEY_FORM_PADDED,       /* char(n): trailing spaces are insignificant */
     KEY_FORM_PADDED_ASCII, /* char(n) whose encoding is converted */
     KEY_FORM_INTEGER,      /* int2, int4, int8 */
     KEY_FORM_OID,          /* oid: -1 is a spelling of 4294967295 */
@@ -42,9 +43,9 @@ enum key_form {
 };
 
 enum key_spelling {
-    /* The spelling that the database prints if it contains the value; the filter may decide. */
+    /* The key is spelled as the database would print the value, so the filter may decide. */
     KEY_CANONICAL,
-    /* Possibly a different spelling of a value; only the database can decide. */
+    /* The key may be a different spelling of a value, so only the database can decide. */
     KEY_OTHER
 };
 
@@ -80,8 +81,9 @@ enum key_form key_form_of_sqlite(const char *declared, const char *collation,
                                  bool utf8);
 
 /*
- * Returns a form that is correct for both of the given forms: those of two columns of a gate, or those of a column and
- * the parameter of `lookup`. The filter may decide only for keys that are canonical in both forms.
+ * Returns a form that is correct for both of the given forms, which belong to two columns of a
+ * gate, or to a column and the parameter of `lookup`. The filter may decide only for keys that are
+ * canonical in both forms.
  */
 enum key_form key_form_common(enum key_form a, enum key_form b);
 

@@ -2,8 +2,8 @@
  * listen.c - see listen.h.
  *
  * TCP sockets use SO_REUSEPORT, one per worker, so the kernel distributes new connections. All
- * workers share one Unix socket. Port 0 disables a listener: a port chosen by the kernel would be
- * of no use to clients.
+ * workers share one Unix socket. Port 0 disables a listener, because clients would not know a port
+ * chosen by the kernel.
  */
 #include "listen.h"
 
@@ -103,7 +103,7 @@ static bool listen_everybody(struct server *server, const struct addrinfo *at,
     return true;
 }
 
-/* Returns whether this machine does not have the given address. */
+/* Returns whether the given address does not belong to this machine. */
 static bool listen_lacks(const struct addrinfo *at)
 {
     const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -142,8 +142,8 @@ static bool listen_address(struct server *server, const char *address,
     return good;
 }
 
-/* Removes a socket left over from a crash, on which no process listens. A file that is not a socket
- * (a mistake in the settings) is kept. */
+/* Removes a socket file left by a crashed process, on which no process is listening. A file that is
+ * not a socket (because of an error in the settings) is kept. */
 static void listen_remove_stale(const struct sockaddr_un *at)
 {
     struct stat about;

@@ -6,8 +6,8 @@
 
 #include "server.h"
 
-/* Opens all sockets, one per address, port and worker. If one cannot be opened, logs the error and
- * returns false; the others stay open until their workers are freed. */
+/* Opens all sockets, one per address, port and worker. If a socket cannot be opened, logs the error
+ * and returns false; the sockets that are already open stay open until their workers are freed. */
 bool listen_all(struct server *server);
 
 /* Removes the Unix socket's file. Must be called after the workers have closed the sockets. */

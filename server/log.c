@@ -9,7 +9,7 @@
  * kept and sent before the next line.
  *
  * Repetitions are counted in a table by the address of the message. Messages are literals, so there
- * are few addresses. If no slot is free, repetitions of the message are not limited.
+ * are few different addresses. If no slot is free, repetitions of the message are not limited.
  */
 #include "log.h"
 
@@ -232,7 +232,7 @@ static ssize_t log_send(const char *text, size_t n)
     return sent;
 }
 
-/* Writes a whole line; called under the lock. Returns false if the line is lost. */
+/* Writes a whole line. The caller holds the lock. Returns false if the line is lost. */
 static bool log_out(const char *text, size_t n)
 {
     if (log_sink.kept_used > 0) {
@@ -329,8 +329,8 @@ static struct log_message *log_place(const char *message)
     return NULL;
 }
 
-/* Returns whether a message may be written. Sets *left_out to the number of times it was suppressed
- * since it was last written. */
+/* Returns whether a message may be written. Sets *left_out to the number of times the message was
+ * suppressed since it was last written. */
 static bool log_budget(const char *message, uint32_t *left_out)
 {
     const uint64_t period = log_clock(CLOCK_MONOTONIC) / (LOG_PERIOD * 1000ull) + 1;
@@ -414,7 +414,7 @@ static bool log_is_journal(const struct stat *info)
     return said && strcmp(said, ours) == 0;
 }
 
-/* Sets the destination of lines; called under the lock. */
+/* Sets the destination of log lines. The caller holds the lock. */
 static void log_use(int fd, bool owned)
 {
     struct stat info;
@@ -501,7 +501,8 @@ uint64_t log_repeated(void)
 
 static struct {
     pthread_mutex_t lock;
-    uint64_t count; /* total so far; event number i is stored at (i - 1) % LOG_EVENTS */
+    /* number of events so far; event i is stored at (i - 1) % LOG_EVENTS */
+    uint64_t count;
     struct log_event events[LOG_EVENTS];
 } log_ring = { .lock = PTHREAD_MUTEX_INITIALIZER };
 

@@ -9,7 +9,7 @@
  * socket is full, or another thread is blocked in a write, the line is dropped and counted. The
  * next successful write is preceded by a line that reports the number of lost lines. A message that
  * is repeated more than LOG_BURST times in LOG_PERIOD seconds is suppressed for the rest of the
- * period; the next line of that message reports how often it was suppressed.
+ * period; the next line of that message reports how many times it was suppressed.
  *
  * Names of filters and users are escaped, so that they cannot split a line. Keys, passwords and
  * secrets are never passed to these functions.
@@ -32,9 +32,9 @@ enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON };
 
 enum {
     LOG_LINE = 4096,   /* maximum length of a line: a pipe accepts this much at once */
-    LOG_BURST = 20,    /* maximum number of identical messages */
+    LOG_BURST = 20,    /* maximum number of repetitions of a message */
     LOG_PERIOD = 10,   /* ... within this many seconds */
-    LOG_EVENTS = 1024, /* number of events kept */
+    LOG_EVENTS = 1024, /* number of events kept in memory */
     LOG_EVENT_NAME = 128,
     LOG_EVENT_TEXT = 640
 };
@@ -156,7 +156,7 @@ uint64_t log_repeated(void);
     X(RELOAD, "reload", INFO)      /* a filter was replaced with a file */             \
     X(REFUSED, "refused", WARNING) /* a file was refused */                            \
     X(SOURCE, "source", WARNING)   /* a gate's database went down or came up */        \
-    X(LIMIT, "limit", WARNING)     /* memory, rate or clients reached their limit */   \
+    X(LIMIT, "limit", WARNING)     /* a memory, rate or client limit was reached */   \
     X(FAILURE, "failure", ERROR)   /* the disk or the journal failed */                \
     X(ALARM, "alarm", ERROR)       /* a false negative, or damage */
 

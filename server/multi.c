@@ -162,8 +162,8 @@ static void multi_exec_all(struct request *request, const struct multi *multi)
     }
 }
 
-/* Returns whether a queued command may have to wait. Queued commands cannot be interrupted, so
- * nothing can be claimed before they run. */
+/* Returns whether a queued command may have to wait. Queued commands cannot be interrupted, so no
+ * filter can be claimed before they run. */
 static bool multi_may_stall(struct session *session, const struct multi *multi)
 {
     bool may = false;

@@ -34,13 +34,13 @@ enum { OBSERVER_SERVICE(OBSERVER_ENUM) SERVICE_METRICS };
 
 enum { WATCHED_FIRST = 64 };
 
-/* The statistics of one filter. They are stored by its number and freed after the filter is
- * dropped. */
+/* The statistics of one filter. They are indexed by the filter's number and freed after the filter
+ * is dropped. */
 struct watched {
     uint64_t number;
     bool seen; /* visited in the current step */
     struct figures figures;
-    uint64_t examined_adds; /* number of adds when the filter was examined */
+    uint64_t examined_adds; /* number of adds when the filter was last examined */
     bg_slot_info last;      /* counters at the last step */
     /* False positives reported by clients up to the last step. */
     uint64_t last_wasted;
@@ -212,7 +212,7 @@ static void observer_filter_point(const struct watched *w, const struct object *
     values[FILTER_BYTES] = (double)object_bytes(object);
 }
 
-/* Adds the counts since the last step; a new filter started at 0. */
+/* Adds the counts since the last step; the counts of a new filter start at 0. */
 static void observer_count(struct observer_totals *totals, const struct watched *w,
                            const bg_slot_info *now)
 {
@@ -472,9 +472,9 @@ static bool observer_rest(struct observer *o, double seconds)
     return goes_on;
 }
 
-/* Examines the next filter after number *after, if it has changed. Returns how long to stay idle
- * afterwards, in seconds. A filter that is dropped during the examination is freed only
- * afterwards. */
+/* Examines the next filter after number *after, if it has changed. Returns the time to stay
+ * idle afterwards, in seconds. A filter that is dropped during the examination is not freed until
+ * the examination ends. */
 static double observer_look(struct observer *o, uint64_t *after)
 {
     struct entry *entry = NULL;
@@ -610,7 +610,8 @@ struct observer *observer_create(struct server *server)
     if (o) {
         o->server = server;
         pthread_mutex_init(&o->lock, NULL);
-        pthread_condattr_t steady; /* not affected by system clock changes */
+        /* this clock is not affected by changes to the system time */
+        pthread_condattr_t steady;
         (void)pthread_condattr_init(&steady);
         (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
         (void)pthread_cond_init(&o->wake, &steady);

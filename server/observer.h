@@ -5,7 +5,7 @@
  * byte of the filter must be read. The observer reads the filters, including those of gates, one
  * after the other. It reads a filter at most every OBSERVER_INTERVAL seconds and only if the filter
  * has changed, and it uses at most a tenth of one core. The metrics, the API and the dashboard show
- * its results and when they were obtained.
+ * its results together with the time at which they were obtained.
  *
  * Every HISTORY_STEP seconds it also records counters for the charts, as rates per second. It
  * records the counters of the service, and those of the first OBSERVER_KEPT filters whose history
@@ -77,7 +77,7 @@ struct figures observer_figures(struct observer *observer, const struct entry *e
 /* Examines the filter now. Slow. */
 struct figures observer_examine(struct observer *observer, struct entry *entry);
 
-/* Examines the filter if it has changed and is small enough that this takes at most a few
+/* Examines the filter if it has changed, and if it is small enough to be examined within a few
  * milliseconds. */
 enum { OBSERVER_SMALL = 16 << 20 };
 void observer_refresh(struct observer *observer, struct entry *entry);
@@ -102,10 +102,10 @@ struct observer_totals observer_totals(struct observer *observer);
 uint64_t observer_rss(void);
 
 /*
- * Returns the history of an entry, or of the service if it is NULL: the last `seconds` of n
- * metrics, which are specified by index. *values contains `range->points` consecutive values for
- * each metric; the caller frees *values. Returns false if no history has been kept so far.
- * In that case, recording starts now if there is space, *range is empty, and *values is NULL.
+ * Returns the last `seconds` of the history of n metrics, which are specified by index. A NULL
+ * entry selects the history of the service. *values contains `range->points` consecutive values for
+ * each metric; the caller frees *values. Returns false if no history has been kept so far. In that
+ * case, recording starts now if there is space, *range is empty, and *values is NULL.
  */
 bool observer_history(struct observer *observer, const struct entry *entry,
                       uint64_t seconds, const size_t *metrics, size_t n,

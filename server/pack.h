@@ -4,7 +4,7 @@
  * A separate file for each of a million small filters would cost a million inodes, and two syncs
  * per file. A snapshot therefore writes the small filters of a batch to one pack: complete filter
  * files, compressed (squeeze.h) and stored one directly after the other. The base of an object then
- * refers to a part of a pack as "NAME.pack@OFFSET+LENGTH" instead of by a file name.
+ * refers to a part of a pack, as "NAME.pack@OFFSET+LENGTH", instead of containing a file name.
  *
  * A pack is written once and synced before anything refers to it. `packs` counts the references;
  * a pack without references is deleted. If less than half of a pack is in use, the next snapshot
@@ -21,7 +21,7 @@
 
 enum { PACK_NAME = 64, PACK_REFERENCE = 96 };
 
-/* Returns whether a reference points to a part of a pack. If not, the reference is a file name, or
+/* Returns whether a reference points to a part of a pack. Any other reference is a file name, or
  * "". */
 bool pack_is_reference(const char *reference);
 
@@ -76,11 +76,11 @@ bool packs_hold(struct packs *packs, const char *reference);
 /* Reads the sizes of all packs that are in use. A pack whose file was deleted counts as sparse. */
 void packs_measure(struct packs *packs, const char *folder);
 
-/* Adds a reference to every pack, so that all of them are kept. */
+/* Adds a reference to every pack so that no pack is deleted. */
 void packs_keep(struct packs *packs);
 
-/* Removes a reference. Returns true if it was the last reference, which means that the pack `name`
- * is no longer needed. */
+/* Removes a reference. Returns true if it was the last reference, so the pack `name` is no longer
+ * needed. */
 bool packs_release(struct packs *packs, const char *reference, char name[PACK_NAME]);
 
 /* Returns whether less than half of a pack is in use. */

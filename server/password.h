@@ -39,7 +39,7 @@ bool password_make(bg_bytes clear, char text[PASSWORD_TEXT]);
 /* Returns whether the password matches the hash. The comparison takes constant time. Slow. */
 bool password_fits(const struct password *password, bg_bytes clear);
 
-/* Takes as long as password_fits takes for a hash created by password_make, but checks nothing. */
+/* Takes as long as password_fits does for a hash created by password_make, but checks nothing. */
 void password_waste(bg_bytes clear);
 
 #endif

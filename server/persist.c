@@ -13,10 +13,11 @@
  *
  *   (P1) Recording and applying a change happen inside one batch (quiet.h). Their order depends on
  *        the object. For objects that commute (sets of bits), the record is appended before the
- *        bits are set, so a thread that finds a bit set runs after its record. For all other
- *        objects, both steps run under object->writing. Their adds are applied first, so that adds
- *        rejected by a full filter are never recorded; if recording fails, the add is undone where
- *        the kind of filter supports it. Removes and window rotations are recorded first.
+ *        bits are set, so a thread that finds a bit set does so after the bit's record was
+ *        appended. For all other objects, both steps run under object->writing. Their adds are
+ *        applied first, so adds rejected by a full filter are never recorded. If recording fails,
+ *        the add is undone where the kind of filter supports it. Removes and window rotations are
+ *        recorded first.
  *   (P2) For objects that commute, `from` is read first. When all batches that were running at that
  *        time have ended, the file is written, while other threads continue to add keys. A change
  *        recorded in a frame below `from` was applied before the write started, so the file
@@ -32,9 +33,9 @@
  *
  *   (P5) An object gets a new base, is dropped, or is listed in a manifest under the catalog's
  *        lock, so the journal contains these events in the order in which they happened.
- *   (P6) entry->recorded is the highest frame that changes the object, whatever the order in which
- *        threads report their frames. It is reset only after a base with a higher `from` has been
- *        recorded.
+ *   (P6) entry->recorded is the highest frame that changes the object, regardless of the order in
+ *        which threads report their frames. It is reset only after a base with a higher `from` has
+ *        been recorded.
  *
  * A snapshot starts a new segment of the journal, saves every object that has records since its
  * base, writes a manifest of all objects while none can be created or dropped, and deletes the
@@ -109,7 +110,7 @@ void persist_lose(struct entry_base *base)
     }
     const int n = snprintf(base->file, sizeof base->file, "%s%s%s", PERSIST_LOST,
                            before.file[0] ? "-" : "", before.file);
-    /* The service never creates such a name. */
+    /* The service itself never creates such a name. */
     if (n < 0 || (size_t)n >= sizeof base->file) {
         memcpy(base->file, PERSIST_LOST, sizeof PERSIST_LOST);
     }
@@ -429,7 +430,7 @@ static uint64_t persist_done(struct persist *persist)
 static bg_err persist_save_new(struct persist *persist, struct object *object,
                                uint64_t done, struct entry_base *base, bg_errinfo *info)
 {
-    /* The data directory must not have been replaced. */
+    /* The data directory must still be the original one. */
     bg_err err = journal_check(persist->journal, info);
     *base = (struct entry_base){ .from = 0 };
     if (err) {
@@ -450,8 +451,8 @@ static bg_err persist_save_new(struct persist *persist, struct object *object,
 bg_err persist_save(struct persist *persist, struct object *object,
                     struct entry_base *base, bg_errinfo *info)
 {
-    /* Cleans up now: otherwise a client that keeps replacing one filter could fill the disk before
-     * the next snapshot. */
+    /* Cleans up now, because a client that keeps replacing one filter could otherwise fill the disk
+     * before the next snapshot. */
     (void)persist_clean(persist, NULL);
     return persist_save_new(persist, object, persist_done(persist), base, info);
 }
@@ -658,7 +659,7 @@ static bg_err checkpoint_end(struct persist *persist, struct checkpoint *c, bg_e
     }
     persist_retire(persist, before.file);
     uint64_t recorded = atomic_load(&c->entry->recorded);
-    /* There are no records since the base, unless one is being added. */
+    /* There are no records since the base, except perhaps one that is being added. */
     if (recorded < c->base.from) {
         (void)atomic_compare_exchange_strong(&c->entry->recorded, &recorded, 0);
     }
@@ -795,7 +796,7 @@ static bg_err batch_end(struct batch *batch, bg_err err, bg_errinfo *info)
     return err;
 }
 
-/* Saves those held entries that need to be saved. The bases of all other entries now start at
+/* Saves the held entries that need to be saved. The bases of all other entries now start at
  * `first`. */
 static bg_err batch_run(struct batch *batch, struct entry **some, size_t n,
                         uint64_t first, uint64_t *keep, bg_errinfo *info)
@@ -807,7 +808,7 @@ static bg_err batch_run(struct batch *batch, struct entry **some, size_t n,
         struct entry *entry = some[i];
         bool saved = false;
         if (err || atomic_load(&entry->gone)) {
-            /* nothing to save: only release the entry */
+            /* there is nothing to save, so only release the entry */
         } else if (!object_is_whole(entry->object)) {
             const uint64_t needs = persist_unreadable(entry, first);
             *keep = needs < *keep ? needs : *keep;
@@ -848,7 +849,7 @@ static bg_err persist_save_changed(struct persist *persist, uint64_t first,
                   > 0) {
         after = some[n - 1]->number;
         err = batch_run(batch, some, n, first, keep, info);
-        if (!err && server_is_stopping()) { /* the journal has all records */
+        if (!err && server_is_stopping()) { /* the journal contains all records */
             err = persist_fail(info, BG_ECANCELED, "the service is shutting down");
         }
     }
@@ -913,11 +914,11 @@ static bg_err persist_fill(void *context, struct journal_draft *draft, bg_errinf
     return persist_write_manifest(context, draft, info);
 }
 
-/* Determines the base of an object when the older journal records are about to be lost. If the
- * object has no records since its base, and the base's file exists, the object keeps the base, so
- * that retries do not write a second copy. If the object has records since its base but cannot be
- * saved because the base cannot be read, it must never be restored without these records, even if
- * the file becomes readable again. The base then gets the name of a file that does not exist. */
+/* Determines the base of an object before the older journal records are lost. If the object has no
+ * records since its base, and the base's file exists, the object keeps the base, so that retries do
+ * not write a second copy. If the object has records since its base but cannot be saved because the
+ * base cannot be read, it must never be restored without these records, even if the file becomes
+ * readable again. In that case, the base is given the name of a nonexistent file. */
 static bg_err persist_base_anew(struct persist *persist, struct entry *entry,
                                 struct entry_base *base, bg_errinfo *info)
 {
@@ -982,7 +983,7 @@ static bg_err persist_snapshot_locked(struct persist *persist, bg_errinfo *info)
     uint64_t first = 0, keep = 0;
     char folder[PERSIST_PATH];
     struct journal_state state;
-    /* The catalog still lacks some of the filters. */
+    /* The catalog does not contain all filters yet. */
     if (!atomic_load(&persist->loaded)) {
         return persist_fail(info, BG_EBUSY,
                             "the filters are still being loaded; try again later");
@@ -1218,7 +1219,8 @@ void persist_about(const struct persist *persist, struct persist_stats *stats)
         wanted_since ? (double)(server_ticks() - wanted_since) / 1000 : 0;
 }
 
-/* Returns whether the directory contains filter files, which means that it once had a journal. */
+/* Returns whether the directory contains filter files, which means that it once contained a
+ * journal. */
 static bool persist_has_files(const char *dir)
 {
     char path[PERSIST_PATH];

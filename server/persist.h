@@ -17,7 +17,8 @@ struct server;
 bg_err persist_create(struct server *server, struct persist **persist,
                       bg_errinfo *info);
 
-/* Writes the remaining records. Returns false if this fails; the last changes may then be lost. */
+/* Writes the remaining records. Returns false on failure, in which case the last changes may be
+ * lost. */
 bool persist_free(struct persist *persist);
 
 /* Loads everything into the empty catalog and opens the journal for writing. After that, changes to
@@ -58,10 +59,10 @@ bg_err persist_snapshot(struct persist *persist, bg_errinfo *info);
  * running, or if the thread cannot be created. Call it from one thread only. */
 bool persist_snapshot_start(struct persist *persist);
 
-/* ---- Replies wait until their records are safe ------------------------------------------- */
+/* ---- Replies wait until their records are durable ------------------------------------------- */
 
 /* Return the number of the last record so far, and the highest number such that all records up to
- * it are as safe as the policy requires. */
+ * it are as durable as the policy requires. */
 uint64_t persist_tail(const struct persist *persist);
 uint64_t persist_safe(const struct persist *persist);
 

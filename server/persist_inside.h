@@ -13,9 +13,9 @@
 
 enum { PERSIST_PATH = 4096 };
 
-/* The file name of an object whose content is lost; no such file exists. "lost-" followed by the
- * name of a file means that the file contains part of the content; the file is kept for as long as
- * the object exists. */
+/* The file name of an object whose content is lost; no such file exists. If the name is "lost-"
+ * followed by a file name, that file contains part of the content and is kept for as long as the
+ * object exists. */
 #define PERSIST_LOST "lost"
 
 /* Files that no object needs, to be deleted once the records that prove this are on disk. */
@@ -53,7 +53,7 @@ struct persist {
     pthread_t thread; /* thread of the background snapshot */
     bool thread_joinable;
     _Atomic bool thread_running;
-    /* Time of the next attempt after a failure, in server_ticks. */
+    /* Tick (server_ticks) of the next attempt after a failure. */
     _Atomic uint64_t next_try;
     /* Tick at which a snapshot became due; 0: none is due. */
     _Atomic uint64_t wanted_since;

@@ -143,8 +143,8 @@ static bool pgoutput_tuple(struct cursor *cursor, uint16_t *columns, bg_bytes *l
     return true;
 }
 
-/* Reads a row. Insert: 'N' and the new row. Update: the same, optionally preceded by 'K' and the old key, or 'O' and
- * the old row. */
+/* Reads a row. Insert: 'N' and the new row. Update: 'N' and the new row, optionally preceded by 'K'
+ * and the old key, or by 'O' and the old row. */
 static bool pgoutput_row(struct cursor *cursor, bool is_update,
                          struct pgoutput_message *message)
 {

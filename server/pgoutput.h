@@ -24,7 +24,7 @@ struct pgoutput_frame {
     bool is_keepalive;
     bool wants_reply; /* in a keepalive, whether the server requests a reply */
     uint64_t sent;    /* position up to which the server has sent everything */
-    bg_bytes payload; /* a message of pgoutput; empty for a keepalive */
+    bg_bytes payload; /* a pgoutput message; empty for a keepalive */
 };
 
 bool pgoutput_frame_parse(bg_bytes bytes, struct pgoutput_frame *frame);

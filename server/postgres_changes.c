@@ -21,7 +21,7 @@
 enum {
     /* Minimum version, which introduced xid8 and pg_current_xact_id. */
     CHANGES_VERSION = 130000,
-    CHANGES_SECONDS = 30 /* timeout of statements other than COPY */
+    CHANGES_SECONDS = 30 /* timeout for statements other than COPY */
 };
 
 static const uint64_t changes_patience = 60 * SOURCE_SECOND;

@@ -40,7 +40,7 @@ struct changes_epoch {
 struct changes {
     char *change_table, *bookmark, *guard, *function; /* consist of [a-z0-9_] */
     char *change_path, *bookmark_path;                /* table names with the schema */
-    /* The same names, for the fingerprint. */
+    /* The same names, in the form used for the fingerprint. */
     struct postgres_objects objects;
     pthread_mutex_t lock; /* protects the epoch */
     struct changes_epoch epoch;

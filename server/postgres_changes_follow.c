@@ -6,11 +6,11 @@
  *   1. Verify that the identity, the schema and the objects match the epoch.
  *   2. Verify that the bookmark of the epoch exists.
  *   3. Report the change rows whose transaction is invisible in that bookmark.
- *   4. If there were any, write a new bookmark with the snapshot of this transaction.
+ *   4. If there were any such rows, write a new bookmark with the snapshot of this transaction.
  *
- * The transactions that are invisible in a bookmark are known without a scan: those with IDs of at least its xmax, and
- * those that were in progress. Both kinds are found through the index. So a transaction that stays open for hours does
- * not make polls slower.
+ * The transactions that are invisible in a bookmark are known without a scan: their IDs are at
+ * least its xmax, or they were in progress when it was taken. Both kinds are found through the
+ * index. So a transaction that stays open for hours does not make polls slower.
  *
  * Lost bookmarks. If the connection breaks during COMMIT, the new bookmark may or may not exist. Both cases are safe:
  * the changes since the older bookmark are a superset, and reporting a key twice is harmless. If the server loses the
@@ -20,8 +20,9 @@
  *
  * Two followers. A copy of the service's directory has the same names and marks. So the first poll after resuming
  * writes a bookmark with a new nonce, and a follower never continues from a bookmark that another follower wrote.
- * Bookmark numbers are unique, and each is assigned in a snapshot that includes all smaller ones, so they are in
- * snapshot order. Pruning therefore deletes the bookmarks of all followers that have not read the deleted changes.
+ * Bookmark numbers are unique, and each number is assigned in a snapshot that includes all smaller
+ * numbers, so bookmarks are numbered in snapshot order. Pruning therefore deletes the bookmarks of
+ * all followers that have not read the deleted changes.
  *
  * Pruning. Changes that are visible in the bookmark of the last saved mark are deleted in steps. All earlier
  * bookmarks are deleted first, because a follower can resume at a mark only while the mark's bookmark exists.
@@ -357,8 +358,8 @@ static bg_err follower_write_first(struct follower *f, struct changes_epoch *epo
                      source_format("SELECT set_config('" CHANGES_WRITER "', $1, true),"
                                    " set_config('synchronous_commit', 'local', true)"),
                      &writer, NULL, info);
-    /* Visible rows with later transaction IDs belong to another history (a restored dump). Every poll would report
-     * them, and they would never be pruned. */
+    /* Visible rows with later transaction IDs belong to another history (a restored dump). Every
+     * poll would report these rows, and they would never be pruned. */
     err = err ? err
               : follower_run(f,
                              source_format("DELETE FROM %s WHERE xid >="
@@ -413,8 +414,8 @@ static bg_err follower_restart(struct follower *f, bg_errinfo *info)
 /* ---- Pruning ----------------------------------------------------------------------------- */
 
 /* Returns the number of the oldest bookmark that is still needed: that of the last saved mark, or the first bookmark of
- * the epoch. If too many changes accumulate while nothing is saved, they are not kept, and the next start of the
- * service reads all keys. */
+ * the epoch. If too many changes accumulate while nothing is saved, the changes are pruned anyway,
+ * and the service reads all keys at its next start. */
 static uint64_t follower_unneeded(struct follower *f)
 {
     char mark[SOURCE_MARK];
@@ -474,7 +475,7 @@ static bg_err follower_prune(struct follower *f, bg_errinfo *info)
     }
     (void)snprintf(number, sizeof number, "%llu", (unsigned long long)unneeded);
     const bg_err err = follower_prune_to(f, number, info);
-    if (err) { /* following works without pruning, so pruning is only postponed */
+    if (err) { /* following works without pruning, so pruning can be postponed */
         f->prune_next = source_now() + follow_prune_rest;
     } else {
         f->pruned = unneeded;

@@ -3,13 +3,14 @@
  *
  * The trigger function must not make application statements fail, and must not prevent DDL:
  *
- *   - The triggers have no WHEN clause and no column list. Both would make the column a dependency, and PostgreSQL
- *     would then refuse to drop it or to change its type.
+ *   - The triggers have no WHEN clause and no column list. Either of them would create a dependency
+ *   on the column, and PostgreSQL would then refuse to drop the column or to change its type.
  *   - The function refers to the column by name, so it fails after the column has been renamed or dropped. The
- *     conversion can also fail after the column's type has changed. The EXCEPTION block handles both failures by
- *     setting the key to NULL. The block writes nothing, so its subtransaction needs no transaction ID.
- *   - The key column of the change table has a built-in type without a length, or text for enums. So it does not depend
- *     on the application's types.
+ *     conversion can also fail after the column's type has changed. The EXCEPTION block handles
+ *     these failures by setting the key to NULL. The block writes nothing, so its subtransaction
+ *     needs no transaction ID.
+ *   - The key column of the change table has a built-in type without a length, or text for enums.
+ *   So the change table does not depend on the application's types.
  *   - For an enum, the body contains a digest of the labels. ALTER TYPE ... RENAME VALUE does not wait for transactions
  *     that have recorded the old label. Afterwards the installed body differs from the expected one, and installing the
  *     function again waits for these transactions.
@@ -21,8 +22,8 @@
  *
  * Locks. Writers lock the application's tables first and the change table second. The installation uses the same
  * order: it drops the trigger functions first, which locks the tables, and then the change table. All lock waits time
- * out before PostgreSQL checks for deadlocks (after 1 s by default). So it is the service that fails and retries, never
- * the application.
+ * out before PostgreSQL checks for deadlocks (after 1 s by default). So only the service fails and
+ * retries, never the application.
  */
 #include "postgres_changes.h"
 

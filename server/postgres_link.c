@@ -106,10 +106,10 @@ static const char *postgres_link_encoding(const struct postgres_link *link)
     return server && strcmp(server, "SQL_ASCII") == 0 ? server : "UTF8";
 }
 
-/* Returns the lock timeout in ms; 0 if there is none. A server process that waits for a lock does not notice that the
- * service has disconnected. Statements that write time out before the server checks for deadlocks (deadlock_timeout, 1
- * s), so that they never make an operator's statement fail. Creating a slot waits for running transactions, which
- * counts as a lock wait. */
+/* Returns the lock timeout in ms; 0 if there is none. A server process that is waiting for a lock
+ * does not notice that the service has disconnected. Statements that write time out before the
+ * server checks for deadlocks (deadlock_timeout, 1 s), so that they never make an operator's
+ * statement fail. Creating a slot waits for running transactions, which counts as a lock wait. */
 static unsigned postgres_link_lock_timeout(enum postgres_link_use use)
 {
     return use == PG_WRITES ? 300 : use == PG_READS ? 10000 : 0;
@@ -207,7 +207,7 @@ static bool postgres_link_is_good(const PGresult *result)
            || status == PGRES_SINGLE_TUPLE;
 }
 
-/* Reports a server error, and keeps the result because it contains the error code. */
+/* Reports a server error, and keeps the result, which contains the error code. */
 static bg_err postgres_link_refused(struct postgres_link *link, const char *what,
                                     PGresult *result, bg_errinfo *info)
 {

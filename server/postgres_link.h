@@ -44,7 +44,7 @@ struct postgres_link {
     PGconn *db;
     /* Result of the last failed query, which contains the error code. */
     PGresult *last;
-    bool streams;    /* PG_STREAMS: the server accepts simple queries only */
+    bool streams;    /* for PG_STREAMS: the server accepts only simple queries */
     bool has_schema; /* postgres_schema_fingerprint has prepared its query */
     char nonce[17];  /* part of the names of prepared statements */
 };
@@ -123,7 +123,7 @@ bg_err postgres_link_copied(struct postgres_link *link, const char *what, char *
 bool postgres_link_put(const struct source *source, const char *text, size_t len,
                        bool hex, struct key_batch *batch);
 
-/* Returns the current time plus the timeout of the source. */
+/* Returns the current time plus the source's timeout. */
 uint64_t postgres_link_deadline(const struct source *source);
 
 #endif
