@@ -2,13 +2,14 @@
  * blocked.c - a filter with all bits of a key in one 64-byte line.
  *
  * Idea. For filters larger than the cache, the cost of a lookup is the number of cache lines it
- * reads. So the filter is an array of lines, each a small Bloom filter of 512 bits. A key has
- * one line and sets k bits in it (Putze, Sanders, Singler, "Cache-, hash- and space-efficient
- * Bloom filters", 2007). This costs some bits because lines fill unevenly: 9.93 bits per key at
- * 1%, compared with 9.6 for scattered bits, and 15.6 at 0.1%, compared with 14.4.
+ * reads. So the filter is an array of lines, each a small Bloom filter of 512 bits. Each key
+ * maps to one line and sets k bits in it (Putze, Sanders, Singler, "Cache-, hash- and
+ * space-efficient Bloom filters", 2007). This costs some bits because lines fill unevenly: 9.93
+ * bits per key at 1%, compared with 9.6 for scattered bits, and 15.6 at 0.1%, compared with
+ * 14.4.
  *
- * Layout. So that vector instructions can find the bits, the line is divided into lanes with at
- * most one bit of a key in each (shapes: line_shapes.h):
+ * Layout. To let vector instructions find the bits, the line is divided into lanes, each of
+ * which holds at most one bit of a key (line_shapes.h describes the shapes):
  *
  *   k = 8         columns, all 8 lanes of 64 bits
  *   k = 3 .. 7    columns, k of the 8 lanes
@@ -18,10 +19,10 @@
  * Why k of a fixed number of lanes, and not k lanes of 512/k bits? This way k need not divide
  * 512, and one implementation serves every k. The lanes in use are a pattern of k lanes, rotated
  * by an amount that is derived from the hash. Two keys in the same line overlap in some of their
- * lanes by chance. The patterns below give the lowest rate; they were found by computing the
- * exact rate of every pattern at the load where that k is used. Their rates are within 0.6% of
- * the rate with randomly drawn lanes (model.c). Adjacent lanes, the obvious pattern, are up to 9%
- * worse for words.
+ * lanes by chance. The patterns below give the lowest false-positive rate; they were found by
+ * computing the exact rate of every pattern at the load where that k is used. Their rates are
+ * within 0.6% of the rate with randomly drawn lanes (model.c). The obvious pattern, adjacent
+ * lanes, has a rate that is up to 9% higher for the shape "words".
  *
  *   rate        10%    5%    2%     1%    0.5%    0.1%    0.01%    0.001%
  *   k             3     4     5      6      7       9       12       14

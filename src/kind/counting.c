@@ -6,8 +6,8 @@
  * 0 (Fan, Cao, Almeida, Broder, "Summary cache", 1998). Four bits suffice in practice: at the
  * optimal fill, a counter reaches 15 with a probability of about 1e-15, if no key is added more
  * than once. A counter that has reached its maximum stays there. Its true value is then unknown,
- * and a false "maybe" is harmless, whereas a false "no" is not. bg_filter_info.saturated reports
- * the number of such counters.
+ * but a counter that is too high can only cause a false "maybe", which is harmless; a false "no"
+ * is not. bg_filter_info.saturated reports the number of such counters.
  *
  * Layout. Scattered counters cost k cache lines for every operation, which makes counting
  * filters slow. Here all counters of a key are in one unit of 128 counters, with at most one in
@@ -16,21 +16,22 @@
  *            lane 0            lane 1                    lane 7
  *      [ 3 . . 1 . ... ] [ . . 2 . . ... ]  ...  [ . 1 . . . ... ]     16 x 4 bits each
  *
- * The counter in lane j is number (x * salt[j]) >> 28, where x is the low 32 bits of the hash.
- * k of the 8 lanes are in use, as in `blocked` (line_shapes.h). Small units fill unevenly,
+ * The counter in lane j has the index (x * salt[j]) >> 28, where x is the low 32 bits of the
+ * hash. A key uses k of the 8 lanes, as in `blocked` (line_shapes.h). Small units fill unevenly,
  * which costs memory: 44 bits per key at 1%, compared with 38 for scattered counters
- * (BG_SPEC_SCATTERED), and 78 compared with 58 at 0.1%. Wider counters, for callers that need the
- * number of times a key was added, have the same layout, but a unit has 2, 4 or 8 lines, and a
- * key touches up to that many lines.
+ * (BG_SPEC_SCATTERED), and 78 compared with 58 at 0.1%. Wider counters, for callers that need
+ * the number of times a key was added, have the same layout, but a unit has 2, 4 or 8 lines, and
+ * a key touches up to that many lines.
  *
  * Removing a key that was never added. The filter cannot tell whether a key was added. If one of
- * its counters is 0, the key was never added, and nothing changes. If all are above 0 by chance
- * (for a fraction `rate` of absent keys), the counters belong to other keys, and a remove could
- * make those keys disappear. So only keys that were added may be removed; see bg_filter_remove.
+ * its counters is 0, the key was never added, and nothing changes. If all of its counters are
+ * above 0 by chance (which happens for a fraction `rate` of absent keys), the counters belong to
+ * other keys, and a remove could make those keys disappear. So only keys that were added may be
+ * removed; see bg_filter_remove.
  *
  * Invariants
  *   (I1) A counter below its maximum equals the number of adds minus removes of the keys that use
- *        it (a scattered key that draws a counter twice counts twice).
+ *        it (in a scattered filter, a key that draws the same counter twice counts twice).
  *   (I2) A saturated counter never changes again.
  *   (I3) The high 52 bits of the hash select the unit, and the low 32 bits select the counters in
  *        it.
@@ -52,7 +53,7 @@ enum {
     COUNTING_LOCKS = 64
 };
 
-/* The same as in scatter_core.h. */
+/* The same multiplier as in scatter_core.h. */
 static const uint64_t counting_multiplier = 0xd1342543de82ef95u;
 
 /* The lanes in use, lowest bit first, for k = 1 .. 8, as in blocked.c. */

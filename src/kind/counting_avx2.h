@@ -6,8 +6,8 @@
  * positions in all lanes. Shifting each lane down by four times its position moves its counter
  * to the lowest four bits. All counters are then read, compared and (in exclusive mode) changed
  * at once. Adding 1 to a counter cannot carry into its neighbor, because saturated counters are
- * skipped. Shared adds and removes use the plain code, because each word needs its own atomic
- * operation.
+ * skipped. In shared mode, adds and removes use the scalar code, because each word needs its own
+ * atomic operation.
  */
 
 #include <immintrin.h>
@@ -47,7 +47,7 @@ BGI_INLINE COUNTING_AVX2 struct counting_quads counting_read8(const unsigned cha
     return q;
 }
 
-/* Returns the lanes whose counters equal `value`, as bits. */
+/* Returns a bit mask of the lanes whose counters equal `value`. */
 BGI_INLINE COUNTING_AVX2 uint32_t counting_are(const struct counting_quads *q,
                                                int value)
 {

@@ -7,14 +7,14 @@
  *   COUNTING_WIDTH       bits of a counter: 4, 8, 16 or 32
  *   COUNTING_SCATTERED   1: counters anywhere, 0: in one unit
  *
- * Concurrency. A counter changes by compare-and-swap of the 64-bit word that contains it, so
- * adds never wait and do not affect neighboring counters. A remove must be all-or-nothing, and
- * must never lower a counter below the contribution of other keys. A remove checks all counters
- * first, and no other remove may decrement them between this check and its own decrements. So
- * removes hold a lock, one of COUNTING_LOCKS, selected by the unit (a scattered filter has one
- * lock, because its keys use counters everywhere). Adds may run in between: they only increase
- * the values that were checked. Lookups read each counter once; all counters of a member are
- * above 0 throughout.
+ * Concurrency. A counter is changed by a compare-and-swap on the 64-bit word that contains it,
+ * so adds never wait and do not affect neighboring counters. A remove must be all-or-nothing,
+ * and must never lower a counter below the contribution of other keys. A remove checks all
+ * counters first, and no other remove may decrement them between this check and its own
+ * decrements. So removes hold a lock, one of COUNTING_LOCKS, selected by the unit (a scattered
+ * filter has one lock, because its keys use counters everywhere). Adds may run in between,
+ * because they only increase the values that were checked. Lookups read each counter once; all
+ * counters of a member are above 0 throughout.
  */
 
 #define COUNTING_PASTE4_(a, b, c, d) a##_##b##_##c##_##d
@@ -31,7 +31,7 @@ BGI_INLINE struct counting_place COUNTING(place)(unsigned char *base, uint64_t i
                                     (unsigned)(bit % 64) };
 }
 
-/* The iteration over a key's counters: `start`, then `next` k times. */
+/* Iterates over a key's counters: call `start` once, then `next` k times. */
 BGI_INLINE struct counting_walk COUNTING(start)(const struct bgi_core *core,
                                                 uint64_t hash, uint64_t at)
 {

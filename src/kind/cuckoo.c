@@ -1,5 +1,5 @@
 /*
- * cuckoo.c - a hash table of fingerprints, so that keys can be removed, at 12 bits per key.
+ * cuckoo.c - a hash table of fingerprints, from which keys can be removed, at 12 bits per key.
  *
  * Idea. The table consists of buckets with four slots each. A key is stored as a fingerprint, f
  * bits of its hash, in one of two buckets. The filter may contain a key if one of its two
@@ -27,34 +27,35 @@
  *      f = 32   [  slot 0  |  slot 1  ][  slot 2  |  slot 3  ]       1 bucket,  2 words
  *
  * A unit is the number of buckets that fill whole words. A bucket of 12-bit fingerprints is
- * read with a 64-bit load from its first byte. The very last bucket is not used, so that these
- * loads never reach beyond the end. Both buckets are always read, and four slots are compared
- * at a time, in one word; no branch depends on the result.
+ * read with a 64-bit load from its first byte. The very last bucket is not used, so these loads
+ * never extend past the end of the array. Both buckets are always read, and four slots are
+ * compared at a time, in one word; no branch depends on the result.
  *
  * Rate. An absent key is mistaken for a member if a stored key has the same fingerprint and the
  * stored key's first bucket is one of the absent key's two buckets. This holds for each of n
  * stored keys with a probability of 2 q / buckets, where q is the probability that two
- * fingerprints are equal. So the rate is 1 - (1 - 2 q / buckets)^n, regardless of the slots they
- * occupy. This is about 8 x load / 2^f.
+ * fingerprints are equal. So the rate is 1 - (1 - 2 q / buckets)^n, regardless of which slots
+ * the keys occupy. This is about 8 x load / 2^f.
  *
  * Copies. A key that is added twice is stored twice, because it may be removed twice. If all
- * slots of both buckets hold one fingerprint, an insert of another copy fails immediately with
- * BG_EFULL. A forced add (bg_filter_add_forced, the operation `add`) cannot fail, and the filter
- * already answers "maybe" for the key. But if the copy were simply dropped, removes could delete
- * more copies than were stored, and the key would be missing while it should still be present. So
- * the filter records that it dropped a copy (bg_filter_info.saturated has the number). From then
- * on, a set of slots that is full of one fingerprint is frozen like a saturated counter: removes
- * leave it unchanged. A set that lost a copy was full at that time, so it stays full permanently.
- * If there is no space for another copy although these buckets hold other fingerprints, as in a
- * full table, a forced add also drops the copy. But in this case the set that lost it cannot be
- * recognized later, so from then on removes change nothing at all.
+ * slots of both buckets hold the same fingerprint, an insert of another copy fails immediately
+ * with BG_EFULL. A forced add (bg_filter_add_forced, the operation `add`) cannot fail, and the
+ * filter already answers "maybe" for the key. But if the copy were simply dropped, later removes
+ * could delete every stored copy, and the key would be missing although it should still be
+ * present. So the filter counts the copies that it drops (bg_filter_info.saturated). After the
+ * first drop, any set of slots that is full of one fingerprint is frozen like a saturated
+ * counter: removes leave it unchanged. A set that lost a copy was full at that time, so it stays
+ * full permanently. A forced add also drops the copy if the buckets hold other fingerprints,
+ * too, but the table is so full that there is no space for another copy. But in this case the
+ * set of slots that lost the copy cannot be recognized later, so from then on removes change
+ * nothing at all.
  *
  * Full table. An insert finds the fingerprints it would move before it moves anything, by a
- * breadth-first search over at most CUCKOO_NODES buckets. If no free slot is in reach, the
- * insert fails and the table is unchanged: no fingerprint is ever without a slot. The search
- * finds a shortest path, so the path visits no bucket twice. A forced add of a key that is not
- * stored yet and finds no space makes every query return "maybe" until the filter is cleared
- * (bg_filter_info.overflowed).
+ * breadth-first search over at most CUCKOO_NODES buckets. If the search reaches no free slot,
+ * the insert fails and the table is unchanged, so no fingerprint is ever without a slot. The
+ * search finds a shortest path, so the path visits no bucket twice. If a forced add finds no
+ * space for a key that is not stored yet, it makes every query return "maybe" until the filter
+ * is cleared (bg_filter_info.overflowed).
  *
  * Removing a key that was never added. As in counting filters, this may delete an equal
  * fingerprint of another key. So only keys that were added may be removed; see
@@ -77,15 +78,15 @@
  * Proof that a lookup never misses a key that was added before the lookup began and is not
  * removed until it ends. Let the counter read c both times, and let V be the write (W2) that
  * set it to c. Everything written before V is visible to the reader. V is followed by the
- * disappearance (W3) that it announced; call it D. Every later disappearance is announced by
- * another
- * (W2). Consider the table after D, or after the key's add if that came later. Some slot holds
- * the key's fingerprint at that point, because the key is present. The fingerprint was written
- * before V, or by the add, which happened before the lookup; so it is visible, and D did not
- * touch it. If the reader does not find it there, it has read a later write to that slot, which
- * is a disappearance. That disappearance was announced by a (W2) with a value above c, which
- * precedes it in the order of writers that the lock defines. So by release and acquire, the
- * second load of the counter must have returned more than c. But it returned c.
+ * disappearance (W3) that V announced; call this disappearance D. Every later disappearance is
+ * announced by another (W2). Consider the table after D, or after the key's add if that came
+ * later. Some slot holds the key's fingerprint at that point, because the key is present. The
+ * fingerprint was written before V, or by the add, which happened before the lookup. So the
+ * reader can see the fingerprint, and D did not touch it. If the reader does not find the
+ * fingerprint there, it has read a later write to that slot, which is a disappearance. That
+ * disappearance was announced by a (W2) with a value above c, which precedes it in the order of
+ * writers that the lock defines. So by release and acquire, the second load of the counter must
+ * have returned more than c. But it returned c.
  *
  * The argument is about bits that keep their value. So it does not matter that a 12-bit bucket is
  * not read atomically, and that its slots are not always written atomically. A reader that sees
@@ -93,14 +94,14 @@
  * key, but never "no" for a member.
  *
  * With a single counter, readers would keep retrying while a writer works in a full table. So
- * there are CUCKOO_STRIPES more counters, of which a change increments only the one selected by
- * the fingerprint. Both buckets of a key and the key itself select the same counter, and the
- * proof holds for this counter alone. A lookup, or a group of 64 in a batch, first checks the
- * counter of all changes, because this is cheapest. Only a "no" that cannot be trusted is
- * repeated with the fingerprint's own counter, and after CUCKOO_TRIES attempts the answer becomes
- * "maybe". So readers finish after a bounded number of steps. The lowest bit of every counter
- * indicates that the filter has overflowed: counters are incremented by 2, and an odd counter is
- * never trusted.
+ * there are CUCKOO_STRIPES additional counters, and a change increments only the additional
+ * counter that the fingerprint selects. Both buckets of a key and the key itself select the same
+ * counter, and the proof holds for this counter alone. A lookup, or a group of 64 in a batch,
+ * first checks the counter of all changes, because this check is the cheapest. Only if a "no"
+ * cannot be trusted is the lookup repeated, with the fingerprint's own counter. After
+ * CUCKOO_TRIES attempts, the answer becomes "maybe". So readers finish after a bounded number of
+ * steps. The lowest bit of every counter indicates that the filter has overflowed: counters are
+ * incremented by 2, and an odd counter is never trusted.
  *
  * Invariants
  *   (I1) The number of fingerprints in slots equals adds minus removes, unless
@@ -128,8 +129,8 @@
 enum {
     CUCKOO_SLOTS = 4,    /* per bucket */
     CUCKOO_STRIPES = 64, /* change counters */
-    CUCKOO_TRIES = 64,   /* attempts of a lookup among changes */
-    CUCKOO_NODES = 1024, /* buckets that a search examines */
+    CUCKOO_TRIES = 64,   /* attempts per lookup during concurrent changes */
+    CUCKOO_NODES = 1024, /* maximum number of buckets that a search examines */
     CUCKOO_AHEAD = 8,    /* buckets that a search prefetches in advance */
     CUCKOO_NONE = -1
 };
@@ -138,14 +139,13 @@ enum {
 struct cuckoo_state {
     /* For writers, in a cache line that readers do not use. */
     uint64_t stored;  /* slots in use */
-    uint64_t dropped; /* dropped copies: see Copies */
-    bool keeps_all;   /* removes no longer change anything: see Copies */
+    uint64_t dropped; /* number of dropped copies; see Copies */
+    bool keeps_all;   /* removes no longer change anything; see Copies */
     unsigned char lock;
     /* For readers. */
-    _Alignas(64) uint64_t
-        changes[CUCKOO_STRIPES]; /* 2 x changes + overflowed: see Concurrency */
-    uint64_t
-        all_changes; /* counts the changes of all fingerprints, in the same format */
+    /* Each is 2 x the number of changes, plus 1 if overflowed; see Concurrency. */
+    _Alignas(64) uint64_t changes[CUCKOO_STRIPES];
+    uint64_t all_changes; /* the same for the changes to all fingerprints */
 };
 
 /* The outcome of an insert. */
@@ -173,8 +173,8 @@ typedef uint64_t __attribute__((may_alias, aligned(2))) cuckoo_any_word;
 
 /* ---- Shared by all widths ---------------------------------------------------------- */
 
-/* A plain multiple of the fingerprint would not do: paths through the table would have a regular
- * stride and visit few different buckets. */
+/* A plain multiple of the fingerprint would not suffice, because paths through the table would
+ * have a regular stride and visit few different buckets. */
 BGI_INLINE uint64_t cuckoo_sum(uint64_t fingerprint, uint64_t buckets)
 {
     uint64_t mixed = fingerprint * (fingerprint + 1) * 0xbf58476d1ce4e5b9u;
@@ -261,7 +261,7 @@ BGI_INLINE void cuckoo_write_12(unsigned char *words, uint64_t at, unsigned shif
     }
 }
 
-/* Adds to a number that only writers change but that all threads read. */
+/* Adds to a value that only writers change but all threads read. */
 BGI_INLINE void cuckoo_raise(uint64_t *number, uint64_t by, const bool exclusive)
 {
     cuckoo_write(number, *number + by, exclusive);
@@ -291,7 +291,7 @@ static void cuckoo_overflow(struct cuckoo_state *state)
     cuckoo_write(&state->all_changes, state->all_changes | 1, false);
 }
 
-/* Records a forced add that found no slot, either of a copy or of a new key. See Copies and
+/* Records that a forced add found no slot, either for a copy or for a new key. See Copies and
  * Full table. */
 static void cuckoo_drop(struct cuckoo_state *state, bool is_new,
                         enum cuckoo_outcome outcome)
@@ -324,7 +324,7 @@ static void cuckoo_unlock(struct cuckoo_state *state)
     __atomic_store_n(&state->lock, 0, __ATOMIC_RELEASE);
 }
 
-/* Returns the number of buckets in a number of units, which are whole words. With 12-bit
+/* Returns the number of buckets in a given number of units, which are whole words. With 12-bit
  * fingerprints, the number is one less than would fit, so that 8 bytes can be read at the start
  * of every 6-byte bucket. */
 BGI_INLINE uint64_t cuckoo_buckets(uint64_t units, uint32_t bits)
@@ -365,9 +365,9 @@ static uint32_t cuckoo_unit_bytes(uint32_t k)
     }
 }
 
-/* Returns the probability that one of n stored keys has a given fingerprint, shared by a
- * fraction q of keys, and shares a bucket. The two buckets of a key coincide with a probability
- * of 1 / buckets. */
+/* Returns the probability that at least one of n stored keys has the same fingerprint as a given
+ * key and shares a bucket with it. q is the probability that two keys have the same fingerprint.
+ * The two buckets of a key coincide with a probability of 1 / buckets. */
 static double cuckoo_chance(double buckets, double q, double n)
 {
     double two = -expm1(n * log1p(-fmin(2 / buckets, 1) * q));
@@ -386,9 +386,10 @@ static double cuckoo_rate_of(uint64_t units, uint32_t k, double n)
 }
 
 /*
- * Returns the number of keys that fit: 95% of the slots, and fewer in small filters, whose
- * buckets fill less evenly by chance. (Measured: of filters with 16 to 1024 slots, fewer than 1
- * in 1000 refuse a key earlier; of larger filters, none of 10000 did.) Four keys always fit.
+ * Returns the number of keys that fit: 95% of the number of slots, or fewer in small filters,
+ * whose buckets fill less evenly by chance. (In measurements, fewer than 1 in 1000 filters with
+ * 16 to 1024 slots refused a key earlier, and none of 10000 larger filters did.) Four keys
+ * always fit.
  */
 static double cuckoo_room(uint64_t units, uint32_t k)
 {

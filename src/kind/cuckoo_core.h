@@ -8,9 +8,9 @@
  * Four slots are compared at once. Let y be a word of fields, each the XOR of a slot and the
  * wanted value. Then (y - 0..01 0..01) & ~y has the highest bit of the lowest zero field set, and
  * is 0 if no field is 0. Lookups use this form. The borrow may also affect higher fields. Where
- * all matches are needed, ((y & 01..1) + 01..1) | y keeps each sum within its field, and its
- * highest bit is clear where the field was 0. The results are *flags*: four bits, one per slot,
- * at the top of fields of CUCKOO_FIELD bits.
+ * all matches are needed, ((y & 01..1) + 01..1) | y is used: each sum stays within its field,
+ * and the highest bit of a field is clear only if the field was 0. The results are *flags*: four
+ * bits, one per slot, at the top of fields of CUCKOO_FIELD bits.
  *
  * `exclusive` is always a constant: true for filters that only one thread uses, false for
  * others, whose writers hold the lock. So writers may use plain reads in both modes.
@@ -35,7 +35,7 @@
 
 /* The bits of a bucket, lowest first. Bits beyond the bucket are undefined. */
 struct CUCKOO(bucket) {
-    uint64_t low, high; /* high: 32-bit fingerprints only */
+    uint64_t low, high; /* `high` is used only for 32-bit fingerprints */
 };
 
 /* ---- Buckets ---------------------------------------------------------------------- */
@@ -58,8 +58,7 @@ BGI_INLINE struct CUCKOO(bucket)
     return bucket;
 }
 
-/* Prefetches a bucket. With 12-bit fingerprints, reading 3 in 32 buckets touches two
- * cache lines. */
+/* Prefetches a bucket. With 12-bit fingerprints, 3 in 32 buckets span two cache lines. */
 BGI_INLINE void CUCKOO(prefetch_bucket)(const unsigned char *words, uint64_t at)
 {
     BGI_PREFETCH(words + at);
@@ -101,14 +100,16 @@ BGI_INLINE uint64_t CUCKOO(zeros)(uint64_t word)
     return ~(((word & rest) + rest) | word) & CUCKOO_HIGHEST;
 }
 
-/* Returns the flags of the slots that hold the fingerprint, or with 0, of the empty slots. */
+/* Returns the flags of the slots that hold the fingerprint; a fingerprint of 0 selects the empty
+ * slots. */
 BGI_INLINE uint64_t CUCKOO(flags)(struct CUCKOO(bucket) bucket, uint64_t fingerprint)
 {
     uint64_t pattern = fingerprint * CUCKOO_LOWEST;
     uint64_t low = CUCKOO(zeros)(bucket.low ^ pattern);
     if (CUCKOO_BITS == 32) {
         uint64_t high = CUCKOO(zeros)(bucket.high ^ pattern);
-        /* Bits 31 and 63 of the two words become bits 15 and 31, 47 and 63. */
+        /* Bits 31 and 63 of the first word become bits 15 and 31; those of the second become
+         * bits 47 and 63. */
         low = (low >> 16 | low >> 32) & 0x80008000u;
         high = (high >> 16 | high >> 32) & 0x80008000u;
         return low | high << 32;
@@ -194,7 +195,7 @@ BGI_INLINE unsigned CUCKOO(copies)(const struct bgi_core *core,
                : copies + CUCKOO(how_many)(CUCKOO(flags)(second, place.fingerprint));
 }
 
-/* Repeats a lookup whose "no" was disturbed by changes, until it is undisturbed. */
+/* Repeats a lookup that returned "no" during a concurrent change, until no change interferes. */
 __attribute__((noinline)) static bool CUCKOO(has_again)(const struct bgi_core *core,
                                                         uint64_t hash)
 {
@@ -272,8 +273,8 @@ BGI_INLINE int CUCKOO(expand)(const struct bgi_core *core, struct cuckoo_node *n
     return n;
 }
 
-/* Finds the nearest node whose bucket has an empty slot, and that slot. Returns CUCKOO_NONE if no
- * such node is in reach. The first two nodes are full. */
+/* Finds the nearest node whose bucket has an empty slot, and that slot. Returns CUCKOO_NONE if
+ * the search reaches no such node. The first two nodes are full. */
 static int CUCKOO(search)(const struct bgi_core *core, struct cuckoo_node *nodes,
                           unsigned *slot)
 {
@@ -295,8 +296,8 @@ static int CUCKOO(search)(const struct bgi_core *core, struct cuckoo_node *nodes
     }
 }
 
-/* Moves the fingerprints on the path from a key's bucket to node `end`, the last one first, and
- * stores the new fingerprint in the slot that becomes free. */
+/* Moves the fingerprints on the path from a key's bucket to node `end`, the last fingerprint
+ * first, and stores the new fingerprint in the slot that becomes free. */
 BGI_INLINE void CUCKOO(push)(struct bgi_core *core, const struct cuckoo_node *nodes,
                              int end, unsigned slot, uint64_t fingerprint,
                              const bool exclusive)

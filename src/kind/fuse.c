@@ -2,21 +2,22 @@
  * fuse.c - a filter built from all keys at once, in which a key's three slots XOR to its
  * fingerprint.
  *
- * Idea. Every slot of an array holds k bits. A key has three slots (or four) and a fingerprint,
- * all derived from its hash. The filter is constructed such that for every key in the set, the
- * XOR of its slots is its fingerprint. For any other key this happens by chance, with a
- * probability of 2^-k. The cost is k bits per slot and, in large sets, 1.125 slots per key,
- * whereas a Bloom filter needs 1.44 k bits per key. The disadvantage is that the values of the
- * slots depend on all keys together, so no key can be added later (Dietzfelbinger, Pagh,
+ * Idea. The filter is an array of slots with k bits each. A key has three slots (or four) and a
+ * fingerprint, all derived from its hash. The filter is constructed such that for every key in
+ * the set, the XOR of its slots is its fingerprint. For any other key this happens by chance,
+ * with a probability of 2^-k. The cost is k bits per slot and, in large sets, 1.125 slots per
+ * key, whereas a Bloom filter needs 1.44 k bits per key. The disadvantage is that the values of
+ * the slots depend on all keys together, so no key can be added later (Dietzfelbinger, Pagh,
  * "Succinct data structures for retrieval", 2008; Graf, Lemire, "Binary fuse filters: fast and
  * smaller than xor filters",
  * 2022).
  *
  * Construction. Each key is an equation over its slots. A slot that only one of the remaining
  * keys uses can be assigned to that key, regardless of the others. After this key is removed,
- * other slots may have only one key left. If all keys can be removed this way, values are
- * assigned in reverse order. With slots anywhere, this works up to 0.82 keys per slot. Here the
- * slots of a key are in adjacent segments, at random positions in each:
+ * some of its other slots may have only one key left. If all keys can be removed this way,
+ * values are assigned in reverse order. If a key's slots could be anywhere, this would work up
+ * to 0.82 keys per slot. Here the slots of a key are in adjacent segments, at random positions
+ * in each:
  *
  *      segment   0        1        2        3        4        5
  *             [ . x . ][ . . y ][ z . . ][ . . . ][ . . . ][ . . . ]
@@ -31,7 +32,7 @@
  * separate filter with its own seed. The high bits of a key's hash select its piece. A piece of
  * one million keys already needs only 1.125 slots per key, and its segments have 8192 slots, so
  * dividing costs no space. But different threads can solve different pieces, each piece needs
- * bounded memory, and if a seed fails, only its piece is solved again.
+ * bounded memory, and if a seed fails, only the piece that uses it is solved again.
  *
  *      hash x pieces = [ piece | rest ]          two halves of one product
  *      first slot    = rest x starts >> 64       so sorted hashes have sorted first slots,
@@ -45,7 +46,7 @@
  *   (I1) The shape is computed from only the number of units and the arity, in integer
  *        arithmetic, so it is the same on every machine. In addition to the slots, only the seeds
  *        and the number of keys are stored.
- *   (I2) Slot i is bits i k % 64 and up of 64-bit word i k / 64, regardless of the byte order.
+ *   (I2) Slot i starts at bit i k % 64 of 64-bit word i k / 64, regardless of the byte order.
  *   (I3) The seeds, and so all slots, depend only on the set of hashes: the same keys in any
  *        order produce the same filter. An attacker who does not know all keys cannot prepare a
  *        set for which no seed works. An attacker who knows all keys can do so; use a keyed hash

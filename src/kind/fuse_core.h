@@ -18,11 +18,11 @@
 #define FUSE(name)               FUSE_PASTE4(fuse, name, FUSE_BITS, FUSE_ARITY)
 
 #ifndef FUSE_KEY
-#define FUSE_KEY /* the parts that do not depend on the combination */
+#define FUSE_KEY /* the code that does not depend on the combination */
 
 /* The location of a hash. */
 struct fuse_key {
-    uint64_t at; /* its first slot, in the whole array */
+    uint64_t at; /* index of its first slot in the whole array */
     uint64_t mix;
 };
 
@@ -35,7 +35,7 @@ BGI_INLINE struct fuse_key fuse_locate(const struct fuse_state *state, uint64_t 
                               sealed_mix(hash, state->seeds[piece]) };
 }
 
-/* Returns slot number i, 0 to 3, of a key. */
+/* Returns the index of a key's slot i (0 to 3). */
 BGI_INLINE uint64_t fuse_slot(uint64_t length, struct fuse_key key, unsigned i)
 {
     uint64_t place = key.mix >> (i ? i - 1 : 0) * FUSE_LOG2_MAX & (length - 1);

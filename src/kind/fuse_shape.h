@@ -5,8 +5,9 @@
  * The constants were found by experiments with random hashes at the sizes that fuse_capacity
  * allows, on a grid in steps of 5 to 12 percent from 1 to 2.2 million keys, the maximum of a
  * piece. At the worst size on the grid, 8 of 10 seeds succeeded for three slots (at some 300,000
- * keys), and 9 of 10 for four. Small sizes were tested with up to 400 seeds each, but sizes of
- * half a million keys and more with only 6 to 20, so the fractions for large sizes are rough.
+ * keys), and 9 of 10 seeds for four slots. Small sizes were tested with up to 400 seeds each,
+ * but sizes of half a million keys and more with only 6 to 20, so the fractions for large sizes
+ * are rough.
  */
 #ifndef BGI_FUSE_SHAPE_H
 #define BGI_FUSE_SHAPE_H
@@ -19,7 +20,7 @@
 enum {
     FUSE_UNIT = 8,              /* slots per unit */
     FUSE_PIECE_SLOTS = 2400000, /* maximum */
-    FUSE_LOG2_MIN = 3,          /* log2 of the slots per segment */
+    FUSE_LOG2_MIN = 3,          /* log2 of the number of slots per segment */
     FUSE_LOG2_MAX = 13,
     FUSE_ATTEMPTS = 100
 };
@@ -27,7 +28,7 @@ enum {
 struct fuse_shape {
     uint64_t pieces;
     uint64_t slots;  /* per piece; a whole number of segments */
-    uint64_t starts; /* possible first slots of a key; 0: too small for any key */
+    uint64_t starts; /* possible first slots of a key; 0 if too small for any */
     uint64_t length; /* slots per segment, a power of two */
 };
 
@@ -38,7 +39,8 @@ struct fuse_state {
     uint64_t seeds[]; /* one per piece */
 };
 
-/* The segment length doubles whenever the slots of a piece grow by a factor of 10/3. */
+/* The segment length doubles whenever the number of slots in a piece grows by a factor of
+ * 10/3. */
 BGI_INLINE uint32_t fuse_log2(uint32_t arity, uint64_t slots)
 {
     uint64_t next = arity == 3 ? 26 : 60;

@@ -24,9 +24,10 @@
 struct fuse_bench {
     uint64_t *hashes;     /* per slot: the XOR of its keys' hashes */
     uint64_t *order;      /* hashes in the order of their removal ... */
-    uint32_t *stack;      /* slots that now have a single key */
+    uint32_t *stack;      /* stack of the slots that now have a single key */
     unsigned char *count; /* per slot: see above */
-    unsigned char *alone; /* ... and the index of the slot in which each was alone */
+    unsigned char *alone; /* ... and, for each, the index of the slot in which it was
+                             alone */
 };
 
 static size_t fuse_line_up(size_t bytes)
@@ -59,7 +60,7 @@ static struct fuse_bench fuse_carve(const struct fuse_shape *shape, size_t n,
     return bench;
 }
 
-/* Like fuse_locate, but within the piece. */
+/* Like fuse_locate, but relative to the piece. */
 BGI_INLINE struct fuse_key fuse_within(const struct fuse_shape *shape, uint64_t hash,
                                        uint64_t seed)
 {

@@ -1,4 +1,4 @@
-/* isa_avx2.c - all kinds with 256-bit vectors: a register holds half a line. */
+/* isa_avx2.c - implements all kinds with 256-bit vectors; a register holds half a line. */
 #include "kind/isa.h"
 #include "kind/line_shapes.h"
 
@@ -231,7 +231,7 @@ BGI_INLINE ISA_TARGET line_columns line_columns_mask(line_columns pattern,
     return pattern;
 }
 
-/* A blend selects each lane's word from the half that its key chose. */
+/* Uses a blend to select each lane's word from the half of the line that the hash selects. */
 BGI_INLINE ISA_TARGET uint32_t line_columns_found(const unsigned char *line, uint32_t x)
 {
     __m256i product = line_avx2_product(x, line_words_salts);
@@ -306,7 +306,7 @@ BGI_INLINE ISA_TARGET uint32_t line_columns_missing(const uint64_t *line,
     return line_words_missing(line, line_columns_spread(pattern), bits);
 }
 
-/* Returns the bytes for which `needed` without `found` is zero, as bits. */
+/* Returns a bit mask of the bytes for which `needed` without `found` is zero. */
 BGI_INLINE ISA_TARGET uint64_t line_avx2_zero_bytes(const void *found,
                                                     const void *needed)
 {

@@ -1,4 +1,4 @@
-/* isa_avx512.c - all kinds with 512-bit vectors: a register holds a whole line. */
+/* isa_avx512.c - implements all kinds with 512-bit vectors; a register holds a whole line. */
 #include "kind/isa.h"
 #include "kind/line_shapes.h"
 
@@ -184,8 +184,9 @@ typedef struct {
 } line_columns;
 
 /*
- * A blend selects each lane's word from the half that its key chose. Rotations use their count
- * modulo 32, so the top bit of the product, which chose the half, need not be cleared.
+ * Uses a blend to select each lane's word from the half of the line that the hash selects.
+ * Rotations use their count modulo 32, so the top bit of the product, which selects the half,
+ * need not be cleared.
  */
 BGI_INLINE ISA_TARGET uint32_t line_columns_found(const unsigned char *line, uint32_t x)
 {
@@ -201,7 +202,7 @@ BGI_INLINE ISA_TARGET uint32_t line_columns_found(const unsigned char *line, uin
 /*
  * Shifts by 32 or more give 0. Six bits of the product are a bit's distance from the top of the
  * lower word. With the highest of the six bits flipped, they are its distance from the top of the
- * upper word. So the shift is out of range in the word that was not chosen.
+ * upper word. So the shift is out of range in the word that is not selected.
  */
 BGI_INLINE ISA_TARGET line_columns line_columns_make(uint32_t x)
 {

@@ -1,5 +1,6 @@
 /*
- * isa_neon.c - all kinds with the 128-bit vectors of ARMv8: a register holds a quarter of a line.
+ * isa_neon.c - implements all kinds with the 128-bit vectors of ARMv8; a register holds a
+ * quarter of a line.
  */
 #include "kind/isa.h"
 #include "kind/line_shapes.h"

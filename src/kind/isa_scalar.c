@@ -1,7 +1,8 @@
 /*
- * isa_scalar.c - all kinds in plain C: the reference that all other instruction sets must match
- * bit for bit, and the implementation for machines without any of them. Concurrent reads here are
- * C atomics, so that the thread sanitizer can check the algorithm.
+ * isa_scalar.c - implements all kinds in plain C. This is the reference that all other
+ * implementations must match bit for bit, and the implementation for machines without vector
+ * instructions. Concurrent reads here are C atomics, so that the thread sanitizer can check the
+ * algorithm.
  */
 #include "kind/isa.h"
 #include "kind/line_shapes.h"

@@ -5,7 +5,7 @@
  * hashes, never keys, and is independent of handles, memory and time. It consists of
  *
  *   - a description (struct bgi_kind): unit size, allowed k, rate model, folding;
- *   - cores (X_core.h): the few operations on the words, as source text that isa_scalar.c,
+ *   - cores (X_core.h): the few operations on the words, as source code that isa_scalar.c,
  *     isa_avx2.c, isa_avx512.c and isa_neon.c compile once per instruction set;
  *   - a table of operations (struct bgi_ops) for each instruction set, mode and k, selected
  *     once, when a filter is created.
@@ -73,19 +73,19 @@ struct bgi_ops {
      * This is NULL except for kinds that keep a key in one line. Returns the hashes that at least
      * one of `count` filters (up to BGI_LAYERS_MAX) may contain. All filters have the same k, and
      * each has 1/2^step of the units of the previous filter. Both groups are located in the first
-     * filter. Prefetches the lines of all filters a few keys ahead, past the end of the group
-     * into the next one. If `next` is NULL, nothing is prefetched; if `next` is empty,
-     * prefetching stops at the end of the group.
+     * filter. The function prefetches the lines of all filters a few keys ahead, continuing past
+     * the end of the group into the next group. If `next` is NULL, nothing is prefetched; if
+     * `next` is empty, prefetching stops at the end of the group.
      */
     uint64_t (*has_any)(const struct bgi_core *const *cores, unsigned count,
                         unsigned step, const struct bgi_group *group,
                         const struct bgi_group *next);
     /*
      * These are NULL except for kinds with the corresponding trait. Batches of these
-     * operations prefetch the memory for a located group with `prefetch`. insert:
-     * BG_OK, or BG_EFULL with nothing changed (BG_TRAIT_FILLS_UP). remove: BG_OK, or
-     * BG_ENOTFOUND with nothing changed (BG_TRAIT_REMOVE). count: at least the number
-     * of adds minus removes of the key (BG_TRAIT_COUNT).
+     * operations prefetch the memory for a located group with `prefetch`. insert: returns BG_OK,
+     * or BG_EFULL without changing anything (BG_TRAIT_FILLS_UP). remove: returns BG_OK, or
+     * BG_ENOTFOUND without changing anything (BG_TRAIT_REMOVE). count: returns at least the
+     * number of adds minus removes of the key (BG_TRAIT_COUNT).
      */
     void (*prefetch)(const struct bgi_core *core,
                      const struct bgi_group *group); /* or NULL */
@@ -114,19 +114,19 @@ struct bgi_core {
     bool (*add_u64)(struct bgi_core *core, uint64_t key);
     unsigned char *words;     /* the filter's bits, 64-byte aligned */
     uint64_t units;           /* number of units; hashes are mapped to this range */
-    uint64_t fast8_mask;      /* derived from the seed, under `fast`: see hash/fast.h */
+    uint64_t fast8_mask;      /* derived from the seed, for the profile `fast` */
     uint32_t k;               /* bits per key */
-    uint8_t adds_prefetch;    /* larger than the cache, so that batches of adds ... */
+    uint8_t adds_prefetch;    /* larger than the cache, so batches of adds ... */
     uint8_t lookups_prefetch; /* ... and batches of lookups prefetch */
     uint8_t may_refuse;       /* adds can fail: the kind is static or fills up */
     /* The lanes that a masked line kind uses, for each rotation, as words and as bits: see
-     * line_shapes.h. The words start at a cache line, so that eight of them are read from one
-     * line. */
+     * line_shapes.h. The words start at a cache-line boundary, so eight of them are read from
+     * one line. */
     _Alignas(64) uint32_t window[BGI_WINDOW_WORDS];
     uint16_t rotations[BGI_WINDOW_WORDS / 2];
     const struct bgi_ops *ops;
     const struct bgi_word_ops *word_ops;
-    void *state; /* state of the kind, bgi_kind.state_bytes, initially zero; or NULL */
+    void *state; /* the kind's state (bgi_kind.state_bytes), initially zero, or NULL */
 };
 
 /*
@@ -142,13 +142,14 @@ struct bgi_model {
     uint32_t lanes;
     uint32_t active;
     uint32_t draws;
-    bool scattered; /* one unit of many bits: classic, partitioned */
-    bool clustered; /* a position already taken moves to its neighbor: register */
+    bool scattered; /* one unit of many bits (classic, partitioned) */
+    bool clustered; /* a position that is taken moves to its neighbor (register) */
 };
 
 /* Measurements of a filter's content: see bg_filter_info. */
 struct bgi_measure {
-    uint64_t most; /* input: about how many bytes to read per part; 0: all (sample.h) */
+    uint64_t most; /* input: approximate number of bytes to read per part, or 0 for all
+                      (sample.h) */
     double missed; /* standard deviation of `ones`, if only a sample was read */
     uint64_t ones; /* bits or slots in use ... */
     uint64_t of;   /* ... out of this many */
@@ -184,7 +185,7 @@ struct bgi_recipe {
     uint32_t window_kind; /* kind of each generation */
     uint32_t generations;
     uint64_t period_items;
-    uint64_t length, count; /* of a window, as in bg_window_options */
+    uint64_t length, count; /* options of a window, as in bg_window_options */
     uint64_t moved;         /* last time reached by a window with a length */
     uint64_t elapsed;       /* ticks of the current period that had elapsed by then */
 };
@@ -192,10 +193,10 @@ struct bgi_recipe {
 /*
  * A kind that is composed of other filters (src/live/). Its handle is a struct whose first
  * member is a struct bg_filter, which contains the functions that every filter starts with; the
- * filters that it consists of follow. Operations that would touch words go through these
- * functions instead. `core` is the start of the handle, so the functions of struct bgi_kind that
- * take a core (merge, measure) also work for a composed filter. A composed filter cannot live in
- * the caller's memory.
+ * filters that compose it follow. Operations that would touch words go through these functions
+ * instead. `core` points to the start of the handle, so the functions of struct bgi_kind that
+ * accept a core (merge, measure) also work for a composed filter. A composed filter cannot live
+ * in the caller's memory.
  */
 struct bgi_composed {
     /* Creates the filter without solving for a geometry. The values in the spec have already been
@@ -212,18 +213,20 @@ struct bgi_composed {
     bg_err (*similar)(const struct bg_filter *filter, uint32_t flags,
                       struct bg_filter **empty, bg_errinfo *info);
     uint64_t (*bytes)(const struct bg_filter *filter);
-    /* See bg_filter_capacity and bg_filter_layers. NULL means the design capacity, and 1. */
+    /* See bg_filter_capacity and bg_filter_layers. If these functions are NULL, the results are
+     * the design capacity and 1. */
     uint64_t (*capacity)(const struct bg_filter *filter);
     uint32_t (*layers)(const struct bg_filter *filter);
     /* Compares two filters that match in kind, size of the first part, k and hash. */
     bool (*equal)(const struct bg_filter *a, const struct bg_filter *b);
-    /* Compares the remaining parameters. Returns BG_OK, or BG_EINCOMPAT and the difference. */
+    /* Compares the remaining parameters. Returns BG_OK, or BG_EINCOMPAT with a description of
+     * the difference. */
     bg_err (*match)(const struct bg_filter *a, const struct bg_filter *b,
                     bg_errinfo *info);
-    /* Predicts geometry, rates and fill for items x growth. */
+    /* Predicts geometry, rates and fill for items x growth keys. */
     bg_err (*plan)(const struct bg_spec *spec, double growth, struct bg_plan *plan,
                    bg_errinfo *info);
-    /* Creates one filter of a plain kind with the same keys. NULL: not supported. */
+    /* Creates one filter of a plain kind that contains the same keys. NULL: not supported. */
     bg_err (*compact)(const struct bg_filter *filter, struct bg_filter **compacted,
                       bg_errinfo *info);
     /* For files (filter/content.c): fills in the recipe, except the items and rate of the
@@ -238,8 +241,8 @@ struct bgi_composed {
     /* Returns the address of the pointer to part i, which is a filter, or NULL after the last
      * part. NULL means that the filter has its own words. */
     struct bg_filter **(*part)(const struct bg_filter *filter, uint32_t i);
-    /* Returns the memory block in addition to the handle's own, which may be empty. NULL means
-     * that there is none. */
+    /* Returns the memory block, possibly empty, that exists in addition to the handle's own
+     * block. NULL means that there is none. */
     struct bgi_memory *(*more)(struct bg_filter *filter);
     /* The numbers that a file stores in addition to the words: see struct bgi_kind. Here
      * `restore` is called first. `restore` creates the parts that the n numbers describe, and
@@ -266,7 +269,8 @@ struct bgi_kind {
     /* Returns the variant for a width and flags, or NULL if there is none. NULL means that there
      * is only one variant. */
     const struct bgi_kind *(*pick)(uint32_t width, uint32_t flags);
-    /* Returns the bytes of one unit for k bits per key, or 0 if this k is not supported. */
+    /* Returns the size of one unit in bytes for k bits per key, or 0 if this k is not
+     * supported. */
     uint32_t (*unit_bytes)(uint32_t k);
     /* Returns the largest valid size of up to `units` units, or 0 if there is none. NULL means
      * that every number of units is valid. */
@@ -305,8 +309,8 @@ struct bgi_kind {
     /* Returns `ones` as it would be after a merge (BG_TRAIT_OVERLAP). NULL means that
      * bits are counted. */
     uint64_t (*ones_or)(const struct bgi_core *a, const struct bgi_core *b);
-    /* Updates a measurement of `a` to the content after a merge, for kinds where `ones` is not
-     * sufficient. NULL means that ones_or and the model are used. */
+    /* Updates a measurement of `a` to describe the content after a merge, for kinds in which
+     * `ones` is not sufficient. NULL means that ones_or and the model are used. */
     void (*measure_or)(const struct bgi_core *a, const struct bgi_core *b,
                        struct bgi_measure *measure);
     /* Enumerates the content in ascending order until `visit` returns false
@@ -324,17 +328,18 @@ struct bgi_kind {
      * that the state is not part of the content. */
     bool (*same_state)(const struct bgi_core *a, const struct bgi_core *b);
     /* The numbers that a file stores in addition to the words because they cannot be computed
-     * from the geometry and the words. Returns how many there are, and writes them to `to` unless
-     * it is NULL. If this function is NULL, there are no numbers. */
+     * from the geometry and the words. Returns the number of these numbers, and writes them to
+     * `to` unless it is NULL. If this function is NULL, there are no numbers. */
     uint64_t (*numbers)(const struct bgi_core *core, uint64_t *to);
-    /* Restores the state, from the numbers and from the words, which are already loaded.
-     * Returns false if the kind cannot have written such words; the filter must then not be
-     * used. NULL means that all words are valid. */
+    /* Restores the state from the numbers and the words, which are already loaded. Returns false
+     * if the kind cannot have written such words; the filter must then not be used. NULL means
+     * that all words are valid. */
     bool (*restore)(struct bgi_core *core, const uint64_t *numbers);
     /* Makes every later answer "maybe", because some of the words were lost and are now 0. NULL
      * means that setting all bits has this effect. */
     void (*doubt)(struct bgi_core *core);
-    /* Returns how a filter of a static kind is built. NULL for kinds without BG_TRAIT_STATIC. */
+    /* Returns the description of how a filter of a static kind is built. NULL for kinds without
+     * BG_TRAIT_STATIC. */
     const struct bgi_static *(*built)(uint32_t k);
     /* For kinds that are composed of other filters. Of the functions above, only those whose
      * comments mention composed filters are then used. May be NULL. */
@@ -342,14 +347,14 @@ struct bgi_kind {
 };
 
 /*
- * Describes how a filter of a static kind is built: in independent pieces, so that any thread can
- * solve any piece, in scratch memory that the caller provides. Piece i contains the hashes for
- * which bgi_mulhi(hash, pieces) is i; in sorted order these are a contiguous range.
+ * Describes how a filter of a static kind is built. It is built in independent pieces, so any
+ * thread can solve any piece, in scratch memory that the caller provides. Piece i contains the
+ * hashes for which bgi_mulhi(hash, pieces) is i; in sorted order these are a contiguous range.
  */
 struct bgi_static {
     uint64_t (*pieces)(uint64_t units, uint32_t k);
-    /* Returns the bytes of scratch memory, aligned to 64, that solving a piece of n hashes
-     * requires. */
+    /* Returns the number of bytes of scratch memory, aligned to 64, that solving a piece of n
+     * hashes requires. */
     size_t (*scratch_bytes)(uint64_t units, uint32_t k, size_t n);
     /* Solves a piece for n distinct hashes in ascending order. The words of the piece are zero.
      * Returns false if none of `attempts` seeds worked. */
@@ -374,7 +379,7 @@ double bgi_kind_rate(const struct bgi_kind *kind, uint64_t units, uint32_t k, do
 const struct bgi_kind *bgi_kind_variant(bg_kind id, uint32_t width, uint32_t flags);
 
 /* One description per kind: bgi_kind_classic and so on. bgi_kind_of returns NULL for an unknown
- * number. */
+ * kind. */
 #define BGI_KIND_DECLARE(NAME, number, name)                                           \
     extern const struct bgi_kind bgi_kind_##name;
 BG_KINDS(BGI_KIND_DECLARE)

@@ -31,11 +31,11 @@
  * Concurrency. In shared mode, words change only by atomic OR of 64-bit words, and only where a
  * bit is missing. Lookups read vectors. On the CPUs that run this code, every aligned 8-byte part
  * of a vector load is atomic, so a lookup sees a snapshot of each 64-bit word, and bits are never
- * cleared. If an add happened before the lookup, each of its bits was either set by its OR or
- * seen set by its own load; coherence then prevents the later lookup from seeing an older value
- * of that word. This proves (C1) of filter.h, with relaxed order throughout. An add reports "new"
- * based on its own load. Two racing adds may both see a missing bit, but both can see all bits
- * set only if they were set before (C3).
+ * cleared. If an add happened before the lookup, the add either set each of its bits with an OR
+ * or observed the bit as set in its own load; coherence then prevents the later lookup from
+ * seeing an older value of that word. This proves (C1) of filter.h, with relaxed order
+ * throughout. An add reports "new" based on its own load. Two racing adds may both see a missing
+ * bit, but both can see all bits set only if the bits were set before (C3).
  */
 
 #define LINE_PASTE2_(a, b)       a##_##b
@@ -51,8 +51,8 @@
 #define BGI_LINE_OPERATIONS
 enum line_operation { LINE_ADD_EXCLUSIVE, LINE_ADD_SHARED };
 
-/* How many keys ahead has_any prefetches. With 8 layers, the speeds at 16, 32 and 64 are within
- * 6% of each other (Zen 4, 1e7 and 1e8 keys). */
+/* The number of keys that has_any prefetches ahead. With 8 layers, the speeds for 16, 32 and 64
+ * keys are within 6% of each other (Zen 4, 1e7 and 1e8 keys). */
 enum { LINE_AHEAD = 32 };
 
 /* Filters that are queried together, and the locations, in the first filter, of the lines for a
@@ -181,8 +181,8 @@ ISA_TARGET ISA_RACES static bool LINE(has_u64)(const struct bgi_core *core,
     return LINE(test)(core, bgi_fast8_masked(core->fast8_mask, key));
 }
 
-/* Computes the lanes that the hashes use. Entry n and those after it need a lane that is never
- * found. */
+/* Computes the lanes that the hashes use. Entries n and above are given a needed lane that is
+ * never found. */
 BGI_INLINE ISA_TARGET void LINE(needed_word)(const struct bgi_core *core,
                                              const uint64_t *hashes, unsigned n,
                                              LINE_WORD(bits) * needed)
@@ -262,8 +262,8 @@ BGI_INLINE ISA_TARGET void LINE(find_all)(const struct line_layers *in,
 
 /*
  * Proceeds key by key, and reads one line of every filter for each key. So accesses to the large
- * filters, whose lines take long to arrive, alternate with accesses to the small ones. This is
- * 10% faster than proceeding filter by filter (Zen 4, 8 layers, 1e8 keys).
+ * filters, whose lines take a long time to arrive, alternate with accesses to the small ones.
+ * This is 10% faster than proceeding filter by filter (Zen 4, 8 layers, 1e8 keys).
  */
 ISA_TARGET ISA_RACES static uint64_t LINE(has_any)(const struct bgi_core *const *cores,
                                                    unsigned count, unsigned step,

@@ -6,9 +6,9 @@
  * bits x determine a pattern of bits: lane j uses the product p = x * salt[j] modulo 2^32,
  * whose top bits are the best mixed (multiply-shift: Dietzfelbinger et al., "A reliable
  * randomized algorithm for the closest-pair problem", 1997). One vector multiplication computes
- * the positions in all lanes at once. In our own shapes, positions count from the top of a word.
- * So a lookup can shift the bit it tests into the sign bit, and one instruction collects the sign
- * bits of all lanes.
+ * the positions in all lanes at once. In our own shapes, positions are counted from the top of a
+ * word. So a lookup can shift the bit it tests into the sign bit, and one instruction collects
+ * the sign bits of all lanes.
  *
  *   split      8 words; lane j is word j; the bit is p >> 27
  *
@@ -71,9 +71,9 @@ static const uint32_t line_words_salts[16] = {
 };
 
 /*
- * Returns the number of a hash's line among `units` lines. Split lines are numbered by the high
+ * Returns the index of a hash's line among `units` lines. Split lines are numbered by the high
  * 32 bits of the hash, as in Parquet, and all others by the high 52 bits. In both cases, halving
- * the number of lines halves the line's number (see bgi_mulhi), as folding requires.
+ * the number of lines halves the line's index (see bgi_mulhi), as folding requires.
  */
 BGI_INLINE uint64_t line_split_index(uint64_t hash, uint64_t units)
 {
@@ -90,7 +90,7 @@ BGI_INLINE uint64_t line_columns_index(uint64_t hash, uint64_t units)
     return bgi_range52(hash, units);
 }
 
-/* For 64 keys: tests whether all needed lanes were found. Used for instruction sets without a
+/* Tests, for 64 keys, whether all needed lanes were found. Used for instruction sets without a
  * faster method. */
 #define LINE_SHAPES_ALL(name, type)                                                    \
     BGI_INLINE uint64_t name(const type *found, const type *needed)                    \

@@ -32,11 +32,11 @@
  * No sum over loads remains. (The lanes of a masked filter are rotations of one pattern, not
  * random subsets. With the patterns in blocked.c, the difference is below 0.6%.)
  *
- * Precision. The sums alternate, so they lose the digits by which the largest term, C(16,8) =
- * 12870, exceeds the result. Long doubles have at least 18 digits on most machines, 15 on some.
- * If the result is too small for that precision (below 1e-10), the sum over loads is used
- * instead. All terms of that sum are positive, but it treats lanes as independent. It is accurate
- * to an order of magnitude, and never above 1e-10.
+ * Precision. The terms alternate in sign, so the sums lose precision: the larger the largest
+ * term, C(16,8) = 12870, is relative to the result, the more digits are lost. Long doubles have
+ * at least 18 digits on most machines, 15 on some. If the result is too small for that precision
+ * (below 1e-10), the sum over loads is used instead. All terms of that sum are positive, but it
+ * treats lanes as independent. It is accurate to an order of magnitude, and never above 1e-10.
  *
  * The floor. The pattern inside a line comes from 32 bits of the hash. A key that shares both
  * the line and these bits with another key is a false positive, so items / units / 2^32 is
@@ -121,7 +121,7 @@ static double model_poisson(double load, unsigned i)
 
 /* Sums over the number of keys in a unit. All terms are positive. Starts at the most likely
  * number and proceeds in both directions until the terms become negligible. Used only at loads
- * where rates are tiny, and so for few keys. */
+ * where rates are tiny, and therefore for few keys. */
 static double model_rate_loads(const struct bgi_model *m, double n)
 {
     double load = n / m->units, k = m->active;
@@ -216,8 +216,8 @@ double bgi_model_items(const struct bgi_model *m, double fill)
  * (0).
  *
  * The terms cancel up to the second order in n a, which is the fill. Long doubles and expm1
- * handle this down to a fill of 1e-4. Below that, only the second order matters: n^2/2 times the
- * sum of h^2 over pairs of bits, including each bit with itself (h = a).
+ * handle this down to a fill of 1e-4. Below that fill, only the second order matters: n^2/2
+ * times the sum of h^2 over pairs of bits, including each bit with itself (h = a).
  */
 static long double model_covariance(long double a, long double h, double n)
 {
@@ -230,8 +230,8 @@ double bgi_model_items_error(const struct bgi_model *m, double items)
     long double g = m->lanes, b = (long double)m->lane_bits, u = (long double)m->units;
     long double used = m->active / g;
     long double both_used = g > 1 ? used * (m->active - 1) / (g - 1) : 0;
-    /* The probabilities that one given bit, and that two given bits, of an active lane are
-     * hit. */
+    /* The probabilities that a key hits one given bit, and both of two given bits, of an active
+     * lane. */
     long double one = b > 1 ? -expm1l(m->draws * log1pl(-1 / b)) : 1;
     long double two = b > 2 ? 2 * one + expm1l(m->draws * log1pl(-2 / b)) : 0;
     long double a = used * one / u;

@@ -1,4 +1,5 @@
-/* model.h - how often a filter answers "maybe" for a key that was never added. See model.c. */
+/* model.h - predicts how often a filter answers "maybe" for a key that was never added. See
+ * model.c. */
 #ifndef BGI_MODEL_H
 #define BGI_MODEL_H
 
@@ -15,11 +16,13 @@ double bgi_model_fill(const struct bgi_model *model, double items);
  * bgi_model_fill. */
 double bgi_model_items(const struct bgi_model *model, double fill);
 
-/* Returns the standard deviation of bgi_model_items' estimate if the filter has `items` keys. */
+/* Returns the standard deviation of the estimate by bgi_model_items if the filter contains
+ * `items` keys. */
 double bgi_model_items_error(const struct bgi_model *model, double items);
 
-/* Computes items, their error and the rate from `ones` out of `of`. A filter without unset bits
- * is measured as if half an unset bit were left; it could hold any larger number of keys. */
+/* Computes the number of items, its error and the rate from `ones` set bits out of `of`. A
+ * filter without unset bits is measured as if half an unset bit were left; it could hold any
+ * larger number of keys. */
 void bgi_model_measure(const struct bgi_model *model, struct bgi_measure *measure);
 
 #endif

@@ -35,7 +35,7 @@
 #define PICK_PASTE_(a, b) a##_##b
 #define PICK_PASTE(a, b)  PICK_PASTE_(a, b)
 #define PICK_NAME(name)   PICK_PASTE(name, ISA)
-/* The table `name`_ops_`mode`_`isa` for the current mode. */
+/* Defines the table `name`_ops_`mode`_`isa` for the current mode. */
 #define PICK_OPS(name)                                                                 \
     (exclusive ? &PICK_NAME(name##_ops_exclusive) : &PICK_NAME(name##_ops_shared))
 

@@ -20,7 +20,8 @@
  *
  * Invariants
  *   (I1) The position within a slice of s bits is floor(x_i s / 2^64). Folding halves it.
- *   (I2) Slices start at a word boundary, so folding keeps them separate if units is even.
+ *   (I2) Slices start at a word boundary, so folding keeps them separate if the number of units
+ *        is even.
  */
 #include "kind/kind.h"
 

@@ -1,19 +1,19 @@
 /*
- * quotient.c - a sorted table of hash prefixes that can delete, count, enumerate, merge and
- * grow.
+ * quotient.c - a sorted table of hash prefixes, which supports deletes, counts, enumeration,
+ * merging and growth.
  *
  * Idea. The filter stores the first q + r bits of each hash, in a sorted table of slightly more
  * than 2^q slots. The first q bits, the quotient, are not stored: they are the index of the slot
- * where the key belongs. Only the next r bits, the remainder, are stored. All keys of a quotient
- * form a run, a sequence of slots that starts at the slot with that index or, if that slot is
- * taken, as soon after it as the order allows (Bender et al., "Don't thrash: how to cache your
- * hash on flash", 2012). Two bits per slot describe the runs: `occupieds`, a bit for each
- * quotient that has a run, and `runends`, a bit for each last slot of a run. The i-th run ends at
- * the i-th runend. Rank and select operations on 64-bit words find this runend, starting from an
- * 8-bit offset for every block of slots (Pandey, Bender, Johnson, Patro, "A general-purpose
- * counting filter: making every bit count", 2017). A block, with its bits, its offset and its
- * slots, is one cache line. A slot takes r + 2.1 to r + 2.6 bits for r >= 6, and most lookups
- * read one line.
+ * where the key belongs. Only the next r bits, the remainder, are stored. All keys with the same
+ * quotient form a run, a sequence of slots that starts at the slot with that index or, if that
+ * slot is taken, as soon after it as the order allows (Bender et al., "Don't thrash: how to
+ * cache your hash on flash", 2012). Two bits per slot describe the runs: `occupieds`, a bit for
+ * each quotient that has a run, and `runends`, a bit for each last slot of a run. The i-th run
+ * ends at the i-th runend. Rank and select operations on 64-bit words find this runend, starting
+ * from an 8-bit offset for every block of slots (Pandey, Bender, Johnson, Patro, "A
+ * general-purpose counting filter: making every bit count", 2017). A block, with its bits, its
+ * offset and its slots, is one cache line. A slot needs r + 2.1 to r + 2.6 bits for r >= 6, and
+ * most lookups read one line.
  *
  *     quotient   0   1   2   3   4   5   6   7
  *     occupied   .   1   .   1   1   .   .   1        runs: 1: a b   3: c   4: d e   7: f
@@ -26,11 +26,11 @@
  * the same prefixes at the same rate (bg_filter_resize). The table of a multiset is unique: the
  * order of adds and removes leaves no trace.
  *
- * Cost. The number of quotients is a power of two, so memory doubles as soon as one more key does
+ * Cost. The number of quotients is a power of two, so the memory doubles as soon as a key does
  * not fit. At 1%, a filter that is 95% full uses 9.6 bits per key. A filter for one more key,
- * with twice the slots and one bit less in each, uses 17.1. At 0.1% the range is 12.8 to 24. The
- * planner reports the actual value. Remainders of fewer than 6 bits save nothing, because a block
- * has at most 63 slots.
+ * which has twice as many slots with one bit less in each, uses 17.1. At 0.1% the range is 12.8
+ * to 24. The planner reports the actual value. Remainders of fewer than 6 bits save nothing,
+ * because a block has at most 63 slots.
  *
  * A run is scanned from its start. So hashes that deliberately agree in their first bits make
  * inserts slow, until the slots after the last quotient are used up. As with all kinds, use a
@@ -46,21 +46,21 @@
  *      <--- 2^q slots ---><- 512 ->
  *
  * After the last quotient there are 512 slots, or slightly more up to the end of a block, for
- * the runs that are pushed there (256 in the smallest filter, of 256 quotients). Nothing wraps
- * around. At 95% load a run is pushed by 9 slots on average, and by 512 with a probability of
- * about e^-50, so good hashes never need more. If these slots are used up, an insert is
- * refused. An insert is also refused if 31/32 of 2^q slots are in use; beyond that, the number of
- * slots to be moved grows rapidly.
+ * the runs that are pushed past the last quotient (256 slots in the smallest filter, which has
+ * 256 quotients). Nothing wraps around. At 95% load a run is pushed by 9 slots on average, and
+ * by 512 with a probability of about e^-50, so good hashes never need more. If these slots are
+ * used up, an insert is refused. An insert is also refused if 31/32 of 2^q slots are in use;
+ * beyond that, the number of slots to be moved grows rapidly.
  *
  * Counts. A key that is added repeatedly uses a slot for each of its first two adds; after that,
- * its count is stored as the digits of a number (quotient_table.h). A flood of one key uses at
- * most 3 + 64 / (r - 1) slots. A count that reaches 2^64 - 1 stays there.
+ * its count is stored as the digits of a number (quotient_table.h). However many times one key
+ * is added, it uses at most 3 + 64 / (r - 1) slots. A count that reaches 2^64 - 1 stays there.
  *
  * Invariants
  *   (I1) The remainders of a run ascend, each with its count. Runs are in the order of their
  *        quotients. A run starts at the slot of its quotient or right after the previous run,
  *        whichever is later.
- *   (I2) There are as many runends as occupied quotients.
+ *   (I2) The number of runends equals the number of occupied quotients.
  *   (I3) The offset of a block is the number of slots, starting at its first slot, that belong to
  *        runs of earlier blocks; 255 means 255 or more.
  *   (I4) Unused slots, runends and offsets are 0, so equal multisets have equal words.
@@ -84,9 +84,9 @@
  *        load sees a word older than state n: all words of that state were stored before the
  *        number became n, and the reader loaded the number with acquire order.
  *   (P2) So a "no" is the correct answer for a state between the start and the end of the lookup.
- *        An insert that returned before the lookup started created its state before that, and
- *        only a remove deletes a key. This proves (C1) of filter.h. A "yes" needs no check,
- *        because a false "maybe" does no harm.
+ *        If an insert returned before the lookup started, the state that it created precedes the
+ *        lookup, and only a remove deletes a key. This proves (C1) of filter.h. A "maybe" needs
+ *        no check, because a false "maybe" does no harm.
  *   (P3) Whatever values are read in between, all positions are compared with the end of the
  *        table before they are used, and every loop moves in one direction only. So no load is
  *        out of bounds, and every lookup ends.
@@ -114,7 +114,7 @@ enum {
     QUOTIENT_PREFIX_MAX = 64
 };
 
-static const double quotient_load_max = 0.95; /* the maximum that plans allow */
+static const double quotient_load_max = 0.95; /* the maximum load that plans allow */
 
 /* ---- Two ways to find set bits ------------------------------------------ */
 
@@ -191,7 +191,7 @@ static uint32_t quotient_unit_bytes(uint32_t k)
     return QUOTIENT_LINE;
 }
 
-/* Returns the number of slots for a quotient of `bits` bits, including those after the last
+/* Returns the number of slots for quotients of `bits` bits, including the slots after the last
  * quotient. */
 static uint64_t quotient_slots_of_bits(uint32_t bits)
 {
@@ -206,7 +206,7 @@ static uint64_t quotient_units(uint32_t bits, uint32_t k)
 }
 
 /* Returns the number of quotient bits for a number of units. If the number of units is not a
- * valid size, uses the next smaller size. Returns 0 if there is none. */
+ * valid size, uses the next smaller size. Returns 0 if there is no smaller size. */
 static uint32_t quotient_bits(uint64_t units, uint32_t k)
 {
     uint64_t slots = units * quotient_block_slots(k);
@@ -297,9 +297,9 @@ static uint32_t quotient_lines(uint32_t k)
     return 1; /* two if the run was pushed into the next line */
 }
 
-/* Estimates the number of keys from `prefixes` different prefixes, and its error. The number of
- * prefixes in use grows by e^-l with each key and has the variance F e^-l (1 - (1 + l) e^-l),
- * where l = n / F is the number of keys per prefix. */
+/* Estimates the number of keys from the number of different prefixes, and the error of the
+ * estimate. The number of prefixes in use grows by e^-l with each key and has the variance F
+ * e^-l (1 - (1 + l) e^-l), where l = n / F is the number of keys per prefix. */
 static void quotient_items(const struct bgi_core *core, uint64_t prefixes,
                            struct bgi_measure *measure)
 {
@@ -316,10 +316,10 @@ static void quotient_items(const struct bgi_core *core, uint64_t prefixes,
 enum { QUOTIENT_CHUNK = 32 };
 
 /* The content of a filter from some position onward: a few entries that were read together, and
- * the position of the next ones. The entries in `entry` are a snapshot. */
+ * the position of the next entries. The entries in `entry` are a snapshot. */
 struct quotient_stream {
     const struct bgi_core *core;
-    uint64_t end; /* stop before this quotient; 0: stop at the end of the filter */
+    uint64_t end; /* stop before this quotient; 0 means the end of the filter */
     struct quotient_key next;
     unsigned at, n;
     struct {
@@ -651,7 +651,7 @@ static bool quotient_offset_is_right(const struct bgi_core *core, uint64_t block
 }
 
 /* Changes are safe only in a table whose invariants hold. So this checks all of them, (I1) to
- * (I5), from the first slot to the last. */
+ * (I5), from the first slot to the last one. */
 static bool quotient_restore(struct bgi_core *core, const uint64_t *numbers)
 {
     struct quotient_state *state = quotient_state_of(core);

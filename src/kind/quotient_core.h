@@ -1,7 +1,9 @@
 /*
- * quotient_core.h - the operations of quotient filters, for one way to count and find set bits.
+ * quotient_core.h - the operations of quotient filters, compiled for one method of counting and
+ * finding set bits.
  *
- * This file is included once for each way. Before each inclusion, these macros must be defined:
+ * This file is included once for each method. Before each inclusion, these macros must be
+ * defined:
  *
  *   QUOTIENT_ISA                  the suffix of all names
  *   QUOTIENT_TARGET               the function attribute that enables the instructions
@@ -19,10 +21,10 @@
  *     slots       a a a b c c . .
  *     offset of the next block: 0; if this block ended one slot before the end of c: 1
  *
- * Offsets have 8 bits. A larger one is stored as 255. Its true value is found by walking back to
- * a block with a smaller offset, and then forward again. The offset of block 0 is 0.
+ * Offsets have 8 bits. A larger offset is stored as 255. Its true value is found by walking back
+ * to a block with a smaller offset, and then forward again. The offset of block 0 is 0.
  *
- * "Stop" always means the slot after the last one.
+ * "Stop" always means the slot after the last slot of a run.
  */
 
 #define QUOTIENT_PASTE_(a, b, c) a##_##b##_##c
@@ -121,8 +123,8 @@ QUOTIENT_TARGET static uint64_t QUOTIENT(empty_slot)(const struct bgi_core *core
     return slots;
 }
 
-/* Returns the last slot that moves down when one before it is freed. This is the slot at which
- * the runs of all quotients up to its index end. */
+/* Returns the last slot that moves down when a slot before it is freed. This is the first slot
+ * s, at or after `slot`, such that no run of a quotient up to s extends past s. */
 QUOTIENT_TARGET static uint64_t QUOTIENT(last_moved)(const struct bgi_core *core,
                                                      uint64_t slot,
                                                      struct quotient_span *span)
@@ -141,7 +143,7 @@ QUOTIENT_TARGET static uint64_t QUOTIENT(last_moved)(const struct bgi_core *core
 /* The position of a remainder in the run of its quotient. */
 struct QUOTIENT(place) {
     bool run;                    /* the quotient has a run */
-    uint64_t start, stop;        /* the run, or the position where it would be */
+    uint64_t start, stop;        /* bounds of the run, or where it would be */
     uint64_t at;                 /* the position of the entry, or where it would be */
     struct quotient_entry entry; /* .slots = 0: not present */
 };
@@ -224,7 +226,7 @@ BGI_INLINE uint64_t QUOTIENT(place_of)(const struct bgi_core *core, uint64_t has
     return at.block * QUOTIENT_LINE + at.index;
 }
 
-/* The information about a quotient's run in its line. */
+/* The part of a quotient's home line that describes its run. */
 struct QUOTIENT(home) {
     const uint64_t *block;
     uint64_t offset, rank, occupied, index;
@@ -248,7 +250,7 @@ BGI_INLINE QUOTIENT_TARGET struct QUOTIENT(home)
 /* A line of the table and a run that starts in it. */
 struct QUOTIENT(run) {
     const uint64_t *block;
-    uint64_t start;  /* index in the block; beyond its slots if elsewhere */
+    uint64_t start;  /* index in the block; past its slots if the run is elsewhere */
     uint64_t length; /* if it is more than 63, the run continues in another block */
     uint64_t runends;
 };
@@ -261,7 +263,7 @@ BGI_INLINE QUOTIENT_TARGET struct QUOTIENT(run)
 {
     struct QUOTIENT(run) run = { .block = block };
     run.runends = quotient_runends_of(block, shape);
-    /* One bit for each slot after a run end, and bit 0 for the run after none. */
+    /* Each slot after a run end has its bit set; bit 0 stands for the run before any run end. */
     uint64_t starts = run.runends >> offset % 64 << offset % 64 << 1 | 1;
     uint64_t start = QUOTIENT_SELECT(starts, rank);
     least = least > offset ? least : offset;
@@ -270,7 +272,7 @@ BGI_INLINE QUOTIENT_TARGET struct QUOTIENT(run)
     return run;
 }
 
-/* Returns the run of a quotient, or an arbitrary one if it has none. */
+/* Returns the run of a quotient, or an arbitrary run if the quotient has none. */
 BGI_INLINE QUOTIENT_TARGET struct QUOTIENT(run)
     QUOTIENT(run_of)(struct QUOTIENT(home) home, const struct quotient_shape *shape)
 {
@@ -403,10 +405,11 @@ struct QUOTIENT(plan) {
     struct QUOTIENT(place) place;
     uint64_t count; /* afterwards */
     uint64_t slots; /* afterwards */
-    uint64_t last;  /* for an add that needs slots: the last slot that becomes used */
+    uint64_t last;  /* the last slot that becomes used, if an add needs slots */
 };
 
-/* Plans to add a key `more` times. Returns BG_EFULL if it would need slots after the end. */
+/* Plans to add a key `more` times. Returns BG_EFULL if the add would need slots after the
+ * end. */
 QUOTIENT_TARGET static bg_err QUOTIENT(plan_add)(const struct bgi_core *core,
                                                  uint64_t more,
                                                  struct QUOTIENT(plan) * plan,
@@ -481,7 +484,7 @@ QUOTIENT_TARGET static bg_err QUOTIENT(commit)(struct bgi_core *core,
 {
     struct quotient_state *state = quotient_state_of(core);
     uint64_t more =
-        plan->slots - plan->place.entry.slots; /* modulo 2^64 if it shrinks */
+        plan->slots - plan->place.entry.slots; /* modulo 2^64 if it is negative */
     uint64_t used = exclusive
                         ? (state->used += more)
                         : __atomic_add_fetch(&state->used, more, __ATOMIC_RELAXED);
@@ -603,8 +606,7 @@ BGI_INLINE QUOTIENT_TARGET bool QUOTIENT(look)(const struct bgi_core *core,
     return BGI_UNLIKELY(doubt) && QUOTIENT(look_again)(core, hash);
 }
 
-/* Any lost add may have been an add of this key, so the lost adds are added to the
- * count. */
+/* Any lost add may have been an add of this key, so the count includes all lost adds. */
 QUOTIENT_TARGET static uint64_t QUOTIENT(count)(const struct bgi_core *core,
                                                 uint64_t hash)
 {
@@ -672,7 +674,7 @@ BGI_INLINE QUOTIENT_TARGET void QUOTIENT(prefetch_next)(const struct bgi_core *c
 }
 
 /* The result of a first pass over a group: the keys whose quotients have runs, stored
- * contiguously, and the numbers of the regions before anything was read. */
+ * contiguously, and the sequence numbers of the regions before anything was read. */
 struct QUOTIENT(first_pass) {
     uint64_t before[64];
     uint8_t key[64], rank[64];

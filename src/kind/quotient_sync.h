@@ -2,7 +2,7 @@
  * quotient_sync.h - locks that protect parts of a quotient filter, and how readers detect
  * concurrent changes. The proof is in quotient.c.
  *
- * A region is 64 blocks. It has one word:
+ * A region is 64 blocks. It consists of one word:
  *
  *     bit 0       locked: one thread may change the region
  *     bits 1..63  its sequence number: odd while it is being changed
@@ -17,12 +17,12 @@
 
 #include "kind/quotient_table.h"
 
-/* The first and last block that were touched. */
+/* The first and the last block touched. */
 struct quotient_span {
     uint64_t first, last;
 };
 
-/* The first and last region that are locked or watched. */
+/* The first and the last region that is locked or watched. */
 struct quotient_range {
     uint64_t first, last;
 };

@@ -3,7 +3,7 @@
  * offsets, moving slots by one, and the encoding of counts in slots. This file does not deal
  * with runs; quotient_core.h does.
  *
- * A block is a cache line of 8 words, and has as many slots of r bits as fit, s in total:
+ * A block is a cache line of 8 words. It contains as many slots of r bits as fit, s in total:
  *
  *     bit  0        8          8 + s      8 + 2s                          512
  *          [ offset ][ occupieds ][ runends ][ s remainders of r bits ][ - ]
@@ -43,21 +43,23 @@ struct quotient_shape {
     uint32_t width;   /* r */
     uint32_t per_word;
     uint32_t slots;      /* s */
-    uint32_t slots_at;   /* bits before the slots in a block */
-    uint32_t runends_at; /* bits before the runends, also as words and bits */
+    uint32_t slots_at;   /* offset of the slots in a block, in bits */
+    uint32_t runends_at; /* offset of the runends in bits; the next two fields split it
+                            into words and bits */
     uint32_t runends_word;
     uint32_t runends_shift;
-    uint32_t margin; /* index + margin is beyond the line in the last quarter */
+    uint32_t margin; /* in the last quarter of a block, index + margin is beyond the
+                        line */
 };
 
 /* These members are fixed after setup, except for the last three. */
 struct quotient_state {
     struct quotient_shape shape;
-    uint64_t blocks; /* including those after the last quotient */
+    uint64_t blocks; /* number of blocks, including those after the last quotient */
     uint64_t slots;
     uint64_t limit;                  /* maximum number of slots in use */
     uint64_t quotient_bits;          /* q */
-    uint64_t tail_bits;              /* bits of a hash after q + r */
+    uint64_t tail_bits;              /* number of hash bits after the first q + r */
     uint64_t lost;                   /* forced adds that found no free slots */
     _Alignas(64) uint64_t used;      /* slots in use */
     _Alignas(64) uint64_t regions[]; /* see quotient_sync.h */
@@ -65,7 +67,7 @@ struct quotient_state {
 
 enum quotient_answer { QUOTIENT_NO, QUOTIENT_MAYBE, QUOTIENT_UNSURE };
 
-/* A hash as seen by a table. */
+/* The quotient and the remainder of a hash. */
 struct quotient_key {
     uint64_t quotient;
     uint64_t remainder;
@@ -398,10 +400,11 @@ BGI_INLINE void quotient_slots_down(struct bgi_core *core, uint64_t to, uint64_t
 /* ---- Counts -------------------------------------------------------------------------- */
 
 /*
- * The encoding of counts. A remainder x that was added once is one slot, x. If it was added
- * twice, it is two slots. If it was added three times or more, it is x x x followed by the
- * digits of count - 3, lowest first, of r - 1 bits each; the top bit of a slot means that another
- * digit follows. Remainders of a run ascend, so three equal slots have no other meaning.
+ * The encoding of counts. A remainder x that was added once is stored in one slot, as x. If it
+ * was added twice, it is stored in two slots. If it was added three or more times, it is stored
+ * as x x x followed by the digits of count - 3 (r - 1 bits each, lowest first); the top bit of
+ * each digit's slot is set if another digit follows. The remainders of a run ascend, so three
+ * equal slots have no other meaning.
  */
 BGI_INLINE uint64_t quotient_slots_for(const struct bgi_core *core, uint64_t count)
 {

@@ -2,15 +2,15 @@
  * register.c - a filter with all bits of a key in one 64-bit word.
  *
  * Idea. The smallest possible block is one machine word. An add is one atomic OR that also
- * returns the previous value, so if two threads add the same key at the same instant, exactly one
- * of the adds reports it as new. This is the kind for deduplication by many threads. (The layout
- * is the register-blocked filter of Lang et al., "Performance-optimal filtering: Bloom overtakes
- * cuckoo at high throughput", 2019.)
+ * returns the previous value, so if two threads add the same key at the same instant, exactly
+ * one of the adds reports the key as new. This is the kind for deduplication by many threads.
+ * (The layout is the register-blocked filter of Lang et al., "Performance-optimal filtering:
+ * Bloom overtakes cuckoo at high throughput", 2019.)
  *
  * Cost. Words fill very unevenly, so this kind needs 11.9 bits per key at 1%, 23.2 at 0.1% and 80
  * at 0.001%.
  *
- * Layout. A unit is a word. A key has k different bits in it. Independently drawn positions
+ * Layout. A unit is a word. A key sets k different bits in it. Independently drawn positions
  * sometimes coincide, which in such a small block would cost 2.5% more bits at 1% and 9% at
  * 0.001%. So a position that is already taken moves up to the next free one (register_core.h).
  *

@@ -8,8 +8,8 @@
  * this, if the carry out of the top is added at the bottom. k is a constant in each instance.
  *
  * Batches compute the masks of eight keys in parallel where the instruction set can shift and
- * compare 64-bit lanes (ISA_WIDE_COMPARE; without unsigned comparison it does not pay off). The
- * words themselves are tested one by one.
+ * compare 64-bit lanes (ISA_WIDE_COMPARE; without unsigned comparison, this does not pay off).
+ * The words themselves are tested one by one.
  *
  * Concurrency. An add is one atomic OR that returns the old word. The ORs on a word are totally
  * ordered, so of two adds of the same key, the later one finds all its bits set. Exactly one

@@ -1,21 +1,21 @@
 /*
- * ribbon.c - the smallest filter: bits per key close to log2(1 / rate).
+ * ribbon.c - the smallest filter, with close to log2(1 / rate) bits per key.
  *
- * Idea. As in a fuse filter, the slots of a key XOR to its fingerprint. But here a key's slots
- * are about half of 64 consecutive ones, selected by 64 bits of its hash. Sorted by first slot,
- * the equations of all keys form a matrix that is zero except for a narrow band, the ribbon.
+ * Idea. As in a fuse filter, the slots of a key XOR to its fingerprint. But here a key uses
+ * about half of 64 consecutive slots, selected by 64 bits of its hash. Sorted by first slot, the
+ * equations of all keys form a matrix that is zero except for a narrow band, the ribbon.
  * Gaussian elimination solves it in one sweep from end to end. Because a key has many slots to
  * choose from, nearly as many keys as slots fit, for any slot width k from 1 to 32 (Dillinger,
  * Walzer, "Ribbon filter: practically smaller than Bloom and xor", 2021).
  *
- * Which ribbon. A plain ribbon of width 64 needs 9% more slots than keys at 100,000 keys, and
- * ever more beyond. A homogeneous ribbon has a higher rate instead. Both exceed the target
- * overhead of 3%. So this is a bumped ribbon (Dillinger, Huebschle-Schneider, Sanders, Walzer,
- * "Fast succinct retrieval and approximate membership using ribbon", 2022). The first layer gets
- * 3% more keys than slots. Where it overflows, some keys are sent to a second layer, a plain
- * ribbon for about 3.5% of the keys, for which 9% more slots is a small cost. Instead of a third
- * layer, the second layer has spare slots, and if those do not suffice, another seed is tried. In
- * total there are 0.7% more slots than keys.
+ * Which ribbon. A plain ribbon of width 64 needs 9% more slots than keys at 100,000 keys, and an
+ * ever larger excess for more keys. A homogeneous ribbon has a higher rate instead. Both exceed
+ * the target overhead of 3%. So this is a bumped ribbon (Dillinger, Huebschle-Schneider,
+ * Sanders, Walzer, "Fast succinct retrieval and approximate membership using ribbon", 2022). The
+ * first layer gets 3% more keys than slots. Where it overflows, some keys are sent to a second
+ * layer, a plain ribbon for about 3.5% of the keys, for which 9% more slots is a small cost.
+ * Instead of a third layer, the second layer has spare slots, and if those do not suffice,
+ * another seed is tried. In total there are 0.7% more slots than keys.
  *
  *      piece   [ first layer: blocks 0 .. f-1 | second: f .. b-1 | limits ]
  *
@@ -26,16 +26,17 @@
  *              starts in the bucket's slot s, 0 to 255, is in the second layer if
  *              s / 16 is below the limit; 15 means all keys.
  *
- * A lookup reads the limit, 1/64 bit per key, which stays in the cache up to 1e8 keys and
- * beyond, and then 2 k adjacent words. As in fuse filters, the array is divided into pieces of 2
- * million slots, each with its own seed, and a key's first slot ascends with its hash:
+ * A lookup reads the limit and then 2 k adjacent words. The limits take 1/64 bit per key, so
+ * they stay in the cache up to 1e8 keys and beyond. As in fuse filters, the array is divided
+ * into pieces of 2 million slots, each with its own seed, and a key's first slot ascends with
+ * its hash:
  *
  *      hash x pieces = [ piece | rest ]
  *      first slot    = rest x starts >> 64
  *      band          = mix of hash and seed, lowest bit set
  *      fingerprint   = high k bits of band x constant
  *
- * In the second layer, all of these are derived from the mix after it is mixed again.
+ * In the second layer, all of these values are derived from the mix after it is mixed again.
  *
  * Invariants
  *   (I1) The shape is computed from the number of units and k, in integer arithmetic. In addition

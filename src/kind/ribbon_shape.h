@@ -21,7 +21,7 @@ enum {
     RIBBON_LIMIT_ALL =
         15, /* the limit that sends all keys of a bucket to the second layer */
     RIBBON_PIECE_UNITS = 32768, /* maximum */
-    RIBBON_LAYERED = 256,       /* units of the smallest piece with two layers */
+    RIBBON_LAYERED = 256,       /* smallest piece with two layers, in units */
     RIBBON_ATTEMPTS = 100
 };
 
@@ -29,7 +29,8 @@ enum {
 struct ribbon_shape {
     uint64_t pieces;
     uint64_t units;     /* per piece */
-    uint64_t starts[2]; /* possible first slots of a key, in each layer; 0: no layer */
+    uint64_t starts[2]; /* number of possible first slots of a key in each layer; 0 if
+                           there is no such layer */
     uint64_t second;    /* the slot at which the second layer starts */
     uint64_t limits;    /* the unit at which the limits start */
 };
@@ -42,7 +43,7 @@ struct ribbon_state {
 };
 
 /* Returns the number of possible first slots in a layer of `blocks` blocks. A lookup also reads
- * the block after the one that contains the first slot. */
+ * the block after the block that contains the first slot. */
 BGI_INLINE uint64_t ribbon_starts(uint64_t blocks)
 {
     return blocks < 2 ? 0 : (blocks - 1) * RIBBON_BLOCK;
@@ -82,7 +83,7 @@ BGI_INLINE double ribbon_capacity(uint64_t units, uint32_t k)
 /* The equation of a key: the slots, starting at `at`, that XOR to its fingerprint. */
 struct ribbon_key {
     uint64_t at;
-    uint64_t band; /* bit i for slot at + i; bit 0 is set */
+    uint64_t band; /* bit i stands for slot at + i; bit 0 is set */
 };
 
 /* Returns the equation of the first layer, within the piece. `mix` is the hash mixed with the
@@ -120,8 +121,8 @@ BGI_INLINE uint64_t ribbon_cell(uint64_t slot)
     return cell < RIBBON_LIMIT_ALL - 1 ? cell : RIBBON_LIMIT_ALL - 1;
 }
 
-/* Returns the limit of a slot's bucket, from an array of 4-bit limits. Keys that start in cells
- * below it are in the second layer. */
+/* Returns the limit for a slot's bucket from an array of 4-bit limits. Keys that start in cells
+ * below the limit are in the second layer. */
 BGI_INLINE uint64_t ribbon_limit(const uint64_t *limits, uint64_t slot)
 {
     uint64_t bucket = slot / RIBBON_BUCKET;

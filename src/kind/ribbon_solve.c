@@ -4,8 +4,8 @@
  * Each key is an equation: the XOR of some of the 64 slots that start at its first slot equals
  * its fingerprint. Rows are indexed by the slot of their lowest bit, with one row per slot. So a
  * new equation is reduced by the row of its lowest slot, if there is one, and so on until its
- * lowest slot is free. If the equation vanishes, it contradicts the others unless its fingerprint
- * has vanished, too.
+ * lowest slot is free. If the left-hand side vanishes, the equation contradicts the others,
+ * unless its fingerprint has become zero, too.
  *
  *      slot         0 1 2 3 4 5 6 7 ...
  *      row of 0    [1 . 1 1 . 1]
@@ -125,8 +125,8 @@ static uint64_t ribbon_start_of(const struct ribbon_work *w, uint64_t hash)
 }
 
 /*
- * Adds the keys of one bucket, in descending order. Returns the limit: keys in cells below it
- * are not added. A cell can have more rows than fit in its list only if the hashes are not
+ * Adds the keys of one bucket, in descending order. Returns the limit; keys in cells below the
+ * limit are not added. A cell can have more rows than fit in its list only if the hashes are not
  * evenly distributed; its keys are then not added either.
  */
 static uint64_t ribbon_fill_bucket(const struct ribbon_work *w, const uint64_t *hashes,
@@ -208,7 +208,7 @@ static bool ribbon_fill_second(const struct ribbon_work *w)
 {
     const struct ribbon_bench *bench = &w->bench;
     size_t unused;
-    bgi_sort(bench->sent_on, bench->spare, w->sent_on, 0); /* sorted order is faster */
+    bgi_sort(bench->sent_on, bench->spare, w->sent_on, 0); /* sorted adds are faster */
     for (size_t i = 0; i < w->sent_on; i++) {
         struct ribbon_key key = ribbon_second(w->shape, bench->sent_on[i]);
         key.at += w->shape->second;

@@ -1,8 +1,8 @@
 /*
  * sample.h - estimates a count over a large array from a sample.
  *
- * Hashes distribute keys evenly, so a few stretches represent the whole array: SAMPLE_STRETCHES
- * of them, at equal distances. The differences among the stretches indicate the error of the sum.
+ * Hashes distribute keys evenly, so SAMPLE_STRETCHES equally spaced stretches represent the
+ * whole array. The differences among the stretches indicate the error of the sum.
  */
 #ifndef BGI_SAMPLE_H
 #define BGI_SAMPLE_H
@@ -14,9 +14,9 @@ typedef uint64_t bgi_sample_count(const void *context, uint64_t first, uint64_t 
 
 /*
  * Returns the count in `units` units, which have `bytes` bytes in total. If `bytes` is more than
- * `most` (0: no limit), only about `most` bytes are read. *error is the standard deviation of the
- * result, 0 if everything was read. The error allows for `least` missed counts per stretch,
- * because rare objects may be in no stretch at all.
+ * `most`, only about `most` bytes are read; a `most` of 0 means no limit. *error is the standard
+ * deviation of the result, or 0 if everything was read. The error allows for `least` missed
+ * counts per stretch, because rare objects may be in no stretch at all.
  */
 double bgi_sample_sum(uint64_t units, uint64_t bytes, uint64_t most, double least,
                       bgi_sample_count *count, const void *context, double *error);

@@ -9,9 +9,10 @@
  * * a modulo 2^64 for a fixed odd multiplier a: a multiplicative generator seeded with the
  * hash. The usual choice, double hashing (g_i = h1 + i h2), gives two keys the same bits
  * whenever both h1 and h2 agree modulo the range. That puts a floor of n / m^2 under the rate,
- * which adds a sixth at 1000 keys and a design rate of 1e-5. Here each position except the first
- * depends on all 64 bits of the hash. In a classic filter the range is all of its bits. In a
- * partitioned filter the range is the bits of a slice, and bit i is in slice i.
+ * which increases the rate by a sixth at 1000 keys and a design rate of 1e-5. Here each position
+ * except the first depends on all 64 bits of the hash. In a classic filter, the range is the
+ * total number of bits. In a partitioned filter, the range is the number of bits in a slice, and
+ * bit i is in slice i.
  *
  * Order of memory accesses. Nearly all absent keys are rejected by their first bits, while
  * members need all k. So a batch of lookups has two steps, and the memory of each step is
@@ -90,7 +91,7 @@ BGI_INLINE ISA_TARGET void SCATTER_NAME(prefetch)(const struct bgi_core *core,
     }
 }
 
-/* Sets all k bits. Returns true if one was missing. */
+/* Sets all k bits. Returns true if a bit was missing. */
 BGI_INLINE ISA_TARGET bool SCATTER_NAME(put)(const struct bgi_core *core, uint64_t hash,
                                              const enum scatter_operation what)
 {

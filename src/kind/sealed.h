@@ -7,10 +7,10 @@
  *      difference < pass
  *
  * where the difference, of up to 32 bits, is the XOR of the value that the filter stores for a
- * key and the key's fingerprint. Normally `pass` is 1, so the answer is "maybe" if the two are
- * equal. If the set has no keys, `pass` is 0, so the answer is always "no". Keys can no longer be
- * added. A forced add (bg_filter_add_forced) sets `pass` to 2^32, which means "maybe"
- * permanently.
+ * key and the key's fingerprint. Normally `pass` is 1, so the answer is "maybe" if the value
+ * equals the fingerprint. If the set has no keys, `pass` is 0, so the answer is always "no".
+ * Keys can no longer be added. A forced add (bg_filter_add_forced) sets `pass` to 2^32, which
+ * means "maybe" permanently.
  *
  * Concurrency. `pass` is read and written atomically. Once the filter is built, `pass` changes
  * only to that value, by forced adds and by sealed_doubt.
@@ -38,7 +38,7 @@ BGI_INLINE bool sealed_verdict(const struct sealed *s, uint32_t difference)
     return difference < sealed_pass(s);
 }
 
-/* Ends the construction with this number of keys. */
+/* Completes the construction of a filter with this number of keys. */
 BGI_INLINE void sealed_close(struct sealed *s, uint64_t keys)
 {
     s->keys = keys;
@@ -58,7 +58,8 @@ BGI_INLINE bool sealed_same(const struct sealed *a, const struct sealed *b)
 
 /* ---- In files ------------------------------------------------------------------------- */
 
-/* The numbers of a static kind: the number of keys, whether an add was lost, and the seeds. */
+/* The numbers that a file stores for a static kind: the number of keys, whether an add was lost,
+ * and the seeds. */
 enum { SEALED_NUMBERS = 2 };
 
 BGI_INLINE uint64_t sealed_numbers(const struct sealed *s, const uint64_t *seeds,

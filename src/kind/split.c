@@ -13,7 +13,7 @@
  * key at 1% and 16.9 at 0.1%; `blocked` needs 9.93 and 15.6 at the same speed. Choose this kind
  * to exchange filters with Parquet, Arrow, Impala or Iceberg.
  *
- * Layout. A unit is a block, with the shape "split" of line_shapes.h.
+ * Layout. A unit is a block with the shape "split" (line_shapes.h).
  *
  * Invariants
  *   (I1) The block of a hash is floor((h >> 32) * units / 2^32), as in Parquet. So folding ORs

@@ -3,9 +3,9 @@
  *
  * Idea. The filter is a partitioned Bloom filter with a ring of slices. An add sets one bit in each
  * of the k youngest slices. In every period, a new slice is added at the young end, and the
- * oldest slice is dropped. So the bits of a key added in period p are always in the slices p .. p
- * + k - 1, and the filter may contain a key if k consecutive slices have its bit (Shtul, Baquero,
- * Almeida, "Age-partitioned Bloom filters", 2020).
+ * oldest slice is dropped. So the bits of a key added in period p are always in the slices p ..
+ * p + k - 1, and the filter may contain a key if its bit is set in k consecutive slices (Shtul,
+ * Baquero, Almeida, "Age-partitioned Bloom filters", 2020).
  *
  *     slices, old to young      q-l ................. q .... q+k-1 | q+k: being cleared
  *     a key of this period                            [# # # # #]
@@ -14,7 +14,8 @@
  *
  * Layout. In the paper, slices are bit arrays, so a query touches several cache lines. Here, the
  * slices are the columns of small tables, called blocks. A row of a block is a word with one bit
- * for each slice. The high bits of a hash select a block, and the hash selects k rows of it.
+ * for each slice. The high bits of a hash select a block, and the hash also selects k rows of
+ * that block.
  *
  *                     slice  0 1 2 3 4 ...          31
  *         block      row 0   . . . . . . . . . . . .        16 rows of 32 bits, one line;
@@ -22,17 +23,17 @@
  *                     ...                                   or 16 of 64 bits, two lines
  *                    row 15  . . . # . . . # . . . .
  *
- * Slice s uses row number s mod k of the key. Any k consecutive slices use each of the key's rows
- * once, so their bits are independent. A query reads k words of one block, regardless of the
- * number of generations. It masks each word with the slices that use it, which gives one word of
- * found slices, and looks for k consecutive set bits:
+ * Slice s uses the key's row s mod k. Any k consecutive slices use each of the key's rows once,
+ * so their bits are independent. A query reads k words of one block, regardless of the number of
+ * generations. It masks each word with the slices that use the word, combines the results into
+ * one word of found slices, and looks for k consecutive set bits in it:
  *
  *     found = OR over j < k of  row[r_j] & { slices that are j modulo k }
  *     x = found;  x &= x >> 1;  x &= x >> 2; ...          (after rotating the ring)
  *
  * The number of slices in the ring is a multiple of k, so the masks stay the same.
  *
- * Rate. The number of keys of a period in a block has a Poisson distribution. Inclusion-exclusion
+ * Rate. The number of a period's keys in a block has a Poisson distribution. Inclusion-exclusion
  * over the sets T of slices gives the exact probability that k consecutive slices are set by
  * chance, for R rows and a mean of lambda keys per period and block:
  *
@@ -44,9 +45,9 @@
  * there are two separate runs, both are counted, which is negligible at rates below 10%.)
  *
  * Fading. A key that has just expired still has all but one of its bits in live slices. The
- * filter still answers "maybe" for the key if other keys have set its bit in the next slice. This
- * is the case for about every second key, and one period later for every fourth. After k periods,
- * no bit of the key is left. So the maximum age, W + P + k P, is not as sharp as with
+ * filter still answers "maybe" for the key if other keys have set its bit in the next slice.
+ * This happens for about half of these keys, and one period later for a quarter of them. After k
+ * periods, no bit of the key is left. So the maximum age, W + P + k P, is not as sharp as with
  * generations, but few keys reach it.
  *
  * Cost. Clearing a slice visits all words of the filter, in small steps, once per period, whereas a
@@ -129,7 +130,7 @@ static double aged_rate_at(const struct window_shape *shape, double lambda)
     aged_model_init(&m, shape, lambda);
     uint32_t k = m.k, last = m.generations - 1;
     double rate = 0;
-    /* Runs that start at period q - i. Runs with i >= k - 1 have equal
+    /* These are the runs that start at period q - i. Runs with i >= k - 1 have equal
      * probabilities. */
     for (uint32_t i = 0; i <= last; i++) {
         uint32_t ahead = i < k - 1 ? k - 1 - i : 0;
@@ -160,7 +161,7 @@ static bool aged_try(struct window_shape *shape, uint32_t k)
     return shape->slices <= 64;
 }
 
-/* Computes the minimum number of blocks that keep the rate, within 1 in 200. */
+/* Computes the minimum number of blocks that achieves the rate, to within 1 in 200. */
 static bool aged_fewest(struct window_shape *shape, double rate)
 {
     double few = 0, many = 1; /* keys per block and period */
@@ -298,7 +299,7 @@ static struct aged_look aged_look(const struct window *w, uint64_t period)
                                .live = in < 64 ? ((uint64_t)1 << in) - 1 : UINT64_MAX };
 }
 
-/* Row number j of a block, as its word and its first bit in this word. */
+/* The location of row j of a block: its word, and its first bit in this word. */
 struct aged_row {
     uint64_t *word;
     unsigned shift;
@@ -317,8 +318,8 @@ BGI_INLINE struct aged_row aged_row(const struct aged_look *look, uint64_t at,
 typedef uint16_t __attribute__((may_alias)) aged_row_16;
 typedef uint32_t __attribute__((may_alias)) aged_row_32;
 
-/* Reads only the row. Loading part of a word is as coherent as loading the whole
- * word. */
+/* Reads only the row's part of the word. Loading part of a word is as coherent as loading the
+ * whole word. */
 BGI_INLINE uint64_t aged_read(const struct aged_look *look, uint64_t at, uint64_t rows,
                               uint32_t j, const uint32_t row_bits)
 {
@@ -595,10 +596,10 @@ static void aged_ones(const struct window *w, uint64_t one_in, uint64_t ones[64]
 }
 
 /*
- * Estimates the number of keys. Slice s has the keys of the periods s - k + 1 .. s, so taking
- * every k-th slice, starting with the youngest, covers each period once. The share of the last
- * slice that belongs to expired periods is subtracted, as if keys were distributed evenly. The
- * rate is computed for the same number of keys in each period.
+ * Estimates the number of keys. Slice s contains the keys of the periods s - k + 1 .. s, so
+ * taking every k-th slice, starting with the youngest, covers each period once. The share of the
+ * last slice that belongs to expired periods is subtracted, as if keys were distributed evenly.
+ * The rate is computed for the same number of keys in each period.
  */
 static void aged_measure(const struct window *w, struct bgi_measure *m)
 {
@@ -618,7 +619,7 @@ static void aged_measure(const struct window *w, struct bgi_measure *m)
         if (i % k) {
             continue;
         }
-        /* The periods slice - k + 1 .. slice, without future and expired periods. */
+        /* Covers the periods slice - k + 1 .. slice, without future and expired periods. */
         double in = i == 0 ? k : fmin(k, g - 1 - (i - k));
         double fill = fmin(set / bits, 1 - 0.5 / bits);
         double keys = -bits * log1p(-fill);

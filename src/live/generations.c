@@ -14,10 +14,11 @@
  * others are in use.
  *
  * Rate. Each generation has the rate 1 - (1 - rate)^(1/g) with its share of the items, so that g
- * full generations together have `rate`. At 1% and 24 generations, this is 0.042% each, or 18
- * bits per key in blocked filters. Including the spare filter, and the additional generation of a
- * window of g - 1 periods, the window needs 19.5 bits per key. If a period can have more keys
- * than its share, part of the rate is reserved for its additional layers (overflow.h).
+ * full generations together have `rate`. At 1% and 24 generations, each generation has a rate of
+ * 0.042%, which takes 18 bits per key in blocked filters. Including the spare filter, and the
+ * additional generation of a window of g - 1 periods, the window needs 19.5 bits per key. If a
+ * period can have more keys than its share, part of the rate is reserved for its additional
+ * layers (overflow.h).
  *
  * Cost. A lookup of an absent key reads one cache line in each of g filters.
  */
@@ -153,7 +154,7 @@ static bool generations_has(const struct window *w, uint64_t period, uint64_t ha
            || overflow_has(w, generations_oldest(w, period), period, hash);
 }
 
-/* Adds a key to a period whose filter already has its share of keys. */
+/* Adds a key to a period whose filter already contains its share of keys. */
 static bool generations_put_over(struct window *w, uint64_t period, uint64_t hash,
                                  uint32_t level)
 {
@@ -309,7 +310,7 @@ static void generations_measure_part(const bg_filter *part, struct bgi_measure *
     *variance += error * error;
 }
 
-/* Keys that were added in several periods count in each of them. */
+/* Keys that were added in several periods are counted in each of them. */
 static void generations_measure(const struct window *w, struct bgi_measure *m)
 {
     uint64_t period = __atomic_load_n(&w->period, __ATOMIC_ACQUIRE);

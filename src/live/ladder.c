@@ -6,18 +6,18 @@
 #include <math.h>
 
 /*
- * The ratio of a layer's rate to the previous layer's rate. Among 0.75, 0.80 .. 0.95 with growth
- * 2, 3 and 4, the ratio 0.8 needs the fewest bits from 1 to 1000 times the first capacity,
- * according to the model. Series that decrease more slowly, such as 1/((i+1)(i+2)), pay off only
- * after about twelve layers, and cost up to 2 bits per key before that.
+ * The ratio of a layer's rate to the previous layer's rate. Among the ratios 0.75, 0.80 .. 0.95
+ * with growth 2, 3 and 4, the ratio 0.8 needs the fewest bits from 1 to 1000 times the first
+ * capacity, according to the model. Series that decrease more slowly, such as 1/((i+1)(i+2)),
+ * pay off only after about twelve layers, and cost up to 2 bits per key before that.
  */
 static const double ladder_tightening = 0.8;
 
 /* k is chosen for the fourth layer, because the large layers matter most. */
 enum { LADDER_TYPICAL = 3, LADDER_FAST_K = 8 };
 
-/* The minimum size of layer 0. The rate of a filter with only a few lines varies so much with its
- * keys that the mean rate is meaningless. */
+/* The minimum size of layer 0. In a filter with only a few lines, the rate depends so much on
+ * the particular keys that the mean rate is meaningless. */
 enum { LADDER_LEAST_BYTES = 2048 };
 
 enum { LADDER_REMEMBERED = 31 }; /* cached capacities of layers, per thread */
@@ -105,7 +105,7 @@ static double ladder_find_capacity(const struct ladder *ladder, uint64_t units,
                                    double rate)
 {
     double bits = 8.0 * ladder->kind->unit_bytes(ladder->k) * (double)units;
-    double low = 0, high = bits; /* one bit per key, which is far too many keys */
+    double low = 0, high = bits; /* one key per bit is far too many */
     while (high - low > fmax(0.5, low * 1e-6)) {
         double middle = (low + high) / 2;
         if (bgi_kind_rate(ladder->kind, units, ladder->k, middle) <= rate) {

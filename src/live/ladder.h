@@ -10,7 +10,7 @@
  *
  * Sizes are exact multiples, so layers can be folded and unfolded onto each other, and all layers
  * have the same k. The decreasing rate costs capacity: at 1% and growth 2, the layers hold 1, 1.92,
- * 3.68, 7.07, 13.6 ... times the keys of the first one.
+ * 3.68, 7.07, 13.6 ... times as many keys as the first layer.
  */
 #ifndef BGI_LADDER_H
 #define BGI_LADDER_H

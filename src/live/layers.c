@@ -97,8 +97,8 @@ static uint64_t layers_query(const struct layers *layers, uint32_t from,
 
 /* ---- Groups ---------------------------------------------------------------------- */
 
-/* Returns whether the first filter is likely to answer "maybe" for all hashes. Usually one lookup
- * shows that it is not. */
+/* Returns whether the first filter is likely to answer "maybe" for all hashes. Usually one
+ * lookup shows that this is not the case. */
 static bool layers_first_knows(const struct layers *layers,
                                const struct bgi_group *group)
 {

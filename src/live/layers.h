@@ -2,19 +2,20 @@
  * layers.h - looks up groups of keys in several filters that share their hashes.
  *
  * A key may be a member if any filter may contain it. A key is absent only if every filter
- * answers "no", which requires reading a cache line of each. The filters have the same Bloom kind
- * and k. Each filter has the number of units of the first one, divided by a power of two. The
- * high bits of a hash select the unit, so its unit number in each filter is its unit number in
- * the first filter divided by the same power. There are two ways to query:
+ * answers "no", which requires reading a cache line of each filter. The filters have the same
+ * Bloom kind and k. The number of units in each filter is that of the first filter divided by a
+ * power of two. The high bits of a hash select the unit, so the unit index of a hash in each
+ * filter is its unit index in the first filter divided by the same power. There are two ways to
+ * query:
  *
  *   at once    Look up a key in all filters, then the next key (bgi_ops.has_any). This is faster
  *              for kinds with one cache line per key.
- *   in turn Look up the group in one filter, then in the next one, whose lines are prefetched in
- *              the meantime. This is used for kinds with more than one line per key, and for
- *              filters of equal size that do not fit into the cache. Such filters start at the
- *              same page offset, so the lines of a key in all filters fall into one cache set,
- *              which has fewer ways than there are filters. In contrast, the lines of a group in
- *              one filter are spread over many sets.
+ *   in turn Look up the group in one filter, then in the next filter, whose lines have been
+ *              prefetched in the meantime. This is used for kinds with more than one line per
+ *              key, and for filters of equal size that do not fit into the cache. Such filters
+ *              start at the same page offset, so the lines of a key in all filters fall into one
+ *              cache set, which has fewer ways than there are filters. In contrast, the lines of
+ *              a group in one filter are spread over many sets.
  *
  * The first filter should be the most likely to contain a key. If it answers "maybe" for all of
  * the first few hashes of a group, it is queried alone, and the other filters are queried only
@@ -32,10 +33,10 @@
 #include "filter/handle.h"
 
 struct layers {
-    /* The most likely and largest filter comes first. */
+    /* The largest filter, which is the most likely to contain a key, comes first. */
     const struct bgi_core *core[BGI_LAYERS_MAX];
     uint32_t count;
-    uint32_t step;  /* each has 1/2^step of the units of the previous one */
+    uint32_t step;  /* each filter has 1/2^step of the units of the previous filter */
     uint64_t bytes; /* total size */
 };
 
