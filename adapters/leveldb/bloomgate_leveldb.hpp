@@ -5,10 +5,10 @@
  *     options.filter_policy = new bloomgate::LevelPolicy(10);   // bits per key
  *
  * The policy must outlive the database; LevelDB does not delete it. LevelDB packages are usually
- * built without RTTI. Code that derives from its classes, such as a custom filter policy, must
- * then be compiled with -fno-rtti as well.
+ * built without RTTI. Code that derives from LevelDB's classes, such as a custom filter policy,
+ * must then be compiled with -fno-rtti as well.
  *
- * Thread safety: LevelDB calls the policy from any thread; it is immutable.
+ * Thread safety: the policy is immutable, so LevelDB may call it from any thread.
  */
 #ifndef BLOOMGATE_LEVELDB_HPP
 #define BLOOMGATE_LEVELDB_HPP
@@ -48,7 +48,8 @@ class LevelPolicy : public leveldb::FilterPolicy
     LevelPolicy(const LevelPolicy &) = delete;
     LevelPolicy &operator=(const LevelPolicy &) = delete;
 
-    /* Returns an empty string, or describes invalid options, with which no filters are built. */
+    /* Returns an empty string or, if the options are invalid, an error message. With
+     * invalid options, no filters are built. */
     const std::string &error() const
     {
         return error_;

@@ -1,9 +1,9 @@
 /*
- * admission.h - cache admission: admit only keys that were seen before.
+ * admission.h - cache admission: admits only keys that have been seen before.
  *
- * Most objects that pass through a cache are requested once. Storing them evicts objects
- * that would have been requested again. An admission filter admits a key only if it was
- * seen recently:
+ * Most objects that pass through a cache are requested only once. Storing them evicts
+ * objects that would have been requested again. An admission filter admits a key only if
+ * the key was seen recently:
  *
  *     if (!cache_get(key, len)) {
  *         fetch(key, len);
@@ -13,10 +13,10 @@
  *
  * It remembers keys in a window filter (window.h), which needs 2.8 bytes per key in the
  * window at a false-positive rate of 1%, and 1.6 bytes at 10%. A false positive admits a
- * key that is seen for the first time, which does no harm.
+ * key on its first request, which does no harm.
  *
  * Admission pays off if keys stay popular for longer than the window. docs/admission.md
- * has measurements, including a case in which it does not pay off.
+ * presents measurements, including a case in which admission does not pay off.
  */
 #ifndef BLOOMGATE_ADMISSION_H
 #define BLOOMGATE_ADMISSION_H
@@ -40,16 +40,16 @@ typedef struct bg_admission bg_admission;
 /* Options for creating an admission filter. */
 typedef struct bg_admission_options {
     uint32_t struct_size; /* sizeof(bg_admission_options) */
-    uint32_t generations; /* 2 to 64; 0: 4 */
+    uint32_t generations; /* 2 to 64; 0 selects 4 */
     uint64_t items;  /* number of keys to remember: two to four times the capacity of
                         the cache */
     double rate;     /* share of new keys that are wrongly admitted; 0 selects 0.01 */
-    uint64_t length; /* clock ticks until a key is forgotten; 0: a key is forgotten
-                        after `items` calls, or up to a period later */
-    uint64_t (*clock)(void *context); /* as in bg_window_options; required with
-                                         `length`, NULL without it */
+    uint64_t length; /* clock ticks until a key is forgotten; if 0, a key is forgotten
+                        after `items` calls, or up to one period later */
+    uint64_t (*clock)(void *context); /* as in bg_window_options; required if `length`
+                                         is set, otherwise NULL */
     void *context;                    /* argument of `clock` */
-    bg_hash_spec hash;                /* all zero: `fast` */
+    bg_hash_spec hash;                /* all zero selects `fast` */
     const bg_allocator *allocator;    /* or NULL */
 } bg_admission_options;
 
@@ -71,16 +71,16 @@ BG_API BG_MUST_CHECK bg_err bg_admission_create(const bg_admission_options *opti
 BG_API void bg_admission_free(bg_admission *admission);
 
 /*
- * Returns whether to admit a key, and remembers the key. A key is admitted if it was seen
- * before. If `admission` is NULL, every key is admitted.
+ * Returns whether to admit a key, and remembers the key. A key is admitted if it has been
+ * seen before. If `admission` is NULL, every key is admitted.
  * Thread safety: MT-Safe; if two threads pass a new key at the same time, both calls may
  * return false.
  */
 BG_API bool bg_admission_admit(bg_admission *admission, const void *key, size_t len);
 
 /*
- * Does for an array of keys what bg_admission_admit does for one key. Returns how many
- * keys to admit, and sets their bits in the bitmap `admitted` unless it is NULL.
+ * Does the same as bg_admission_admit for an array of keys. Returns the number of admitted
+ * keys, and sets their bits in the bitmap `admitted` unless it is NULL.
  * Thread safety: same as bg_admission_admit.
  */
 BG_API size_t bg_admission_admit_many(bg_admission *admission, bg_keys keys,
@@ -97,7 +97,7 @@ BG_API bool bg_admission_would_admit(const bg_admission *admission, const void *
 typedef struct bg_admission_info {
     uint32_t struct_size; /* sizeof(bg_admission_info), set by the caller */
     uint32_t reserved;
-    uint64_t requests; /* keys passed to bg_admission_admit and _many */
+    uint64_t requests; /* keys passed to the bg_admission_admit functions */
     uint64_t admitted; /* keys admitted */
     uint64_t bytes;    /* size of the filter */
     uint64_t periods;  /* number of periods started */

@@ -3,12 +3,12 @@
  *
  *     #include <bloomgate/bloomgate.h>
  *
- * Start with filter.h. The other headers in this tier are spec.h (what to create), plan.h
- * (sizing), kind.h (the kinds of filter), keys.h (arrays of keys), hash.h (hash profiles),
- * builder.h (filters built from all keys at once), file.h (saving and opening), err.h
- * (errors) and version.h.
+ * Start with filter.h. The other headers in this tier are spec.h (the description of a
+ * filter), plan.h (sizing), kind.h (the kinds of filter), keys.h (arrays of keys), hash.h
+ * (hash profiles), builder.h (filters built from all keys at once), file.h (saving and
+ * opening), err.h (errors) and version.h.
  *
- * Include these headers separately when you need them:
+ * Include the following headers separately when you need them:
  *
  *   combine.h      merge, fold, resize, compact and compare filters
  *   window.h       filters that forget: the last T seconds or the last N keys
@@ -30,7 +30,7 @@
  * installs no signal handlers. Two functions start threads: bg_builder_finish_threaded,
  * whose threads end before it returns, and bg_watch_thread_start. The library needs no
  * initialization. Its only global state is the detected CPU, the memory guard (memory.h),
- * and the counters that track threads inside slot lookups.
+ * and the counters that track which threads are inside slot lookups.
  */
 #ifndef BLOOMGATE_H
 #define BLOOMGATE_H

@@ -5,15 +5,15 @@
  * the OS support. All instruction sets compute the same bits, so a filter written on one
  * machine gives the same answers on any other.
  *
- * To use a different set (for tests, for comparison, or on machines where wide vectors
- * lower the clock rate), set the environment variable BLOOMGATE_CPU, which is read when the
- * library is first used,
+ * To use a different instruction set (for tests, for comparison, or on machines where wide
+ * vectors lower the clock rate), set the environment variable BLOOMGATE_CPU, which is read
+ * when the library is first used:
  *
  *     BLOOMGATE_CPU=scalar|avx2|avx512|neon
  *
- * or call bg_cpu_select. A set that the machine does not support is never used; if
- * BLOOMGATE_CPU specifies one, the best supported set below it is used. A filter keeps the
- * set that was selected when it was created.
+ * You can also call bg_cpu_select. An instruction set that the machine does not support is
+ * never used. If BLOOMGATE_CPU specifies an unsupported set, the best supported set below
+ * it is used. A filter keeps the set that was selected when it was created.
  */
 #ifndef BLOOMGATE_CPU_H
 #define BLOOMGATE_CPU_H
@@ -56,23 +56,23 @@ BG_API bool bg_cpu_available(bg_cpu cpu);
 
 /*
  * Selects the instruction set that new filters in this process use. Existing filters keep
- * theirs.
- * Errors: BG_ENOTSUP if this machine does not support it; BG_EINVAL for an unknown number.
- * On error the selection is unchanged.
+ * their instruction set.
+ * Errors: BG_ENOTSUP if this machine does not support `cpu`; BG_EINVAL for an unknown
+ * number. On error the selection is unchanged.
  * Thread safety: MT-Safe. Cost: one atomic store.
  */
 BG_API BG_MUST_CHECK bg_err bg_cpu_select(bg_cpu cpu);
 
 /*
- * Returns the name of a set, such as "avx2"; "unknown" for an unknown number.
+ * Returns the name of an instruction set, such as "avx2"; "unknown" for an unknown number.
  * Thread safety: MT-Safe. Cost: a table lookup.
  */
 BG_API const char *bg_cpu_name(bg_cpu cpu);
 
 /*
- * Returns the size in bytes of the data cache of level 1, 2 or 3; 0 if it is unknown, and
- * for any other level. The sizes come from the OS. To plan filters for a different machine,
- * override them with the environment variable BLOOMGATE_CACHES:
+ * Returns the size in bytes of the data cache of level 1, 2 or 3; 0 if the size is
+ * unknown, and for any other level. The sizes come from the OS. To plan filters for a
+ * different machine, override them with the environment variable BLOOMGATE_CACHES:
  *
  *     BLOOMGATE_CACHES=48K,2M,260M
  *

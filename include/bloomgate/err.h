@@ -5,8 +5,8 @@
  * small positive numbers, so `if (err)` reads well. Output parameters come last. On error
  * they are unchanged, except that handles are set to NULL.
  *
- * The code gives the class of the error. The details are in a `bg_errinfo` that the caller
- * owns; pass NULL if you do not need them:
+ * The code identifies the class of the error. The details are in a `bg_errinfo` that the
+ * caller owns; pass NULL if you do not need them:
  *
  *     bg_errinfo why;
  *     bg_filter *f;
@@ -55,7 +55,7 @@ typedef enum bg_err {
 #undef BG_ERR_ENUM
 } bg_err;
 
-/* Sizes of the strings in a bg_errinfo, with their terminating NUL. */
+/* Sizes of the strings in a bg_errinfo, including the terminating NUL. */
 #define BG_ERR_WHAT_MAX     48
 #define BG_ERR_FOUND_MAX    128
 #define BG_ERR_EXPECTED_MAX 192
@@ -63,11 +63,11 @@ typedef enum bg_err {
 
 /*
  * The details of an error, filled in by the function that failed and owned by the caller.
- * On success it is cleared (`code` is BG_OK, the strings are empty). There are two forms of
- * error. If a value failed a check, `what`, `found` and `expected` describe the check. If
- * an operation failed or is not possible in the current state, `found` and `expected` are
- * empty, and `message` is a sentence. Long values, such as paths, are shortened in the
- * middle, so that `message` is always complete.
+ * On success it is cleared (`code` is BG_OK, the strings are empty). There are two kinds
+ * of error. If a value failed a check, `what`, `found` and `expected` describe the check.
+ * If an operation failed or is not possible in the current state, `found` and `expected`
+ * are empty, and `message` is a sentence. Long values, such as paths, are shortened in the
+ * middle, so `message` is never truncated.
  */
 typedef struct bg_errinfo {
     bg_err code;

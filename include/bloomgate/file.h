@@ -6,16 +6,16 @@
  *     bg_filter *f;
  *     if (bg_open("/var/lib/app/seen.bg", NULL, &f, &why)) { puts(why.message); }
  *
- * All kinds share one format (docs/format.md), which is identical on every machine. A
- * checksum covers every byte: a flipped bit or a truncated file is always detected, and
- * never becomes a false "no". Saving writes a temporary file in the same directory, syncs
+ * All kinds share one format (docs/format.md), which is identical on every machine.
+ * Checksums cover every byte: a flipped bit or a truncated file is always detected, and
+ * never causes a false "no". Saving writes a temporary file in the same directory, syncs
  * it, reads it back, verifies it and only then renames it, so the path always refers to a
- * complete file, either the old one or the new one.
+ * complete file, either the old file or the new file.
  *
  * Checksums detect accidental damage. They do not stop an attacker who can write to the
  * files.
  *
- * file_tools.h publishes, encodes, merges, splits, compares and patches files.
+ * file_tools.h has functions to publish, encode, merge, split, compare and patch files.
  */
 #ifndef BLOOMGATE_FILE_H
 #define BLOOMGATE_FILE_H
@@ -34,9 +34,9 @@ extern "C" {
 #endif
 
 #define BG_KEY_ID_BYTES      16
-#define BG_METADATA_MAX      3072 /* with its terminating NUL */
+#define BG_METADATA_MAX      3072 /* including the terminating NUL */
 #define BG_DIGEST_BYTES      16
-#define BG_DIGEST_TEXT_BYTES 33 /* hexadecimal digits and a NUL */
+#define BG_DIGEST_TEXT_BYTES 33 /* 32 hexadecimal digits and a NUL */
 
 /* Reports progress: `done` of `all` bytes have been processed. Return false to cancel
  * (BG_ECANCELED). */
@@ -47,14 +47,14 @@ enum {
     BG_FILE_TOLERATE_DAMAGE = 1u << 0, /* open: accept damaged blocks, see bg_open */
     BG_FILE_NO_SYNC = 1u << 1,      /* save: let the OS decide when to write to disk */
     BG_FILE_NO_READ_BACK = 1u << 2, /* save: do not verify the file before the rename */
-    BG_FILE_FROZEN = 1u << 3, /* save: the filter does not change during the call, so
-                                 kinds in which keys move need not be copied first */
+    BG_FILE_FROZEN = 1u << 3, /* save: the filter does not change during the call, so a
+                                 filter of a kind in which keys move need not be copied
+                                 first */
     BG_FILE_NO_CANARIES =
-        1u << 4 /* save: do not record the answers to canaries. For small
-                   filters that stay on one machine: querying 4096
-                   canaries takes longer than the rest of the save. The
-                   file still has its checksums, its digest and the check
-                   of the hash */
+        1u << 4 /* save: do not record the answers to canaries. Use it for small filters
+                   that stay on one machine, because querying 4096 canaries takes longer
+                   than the rest of the save. The file still includes the checksums, the
+                   digest and the check value of the hash */
 };
 
 /* Options for opening a file. NULL selects the defaults. */
@@ -64,7 +64,7 @@ typedef struct bg_open_options {
     uint32_t filter_flags; /* BG_SPEC_EXCLUSIVE, BG_SPEC_SMALL_PAGES */
     uint32_t reserved;     /* 0 */
     const bg_hash_spec
-        *hash; /* secret of a keyed profile, or function of a custom one */
+        *hash; /* secret of a keyed profile, or function of a custom profile */
     const struct bg_window_options
         *window; /* the clock of a window; all other options come from the file */
     const bg_allocator *allocator;
@@ -85,8 +85,8 @@ typedef struct bg_save_options {
     uint64_t generation;  /* user-defined generation number; determines the canaries */
     uint64_t created;     /* seconds since 1970; 0: now */
     uint8_t key_id[BG_KEY_ID_BYTES]; /* user-defined name of the secret */
-    const char *metadata; /* user-defined lines of UTF-8 text, for example how keys are
-                             normalized; or NULL */
+    const char *metadata; /* user-defined lines of UTF-8 text, for example to record how
+                             keys are normalized; or NULL */
     bg_file_progress_fn progress; /* or NULL */
     void *context;
 } bg_save_options;
@@ -108,12 +108,12 @@ typedef struct bg_file_info {
     uint32_t profile; /* a bg_hash_profile */
     uint32_t present_canaries;
     uint64_t seed;
-    uint64_t check; /* bg_hasher_check of its hasher */
+    uint64_t check; /* bg_hasher_check of the filter's hasher */
     char custom_name[32];
     uint8_t key_id[BG_KEY_ID_BYTES];
     uint64_t units;
     uint64_t items; /* number of keys the filter was sized for */
-    double rate;    /* rate the filter was sized for */
+    double rate;    /* false-positive rate the filter was sized for */
     uint64_t generation;
     uint64_t created;
     uint64_t file_bytes;
@@ -129,7 +129,7 @@ typedef struct bg_verify_report {
     uint32_t struct_size; /* sizeof(bg_verify_report) */
     uint32_t checks;      /* number of checks performed: header, digest, numbers, blocks
                              ... */
-    uint64_t bad;         /* number of failed checks; 0: the file is intact */
+    uint64_t bad;         /* number of failed checks; 0 if the file is intact */
     uint64_t bad_blocks;  /* number of damaged blocks */
     uint64_t blocks;      /* number of blocks */
     uint64_t first_offset; /* offset of the first error */
@@ -145,45 +145,47 @@ typedef struct bg_verify_report {
  * it back, verifies it, renames it to `path` and syncs the directory. If a step up to the
  * rename fails, the file at `path` is untouched and the temporary file is deleted. If only
  * the last sync fails, the new file is in place but may not survive a power failure. Other
- * threads may use the filter; keys added during the call may be missing from the file.
+ * threads may use the filter during the call; keys that they add may be missing from the
+ * file.
  * Errors: BG_EIO with os_errno; BG_EINVAL (options, metadata too long); BG_ENOMEM;
  * BG_ECANCELED.
  * Thread safety: MT-Safe (MT-Excl on a BG_SPEC_EXCLUSIVE filter). Cost: writes and reads
- * the file; kinds in which keys move are copied first.
+ * the file; filters of kinds in which keys move are copied first.
  */
 BG_API BG_MUST_CHECK bg_err bg_save(const bg_filter *filter, const char *path,
                                     const bg_save_options *options, bg_errinfo *info);
 
 /*
- * Reads a filter into memory, on large pages. Verifies every checksum and the canaries.
+ * Reads a filter into memory, using huge pages. Verifies every checksum and the canaries.
  * With BG_FILE_TOLERATE_DAMAGE, damaged blocks are accepted: the filter answers "maybe"
  * for every key whose answer depends on a damaged block, and bg_filter_info.degraded is
  * true. A file with damage outside the blocks is always refused.
  * Errors: BG_EFORMAT, BG_EVERSION, BG_ECHECKSUM, each with the offset; BG_EINVAL if the
- * secret or function is missing; BG_EINCOMPAT if it is wrong; BG_EIO; BG_ENOMEM.
- * Thread safety: MT-Safe. Memory: the filter plus 64 KiB; never more than twice the size of
- * the file, plus a handle for each part of the filter.
+ * secret or hash function is missing; BG_EINCOMPAT if the secret or hash function is
+ * wrong; BG_EIO; BG_ENOMEM.
+ * Thread safety: MT-Safe. Memory: the filter plus 64 KiB; at most twice the size of the
+ * file, plus a handle for each part of the filter.
  */
 BG_API BG_MUST_CHECK bg_err bg_open(const char *path, const bg_open_options *options,
                                     bg_filter **filter, bg_errinfo *info);
 
 /*
  * Maps a file instead of reading it: returns immediately, and the OS loads pages when they
- * are first used. Only the header and its tables are checked, not the blocks, so verify the
- * file once when it arrives. Adds change private copies of pages, not the file. If the file
- * is truncated while it is mapped, or its disk fails, the process receives SIGBUS: map only
- * files that are replaced by rename, as bg_save does, and never written in place. Kinds in
- * which keys move (cuckoo, quotient, counting) and windows are read into memory, as bg_open
- * does; so is every filter on big-endian machines.
+ * are first used. Only the header and its tables are checked, not the blocks, so verify
+ * the file once when you receive it. Adds change private copies of pages, not the file. If
+ * the file is truncated while it is mapped, or its disk fails, the process receives
+ * SIGBUS: map only files that are replaced by rename, as bg_save does, and never written
+ * in place. Filters of kinds in which keys move (cuckoo, quotient, counting), windows, and
+ * all filters on big-endian machines are read into memory instead, as by bg_open.
  * Errors: those of bg_open. Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_map(const char *path, const bg_open_options *options,
                                    bg_filter **filter, bg_errinfo *info);
 
 /*
- * Performs all possible checks: sizes, header, digest, all blocks, their structure, and the
- * canaries. Returns BG_OK if the file is intact, otherwise the first error. `report`,
- * unless NULL, describes all errors.
+ * Performs all possible checks of a file: sizes, header, digest, the content and structure
+ * of all blocks, and the canaries. Returns BG_OK if the file is intact, and the first
+ * error otherwise. `report`, unless NULL, describes all errors.
  * Thread safety: MT-Safe. Cost: reads the file.
  */
 BG_API BG_MUST_CHECK bg_err bg_verify(const char *path, const bg_open_options *options,

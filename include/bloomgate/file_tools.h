@@ -36,9 +36,9 @@ BG_API BG_MUST_CHECK bg_err bg_publish(const bg_filter *filter, const char *dire
                                        bg_errinfo *info);
 
 /*
- * Opens a file as bg_open does, and fills in `out` from the header of the same file, even
- * if the file at that path is replaced in the meantime. The caller must set
- * out->struct_size. `out` is also filled in if only the header could be read.
+ * Opens a file as bg_open does, and fills in `out` from the header of the file that was
+ * opened, even if the file at that path is replaced during the call. The caller must set
+ * out->struct_size. `out` is filled in even if only the header could be read.
  */
 BG_API BG_MUST_CHECK bg_err bg_open_with_info(const char *path,
                                               const bg_open_options *options,
@@ -48,28 +48,32 @@ BG_API BG_MUST_CHECK bg_err bg_open_with_info(const char *path,
 /* ---- Files in memory ------------------------------------------------------------- */
 
 /*
- * Writes a filter to memory, in the format of a file. *written is set to the size. `room`
- * is the number of bytes available at `bytes`. If `bytes` is NULL, only the size is
- * computed.
+ * Writes a filter to memory, in the file format. *written is set to the size of the
+ * result. `room` is the number of bytes available at `bytes`. If `bytes` is NULL, only the
+ * size is computed.
  * Errors: those of bg_save; BG_EINVAL if `room` is too small.
  */
 BG_API BG_MUST_CHECK bg_err bg_encode(const bg_filter *filter,
                                       const bg_save_options *options, void *bytes,
                                       size_t room, size_t *written, bg_errinfo *info);
 
-/* Receives the next n bytes of a file. Any result other than BG_OK stops the encoding. */
+/*
+ * A callback that receives the next n bytes of a file. Any result other than BG_OK stops
+ * the encoding.
+ */
 typedef bg_err (*bg_file_write_fn)(void *context, const void *bytes, size_t n);
 
 /*
  * Passes the bytes that bg_encode would produce to the callback `write`, chunk by chunk
- * and in order. A chunk has at most 1 MiB, except for the checksum table of a very large
- * filter. The file is not held in memory: the filter is read twice instead, because the
- * header includes a digest of everything after it.
+ * and in order. A chunk is at most 1 MiB long, except for the checksum table of a very
+ * large filter. The file is not held in memory. Instead, the filter is read twice, because
+ * the header includes a digest of everything after it.
  * Errors: BG_EINVAL; BG_ENOMEM, before anything is written; BG_EBUSY if the filter changed
- * between the two passes, so that the written bytes are not a valid file; BG_ECANCELED; the
- * error of `write`.
+ * between the two passes, so the written bytes are not a valid file; BG_ECANCELED; any
+ * error that `write` returns.
  * Thread safety: MT-Safe (MT-Excl on a BG_SPEC_EXCLUSIVE filter). Cost: reads the filter
- * twice; kinds in which keys move are copied first, unless BG_FILE_FROZEN is set.
+ * twice; filters of kinds in which keys move are copied first, unless BG_FILE_FROZEN is
+ * set.
  */
 BG_API BG_MUST_CHECK bg_err bg_encode_stream(const bg_filter *filter,
                                              const bg_save_options *options,
@@ -79,7 +83,7 @@ BG_API BG_MUST_CHECK bg_err bg_encode_stream(const bg_filter *filter,
 /*
  * Creates a filter from the n bytes of a file, with the same checks as bg_open. The bytes
  * are not needed after the call. After `progress` has reported d bytes, the first d bytes
- * are not read again.
+ * are no longer needed.
  */
 BG_API BG_MUST_CHECK bg_err bg_decode(const void *bytes, size_t n,
                                       const bg_open_options *options,
@@ -101,7 +105,7 @@ BG_API BG_MUST_CHECK bg_err bg_encoded_verify(const void *bytes, size_t n,
 /* ---- Several files --------------------------------------------------------------- */
 
 /*
- * Saves the union of n files of the same kind, geometry and hash to `to`.
+ * Merges n files of the same kind, geometry and hash, and saves the result to `to`.
  * Errors: those of bg_open and bg_save; BG_EINCOMPAT, naming the first file that differs
  * and the difference.
  */
@@ -136,19 +140,24 @@ BG_API BG_MUST_CHECK bg_err bg_file_join(const char *from, uint32_t shards,
 /* The difference between two files. */
 typedef struct bg_file_difference {
     uint32_t struct_size; /* sizeof(bg_file_difference) */
-    bool same_layout;     /* false: blocks cannot be compared; other fields are 0 */
-    uint64_t blocks;      /* blocks of each file */
-    uint64_t different;   /* blocks that differ */
-    uint64_t patch_bytes; /* size of the patch that bg_file_patch would write */
+    bool same_layout;     /* false: the blocks cannot be compared, and the other fields
+                             are 0 */
+    uint64_t blocks;      /* number of blocks in each file */
+    uint64_t different;   /* number of blocks that differ */
+    uint64_t patch_bytes; /*
+                             size of the patch that bg_file_patch would write */
 } bg_file_difference;
 
-/* Compares two files by the digests of their blocks, without reading the blocks. */
+/* Compares two files by the checksums of their blocks, without reading the blocks. */
 BG_API BG_MUST_CHECK bg_err bg_file_diff(const char *from, const char *to,
                                          bg_file_difference *difference,
                                          bg_errinfo *info);
 
-/* Writes a patch that turns `from` into `to`: header, numbers and the blocks that differ. If
- * the files have different layouts, the patch includes all blocks. */
+/*
+ * Writes a patch that turns `from` into `to`. The patch consists of the header, the
+ * numbers and the blocks that differ. If the files have different layouts, the patch
+ * includes all blocks.
+ */
 BG_API BG_MUST_CHECK bg_err bg_file_patch(const char *from, const char *to,
                                           const char *patch, bg_errinfo *info);
 
@@ -167,10 +176,10 @@ BG_API BG_MUST_CHECK bg_err bg_file_apply(const char *from, const char *patch,
 
 /*
  * Computes canary i (0 to BG_CANARY_COUNT - 1) of a generation: a key that does not occur
- * in real data. Add all canaries before you save a filter with that generation. bg_open
- * then refuses the file if a canary is missing. Canaries detect a wrong hash, a faulty
- * instruction or an empty filter, which checksums cannot. A file records whether it has
- * canaries.
+ * in real data. Add all canaries of a generation to a filter before you save the filter
+ * with that generation. bg_open then refuses the file if a canary is missing. Canaries
+ * detect a wrong hash, a faulty instruction or an empty filter, none of which checksums
+ * can detect. A file records whether it contains canaries.
  */
 BG_API void bg_canary(uint64_t generation, uint32_t i, uint8_t key[BG_CANARY_BYTES]);
 

@@ -1,5 +1,5 @@
 /*
- * foreign.h - read, query, add to and write filters of other software.
+ * foreign.h - read, query, extend and write filters in the formats of other software.
  *
  *     bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
  *     how.keys = BG_FOREIGN_KEYS_INT64;                  // Guava: Funnels.longFunnel()
@@ -11,8 +11,8 @@
  *     bg_foreign_free(f);
  *
  * A foreign filter keeps the geometry and the hash function of the software that created
- * it, bit for bit. For the formats listed in docs/foreign.md, the bytes written are exactly
- * those that the other software would have written for the same keys.
+ * it, bit for bit. For the formats listed in docs/foreign.md, the output is byte-for-byte
+ * identical to what the other software would have written for the same keys.
  *
  * Most formats have no checksum, so damage to the bits cannot be detected. Sizes, versions
  * and ranges are checked before memory is allocated. After reading a filter, store it in a
@@ -67,7 +67,7 @@ typedef enum bg_foreign_format {
 /* How keys are converted to bytes before they are hashed. */
 typedef enum bg_foreign_keys {
     BG_FOREIGN_KEYS_UNSPECIFIED = 0,
-    BG_FOREIGN_KEYS_BYTES = 1, /* unchanged; strings in UTF-8 */
+    BG_FOREIGN_KEYS_BYTES = 1, /* the bytes of the key; strings are in UTF-8 */
     BG_FOREIGN_KEYS_UTF16 = 2, /* UTF-16 code units, little-endian */
     BG_FOREIGN_KEYS_INT32 = 3, /* 4 bytes, little-endian */
     BG_FOREIGN_KEYS_INT64 = 4  /* 8 bytes, little-endian */
@@ -86,14 +86,16 @@ typedef struct bg_foreign bg_foreign;
 
 /* Options for reading or creating a filter. NULL selects the defaults. */
 typedef struct bg_foreign_options {
-    uint32_t struct_size; /* sizeof(bg_foreign_options) */
-    uint32_t keys;        /* a bg_foreign_keys */
-    uint32_t version; /* version of the format; 0: the default, see docs/foreign.md */
-    uint32_t part;    /* index of the filter in a file with several filters, from 0 */
-    uint64_t seed;    /* seed or tweak of a new filter, if the format has one */
+    uint32_t struct_size;  /* sizeof(bg_foreign_options) */
+    uint32_t keys;         /* a bg_foreign_keys */
+    uint32_t version;      /* version of the format; 0 selects the default (see
+                         docs/foreign.md) */
+    uint32_t part;         /* zero-based index of the filter in a file with several
+                         filters */
+    uint64_t seed;         /* seed or tweak of a new filter, if the format has one */
     const uint8_t *secret; /* BIP158: the filter's 16-byte key */
     uint64_t max_bytes; /* memory limit, in addition to twice the size of the input; 0:
-                           none */
+                           no limit */
     const bg_allocator *allocator; /* or NULL */
 } bg_foreign_options;
 
@@ -108,15 +110,18 @@ typedef struct bg_foreign_info {
     uint32_t format;      /* a bg_foreign_format */
     uint32_t version;     /* version of the format */
     uint32_t keys;        /* a bg_foreign_keys, from the options */
-    uint32_t parts;       /* number of filters in the file, or of links in a chain */
+    uint32_t parts;       /* number of filters in the file, or number of links in a
+                             chain */
     uint32_t k;           /* number of bits per key in the first part */
     uint64_t bits;        /* size of all parts in bits */
-    uint64_t ones;        /* bits set */
-    uint64_t items;       /* number of keys added; 0 if the format does not record it */
-    uint64_t design;      /* number of keys the filter was sized for; 0 if not
-                             recorded */
+    uint64_t ones;        /* number of set bits */
+    uint64_t items;       /* number of keys
+                             added; 0 if the format does not record it */
+    uint64_t design;      /* number of keys the filter was sized for; 0 if the format
+                             does not record it */
     double rate;          /* predicted false-positive rate at this fill */
-    uint64_t removed;     /* number of keys removed; 0 if not recorded */
+    uint64_t removed;     /* number of keys removed; 0 if the format does not record
+                             it */
 } bg_foreign_info;
 
 /*
@@ -150,8 +155,8 @@ BG_API BG_MUST_CHECK bg_err bg_foreign_decode(bg_foreign_format format,
                                               bg_foreign **foreign, bg_errinfo *info);
 
 /*
- * Creates an empty filter of the size that the other software would choose for the given
- * number of items and rate.
+ * Creates an empty filter of the size that the other software would choose for `items`
+ * keys and the given false-positive rate.
  * Errors: BG_ENOTSUP unless the format has BG_FOREIGN_CAN_CREATE; BG_EINVAL; BG_ENOMEM. On
  * error *foreign is NULL.
  * Thread safety: MT-Safe.
@@ -176,7 +181,7 @@ BG_API void bg_foreign_relocate(bg_foreign **foreign, const bg_mover *mover);
 /*
  * Returns false if the key was certainly never added, provided that the bytes were intact,
  * and true if it may have been.
- * Thread safety: MT-Safe alongside other queries.
+ * Thread safety: MT-Safe with respect to other queries.
  */
 BG_API bool bg_foreign_may_contain(const bg_foreign *foreign, const void *key,
                                    size_t len);
@@ -201,27 +206,27 @@ BG_API BG_MUST_CHECK bg_err bg_foreign_remove(bg_foreign *foreign, const void *k
                                               size_t len, bg_errinfo *info);
 
 /*
- * Moves keys from the last parts of a chain to earlier parts with free space, and frees
- * parts at the end that are empty afterwards.
+ * Moves keys from the last parts of a chain to earlier parts with free space, and then
+ * frees empty parts at the end of the chain.
  * Errors: BG_ENOTSUP unless the format has BG_FOREIGN_CAN_REMOVE; BG_EINVAL for NULL.
  * Thread safety: MT-Excl.
  */
 BG_API BG_MUST_CHECK bg_err bg_foreign_compact(bg_foreign *foreign, bg_errinfo *info);
 
 /*
- * Returns how many times a key may have been added, minus how many times it was removed.
- * Formats without BG_FOREIGN_CAN_REMOVE return 0 or 1.
- * Thread safety: MT-Safe alongside other queries.
+ * Returns the number of times a key may have been added, minus the number of times it was
+ * removed. Formats without BG_FOREIGN_CAN_REMOVE return 0 or 1.
+ * Thread safety: MT-Safe with respect to other queries.
  */
 BG_API uint64_t bg_foreign_count(const bg_foreign *foreign, const void *key,
                                  size_t len);
 
 /*
- * Writes a filter to memory. *written is set to the size. `room` is the number of bytes
- * available at `bytes`. If `bytes` is NULL, only the size is computed.
+ * Writes a filter to memory. *written is set to the size of the result. `room` is the
+ * number of bytes available at `bytes`. If `bytes` is NULL, only the size is computed.
  * Errors: BG_ENOTSUP unless the format has BG_FOREIGN_CAN_WRITE; BG_EINVAL if `room` is too
  * small.
- * Thread safety: MT-Safe alongside other queries.
+ * Thread safety: MT-Safe with respect to other queries.
  */
 BG_API BG_MUST_CHECK bg_err bg_foreign_encode(const bg_foreign *foreign, void *bytes,
                                               size_t room, size_t *written,
@@ -230,28 +235,29 @@ BG_API BG_MUST_CHECK bg_err bg_foreign_encode(const bg_foreign *foreign, void *b
 /*
  * Describes a filter.
  * Errors: BG_EINVAL for NULL or an unknown struct_size.
- * Thread safety: MT-Safe alongside other queries. Cost: reads every byte to count the bits.
+ * Thread safety: MT-Safe with respect to other queries. Cost: reads every byte to count
+ * the bits.
  */
 BG_API BG_MUST_CHECK bg_err bg_foreign_get_info(const bg_foreign *foreign,
                                                 bg_foreign_info *out);
 
 /*
- * Returns the size of a filter's bits in bytes; 0 for NULL. Thread safety: MT-Safe
- * alongside other queries.
+ * Returns the size of a filter's bits in bytes; 0 for NULL. Thread safety: MT-Safe with
+ * respect to other queries.
  */
 BG_API uint64_t bg_foreign_size_bytes(const bg_foreign *foreign);
 
 /*
- * Copies a Parquet filter to a filter of the kind `split` with the hash profile xxh64 and
- * seed 0, which has the same bits.
+ * Converts a Parquet filter to a new `split` filter that uses the hash profile xxh64 with
+ * seed 0. The new filter has the same bits.
  * Errors: BG_ENOTSUP for other formats; BG_EINVAL; BG_ENOMEM.
- * Thread safety: MT-Safe alongside other queries.
+ * Thread safety: MT-Safe with respect to other queries.
  */
 BG_API BG_MUST_CHECK bg_err bg_foreign_to_filter(const bg_foreign *foreign,
                                                  bg_filter **filter, bg_errinfo *info);
 
 /*
- * Copies a filter of the kind `split` with the hash profile xxh64 and seed 0 to a Parquet
+ * Converts a `split` filter that uses the hash profile xxh64 with seed 0 to a new Parquet
  * filter.
  * Errors: BG_ENOTSUP for other kinds and hashes, and for filters of 2 GiB or more;
  * BG_EINVAL; BG_ENOMEM.

@@ -21,38 +21,41 @@
  *
  * The backing store is the database, file or service that holds the keys. A lookup queries
  * the filter first. If the filter answers "no", the key is absent and the backing store is
- * not queried. Otherwise the gate queries the backing store, and uses the answer to count
- * avoided and wasted queries and to estimate the false-positive rate with its confidence
+ * not queried. Otherwise the gate queries the backing store. From the answers, it counts
+ * avoided and wasted queries, and estimates the false-positive rate with its confidence
  * interval.
  *
  * Writes. A key is written to the backing store first, and then added to the filter
  * (bg_gate_write). In the opposite order, a crash between the two steps would be harmless,
  * but a concurrent lookup could cache the answer "absent" for a key that is about to be
- * written. With the backing store first, every "no" is correct once the write has
+ * written. If the backing store is written first, every "no" is correct once the write has
  * returned.
  *
  * Failures. If the backing store fails, a lookup returns BG_OUTCOME_UNKNOWN: the key may
  * be present. With BG_GATE_FAIL_CLOSED it returns BG_OUTCOME_FAILED instead. After
- * `breaker_failures` failures in a row a circuit breaker stops all queries for
- * `breaker_rest`; then one lookup at a time tries the backing store again. The breaker
- * does not affect "no" answers from the filter, which need no query.
+ * `breaker_failures` consecutive failures, a circuit breaker stops all queries for
+ * `breaker_rest` nanoseconds; then one lookup at a time tries the backing store again.
+ * "No" answers from the filter need no query, so the breaker does not affect them.
  *
  * Optional features, off by default:
- *   negative cache   remembers keys that the backing store reported absent, so that repeated
- *                    lookups of a false positive do not query the store each time. Keys are
- *                    compared in full. A write through this gate removes the key; a new base
- *                    of the slot and bg_gate_forget_absent remove all keys. Writes that
- *                    bypass the gate go unnoticed until `negative_ttl` has passed, so use the
- *                    cache only where such a delay is acceptable.
+ *   negative cache   remembers keys that the backing store reported absent, so that
+ *                    repeated lookups of a false positive do not query the store each
+ *                    time. Keys are compared in full. Writing a key through this gate
+ *                    removes it from the cache; replacing the slot's base or calling
+ *                    bg_gate_forget_absent removes all keys. Writes that bypass the gate
+ *                    go unnoticed until `negative_ttl` has passed, so use the cache only
+ *                    where such a delay is acceptable.
  *   single flight    lets concurrent lookups of the same key share one query.
- *   audit            checks a share of the filter's "no" answers against the backing store.
- *                    If a key is present there, a write bypassed the gate or the filter is
- *                    damaged: the lookup returns BG_OUTCOME_PRESENT, and `alarm` is called.
+ *   audit            checks a share of the filter's "no" answers against the backing
+ *                     store.
+ *                    If a key turns out to be present, a write bypassed the gate or the
+ *                    filter is damaged. The lookup then returns BG_OUTCOME_PRESENT, and
+ *                    `alarm` is called.
  *   trace            is called after every lookup, for spans and logs.
  *
- * Event loops can use a gate without a `query` callback: bg_gate_begin either answers at
- * once, or returns BG_OUTCOME_PENDING and fills in a ticket. Query the backing store
- * yourself, then pass its answer to bg_gate_finish.
+ * Event loops can use a gate without a `query` callback: bg_gate_begin either answers
+ * immediately, or returns BG_OUTCOME_PENDING and fills in a ticket. Query the backing
+ * store yourself, then pass its answer to bg_gate_finish.
  */
 #ifndef BLOOMGATE_GATE_H
 #define BLOOMGATE_GATE_H
@@ -104,15 +107,18 @@ BG_API const char *bg_outcome_name(bg_outcome outcome);
 
 /* Flags of a gate. */
 enum {
-    BG_GATE_FAIL_CLOSED = 1u << 0,   /* a failed query is an error, not a "maybe" */
+    BG_GATE_FAIL_CLOSED = 1u << 0,   /* treat a failed query as an error, not as
+                                        "maybe" */
     BG_GATE_SINGLE_FLIGHT = 1u << 1, /* concurrent lookups of a key share one query */
 };
 
 /* The events that raise an alarm. */
 typedef enum bg_alarm_kind {
-    BG_ALARM_FALSE_NEGATIVE = 0, /* an audit found a key that the filter denied */
-    BG_ALARM_BREAKER_OPEN = 1,   /* the breaker opened: queries are suspended */
-    BG_ALARM_BREAKER_CLOSED = 2, /* the backing store answers again */
+    BG_ALARM_FALSE_NEGATIVE = 0, /* an audit found a key for which the filter answered
+                                    "no" */
+    BG_ALARM_BREAKER_OPEN = 1,   /* the breaker has opened, so queries are suspended */
+    BG_ALARM_BREAKER_CLOSED = 2, /* the breaker has closed, because the backing store
+                                    answers again */
 } bg_alarm_kind;
 
 /* An alarm. */
@@ -128,27 +134,28 @@ typedef struct bg_trace {
     uint32_t struct_size; /* sizeof(bg_trace) */
     uint32_t outcome;     /* a bg_outcome */
     uint64_t key_hash;    /* the key's hash, computed by the filter's hasher; or 0 */
-    uint64_t store_nanoseconds; /* duration of the query; 0: no query */
-    bool audited;               /* true: the answer was "no" and was audited */
+    uint64_t store_nanoseconds; /* duration of the query; 0 if there was none */
+    bool audited;               /* true: the filter's "no" was audited */
     bool shared;                /* true: answered by another lookup's query */
 } bg_trace;
 
 /*
- * Options of a gate. NULL selects the defaults. Callbacks run in the threads that call the
- * gate, several at a time and with no lock held. They may use the gate, but must not free
- * it.
+ * Options for a gate. NULL selects the defaults. Callbacks run in the threads that call
+ * the gate. Several callbacks may run at the same time, and no lock is held while they
+ * run. They may use the gate, but must not free it.
  */
 typedef struct bg_gate_options {
     uint32_t struct_size; /* sizeof(bg_gate_options) */
     uint32_t flags;       /* BG_GATE_FAIL_CLOSED, BG_GATE_SINGLE_FLIGHT */
     void *context;        /* first argument of all callbacks */
-    /* Queries the backing store. `request` is the argument of bg_gate_lookup, such as a
-     * buffer for the row, or a deadline. May be NULL if only bg_gate_begin is used. */
+    /* Queries the backing store. `request` is the argument that was passed to
+     * bg_gate_lookup, such as a buffer for the row or a deadline. May be NULL if only
+     * bg_gate_begin is used. */
     bg_store_answer (*query)(void *context, const void *key, size_t len, void *request);
     /* Single flight: copies the result of one request to another request for the same
      * key. Called only if the key is present and neither request is NULL. If `share` is
-     * NULL, a lookup with a request queries the backing store itself when the key is
-     * present. */
+     * NULL and the key is present, each lookup with a request queries the backing store
+     * itself. */
     void (*share)(void *context, const void *from_request, void *to_request);
     /* Writes a key to the backing store; see bg_gate_write. */
     bg_err (*write)(void *context, const void *key, size_t len, void *request);
@@ -156,16 +163,20 @@ typedef struct bg_gate_options {
     void (*alarm)(void *context, const bg_alarm *alarm);
     /* Called for each finished lookup; may be NULL. */
     void (*trace)(void *context, const bg_trace *trace);
-    uint64_t (*clock)(void *context); /* nanoseconds, monotonic; NULL: OS clock */
+    uint64_t (*clock)(void *context); /* returns monotonic nanoseconds; NULL selects the
+                                         OS clock */
     double audit;                     /* share of "no" answers to check, 0 to 1 */
-    uint32_t negative_entries;        /* size of the negative cache in keys; 0: none */
-    uint32_t negative_key;     /* maximum length of a cached key, in bytes; 0: 128 */
-    uint64_t negative_ttl;     /* lifetime of a cached key, in nanoseconds; 0: 1 s */
+    uint32_t negative_entries;        /* size of the negative cache in keys; 0: no
+                                         cache */
+    uint32_t negative_key;     /* maximum length of a cached key in bytes; 0 selects
+                                  128 */
+    uint64_t negative_ttl;     /* lifetime of a cached key in nanoseconds; 0 selects 1
+                                  s */
     uint32_t breaker_failures; /* consecutive failures that open the breaker; 0: no
                                   breaker */
     uint32_t reserved;         /* 0 */
-    uint64_t breaker_rest;     /* pause before the next attempt, in nanoseconds; 0: 1
-                                  s */
+    uint64_t breaker_rest;     /* time in nanoseconds that the breaker stays open before
+                                  the next attempt; 0 selects 1 s */
     const bg_allocator *allocator; /* or NULL */
 } bg_gate_options;
 
@@ -175,7 +186,7 @@ typedef struct bg_gate_options {
     }
 
 /*
- * Creates a gate for a slot, which must outlive it.
+ * Creates a gate for a slot. The slot must outlive the gate.
  * Errors: BG_EINVAL; BG_ENOMEM; BG_EIO if the OS provides no random bytes. On error *gate
  * is NULL.
  * Thread safety: MT-Safe.
@@ -194,28 +205,28 @@ BG_API bg_slot *bg_gate_slot(const bg_gate *gate);
 
 /*
  * Looks up a key. `request` is passed to the callbacks. Never returns BG_OUTCOME_PENDING.
- * If a query is needed and the gate has no `query`, the lookup ends as if the query had
- * failed.
+ * If a query is needed and the gate has no `query` callback, the lookup ends as if the
+ * query had failed.
  * Thread safety: MT-Safe; waits only for `query` and, with single flight, for another
- * lookup of the same key. Cost: if the filter answers "no", one counter update more than
- * bg_slot_may_contain.
+ * lookup of the same key. Cost: if the filter answers "no", the cost of
+ * bg_slot_may_contain plus one counter update.
  */
 BG_API bg_outcome bg_gate_lookup(bg_gate *gate, const void *key, size_t len,
                                  void *request);
 
 /*
- * Looks up n keys. outcomes[i] is set to the outcome of key i, and requests[i] is passed
- * to its callbacks; `requests` may be NULL. Returns how many keys are present or unknown.
- * The filter is queried for up to 1024 keys at once, the backing store for one key at a
- * time.
+ * Looks up n keys. outcomes[i] is set to the outcome for key i, and requests[i] is passed
+ * to the callbacks for key i; `requests` may be NULL. Returns the number of keys whose
+ * outcome is present or unknown. The filter is queried for up to 1024 keys at once, and
+ * the backing store is queried for one key at a time.
  * Thread safety: same as bg_gate_lookup.
  */
 BG_API size_t bg_gate_lookup_many(bg_gate *gate, const bg_bytes *keys, size_t n,
                                   void *const *requests, bg_outcome *outcomes);
 
 /*
- * A lookup that is waiting for an answer from the backing store. Zero it before its first
- * use, and keep the key until the ticket is finished.
+ * A lookup that is waiting for an answer from the backing store. Zero the ticket before
+ * its first use, and keep the key valid until the ticket is finished.
  */
 typedef struct bg_ticket {
     const void *key;
@@ -224,15 +235,15 @@ typedef struct bg_ticket {
 } bg_ticket;
 
 /*
- * Starts a lookup without calling `query`. If it returns BG_OUTCOME_PENDING, query the
- * backing store yourself and pass its answer to bg_gate_finish, once. Every other outcome
- * is final.
+ * Starts a lookup without calling `query`. If the outcome is BG_OUTCOME_PENDING, query the
+ * backing store yourself and pass its answer to bg_gate_finish exactly once. Every other
+ * outcome is final.
  *
  * *audit is set to true if the outcome is BG_OUTCOME_ABSENT_BY_FILTER and was selected for
- * an audit: query the backing store when convenient, and finish that ticket as well. If
+ * an audit: query the backing store when convenient, and finish the ticket as well. If
  * `audit` is NULL, the lookup is not audited.
  *
- * A ticket owns no memory. If you cannot query the backing store, drop the ticket: the
+ * A ticket owns no memory. If you cannot query the backing store, drop the ticket. The
  * lookup is then not counted, and the breaker does not count a failure. Single flight does
  * not apply: two tickets for the same key may be pending at the same time.
  * Thread safety: MT-Safe; never waits for the backing store.
@@ -241,10 +252,10 @@ BG_API bg_outcome bg_gate_begin(bg_gate *gate, const void *key, size_t len,
                                 bg_ticket *ticket, bool *audit);
 
 /*
- * Finishes a lookup with the answer from the backing store and returns its outcome. Any
- * thread may call it. The ticket of an audit raises no alarm if the slot has received a
- * new base since bg_gate_begin, because the answer may be older than that base. For a
- * ticket that is not pending, returns BG_OUTCOME_UNKNOWN and changes nothing.
+ * Finishes a lookup with the answer from the backing store, and returns the outcome of the
+ * lookup. Any thread may call this function. The ticket of an audit raises no alarm if the
+ * slot has received a new base since bg_gate_begin, because the answer may be older than
+ * that base. If the ticket is not pending, returns BG_OUTCOME_UNKNOWN and changes nothing.
  * Thread safety: MT-Safe.
  */
 BG_API bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket,
@@ -252,9 +263,9 @@ BG_API bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket,
 
 /*
  * Returns whether a key may be present according to the filter and the negative cache,
- * without querying the backing store. It does not count as a lookup. If you query the
- * backing store afterwards, pass the result to bg_gate_report, which improves the observed
- * false-positive rate.
+ * without querying the backing store. The call does not count as a lookup. If you query
+ * the backing store afterwards, pass the result to bg_gate_report, which improves the
+ * observed false-positive rate.
  * Thread safety: MT-Safe.
  */
 BG_API bool bg_gate_may_contain(bg_gate *gate, const void *key, size_t len);
@@ -263,20 +274,20 @@ BG_API bool bg_gate_may_contain(bg_gate *gate, const void *key, size_t len);
 
 /*
  * Writes a key to the backing store with the callback `write`. If the write succeeds, adds
- * the key to the filter. Then removes the key from the negative cache, even after an
+ * the key to the filter. Finally removes the key from the negative cache, even after an
  * error. Once the call has returned BG_OK, every new lookup finds the key.
  *
  * If the key was written but could not be added to the filter, all gates of the slot are
  * in doubt: every lookup queries the backing store, even for keys in the negative cache.
- * The doubt ends when a base that has the key replaces the current base: through a
- * bg_slot_rebuild that starts later, or through any other replacement with
- * BG_SLOT_DISCARD. So there is never a false "no".
+ * The doubt ends when the base is replaced by a bg_slot_rebuild that starts later, or by
+ * any other replacement with BG_SLOT_DISCARD, because the new base includes the key. So
+ * there is never a false "no".
  *
- * A write that fails may still have taken effect. If your callback cannot determine whether
- * it did, let it return BG_OK: an unnecessary key in the filter costs a query, but a
- * missing key would be a false "no".
- * Errors: those of `write`, with the filter unchanged; BG_ENOTSUP if there is no `write`;
- * those of bg_slot_add.
+ * A write that fails may still have taken effect. If your callback cannot determine
+ * whether the write took effect, let it return BG_OK: an unnecessary key in the filter
+ * costs a query, but a missing key would cause a false "no".
+ * Errors: those of `write`, with the filter unchanged; BG_ENOTSUP if the gate has no
+ * `write` callback; those of bg_slot_add.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_gate_write(bg_gate *gate, const void *key, size_t len,
@@ -293,22 +304,23 @@ BG_API BG_MUST_CHECK bg_err bg_gate_add(bg_gate *gate, const void *key, size_t l
 /*
  * Invalidates all earlier "absent" answers from the backing store: the answers in the
  * negative caches of all gates of the slot, and the answers to queries in progress. A
- * lookup that starts after this call uses none of them; lookups in progress still return
- * theirs. Call it when keys may have been written without going through the gate. A
- * new base of the slot (rebuild, swap, reload, clear) and bg_slot_merge have the same
- * effect. NULL is allowed.
+ * lookup that starts after this call uses none of these answers; lookups in progress may
+ * still return them. Call it when keys may have been written without going through the
+ * gate. Replacing the slot's base (rebuild, swap, reload, clear) and bg_slot_merge have
+ * the same effect. NULL is allowed.
  * Thread safety: MT-Safe; never waits. Cost: one atomic addition.
  */
 BG_API void bg_gate_forget_absent(bg_gate *gate);
 
 /*
- * Declares that the backing store may have keys for which the filter answers "no", for
+ * Declares that the backing store may contain keys for which the filter answers "no", for
  * example because a change feed was interrupted. From then on all gates of the slot query
  * the backing store for every lookup, and do not use the negative cache or single flight.
  * The doubt ends as described for bg_gate_write: when a bg_slot_rebuild that starts later
  * finishes, or when the base is replaced with BG_SLOT_DISCARD. Until then the slot cannot
- * be saved. Afterwards only a rebuild or BG_SLOT_DISCARD can replace its base. Also does
- * what bg_gate_forget_absent does. NULL is allowed.
+ * be saved. The base that ended the doubt can be replaced only by another rebuild or with
+ * BG_SLOT_DISCARD. This function has the effect of bg_gate_forget_absent as well. NULL is
+ * allowed.
  * Thread safety: MT-Safe. Cost: a lock that is held only briefly.
  */
 BG_API void bg_gate_doubt(bg_gate *gate);
@@ -316,8 +328,8 @@ BG_API void bg_gate_doubt(bg_gate *gate);
 /* ---- Feedback and information ----------------------------------------------------- */
 
 /*
- * Reports whether a key for which the filter or bg_gate_may_contain answered "maybe" was
- * present. For callers that query the backing store themselves.
+ * Reports whether a key was actually present after the filter or bg_gate_may_contain
+ * answered "maybe". Use it if you query the backing store yourself.
  * Thread safety: MT-Safe.
  */
 BG_API void bg_gate_report(bg_gate *gate, bool was_present);
@@ -332,7 +344,8 @@ typedef struct bg_gate_info {
     uint64_t store_errors;      /* failed queries */
     uint64_t store_nanoseconds; /* total duration of all queries */
     uint64_t avoided; /* lookups answered "no" by the filter without a query */
-    uint64_t wasted;  /* false positives, found by lookups or reported */
+    uint64_t wasted;  /* false positives, detected by lookups or reported by the
+                         caller */
     uint64_t shared;  /* lookups answered by another lookup's query */
     uint64_t spared_by_breaker; /* queries suppressed by the open breaker */
     uint64_t breaker_opened;    /* number of times the breaker opened */
@@ -346,15 +359,16 @@ typedef struct bg_gate_info {
     bool doubtful; /* true: a key could not be added, or bg_gate_doubt was called; every
                       lookup queries the backing store */
     bool drifting; /* true: `health` was passed, and the observed rate exceeds the
-                      predicted one by more than chance explains */
+                      predicted rate by more than chance explains */
     bg_estimate observed; /* false-positive rate of the current base: share of absent
-                             keys that the filter did not deny */
+                             keys for which the filter answered "maybe" */
     double predicted;     /* predicted rate from `health`; 0 if `health` is NULL */
 } bg_gate_info;
 
 /*
  * Describes a gate. `health`, unless NULL, is a recent result of bg_slot_get_health or
- * bg_slot_sample_health for the gate's slot. The fields `predicted` and `drifting` need it.
+ * bg_slot_sample_health for the gate's slot. It is required for the fields `predicted` and
+ * `drifting`.
  * Errors: BG_EINVAL for NULL or an unknown struct_size.
  * Thread safety: MT-Safe. Cost: reads a few cache lines per CPU, and the negative cache.
  */
@@ -363,11 +377,11 @@ BG_API BG_MUST_CHECK bg_err bg_gate_get_info(const bg_gate *gate,
                                              bg_gate_info *out);
 
 /*
- * Evaluates a policy with the observed false-positive rate (bg_slot_advise), and rebuilds
- * the slot if there is a reason to and `source` is not NULL. A NULL policy selects
- * BG_POLICY_INIT. *reasons, unless NULL, is set to the reasons. For a gate in doubt, they
- * include BG_REASON_DEGRADED. Call it regularly, from a thread that can block for the
- * duration of a rebuild.
+ * Evaluates a policy with the observed false-positive rate (see bg_slot_advise), and
+ * rebuilds the slot if the policy gives a reason to do so and `source` is not NULL. A NULL
+ * policy selects BG_POLICY_INIT. *reasons, unless NULL, is set to the reasons for a
+ * rebuild. For a gate in doubt, the reasons include BG_REASON_DEGRADED. Call it regularly,
+ * from a thread that can block for the duration of a rebuild.
  * Errors: BG_EINVAL; those of bg_slot_rebuild.
  * Thread safety: MT-Safe.
  */

@@ -18,18 +18,18 @@
  *     spec.hash.secret = my_16_secret_bytes;
  *
  * Caveats
- *   - A seed is not a secret. Pairs of keys that collide under XXH3 for many seeds are
- *     public, so an attacker who chooses keys can create false positives in a `fast`
- *     filter, and can fill it faster than ordinary keys would, especially in kinds that
- *     keep each key in one block. Use a keyed profile for untrusted keys.
- *   - Two filters can be merged or compared only if they hash identically: same profile,
- *     and same seed or secret. With `custom`, the name, the function and its context must
- *     be the same.
- *   - With 64-bit hashes, no filter of n keys has a false-positive rate below about
- *     n / 2^64: 5e-11 at a billion keys.
+ *   - A seed is not a secret. Key pairs that collide under XXH3 for many seeds are
+ *     publicly known, so an attacker who chooses keys can create false positives in a
+ *     `fast` filter, and can fill the filter faster than ordinary keys would, especially
+ *     if its kind keeps each key in one block. Use a keyed profile for untrusted keys.
+ *   - Two filters can be merged or compared only if they hash identically: they must have
+ *     the same profile, and the same seed or secret. With `custom`, the name, the function
+ *     and its context must be the same.
+ *   - With 64-bit hashes, no filter with n keys has a false-positive rate below about n /
+ *     2^64: 5e-11 at a billion keys.
  *   - Hashes that you compute yourself must be well mixed in all 64 bits: filters use the
  *     high bits to choose the location and the low bits to choose the bit pattern. Never
- *     pass counters, pointers, or 32-bit hashes widened to 64 bits.
+ *     pass counters, pointers, or 32-bit hashes that are widened to 64 bits.
  */
 #ifndef BLOOMGATE_HASH_H
 #define BLOOMGATE_HASH_H
@@ -73,7 +73,7 @@ typedef enum bg_hash_profile {
  */
 typedef uint64_t (*bg_hash_fn)(void *context, const void *key, size_t len);
 
-/* A hash function to use. All zero means `fast` with seed 0. The secret is copied. */
+/* Selects a hash function. All zero selects `fast` with seed 0. The secret is copied. */
 typedef struct bg_hash_spec {
     uint32_t profile;        /* a bg_hash_profile */
     uint32_t reserved;       /* 0 */

@@ -1,5 +1,5 @@
 /*
- * hasher.h - hashing keys yourself, for example to use one hash with several filters.
+ * hasher.h - hash keys yourself, for example to use one hash with several filters.
  *
  *     bg_hash_spec how = { .profile = BG_HASH_KEYED, .secret = my_16_secret_bytes };
  *     bg_hasher hasher;
@@ -25,8 +25,9 @@ extern "C" {
 #endif
 
 /*
- * A prepared hash function. Its size is public so that it can be stored anywhere; its
- * content is private. It includes the secret: wipe it with bg_hasher_wipe.
+ * A prepared hash function. Its size is public so that callers can store it anywhere; its
+ * content is private. A hasher includes the secret, so wipe it with bg_hasher_wipe after
+ * use.
  */
 typedef struct bg_hasher {
     uint64_t opaque[56];
@@ -36,15 +37,15 @@ typedef struct bg_hasher {
  * Prepares a hasher. If `spec` is NULL, the defaults are used.
  * Errors: BG_EINVAL for an unknown profile, a keyed profile without a secret, or a custom
  * profile without a function or without a name of 1 to 31 bytes.
- * Thread safety: MT-Safe on different hashers. Cost: less than 1 us; about 4 us for
+ * Thread safety: MT-Safe for different hashers. Cost: less than 1 us; about 4 us for
  * keyed-int on a CPU without AES instructions.
  */
 BG_API BG_MUST_CHECK bg_err bg_hasher_init(bg_hasher *hasher, const bg_hash_spec *spec,
                                            bg_errinfo *info);
 
 /*
- * Overwrites a hasher, including its secret. The compiler cannot optimize this away. NULL
- * is allowed. Thread safety: MT-Excl on the hasher.
+ * Overwrites a hasher, including its secret, in a way that the compiler cannot optimize
+ * away. NULL is allowed. Thread safety: MT-Excl on the hasher.
  */
 BG_API void bg_hasher_wipe(bg_hasher *hasher);
 
@@ -87,9 +88,9 @@ BG_API uint64_t bg_hash_str(const bg_hasher *hasher, const char *key);
 BG_API uint64_t bg_hash_u64(const bg_hasher *hasher, uint64_t key);
 
 /*
- * Writes the hashes of an array of keys to `out`. Each hash equals the result of a single
- * call; keys that are already hashes are copied. The keyed profiles hash several keys in
- * parallel.
+ * Writes the hashes of an array of keys to `out`. Each hash equals the result of the
+ * function for a single key. Keys that are already hashes are copied. The keyed profiles
+ * hash several keys in parallel.
  * Thread safety: MT-Safe.
  */
 BG_API void bg_hash_many(const bg_hasher *hasher, bg_keys keys, uint64_t *out);

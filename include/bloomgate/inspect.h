@@ -18,9 +18,10 @@ extern "C" {
 #endif
 
 /*
- * Describes a filter as bg_filter_get_info does, but reads only about `max_bytes` bytes of
- * each larger part (0: all). `ones`, `fill` and `rate` are then estimates, and the interval
- * of `items` is wider. A sample of 1 MiB gives the fill to within one part in a thousand.
+ * Describes a filter as bg_filter_get_info does, but reads at most about `max_bytes` bytes
+ * of each part of the filter; 0 reads all bytes. `ones`, `fill` and `rate` are then
+ * estimates, and the interval of `items` is wider. A sample of 1 MiB determines the fill
+ * to within one part in a thousand.
  * Errors: those of bg_filter_get_info. Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_sample_info(const bg_filter *filter,
@@ -31,27 +32,27 @@ BG_API BG_MUST_CHECK bg_err bg_filter_sample_info(const bg_filter *filter,
 BG_API double bg_filter_fill(const bg_filter *filter);
 
 /*
- * Returns how many keys the filter can hold in its current state. For a scalable filter,
- * this is the sum over its layers. For kinds with BG_TRAIT_FILLS_UP, it is the number of
- * slots times the maximum load that plans allow; below that load, adds are rarely refused.
- * For other kinds, it is `items` from the spec. Returns 0 if the capacity is unknown, and
- * for NULL.
+ * Returns the number of keys that the filter can hold in its current state. For a scalable
+ * filter, this is the total capacity of its layers. For kinds with BG_TRAIT_FILLS_UP, it
+ * is the number of slots times the maximum load that plans allow; below that load, adds
+ * are rarely refused. For other kinds, it is `items` from the spec. Returns 0 if the
+ * capacity is unknown, and for NULL.
  * Thread safety: MT-Safe; with concurrent adds the result is a snapshot. Cost: a few loads
  * per layer and shard.
  */
 BG_API uint64_t bg_filter_capacity(const bg_filter *filter);
 
 /*
- * Returns the number of layers in which a key is looked up: the layers of a scalable filter
- * (of the shard with the most layers), the generations of a window, otherwise 1. Returns 0
- * for NULL.
+ * Returns the number of layers in which a key is looked up: the layers of a scalable
+ * filter (in the shard with the most layers), the generations of a window, or 1 for other
+ * kinds. Returns 0 for NULL.
  * Thread safety: MT-Safe; with concurrent adds the result is a snapshot.
  */
 BG_API uint32_t bg_filter_layers(const bg_filter *filter);
 
 /*
  * Measures how evenly a filter is filled: divides its words, in file order, into `cells`
- * (1 to 65536) parts of equal size, and sets shares[i] to the share of bits set in part i.
+ * (1 to 65536) parts of equal size, and sets shares[i] to the share of set bits in part i.
  * If there are more cells than words, neighboring cells show the same word. For kinds with
  * counters, fingerprints or slots, the shares are not comparable with bg_filter_info.fill,
  * but show how evenly the counters, fingerprints or slots are distributed.
@@ -64,14 +65,16 @@ BG_API BG_MUST_CHECK bg_err bg_filter_occupancy(const bg_filter *filter, double 
 
 /*
  * Returns the predicted false-positive rate of a filter of the given kind, with `bytes`
- * bytes of bits and `k` bits per key, that has `items` keys; NaN if no such filter exists.
+ * bytes of bits and `k` bits per key, that contains `items` keys; NaN if no such filter
+ * exists.
  * Thread safety: MT-Safe. Cost: microseconds.
  */
 BG_API double bg_predict_rate(bg_kind kind, uint64_t bytes, uint32_t k, uint64_t items);
 
 /*
- * Measures hashing on this machine for a few milliseconds and fills in `keyed_hash_ns`.
- * Thread safety: MT-Safe on different plans.
+ * Measures the speed of hashing on this machine, which takes a few milliseconds, and sets
+ * plan->keyed_hash_ns.
+ * Thread safety: MT-Safe for different plans.
  */
 BG_API void bg_plan_calibrate(bg_plan *plan);
 

@@ -8,17 +8,18 @@
  *     2026-11 8d5d9f0c4e1b2a3748596a7b8c9dae0f
  *
  * The last line that is not retired is the current secret, which new filters use. The
- * other secrets are for existing filters. Filter files contain a key id, never the secret.
- * The key id is the name, truncated to 16 bytes, and must be unique within a keyring.
+ * other secrets are used by existing filters. Filter files contain a key id, never the
+ * secret. The key id is the name, truncated to 16 bytes, and must be unique within a
+ * keyring.
  *
  *     bg_keyring *ring;
  *     if (bg_keyring_open("/etc/bloomgate/keyring", &ring, &why)
  *         || bg_keyring_current(ring, &spec.hash, key_id, &why))
  *         return 1;
  *
- * To rotate a secret, append a line. Create a filter with the new secret, and let the slot
- * query both filters (bg_slot_begin_migration). Rebuild the slot. Mark the old line as
- * retired, and delete it when no file needs it anymore.
+ * To rotate a secret, append a line. Create a filter with the new secret, and use
+ * bg_slot_begin_migration to make the slot query both filters. Rebuild the slot. Mark the
+ * old line as retired, and delete the line when no file needs its secret anymore.
  *
  * Secrets are kept in memory that is locked, excluded from core dumps, and wiped when the
  * keyring is freed. A child process created by fork() does not inherit this memory, so its
@@ -45,11 +46,11 @@ extern "C" {
 typedef struct bg_keyring bg_keyring;
 
 /*
- * Reads a keyring. The file must be a regular file, owned by the effective user or root,
- * without any permissions for group and others, and have at most 64 KiB and 256 secrets.
- * Symbolic links are not followed.
- * Errors: BG_EINVAL if the mode or owner is wrong; BG_EFORMAT, with the line; BG_EIO;
- * BG_ENOMEM. On error *ring is NULL.
+ * Reads a keyring. The file must be a regular file owned by the effective user or root,
+ * with no permissions for group or others. It can be up to 64 KiB long and contain up to
+ * 256 secrets. Symbolic links are not followed.
+ * Errors: BG_EINVAL if the mode or owner is wrong; BG_EFORMAT, with the line number;
+ * BG_EIO; BG_ENOMEM. On error *ring is NULL.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_keyring_open(const char *path, bg_keyring **ring,
@@ -69,9 +70,9 @@ BG_API size_t bg_keyring_count(const bg_keyring *ring);
 BG_API const char *bg_keyring_name(const bg_keyring *ring, size_t i, bool *retired);
 
 /*
- * Sets hash->secret to the current secret, and `key_id` to its key id. Sets hash->profile
- * to `keyed`, unless it is already a keyed profile. The secret points into the keyring,
- * which must stay open while `hash` is used.
+ * Sets hash->secret to the current secret, and `key_id` to the key id of that secret. Sets
+ * hash->profile to `keyed`, unless hash->profile is already a keyed profile. The secret
+ * points into the keyring, which must stay open while `hash` is used.
  * Errors: BG_ENOTFOUND if all secrets are retired or there are none; BG_EINVAL for NULL.
  * Thread safety: MT-Safe.
  */
@@ -81,8 +82,8 @@ BG_API BG_MUST_CHECK bg_err bg_keyring_current(const bg_keyring *ring,
                                                bg_errinfo *info);
 
 /*
- * Sets hash->secret and hash->profile as bg_keyring_current does, for the secret with a
- * given key id, even if it is retired.
+ * Sets hash->secret and hash->profile as bg_keyring_current does, for the secret with the
+ * given key id, even if the secret is retired.
  * Errors: BG_ENOTFOUND; BG_EINVAL for NULL. Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_keyring_find(const bg_keyring *ring,

@@ -1,11 +1,11 @@
 /*
- * keys.h - keys, one by one and in arrays.
+ * keys.h - single keys and arrays of keys.
  *
- * A key is a string of bytes of any length. An integer key (`_u64`) is the same key as its
- * 8 bytes in little-endian order. A caller that has already hashed a key passes the hash
+ * A key is a string of bytes of any length. An integer key (`_u64`) is equivalent to its 8
+ * bytes in little-endian order. A caller that has already hashed a key passes the hash
  * (`_hash`); hash.h lists the requirements for such hashes.
  *
- * The batch functions (`_many`) take an array of keys. A `bg_keys` describes that array
+ * The batch functions (`_many`) accept an array of keys. A `bg_keys` describes that array
  * without copying it:
  *
  *     bg_filter_may_contain_many(filter, bg_keys_u64(ids, n), maybe);
@@ -48,7 +48,7 @@ typedef enum bg_keys_form {
 typedef struct bg_keys {
     const void *data; /* the array; may be NULL if count is 0 */
     size_t count;     /* number of keys */
-    size_t width;     /* BG_KEYS_FIXED: bytes per key, at least 1; else 0 */
+    size_t width;     /* BG_KEYS_FIXED: bytes per key, at least 1; otherwise 0 */
     uint64_t check;   /* BG_KEYS_HASHES: bg_hasher_check of the hasher, or 0 */
     uint32_t form;    /* a bg_keys_form */
     uint32_t reserved;
@@ -83,9 +83,9 @@ static inline bg_keys bg_keys_hashes(const uint64_t *hashes, size_t n)
 }
 
 /*
- * Describes n hashes of the hasher whose bg_hasher_check is `check`. A filter with a
- * different hasher answers "maybe" to every query for them and refuses to add them
- * (BG_EINCOMPAT). Slots accept hashes only in this form (bg_slot_hash_many).
+ * Describes n hashes computed by the hasher whose bg_hasher_check value is `check`. A
+ * filter with a different hasher answers "maybe" to every query for them and refuses to
+ * add them (BG_EINCOMPAT). Slots accept hashes only in this form (bg_slot_hash_many).
  */
 static inline bg_keys bg_keys_hashes_of(const uint64_t *hashes, size_t n,
                                         uint64_t check)

@@ -19,14 +19,14 @@
  *   window       the last T seconds or N items        20..25            1..g    by age
  *
  * `blocked` is the default: once a filter outgrows the cache, the number of cache lines
- * per key determines the speed, and at 1%, using only one line costs 4% more memory than
- * the best filter with k scattered bits. Use `classic` if memory matters more than time.
- * `partitioned` is the basis of aged windows (window.h). `split` is bit-identical with
- * Parquet's filters. `register` is for deduplication by many threads: if two threads add
- * the same key at the same time, exactly one add reports that the key is new. `quotient`
- * filters can remove and count keys, list their hashes, and be merged and resized; the
- * number of slots is a power of two, so the bits per key depend on the number of keys: use
- * the planner (plan.h).
+ * per key determines the speed, and at a false-positive rate of 1%, using only one line
+ * costs 4% more memory than the best filter with k scattered bits. Use `classic` if memory
+ * matters more than time. `partitioned` is the basis of aged windows (window.h). `split`
+ * filters are bit-for-bit identical to Parquet's filters. `register` is for deduplication
+ * by many threads: if two threads add the same key at the same time, exactly one add
+ * reports that the key is new. `quotient` filters can remove and count keys, list their
+ * hashes, and be merged and resized. The number of slots is a power of two, so the bits
+ * per key depend on the number of keys; use the planner (plan.h) to compute them.
  */
 #ifndef BLOOMGATE_KIND_H
 #define BLOOMGATE_KIND_H
@@ -87,8 +87,8 @@ enum {
 };
 
 /*
- * Returns the traits of a kind, BG_TRAIT_REMOVE and so on; 0 for BG_KIND_AUTO and for an
- * unknown number. Thread safety: MT-Safe.
+ * Returns the traits of a kind (BG_TRAIT_REMOVE and so on), ORed together; 0 for
+ * BG_KIND_AUTO and for an unknown number. Thread safety: MT-Safe.
  */
 BG_API uint32_t bg_kind_traits(bg_kind kind);
 
@@ -99,8 +99,9 @@ BG_API uint32_t bg_kind_traits(bg_kind kind);
 BG_API const char *bg_kind_name(bg_kind kind);
 
 /*
- * Finds a kind by name; "auto" is BG_KIND_AUTO. If there is no such kind or the name is
- * NULL, returns false and leaves *kind unchanged. Thread safety: MT-Safe.
+ * Finds a kind by name and stores it in *kind; "auto" selects BG_KIND_AUTO. If there is no
+ * such kind or the name is NULL, returns false and leaves *kind unchanged. Thread safety:
+ * MT-Safe.
  */
 BG_API bool bg_kind_parse(const char *name, bg_kind *kind);
 

@@ -2,9 +2,9 @@
  * loader.h - fill one filter from several threads, each at single-thread speed.
  *
  * Threads that add to a shared filter use atomic instructions, which cost more than the
- * rest of an add. Atomic instructions are not needed while a filter is being filled and is
- * not queried yet. A loader divides the filter's memory into regions, and only one thread
- * at a time writes to a region.
+ * rest of the add. A filter that is being filled and is not queried yet does not need
+ * them. A loader divides the filter's memory into regions, and only one thread at a time
+ * writes to a region.
  *
  *     bg_spec spec = BG_SPEC_INIT;
  *     spec.flags = BG_SPEC_EXCLUSIVE;
@@ -16,10 +16,11 @@
  *     // when all threads have ended:
  *     bg_loader_free(loader);
  *
- * Regions are used for BG_SPEC_EXCLUSIVE filters of the kinds blocked and split, which
- * keep a key in one line. Other exclusive filters are filled by one thread at a time, and
- * shared filters by ordinary adds. A filter of a Bloom kind is, bit for bit, the filter
- * that a single thread would have built from the same keys.
+ * Regions are used for blocked and split filters created with BG_SPEC_EXCLUSIVE, because
+ * these kinds keep each key in one line. Other exclusive filters are filled by one thread
+ * at a time, and shared filters by ordinary adds. For Bloom kinds, the result is
+ * bit-for-bit identical to the filter that a single thread would have built from the same
+ * keys.
  */
 #ifndef BLOOMGATE_LOADER_H
 #define BLOOMGATE_LOADER_H
@@ -40,7 +41,8 @@ extern "C" {
 typedef struct bg_loader bg_loader;
 
 /*
- * Creates a loader for a filter. Until the loader is freed, use the filter only through it.
+ * Creates a loader for a filter. Until the loader is freed, use the filter only through
+ * the loader.
  * Errors: BG_ENOTSUP for static kinds; BG_EINVAL for NULL; BG_ENOMEM.
  */
 BG_API BG_MUST_CHECK bg_err bg_loader_create(bg_filter *filter, bg_loader **loader,
@@ -52,8 +54,8 @@ BG_API void bg_loader_free(bg_loader *loader);
 /*
  * Adds an array of keys. *added, unless NULL, is set to the number of keys that were
  * certainly new.
- * Errors: those of bg_filter_add_many. After BG_EFULL an unknown part of the keys is in the
- * filter, so discard the filter and create a larger one.
+ * Errors: those of bg_filter_add_many. After BG_EFULL, the filter contains an unknown
+ * subset of the keys, so discard it and create a larger filter.
  * Thread safety: MT-Safe. Memory: 64 KiB of stack. Cost: lowest with a few thousand keys
  * per call.
  */
