@@ -81,7 +81,7 @@ static bool front_read_word(const char *text, struct front_settings *front,
         names[i] = word->name;
         if (strlen(word->name) == n && strncmp(word->name, text, n) == 0 && text[n]) {
             const bool good = front_set(word, text + n + 1, front);
-            if (!good) { /* the value may be a password: do not show it */
+            if (!good) { /* the value may be a password, so it is not shown */
                 (void)snprintf(why, SETTINGS_WHY, "%s: expected %s", word->name,
                                word->expected);
             }

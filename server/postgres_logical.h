@@ -25,7 +25,7 @@ struct logical {
     uint64_t heard; /* time (source_now) of the last stream message */
 };
 
-/* Returns the deadline for a statement of the follower or a reader, which may take longer than a lookup. */
+/* Returns the deadline for a statement from the follower or a reader, which may take longer than a lookup. */
 uint64_t logical_deadline(void);
 
 /* Verifies the server, the role and the tables, and creates the publication if `install` allows it. Errors:

@@ -3,8 +3,8 @@
  * the design.
  *
  * The follower runs one session after another. A session consists of two connections: `marks` for markers and
- * fingerprints, and `stream`. It ends when either connection fails, or when there is a reason to restart. Only the
- * `place` outlives a session. It is the last marker that arrived, or the first marker of an epoch that has not started
+ * fingerprints, and `stream`. A session ends when either connection fails, or when there is a reason to restart. Only
+ * the `place` outlives a session: the last marker that arrived, or the first marker of an epoch that has not started
  * yet.
  */
 #include "pgoutput.h"
@@ -19,7 +19,7 @@
 
 enum {
     FLIGHT = 1024, /* maximum number of emitted markers that have not yet arrived */
-    STEP = 4096    /* messages between two checks of the clock */
+    STEP = 4096    /* number of messages between two checks of the clock */
 };
 #define REPLY_INTERVAL (1 * SOURCE_SECOND)
 
@@ -32,7 +32,7 @@ struct follower {
     struct postgres_link marks, stream;
     struct postgres_relations relations;
     struct key_batch batch;
-    uint32_t failures; /* consecutive sessions without a proof */
+    uint32_t failures; /* number of consecutive sessions without a proof */
     /* State of the epoch. */
     bool has_place;
     bool is_restarting; /* the last session ended the epoch deliberately */
@@ -49,7 +49,8 @@ struct follower {
     /* Last position received, and last position confirmed. */
     uint64_t received, replied;
     uint64_t settling; /* position to be confirmed; 0: none */
-    /* The position is settled when this transaction and all earlier ones have ended. */
+    /* The position can be confirmed when this transaction and all earlier transactions have
+     * ended. */
     char last[24];
     uint64_t next_poll, next_reply;
 };
@@ -92,7 +93,8 @@ static void follower_waits(void *context, const char *why)
 }
 
 /* Reads the fingerprint and the identity in one new snapshot and, unless `keys` is NULL, the type of the keys and the
- * relations. The caller uses `keys` only if it belongs to the epoch, because the filter may currently be trusted. */
+ * relations. The caller uses `keys` only if it belongs to the epoch, because the filter may be trusted at this
+ * point. */
 static bg_err follower_inspect(struct follower *f, struct postgres_keys *keys,
                                struct postgres_mark *found, bg_errinfo *info)
 {
@@ -147,7 +149,8 @@ static bg_err follower_renew(struct follower *f, bg_errinfo *info)
 
 /* ---- Continuing -------------------------------------------------------------------------- */
 
-/* Verifies everything that can be verified before the stream starts. The first marker proves the rest (L3). */
+/* Verifies everything that can be verified before the stream starts. The arrival of the first marker proves the rest
+ * (L3). */
 static bg_err follower_verify(struct follower *f, bg_errinfo *info)
 {
     struct postgres_mark found;

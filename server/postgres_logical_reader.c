@@ -5,9 +5,9 @@
  * all transactions that the follower reported before the read started. The snapshot of a temporary slot contains them:
  * it is defined by a WAL position, and the slot is created after the read has started.
  *
- * That position is at or after everything that was streamed, provided that the slot is on the follower's server. To
- * prove this, the reader emits a marker after the last key, in the session that read the keys. The marker must arrive
- * in the follower's stream.
+ * That position is at or after the end of everything that was streamed, provided that the slot is on the follower's
+ * server. To prove this, the reader emits a marker after the last key, in the session that read the keys. The marker
+ * must arrive in the follower's stream.
  *
  * (R1) The snapshot can include a committed transaction whose backend has not yet recorded the commit outside the WAL.
  *      Its rows would look aborted. So the reader waits until a new snapshot, which is taken from the list of running
@@ -112,7 +112,7 @@ static bg_err reader_unsettled(struct logical_reader *mine, char **sql,
     return err || *sql ? err : source_no_memory(info);
 }
 
-/* Waits until (R1) holds, over the slot's connection. That connection is on the same server, because otherwise the
+/* Waits until (R1) holds, using the slot's connection. That connection is on the same server, because otherwise the
  * snapshot could not have been imported. */
 static bg_err reader_settle(struct logical_reader *mine, struct postgres_link *slot,
                             bg_errinfo *info)

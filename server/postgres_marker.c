@@ -26,7 +26,7 @@ bool postgres_lsn_parse(const char *text, uint64_t *lsn)
         return false;
     }
     *lsn = high << 32 | low;
-    postgres_lsn_print(*lsn, again); /* the only spelling that is accepted */
+    postgres_lsn_print(*lsn, again); /* only this spelling is accepted */
     return strcmp(text, again) == 0;
 }
 

@@ -3,9 +3,9 @@
  *
  * A table that publishes updates needs a replica identity: without one, PostgreSQL rejects UPDATE as soon as the
  * table is published. A gate must not break an application, so it refuses such a table instead. A table can also lose
- * its replica identity, or get a partition without one. The fingerprint query detects this at the next poll. A
- * publication that the gate cannot follow, for this or any other reason, is dropped. Otherwise it could make UPDATE
- * fail later, unnoticed.
+ * its replica identity, or get a partition without one. The fingerprint query detects such a change at the next poll. A
+ * publication that the gate cannot follow, for this or any other reason, is dropped. Otherwise the publication could
+ * later make UPDATE fail without the gate noticing.
  */
 #include "postgres_publication.h"
 
@@ -67,8 +67,8 @@ static void publication_statements_free(char *sql[PUBLICATION_STEPS])
 
 /* ---- Installing -------------------------------------------------------------------------- */
 
-/* Verifies that an existing publication with that name belongs to this gate. Errors: BG_EINVAL if it belongs to
- * something else. */
+/* Verifies that an existing publication with that name belongs to this gate. Errors: BG_EINVAL if the publication does
+ * not belong to this gate. */
 static bg_err publication_own(struct postgres_link *link, const char *name,
                               uint64_t deadline, bg_errinfo *info)
 {
@@ -90,8 +90,8 @@ static bg_err publication_own(struct postgres_link *link, const char *name,
     return err;
 }
 
-/* Verifies that the tables can be published. Errors: BG_EINVAL if one cannot, or if publishing it would make UPDATE
- * fail. */
+/* Verifies that the tables can be published. Errors: BG_EINVAL if a table cannot be published, or if publishing it
+ * would make UPDATE fail. */
 static bg_err publication_is_possible(struct postgres_link *link, uint64_t deadline,
                                       bg_errinfo *info)
 {
@@ -126,8 +126,8 @@ static bg_err publication_is_possible(struct postgres_link *link, uint64_t deadl
     return err;
 }
 
-/* Runs the statements in one transaction. The lock timeout is shorter than the deadline: a server process that waits
- * for a lock does not notice that its client has closed the connection. */
+/* Runs the statements in one transaction. The lock timeout is shorter than the deadline, because a server process that
+ * is waiting for a lock does not notice that its client has closed the connection. */
 static bg_err publication_run(struct postgres_link *link, char *const *sql, int n,
                               uint64_t deadline, bg_errinfo *info)
 {

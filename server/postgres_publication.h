@@ -12,7 +12,8 @@
 #include "postgres_link.h"
 
 /* Creates the publication, or replaces this gate's publication if it is insufficient. With install=no, writes the
- * statements to the script instead. Errors: BG_EINVAL if it cannot be created, or if an operator must create it. */
+ * statements to the script instead. Errors: BG_EINVAL if the publication cannot be created, or if an operator must
+ * create it. */
 bg_err postgres_publication_install(struct postgres_link *link, const char *name,
                                     uint64_t deadline, bg_errinfo *info);
 
@@ -23,7 +24,8 @@ void postgres_publication_drop(struct postgres_link *link, const char *name,
 /* A published table, and the positions of the keys in its rows. */
 struct postgres_relation {
     uint32_t oid;
-    uint32_t columns;  /* bit i is set if the table has key column i of the source */
+    /* bit i is set if the table contains the source's key column i */
+    uint32_t columns;
     bool is_described; /* the stream has described its columns */
     uint16_t n;
     uint16_t at[KEY_COLUMNS]; /* indices of the values that are keys, ascending */
@@ -41,11 +43,11 @@ bg_err postgres_relations_load(struct postgres_link *link, uint64_t deadline,
                                struct postgres_relations *relations, bg_errinfo *info);
 void postgres_relations_free(struct postgres_relations *relations);
 
-/* Returns the table with this OID, or NULL if the table has no keys. */
+/* Returns the table with this OID, or NULL if the table contains no keys. */
 struct postgres_relation *postgres_relations_find(struct postgres_relations *relations,
                                                   uint32_t oid);
 
-/* Discards the descriptions from the stream. A new stream sends them again. */
+/* Discards the table descriptions from the stream. A new stream sends the descriptions again. */
 void postgres_relations_forget(struct postgres_relations *relations);
 
 /* Finds the key columns in a description. Returns the name of a missing column, or NULL if all columns are present. */

@@ -1,5 +1,5 @@
 /*
- * postgres_relations.c - the published tables that have keys; see postgres_publication.h.
+ * postgres_relations.c - the published tables that contain keys; see postgres_publication.h.
  *
  * The stream identifies a table by its OID, and describes its columns before the first row and again after every change
  * to its definition. A row of a partition arrives as a row of the topmost published table, so the tables above a key

@@ -4,12 +4,12 @@
  *
  * A fingerprint is a hash over rows of the system catalogs. It is read with a plain SELECT in the caller's transaction,
  * so it belongs to the same snapshot as everything else in that transaction. It includes the xmin of each row, which
- * changes with every update. So two equal fingerprints prove that no DDL was committed between the two snapshots, not
+ * changes with every update. So two equal fingerprints prove that no DDL was committed between their snapshots, not
  * even DDL that was later undone.
  *
  * COPY and other statements that name a table use the newest catalogs instead. A reader therefore computes the
- * fingerprint twice: in its own snapshot, and in a new one after the last key. If both equal the follower's
- * fingerprint, the names referred to the same tables and columns throughout the read.
+ * fingerprint twice: in its own snapshot, and in a new snapshot after the last key. If both fingerprints equal the
+ * follower's fingerprint, the names referred to the same tables and columns throughout the read.
  */
 #ifndef SERVER_POSTGRES_SCHEMA_H
 #define SERVER_POSTGRES_SCHEMA_H
@@ -45,13 +45,13 @@ struct postgres_keys {
 bg_err postgres_keys_look(struct postgres_link *link, uint64_t deadline,
                           struct postgres_keys *keys, bg_errinfo *info);
 
-/* Sets source->form and source->prints_hex. They describe the keys in the filter, so only the follower calls this
- * function: the column's type may have changed since the follower's last poll. In a mode without a follower, readers
- * and lookup connections call it. */
+/* Sets source->form and source->prints_hex. These fields describe the keys in the filter, so only the follower calls
+ * this function, because the column's type may have changed since the follower's last poll. In a mode without a
+ * follower, readers and lookup connections call it. */
 void postgres_keys_use(struct source *source, const struct postgres_keys *keys);
 
-/* Resets source->form. The follower calls this function if an epoch ends before the epoch was reported. Otherwise
- * lookups would fail if the column's type changed before the next epoch. */
+/* Resets source->form. The follower calls this function if an epoch ends before it has been reported. Otherwise lookups
+ * would fail if the column's type changed before the next epoch. */
 void postgres_keys_forget(struct source *source);
 
 /* Reads the identity. Errors: BG_EINCOMPAT if the server is a standby (in recovery). */
@@ -85,8 +85,8 @@ bg_err postgres_schema_fingerprint(struct postgres_link *link,
                                    uint64_t deadline, char fingerprint[PG_FINGERPRINT],
                                    bg_errinfo *info);
 
-/* Writes two WITH queries: wanted(n, nsp, rel, col) lists the key columns, and root(n, col, oid, relkind) the tables
- * that their names refer to in the current snapshot. Returns false if out of memory. */
+/* Writes two WITH queries: wanted(n, nsp, rel, col) lists the key columns, and root(n, col, oid, relkind) lists the
+ * tables that their names refer to in the current snapshot. Returns false if out of memory. */
 bool postgres_schema_roots(struct postgres_link *link, FILE *sql);
 
 /* Returns an SQL condition, starting with AND, which excludes rows `i` of pg_inherits that belong to a partition that

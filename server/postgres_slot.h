@@ -3,7 +3,7 @@
  * confirmed.
  *
  * The follower owns a persistent slot. Readers create temporary slots because the server exports a snapshot with each
- * of them.
+ * temporary slot.
  */
 #ifndef SERVER_POSTGRES_SLOT_H
 #define SERVER_POSTGRES_SLOT_H
@@ -29,7 +29,8 @@ bg_err postgres_slot_look(struct postgres_link *link, const char *name,
 bg_err postgres_slot_drop(struct postgres_link *link, const char *name,
                           uint64_t deadline, bg_errinfo *info);
 
-/* Reports why the server waits for running transactions: after one second, then every minute. */
+/* Reports why the server is waiting for running transactions, first after one second, then every
+ * minute. */
 struct postgres_slot_wait {
     struct postgres_link *link; /* another connection */
     void (*waits)(void *context, const char *why);

@@ -81,8 +81,8 @@ static void postgres_stream_number(char *to, uint64_t number)
     }
 }
 
-/* Sends a status message: 'r', written, flushed, applied, time, and whether a reply is requested. The time is optional
- * and not set. */
+/* Sends a status message: 'r', written, flushed, applied, time, and whether a reply is requested. The time is optional,
+ * and this client does not set it. */
 static bool postgres_stream_send(struct postgres_link *link, uint64_t written,
                                  uint64_t confirmed, bool wants_answer)
 {

@@ -1,9 +1,9 @@
 /*
  * postgres_stream.h - a slot's replication stream, over a PG_STREAMS connection.
  *
- * The server sends changes starting at a position, and keeps the WAL after the last confirmed position. A reply
- * contains three positions of the client: written, flushed and applied. Only `flushed` allows the server to discard
- * WAL. This has two consequences:
+ * The server sends changes starting at a position, and keeps the WAL after the last confirmed position. A reply from
+ * the client contains three positions: written, flushed and applied. Only `flushed` allows the server to discard WAL.
+ * This has two consequences:
  *
  * - A server that is shutting down waits until the client has flushed everything. This client confirms a change only
  *   after it has been saved to disk, which may be much later. So after confirming a position, it sends a second reply
@@ -11,7 +11,7 @@
  *   received.
  * - A client without a flushed position is not a candidate for synchronous replication, so with
  *   synchronous_standby_names='*' transactions do not wait for a filter. The client briefly becomes a candidate when it
- *   confirms a position, so the caller confirms only positions before which no transaction waits for a standby.
+ *   confirms a position, so the caller confirms a position only if no transaction before it is waiting for a standby.
  *
  * Silence. While a server decodes changes to other tables, it has nothing to send. This can happen after the service
  * has been down for hours. So each reply requests a response. The server responds between two WAL records or, within a

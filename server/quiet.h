@@ -14,11 +14,11 @@
  * are short, so quiet_wait sleeps for a few microseconds at a time. It must not be called inside a
  * batch.
  *
- * Why this is sufficient. The store that enters a batch is sequentially consistent, as are the
- * loads in quiet_wait and, by contract, the store that removed the object before the wait and the
- * loads with which batches find the object. So either the batch sees the store, or quiet_wait sees
- * the odd counter and waits for the batch's release store, which orders everything in the batch
- * before everything after the wait.
+ * Why this is sufficient. These operations are sequentially consistent: the store that marks the
+ * start of a batch; the loads in quiet_wait; and, by contract, the store that removes the object
+ * before the wait and the loads that find the object in a batch. So either the batch sees the
+ * store, or quiet_wait sees the odd counter and waits for the batch's release store, which orders
+ * everything in the batch before everything after the wait.
  */
 #ifndef SERVER_QUIET_H
 #define SERVER_QUIET_H
@@ -55,7 +55,7 @@ static inline void quiet_leave(struct quiet *quiet, int seat)
     atomic_fetch_add_explicit(&quiet->seats[seat].count, 1, memory_order_release);
 }
 
-/* Leaves the batch and enters a new one, in one step. */
+/* Leaves the batch and enters a new batch, in one step. */
 static inline void quiet_pass(struct quiet *quiet, int seat)
 {
     atomic_fetch_add(&quiet->seats[seat].count, 2);
@@ -64,7 +64,7 @@ static inline void quiet_pass(struct quiet *quiet, int seat)
 /* Returns once all batches that are running now have ended. */
 void quiet_wait(struct quiet *quiet);
 
-/* Like quiet_wait, but without waiting: quiet_note records the batches that are running now, and
+/* Like quiet_wait, but without waiting: quiet_note records which batches are running, and
  * quiet_passed returns whether they have ended. */
 struct quiet_mark {
     uint64_t seen[QUIET_SEATS];

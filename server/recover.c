@@ -5,7 +5,7 @@
  * their bases are, and from which frame the records of each object must be replayed. A manifest is
  * the complete list of objects at its position: an earlier object that is not listed was dropped.
  * Then the bases are opened, and each is verified against its recorded digest. The second pass
- * replays each object's records from that frame on, in order.
+ * replays each object's records in order, starting at that frame.
  *
  * An object is kept even if its base is missing, is damaged or was created with a secret that is
  * not available, or if its records cannot be replayed: without the object, lookups would answer
@@ -32,7 +32,8 @@
  * newest; that leaves no name in doubt; and whose objects could all be read. Only
  * recovery_file_fate makes this decision. Directories written by version 0.1 do not record which
  * segment is the newest. In such a directory, unused files are moved to `forgotten`, once. A pack
- * in use may hold parts of unknown objects: without the proof it is kept until the next start.
+ * in use may contain parts of unknown objects, so without the proof it is kept until the next
+ * start.
  */
 #include "doubt.h"
 #include "log.h"
@@ -57,7 +58,7 @@ struct found {
     char *shape; /* text */
     uint64_t expiry;
     uint64_t born;  /* earlier frames contain no records of this object */
-    uint64_t named; /* frame in which it was named */
+    uint64_t named; /* frame in which the object was named */
     struct entry_base base;
     struct object *object;
     bool doubted;  /* some of its records may be missing (G1) */
@@ -86,9 +87,9 @@ struct recovery {
     bool manifest_doubts;    /* the manifest was written while names were in doubt */
     uint64_t manifest_began; /* first frame of the manifest */
     uint64_t complete; /* the first frame of the last complete manifest; 0: none */
-    uint64_t gap;      /* some or all frames below this one are missing; 0: no gap */
+    uint64_t gap;      /* some or all frames below this frame are missing; 0: no gap */
     bool doubts;       /* names are in doubt (G2) */
-    /* Number of unused files that were kept, and number of those that were moved. */
+    /* The number of unused files that were kept, and the number of unused files that were moved. */
     uint64_t kept, moved;
     uint64_t next_id;
     uint64_t records;
@@ -121,7 +122,7 @@ static struct found *founds_find(const struct founds *founds, uint64_t id)
 }
 
 /* Returns the list element with this ID, adding one if necessary; NULL if out of memory. IDs
- * increase, so it is nearly always the last element. */
+ * increase, so the element is nearly always the last one. */
 static struct founds_place *founds_place(struct founds *founds, uint64_t id)
 {
     const size_t at = founds_at(founds, id);
@@ -530,7 +531,7 @@ static bg_err recovery_compare_digest(const struct found *found,
 
 enum {
     RECOVERY_SMALL = 256 << 10, /* files below this size are read into memory */
-    /* Number of items that batches may add to a full filter. */
+    /* Maximum number of items that a batch may add to a full filter. */
     RECOVERY_SLACK = 4096
 };
 
@@ -602,7 +603,7 @@ static bg_err recovery_create_empty(const struct recovery *r,
     return err;
 }
 
-/* Opens the base of an object, or creates an empty one. Returns the error that occurred while
+/* Opens the base of an object, or creates an empty base. Returns the error that occurred while
  * opening the base, if any. */
 static bg_err recovery_open(const struct recovery *r, const struct found *found,
                             const struct object_shape *shape, struct object **object,
@@ -628,7 +629,7 @@ static bg_err recovery_open(const struct recovery *r, const struct found *found,
     return err;
 }
 
-/* Replaces the object with one that may contain any key. */
+/* Replaces the object with an object that answers "maybe" for every key. */
 static bg_err recovery_give_up(struct found *found, const struct object_shape *shape,
                                const char *why, bg_errinfo *info)
 {
@@ -713,7 +714,7 @@ static bg_err recovery_do(void *context, uint64_t sequence,
 
 /* Warns about a filter that grew under a higher max-filter-memory than the current one: the replay
  * could not grow it to the same size, so its false-positive rate is above its target. At run time,
- * adds are refused long before that point. */
+ * adds would have been refused long before that point. */
 static void recovery_check_growth(const struct recovery *r, const struct found *found)
 {
     const uint64_t most = settings_now(r->persist->server->store)->max_filter_memory;
@@ -754,7 +755,7 @@ static const char **recovery_files(const struct recovery *r)
     return files;
 }
 
-/* What to do with files that no object uses. */
+/* How to handle files that no object uses. */
 enum fate { FATE_KEPT, FATE_ASIDE, FATE_DELETED };
 
 /* Returns whether the journal lists every object that exists. */
@@ -765,7 +766,7 @@ static bool recovery_accounts(const struct recovery *r,
 }
 
 /* Decides what happens to files that no object uses. They are deleted if the journal accounts for
- * every object, because they must then be left over from an interrupted snapshot or a dropped
+ * every object, because they must then be leftovers from an interrupted snapshot or a dropped
  * object. No other code may delete them at startup. */
 static enum fate recovery_file_fate(const struct recovery *r,
                                     const struct journal_report *report, bool forget)
@@ -804,8 +805,8 @@ static void recovery_drop_file(struct recovery *r, const char *name, enum fate f
     }
 }
 
-/* Handles all files that no object uses. At this point, the journal that proves that the files are
- * unused is on disk. */
+/* Handles all files that no object uses. The journal that proves that these files are unused is
+ * already on disk. */
 static void recovery_clean(struct recovery *r, const struct journal_report *report,
                            bool forget)
 {
@@ -867,7 +868,7 @@ static bg_err recovery_install(struct recovery *r, bg_errinfo *info)
     return err;
 }
 
-/* Completes the first pass: which objects exist, and which names are in doubt. */
+/* Completes the first pass: determines which objects exist and which names are in doubt. */
 static bg_err recovery_survey(struct recovery *r, struct journal_report *report,
                               bg_errinfo *info)
 {
@@ -913,7 +914,7 @@ static bg_err recovery_run(struct recovery *r, struct journal_report *report,
     return err;
 }
 
-/* Logs the damage and what to do about it. */
+/* Logs the damage and how to handle it. */
 static void recovery_warn(const struct recovery *r, const struct journal_report *report)
 {
     const bg_bytes none = { NULL, 0 };

@@ -2,10 +2,10 @@
  * resp.c - the request parser.
  *
  * There are three states between calls. FRESH: at the start of a request; a line may be partially
- * scanned. ARGUMENTS: `left` strings are missing, and the "$n" line of the next string starts at
- * `at`. BULK: that line has been read, and `bulk` bytes with CRLF start at `at`. A call continues
- * where the last one stopped; only an incomplete line is visited again, and `scanned` stores how
- * much of it has been searched.
+ * scanned. ARGUMENTS: `left` strings have not been read yet, and the "$n" line of the next string
+ * starts at `at`. BULK: that line has been read, and `bulk` bytes followed by CRLF start at `at`. A
+ * call continues where the last call stopped. Only an incomplete line is visited again, and
+ * `scanned` is the number of its bytes that have already been searched.
  *
  * A complete length of up to nine digits, the common case, is read in one step (resp_digits).
  * All other lines are parsed by resp_line_number, which handles partial, negative, malformed and
@@ -161,7 +161,7 @@ static inline size_t resp_digits(const char *bytes, size_t at, size_t n, size_t 
     return i + 2;
 }
 
-/* Parses a number as Redis does: no plus sign, no leading zeros, no blanks. */
+/* Parses a number as Redis does: plus signs, leading zeros and blanks are not allowed. */
 static bool resp_integer(const char *text, size_t n, int64_t *value)
 {
     const bool negative = n && *text == '-';

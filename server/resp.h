@@ -28,9 +28,9 @@
  *
  * Cost. No byte is examined twice, however small the parts are in which it arrives, and the bytes
  * of strings are not examined at all. A string of 512 MB, or a million arguments, cost as much in
- * 16 KiB parts as in one part. Eight arguments fit into the parser. For more, it allocates an array
- * that doubles as arguments arrive, regardless of the announced count. A large array is freed
- * before the next request.
+ * 16 KiB parts as in one part. Eight arguments fit into the parser itself. For more arguments, it
+ * allocates an array that doubles in size as they arrive, regardless of the announced count. A
+ * large array is freed before the next request.
  *
  * As in Redis, empty lines, "*0" and "*-1" are skipped, and the words of a line may be quoted.
  * "..." may contain \n \r \t \b \a \xHH and \ before any other byte; '...' may contain only \'. A
@@ -81,8 +81,8 @@ struct resp_parser {
     bg_bytes *argv;
     size_t argc;
     size_t consumed;
-    /* The minimum number of missing bytes. It is an untrusted hint for sizing a buffer: grow the
-     * buffer with the bytes that have arrived, not with the announced length. */
+    /* The minimum number of bytes that are still missing. It is an untrusted hint for sizing a
+     * buffer: grow the buffer with the bytes that have arrived, not with the announced length. */
     size_t need;
     char error[RESP_ERROR_TEXT]; /* "Protocol error: ..." */
     bool refused;                /* the error was caused by a failed allocation */
@@ -92,11 +92,12 @@ struct resp_parser {
 
     /* Private. Until a request is complete, the `data` fields of its arguments are offsets. */
     enum { RESP_FRESH, RESP_ARGUMENTS, RESP_BULK, RESP_FAILED } state;
-    size_t at;      /* bytes before this offset have been parsed */
-    size_t scanned; /* number of bytes from `at` that contain no line end */
-    size_t left;    /* number of missing arguments */
-    size_t bulk;    /* length of the argument being read */
-    size_t room;    /* capacity of argv */
+    size_t at; /* bytes before this offset have been parsed */
+    /* number of bytes after `at` that are known to contain no line end */
+    size_t scanned;
+    size_t left; /* number of missing arguments */
+    size_t bulk; /* length of the argument being read */
+    size_t room; /* capacity of argv */
     bg_bytes few[RESP_FEW];
 };
 
@@ -108,8 +109,8 @@ void resp_parser_free(struct resp_parser *p);
 /* Discards an incomplete request, or an error. */
 void resp_parser_reset(struct resp_parser *p);
 
-/* Parses the next request, as described above. bytes[0] is the byte after those that the last call
- * consumed. */
+/* Parses the next request, as described above. bytes[0] is the first byte that the last call did
+ * not consume. */
 enum resp_result resp_parse(struct resp_parser *p, char *bytes, size_t n);
 
 #endif

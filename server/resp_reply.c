@@ -77,7 +77,7 @@ static void resp_reply_integer(void *to, int64_t value)
         struct buffer *out = to;
         char *at = buffer_space(out, REPLY_HEAD);
         if (at) {
-            /* The minus sign is written in place of a type, after the real type. */
+            /* The minus sign is written as if it were a type, after the actual type. */
             *at = ':';
             char *end = resp_reply_head(at + 1, '-', 0 - (uint64_t)value);
             buffer_wrote(out, (size_t)(end - at));
@@ -122,10 +122,10 @@ static void resp_reply_bulk(void *to, const void *bytes, size_t n)
 }
 
 /*
- * Prints the shortest decimal that parses to the same double. If the double was read from a decimal
- * of up to 15 digits, printing 15 digits yields that decimal, because a double preserves 15 digits
- * and %g omits trailing zeros. Other values need 16 or 17 digits. Denormals have lower precision,
- * so for these all lengths are tried.
+ * Prints the shortest decimal that parses to the same double. If the double was parsed from a
+ * decimal with up to 15 digits, printing 15 digits yields that decimal, because a double preserves
+ * 15 digits and %g omits trailing zeros. Other values need 16 or 17 digits. Denormals have lower
+ * precision, so all lengths are tried for them.
  */
 size_t resp_reply_real_text(double value, char text[RESP_REAL_TEXT])
 {

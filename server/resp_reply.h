@@ -13,8 +13,8 @@
  *     map        *2n                  %n
  *     set        *n                   ~n
  *
- * The field `to` of a reply is the struct buffer. A buffer that overflows accepts nothing more
- * (buffer.h).
+ * The field `to` of a reply is the struct buffer. A buffer that has overflowed accepts no more
+ * bytes (buffer.h).
  */
 #ifndef SERVER_RESP_REPLY_H
 #define SERVER_RESP_REPLY_H

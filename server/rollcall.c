@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* A note in a worker's mailbox: a job that has already run, so that the worker only calls its
+/* A note in a worker's mailbox: a job that has already run, so the worker only has to call its
  * `done`. */
 struct note {
     struct job job; /* must be first */
@@ -17,7 +17,7 @@ struct note {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool done;      /* the worker has visited all connections */
-    bool withdrawn; /* the worker must not visit any, and frees the note */
+    bool withdrawn; /* the worker must not visit any connections, and frees the note */
 };
 
 static void note_free(struct note *note)
@@ -62,7 +62,8 @@ static struct note *note_create(struct worker *worker,
     return note;
 }
 
-/* Waits for a while. Returns false if the note is not done. The caller holds the note's lock. */
+/* Waits for a while. Returns false if the worker has not handled the note yet. The caller holds the
+ * note's lock. */
 static bool note_wait(struct note *note)
 {
     struct timespec until;

@@ -16,8 +16,9 @@
 
 /*
  * Calls `visit` with each connection, on the thread of its worker. `visit` must not block for long;
- * it may close the connection. Only jobs may call this function: a worker would deadlock. Returns
- * false if not all connections were visited, because the service is stopping or out of memory.
+ * it may close the connection. Only jobs may call this function, because a worker would deadlock.
+ * Returns false if not all connections were visited, because the service is stopping or out of
+ * memory.
  */
 bool rollcall(struct server *server, void (*visit)(void *context, struct conn *conn),
               void *context);

@@ -32,7 +32,7 @@
 
 enum {
     SERVER_TICK = 100,  /* milliseconds */
-    SERVER_BEAT = 2000, /* workers set `beat` every second */
+    SERVER_BEAT = 2000, /* workers update `beat` every second */
     SERVER_FAILED = 1,
     /* The process may exceed the ledger's count by SERVER_SLACK bytes plus 1/SERVER_SHARE of that
      * count. */
@@ -296,7 +296,7 @@ static void server_loading(void *context, uint64_t done, uint64_t all)
     atomic_store(&server->load_done, done);
 }
 
-/* Logs the error, and how to handle damage. */
+/* Logs the error, and instructions for handling damage. */
 static bool server_say_data(bg_err err, const char *why)
 {
     if (err != BG_EFORMAT && err != BG_ECHECKSUM) {
@@ -425,8 +425,8 @@ static void server_reload(struct server *server)
     startup_ready("serving");
 }
 
-/* Sends keep-alive notifications to the service manager at its watchdog interval. Sends none while
- * a worker is stuck, so that the manager kills and restarts the service. */
+/* Sends keep-alive notifications to the service manager at its watchdog interval. Sends no
+ * notifications while a worker is stuck, so the manager kills and restarts the service. */
 static void server_keep_alive(const struct server *server, uint64_t *told)
 {
     const uint64_t interval = startup_watchdog_interval(), now = server_ticks();
@@ -475,7 +475,7 @@ static void server_drain(struct server *server)
 {
     const struct settings *settings = settings_now(server->store);
     const uint64_t end = server_ticks() + (uint64_t)(settings->shutdown_grace * 1000);
-    listen_end(server); /* after this, another service may own the path */
+    listen_end(server); /* after this point, another service may own the path */
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_post_stop(server->workers[i], atomic_load(&server_stop_asked) == 2);
     }
@@ -494,8 +494,10 @@ static void server_drain(struct server *server)
 static bool server_unmake(struct server *server)
 {
     fronts_stop(server->fronts);
-    jobs_free(server->jobs);         /* first, because jobs use everything below */
-    observer_free(server->observer); /* before the gates, which the observer uses */
+    /* freed first, because jobs use everything below */
+    jobs_free(server->jobs);
+    /* freed before the gates, which the observer uses */
+    observer_free(server->observer);
     fronts_free(server->fronts);
     gates_free(server->gates);
     for (size_t i = 0; i < server->workers_count; i++) {
@@ -531,8 +533,8 @@ static bool server_start_workers(struct server *server)
 }
 
 /* Allocations up to this size are counted, but not refused: the library's buffers for reading and
- * writing files, and filters so small that it is enough to check before each command whether the
- * ledger is full. */
+ * writing files, and very small filters, for which it is enough to check before each command
+ * whether the ledger is full. */
 enum { SERVER_SMALL = 2 << 20 };
 
 static bool server_take(void *context, size_t bytes)

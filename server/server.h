@@ -29,10 +29,11 @@
  * nothing. */
 enum server_phase {
     SERVER_STARTING,
-    SERVER_ABANDONING, /* stopping before all filters have been loaded */
+    SERVER_ABANDONING, /* the service is stopping before all filters have been loaded */
     SERVER_LOADING,    /* connections are accepted, data is being loaded */
     SERVER_SERVING,
-    SERVER_STOPPING /* no new connections; existing ones finish their requests */
+    /* no new connections are accepted; existing ones finish their requests */
+    SERVER_STOPPING
 };
 
 /* The counters that are summed over all workers. */
@@ -73,7 +74,7 @@ struct server {
     struct users *users;
     struct tls *tls; /* NULL: none */
     bg_keyring *keyring;
-    struct persist *persist; /* NULL: nothing is stored on disk */
+    struct persist *persist; /* NULL if nothing is stored on disk */
     struct gates *gates;     /* NULL: none */
     struct fronts *fronts;   /* NULL: none */
     struct observer *observer;
@@ -86,7 +87,7 @@ struct server {
     _Atomic uint64_t clients;      /* current connections */
     _Atomic uint64_t http_clients; /* number of connections that use HTTP */
     _Atomic uint64_t uploads;      /* bytes of HTTP uploads in progress */
-    /* Number of filters loaded so far, and in total. */
+    /* The number of filters loaded so far, and the total number of filters. */
     _Atomic uint64_t load_done, load_all;
     _Atomic bool saving; /* BGSAVE is in progress */
     pthread_mutex_t reset_lock;
@@ -106,8 +107,8 @@ uint64_t server_now(void);
 uint64_t server_ticks(void);
 
 /*
- * Creates all components, listens, loads the data, and serves. Returns after server_stop has been
- * called and everything has ended. The result is 0, or an exit code whose reason has been logged.
+ * Creates all components, listens, loads the data, and serves. Blocks until server_stop has been
+ * called and everything has ended. Returns 0, or a nonzero exit code after logging the reason.
  */
 int server_run(struct settings_store *store);
 

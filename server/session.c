@@ -83,7 +83,7 @@ struct entry *session_find(struct session *session, bg_bytes name)
     session_enter(session);
     struct entry *entry = catalog_find(server->catalog, name, session->now);
     if (entry && !session_can_hold(session)) {
-        return entry; /* out of memory: the session stays in the batch instead */
+        return entry; /* out of memory, so the session stays in the batch instead */
     }
     if (entry) {
         catalog_hold(entry);
@@ -241,7 +241,7 @@ struct entry *session_see(struct session *session, bg_bytes name,
     terms->flags |= CATALOG_REPLACE | CATALOG_INSTEAD_OF | CATALOG_UNCHANGED;
     terms->instead_of = entry;
     terms->changes = entry ? atomic_load(&entry->changes) : 0;
-    session_leave(session); /* safe, because a job holds the entry */
+    session_leave(session); /* this is safe because a job holds the entry */
     quiet_wait(&session->server->quiet);
     return entry;
 }
@@ -337,7 +337,7 @@ static bg_err session_host_lookup(struct host *host, bg_bytes name, bg_bytes key
     }
     if (session->has_ticket) {
         session->has_ticket = false;
-        /* The same key bytes, but in the job's copy of the request. */
+        /* The same key, in the job's copy of the request. */
         session->ticket.ticket.key = key.data;
         *outcome = gates_finish(&session->ticket, NULL);
         return BG_OK;
@@ -383,7 +383,7 @@ static bg_err session_host_path(struct host *host, bg_bytes file, char *path,
     const char *dir = session_in(host)->from->dir;
     int n = plain ? snprintf(path, room, "%s/files", dir) : -1;
     if (n > 0 && (size_t)n < room) {
-        /* If this fails, the next operation reports the error. */
+        /* If creating the directory fails, the next operation reports the error. */
         (void)mkdir(path, 0700);
         n = snprintf(path, room, "%s/files/%.*s", dir, (int)file.len, bytes);
     }
@@ -601,7 +601,8 @@ static void session_unknown(struct client *client, const struct reply *reply,
                  args_show(argv[0], word), text);
 }
 
-/* Returns the command or its subcommand. If there is none, sends an error and returns NULL. */
+/* Returns the command or its subcommand. If there is no such command, sends an error and returns
+ * NULL. */
 static const struct command *session_command(const struct session *session,
                                              struct client *client,
                                              const bg_bytes *argv, size_t argc,
@@ -663,7 +664,7 @@ static void session_answer_maybe(const struct command *command, size_t argc,
 }
 
 /* The reply to a command that may change something depends on earlier changes by any client:
- * "already added" is a promise as well. So the reply waits until those changes are safe; see
+ * "already added" is a promise as well. So the reply waits until those changes are durable; see
  * object.h. */
 void session_changes(struct session *session, const struct command *command)
 {

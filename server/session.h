@@ -23,8 +23,8 @@ struct multi;
 enum client_mute {
     CLIENT_SPEAKS,
     CLIENT_MUTE,      /* OFF: nothing is sent */
-    CLIENT_SKIP_NEXT, /* SKIP is running: the reply to the next request is skipped */
-    CLIENT_SKIPS      /* the next reply is skipped */
+    CLIENT_SKIP_NEXT, /* SKIP itself is running; it affects the next request */
+    CLIENT_SKIPS      /* the reply to the next request is skipped */
 };
 
 /* A client: the state of a connection apart from its buffers. */
@@ -35,7 +35,7 @@ struct client {
     const struct user *user;
     bool close;              /* close once all replies are sent */
     uint8_t mute;            /* enum client_mute */
-    struct multi *multi;     /* commands waiting for EXEC; NULL: no MULTI */
+    struct multi *multi;     /* commands waiting for EXEC; NULL outside of MULTI */
     bool no_touch, no_evict; /* CLIENT options that are stored but have no effect */
     uint64_t since;          /* milliseconds since 1970 */
     uint64_t active;         /* time of the last request, in milliseconds since 1970 */
@@ -61,7 +61,7 @@ enum {
 };
 
 struct session {
-    struct host host; /* must be first: handlers get its address */
+    struct host host; /* must be the first field, because handlers get its address */
     struct server *server;
     struct client *client;
     int seat;    /* seat of this thread in server->quiet */
@@ -96,7 +96,7 @@ bool session_init(struct session *session, struct server *server, bool is_job);
 void session_fini(struct session *session);
 
 /* Reads the current settings. A job calls it when it starts. A worker calls it in every iteration
- * of its event loop, because it also uses settings outside of batches. */
+ * of its event loop, because workers also use settings outside of batches. */
 void session_take_settings(struct session *session);
 
 /* Reads the clock and the settings; enters a batch, unless the session belongs to a job. */
@@ -114,8 +114,8 @@ bool session_doubts(struct session *session, const struct command *command,
                     const bg_bytes *argv);
 
 /* Checks that a new filter may use a name: the name is in the catalog, or no lost filter can have
- * had this name. Otherwise the new filter would answer "no" for keys that were added to the lost
- * filter. Errors: BG_EIO if the name is in doubt. */
+ * had it. Otherwise the new filter would answer "no" for keys that were added to the lost filter.
+ * Errors: BG_EIO if the name is in doubt. */
 bg_err session_is_free(struct session *session, bg_bytes name, bg_errinfo *info);
 
 /* Returns the entry with a name (host->ops->find returns its object), or NULL if there is none. */
@@ -140,14 +140,14 @@ bg_err session_put(struct session *session, bg_bytes name, struct object *object
 void session_run(struct session *session, struct client *client, const bg_bytes *argv,
                  size_t argc, const struct reply *reply);
 
-/* Returns whether changing n items of the named filter would block an event loop, which means that
- * a job must make the change. If not, the filter is claimed (object.h) until session_unclaim. */
+/* Returns whether changing n items of the named filter would block an event loop, in which case a
+ * job must make the change. If not, the filter is claimed (object.h) until session_unclaim. */
 bool session_stalls(struct session *session, const struct command *command,
                     bg_bytes name, size_t n);
 void session_unclaim(struct session *session);
 
-/* Returns whether a command may have to wait for a filter, judging by what is known before it
- * runs. */
+/* Returns whether a command may have to wait for a filter, based on what is known before the
+ * command runs. */
 bool session_may_stall(struct session *session, const struct command *command,
                        const bg_bytes *argv);
 
@@ -160,7 +160,7 @@ void session_run_queued(struct session *session, const struct command *command,
 void session_abandon(struct session *session);
 
 /* Must be called before a command runs, on any path. If the command may change something, its reply
- * must wait until all records so far are safe, even if the command finds nothing to change. */
+ * must wait until all records so far are durable, even if the command finds nothing to change. */
 void session_changes(struct session *session, const struct command *command);
 
 /* Lets a job use entries and names that it does not hold. The job is in a batch until

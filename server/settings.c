@@ -30,7 +30,8 @@ struct settings_shared {
 };
 
 struct settings_kept {
-    struct settings settings; /* must be first: its address is published */
+    /* must be the first field, because its address is published */
+    struct settings settings;
     struct settings_shared *shared;
     struct settings_kept *next;
 };
@@ -57,7 +58,7 @@ struct settings_store {
     uint64_t version;
     settings_apply *apply; /* or NULL */
     void *apply_context;
-    /* These are saved because they are needed to reload the settings. */
+    /* The following fields are saved because they are needed to reload the settings. */
     const char *file;
     char **arguments;
     int count;
@@ -229,7 +230,7 @@ static void settings_read_environment(struct settings_draft *draft)
 
 /* ---- Reading all ----------------------------------------------------------------------------- */
 
-/* Returns an exit code, or SETTINGS_RUN if there were no mistakes. */
+/* Returns an exit code, or SETTINGS_RUN if there were no errors. */
 static int settings_read_all(const struct settings_store *store,
                              struct settings_draft *draft)
 {
@@ -276,7 +277,7 @@ static bool settings_equal(const struct settings *a, const struct settings *b)
 }
 
 /* Publishes the settings of a draft, with the draft's pool, or with the current pool if the
- * draft has none. The caller holds the lock. Returns false after reporting a mistake. */
+ * draft has none. The caller holds the lock. Returns false after reporting an error. */
 static bool settings_publish(struct settings_store *store, struct settings_draft *draft)
 {
     char why[SETTINGS_WHY] = "";
@@ -339,7 +340,7 @@ void settings_reclaim(struct settings_store *store, struct quiet *readers)
 
 /* ---- Starting --------------------------------------------------------------------------------- */
 
-/* Prints mistakes to stderr; keeps warnings for the log. */
+/* Prints errors to stderr, and stores warnings for the log. */
 static void settings_tell_start(void *context, bool mistake, const char *text)
 {
     struct settings_store *store = context;
@@ -415,7 +416,8 @@ int settings_from_command_line(int argc, char **argv,
                                const struct command *const *families, size_t n,
                                struct settings_store **store)
 {
-    struct settings_draft scratch; /* determines the action before any file is read */
+    /* determines the requested action before any file is read */
+    struct settings_draft scratch;
     enum settings_action action = ACTION_RUN;
     *store = settings_store_create(argc, argv, families, n);
     if (!*store || !settings_draft_init(&scratch, NULL, NULL)) {
@@ -486,7 +488,7 @@ void settings_get(const struct settings *settings, bg_bytes pattern,
     }
 }
 
-/* Keeps the first mistake, for the reply. */
+/* Stores the first error for the reply. */
 static void settings_tell_why(void *context, bool mistake, const char *text)
 {
     char *why = context;
@@ -568,7 +570,7 @@ static size_t settings_field_bytes(enum setting_type type)
     return 0;
 }
 
-/* Keeps the current values (in the first pool) of options that require a restart. Reports
+/* Options that require a restart keep their current values, which are in the first pool. Reports
  * differences. */
 static void settings_keep_fixed(struct settings_draft *draft,
                                 const struct settings *now)

@@ -47,8 +47,8 @@ enum {
 enum {
     SETTINGS_RUN = -1,
     SETTINGS_DONE = 0,
-    SETTINGS_USAGE = 2, /* a mistake on the command line */
-    /* A mistake in the file, the environment or a combination of options. */
+    SETTINGS_USAGE = 2, /* an error on the command line */
+    /* An error in the file, the environment or a combination of options. */
     SETTINGS_BAD = 3
 };
 
@@ -147,14 +147,14 @@ struct settings {
 struct settings_store;
 struct quiet;
 
-/* Receives one line of text, which describes a mistake or a warning. */
+/* Receives one line of text, which describes an error or a warning. */
 typedef void settings_tell(void *context, bool mistake, const char *text);
 
 /*
  * Reads the command line, the environment and the file, and validates the result. Returns
  * SETTINGS_RUN and sets *store if the service should run. Otherwise (for --help, --version,
- * --check-config, --print-config, --print-man or --hash-password, or after a mistake), prints the
- * requested output or the mistakes and returns the exit code.
+ * --check-config, --print-config, --print-man or --hash-password, or after an error), prints the
+ * requested output or the errors and returns the exit code.
  *
  * `families` are the n arrays of commands (command_table.h) that user rules may refer to.
  * Thread safety: call it from main, before threads are started.
@@ -173,8 +173,8 @@ void settings_doubts(const struct settings_store *store, settings_tell *tell,
 const struct settings *settings_now(const struct settings_store *store);
 
 /* Sets a function that is called with new settings before they are published. The thread that
- * changes the settings calls it, for one change at a time. If it stores a reason in `why` and
- * returns false, nothing changes. Set it once, before the first change. */
+ * changes the settings calls this function, for one change at a time. If it stores a reason in
+ * `why` and returns false, nothing changes. Set it once, before the first change. */
 typedef bool settings_apply(void *context, const struct settings *settings, char why[]);
 void settings_listen(struct settings_store *store, settings_apply *apply,
                      void *context);
@@ -185,7 +185,7 @@ void settings_listen(struct settings_store *store, settings_apply *apply,
 void settings_reclaim(struct settings_store *store, struct quiet *readers);
 
 /* Parses a line of settings->gates; free the result with gate_settings_free. On failure, returns
- * false and stores the reason in `why`. Never fails for lines of published settings. */
+ * false and stores the reason in `why`. Never fails for lines from published settings. */
 bool settings_gate(const struct settings_line *line, struct gate_settings *gate,
                    char why[SETTINGS_WHY]);
 
@@ -201,7 +201,7 @@ void settings_get(const struct settings *settings, bg_bytes pattern,
                   void *context);
 
 /*
- * Changes n options, which are passed as alternating names and values. Changes either all of them
+ * Changes n options, which are passed as alternating names and values. Changes either all options
  * or none. On failure, returns false and stores the reason in `why`, without an error code. Thread
  * safety: MT-Safe; changes are serialized.
  */
@@ -209,9 +209,9 @@ bool settings_set(struct settings_store *store, const bg_bytes *names_and_values
                   size_t n, char why[SETTINGS_WHY]);
 
 /*
- * Reads the command line, the environment and the file again, as for SIGHUP. Publishes all
- * options that can change at runtime in one step, and reports changed options that require a
- * restart to `tell`. If there are mistakes, reports them, changes nothing and returns false.
+ * Rereads the command line, the environment and the file, as on SIGHUP. Publishes all options that
+ * can change at runtime in one step, and reports changed options that require a restart to `tell`.
+ * If there are errors, reports them, changes nothing and returns false.
  */
 bool settings_reload(struct settings_store *store, settings_tell *tell, void *context);
 
@@ -268,7 +268,7 @@ void *settings_pool_take(struct settings_pool *pool, size_t bytes); /* zeroed */
 struct settings_draft {
     struct settings settings;
     struct settings_pool *pool;
-    settings_tell *tell; /* receives mistakes and warnings; may be NULL */
+    settings_tell *tell; /* receives errors and warnings; may be NULL */
     void *context;
     size_t mistakes;
     bool alone;   /* `include` is refused */
@@ -285,29 +285,29 @@ bool settings_draft_init(struct settings_draft *draft, settings_tell *tell,
                          void *context);
 void settings_draft_free(struct settings_draft *draft);
 
-/* Report a mistake or a warning, preceded by its location: "FILE:LINE: ..." */
+/* Report an error or a warning, preceded by its location: "FILE:LINE: ..." */
 void settings_mistake(struct settings_draft *draft, const char *where,
                       const char *format, ...) __attribute__((format(printf, 3, 4)));
 void settings_doubt(struct settings_draft *draft, const char *where, const char *format,
                     ...) __attribute__((format(printf, 3, 4)));
 
 /* Sets one option from words. `where` is the location shown in messages: "FILE:LINE", "--port",
- * "BLOOMGATED_PORT". Returns false after reporting a mistake. */
+ * "BLOOMGATED_PORT". Returns false after reporting an error. */
 bool settings_draft_set(struct settings_draft *draft, const char *where,
                         const char *name, char *const *words, size_t n);
 
-/* Read a file, or text in the format of a file. They report and count mistakes, and continue. */
+/* Read a file, or text in the format of a file. They report and count errors, and continue. */
 void settings_read_file(struct settings_draft *draft, const char *path);
 void settings_read_text(struct settings_draft *draft, const char *name,
                         const char *text, size_t n);
 
-/* Validates combinations of options; reports mistakes and warnings. settings_check_limits
- * checks only the combinations that CONFIG SET can invalidate. */
+/* Validates combinations of options; reports errors and warnings. settings_check_limits checks only
+ * the combinations that CONFIG SET can invalidate. */
 bool settings_check(struct settings_draft *draft, const struct command *const *families,
                     size_t n);
 void settings_check_limits(struct settings_draft *draft);
 
-/* Returns whether an address of `bind` is a loopback address: 127.0.0.0/8, ::1, "localhost". */
+/* Returns whether an address in `bind` is a loopback address: 127.0.0.0/8, ::1, "localhost". */
 bool settings_is_loopback(const char *address);
 
 /* Writes the value of an option as text, truncated to `room`. Returns `text`. */

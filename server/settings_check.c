@@ -1,10 +1,10 @@
 /*
  * settings_check.c - validates all options together.
  *
- * Individual options have been validated while being read. This file checks combinations of
- * options, and whether they suit the machine: files must be readable, addresses valid, and secrets
- * outside the data directory. A configuration that would expose the service without a password, or
- * would fail later, is rejected at startup.
+ * Individual options are validated when they are read. This file checks combinations of options,
+ * and whether they suit the machine: files must be readable, addresses valid, and secrets outside
+ * the data directory. A configuration that would expose the service without a password, or would
+ * fail later, is rejected at startup.
  */
 #include "settings.h"
 #include "text.h"
@@ -185,7 +185,8 @@ static void settings_check_tls(struct settings_draft *draft)
     }
 }
 
-/* Resolves a path to an absolute path, without symbolic links in the part that exists. */
+/* Resolves a path to an absolute path. In the part of the path that exists, symbolic links are
+ * resolved as well. */
 static bool settings_check_resolve(const char *path, char resolved[PATH_MAX])
 {
     char front[PATH_MAX], real[PATH_MAX];

@@ -14,7 +14,7 @@
 /* ---- Defaults ---------------------------------------------------------------------------- */
 
 /* Returns "$VARIABLE/bloomgate END" if the variable contains an absolute path, otherwise
- * "$HOME FALLBACK/bloomgate END" if HOME does, and otherwise `here`. */
+ * "$HOME FALLBACK/bloomgate END" if HOME contains one, and otherwise `here`. */
 static const char *settings_draft_home(struct settings_draft *draft,
                                        const char *variable, const char *fallback,
                                        const char *end, const char *here)

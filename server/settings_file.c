@@ -145,7 +145,7 @@ void settings_read_text(struct settings_draft *draft, const char *name,
 
 /* ---- Files -------------------------------------------------------------------------------- */
 
-/* Reads a whole file; the caller frees the result. Returns NULL after reporting a mistake. */
+/* Reads a whole file; the caller frees the result. Returns NULL after reporting an error. */
 static char *settings_file_load(struct settings_draft *draft, const char *path,
                                 size_t *n)
 {

@@ -351,7 +351,7 @@ static bool settings_value_room(struct settings_draft *draft, void **items,
     return true;
 }
 
-/* Adds a line, which consists of a name and words. */
+/* Adds a line, which consists of a name and further words. */
 static bool settings_value_line(struct settings_draft *draft, const char *where,
                                 char *const *words, size_t n,
                                 struct settings_lines *lines)
@@ -391,7 +391,8 @@ static bool settings_gate_word(struct gate_settings *gate, const char *word,
     }
     const bg_err err =
         word[n] ? gate_settings_set(gate, key, word + n + 1, &info) : BG_ENOTFOUND;
-    if (err == BG_ENOTFOUND) { /* the value may contain a password: do not show it */
+    /* the value may contain a password, so it is not shown */
+    if (err == BG_ENOTFOUND) {
         const char *near = nearest_name(key, names, rows);
         (void)snprintf(
             why, SETTINGS_WHY, "%s '%s'%s%s%s%s", word[n] ? "unknown setting" : "found",

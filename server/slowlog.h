@@ -5,7 +5,8 @@
  * and the names of filters; it does not contain items, because they are user data. Logins are not
  * recorded at all.
  *
- * Pipelined requests that are answered together are not timed: they take no longer than a batch.
+ * Pipelined requests that are answered together are not timed, because they take no longer than a
+ * batch.
  *
  * Thread-safe. Cost of timing a request: two reads of the clock.
  */

@@ -48,7 +48,8 @@ bg_err source_error(bg_errinfo *info, bg_err code, const char *what,
     /* `info` is cleared only after formatting, because an argument may point into it. */
     memset(info, 0, sizeof *info);
     info->code = code;
-    for (char *c = found; *c; c++) { /* database messages may have several lines */
+    /* database messages may consist of several lines */
+    for (char *c = found; *c; c++) {
         if (*c == '\n' || *c == '\t') {
             *c = ' ';
         }
@@ -131,8 +132,8 @@ char *source_object(const struct source *source, const char *what)
         }
     }
     name[n] = 0;
-    /* The hash distinguishes names that differ only in case or punctuation, or only after byte 20. Its two halves are
-     * combined, because the last character hardly affects the upper bits. */
+    /* The hash distinguishes names that differ only in case or punctuation, or only after byte 20. The two halves of
+     * the hash are combined, because the last character hardly affects the upper bits. */
     return source_format("bloomgate_%s_%08x_%.8s%s%.12s", name,
                          (uint32_t)(hash ^ hash >> 32), source->how.instance,
                          *what ? "_" : "", what);
@@ -555,7 +556,7 @@ void source_look(struct source *source)
     atomic_store(&source->looked_for, true);
     const uint64_t one = 1;
     const ssize_t written = write(source->wake, &one, sizeof one);
-    /* Fails only if the counter is full, and then the follower is awake. */
+    /* The write fails only if the counter is full, in which case the follower is already awake. */
     (void)written;
 }
 
@@ -615,7 +616,7 @@ void source_last_saved(struct source *source, char mark[SOURCE_MARK])
 void source_tell_restart(struct source *source, const char *why)
 {
     (void)pthread_mutex_lock(&source->lock);
-    source->saved[0] = 0; /* marks of earlier epochs are invalid now */
+    source->saved[0] = 0; /* marks from earlier epochs are now invalid */
     (void)atomic_fetch_add(&source->epoch, 1);
     (void)pthread_mutex_unlock(&source->lock);
     source_pool_retry(source->pool);

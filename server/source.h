@@ -8,7 +8,7 @@
  * changed keys from its own thread (source_follow).
  *
  * Keys. `keys` lists columns (key_columns.h). The keys are all non-NULL values of these columns, as the text that
- * the database prints, or as bytes for binary types (key_form.h). They are a superset of the keys that `lookup`
+ * the database prints, or as bytes for binary types (key_form.h). These keys are a superset of the keys that `lookup`
  * finds, so conditions and joins in `lookup` do not matter.
  *
  * Following. `follow` selects the mode:
@@ -57,7 +57,7 @@
 
 struct source;
 
-/* The type with which a key is bound in `lookup` (SQLite). */
+/* The type as which a key is bound in `lookup` (SQLite). */
 enum source_key {
     SOURCE_KEY_AUTO = 0,
     SOURCE_KEY_TEXT = 1,
@@ -74,14 +74,15 @@ struct source_settings {
     const char *keys;   /* users(email), aliases(alias) */
     const char *lookup; /* NULL or "": derived from `keys` */
     const char *follow; /* logical, changes or none */
-    /* With follow=none: read-only or writers-report; otherwise NULL or "". */
+    /* For follow=none, "read-only" or "writers-report"; otherwise NULL or "". */
     const char *promise;
-    /* With install=no, the file to which the statements for the operator are written; or NULL. */
+    /* For install=no, the file to which the statements for the operator are written; otherwise
+     * NULL. */
     const char *script;
     bool install;         /* create missing objects in the database */
     uint32_t key;         /* an enum source_key */
     uint32_t poll_ms;     /* default: 500 */
-    uint32_t timeout_ms;  /* timeout of a lookup; default: 1000 */
+    uint32_t timeout_ms;  /* lookup timeout in milliseconds; default: 1000 */
     uint32_t connections; /* maximum number of connections for lookups; default: 8 */
 };
 
@@ -168,7 +169,7 @@ void source_look(struct source *source);
 /* Makes the follower start a new epoch, because its reports were incomplete. */
 void source_distrust(struct source *source, const char *why);
 
-/* Records that a filter has been saved that contains everything reported up to this mark. Marks of earlier epochs are
+/* Records that a filter containing everything reported up to this mark has been saved. Marks of earlier epochs are
  * ignored. */
 void source_saved(struct source *source, const char *mark, uint64_t epoch);
 
@@ -180,8 +181,9 @@ void source_show_url(const char *url, char *text, size_t room);
 
 /*
  * Fills in `info` (may be NULL) and returns `code`. If `expected` is not NULL, the format describes a value that was
- * validated: "WHAT: found FORMAT, expected EXPECTED". If `expected` is NULL, the format is a statement: the reason,
- * then what to do. The formatted text is truncated to 223 bytes, or to 110 with `expected`, and `expected` to 95.
+ * validated: "WHAT: found FORMAT, expected EXPECTED". If `expected` is NULL, the format is a statement that contains
+ * the reason, followed by what to do. The formatted text is truncated to 223 bytes, or to 110 with `expected`, and
+ * `expected` to 95.
  */
 bg_err source_error(bg_errinfo *info, bg_err code, const char *what,
                     const char *expected, const char *format, ...)

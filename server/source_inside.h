@@ -64,7 +64,7 @@ struct source {
     enum source_follow_by by;
     struct key_columns columns;
     _Atomic int form; /* an enum key_form */
-    /* The keys are binary, and the database prints them as \x and hex digits. */
+    /* The keys are binary, and the database prints them as \x followed by hex digits. */
     atomic_bool prints_hex;
     void *own;      /* private data of the database driver */
     void *mode_own; /* private data of the mode */

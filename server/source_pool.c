@@ -20,7 +20,7 @@ struct source_pool {
     pthread_cond_t returned;
     void *idle[POOL_MAX];
     uint32_t idle_count, total, most;
-    uint32_t failures;   /* consecutive failures to connect */
+    uint32_t failures;   /* number of consecutive failures to connect */
     uint64_t rest_until; /* end of the backoff, if `failures` is not 0 */
     bool trying;         /* a caller is retrying after failures */
     bool closed;
@@ -139,7 +139,7 @@ bg_err source_pool_take(struct source_pool *pool, uint64_t deadline, bool fresh,
         } else if (pool->total < pool->most) {
             err = source_pool_connect(pool, deadline, connection, info);
         } else if (fresh && pool->idle_count > 0) {
-            /* Close the idle connection, so that a new one can be opened. */
+            /* Close the idle connection so that a new connection can be opened. */
             pool->total--;
             pool->ops->disconnect(pool->idle[--pool->idle_count]);
         } else if (!in_time) {

@@ -2,11 +2,11 @@
  * source_pool.h - a pool of connections for lookups.
  *
  * A thread takes a connection, runs its lookup and returns the connection. If no connection is idle, the pool opens a
- * new one, up to a maximum. If all are busy, the caller waits until its deadline.
+ * new one, up to a maximum. If all connections are busy, the caller waits until its deadline.
  *
  * If connecting fails, the pool backs off: 0.1 seconds, doubled after every further failure, up to 5 seconds. During
  * the backoff, calls that need a new connection fail immediately with the last error. After the backoff, one caller
- * retries. BG_EBUSY (a locked database) does not start a backoff: the lock may be released at any time.
+ * retries. BG_EBUSY (a locked database) does not start a backoff, because the lock may be released at any time.
  *
  * Thread safety: all functions except make and free are MT-Safe.
  */
@@ -40,7 +40,7 @@ void source_pool_free(
 bg_err source_pool_take(struct source_pool *pool, uint64_t deadline, bool fresh,
                         void **connection, bool *reused, bg_errinfo *info);
 
-/* Returns a connection to the pool. If it is broken, it is closed together with all idle connections. */
+/* Returns a connection to the pool. A broken connection is closed, together with all idle connections. */
 void source_pool_give(struct source_pool *pool, void *connection, bool broken);
 
 /* Ends the backoff, because the database is known to be reachable. */

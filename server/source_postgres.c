@@ -1,12 +1,12 @@
 /*
  * source_postgres.c - PostgreSQL as a source: lookups, and reading without a follower.
  *
- * Keys as parameters. The server infers the type of $1. Text and bytea are sent in binary format, all other types as
- * text that the server parses. A key that cannot be parsed, such as letters for a number, is absent: no value of
- * that type has this spelling. If this were an error, untrusted keys could open the breaker. Two conditions prove that
- * the key is absent: the parameter has the type of the key column, and the server also rejects the key on its own,
- * outside `lookup`. Any other error remains an error, because an expression in `lookup` can fail with the same code for
- * a row that exists.
+ * Keys as parameters. The server infers the type of $1. Text and bytea are sent in binary format. All other types are
+ * sent as text that the server parses. A key that cannot be parsed, such as letters for a number, is absent, because no
+ * value of that type has this spelling. If this were an error, untrusted keys could open the circuit breaker. Two
+ * conditions prove that the key is absent: the parameter has the type of the key column, and the server also rejects
+ * the key on its own, outside `lookup`. Any other error remains an error, because an expression in `lookup` can fail
+ * with the same code for a row that exists.
  *
  * Connections. Every connection verifies that it reached the same server as the follower: the same system identifier,
  * timeline and database (postgres_schema.h).
@@ -212,7 +212,7 @@ static bool source_postgres_is_impossible(struct postgres_asker *asker,
            && source_postgres_is_misfit(asker);
 }
 
-/* Determines whether a failed lookup means that the key is absent, or is an error. */
+/* Determines whether a failed lookup means that the key is absent or that an error occurred. */
 static bg_store_answer source_postgres_failed(struct postgres_asker *asker, bg_err err,
                                               const struct postgres_arguments *key,
                                               uint64_t deadline, bool *broken)

@@ -216,7 +216,7 @@ static bg_store_answer source_sqlite_ask(struct source *source, void *connection
     asker->link.deadline = deadline;
     const bg_store_answer answer = source_sqlite_try(asker, key, value, info);
     (void)sqlite3_clear_bindings(asker->lookup);
-    /* SQLite recompiled the lookup because the schema changed. The type of the column may be different now. */
+    /* SQLite recompiled the lookup because the schema changed. The type of the column may have changed as well. */
     if (answer == BG_STORE_ABSENT
         && sqlite3_stmt_status(asker->lookup, SQLITE_STMTSTATUS_REPREPARE, 0) > 0) {
         *broken = true;

@@ -3,22 +3,22 @@
  * transaction (sqlite_schema.h), and the follower reads them in order (sqlite_history.h).
  *
  * Polling. PRAGMA data_version changes on a connection if and only if another connection has committed. The follower
- * stores the value for the last snapshot that it read to the end. If the value is the same, and the path still refers
- * to the same file and write-ahead log, the database is still that snapshot, and its proof still holds. If the file's
- * change time differs, a program other than SQLite may have overwritten the file (a restored backup). The follower then
- * reopens the file, because the connection's cache may be outdated. Otherwise the follower reads the new rows, in one
- * transaction per batch of keys. It verifies the file, the schema version, the SQL of all objects, and the last row
- * that it read, with its token. Then it reads the following rows, whose numbers must be contiguous and reach
+ * stores its value for the last snapshot that it read to the end. If the value has not changed, and the path still
+ * refers to the same file and write-ahead log, the database is still that snapshot, and its proof still holds. If the
+ * file's change time differs, a program other than SQLite may have overwritten the file (a restored backup). The
+ * follower then reopens the file, because the connection's cache may be outdated. Otherwise the follower reads the new
+ * rows, in one transaction per batch of keys. It verifies the file, the schema version, the SQL of all objects, and the
+ * last row that it read, with its token. Then it reads the following rows, whose numbers must be contiguous and reach
  * sqlite_sequence. Keys are reported after the transaction has ended, so writers never wait for the filter.
  *
  * The epoch ends (doubt) if any of these steps fails. The follower then creates missing objects, uses the last row as
  * its place, and only then calls restart. If an audit has distrusted the filter, the follower first replaces all rows,
- * so that no mark of that filter remains valid, even if its file could not be deleted. DDL changes the schema version,
- * so the follower detects DDL by other programs, even if the change is undone between two polls (for example, if a
- * trigger is dropped and created again).
+ * so no mark of that filter remains valid, even if the filter's file could not be deleted. DDL changes the schema
+ * version, so the follower detects DDL by other programs, even if the change is undone between two polls (for example,
+ * if a trigger is dropped and created again).
  *
- * A mark is the place in text form. It includes the inode number and birth time of the file, but not its device,
- * whose number may change when the machine restarts.
+ * A mark is a place in text form. It includes the inode number and birth time of the file, but not its device, whose
+ * number may change when the machine restarts.
  *
  * Reading. In its snapshot, the reader verifies the place that the follower had when the read started. The place is
  * advanced before keys are reported, so the snapshot includes everything that has been reported. At the end, the reader
@@ -28,10 +28,11 @@
  * deleted. The row of the mark itself is kept.
  *
  * Limits. A connection can write without running triggers, or skip the gate's triggers, and SQLite offers no way to
- * detect this. The ways to do so are SQLITE_DBCONFIG_ENABLE_TRIGGER, a TEMP trigger with RAISE(IGNORE) or RAISE(FAIL),
- * RAISE(FAIL) in a trigger fired by a foreign key action (actions precede AFTER triggers), sqlite3_blob_write (which
- * only an index on the column prevents), the RBU extension, PRAGMA writable_schema with changes that are undone later,
- * and programs that replace the built-in functions random, typeof or CAST. Audits detect keys written in these ways.
+ * detect this. The ways to do this are SQLITE_DBCONFIG_ENABLE_TRIGGER, a TEMP trigger with RAISE(IGNORE) or
+ * RAISE(FAIL), RAISE(FAIL) in a trigger fired by a foreign key action (actions precede AFTER triggers),
+ * sqlite3_blob_write (which only an index on the column prevents), the RBU extension, PRAGMA writable_schema with
+ * changes that are undone later, and programs that replace the built-in functions random, typeof or CAST. Audits detect
+ * keys written in these ways.
  */
 #include "sqlite_history.h"
 #include "sqlite_install.h"
@@ -55,9 +56,9 @@ enum {
 struct sqlite_changes {
     struct sqlite_objects objects;
     pthread_mutex_t lock; /* protects the fields below */
-    uint64_t epoch;       /* incremented when the place is lost or found */
+    uint64_t epoch;       /* incremented whenever the place is lost or found */
     bool is_placed;
-    struct sqlite_place place; /* includes everything reported so far */
+    struct sqlite_place place; /* covers everything reported so far */
 };
 
 struct sqlite_follower {
@@ -73,7 +74,7 @@ struct sqlite_follower {
     bool is_distrusted;           /* marks of earlier epochs must become invalid */
     char resume[SOURCE_MARK];
     struct key_batch batch;
-    int64_t pruned;     /* rows before this one are deleted */
+    int64_t pruned;     /* rows before this row are deleted */
     uint64_t pruned_at; /* when pruning last finished or failed */
 };
 
@@ -229,8 +230,8 @@ static bg_err follower_find_end(struct sqlite_follower *f, struct sqlite_place *
     return sqlite_link_end(&f->link, err, info);
 }
 
-/* Invalidates all marks. Errors other than BG_EBUSY are ignored, so that services without write access work: the
- * filter's file has been deleted as well. */
+/* Invalidates all marks. Errors other than BG_EBUSY are ignored so that services without write access work. This is
+ * safe because the filter's file has been deleted as well. */
 static bg_err follower_forget(struct sqlite_follower *f, bg_errinfo *info)
 {
     const bg_err err = sqlite_install_forget(f->source, &f->changes->objects, info);
@@ -283,7 +284,7 @@ static bg_err follower_version(struct sqlite_follower *f, int64_t *version,
     return sqlite_link_number(&f->link, "source", "PRAGMA data_version", version, info);
 }
 
-/* Reads and reports one batch of keys. Sets *ended if there are no more. */
+/* Reads and reports one batch of keys. Sets *ended if there are no more keys. */
 static bg_err follower_read(struct sqlite_follower *f, bool *ended, bg_errinfo *info)
 {
     const struct sqlite_objects *objects = &f->changes->objects;

@@ -1,11 +1,11 @@
 /*
  * sqlite_history.h - the change table of a gate over SQLite, as a verifiable history.
  *
- * Rows are numbered without gaps: SQLite takes the numbers from sqlite_sequence in the transaction that makes the
- * change, so a rollback releases them. Each row has a random token. The table is never left empty: if it has no rows, a
- * row without a key is inserted. So a row marks a place in the history: a database that contains the row with this
- * token includes all changes up to that row. The rows after the place are complete if their numbers are contiguous and
- * reach sqlite_sequence.
+ * Rows are numbered without gaps: SQLite assigns the numbers from sqlite_sequence in the transaction that makes the
+ * change, so a rollback releases them. Each row has a random token. The table is never left empty: if it contains no
+ * rows, a row without a key is inserted. So each row marks a place in the history: a database that contains the row
+ * with this token includes all changes up to that row. The rows after the place are complete if their numbers are
+ * contiguous and reach sqlite_sequence.
  *
  * A copy of the file shares the history up to the time of the copy, and the history of a restored backup ends
  * earlier. In both cases, rows written later have different tokens. A dump that was edited and loaded into a new file
@@ -23,7 +23,7 @@ struct sqlite_place {
     int64_t schema;          /* the schema version */
     int64_t number;          /* number of the last row read */
     int64_t token;           /* token of that row */
-    /* Value in sqlite_sequence. It is at most `number` and never decreases. */
+    /* The value in sqlite_sequence. It is at most `number` and never decreases. */
     int64_t sequence;
 };
 

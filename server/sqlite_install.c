@@ -11,7 +11,7 @@
 enum { PRUNE_ROWS = 8192 }; /* rows pruned per transaction */
 /* Maximum time to wait for the write lock. */
 #define PRUNE_PATIENCE (50 * SOURCE_MILLISECOND)
-/* Time limit of one call. It is short because the follower waits for the call. */
+/* Time limit for one call. It is short because the follower waits for the call to return. */
 #define PRUNE_BUDGET   (100 * SOURCE_MILLISECOND)
 
 /* ---- Creating objects ------------------------------------------------------------------ */
@@ -28,7 +28,8 @@ static char *install_row_sql(const struct sqlite_objects *objects)
         name, name, name);
 }
 
-/* Returns the statements that drop all objects of the gate. Fails if one of them was not created by the service. */
+/* Returns the statements that drop all objects of the gate. Fails if the service did not create one of these
+ * objects. */
 static bg_err install_drop_sql(struct sqlite_link *link,
                                const struct sqlite_objects *objects, char **drop,
                                bg_errinfo *info)

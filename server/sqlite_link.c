@@ -106,8 +106,8 @@ static void sqlite_link_find_logs(const struct sqlite_link *link,
 }
 
 /* Opens the write-ahead log, if the database has one, and identifies it. The connection then holds a lock, so other
- * connections do not delete the log when they are closed. Without this lock, the log could be deleted by an
- * application's last connection.
+ * connections do not delete the log when they are closed. Without this lock, SQLite would delete the log when the
+ * application closes its last connection.
  *
  * The name of the log is derived from one name of the file. Commits made through another hard link would be invisible,
  * and writing under two names corrupts the database, so hard links are refused. Creating a hard link updates the file's

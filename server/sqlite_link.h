@@ -2,12 +2,12 @@
  * sqlite_link.h - one connection to a SQLite database, for one thread at a time.
  *
  * A connection enforces deadlines with a progress handler. It waits for writers' locks until the deadline or the
- * timeout. Calls end soon after the source is stopped.
+ * timeout. Calls return soon after the source is stopped.
  *
  * SQLite continues to read a file that was replaced by another file with the same name, and a write-ahead log whose
- * files were deleted; sqlite_link_is_fresh detects this. SQLite also continues to use its cache after a program has
- * overwritten the file, for example with a backup, if the header has the same change counter; sqlite_link_is_unchanged
- * detects this.
+ * files were deleted; sqlite_link_is_fresh detects both cases. SQLite also continues to use its cache after a program
+ * has overwritten the file, for example with a backup, if the header has the same change counter.
+ * sqlite_link_is_unchanged detects this.
  */
 #ifndef SERVER_SQLITE_LINK_H
 #define SERVER_SQLITE_LINK_H
@@ -30,7 +30,7 @@ struct sqlite_link {
     uint64_t deadline;          /* deadline of the current operation; 0: none */
     uint64_t busy_until;        /* when to stop waiting for a lock */
     struct sqlite_file file;    /* the file that was opened */
-    struct sqlite_file logs[2]; /* its -wal and -shm files; 0 if it has none */
+    struct sqlite_file logs[2]; /* the -wal and -shm files; 0 if there are none */
     int64_t changed;            /* change time (ctime) of the file when it was opened */
 };
 
@@ -43,15 +43,15 @@ void sqlite_link_close(struct sqlite_link *link);
 /* Returns whether the path still refers to the file that was opened and to the connection's write-ahead log. */
 bool sqlite_link_is_fresh(const struct sqlite_link *link);
 
-/* Returns whether the file has the same change time as when it was opened. Commits and checkpoints change it as
- * well. */
+/* Returns whether the file has the same change time as when it was opened. Commits and checkpoints also change this
+ * time. */
 bool sqlite_link_is_unchanged(const struct sqlite_link *link);
 
 /* Prepares a read-only statement. `what` is the setting that errors refer to. */
 bg_err sqlite_link_prepare(struct sqlite_link *link, const char *what, const char *sql,
                            sqlite3_stmt **statement, bg_errinfo *info);
 
-/* Reports the error of the last call on this connection. BG_EBUSY means that the database is locked. */
+/* Reports the error from the last call on this connection. BG_EBUSY means that the database is locked. */
 bg_err sqlite_link_error(const struct sqlite_link *link, const char *what,
                          bg_errinfo *info);
 
@@ -70,7 +70,7 @@ bg_err sqlite_link_execute_free(struct sqlite_link *link, const char *what, char
 /* Starts a transaction. The transaction reads one snapshot, taken by its first SELECT or PRAGMA. */
 bg_err sqlite_link_begin(struct sqlite_link *link, bg_errinfo *info);
 
-/* Ends the transaction, if there is one. Commits if `err` is BG_OK. Returns `err`, or the error of the commit. */
+/* Ends the transaction, if there is one. Commits if `err` is BG_OK. Returns `err`, or the error from the commit. */
 bg_err sqlite_link_end(struct sqlite_link *link, bg_err err, bg_errinfo *info);
 
 /* Adds the value in the first column of the current row to the batch, unless it is NULL. Returns false if out of

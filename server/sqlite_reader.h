@@ -22,7 +22,7 @@ struct sqlite_reader {
 /* Connects and starts the transaction. */
 bg_err sqlite_reader_begin(struct sqlite_reader *reader, bg_errinfo *info);
 
-/* Adds up to `room` keys to the batch. At the end, it adds none and ends the transaction. */
+/* Adds up to `room` keys to the batch. After the last key, adds none and ends the transaction. */
 bg_err sqlite_reader_next(struct sqlite_reader *reader, struct key_batch *batch,
                           size_t room, bg_errinfo *info);
 

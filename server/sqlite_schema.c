@@ -7,16 +7,16 @@
  * contains the values after conversion to the column's type.
  *
  * Other triggers. An AFTER trigger that executes RAISE(IGNORE) skips the triggers that have not run yet, without
- * undoing the change. So such triggers are refused. A BEFORE trigger that executes RAISE(IGNORE) prevents the change,
- * so it is allowed.
+ * undoing the change. So such AFTER triggers are refused. A BEFORE trigger that executes RAISE(IGNORE) prevents the
+ * change, so it is allowed.
  *
  * RAISE(FAIL), and INSERT OR FAIL with a constraint that fails inside a trigger, also skip the triggers that have not
  * run yet and keep the row. Every AFTER trigger can fail in this way. SQLite runs the newest trigger first (the one
  * with the largest rowid in sqlite_master), so the gate's triggers must be newer than all of the application's AFTER
- * triggers. If they are not, they are created again.
+ * triggers. If they are not, the gate's triggers are created again.
  *
- * The change table. An index or a trigger on the change table could suppress its rows: INSERT OR IGNORE also applies to
- * the statements inside triggers. So the change table must have no other indexes or triggers.
+ * The change table. An index or a trigger on the change table could suppress its rows: an INSERT OR IGNORE also applies
+ * to the statements inside the triggers that it fires. So the change table must have no other indexes or triggers.
  */
 #include "sqlite_schema.h"
 

@@ -40,8 +40,8 @@ bg_err sqlite_objects_make(const struct source *source, struct sqlite_objects *o
                            bg_errinfo *info);
 void sqlite_objects_free(struct sqlite_objects *objects);
 
-/* Validates the key columns, and returns how their values are spelled. Errors: BG_EINVAL if they cannot be keys or have
- * different forms. */
+/* Validates the key columns, and returns how their values are spelled. Errors: BG_EINVAL if the columns cannot be keys
+ * or have different forms. */
 bg_err sqlite_schema_columns(struct sqlite_link *link, enum key_form *form,
                              bg_errinfo *info);
 

@@ -1,4 +1,4 @@
-/* squeeze.c - see squeeze.h. Zeros are found in whole grains, so that runs are few and long. */
+/* squeeze.c - see squeeze.h. Only whole grains of zeros are removed, so runs are few and long. */
 #include "squeeze.h"
 
 #include "journal_bytes.h"

@@ -1,8 +1,8 @@
 /*
  * startup.c - see startup.h.
  *
- * The systemd notification protocol (sd_notify) consists of a datagram and a few variables. It is
- * implemented here to avoid depending on a much larger library.
+ * The systemd notification protocol (sd_notify) consists of a datagram and a few variables. The
+ * protocol is implemented here to avoid a dependency on a much larger library.
  */
 #include "startup.h"
 #include "text.h"
@@ -49,13 +49,13 @@ void startup_process(const struct settings *settings)
     const struct sigaction ignore = { .sa_handler = SIG_IGN };
     const struct rlimit none = { 0, 0 };
     (void)sigaction(SIGPIPE, &ignore, NULL);
-    /* Without the signal, exceeding the file size limit is an ordinary error. */
+    /* If the signal is ignored, exceeding the file size limit is an ordinary error. */
     (void)sigaction(SIGXFSZ, &ignore, NULL);
     (void)umask(077);
     if (!settings->core_dumps) {
         (void)setrlimit(RLIMIT_CORE, &none);
         if (!STARTUP_LOOKED_AT) {
-            /* A core_pattern that starts with | ignores the limit. */
+            /* If core_pattern starts with |, the kernel ignores the limit. */
             (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
         }
     }
@@ -87,7 +87,7 @@ uint64_t startup_descriptors(uint64_t maxclients)
 
 /* ---- Directories and files --------------------------------------------------------------- */
 
-/* Creates a directory with mode 0700, and its parents. */
+/* Creates a directory and its parents with mode 0700. */
 static bool startup_make_folder(const char *path, char why[SETTINGS_WHY])
 {
     char part[PATH_MAX];

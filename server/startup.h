@@ -27,8 +27,8 @@ bool startup_folder(const char *dir, int *lock, char why[SETTINGS_WHY]);
 bool startup_keyring(const char *path, bg_keyring **ring, bool *made,
                      char why[SETTINGS_WHY]);
 
-/* Raises the open-file limit to allow `maxclients` clients and all other files. Returns the
- * possible number of clients, which may be lower. */
+/* Raises the open-file limit to allow `maxclients` clients and all other files. Returns the number
+ * of clients that the limit allows, which may be lower than `maxclients`. */
 uint64_t startup_descriptors(uint64_t maxclients);
 
 /* Writes the PID file, unless the path is "". The file is removed only if it still contains this
@@ -51,8 +51,8 @@ bool startup_reloading(void);
 bool startup_stopping(const char *status);
 bool startup_watchdog(void);
 
-/* Returns how often to call startup_watchdog, in milliseconds; 0 if the manager does not require
- * it. */
+/* Returns the interval at which to call startup_watchdog, in milliseconds; 0 if the manager does
+ * not require it. */
 uint64_t startup_watchdog_interval(void);
 
 #endif

@@ -71,7 +71,7 @@ static void syntax_lower(char *to, const char *from)
     to[i] = 0;
 }
 
-/* Returns the type of a value by its name. */
+/* Returns the type of a value, given its name. */
 static enum syntax_type syntax_type_of(const char *name)
 {
     static const char *const integers[] = {
@@ -121,7 +121,8 @@ static bool parse_word(struct parser *p, char word[SYNTAX_NAME])
     return true;
 }
 
-/* Returns whether a word is a literal token: it has uppercase and no lowercase letters. */
+/* Returns whether a word is a literal token: it contains uppercase letters but no lowercase
+ * letters. */
 static bool parse_is_token(const char *word)
 {
     bool capital = false;
@@ -231,7 +232,7 @@ static size_t parse_repetition(struct parser *p)
     return words;
 }
 
-/* Marks the last n nodes as repeatable: a single node itself, several nodes as a block. */
+/* Marks the last n nodes as repeatable. Several nodes are first combined into a block. */
 static void chain_repeat(struct parser *p, struct chain *chain, size_t n)
 {
     if (chain->count < n) {

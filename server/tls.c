@@ -1,6 +1,6 @@
 /*
- * tls.c - see tls.h. There is one current context, protected by a lock that is held while a connection is created
- * from it. OpenSSL counts references, so an old context is freed together with its last connection.
+ * tls.c - see tls.h. There is one current context. It is protected by a lock, which is held while a connection is
+ * created from the context. OpenSSL counts references, so an old context is freed together with its last connection.
  */
 #include "tls.h"
 

@@ -1,6 +1,7 @@
 /*
  * totals.c - sums the counters of all workers. The counters only increase, because metrics are
- * derived from them. CONFIG RESETSTAT records their current values as the new zero for INFO only.
+ * derived from them. CONFIG RESETSTAT only stores their current values, which INFO then subtracts
+ * from the counters.
  */
 #include "server.h"
 #include "worker.h"

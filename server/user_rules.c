@@ -160,7 +160,7 @@ static bool user_rule_command(const struct user_draft *draft, const char *rule)
         upper[n] = (char)(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
     }
     upper[n] = 0;
-    return commands->count == 0 /* if there are no commands, any name is accepted */
+    return commands->count == 0 /* if no commands are known, any name is accepted */
            || user_wrong(draft, rule, "a command such as bf.add",
                          nearest_name(upper, names, commands->count));
 }
@@ -453,10 +453,10 @@ bool user_may_touch_all(const struct user *user, unsigned need)
 }
 
 /*
- * The rate limit is a single number: the time until which the user is in debt. Each add moves that time forward by
- * 1/rate. n adds are allowed if the resulting time is at most burst/rate in the future. So there is no bucket to
- * refill, and charging adds is one compare-and-swap. Times are in units of 2^-20 ms (about a nanosecond), so 64 bits
- * suffice for 500 years.
+ * The rate limit is a single number: the time until which the user is in debt. Each add advances that time by 1/rate. n
+ * adds are allowed if the resulting time is at most burst/rate in the future. So there is no bucket to refill, and
+ * charging adds is one compare-and-swap. Times are in units of 2^-20 ms (about a nanosecond), so 64 bits suffice for
+ * 500 years.
  */
 #define USER_TICKS 1048576.0 /* ticks per ms */
 

@@ -33,9 +33,10 @@ struct user_rates {
 };
 
 struct user_password {
-    /* A plaintext password has only a mark; a hashed one gets a mark once accepted. */
+    /* A plaintext password has only a mark. A hashed password gets a mark once it has been
+     * accepted. */
     bool clear;
-    bool known; /* `mark` is set; protected by the lock of struct users */
+    bool known; /* `mark` is set; protected by the lock in struct users */
     uint8_t mark[USER_MARK];
     struct password hash;
 };
@@ -46,7 +47,7 @@ struct user_pattern {
     unsigned ways; /* USER_READ, USER_WRITE or both */
 };
 
-/* The mutable part of a user. It is separate, so that the rest can be const. */
+/* The mutable part of a user. It is separate so that the rest of the user can be const. */
 struct user_state {
     _Atomic bool retired;
     _Atomic uint64_t holds;      /* number of clients that hold the user (user_hold) */
@@ -82,7 +83,7 @@ bool user_commands_init(struct user_commands *commands,
 typedef void user_marker(void *context, const char *name, bg_bytes password,
                          uint8_t mark[USER_MARK]);
 
-/* Creates a user from the words of a line; the first one is the name. On failure, returns NULL and sets `why`. */
+/* Creates a user from the words of a line; the first word is the name. On failure, returns NULL and sets `why`. */
 struct user *user_create(const struct user_commands *commands,
                          const struct user_rates *rates, const char *const *words,
                          size_t count, user_marker *marker, void *context,

@@ -5,11 +5,11 @@
  * logins are rare compared with requests. A user whose line is unchanged is kept, so reloading the file logs out no
  * clients and leaks no memory.
  *
- * Users that were replaced or removed move to `retired`. Those that no client holds then move to `waiting`. They are
- * freed once all batches that were running at that time have ended, unless a client has held them since. One of these
- * batches may have found such a user before it was retired, and may assign it to a client just before the batch ends; a
- * later batch may then find the user in that client. So a user that was held in the meantime moves back to `retired`,
- * even if no client holds it now.
+ * Users that were replaced or removed move to `retired`. Retired users that no client holds then move to `waiting`.
+ * These users are freed once all batches that were running at that time have ended, unless a client has held them
+ * since. One of these batches may have found such a user before it was retired, and may assign it to a client just
+ * before the batch ends; a later batch may then find the user in that client. So a user that was held in the meantime
+ * moves back to `retired`, even if no client holds it now.
  *
  * A mark is the HMAC-SHA256 of the name and password, with a key that is generated at startup and never leaves the
  * process. An attacker who can read the process's memory could read incoming passwords as well.
@@ -66,7 +66,7 @@ static void users_mark(void *context, const char *name, bg_bytes password,
     }
     if (!HMAC(EVP_sha256(), users->key, USERS_KEY, text, n + password.len, mark,
               &length)) {
-        /* If out of memory, use a mark that equals no other mark. */
+        /* If memory cannot be allocated, use a mark that equals no other mark. */
         (void)RAND_bytes(mark, USER_MARK);
     }
     OPENSSL_cleanse(text, sizeof text);
@@ -421,7 +421,7 @@ void users_each(struct users *users,
 
 /* ---- Passwords ----------------------------------------------------------------------------- */
 
-/* Returns whether the user has a mark. Always compares all marks, so that timing reveals nothing. The caller holds the
+/* Returns whether the user has a mark. Always compares all marks so that timing reveals nothing. The caller holds the
  * lock. */
 static bool users_knows(const struct user *user, const uint8_t mark[USER_MARK])
 {
@@ -483,7 +483,8 @@ const struct user *users_check(struct users *users, bg_bytes name, bg_bytes pass
         }
     }
     if (!known && !slow && atomic_load(&users->hashed)) {
-        password_waste(password); /* so that timing does not reveal which users exist */
+        /* ensures that timing does not reveal which users exist */
+        password_waste(password);
     }
     (void)pthread_mutex_unlock(&users->hashing);
     OPENSSL_cleanse(mark, sizeof mark);

@@ -26,7 +26,7 @@
  * Passwords are checked with scrypt, which deliberately takes tens of milliseconds and 16 MiB. So passwords are
  * never checked on an event-loop thread, and only one is checked at a time (users_check waits for other checks),
  * because clients can trigger checks without logging in. A password that was accepted before is recognized by its
- * keyed hash within microseconds (users_recall), so clients that reconnect frequently cost almost nothing.
+ * keyed hash within microseconds (users_recall), so logins by clients that reconnect frequently cost almost nothing.
  *
  * Lifetime of users: a `struct user` never changes. users_load keeps users whose lines are unchanged, and retires the
  * others. A connection calls user_is_current, which costs one load, before each batch of requests, and logs its user
@@ -57,9 +57,9 @@ struct users *users_create(const struct command *const *families, size_t n);
 void users_free(struct users *users); /* NULL is allowed */
 
 /*
- * Replaces all users with those of the settings (user lines, requirepass, insert-rate, insert-burst). On
- * failure, returns false, sets `why` to the location and the error, and leaves the users unchanged. The service
- * calls this function at startup, and before it publishes changed settings (settings_listen).
+ * Replaces all users with the users defined in the settings (user lines, requirepass, insert-rate, insert-burst). On
+ * failure, returns false, sets `why` to the location and the error, and leaves the users unchanged. The service calls
+ * this function at startup, and before it publishes changed settings (settings_listen).
  */
 bool users_load(struct users *users, const struct settings *settings,
                 char why[SETTINGS_WHY]);
@@ -78,11 +78,11 @@ bool users_are_open(const struct users *users);
 const struct user *users_default(const struct users *users);
 
 /* Returns the user `default` if it is enabled, even if it has a password, for http-auth no and metrics-auth no.
- * Returns NULL if it is disabled. */
+ * Returns NULL if that user is disabled. */
 const struct user *users_default_unasked(struct users *users);
 
-/* Checks a password. Returns the enabled user with this name and password; NULL if there is none. This is slow, and
- * equally slow for users that do not exist. */
+/* Checks a password. Returns the enabled user with this name and password; NULL if there is none. The check is slow,
+ * and takes equally long for users that do not exist. */
 const struct user *users_check(struct users *users, bg_bytes name, bg_bytes password);
 
 /* Like users_check, but recognizes only passwords that need no hashing: those that users_check accepted before,
@@ -138,8 +138,8 @@ bool user_may_touch(const struct user *user, bg_bytes name, unsigned need);
 bool user_may_touch_all(const struct user *user, unsigned need);
 
 /* Charges n adds to the user's rate limit. If they exceed the limit, returns false and sets *wait (may be NULL) to
- * the number of milliseconds to wait, or to UINT64_MAX if n exceeds the burst. `now` is in milliseconds,
- * monotonic. */
+ * the number of milliseconds to wait, or to UINT64_MAX if n exceeds the burst. `now` is the monotonic time in
+ * milliseconds. */
 bool user_take(const struct user *user, uint64_t n, uint64_t now, uint64_t *wait);
 
 /* Counts a request refused for lack of permission. */

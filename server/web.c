@@ -3,13 +3,13 @@
  *
  *     head -> (password) -> body -> job -> response -> head ...
  *
- * The head is copied once it is complete, because the request outlives the bytes it arrived in.
- * The size of a body in memory is limited by proto-max-bulk-len, and that of a body in a file by max-filter-memory. The
- * total size of these files is limited by maxmemory, because they become filters in memory. No body is read before its
- * sender is authorized. A file is sent in chunks, as fast as the socket accepts them.
+ * The head is copied once it is complete, because the request outlives the buffer that it was received in. A body in
+ * memory is limited to proto-max-bulk-len, and a body in a file to max-filter-memory. The total size of these files is
+ * limited by maxmemory, because they become filters in memory. No body is read before its sender is authorized. A file
+ * is sent in chunks, as fast as the socket accepts them.
  *
  * If a request is refused before its body has been read, and the body is short, the body is read and discarded, so that
- * the connection can be reused. Otherwise the connection is closed, after a delay in which the client can read the
+ * the connection can be reused. Otherwise the connection is closed, after a delay that lets the client read the
  * response (conn.h, `lingers`).
  *
  * Threads. A connection and its http_state belong to the worker. While a job runs for the
@@ -138,7 +138,7 @@ void web_error(struct web_request *request, int status, const char *code,
     }
 }
 
-/* Returns whether a message reports the memory limit, which has its own status. */
+/* Returns whether a message is about the memory limit, which has its own status. */
 bool web_is_of_memory(const char *message, size_t n)
 {
     return n >= 9 && memcmp(message, "maxmemory", 9) == 0;
@@ -417,7 +417,8 @@ static void web_refuse_path(struct conn *conn, const char *allowed)
 struct web_job {
     struct job job; /* must be first */
     struct conn *conn;
-    bool asks;            /* the job only authenticates; the body has not been read */
+    /* the job only authenticates the user; the body has not been read */
+    bool asks;
     struct client client; /* a copy, because other threads read the original */
     struct web_request request;
 };
@@ -696,7 +697,7 @@ static void web_head_done(struct conn *conn)
         break;
     case WEB_LATER: web_submit(conn, true); break;
     }
-    web_answer_free(&request.answer); /* in case the response was not sent */
+    web_answer_free(&request.answer); /* needed if the response was not sent */
 }
 
 /* Copies the head of a request. Returns false if out of memory. */
@@ -877,8 +878,8 @@ static void web_more(struct conn *conn)
         http->file_left -= (uint64_t)n;
     }
     if (n <= 0 || http->file_left == 0) {
-        if (http->file_left
-            > 0) { /* the file is too short: only closing the connection reveals this */
+        if (http->file_left > 0) {
+            /* The file is shorter than announced; only closing the connection can signal this. */
             http->keep_alive = false;
         }
         close(http->file);

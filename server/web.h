@@ -35,7 +35,8 @@ struct web_answer {
     struct buffer body;
     int file; /* file to send instead of `body`, closed afterwards; -1: none */
     uint64_t file_bytes;
-    bool wrote;         /* wait until the journal records are durable */
+    /* send the response only after the journal records are durable */
+    bool wrote;
     size_t extras;      /* number of additional header fields */
     struct buffer more; /* alternating names and values, each followed by a NUL */
 };
@@ -59,7 +60,7 @@ enum {
     WEB_LOADING = 1u << 2, /* also served while loading */
     WEB_PLAIN = 1u << 3,   /* a POST that changes nothing; may be text/plain */
     WEB_OPEN = 1u << 4,    /* no authentication */
-    WEB_METRICS = 1u << 5, /* no authentication if metrics-auth is no */
+    WEB_METRICS = 1u << 5, /* requires no authentication if metrics-auth is no */
     WEB_WRITES = 1u << 6   /* changes filters: responds once changes are durable */
 };
 
@@ -80,7 +81,7 @@ extern const struct web_route web_filter_routes[], web_key_routes[], web_file_ro
 enum web_access {
     WEB_MAY,
     WEB_MAY_NOT, /* an error was sent */
-    WEB_LATER    /* requires a password check, which is slow */
+    WEB_LATER    /* the request requires a password check, which is slow */
 };
 
 /* Checks whether a request is allowed, given its host name, its origin, its user and the state of
@@ -121,11 +122,12 @@ struct web_json {
 bool web_json_begin(struct web_request *request, struct web_json *json);
 void web_json_end(struct web_request *request, struct web_json *json);
 
-/* Writes a name as the API does: "name", and also "name_base64" if the name is not UTF-8. */
+/* Writes a name in the API's form: "name", and also "name_base64" if the name is not valid
+ * UTF-8. */
 void web_json_name(struct json *json, const char *field, bg_bytes name);
 
-/* Decodes the name in path segment i: percent-encoded, or '=' and base64url. Returns false after
- * sending an error. */
+/* Decodes the name in path segment i, which is either percent-encoded, or '=' followed by
+ * base64url. Returns false after sending an error. */
 bool web_name(struct web_request *request, size_t i, bg_bytes *name);
 
 /* Returns whether an unknown name may have been the name of a lost filter (doubt.h). */
@@ -156,7 +158,7 @@ bool web_command(struct web_request *request, const bg_bytes *argv, size_t argc,
 bool web_command_count(struct web_request *request, const bg_bytes *argv, size_t argc,
                        bool of_filter, int64_t *count);
 
-/* ---- If-Match and If-None-Match: web_files.c ---------------------------------------------- */
+/* ---- If-Match and If-None-Match (web_files.c) ---------------------------------------------- */
 
 enum { WEB_TAG = BG_DIGEST_TEXT_BYTES + 2 }; /* bytes of a tag with its quotes */
 
@@ -189,15 +191,16 @@ bool web_body_end(struct web_request *request, struct json_reader *reader);
 /* Reads "utf-8" or "base64". Returns false on error; the reader stores the error. */
 bool web_read_encoding(struct json_reader *reader, bool *base64);
 
-/* Decodes base64 in either alphabet, with or without padding, to a buffer of at least 3/4 of its
- * size. */
+/* Decodes base64 in either alphabet, with or without padding, to a buffer that is at least 3/4 as
+ * large as the text. */
 bool web_base64_read(bg_bytes text, char *to, size_t *n);
 
-/* Encodes a name as a path segment: '=' and base64url. The caller frees the result. Returns NULL if
- * out of memory. */
+/* Encodes a name as a path segment: '=' followed by base64url. The caller frees the result. Returns
+ * NULL if out of memory. */
 char *web_segment(bg_bytes name);
 
-/* Decodes a name from a parameter or from JSON: either the name itself, or '=' and base64url. */
+/* Decodes a name from a parameter or from JSON: either the name itself, or '=' followed by
+ * base64url. */
 bool web_name_read(bg_bytes text, char *room, bg_bytes *name);
 
 /* Write an estimate or a number, or null if it is unknown. */

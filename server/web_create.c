@@ -172,7 +172,8 @@ static void create_location(struct web_request *request, bg_bytes name)
     const char *bytes = name.data;
     size_t used = strlen(path);
     const bool dots = name.len <= 2 && strncmp("..", bytes, name.len) == 0;
-    if (dots) { /* cannot be part of a path: clients would normalize the dots */
+    /* such a name cannot be part of a path, because clients would normalize the dots */
+    if (dots) {
         char *segment = web_segment(name);
         (void)snprintf(path + used, sizeof path - used, "%s", segment ? segment : "");
         free(segment);

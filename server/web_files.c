@@ -38,7 +38,8 @@ static bg_err files_save(struct web_request *request, const struct object *objec
     close(*fd);
     *fd = -1;
     struct object_shape plain = object->shape;
-    plain.imported = 0; /* equal content produces equal bytes, whatever its origin */
+    /* equal content produces equal bytes, regardless of its origin */
+    plain.imported = 0;
     (void)object_shape_write(&plain, shape);
     (void)snprintf(metadata, sizeof metadata, "object: %s", shape);
     how.metadata = metadata;
@@ -179,8 +180,8 @@ bool web_on_condition(struct web_request *request, bg_bytes name,
 /* ---- Uploads ---------------------------------------------------------------------------------- */
 
 /* Determines the shape of an uploaded filter: the shape recorded in the file, if it matches the
- * filter, or otherwise a shape derived from the filter. As with BG.RELOAD, nothing else in the file
- * is trusted. */
+ * filter, or otherwise a shape derived from the filter. As with BG.RELOAD, no other metadata in the
+ * file is trusted. */
 static void files_shape(const bg_file_info *about, const bg_filter *filter,
                         struct object_shape *shape)
 {
@@ -326,7 +327,7 @@ static void files_put(struct web_request *request)
     if (!object) {
         return;
     }
-    /* Done before other threads can change the object. */
+    /* This must happen before other threads can change the object. */
     files_tag(request, object, tag);
     if (!files_replace(request, name, &terms, object)) {
         return;

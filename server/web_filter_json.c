@@ -250,8 +250,8 @@ void web_json_filter(struct json *json, struct web_request *request,
     }
 }
 
-/* Writes a filter as the response. A name may change only between batches, so it is read inside a
- * batch. */
+/* Writes a filter as the response. Names are valid only inside a batch, so the name is read inside
+ * one. */
 void web_answer_filter(struct web_request *request, struct entry *entry, int status)
 {
     struct web_json json;

@@ -13,8 +13,8 @@
 
 /* ---- A gate as JSON ------------------------------------------------------------------------------ */
 
-/* Adds up the statistics of lookups that used the filter and of those that did not. Statistics that
- * require reading the filter are from its last examination. */
+/* Adds up the statistics of lookups that used the filter and of lookups that did not. Statistics
+ * that require reading the filter are from its last examination. */
 static void gates_sum(const struct gate_about *about, const struct figures *figures,
                       bg_gate_info *sum)
 {

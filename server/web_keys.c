@@ -19,7 +19,8 @@ struct keys {
     enum keys_form form;
     bool adds;
     struct object *object;
-    struct front *front; /* set instead of the filter if it is a cluster filter */
+    /* set instead of the object if the filter is a cluster filter */
+    struct front *front;
     bg_bytes *items;
     size_t n, room;
     uint64_t *bits; /* the results */
@@ -95,8 +96,8 @@ bool web_read_encoding(struct json_reader *r, bool *base64)
     return true;
 }
 
-/* Reads the elements of a list. Returns false after sending an error because there were too
- * many. */
+/* Reads the elements of a list. Returns false after sending an error if there are too many
+ * elements. */
 static bool keys_read_list(struct web_request *request, struct json_reader *r,
                            struct keys *keys)
 {
@@ -364,7 +365,7 @@ static bool keys_find(struct web_request *request, bg_bytes name, struct keys *k
         return web_may_touch(request, name, need);
     }
     if (!keys->adds
-        && web_doubts(request, name)) { /* there is no object: the result is "maybe" */
+        && web_doubts(request, name)) { /* there is no object: answer "maybe" */
         return web_may_touch(request, name, need);
     }
     struct entry *entry = web_find(request, name, need);

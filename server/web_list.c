@@ -21,7 +21,7 @@
 struct row {
     struct entry *entry;
     bg_bytes name;
-    double key; /* NaN: unknown, sorted last */
+    double key; /* NaN means unknown, and is sorted last */
     const char *word;
 };
 
@@ -103,7 +103,8 @@ static int row_compare(const struct row *a, const struct row *b, int sign)
     const bool a_unknown = isnan(a->key), b_unknown = isnan(b->key);
     int order = 0;
     if (a_unknown || b_unknown) {
-        order = a_unknown - b_unknown; /* unknown values are last in either order */
+        /* unknown values are sorted last in either order */
+        order = a_unknown - b_unknown;
     } else if (a->word) {
         const int words = strcmp(a->word, b->word);
         order = sign * ((words > 0) - (words < 0));

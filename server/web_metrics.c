@@ -137,7 +137,7 @@ static bool metrics_write(struct session *session, const struct user *user,
         gathered_free(&g);
         return false;
     }
-    /* Gates come first: they are few, and defined by the operator. */
+    /* Gates come first, because there are few of them and the operator defines them. */
     if (server->gates) {
         struct gathering gathering = { &g, server, user, cheap };
         gates_each(server->gates, gathered_gate, &gathering);

@@ -212,7 +212,8 @@ static void plan_sizes(struct json *json, const struct plan_rows *plans, bg_kind
     json_close(json, ']');
 }
 
-/* Returns a multiple from 0.1 to 10; the middle one is exactly 1. */
+/* Returns factor i of `points` factors, spaced logarithmically from 0.1 to 10; the middle one is
+ * exactly 1. */
 static double plan_multiple(size_t i, size_t points)
 {
     const size_t half = points / 2;

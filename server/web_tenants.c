@@ -1,7 +1,7 @@
 /*
  * web_tenants.c - GET /api/v1/tenants: users, their permissions and their activity.
  *
- * The filters of a user are those whose names match its patterns, regardless of which user
+ * A user's filters are the filters whose names match the user's patterns, regardless of which user
  * created or uses them. One pass over all filters computes the sums for all users.
  */
 #include "observer.h"

@@ -135,7 +135,7 @@ static void worker_place(struct worker *worker, const struct handed *handed)
     }
 }
 
-/* Stops accepting connections until the next tick. Without free file descriptors no connection can
+/* Stops accepting connections until the next tick. Without free file descriptors, no connection can
  * be accepted, and an event loop that kept trying would do nothing else. */
 static void worker_turn_deaf(struct worker *worker)
 {
@@ -266,7 +266,7 @@ void worker_post_stop(struct worker *worker, bool at_once)
     worker_wake(worker);
 }
 
-/* Rechecks all connections whose replies wait for the journal. */
+/* Rechecks all connections whose replies are waiting for the journal. */
 static void worker_release(struct worker *worker)
 {
     struct conn *held = worker->held;
@@ -452,7 +452,7 @@ struct worker *worker_create(struct server *server, size_t number)
     worker->server = server;
     worker->number = number;
     worker->mailbox_jobs_end = &worker->mailbox_jobs;
-    worker->mailbox_closed = true; /* until worker_start starts a thread */
+    worker->mailbox_closed = true; /* cleared when worker_start starts a thread */
     pthread_mutex_init(&worker->mailbox_lock, NULL);
     worker->base = event_base_new();
     worker->mailbox_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -508,7 +508,8 @@ void worker_free(struct worker *worker)
         return;
     }
     worker_stop_listening(worker);
-    worker_drain(worker); /* handles jobs that ended after the thread */
+    /* handles jobs that ended after the worker's thread had ended */
+    worker_drain(worker);
     event_free(worker->mailbox_event);
     event_free(worker->tick_event);
     event_base_free(worker->base);

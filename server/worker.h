@@ -4,7 +4,7 @@
  * In each iteration, the worker waits for events. Each connection that has input reads it, runs its
  * requests and collects its replies. Then the records of all connections are flushed to the journal
  * together, and the replies are sent. Replies that must wait for the disk are sent when the
- * journal's thread reports that their records are safe.
+ * journal's thread reports that their records are durable.
  *
  * Every worker has its own listening sockets (SO_REUSEPORT), so the kernel distributes
  * connections. The distribution is random, so a worker with more than its share passes new
@@ -36,7 +36,7 @@ struct run {
     const struct command *command; /* NULL: none */
     bg_bytes command_name;         /* name as sent */
     bg_bytes name;
-    /* Front to which the run is forwarded; NULL: it is answered here. */
+    /* Front to which the run is forwarded; NULL: the run is answered locally. */
     struct front *front;
     size_t n;
     bg_bytes items[WORKER_RUN];
@@ -52,7 +52,7 @@ struct worker {
     struct server *server;
     size_t number;
     pthread_t thread;
-    /* The worker has a thread; used only by the thread that starts and joins it. */
+    /* The worker has a thread. Only the thread that starts and joins the worker uses this field. */
     bool started;
     struct event_base *base;
     struct session session;
@@ -62,7 +62,7 @@ struct worker {
     _Atomic uint64_t beat; /* time of the loop's last tick, in server_ticks */
     struct conn *conns;
     struct conn *pending; /* connections to settle at the end of this iteration */
-    struct conn *held;    /* connections whose replies wait for the journal */
+    struct conn *held;    /* connections whose replies are waiting for the journal */
     struct conn *again;   /* connections whose turn ended with unread input */
     bool wrote;           /* something was recorded in this iteration */
     bool stopping;
@@ -103,7 +103,7 @@ void worker_hold(struct worker *worker, struct conn *conn);
 
 /* These functions are called by other threads. */
 void worker_post_job(struct worker *worker, struct job *job);
-void worker_post_safe(struct worker *worker); /* more records are safe */
+void worker_post_safe(struct worker *worker); /* more records have become durable */
 void worker_post_stop(struct worker *worker, bool at_once);
 
 #endif

@@ -132,7 +132,7 @@ const lastKnown = (values) => {
 };
 
 /*
- * Returns a chart over time. `o` has: id, title, from, step (seconds), show (formats a value),
+ * Returns a chart over time. `o` contains: id, title, from, step (seconds), show (formats a value),
  * height, least (minimum upper end of the axis), tick (formats a number of the axis), binary
  * (bytes), and series: [{ name, kind (class of its color), values, band: [lows, highs], fill: true,
  * level: number (a dashed line instead of values) }]
@@ -384,8 +384,9 @@ export function rateRows(id, rates) {
 // ---- Curves --------------------------------------------------------------------------------
 
 /*
- * Returns a chart with curves of y over x. `o` has: id, title, note; xLog, yLog (use logarithmic
- * scales); curves: [{ name, kind, strong, xs, ys, mark: [x, y] }], showX, showY, xName, yName
+ * Returns a chart with curves of y over x. `o` contains: id, title, note; xLog, yLog (use
+ * logarithmic scales); curves: [{ name, kind, strong, xs, ys, mark: [x, y] }], showX, showY, xName,
+ * yName
  */
 export function curveChart(o) {
   const width = widthOf(o.id, 520);

@@ -26,7 +26,7 @@ import * as tenants from "./view_tenants.js";
 import * as events from "./view_events.js";
 import * as server from "./view_server.js";
 
-const EVERY = 2000; // milliseconds between two updates
+const EVERY = 2000; // interval between updates, in milliseconds
 const PAGES = [
   { id: "", name: "Filters", icon: "overview", view: overview },
   { id: "gates", name: "Gates", icon: "gates", view: gates },
@@ -64,8 +64,8 @@ function readRoute() {
   return { page, rest: slash < 0 ? "" : cleanSegment(path.slice(slash + 1)), query: Object.fromEntries(new URLSearchParams(query)) };
 }
 
-// Converts text from the address to a valid path segment. Addresses are untrusted: text that is not
-// the name of a filter must not become a path.
+// Converts text from the address to a valid path segment. Addresses are untrusted, so text that is
+// not the name of a filter must not become a path.
 function cleanSegment(text) {
   if (/^=[A-Za-z0-9_-]*$/.test(text)) {
     return text;
@@ -127,7 +127,7 @@ async function refresh() {
   clearTimeout(timer);
   const [info, data] = await Promise.allSettled([api.get("api/v1/info"), view.load(context())]);
   if (mine !== round) {
-    return; // a later request replaced this one
+    return; // a later request has replaced this request
   }
   if (info.status === "fulfilled") {
     state.info = info.value;

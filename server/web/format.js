@@ -1,7 +1,7 @@
 // format.js - formats numbers, times and names for display, with the same digits as the command
-// line (common/number.c). The functions are pure and do not use the DOM, so that tests can run them
-// alone. Unknown values are shown as an en dash. The output does not depend on the browser's
-// language.
+// line (common/number.c). The functions are pure and do not use the DOM, so tests can run them
+// without a browser. Unknown values are shown as an en dash. The output does not depend on the
+// browser's language.
 
 export const UNKNOWN = "–";
 

@@ -1,6 +1,6 @@
 // vdom.js - a page as a function of its data. h() describes an element. render() updates the
-// page to match the description and changes only what differs, so that focus, selection and
-// scroll position survive updates every two seconds.
+// page to match the description and changes only what differs, so focus, selection and scroll
+// position survive the updates every two seconds.
 //
 // Text always becomes text nodes, so markup cannot be injected. Listeners are looked up when an event occurs, so the
 // listener in the newest description handles it.
@@ -96,8 +96,7 @@ function patchChildren(parent, old, now, svg) {
   }
 }
 
-// Returns the first remaining element with this tag, so that insertions and removals before the element do not affect
-// it.
+// Returns the first remaining element with this tag, so insertions and removals before the element do not affect it.
 function nextOf(free, tag) {
   const i = free.findIndex((other) => other.tag === tag);
   return i < 0 ? undefined : free.splice(i, 1)[0];

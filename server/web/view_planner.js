@@ -8,7 +8,7 @@ import * as charts from "./charts.js";
 import { figure, panel, badge } from "./parts.js";
 
 export const title = () => "Planner";
-export const still = true; // changes only on input
+export const still = true; // changes only when the user enters something
 
 const FIELDS = {
   items: { label: "Keys", hint: "number of distinct keys", low: 1e3, high: 1e11, show: format.compact, parse: format.parseNumber, usual: 1e6, whole: true },
@@ -168,7 +168,8 @@ function table({ data, change }, chosen) {
 
 // ---- Curves --------------------------------------------------------------------------------
 
-const ALWAYS = ["blocked", "classic", "cuckoo", "ribbon"]; // colored in addition to the selected kind
+// these kinds are colored in addition to the selected kind
+const ALWAYS = ["blocked", "classic", "cuckoo", "ribbon"];
 
 function colourOf(kind, chosen) {
   if (kind === chosen) {

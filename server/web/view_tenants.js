@@ -1,4 +1,4 @@
-// view_tenants.js - users, their use of the service, and their refused requests.
+// view_tenants.js - users, their usage of the service, and their refused requests.
 
 import { h } from "./vdom.js";
 import * as format from "./format.js";
