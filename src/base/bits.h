@@ -30,9 +30,9 @@ BGI_INLINE uint64_t bgi_mulhi(uint64_t a, uint64_t b)
 }
 
 /*
- * Like bgi_mulhi, but uses only the high 52 bits of the hash, which CPUs with AVX-512 IFMA can
- * multiply for eight hashes at once. 2^52 different values spread evenly over units at any
- * addressable filter size.
+ * Like bgi_mulhi, but uses only the high 52 bits of the hash, so CPUs with AVX-512 IFMA can
+ * multiply eight hashes at once. The 2^52 possible values are enough to spread keys evenly over
+ * the units of any addressable filter.
  */
 BGI_INLINE uint64_t bgi_range52(uint64_t hash, uint64_t n)
 {
@@ -44,7 +44,7 @@ BGI_INLINE uint64_t bgi_rotl64(uint64_t x, unsigned by)
     return x << (by & 63) | x >> (-by & 63);
 }
 
-/* Returns the number of set bits. This is inline code for functions that must not use the POPCNT
+/* Returns the number of set bits. Inline, for functions that must not use the POPCNT
  * instruction. */
 BGI_INLINE unsigned bgi_popcount64(uint64_t x)
 {

@@ -39,8 +39,8 @@ BGI_INLINE bool bgi_round_up_u64(uint64_t x, uint64_t unit, uint64_t *out)
     return rest == 0 ? (*out = x, true) : bgi_add_u64(x, unit - rest, out);
 }
 
-/* Converts a 64-bit size to size_t if it can be addressed on this machine. The limit is half of
- * the address space, so that pointer differences stay defined. */
+/* Converts a 64-bit size to size_t if memory of that size can be addressed on this machine. The
+ * limit is half of the address space, so that pointer differences stay defined. */
 BGI_INLINE bool bgi_fits_size(uint64_t x, size_t *out)
 {
     if (x > (uint64_t)PTRDIFF_MAX) {

@@ -1,4 +1,4 @@
-/* compiler.h - the few keywords that compilers spell differently. */
+/* compiler.h - macros for the few keywords that differ between compilers. */
 #ifndef BGI_COMPILER_H
 #define BGI_COMPILER_H
 
@@ -37,10 +37,10 @@
 #endif
 
 /*
- * Prefetches a cache line that will be needed a few hundred nanoseconds later, into the
- * second-level cache. The queue of lines in flight to the first-level cache is shorter, and
- * would become the bottleneck instead of memory. For filters larger than the last-level cache
- * the difference is a factor of 2 on the CPUs we measured (docs/adr/0011). The remaining
+ * Prefetches into the second-level cache a line that will be needed a few hundred nanoseconds
+ * later. The queue of lines in flight to the first-level cache is shorter, and would become the
+ * bottleneck instead of memory. For filters larger than the last-level cache, prefetching into
+ * the second level was twice as fast on the CPUs we measured (docs/adr/0011). The remaining
  * latency, from the second level to the first, is short enough for out-of-order execution to
  * hide.
  */

@@ -36,7 +36,7 @@ enum {
 static uint32_t cpu_state;
 
 #if defined(BGI_X86_64)
-/* Reads extended control register 0: the register files that the OS saves. */
+/* Reads extended control register 0, which shows which register files the OS saves. */
 static uint64_t cpu_xcr0(void)
 {
     uint32_t low, high;
@@ -261,8 +261,8 @@ static size_t cpu_cache_assumed(const char *sizes, int level)
     return 0;
 }
 
-/* Reads the kernel's files, because the C library reports a multiple of the size in virtual
- * machines. */
+/* Reads the kernel's files, because in virtual machines the C library reports a multiple of the
+ * actual size. */
 static size_t cpu_cache_found(int level)
 {
     enum { CACHES = 8 };

@@ -89,12 +89,12 @@ CRC32C_TARGET static uint32_t crc32c_by_instruction(uint32_t crc,
 
 enum { CRC32C_FOLD = 256 };
 
-/* x^2111 and x^2047, reflected. They carry the two halves of 128 bits over 256
- * bytes. */
+/* x^2111 and x^2047, reflected. Multiplying by them moves the two halves of 128 bits forward by
+ * 256 bytes. */
 #define CRC32C_LOW_OVER  UINT64_C(0xe9a5d8be00000000)
 #define CRC32C_HIGH_OVER UINT64_C(0x1426a81500000000)
 
-/* Carries the bits of `x` over 256 bytes and XORs in the message bytes found there. */
+/* Moves the bits of `x` forward by 256 bytes and XORs in the message bytes at that position. */
 CRC32C_WIDE static inline __m512i crc32c_fold(__m512i x, __m512i over,
                                               const unsigned char *p)
 {

@@ -91,7 +91,7 @@ static void grace_end_batch(struct bgi_grace *grace)
     grace->done = grace->batch;
 }
 
-/* Makes as much progress as possible. The caller holds the lock. */
+/* Frees as many retired objects as possible without waiting. The caller holds the lock. */
 static void grace_work(struct bgi_grace *grace)
 {
     while (grace->draining || grace->later) {
@@ -111,7 +111,7 @@ static void grace_work(struct bgi_grace *grace)
     }
 }
 
-/* Readers have to free objects only if no writer is waiting. The caller holds the lock. */
+/* Makes readers free objects if no writer is waiting. The caller holds the lock. */
 static void grace_set_orphaned(struct bgi_grace *grace)
 {
     atomic_store(&grace->orphaned, grace->things > 0 && grace->waiters == 0);
@@ -169,8 +169,8 @@ static void grace_wait_batch(struct bgi_grace *grace, uint64_t batch,
     grace->waiters--;
     grace_set_orphaned(grace);
     (void)pthread_mutex_unlock(&grace->lock);
-    bgi_grace_try(
-        grace); /* readers that left in the meantime may have relied on this thread */
+    /* Readers that left in the meantime may have relied on this thread to free objects. */
+    bgi_grace_try(grace);
 }
 
 static void grace_release_marker(struct bgi_retired *marker)

@@ -2,9 +2,9 @@
  * grace.h - safe memory reclamation: replacing objects while readers use them.
  *
  * Idea (sleepable RCU, McKenney 2006). Readers reach an object through one atomic pointer. A
- * reader increments a counter before it follows the pointer, and another one when it is done. A
- * writer that replaces the pointer waits until every reader that had entered by then has left, or
- * delegates the wait. Then the old object can be freed.
+ * reader increments one counter before it follows the pointer, and a second counter when it is
+ * done. A writer that replaces the pointer waits until every reader that had entered by then has
+ * left, or leaves the waiting to another thread. Then the old object can be freed.
  *
  * A reader's cost is two atomic additions to a cache line that belongs to the core it runs on,
  * so readers do not disturb each other. A reader never waits and never retries.
@@ -26,10 +26,11 @@
  *   Proof. R1, R2, the replacement and the sums are all sequentially consistent, so they have
  *   one total order. Consider a reader that got X. It read the pointer before the replacement,
  *   and entered before that, so every later sum of entries includes its entry. Now suppose that
- *   such a sum equals a sum of leaves that was taken before it. Every counted leave has its own
- *   entry counted, because the entry happened earlier and entries are summed later. So equal sums
- *   mean that every counted entry has its leave counted, including the entry of our reader. The
- *   reader has left. The reader may have used either pair, so both pairs are checked.
+ *   such a sum equals a sum of leaves that was computed earlier. For every leave that was
+ *   counted, the corresponding entry was counted, too, because the entry happened earlier and
+ *   entries are summed later. So if the sums are equal, the leave of every counted entry was
+ *   counted, including the leave of our reader. The reader has left. The reader may have used
+ *   either pair, so both pairs are checked.
  *
  *   Progress. Under load, the pair that new readers use may never be observed to be drained. So
  *   the writer first waits for the other pair, which only stragglers enter (readers that loaded
@@ -42,7 +43,7 @@
  * attempt takes the lock only if it is available. A thread that does not get the lock has already
  * set `again`. The holder of the lock checks `again` after releasing the lock, and repeats the
  * pass if it is set. So a retired object is freed no later than when its last reader leaves. No
- * reader waits for this, but a reader may end up doing the work.
+ * reader waits for the lock, but a reader may end up freeing the objects.
  */
 #ifndef BGI_GRACE_H
 #define BGI_GRACE_H
@@ -69,7 +70,7 @@ struct bgi_grace_line {
 struct bgi_grace {
     atomic_uint phase;
     atomic_bool orphaned; /* something is retired, and no writer is waiting for it */
-    atomic_bool again;    /* requests another pass by the holder of the lock */
+    atomic_bool again;    /* asks the lock holder to make another pass */
     uint32_t lines_count;
     struct bgi_grace_line *lines;
     struct bgi_memory memory;
@@ -79,7 +80,8 @@ struct bgi_grace {
     uint64_t batch;               /* number of the draining batch */
     uint64_t done;                /* batches up to this one have been freed */
     uint64_t things;              /* objects in both lists */
-    unsigned step; /* 0: the unused pair is draining; 1: the previously used pair is */
+    /* Draining pair: 0 for the unused one, 1 for the previously used one. */
+    unsigned step;
     unsigned waiters;
 };
 
@@ -124,12 +126,13 @@ static inline void bgi_grace_leave(struct bgi_grace *grace, bgi_grace_token toke
 }
 
 /* Hands over `retired`, to be released when all current readers have left. The pointer to it
- * must already be replaced. `release` is called with the lock held, so it must not retire
- * anything here. */
+ * must already be replaced. `release` is called with the lock held, so it must not retire objects
+ * through `grace`. */
 void bgi_grace_retire(struct bgi_grace *grace, struct bgi_retired *retired,
                       void (*release)(struct bgi_retired *));
 
-/* Waits until all current readers have left. Readers must not call this: they would deadlock. */
+/* Waits until all current readers have left. Readers must not call this, because they would
+ * deadlock. */
 void bgi_grace_wait(struct bgi_grace *grace);
 
 /* Waits until everything retired so far is freed, for at most `milliseconds`. */

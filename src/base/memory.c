@@ -170,7 +170,8 @@ bool bgi_memory_take_hidden(struct bgi_memory *memory, size_t bytes,
         return bgi_memory_take(memory, bytes, allocator, small_pages);
     }
     memset(memory, 0, sizeof *memory);
-    if (!memory_is_allowed(size, !pooled)) { /* even if unhidden memory would fit */
+    /* Fails even if unhidden memory would be within the limit. */
+    if (!memory_is_allowed(size, !pooled)) {
         return false;
     }
     if (pooled ? memory_take_pooled(memory, bytes)
@@ -244,7 +245,8 @@ bool bgi_secret_take(struct bgi_memory *memory, size_t bytes)
         return false;
     }
     size_t length = memory_map_bytes(bytes);
-    (void)mlock(p, length); /* optional: locked memory is limited */
+    /* A failure is ignored, because the OS limits locked memory. */
+    (void)mlock(p, length);
     (void)madvise(p, length, MADV_DONTDUMP);
     if (madvise(p, length, MADV_WIPEONFORK) != 0) {
         (void)madvise(p, length, MADV_DONTFORK);

@@ -1,16 +1,16 @@
 /*
  * memory.h - memory for filters: zeroed, aligned, and on large pages where they pay off.
  *
- * Filters are read at random addresses. On 4 KiB pages nearly every lookup in a large filter
- * also misses the TLB and walks the page tables; on 2 MiB pages it does not. Linux provides
- * large pages on request (madvise), so they are requested for blocks of 1 MiB and more. The
- * kernel zeroes pages when they are first touched, so creating a filter of many GiB costs nothing
- * until it is used.
+ * Filters are read at random addresses. With 4 KiB pages, nearly every lookup in a large filter
+ * misses the TLB in addition to the cache, and walks the page tables; with 2 MiB pages it does
+ * not. Linux provides large pages on request (madvise), so they are requested for blocks of 1 MiB
+ * and more. The kernel zeroes pages when they are first touched, so creating a filter of many GiB
+ * costs nothing until it is used.
  *
  * Memory that contains a secret is hidden, that is, excluded from core files. The handle of a
  * filter with a keyed profile contains its secret, so the whole filter is hidden. Small hidden
- * pieces come from a pool (pool.h). Memory for secrets alone (a keyring, a file that is read) is
- * also locked and withheld from child processes.
+ * pieces come from a pool (pool.h). Memory that holds only secrets (a keyring, or a file being
+ * read) is also locked and withheld from child processes.
  */
 #ifndef BGI_MEMORY_H
 #define BGI_MEMORY_H
@@ -27,21 +27,21 @@ struct bgi_memory {
     size_t bytes;
     bg_allocator allocator; /* allocate == NULL: from the OS */
     bool hidden;            /* excluded from core files; always mapped unless pooled */
-    bool pooled;            /* a piece of the pool */
+    bool pooled;            /* allocated from the pool */
 };
 
 /*
- * Allocates `bytes` zeroed bytes, aligned to 64 (more if large), from `allocator`, or from the
- * OS if it is NULL. With `small_pages`, 2 MiB pages are not requested. Returns false if out of
- * memory; `memory` is then empty.
+ * Allocates `bytes` zeroed bytes from `allocator`, or from the OS if `allocator` is NULL. The
+ * block is aligned to at least 64 bytes, and large blocks more coarsely. If `small_pages` is set,
+ * 2 MiB pages are not requested. Returns false if out of memory; `memory` is then empty.
  */
 bool bgi_memory_take(struct bgi_memory *memory, size_t bytes,
                      const bg_allocator *allocator, bool small_pages);
 
 /*
  * Like bgi_memory_take, but excludes the memory from core files. Memory from a custom allocator
- * is not changed: hiding it is the responsibility of the allocator's owner. If no pages can be
- * mapped, memory that is not hidden is used instead.
+ * is not hidden, which is the responsibility of the allocator's owner. If no pages can be mapped,
+ * unhidden memory is used instead.
  */
 bool bgi_memory_take_hidden(struct bgi_memory *memory, size_t bytes,
                             const bg_allocator *allocator, bool small_pages);
@@ -54,8 +54,8 @@ bool bgi_memory_take_hidden(struct bgi_memory *memory, size_t bytes,
 struct bgi_mapping {
     void *base; /* NULL: none */
     size_t bytes;
-    bool watched; /* `file` is open, to detect changes */
-    bool doubted; /* the file has changed, and all bits of the memory are set instead */
+    bool watched; /* `file` is kept open to detect changes */
+    bool doubted; /* the file has changed, so all bits of the memory were set */
     int file;
     uint64_t size;
     int64_t modified[2]; /* seconds, nanoseconds */
@@ -70,9 +70,9 @@ bool bgi_mapping_make(struct bgi_mapping *mapping, int file, size_t bytes,
  * true for a file that is not watched. */
 bool bgi_mapping_is_intact(const struct bgi_mapping *mapping);
 
-/* Sets all bits of the memory, in one step per chunk, while other threads read it. Needs 2 MiB of
- * memory, or 1/4096 of the mapping. Returns false if out of memory; some chunks may already have
- * been replaced. */
+/* Sets all bits of the memory, one chunk at a time, while other threads read it. Needs 2 MiB of
+ * memory, or for large mappings 1/4096 to 1/2048 of the mapping. Returns false if out of memory;
+ * some chunks may already have been replaced. */
 bool bgi_mapping_fill(const struct bgi_mapping *mapping);
 
 void bgi_mapping_give(struct bgi_mapping *mapping);
@@ -111,7 +111,7 @@ void bgi_memory_zero(const struct bgi_memory *memory, void *start, size_t bytes)
 bool bgi_secret_take(struct bgi_memory *memory, size_t bytes);
 void bgi_secret_give(struct bgi_memory *memory);
 
-/* Overwrites secrets. The compiler cannot optimize this away. */
+/* Overwrites secrets. The compiler cannot optimize this call away. */
 void bgi_wipe(void *p, size_t bytes);
 
 #endif

@@ -19,7 +19,7 @@ enum {
 struct slab {
     struct slab *next, *before; /* links in the list of its size class */
     void **free;                /* the first free piece that has been used before */
-    size_t fresh;               /* offset of the pieces that have never been used */
+    size_t fresh;               /* offset of the first piece that has never been used */
     size_t size;                /* bytes per piece */
     unsigned class;
     unsigned used; /* pieces in use */

@@ -1,12 +1,12 @@
 /*
- * sort.c - sorting of 64-bit numbers that are evenly distributed.
+ * sort.c - sorts 64-bit numbers that are evenly distributed.
  *
  * The highest log2(n) + 2 bits of n such numbers almost determine their order. Two counting
- * passes, each over half of these bits, lower half first, sort the numbers by all of these bits.
- * The first pass writes to the spare array, and the second pass writes back. Insertion sort then
- * orders numbers that agree in these bits. Numbers that are not evenly distributed, such as
- * hashes from a bad function or from an attacker, form long runs that agree in these bits;
- * heapsort sorts these runs.
+ * passes, first over the lower half of these bits and then over the upper half, sort the numbers
+ * by all of these bits. The first pass writes to the spare array, and the second pass writes
+ * back. Insertion sort then orders numbers that agree in these bits. Numbers that are not evenly
+ * distributed, such as hashes from a bad function or from an attacker, form long runs that agree
+ * in these bits; heapsort sorts these runs.
  */
 #include "base/sort.h"
 
@@ -49,8 +49,8 @@ static void sort_heap(uint64_t *numbers, size_t n)
     }
 }
 
-/* Sorts the whole run of numbers around i that agree above `shift`. Returns the end of the
- * run. */
+/* Sorts the run of numbers around index i whose bits from `shift` up are equal. Returns the end
+ * of the run. */
 static size_t sort_run(uint64_t *numbers, size_t n, size_t i, unsigned shift)
 {
     size_t from = i, to = i + 1;
@@ -64,7 +64,7 @@ static size_t sort_run(uint64_t *numbers, size_t n, size_t i, unsigned shift)
     return to;
 }
 
-/* Sorts numbers that are already sorted by their bits above `shift`. */
+/* Sorts numbers that are already sorted by their bits from `shift` up. */
 static void sort_finish(uint64_t *numbers, size_t n, unsigned shift)
 {
     for (size_t i = 1; i < n; i++) {
@@ -118,7 +118,7 @@ void bgi_sort(uint64_t *numbers, uint64_t *spare, size_t n, unsigned known)
         return;
     }
     if (known + 2 * bits > 64 || n > UINT32_MAX) {
-        sort_heap(numbers, n); /* hashes are never this dense */
+        sort_heap(numbers, n); /* real hashes never reach this density */
         return;
     }
     unsigned low_shift = 64 - known - 2 * bits, high_shift = low_shift + bits;

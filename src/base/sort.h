@@ -1,4 +1,4 @@
-/* sort.h - sorting of 64-bit numbers that are evenly distributed, as hashes are. */
+/* sort.h - sorts 64-bit numbers that are evenly distributed, as hashes are. */
 #ifndef BGI_SORT_H
 #define BGI_SORT_H
 

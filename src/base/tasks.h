@@ -2,7 +2,7 @@
  * tasks.h - runs a number of tasks on a number of threads.
  *
  * Each thread repeatedly claims the next task from a shared counter until none are left. So all
- * tasks are done however many threads the OS starts; the calling thread alone suffices.
+ * tasks are done even if the OS starts fewer threads; the calling thread alone suffices.
  */
 #ifndef BGI_TASKS_H
 #define BGI_TASKS_H

@@ -1,16 +1,15 @@
 /*
  * batch.c - operations on many keys at once.
  *
- * A random cache line of a large filter takes 100 ns to arrive, but some twenty can be in
- * flight at the same time, so one arrives every 5 to 8 ns. A single lookup waits for its
- * line. A batch prefetches the lines of the following keys while it works on the current
- * ones.
+ * A random cache line of a large filter takes 100 ns to arrive, but about twenty lines can be in
+ * flight at the same time, so one arrives every 5 to 8 ns. A single lookup waits for its line. A
+ * batch prefetches the lines of the following keys while it works on the current ones.
  *
  * Keys are processed in groups of 64, with two buffers. First the next group is prepared: its
  * keys are hashed (unless they already are hashes) and located. Then the current group, whose
- * lines have arrived in the meantime, is answered, and with each answer one line of the next
- * group is prefetched. So each line has as much time to arrive as about 64 keys take, including
- * hashing.
+ * lines have arrived in the meantime, is answered. With each answer, one line of the next group
+ * is prefetched. Each line thus has about as long to arrive as it takes to process 64 keys,
+ * including hashing.
  */
 #include "bloomgate/filter.h"
 
@@ -29,7 +28,7 @@ struct batch {
     bool adding;
     const bg_hasher *hasher; /* unused if the keys are hashes */
     bg_keys keys;
-    uint64_t *bitmap; /* NULL: only count */
+    uint64_t *bitmap; /* if NULL, answers are only counted */
     size_t count;
 };
 
@@ -60,7 +59,7 @@ static void batch_prepare(const struct batch *b, size_t first, struct batch_grou
 {
     to->group.n = 0;
     if (first >= b->keys.count) {
-        return; /* data + first may be outside the array, or data NULL */
+        return; /* data + first may be outside the array, or data may be NULL */
     }
     to->group.n = b->keys.count - first < BATCH_GROUP
                       ? (unsigned)(b->keys.count - first)
@@ -80,7 +79,7 @@ static bool batch_prefetches(const struct batch *b)
     return b->adding ? b->core->adds_prefetch : b->core->lookups_prefetch;
 }
 
-/* Answers key by key, for kinds without operations on groups. */
+/* Answers key by key, for kinds that have no group operations. */
 static uint64_t batch_one_by_one(const struct batch *b, const struct bgi_group *group,
                                  const struct bgi_group *next)
 {
@@ -147,7 +146,8 @@ static size_t batch_all_maybe(uint64_t *maybe, size_t n)
 static size_t batch_query(const struct bgi_core *core, const bg_hasher *hasher,
                           bg_keys keys, uint64_t *maybe)
 {
-    /* The kind's has_group does not change the core; `struct batch` is also used for adds. */
+    /* The kind's has_group does not change the core, which is not const only because `struct
+     * batch` is also used for adds. */
     struct batch b = { .core = (struct bgi_core *)(uintptr_t)core,
                        .hasher = hasher,
                        .keys = keys,
@@ -163,7 +163,7 @@ size_t bgi_batch_query(const struct bgi_core *core, const uint64_t *hashes, size
                : batch_all_maybe(maybe, n);
 }
 
-/* Returns whether a filter can use the keys of a batch. */
+/* Returns whether a filter can accept the keys of a batch. */
 static bool batch_can_use(const bg_filter *filter, const bg_keys *keys)
 {
     return filter && bgi_keys_are_valid(keys) && bgi_keys_fit(keys, &filter->hasher);
@@ -276,7 +276,7 @@ static struct batch_inserted batch_insert(bg_filter *filter, bg_keys keys,
     return in;
 }
 
-/* Returns BG_OK, or the reason that a filter accepts none of the keys. */
+/* Returns BG_OK, or the error that explains why a filter accepts none of the keys. */
 static bg_err batch_refuses(const bg_filter *filter, const bg_keys *keys)
 {
     return !filter || !bgi_keys_are_valid(keys)     ? BG_EINVAL

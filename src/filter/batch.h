@@ -1,4 +1,4 @@
-/* batch.h - batches on a core, for structures that are not a bg_filter. */
+/* batch.h - batch operations on a core, for structures that are not a bg_filter. */
 #ifndef BGI_BATCH_H
 #define BGI_BATCH_H
 

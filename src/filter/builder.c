@@ -1,5 +1,5 @@
 /*
- * builder.c - collecting keys, and building a filter from them.
+ * builder.c - collects keys and builds a filter from them.
  *
  * Finishing has three steps. The hashes are sorted into a set (hash_list.c), which gives their
  * number. The geometry is solved for that number, and an empty filter is created. Then the filter
@@ -19,14 +19,14 @@
 #include <assert.h>
 #include <string.h>
 
-/* The share of sorting in the total work. */
+/* Sorting's share of the total work. */
 static const double builder_sorting = 0.3;
 
 enum { BUILDER_BATCH = 1 << 20 }; /* adds between two calls of the progress function */
 
 struct bg_builder {
     struct bgi_memory memory; /* of this struct */
-    bg_spec spec;             /* the spec without the inputs of the hasher */
+    bg_spec spec;             /* the spec without the hasher's inputs */
     bg_allocator allocator;
     bg_hasher hasher;
     bg_progress_fn progress;

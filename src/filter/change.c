@@ -49,8 +49,7 @@ uint64_t bg_filter_count_hash(const bg_filter *filter, uint64_t hash)
                                    : filter->core.has(&filter->core, hash);
 }
 
-/* Byte and integer keys are converted to hashes. Without a filter there is no
- * hasher. */
+/* Byte and integer keys are converted to hashes. If there is no filter, there is no hasher. */
 
 bg_err bg_filter_add(bg_filter *filter, const void *key, size_t len, bool *is_new)
 {

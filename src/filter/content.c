@@ -5,8 +5,8 @@
 
 /* ---- Recipes --------------------------------------------------------------------- */
 
-/* Flags that are part of a filter's shape. The process that opens the filter sets the other
- * flags. */
+/* Flags that are part of a filter's shape. The other flags are chosen by the process that opens
+ * the filter. */
 enum { CONTENT_FLAGS = BG_SPEC_SCATTERED | BG_SPEC_ONE_WINNER };
 
 void bgi_recipe_of(const bg_filter *filter, struct bgi_recipe *recipe)
@@ -159,7 +159,7 @@ struct content_rest {
     uint64_t room; /* bytes of words that have not been assigned yet */
 };
 
-/* Reads the numbers of the next node. Returns false if they are truncated. */
+/* Reads the numbers of the next node. Returns false if the input ends too early. */
 static bool content_next(struct content_rest *rest, struct content_rest *node)
 {
     if (rest->n == 0 || *rest->numbers > rest->n - 1) {

@@ -1,5 +1,6 @@
 /*
- * content.h - the representation of a filter in a file: taking a filter apart and restoring it.
+ * content.h - the representation of a filter in a file: splitting a filter into numbers and
+ * words, and restoring it.
  *
  *     recipe    the independent parameters (kind.h)
  *     numbers   state that follows neither from them nor from the words: seeds, counts, periods
@@ -22,7 +23,7 @@
 
 #include "filter/handle.h"
 
-/* Returns how many numbers there are in total. Writes them to `to`, unless it is NULL. */
+/* Returns the total count of numbers, and writes the numbers to `to`, unless it is NULL. */
 uint64_t bgi_content_numbers(const bg_filter *filter, uint64_t *to);
 
 /* Calls `visit` for every filter in the tree that has words, in order, until it returns false.
@@ -31,7 +32,7 @@ typedef bool bgi_content_visit(void *context, bg_filter *leaf);
 bool bgi_content_each(const bg_filter *filter, bgi_content_visit *visit, void *context);
 
 /* Creates the parts that the numbers describe. `room` is the total size of all words in bytes.
- * Errors: BG_EFORMAT if no such filter exists; BG_ENOMEM. */
+ * Errors: BG_EFORMAT if the numbers do not describe a possible filter; BG_ENOMEM. */
 BG_MUST_CHECK bg_err bgi_content_restore_parts(bg_filter *filter,
                                                const uint64_t *numbers, uint64_t n,
                                                uint64_t room);
@@ -40,8 +41,8 @@ BG_MUST_CHECK bg_err bgi_content_restore_parts(bg_filter *filter,
  * for the kind. */
 bool bgi_content_restore_state(bg_filter *filter, const uint64_t *numbers, uint64_t n);
 
-/* Sets the words of a filter that was created without any (BGI_BARE), with each leaf's words at
- * the next multiple of `line` bytes. Returns how many bytes the words take. */
+/* Attaches memory for the words to a filter that was created without it (BGI_BARE). Each leaf's
+ * words start at the next multiple of `line` bytes. Returns the size of the words in bytes. */
 uint64_t bgi_content_place(bg_filter *filter, unsigned char *words, uint64_t line);
 
 /* Returns whether the words can be read one by one while other threads add keys, because no

@@ -1,14 +1,14 @@
 /*
- * estimate.c - the fill of a filter, and estimates computed from it.
+ * estimate.c - measures the fill of a filter and computes estimates from it.
  *
- * The number of distinct keys is estimated from the number of set bits. The model of the kind
- * gives the expected fill for n keys, and its inverse is the estimate (Swamidass and Baldi,
+ * The number of distinct keys is estimated from the number of set bits. The kind's model predicts
+ * the fill for n keys, and the inverse of the model gives the estimate (Swamidass and Baldi,
  * "Mathematical correction for fingerprint similarity measures", 2007, for classic filters). The
  * interval is the estimate +- 1.96 standard deviations, computed from the model's variance of the
  * number of set bits. The OR of two compatible filters has the set bits of the union of their key
- * sets. So the union can be estimated, too, and the intersection as |A| + |B| - |A or B|. The
- * error of the intersection is computed as if the three estimates were independent. This is
- * conservative, because the estimates err in the same direction.
+ * sets. So the size of the union can be estimated in the same way, and that of the intersection
+ * as |A| + |B| - |A or B|. The error of the intersection is computed as if the three estimates
+ * were independent. This is conservative, because the estimates err in the same direction.
  */
 #include "base/errinfo.h"
 #include "bloomgate/filter.h"
@@ -181,7 +181,7 @@ static bg_estimate estimate_interval(double value, double deviation, double most
     return (bg_estimate){ value, fmax(0, value - error), fmin(most, value + error) };
 }
 
-/* Measures the merge of two filters without computing it. */
+/* Measures the merge of two filters without creating the merged filter. */
 void bgi_filter_measure_or(const bg_filter *a, const bg_filter *b,
                            struct bgi_measure *m)
 {

@@ -1,9 +1,9 @@
 /*
- * filter.c - creating and freeing filters, and operations on single keys.
+ * filter.c - creates and frees filters, and performs operations on single keys.
  *
- * To create a filter, solve.c finds the geometry, one block of memory is allocated for bits and
- * handle together, and the operations are chosen by kind, k, mode and instruction set. After
- * that, an operation costs one hash and one indirect call.
+ * To create a filter, solve.c finds the geometry, one block of memory is allocated for both bits
+ * and handle, and the operations are chosen by kind, k, mode and instruction set. After that, an
+ * operation costs one hash and one indirect call.
  */
 #include "bloomgate/filter.h"
 
@@ -64,7 +64,8 @@ static bg_err filter_layout(const struct bgi_geometry *g, size_t *bits, size_t *
     return BG_OK;
 }
 
-/* Integers under any profile and kind: hash, then look up. A filter starts with its core. */
+/* Looks up an integer under any profile and kind: hashes it, then queries the core. A filter
+ * starts with its core. */
 static bool filter_has_u64(const struct bgi_core *core, uint64_t key)
 {
     const bg_filter *filter = (const bg_filter *)(const void *)core;
@@ -170,8 +171,8 @@ bg_err bgi_filter_make(const struct bgi_geometry *g, const bg_spec *spec,
     return BG_OK;
 }
 
-/* Finds the geometry of a filter that is created empty, which is not possible for
- * static kinds. */
+/* Finds the geometry of a filter that is created empty. Fails for static kinds, which cannot be
+ * created empty. */
 static bg_err filter_solve_empty(const bg_spec *spec, struct bgi_geometry *g,
                                  bg_errinfo *info)
 {
@@ -400,7 +401,8 @@ bg_err bg_filter_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *inf
     }
     assert(*copy);
     (*copy)->degraded = __atomic_load_n(&filter->degraded, __ATOMIC_RELAXED);
-    err = bgi_filter_check_mapping(filter, info); /* after reading all words */
+    /* This check must come after all words have been read. */
+    err = bgi_filter_check_mapping(filter, info);
     if (err) {
         bg_filter_free(*copy);
         *copy = NULL;

@@ -7,8 +7,9 @@
  *     [ the bits, 64-byte aligned ............. ][ struct bg_filter ]
  *
  * The bits come first, so that the bits of large filters start at a 2 MiB page. If the hasher has
- * a secret, memory allocated by the library is excluded from core files: in a core file, bits
- * without the secret would be useless anyway. Each handle is wiped when its filter is freed.
+ * a secret, a block allocated by the library is excluded from core files as a whole, because in a
+ * core file the bits would be useless without the secret. Each handle is wiped when its filter is
+ * freed.
  */
 #ifndef BGI_HANDLE_H
 #define BGI_HANDLE_H
@@ -21,14 +22,16 @@ struct bg_filter {
     struct bgi_core core; /* must be first: lookups read its first 64 bytes */
     const struct bgi_kind *kind;
     bg_hasher hasher;
-    struct bgi_memory memory; /* if its base is NULL, this is the caller's memory */
-    bg_allocator allocator;   /* used for copies; the default if `allocate` is NULL */
-    size_t bytes;             /* of the bits */
+    /* If memory.base is NULL, the filter is in the caller's memory. */
+    struct bgi_memory memory;
+    /* Used for copies; if `allocate` is NULL, copies use the default allocator. */
+    bg_allocator allocator;
+    size_t bytes; /* of the bits */
     uint64_t design_items;
     double design_rate;
     bg_cpu cpu;
     uint32_t flags;
-    uint32_t shards;            /* 0: not sharded */
+    uint32_t shards;            /* 0 if not sharded */
     bool degraded;              /* the bits of damaged words were set */
     struct bgi_mapping mapping; /* the mapped file with the words, if any */
 };
@@ -38,20 +41,20 @@ bool bgi_filter_is_changed(const bg_filter *filter);
 
 /*
  * Makes a mapped filter permanently answer "maybe" for every key, because its words have changed.
- * Other threads may query it at the same time. Returns false if out of memory, or if this was
- * already done. Thread safety: MT-Safe.
+ * Other threads may query the filter at the same time. Returns false if out of memory, or if the
+ * filter already answers "maybe". Thread safety: MT-Safe.
  */
 bool bgi_filter_doubt(bg_filter *filter);
 
 /*
  * Call this after reading all words. Returns BG_EFORMAT if the words differ, or may have
- * differed, from the file that was mapped. In that case, discard whatever was created from the
- * words, because later checks could not detect that it is wrong.
+ * differed, from the file that was mapped. In that case, discard everything that was created from
+ * the words, because later checks could not detect the error.
  */
 BG_MUST_CHECK bg_err bgi_filter_check_mapping(const bg_filter *filter,
                                               bg_errinfo *info);
 
-/* An internal flag of specs: create the handle without words, which are set later. */
+/* An internal spec flag: create the handle without words, which are attached later. */
 enum { BGI_BARE = 1 << 30 };
 
 /* The independent parameters of a filter, from which all others are computed. */
@@ -60,11 +63,12 @@ struct bgi_geometry {
     uint32_t k;
     uint64_t units;
     uint64_t items;   /* the design capacity, or 0 */
-    double rate;      /* predicted rate for these items, or 0 */
+    double rate;      /* predicted rate for this number of items, or 0 */
     char reason[160]; /* why this kind and k were chosen */
 };
 
-/* Computes the size of the bits in bytes. Returns false if it cannot be addressed. */
+/* Computes the size of the bits in bytes. Returns false if memory of that size cannot be
+ * addressed. */
 bool bgi_geometry_bytes(const struct bgi_geometry *geometry, uint64_t *bytes);
 
 /* Finds the geometry for a spec (solve.c). `growth` multiplies the items. Allocates nothing. */
@@ -95,7 +99,7 @@ void bgi_filter_begin(bg_filter *filter, const struct bgi_kind *kind,
 bg_err bgi_filter_similar(const bg_filter *like, uint64_t units, bg_filter **filter,
                           bg_errinfo *info);
 
-/* Like the function above, but with a different k, too. */
+/* Like the function above, but also with a different k. */
 bg_err bgi_filter_similar_k(const bg_filter *like, uint64_t units, uint32_t k,
                             bg_filter **filter, bg_errinfo *info);
 
@@ -106,8 +110,8 @@ bg_err bgi_filter_empty(const bg_filter *like, uint32_t flags, bg_filter **filte
 
 /* Measures a filter (estimate.c). */
 void bgi_filter_measure(const bg_filter *filter, struct bgi_measure *measure);
-/* Measures about `most` bytes of each part (0: all bytes). bgi_filter_info fills in the members
- * of bg_filter_get_info from that, and returns the standard deviation of info->ones. */
+/* Measures about `most` bytes of each part, or all bytes if `most` is 0. bgi_filter_info fills in
+ * `info` from this measurement, and sets *missed to the standard deviation of info->ones. */
 void bgi_filter_measure_part(const bg_filter *filter, uint64_t most,
                              struct bgi_measure *measure);
 void bgi_filter_info(const bg_filter *filter, uint64_t most, bg_filter_info *info,
@@ -117,7 +121,7 @@ void bgi_filter_info(const bg_filter *filter, uint64_t most, bg_filter_info *inf
  * 0, and may be unbounded above. */
 double bgi_estimate_error(const bg_estimate *estimate);
 
-/* Measures the merge of two filters that match. */
+/* Measures the merge of two matching filters. */
 void bgi_filter_measure_or(const bg_filter *a, const bg_filter *b,
                            struct bgi_measure *measure);
 
@@ -135,8 +139,8 @@ bg_err bgi_recipe_make(const struct bgi_recipe *recipe, const bg_spec *spec,
 bg_err bgi_recipe_plain(const struct bgi_kind *kind, uint64_t units, uint32_t k,
                         struct bgi_geometry *geometry);
 
-/* Returns how filters with a spec are composed of other filters, or NULL if they are not
- * composed. */
+/* Returns the description of how filters with this spec are composed of other filters, or NULL if
+ * they are not composed. */
 const struct bgi_composed *bgi_spec_composed(const bg_spec *spec);
 
 /* Returns BG_OK, or reports which of kind, size, k and hash differ between two filters. */

@@ -1,5 +1,5 @@
 /*
- * hash_list.c - collecting hashes, and sorting them into a set.
+ * hash_list.c - collects hashes and sorts them into a set.
  *
  * Sorting, with B buckets selected by the highest bits, and the list divided into S
  * slices:
@@ -26,9 +26,9 @@
 enum {
     LIST_FIRST = 1 << 10,  /* hashes in the first chunk */
     LIST_BUCKET = 1 << 15, /* approximate hashes per bucket */
-    LIST_BITS_MAX = 12,    /* so that the lines of all buckets fit in the cache */
-    LIST_LINE = 8,         /* hashes per line */
-    LIST_SLICES = 8        /* per thread */
+    LIST_BITS_MAX = 12, /* chosen so that the lines of all buckets fit in the cache */
+    LIST_LINE = 8,      /* hashes per line */
+    LIST_SLICES = 8     /* per thread */
 };
 
 /* ---- Collecting ------------------------------------------------------------------ */
@@ -106,7 +106,7 @@ const uint64_t *bgi_hash_list_all(const struct bgi_hash_list *list)
 
 /* ---- Sorting --------------------------------------------------------------------- */
 
-/* A bucket: its start, its number of hashes, and how many of them are distinct. */
+/* A bucket: its start, its number of hashes, and the number of distinct hashes. */
 struct list_bucket {
     size_t start, n, kept;
 };
@@ -119,13 +119,15 @@ struct list_sort {
     struct bgi_hash_list *list;
     const struct bgi_watch *watch;
     unsigned threads, bits;
-    size_t slices, buckets, largest; /* `largest`: hashes in the largest bucket */
+    /* `largest` is the number of hashes in the largest bucket. */
+    size_t slices, buckets, largest;
     size_t *places; /* per slice and bucket: counts, later start positions */
     struct list_bucket *bucket;
-    struct list_line *lines; /* per thread and bucket: hashes not written yet */
-    size_t *begins;          /* per thread and bucket: start of the slice's part */
-    uint64_t *all;           /* the hashes, once they have been scattered */
-    uint64_t *spare;         /* per thread: `largest` hashes */
+    /* Per thread and bucket: hashes that have not been written yet. */
+    struct list_line *lines;
+    size_t *begins;  /* per thread and bucket: start of the slice's part */
+    uint64_t *all;   /* the hashes, once they have been scattered */
+    uint64_t *spare; /* per thread: `largest` hashes */
     struct bgi_memory tables, array, spares;
     size_t done, tasks; /* two per slice and one per bucket; `done` is atomic */
     bool stopped;
@@ -269,7 +271,7 @@ static bool list_sort_bucket(void *context, size_t b, unsigned thread)
     return list_tell(s, thread);
 }
 
-/* Closes the gaps between buckets. Returns how many hashes remain. */
+/* Closes the gaps between buckets. Returns the number of remaining hashes. */
 static size_t list_close_up(const struct list_sort *s)
 {
     size_t kept = 0;

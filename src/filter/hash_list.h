@@ -42,14 +42,14 @@ bool bgi_hash_list_reserve(struct bgi_hash_list *list, size_t n);
 
 /*
  * Returns space for up to n hashes, and for at least one as long as reserved space is left. Sets
- * *got to the number of hashes, which then count as part of the list.
+ * *got to the number of hashes that fit there; these hashes then count as part of the list.
  */
 uint64_t *bgi_hash_list_next(struct bgi_hash_list *list, size_t n, size_t *got);
 
 /*
  * Sorts the list and removes duplicates; afterwards the list has one chunk. Returns false if out
- * of memory, with nothing changed, or if `watch` stops the sort (*stopped); in that case all
- * hashes are still in the list, in any order.
+ * of memory, in which case nothing has changed, or if `watch` stops the sort. In the second case,
+ * *stopped is set, and all hashes are still in the list, in any order.
  */
 bool bgi_hash_list_sort(struct bgi_hash_list *list, unsigned threads,
                         const struct bgi_watch *watch, bool *stopped);

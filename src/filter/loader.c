@@ -1,20 +1,20 @@
 /*
- * loader.c - filling one filter from several threads.
+ * loader.c - fills one filter from several threads.
  *
  * Idea. Adding a key to a blocked or split filter touches one unit of memory. So the filter is
  * divided into regions of whole lines, each with a lock. A thread that holds the lock of a region
- * can add to it without atomic instructions. Keys are processed in blocks. A block is sorted by
- * region (one pass to count, one to place), and the regions of the block are then visited in the
- * order in which their locks become free.
+ * can add to it without atomic instructions. Keys are processed in blocks. Each block is sorted
+ * by region (one pass counts the keys, and a second pass moves them), and its regions are then
+ * visited in the order in which their locks become free.
  *
  *     block of hashes --> sorted: [ region 0 | region 1 | ... ]
  *                                     |          |
  *                              lock, add many   busy: try again later
  *
  * The kind determines the unit of a hash (`locate`), and regions consist of whole units, so no
- * two regions share a unit. Regions start at multiples of 64 bytes, so no two share a line. The
- * keys that a thread has added are visible to the next thread that takes the lock, and to any
- * thread that joins the loading threads.
+ * two regions share a unit. Regions start at multiples of 64 bytes, so no two regions share a
+ * line. The keys that a thread has added are visible to the next thread that takes the lock, and
+ * to any thread that joins the loading threads.
  *
  * With about a hundred keys per visit, a lock costs less than a nanosecond per key. With fewer
  * regions, threads would wait for each other. With more, batches would be too short for their
@@ -158,7 +158,7 @@ static void loader_visit(bg_loader *loader, const struct loader_sorted *sorted,
     (void)pthread_mutex_unlock(&loader->locks[r].lock);
 }
 
-/* Visits all regions of a block, starting with those whose locks are free. Each block
+/* Visits all regions of a block, starting with the regions whose locks are free. Each block
  * starts at a different region, so that threads do not wait for each other. */
 static void loader_add_sorted(bg_loader *loader, const struct loader_sorted *sorted,
                               struct loader_sum *sum)

@@ -1,5 +1,5 @@
 /*
- * packed.c - a filter packed into a block of another file format.
+ * packed.c - packs a filter into a block of another file format.
  *
  *     [ words, in the byte order of the machine        ] whole units of the kind
  *     [ numbers, 8 bytes each: keys, lost, seeds ...   ] of static kinds
@@ -15,8 +15,8 @@
  * The number of units is not stored: it is computed from the number of bytes.
  *
  * Invariants
- *   (I1) An opened filter has a geometry that the kind can have written, and words for all of
- *        its units. Cores read nothing else, whatever the words contain.
+ *   (I1) An opened filter has a geometry that its kind can have written, and words for all of its
+ *        units. Whatever the words contain, cores read nothing outside them.
  *   (I2) The bytes are never written to.
  *
  * An opened filter has the same core and operations as any other filter, but uses the caller's

@@ -91,7 +91,7 @@ static void plan_fill_in(const struct bgi_geometry *g, bg_plan *plan)
     (void)snprintf(plan->reason, sizeof plan->reason, "%s", g->reason);
 }
 
-/* Sizes a spec, with its kind's own plan or by solving for a geometry. */
+/* Computes the size for a spec, with its kind's own plan or by solving for a geometry. */
 static bg_err plan_size(const bg_spec *spec, double growth, const bg_plan_request *ask,
                         bg_plan *plan, bg_errinfo *info)
 {
@@ -267,7 +267,7 @@ void bg_plan_to_spec(const bg_plan *plan, const bg_plan_request *request, bg_spe
     *spec = request->spec;
     spec->kind = (uint32_t)plan->kind;
     if (kind && kind->composed) {
-        spec->rate = plan->target; /* `items` is only its initial size */
+        spec->rate = plan->target; /* `items` is only the initial size */
         return;
     }
     spec->items = plan->items;

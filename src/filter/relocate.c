@@ -1,17 +1,17 @@
 /*
- * relocate.c - moving a filter to different memory without changing its content.
+ * relocate.c - moves a filter to different memory without changing its content.
  *
- * Idea. A filter is one block of memory, or several that point to each other: a composed filter
- * has parts, which are filters themselves, and sometimes one more block. All addresses within a
- * block are in the handle, in known members. Any address inside the old block moves by the same
- * distance.
+ * Idea. A filter is one block of memory, or several blocks that point to each other: a composed
+ * filter has parts, which are filters themselves, and sometimes one more block. All addresses
+ * within a block are in the handle, in known members. Any address inside the old block moves by
+ * the same distance.
  *
  *     parts            moved first, each updating its pointer in the handle
  *     the other block  moved next, while the handle is still in place
  *     the handle       moved last: its address is returned to the caller
  *
- * Secrets. The mover frees the memory that it has copied, and cannot be forced to wipe it. So the
- * hasher is removed from the handle before the move, and put back afterwards.
+ * Secrets. The mover frees the old memory after copying it, and cannot be forced to wipe it. So
+ * the hasher is removed from the handle before the move, and put back afterwards.
  */
 #include "filter/handle.h"
 #include "hash/hasher.h"

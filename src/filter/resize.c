@@ -1,5 +1,5 @@
 /*
- * resize.c - kinds that store their entries: enumerating them, and resizing the filter.
+ * resize.c - enumerates the entries of kinds that store them, and resizes such filters.
  *
  * Resizing creates a new filter and merges the old one into it. The old filter stays valid, so
  * that other threads can query it until the new one replaces it.

@@ -1,9 +1,10 @@
 /*
  * setops.c - operations on two filters: merging, folding and comparing.
  *
- * Filters with the same kind, geometry and hash are sets of bits, and the OR of two of them is
- * the filter for the union of their keys. All of these operations may read words while other
- * threads add keys: each word is read once, atomically, and bits are only ever set.
+ * Filters that are sets of bits can be combined if they have the same kind, geometry and hash:
+ * the OR of two such filters is the filter for the union of their keys. All of these operations
+ * may read words while other threads add keys: each word is read once, atomically, and bits are
+ * only ever set.
  */
 #include "base/errinfo.h"
 #include "bloomgate/filter.h"
@@ -134,7 +135,7 @@ bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *in
     if (err) {
         return err;
     }
-    if (filter == other) { /* a merge into itself changes only counts */
+    if (filter == other) { /* merging a filter into itself changes only counts */
         if (filter->kind->traits & BG_TRAIT_COUNT) {
             return bgi_err_state(
                 info, BG_EINVAL, "other",
@@ -149,7 +150,7 @@ bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *in
     return err ? err : bgi_filter_check_mapping(other, info);
 }
 
-/* Frees a filter that was created from another one whose mapped file has changed since. */
+/* Frees a filter if it was created from a filter whose mapped file has changed since. */
 static bg_err setops_keep(const bg_filter *from, bg_filter **made, bg_errinfo *info)
 {
     const bg_err err = bgi_filter_check_mapping(from, info);

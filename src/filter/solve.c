@@ -3,15 +3,16 @@
  *
  * The rate of a kind falls as the number of units grows and, for a given number of bits, has one
  * minimum over k. So
- *   - if a size is specified, every k is tried for the lowest rate (no climbing: in kinds whose
- *     unit grows with k, such as partitioned filters, small sizes have several minima);
+ *   - if a size is specified, every k is tried to find the lowest rate (climbing would not work:
+ *     in kinds whose unit grows with k, such as partitioned filters, small sizes have several
+ *     minima);
  *   - if a rate is specified, bisection finds the fewest units that reach it for one k, and
  *     climbing from the textbook value of k finds the k with the fewest bytes.
  *
- * Everything is computed with the model of the kind (kind/model.c), so the reported rate is the
- * rate that will be measured. If not every number of units is a valid size
- * (bgi_kind.round_units), a number represents the largest valid size that does not exceed it, so
- * that the rate still falls as the number of units grows, in steps.
+ * Everything is computed with the kind's model (kind/model.c), so the reported rate is the rate
+ * to expect in measurements. If not every number of units is a valid size (bgi_kind.round_units),
+ * a number represents the largest valid size that does not exceed it, so that the rate still
+ * falls as the number of units grows, in steps.
  */
 #include "base/checked.h"
 #include "base/errinfo.h"
@@ -199,8 +200,9 @@ static bool solve_units(const struct bgi_geometry *g, double bits, uint64_t *uni
                                units);
 }
 
-/* Finds the fewest units, within 1 in 4096, that reach `rate`. Returns false if 1024 bits per
- * key do not reach it (or 4 KiB, if that is more: some kinds have a large minimum size). */
+/* Finds the fewest units, within 1 in 4096, that reach `rate`. Returns false if 1024 bits per key
+ * do not reach this rate (or 4 KiB, if that is more, because some kinds have a large minimum
+ * size). */
 static bool solve_fewest(struct bgi_geometry *g, double rate)
 {
     uint64_t low = 0, high;
@@ -256,14 +258,14 @@ static double solve_cost(const bg_spec *spec, struct bgi_geometry *g)
                    : HUGE_VAL;
     }
     uint32_t unit = g->kind->unit_bytes(g->k);
-    uint64_t units = spec->bytes / unit; /* the 53 bits of a double would be too few */
+    uint64_t units = spec->bytes / unit; /* a double's 53 bits would be too few */
     double bits = (double)g->items * spec->bits_per_key;
     if ((!spec->bytes && !bgi_u64_from_double(bits / 8 / unit, &units))
         || units > g->kind->units_max) {
         return HUGE_VAL;
     }
-    /* A size in bytes must not be exceeded. A size in bits is rounded up to one unit, but not
-     * if a smaller k would make the unit smaller. */
+    /* A size in bytes is an upper limit. A size in bits is rounded up to one unit, but not if a
+     * smaller k would make the unit smaller. */
     bool smallest = spec->k || g->k == g->kind->k_min;
     g->units = units ? units : (!spec->bytes && smallest ? 1 : 0);
     g->units = solve_size(g);
@@ -376,7 +378,7 @@ static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g,
     return BG_OK;
 }
 
-/* ---- Limits, and the choice of a kind -------------------------------------------- */
+/* ---- Limits and the choice of a kind -------------------------------------------- */
 
 static bg_err solve_check_size(const bg_spec *spec, const struct bgi_geometry *g,
                                bg_errinfo *info)
@@ -423,8 +425,8 @@ static bg_err solve_as(bg_kind id, const bg_spec *spec, struct bgi_geometry *g,
 
 /*
  * `auto` chooses register if exactly one winner is required, else blocked. It chooses classic
- * instead of blocked if a blocked filter exceeds the limits, or takes more than one and a half
- * times the memory, as it does below a rate of about 1e-7.
+ * instead of blocked if a blocked filter would exceed the limits, or would need more than 1.5
+ * times the memory of a classic filter, as it does below a rate of about 1e-7.
  */
 static bg_err solve_auto(const bg_spec *spec, struct bgi_geometry *g, bg_errinfo *info)
 {

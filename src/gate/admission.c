@@ -1,15 +1,15 @@
 /*
- * admission.c - admission control for a cache: admit a key only if it was seen recently.
+ * admission.c - admission control for a cache: admits a key only if it was seen recently.
  *
  * Idea. An add to a window filter reports whether the key was already in the window. That report
  * is the admission decision, so one call both records the key and decides. Keys that are
- * requested once never enter the cache, and so evict nothing.
+ * requested only once never enter the cache, so they evict nothing.
  *
- * What counts. A window by count ends a period after a number of adds, and every call here is an
- * add: it inserts a new key or renews a known one. Three variants were measured on traces of 10
- * million requests, in which 70 to 76% of the distinct keys occur once (Zipf, s = 0.9 and 1.0,
- * over a million keys; LRU caches of 20,000 and 100,000 objects; windows of 1/8 to 32 times the
- * cache). Change in hit ratio compared with the first variant, in percentage points:
+ * What counts. A window by count ends a period after a fixed number of adds, and every call here
+ * is an add: it inserts a new key or renews a known key. Three variants were measured on traces
+ * of 10 million requests, in which 70 to 76% of the distinct keys occur once (Zipf, s = 0.9 and
+ * 1.0, over a million keys; LRU caches of 20,000 and 100,000 objects; windows of 1/8 to 32 times
+ * the cache). Change in hit ratio compared with the first variant, in percentage points:
  *
  *     every call adds and counts           (`bgbench admission` has its figures)
  *     only new keys add and count          +0.1 in short windows, -0.5 in long ones: frequent
@@ -19,16 +19,16 @@
  *
  * (When the popularity of all keys was reshuffled after every 1% of the trace, the second variant
  * was better by up to 0.3 points.) The variants hardly differ, because keys in the cache do not
- * reach this code: most calls are for new keys. So the first variant is used: it takes one call
- * and needs only the window. A generation never gets more keys than it was created for, so `rate`
- * is an upper bound. The window is then `items` calls long and holds at most `items` distinct
- * keys.
+ * reach this code: most calls are for new keys. So the first variant is used, because it needs
+ * only one call and only the window. A generation never gets more keys than it was created for,
+ * so `rate` is an upper bound. The window is then `items` calls long and holds at most `items`
+ * distinct keys.
  *
- * How long the window should be. With stable popularity, windows of 1/4 to 1 times the cache size
+ * The best length of the window. With stable popularity, windows of 1/4 to 1 times the cache size
  * were best; 2, 4 and 8 times the cache size cost 0.8, 1.5 and 2.5 points. When popularity
  * changed after every 1% of the trace, the longest window (8 times the cache size) was best, and
- * a window as long as the cache was worse than no admission control. A window of 2 to 4 times the
- * cache size loses little in either case.
+ * a window of 1 times the cache size was worse than no admission control. A window of 2 to 4
+ * times the cache size loses little in either case.
  *
  * Cost. An add to a window by count updates one counter that all threads share, and one cache
  * line of a generation. This cost is paid only on a cache miss, in addition to the miss itself.
@@ -162,8 +162,8 @@ bool bg_admission_admit(bg_admission *admission, const void *key, size_t len)
     if (!admission) {
         return true;
     }
-    bool is_new =
-        false; /* on an error, which a window never returns, the key is admitted */
+    /* If the add fails, which it never does for a window, the key is admitted. */
+    bool is_new = false;
     const bg_err err = bg_filter_add(admission->window, key, len, &is_new);
     const bool seen = err || !is_new;
     admission_count(admission, seen, !seen);

@@ -13,10 +13,10 @@
  *        based. So results that belong to an earlier state change nothing: a failure is counted
  *        only in the state in which it occurred, and only the latest trial counts.
  *   (B2) `since` is the time at which the state OPEN or TRYING was entered. The thread that
- *        enters the state writes it, in two steps: it changes to TURNING (owned by this thread;
- *        no calls are allowed), writes `since`, and then changes to the new state. So no thread
- *        ever combines a state with the start time of a different state.
- *   (B3) If the clock goes backward, the rest period counts as over, because the differences are
+ *        enters the state sets `since`: it changes the state to TURNING (owned by this thread; no
+ *        calls are allowed), writes `since`, and then changes to the new state. So no thread ever
+ *        combines a state with the start time of a different state.
+ *   (B3) If the clock goes backward, the rest period counts as over, because time differences are
  *        unsigned. The backing store is then tried too early, never too late.
  *
  * The sequence numbers wrap around after 2^30 state changes, which takes about 2^29 rest periods.
@@ -43,7 +43,7 @@ static uint64_t breaker_word(const struct bgi_breaker *breaker)
     return atomic_load_explicit(&breaker->word, memory_order_acquire);
 }
 
-/* Returns the word of the next state. Sequence numbers start at 1, so that no trial is
+/* Returns the word of the next state. Sequence numbers start at 1, so that no trial number is
  * 0. */
 static uint64_t breaker_next(uint64_t word, uint64_t state)
 {

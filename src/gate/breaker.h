@@ -10,8 +10,8 @@
  *             +--------------------------------  TRYING
  *                                              one call allowed
  *
- * The one allowed call gets a trial number, which the caller passes back with the result. If no
- * result arrives, another call is allowed after another `rest`.
+ * The one call that is allowed gets a trial number, which the caller passes back with the result.
+ * If no result arrives, another call is allowed after a further `rest`.
  *
  * Lock-free: everything is in one word (see breaker.c). While the backing store works, a check
  * costs one load from a cache line that is not written.
@@ -31,14 +31,15 @@ enum bgi_breaker_state {
 };
 
 struct bgi_breaker {
-    uint32_t failures; /* failures in a row that open the breaker; 0: never */
-    uint64_t rest;     /* nanoseconds */
+    /* Consecutive failures that open the breaker; if 0, it never opens. */
+    uint32_t failures;
+    uint64_t rest; /* nanoseconds */
     _Atomic uint64_t word;
-    _Atomic uint64_t since;  /* when the breaker opened, or the last trial's start */
+    _Atomic uint64_t since;  /* when the breaker opened or the last trial started */
     _Atomic uint64_t opened; /* how many times the breaker has opened */
 };
 
-/* The state change, for alarms. */
+/* The state change that a call caused, for alarms. */
 enum bgi_breaker_turn {
     BGI_BREAKER_STAYS = 0,
     BGI_BREAKER_OPENS = 1,

@@ -3,8 +3,8 @@
  *
  * Idea (the generic cell rate algorithm of ATM networks, ITU-T I.371). Instead of counting tokens
  * and adding some as time passes, the bucket stores one time, `full`: when it will be full again.
- * Taking n tokens moves `full` n intervals into the future. The bucket is empty when `full` is
- * `depth` = burst x interval ahead of now:
+ * Taking n tokens moves `full` forward by n intervals. The bucket is empty when `full` is `depth`
+ * = burst x interval ahead of now:
  *
  *     now              full       now + depth
  *     |================|..........|              = taken    . left
@@ -36,20 +36,21 @@
 
 /* Rate and depth, for any number of buckets. */
 struct bucket_rate {
-    uint64_t interval; /* nanoseconds per token, 1 or more; 0: no limit */
-    uint64_t depth;    /* nanoseconds to refill: burst x interval */
+    uint64_t interval; /* nanoseconds per token, at least 1; 0 means no limit */
+    uint64_t depth;    /* nanoseconds to refill an empty bucket: burst x interval */
 };
 
 struct bucket {
-    _Atomic uint64_t full; /* when the bucket will be full; 0: it is full */
+    _Atomic uint64_t full; /* when the bucket will be full; 0 means that it is full */
 };
 
-/* Sets a rate. `per_second` 0: no limit. A `burst` of 0 means the tokens for one second, but at
- * least 1. Intervals are whole nanoseconds, so rates above a million are accurate to about 0.1%,
- * and rates above 1e9 mean no limit. Returns false if a number is negative or not finite. */
+/* Sets a rate. `per_second` 0: no limit. A `burst` of 0 selects the number of tokens for one
+ * second, but at least 1. Intervals are whole nanoseconds, so rates above a million are accurate
+ * to about 0.1%, and rates above 1e9 mean no limit. Returns false if a number is negative or not
+ * finite. */
 bool bucket_rate_make(struct bucket_rate *rate, double per_second, double burst);
 
-/* Takes up to n tokens; returns how many were available. Lock-free. */
+/* Takes up to n tokens and returns the number of tokens taken. Lock-free. */
 uint64_t bucket_take(struct bucket *bucket, const struct bucket_rate *rate,
                      uint64_t now, uint64_t n);
 

@@ -14,8 +14,8 @@
  *   (U2) Otherwise leave and take the tenant's lock. If the state is WRITING, put the slot
  *        back, which makes it MEMORY again. If the state is DISK, do (R1). If the state is
  *        READING, wait. Then repeat (U1).
- * The evictor (E), bg_registry_tick, one at a time:
- *   (E1) Under the lock: set `slot` to NULL, keep the slot aside, and change to WRITING.
+ * The evictor (E), which is bg_registry_tick; only one runs at a time:
+ *   (E1) Under the lock: set `slot` to NULL, set the slot aside, and change to WRITING.
  *   (E2) Wait for a grace period (one for up to REGISTRY_WALK tenants).
  *   (E3) Write the slot to the file, unless the file is already up to date.
  *   (E4) Under the lock: if the state is still WRITING and the file was written, change to
@@ -33,14 +33,14 @@
  *   The add did (U1) with some slot S. S is freed only in (E4), and the state has been WRITING
  *   without interruption since (E1), because an interruption (U2) changes it to MEMORY, and only
  *   another (E1) changes it back. So from (E1) to (E4) `slot` was NULL. The add got S, so it
- *   loaded `slot` before (E1), and had entered before that. By the end of (E2) it had left
- *   (grace.h), and the key was in S. (E3) started after that, and a filter's file contains every
- *   key that was in the filter when saving started. So when S is freed, the file contains the
- *   key. The next slot is created from that file (R2). The file is not written between (E4) and
- *   (R3): only evictors and bg_registry_save write files, only for tenants in memory, and both
- *   hold registry->chores. If another process has replaced the file, for example with an older
- *   one, the different digest reveals this. If the file cannot be read, the answer is "maybe". If
- *   S was not freed, queries use S.
+ *   loaded `slot` before (E1), and had entered the grace period before that. By the end of (E2)
+ *   the add had left (grace.h), and the key was in S. (E3) started after that, and a filter's
+ *   file contains every key that was in the filter when saving started. So when S is freed, the
+ *   file contains the key. The next slot is created from that file (R2). The file is not written
+ *   between (E4) and (R3): only evictors and bg_registry_save write files, only for tenants in
+ *   memory, and both hold registry->chores. If another process has replaced the file, for example
+ *   with an older one, the different digest reveals this. If the file cannot be read, the answer
+ *   is "maybe". If S was not freed, queries use S.
  *
  * Avoiding unnecessary writes. `changed` means that the file may lack keys:
  *   (C1) An add sets `changed`, within the grace period, before it sets a bit.
@@ -49,11 +49,12 @@
  *        before a grace period.
  *   Claim: while `changed` is false, the file contains the key of every add that has returned.
  *   Consider an add whose key is not in the file. The add had not finished when writing started,
- *   so it entered after the grace period started, and therefore after the clearing. It found
+ *   so it entered after the grace period started, and therefore after the clearing. The add found
  *   `changed` false and set it, or found it true because another add had set it after the
- *   clearing. Only a thread that writes the file clears it. A slot that was handed out
+ *   clearing. Only a thread that writes the file clears `changed`. A slot that was handed out
  *   (bg_tenant_slot) may be changed without setting `changed`. So the tenant counts as changed
- *   when its slot is handed out, and after every write during which it was handed out.
+ *   from when its slot is handed out, and again after every write during which the slot is still
+ *   handed out.
  *
  * Stale files. The file of a tenant in memory may lack recent keys. The file is overwritten when
  * the tenant is evicted, or by bg_registry_save. After a crash the older file is used: keys that
@@ -65,8 +66,8 @@
  *
  * A slot is in doubt if a gate wrote a key to the backing store but could not add it to the
  * filter. The slot must continue to answer "maybe", but a file does not record the doubt. So the
- * tenant of this slot stays in memory and is not saved. The gate may be the tenant's own, or one
- * that the caller created on bg_tenant_slot.
+ * tenant of this slot stays in memory and is not saved. The gate may be the tenant's own gate, or
+ * a gate that the caller created for the result of bg_tenant_slot.
  */
 #include "gate/tenant.h"
 
@@ -154,7 +155,7 @@ static uint64_t evict_estimate(const bg_filter *filter)
     return items;
 }
 
-/* Opens the filter in the inspected file, and fails if a different file has replaced it. */
+/* Opens the filter in the inspected file, and fails if another file has replaced that file. */
 static bg_err evict_open(const bg_tenant *tenant, const char *path,
                          const bg_file_info *about, bg_filter **filter,
                          bg_errinfo *info)
@@ -201,7 +202,7 @@ static bg_err evict_fill(bg_tenant *tenant, bg_filter *filter,
     return err;
 }
 
-/* (R2). The memory for the filter is reserved here. */
+/* (R2). This function reserves the memory for the filter. */
 static bg_err evict_read(bg_tenant *tenant, struct evict_found *found, bg_errinfo *info)
 {
     char path[DISK_PATH];
@@ -313,7 +314,7 @@ static bg_err evict_bring_back(bg_tenant *tenant, bg_errinfo *info)
     return err;
 }
 
-/* Makes the slot available to users again. Called with the lock. */
+/* Makes the slot available to users again. Called with the lock held. */
 static void evict_put_back(bg_tenant *tenant)
 {
     bg_slot *slot = tenant->kept;
@@ -334,7 +335,8 @@ bg_err tenant_return(bg_tenant *tenant, bg_errinfo *info)
     } else if (tenant->state == TENANT_DISK) {
         err = evict_bring_back(tenant, info);
     }
-    tenant_stamp(tenant); /* otherwise it might be evicted again before it is used */
+    /* Otherwise the tenant might be evicted again before it is used. */
+    tenant_stamp(tenant);
     evict_unlock(tenant);
     return err;
 }
@@ -345,7 +347,7 @@ bg_err tenant_return(bg_tenant *tenant, bg_errinfo *info)
 struct evict_job {
     bg_tenant *tenant;
     bg_slot *slot; /* its slot, even if a user has put it back */
-    bool changed;  /* there is something to write */
+    bool changed;  /* the file must be written */
     bool exposed;  /* the slot has been handed out, so it may change again */
 };
 
@@ -380,7 +382,7 @@ static bg_err evict_save(bg_tenant *tenant, bg_slot *slot, const char *path,
     return err;
 }
 
-/* Writes a tenant's file if it has changed. Called with registry->files. */
+/* Writes a tenant's file if it has changed. Called with registry->files held. */
 static bg_err evict_write(const struct evict_job *job, bg_errinfo *info)
 {
     bg_tenant *tenant = job->tenant;
@@ -486,7 +488,7 @@ static bg_err evict_leave(struct evict_job *job, size_t *evicted, bg_errinfo *in
 
 /* ---- Saving ---------------------------------------------------------------------------- */
 
-/* (C2), before the grace period. */
+/* Step (C2), which comes before the grace period. */
 static bool evict_mark_saving(struct evict_job *job)
 {
     bg_tenant *tenant = job->tenant;
@@ -528,7 +530,7 @@ static bg_err evict_keep(struct evict_job *job, bg_errinfo *info)
 
 /* ---- All tenants ----------------------------------------------------------------------- */
 
-/* Keeps the first error. */
+/* Records an error, unless an earlier one was recorded. */
 static bg_err evict_first(bg_err before, bg_err err, const bg_errinfo *why,
                           bg_errinfo *info)
 {

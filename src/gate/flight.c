@@ -2,8 +2,9 @@
  * flight.c - see flight.h.
  *
  * Idea. The flights are in a table of lists, each with a lock and a condition variable. A lookup
- * is on a list while its callback runs: a leader queries the backing store, and followers copy
- * its answer. The entries are on the stacks of the calling threads; nothing is allocated.
+ * is on a list while its callback runs: the leader's callback queries the backing store, and a
+ * follower's callback copies the leader's answer. The entries are on the stacks of the calling
+ * threads; nothing is allocated.
  *
  * Invariants, while the list's lock is held:
  *   (F1) At most one flight per key is open. An open flight belongs to a leader that has no
@@ -13,16 +14,15 @@
  *        returns only when this count is 0, and the count grows only while the flight is open.
  *   (F3) A lookup that is on a list, so that others may wait for it, does not wait for any other
  *        flight in any gate, whatever its callbacks do. So followers wait for leaders, leaders
- *        wait for the backing store and for callbacks of followers, and these callbacks do not
- *        wait for any flight: there is no cycle.
+ *        wait for the backing store and for the followers' callbacks, and these callbacks do not
+ *        wait for any flight. There is no cycle.
  *
  * For (F3), each thread counts its entries on the lists of all gates together, because two gates
  * whose backing stores query each other could also form a cycle.
  *
  * An answer can be older than the lookup that gets it, but not older than a write that ended
  * before the lookup started: that write closed the flight (F1). For the same reason as in
- * recent.c (R3), the answer is not older than a new base or a call of bg_gate_forget_absent
- * either.
+ * recent.c (R3), the answer is not older than a new base or a bg_gate_forget_absent call either.
  */
 #include "gate/flight.h"
 
@@ -32,7 +32,7 @@
 
 enum { FLIGHT_SHARDS = 32 };
 
-/* The number of this thread's entries on the lists of any gate: (F3). */
+/* The number of this thread's entries on the lists of all gates; see (F3). */
 static _Thread_local unsigned flight_inside;
 
 struct flight_shard {

@@ -9,10 +9,10 @@
  *     }
  *
  * The first lookup leads and queries the backing store. Lookups that arrive in the meantime wait
- * and get the leader's answer, even if it is an error. The leader does not return until they have
- * left, so that they can copy its result. bgi_flights_detach, called by writes, closes a flight
- * to later lookups. A lookup of a later era (recent.h) also closes it, because it must not get an
- * answer from an earlier era.
+ * and get the leader's answer, even if it is an error. The leader does not return until these
+ * followers have left, so that they can copy its result. bgi_flights_detach, called by writes,
+ * closes a flight to later lookups. A lookup of a later era (recent.h) also closes the flight,
+ * because that lookup must not get an answer from an earlier era.
  */
 #ifndef BGI_FLIGHT_H
 #define BGI_FLIGHT_H
@@ -30,12 +30,12 @@ enum bgi_flight_role { BGI_FLIGHT_LEADS, BGI_FLIGHT_FOLLOWS, BGI_FLIGHT_ALONE };
 
 /* One lookup, on the stack of its thread. */
 struct bgi_flight {
-    uint64_t hash; /* these four are set by the caller */
+    uint64_t hash; /* this and the next three members are set by the caller */
     uint64_t era;
     bg_bytes key;
     void *request;
     int answer;                /* the answer, once the flight has landed */
-    struct bgi_flight *leader; /* the leader of a follower */
+    struct bgi_flight *leader; /* a follower's leader */
     struct bgi_flight *next, **link;
     uint32_t followers;
     bool open, landed;
@@ -45,9 +45,9 @@ struct bgi_flight {
 struct bgi_flights *bgi_flights_create(const bg_allocator *allocator);
 void bgi_flights_free(struct bgi_flights *flights);
 
-/* Joins a flight of the same key and era and waits for its answer, or starts one. Returns
- * ALONE if the lookup must not wait because it is made by a callback of another lookup (in any
- * gate), or if there is a flight of a later era. */
+/* Joins a flight for the same key and era and waits for its answer, or starts a new flight.
+ * Returns ALONE if the lookup must not wait because it is made by a callback of another lookup
+ * (in any gate), or if there is a flight of a later era. */
 enum bgi_flight_role bgi_flight_board(struct bgi_flights *flights,
                                       struct bgi_flight *flight);
 

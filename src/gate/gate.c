@@ -14,8 +14,9 @@
  *     outcome               counted, traced
  *
  * bg_gate_begin performs the first two stages and the breaker check, and bg_gate_finish performs
- * the steps after the store's answer. bg_gate_lookup does both, with the query and single flight
- * in between. They pass the state in a struct gate_call, which is also the content of a ticket.
+ * the steps after the store's answer. bg_gate_lookup does the work of both functions, with the
+ * query and single flight in between. They pass the state in a struct gate_call, which is also
+ * the content of a ticket.
  *
  * Writes: (W1) the backing store, (W2) the filter, (W3) the negative cache forgets the key and
  * its flights are closed, (W4) return. For a lookup that starts after (W4): the filter answers
@@ -25,7 +26,7 @@
  *
  * Writes that bypass the gate. Cache entries and flights belong to an era (recent.c), which
  * ends with the base of the slot, or when bg_gate_forget_absent is called. So a lookup that
- * starts later gets no answer from before that point.
+ * starts in a later era gets no answer from an earlier era.
  *
  * Doubt. If (W2) fails, the store has a key for which the filter answers "no". `missed` is raised
  * before the write returns. From then on the filter's "no" is not trusted, until the slot gets a
@@ -33,16 +34,17 @@
  *
  * Audits. A configured share of the "no" answers is checked. To select them, each CPU numbers its
  * "no" answers and mixes the number with a secret, so that no pattern of lookups evades the
- * audits. If the store has a key and the filter answers "no", this is a false negative only if
- * the key is not being written: between (W1) and (W2) this is normal. So writes are counted in
- * `writing`, in a cell chosen by the key's hash, from before (W1) until after (W2). An audit that
- * finds a key in the store reads that counter and then queries the filter again. If no write was
- * in progress, any earlier writer of the key has added it by now, and a second "no" is wrong.
- * bg_gate_add is called after the caller's own (W1), which is not counted. So the filter gets a
- * few milliseconds to receive the key before the alarm is raised (in bg_gate_lookup, not in
- * bg_gate_finish). If the slot has a new base by then, no alarm is raised: the store's answer may
- * be older than that base, and the key may have been deleted since. The negative cache forgets a
- * key that an audit found, because its cache entry may date from before the filter lost the key.
+ * audits. If the store has a key and the filter answers "no", the answer is a false negative only
+ * if the key is not being written; between (W1) and (W2), a "no" is expected. So writes are
+ * counted in `writing`, in a cell chosen by the key's hash, from before (W1) until after (W2). An
+ * audit that finds a key in the store reads that counter and then queries the filter again. If no
+ * write was in progress, any earlier writer of the key has added the key by now, and a second
+ * "no" is wrong. bg_gate_add is called after the caller's own (W1), which is not counted. So the
+ * filter gets a few milliseconds to receive the key before the alarm is raised (in
+ * bg_gate_lookup, not in bg_gate_finish). If the slot has a new base by then, no alarm is raised:
+ * the store's answer may be older than that base, and the key may have been deleted since. The
+ * negative cache forgets a key that an audit found, because its cache entry may date from before
+ * the filter lost the key.
  *
  * Cost. A plain "no" costs one counter update, in a cache line of this CPU, in addition to the
  * slot's lookup. Other outcomes also need the clock, the keyed hash and the locks.
@@ -58,14 +60,14 @@
 
 enum {
     GATE_CHUNK = 1024, /* keys per lookup in the filter */
-    GATE_PATIENCE = 5  /* milliseconds before an audit raises the alarm */
+    GATE_PATIENCE = 5  /* milliseconds that an audit waits before it raises the alarm */
 };
 
 /* The maximum duration of one query in nanoseconds: one hour. Anything longer means that the
  * clock jumped, and the counter of the total time would wrap around. */
 #define GATE_LONGEST UINT64_C(3600000000000)
 
-/* The result of a query; the first three are a bg_store_answer. */
+/* The result of a query; the first three values equal those of bg_store_answer. */
 enum gate_answer {
     GATE_ABSENT = BG_STORE_ABSENT,
     GATE_PRESENT = BG_STORE_PRESENT,
@@ -83,15 +85,16 @@ struct gate_reply {
 /* A lookup in progress. It is stored in a ticket between begin and finish. */
 struct gate_call {
     uint32_t open;   /* the store has not answered yet */
-    uint16_t audit;  /* audit of a "no" that was or will be returned */
-    uint16_t denied; /* the filter answered "no" and was not trusted */
+    uint16_t audit;  /* the call audits a "no" that was or will be returned */
+    uint16_t denied; /* the filter answered "no" */
     uint64_t bases;  /* the number of the base that answered */
     uint64_t place;  /* the key's hash for the cache, the flights and `writing` */
-    uint64_t token;  /* of the cache */
+    uint64_t token;  /* from the negative cache */
     uint64_t since;  /* the store was not queried before this time */
-    uint64_t trial;  /* of the breaker */
+    uint64_t trial;  /* from the breaker */
     /* Not in a ticket: */
-    uint64_t elapsed; /* nanoseconds that the query took; 0: not queried */
+    /* Duration of the query in nanoseconds; 0 if there was no query. */
+    uint64_t elapsed;
 };
 
 enum { GATE_TICKET = offsetof(struct gate_call, elapsed) };
@@ -198,7 +201,7 @@ static void gate_count_outcome(const bg_gate *gate, const struct gate_call *call
     gate_count(gate_line(gate), counter, 1);
 }
 
-/* Queries the filter. The doubt is read first: see slot_in_doubt. */
+/* Queries the filter. The doubt is read first; see slot_in_doubt. */
 static struct gate_reply gate_query(bg_gate *gate, const void *key, size_t len)
 {
     struct gate_reply reply = { .doubt = gate_in_doubt(gate) };
@@ -207,8 +210,8 @@ static struct gate_reply gate_query(bg_gate *gate, const void *key, size_t len)
     return reply;
 }
 
-/* Queries the filter and the negative cache. The cache is not used during a doubt: see
- * (D5) in gate_doubt.c. */
+/* Queries the filter and the negative cache. The cache is not used during a doubt; see (D5) in
+ * gate_doubt.c. */
 static bg_outcome gate_enter(bg_gate *gate, bg_bytes key, struct gate_reply reply,
                              struct gate_call *call)
 {
@@ -313,7 +316,7 @@ static bg_outcome gate_lead(bg_gate *gate, struct bgi_flight *flight,
     return gate_conclude(gate, answer);
 }
 
-/* Uses the answer of another lookup. Returns false if it cannot be used. */
+/* Uses the answer of another lookup. Returns false if that answer cannot be used. */
 static bool gate_follow(bg_gate *gate, struct bgi_flight *flight)
 {
     bool helps = flight->answer != GATE_PRESENT || !flight->request
@@ -342,7 +345,8 @@ static bg_outcome gate_fly(bg_gate *gate, bg_bytes key, void *request,
             *shared = true;
             return gate_conclude(gate, (enum gate_answer)flight.answer);
         }
-        call->since = gate_now(gate); /* time spent waiting is not query time */
+        /* The time spent waiting does not count as query time. */
+        call->since = gate_now(gate);
         break;
     case BGI_FLIGHT_ALONE: break;
     }
@@ -351,8 +355,8 @@ static bg_outcome gate_fly(bg_gate *gate, bg_bytes key, void *request,
 
 /* ---- Audits -------------------------------------------------------------------------- */
 
-/* Returns whether the "no" from that base was wrong, after the store has returned the
- * key. See "Audits" above. */
+/* Returns whether the base's "no" was wrong, after the store has returned the key. See "Audits"
+ * above. */
 static bool gate_was_wrong(bg_gate *gate, bg_bytes key, uint64_t bases, bool patient)
 {
     const struct timespec pause = { 0, 1000000 };
@@ -445,7 +449,8 @@ struct gate_chunk {
     size_t n;
     void *const *requests; /* or NULL */
     bg_outcome *outcomes;
-    struct gate_reply reply; /* the reply for all keys; `maybe` is in the bitmap */
+    /* The reply for all keys, except `maybe`, which is in the bitmap. */
+    struct gate_reply reply;
     uint64_t maybe[BG_BITMAP_WORDS(GATE_CHUNK)];
 };
 
@@ -454,7 +459,7 @@ static bool gate_chunk_maybe(const struct gate_chunk *chunk, size_t i)
     return chunk->maybe[i / 64] >> i % 64 & 1;
 }
 
-/* Finishes the lookup of one key; returns whether it counts. */
+/* Finishes the lookup of one key; returns gate_counts of its outcome. */
 static bool gate_look_at(bg_gate *gate, const struct gate_chunk *chunk, size_t i)
 {
     struct gate_reply reply = chunk->reply;
@@ -478,7 +483,7 @@ static size_t gate_look_maybes(bg_gate *gate, const struct gate_chunk *chunk)
     return found;
 }
 
-/* Looks up every key of a chunk one by one, because there are traces or the filter is not
+/* Looks up every key of a chunk one by one, because lookups are traced or the filter is not
  * trusted. */
 static size_t gate_look_all(bg_gate *gate, const struct gate_chunk *chunk)
 {
@@ -489,7 +494,8 @@ static size_t gate_look_all(bg_gate *gate, const struct gate_chunk *chunk)
     return found;
 }
 
-/* Audits a chunk; returns how many absent keys turned out to be present. */
+/* Audits a chunk; returns the number of keys that the store has although the filter answered
+ * "no". */
 static size_t gate_audit_chunk(bg_gate *gate, const struct gate_chunk *chunk,
                                size_t *audited)
 {
@@ -628,7 +634,7 @@ bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket, bg_store_answer answ
     bg_outcome outcome = call.audit
                              ? gate_conclude_audit(gate, key, &call, known, false)
                              : gate_conclude(gate, known);
-    if (!call.audit) { /* otherwise it was already counted when it started */
+    if (!call.audit) { /* otherwise the lookup was already counted when it started */
         gate_count_outcome(gate, &call, outcome);
     }
     gate_trace(gate, key, &call, outcome, false);
@@ -637,8 +643,7 @@ bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket, bg_store_answer answ
 
 /* ---- Writes -------------------------------------------------------------------------- */
 
-/* Registers and unregisters a write in the key's cell of `writing`, if there are
- * audits. */
+/* Registers or unregisters a write in the key's cell of `writing`, if the gate has audits. */
 static void gate_writing(bg_gate *gate, uint64_t place, bool begins)
 {
     if (gate->writing) {

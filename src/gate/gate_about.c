@@ -1,15 +1,15 @@
 /*
- * gate_about.c - a gate's statistics, its observed rate, and when to rebuild.
+ * gate_about.c - computes a gate's statistics and observed rate, and decides when to rebuild.
  *
- * The observed false-positive rate is the rate among absent keys. These are the keys that the
- * backing store, or the cache of its answers, reported as absent, and those for which the filter
- * answered "no". The rate is the share of absent keys for which the filter answered "maybe".
- * Present keys and failed queries do not count. Two more points matter:
+ * The observed false-positive rate is the rate among absent keys. Absent keys are the keys that
+ * the backing store, or the cache of its answers, reported as absent, and the keys for which the
+ * filter answered "no". The rate is the share of absent keys for which the filter answered
+ * "maybe". Present keys and failed queries do not count. Two more points matter:
  *
  *   - Reports (bg_gate_report) cover only "maybe" answers, usually those from
  *     bg_gate_may_contain, and perhaps not all of them. So the "no" answers from that function
  *     are counted in the same proportion as its "maybe" answers were reported.
- *   - A new base has its own rate. Observations from before it was published are left out.
+ *   - A new base has its own rate. Observations from before it was published are excluded.
  *
  * The interval is the Wilson interval, which assumes that lookups are independent. Repeated
  * lookups of one key are not independent and make the interval too narrow.
@@ -75,7 +75,8 @@ void gate_base_came(bg_gate *gate, uint64_t bases)
 {
     uint64_t sums[GATE_COUNTERS];
     if (pthread_mutex_trylock(&gate->lock) != 0) {
-        return; /* another thread is doing this; lookups do not wait for it */
+        /* Another thread is doing this already, and lookups do not wait for it. */
+        return;
     }
     if (atomic_load(&gate->bases) < bases) {
         gate_sum(gate, sums);
@@ -101,7 +102,7 @@ static struct gate_seen gate_see_base(bg_gate *gate, struct gate_seen all)
     });
 }
 
-/* Returns whether there are more hits than chance explains at this rate. The threshold is four
+/* Returns whether there are more hits than chance can explain at this rate. The threshold is four
  * standard deviations (1 in 30000), because the check is made often, plus 10%, because lookups
  * are not independent. */
 static bool gate_is_above(struct gate_seen seen, double rate)
@@ -194,7 +195,7 @@ bg_err bg_gate_maintain(bg_gate *gate, const bg_policy *policy, const bg_source 
     }
     uint32_t why =
         bg_slot_advise(gate->slot, policy ? policy : &usual, &stats.observed);
-    /* A filter that had no space for a key needs a rebuild just as much. */
+    /* A filter that had no space for a key needs a rebuild, too. */
     if (stats.doubtful) {
         why |= BG_REASON_DEGRADED;
     }

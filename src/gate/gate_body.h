@@ -30,12 +30,12 @@ enum gate_counter {
     GATE_STORE_NS,
     GATE_STORE_ERRORS,
     GATE_AUDITS,
-    /* These are outcomes, too, but they are counted here instead of above. So no
-     * statistic is the difference between two counters read at different times; such a
-     * difference could decrease. */
-    GATE_CHECKED,       /* ABSENT_BY_FILTER, and the store was queried, too */
+    /* The next two counters are outcomes, too, but are counted here instead of above. So no
+     * statistic is the difference between two counters that are read at different times, which
+     * could decrease. */
+    GATE_CHECKED,       /* ABSENT_BY_FILTER after a query to the store */
     GATE_DOUBTED_STORE, /* ABSENT_BY_STORE after an untrusted "no" */
-    GATE_SPARED,        /* by the breaker */
+    GATE_SPARED,        /* queries that the open breaker prevented */
     GATE_WRITES,
     GATE_MAY_NO, /* answers from bg_gate_may_contain */
     GATE_MAY_MAYBE,
@@ -58,7 +58,7 @@ struct gate_rare {
 
 /* The counts from which the observed rate is computed. */
 struct gate_seen {
-    uint64_t maybe, no;         /* absent keys with each of the filter's answers */
+    uint64_t maybe, no;         /* absent keys, by the filter's answer */
     uint64_t may_maybe, may_no; /* answers from bg_gate_may_contain */
     uint64_t reported;          /* reported "maybe" answers */
     uint64_t reported_absent;   /* reported answers that were wrong */
@@ -69,22 +69,22 @@ struct bg_gate {
     bg_slot *slot;
     struct gate_line *lines;
     uint32_t lines_count;
-    bool plain;                  /* a "no" is just counted: no audits, no traces */
+    /* A "no" is only counted, because there are no audits and no traces. */
+    bool plain;
     bool audits;                 /* some "no" answers are checked */
     _Atomic uint64_t bases;      /* the number of the base that `before` belongs to */
     struct bgi_recent *recent;   /* or NULL */
     struct bgi_flights *flights; /* or NULL */
-    _Atomic uint32_t
-        *writing; /* GATE_WRITING counters of running writes, indexed by the key's hash;
-                     or NULL */
+    /* GATE_WRITING counters of running writes, indexed by the key's hash, or NULL. */
+    _Atomic uint32_t *writing;
     bg_gate_options how;
-    bgi_siphash_key secret; /* for hashing keys and for selecting audits */
+    bgi_siphash_key secret; /* for hashing keys and selecting audits */
     uint64_t audit_most;    /* a "no" with a mixed number up to this value is audited */
     struct bgi_memory memory;
     struct bgi_breaker breaker;
     pthread_mutex_t lock; /* protects `before` */
-    struct gate_seen
-        before; /* observations from before the current base was published */
+    /* The observations from before the current base was published. */
+    struct gate_seen before;
     _Alignas(64) struct gate_rare rare;
 };
 
@@ -125,7 +125,7 @@ static inline void gate_watch_base(bg_gate *gate, uint64_t bases)
  * NULL. */
 void gate_about(bg_gate *gate, const bg_slot_health *health, bg_gate_info *stats);
 
-/* Returns the era of a lookup that was answered by this base: see recent.c. Call it before
+/* Returns the era of a lookup that was answered by this base (see recent.c). Call it before
  * querying the backing store. */
 static inline uint64_t gate_era(const bg_gate *gate, uint64_t bases)
 {
@@ -143,8 +143,8 @@ void gate_added(bg_gate *gate, bg_bytes key);
 /* Starts a doubt: a key could not be added, so the filter's "no" is no longer trusted. */
 void gate_doubt_begin(bg_gate *gate);
 
-/* Returns true if the filter's "no" is not trusted. Call it before querying the filter: see
- * slot_in_doubt. */
+/* Returns true if the filter's "no" is not trusted. Call it before querying the filter (see
+ * slot_in_doubt). */
 static inline bool gate_in_doubt(const bg_gate *gate)
 {
     return slot_in_doubt(gate->slot);

@@ -1,7 +1,7 @@
 /*
- * gate_life.c - creating and freeing gates: checking the options and allocating the parts. The
- * handle, its counters and the write counters share one block of memory; the negative cache and
- * the flights have their own.
+ * gate_life.c - creates and frees gates: checks the options and allocates the parts. The handle,
+ * its counters and the write counters share one block of memory; the negative cache and the
+ * flights have their own.
  */
 #define _GNU_SOURCE /* getrandom */
 
@@ -65,13 +65,13 @@ static void gate_set_defaults(bg_gate_options *how)
     how->breaker_rest = how->breaker_rest ? how->breaker_rest : second;
 }
 
-/* Returns the value that a given share of all 64-bit numbers does not exceed. */
+/* Returns the threshold that `share` of all 64-bit numbers do not exceed. */
 static uint64_t gate_audit_most(double share)
 {
     return share >= 1 ? UINT64_MAX : (uint64_t)(share * 0x1p63) * 2;
 }
 
-/* Creates a random secret, so that cell positions cannot be predicted. */
+/* Generates a random secret, so that cell positions cannot be predicted. */
 static bool gate_make_secret(bgi_siphash_key secret)
 {
     size_t got = 0;

@@ -1,17 +1,17 @@
 /*
  * guard.h - the state that a slot keeps so that no change loses an acknowledged key.
  *
- * The filters of a view (view.h) do not show which of their keys exist nowhere else. The guard
- * of a view records that. A guard never changes; the guard of the next view is derived from it:
- * slot_draft_begin copies it, and one function per kind of change computes the new value. If a
- * change does not call that function, the old, stricter guard stays in effect.
+ * The filters of a view (view.h) do not show which of their keys exist nowhere else. The guard of
+ * a view records this. A guard never changes. The guard of the next view is derived from it:
+ * slot_draft_begin copies the guard, and one function per kind of change computes the new value.
+ * If a change does not call that function, the old, stricter guard stays in effect.
  *
  * Invariants, for a view with guard g:
  *   (G1) If a key was added through the slot, its add returned BG_OK, it was not discarded
  *        (BG_SLOT_DISCARD, bg_slot_clear), and no delta contains it, then either the base accepts
  *        adds, or g.owes is true, or there is no base and every answer is "maybe".
- *   (G2) If g.owes is true, every such key has a number up to g.base.number, provided that it
- *        was added before the advance g.base.advances (see Numbers).
+ *   (G2) If g.owes is true, every such key has a number up to g.base.number, provided that the
+ *        key was added before the advance g.base.advances (see Numbers).
  *   (G3) During a migration, every such key that was added since the migration started is in the
  *        old filter, unless g.ahead is true.
  *   (G4) The deltas contain every key with a number above g.delta_from.
@@ -21,13 +21,13 @@
  *
  * Numbers. bg_slot_complete_to returns a number that grows with the writes to the backing store.
  * A file that is complete up to N contains all keys numbered up to N, so it may replace a base
- * whose keys are all numbered up to N. An add has no number at first: it gets one when the caller
- * next advances the slot. So each filter records how many advances had happened when its last add
- * ended (view_filter.added), and a mark records how many had happened when the filter stopped
- * accepting adds. If an add was made after the last advance, its number is unknown, and no file
- * replaces the filter without BG_SLOT_DISCARD. A number of 0 means that the caller does not use
- * numbers. A change can lower the completeness, but not the numbers that keys already have: the
- * slot keeps the highest one (bg_slot.highest) until it is cleared.
+ * whose keys are all numbered up to N. An add has no number at first; it gets a number when the
+ * caller next advances the slot. So each filter records the number of advances before its last
+ * add ended (view_filter.added), and a mark records the number of advances before the filter
+ * stopped accepting adds. If an add was made after the last advance, its number is unknown, and
+ * no file replaces the filter without BG_SLOT_DISCARD. A number of 0 means that the caller does
+ * not use numbers. A change can lower the completeness, but not the numbers that keys already
+ * have: the slot keeps the highest number (bg_slot.highest) until it is cleared.
  *
  *     change               guard afterwards
  *     create               nothing is owed
@@ -67,7 +67,8 @@
 /* A point in time, in terms of completeness. */
 struct guard_mark {
     uint64_t complete; /* bg_slot_complete_to */
-    uint64_t number;   /* the maximum bg_slot_complete_to so far; 0: not used */
+    /* The maximum bg_slot_complete_to so far; 0 if numbers are not used. */
+    uint64_t number;
     uint64_t advances; /* number of bg_slot_advance calls */
 };
 
@@ -119,10 +120,9 @@ void guard_swapped(struct guard *guard, bool discards);
 void guard_filed(struct guard *guard, const bg_file_info *about, uint64_t check);
 
 struct guard_rebuilt {
-    struct guard_mark
-        began;    /* when the new filter, or the new delta, started to accept adds */
-    bool took;    /* a filter accepted adds */
-    bool layered; /* the last delta stays, and the others are removed */
+    struct guard_mark began; /* when the new filter or delta started to accept adds */
+    bool took;               /* a filter accepted adds */
+    bool layered;            /* the last delta stays, and the others are removed */
 };
 
 void guard_rebuilt(struct guard *guard, const struct guard_rebuilt *how);

@@ -1,5 +1,6 @@
 /*
- * health.c - a slot's health: its counters, the state of its filters, and reasons to rebuild.
+ * health.c - reports a slot's health: its counters, the state of its filters, and reasons to
+ * rebuild.
  *
  * Pollution. Keys chosen by an attacker to fill up a filter set more bits than random keys do.
  * In a Bloom filter with k bits per key and a share f of its m bits set, a random new key (one
@@ -9,10 +10,10 @@
  *
  *     m * integral from a to b of (1 - f^k) / (k (1 - f)) df
  *
- * new keys. If far fewer keys were enough, the keys were not random. A keyed hash prevents that
- * (hash.h). The alarm is for callers that cannot use a keyed hash, and for leaked secrets. In
- * kinds that keep each key in one cache line, lines fill unevenly, which shifts the mean by a few
- * percent. Alarms start at HEALTH_TOLERANCE.
+ * new keys. If far fewer keys were enough, the keys were not random. A keyed hash prevents this
+ * attack (hash.h). The alarm is for callers that cannot use a keyed hash, and for leaked secrets.
+ * In kinds that keep each key in one cache line, lines fill unevenly, which shifts the mean by a
+ * few percent. Alarms start at HEALTH_TOLERANCE.
  *
  * Probes. The predicted rate assumes that keys are spread evenly, and a gate's observed rate
  * depends on the queries. Absent canaries, keys that exist nowhere else, measure the actual rate
@@ -46,7 +47,7 @@ static void health_sum_lines(const bg_slot *slot, bg_slot_info *stats)
     }
 }
 
-/* Removes the const qualifier: the lock is not part of a slot's logical state. */
+/* Removes the const qualifier, because the lock is not part of a slot's logical state. */
 static bg_slot *health_unlocked(const bg_slot *slot)
 {
     return (bg_slot *)(uintptr_t)slot;
@@ -147,8 +148,8 @@ static bool health_is_bloom(bg_kind kind)
            || kind == BG_KIND_REGISTER;
 }
 
-/* Returns how many random new keys raise the fill from one value to another, computed by
- * Simpson's rule. */
+/* Returns the number of random new keys that raise the fill from one value to another, computed
+ * by Simpson's rule. */
 static double health_news(double bits, uint32_t k, double from, double to)
 {
     const double step = (to - from) / HEALTH_STEPS;
@@ -161,8 +162,8 @@ static double health_news(double bits, uint32_t k, double from, double to)
     return bits * sum * step / 3;
 }
 
-/* Returns NULL during a migration: two filters accept adds, and the number of bits set in each is
- * unknown. */
+/* Returns NULL during a migration, because two filters accept adds then, and the number of bits
+ * set in each is unknown. */
 const bg_filter *slot_watched(const struct view *view)
 {
     const bg_filter *watched = NULL;
@@ -178,8 +179,8 @@ const bg_filter *slot_watched(const struct view *view)
                : NULL;
 }
 
-/* Computes the pollution of the watched filter. Bits that were not counted (`missed`,
- * given as a standard deviation) are not evidence. */
+/* Computes the pollution of the watched filter. Bits that may be due to sampling error (`missed`
+ * is its standard deviation) are not evidence. */
 static void health_pollution(const struct slot_marks *marks, uint64_t wrote_now,
                              const bg_filter_info *info, double missed,
                              bg_slot_health *health)

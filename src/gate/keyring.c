@@ -1,5 +1,5 @@
 /*
- * keyring.c - keyrings as files and in memory; keyring_text.c parses their text.
+ * keyring.c - manages keyrings in files and in memory; keyring_text.c parses their text.
  *
  * Reading. The checks apply to the file that is read: the file is opened first, without
  * following a link or waiting for a pipe, and its type, owner and mode are then read from the
@@ -118,7 +118,7 @@ static bg_err keyring_take(struct bgi_memory *memory, size_t n, bg_errinfo *info
                                "cannot allocate %zu bytes for secrets", n);
 }
 
-/* Reads n bytes; the file must end there. */
+/* Reads n bytes; the file must end after them. */
 static bg_err keyring_load_bytes(struct keyring_file *file, size_t n, bg_errinfo *info)
 {
     bg_err err = keyring_take(&file->memory, n + 1, info);
@@ -330,8 +330,7 @@ static bg_err keyring_compose(struct keyring_draft *draft, const char *text, siz
     return err;
 }
 
-/* Writes the text to the keyring file. `over` means that it replaces the existing
- * file. */
+/* Writes the text to the keyring file. `over` means that the text replaces the existing file. */
 static bg_err keyring_place(const char *path, const struct keyring_draft *text,
                             bool over, bg_errinfo *info)
 {
@@ -365,7 +364,7 @@ static bg_err keyring_replace(const char *path, const char *text, size_t n,
     return err;
 }
 
-/* Checks that the text does not contain the name yet. */
+/* Checks that the text does not already contain the name. */
 static bg_err keyring_check_new(const struct keyring_file *file, const char *name,
                                 bg_errinfo *info)
 {

@@ -20,7 +20,8 @@ struct text_piece {
     size_t n;
 };
 
-enum { TEXT_WORDS = 4 }; /* words per line; a fourth word is an error */
+/* Maximum number of words per line, plus one that is an error. */
+enum { TEXT_WORDS = 4 };
 
 struct text_line {
     uint32_t number; /* from 1 */
@@ -153,7 +154,7 @@ bg_err keyring_check_name(const char *name, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Returns the value of a hexadecimal digit; 16 or more if it is not one. */
+/* Returns the value of a hexadecimal digit, or 16 or more if the character is not a digit. */
 static unsigned text_digit(char c)
 {
     if (text_is_digit(c)) {

@@ -9,7 +9,7 @@
  *     comment = '#' and anything
  *     blanks = spaces and tabs
  *
- * Names differ in their first 16 bytes, which are the key ids.
+ * All names must differ in their first 16 bytes, which are the key ids.
  *
  * An error reports the line, the field, the expected value, and the length of the value found.
  * An error never quotes the text, because a "name" may be a secret if fields are in the wrong
@@ -55,7 +55,7 @@ bg_err keyring_read(const char *text, size_t n, struct keyring_table *table,
 bg_err keyring_check_name(const char *name, bg_errinfo *info);
 
 /* Returns the secret whose name, padded with zeros or truncated to 16 bytes, equals these 16
- * bytes; NULL if there is none. */
+ * bytes; or NULL if there is none. */
 const struct keyring_secret *keyring_find(const struct keyring_table *table,
                                           const void *key_id);
 

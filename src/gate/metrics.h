@@ -21,14 +21,14 @@
 
 #include "base/memory.h"
 
-/* Which of the facts are known. */
+/* Bits that show which facts are known. */
 enum {
     METRICS_PROCESS = 1u << 0,
     METRICS_SLOT = 1u << 1,
     METRICS_FAILED = 1u << 2, /* a reload or rebuild has failed */
     METRICS_HEALTH = 1u << 3, /* every byte was read */
     METRICS_GATE = 1u << 4,
-    METRICS_DRIFT = 1u << 5, /* a gate, and every byte was read */
+    METRICS_DRIFT = 1u << 5, /* there is a gate, and every byte was read */
     METRICS_TENANT = 1u << 6,
     METRICS_REGISTRY = 1u << 7,
     METRICS_BASE = 1u << 8, /* a slot with a base */
@@ -92,7 +92,7 @@ enum metrics_type { METRICS_COUNTER, METRICS_GAUGE, METRICS_INFO };
 enum metrics_form { METRICS_WHOLE, METRICS_REAL, METRICS_TEXT, METRICS_CHARS };
 
 struct metrics_value {
-    const char *label; /* label value, or label name of an info; NULL: the end */
+    const char *label; /* label value, or label name of an info; NULL ends the list */
     uint32_t offset;   /* offset in struct metrics_facts */
     enum metrics_form form;
 };
@@ -123,13 +123,13 @@ bg_err metrics_document(const struct metrics_facts *facts, size_t n,
 bg_err metrics_check(bg_metrics_format format, uint32_t flags, bg_metrics_sink_fn sink,
                      bg_errinfo *info);
 
-/* Allocates memory for n zeroed facts of `each` bytes, including associated data. Returns
- * NULL if out of memory (metrics.c). */
+/* Allocates memory for n zeroed facts of `each` bytes, which includes data associated with a
+ * fact. Returns NULL if out of memory (metrics.c). */
 struct metrics_facts *metrics_take(struct bgi_memory *memory, size_t n, size_t each,
                                    bg_errinfo *info);
 
-/* Fill in zeroed facts: the facts about the process; the facts about a slot (NULL: the gate's
- * slot) and a gate (NULL: none) (metrics.c). */
+/* Fill in zeroed facts: about the process; or about a slot (NULL selects the gate's slot) and a
+ * gate (NULL if there is none). Defined in metrics.c. */
 void metrics_gather_process(struct metrics_facts *facts);
 bg_err metrics_gather(const bg_slot *slot, const bg_gate *gate,
                       const bg_slot_health *known, uint32_t flags,

@@ -27,7 +27,7 @@
 struct document {
     struct metrics_text out;
     const struct document_format *format;
-    bool any_family; /* a family precedes this one, so write a comma */
+    bool any_family; /* another family precedes this one, so write a comma */
     bool any_sample; /* of this family */
 };
 

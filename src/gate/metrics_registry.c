@@ -1,5 +1,5 @@
 /*
- * metrics_registry.c - the metrics of a registry and of its tenants.
+ * metrics_registry.c - collects the metrics of a registry and its tenants.
  *
  * Reading a tenant's metrics must not count as using the tenant. Otherwise tenants that are
  * monitored every minute would never be idle, and evicted tenants would all be reloaded from

@@ -74,8 +74,8 @@ static bool metrics_between(unsigned char byte, unsigned low, unsigned high)
     return byte >= low && byte <= high;
 }
 
-/* Returns the length in bytes of the well-formed sequence that starts here; 0 if there is none.
- * Does not read past the NUL, because a NUL never continues a sequence. */
+/* Returns the length in bytes of the well-formed sequence that starts here, or 0 if there is
+ * none. Does not read past the NUL, because a NUL never continues a sequence. */
 static size_t metrics_utf8(const unsigned char *s)
 {
     unsigned low = 0x80, high = 0xBF;
@@ -125,8 +125,8 @@ static bool metrics_is_hex(unsigned char c)
     return metrics_between(c, '0', '9') || metrics_between(c, 'a', 'f');
 }
 
-/* Returns whether the text would be mistaken for a byte shown in hex. Reads no further than the
- * NUL. */
+/* Returns whether the text would be mistaken for a byte shown in hexadecimal. Reads no further
+ * than the NUL. */
 static bool metrics_is_shown_byte(const unsigned char *s)
 {
     return s[0] == '\\' && s[1] == 'x' && metrics_is_hex(s[2]) && metrics_is_hex(s[3]);

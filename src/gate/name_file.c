@@ -12,7 +12,8 @@ static bool name_file_is_plain(char c, bool first)
            || (c == '.' && !first);
 }
 
-/* Escapes with %xx. Returns how many bytes that takes, and writes at most NAME_FILE_PLAIN. */
+/* Percent-encodes a name. Returns the size of the result in bytes, and writes at most
+ * NAME_FILE_PLAIN bytes. */
 static size_t name_file_escape(const char *name, char *form)
 {
     size_t n = 0;

@@ -1,5 +1,5 @@
 /*
- * name_file.h - converting tenant names to file names, and back.
+ * name_file.h - converts tenant names to file names and back.
  *
  *     acme          acme.bg
  *     Acme/..       %41cme%2f...bg
@@ -7,10 +7,11 @@
  *     127 x 0xff    +vvvvv...vs.bg        (203 digits and letters)
  *
  * Lowercase letters, digits, '-', '_' and '.' are kept as they are, except for a leading '.';
- * every other byte is %xx. If the result is longer than NAME_FILE_PLAIN bytes, the whole name is
- * written in base 32, after a '+', so that any name of 127 bytes fits a file name of 255 bytes,
- * including the suffix of temporary files. There are no slashes, no uppercase letters (some file
- * systems are case-insensitive) and no non-ASCII bytes (some file systems change them).
+ * every other byte is encoded as %xx. If the result is longer than NAME_FILE_PLAIN bytes, the
+ * whole name is written in base 32, after a '+', so that any name of 127 bytes fits a file name
+ * of 255 bytes, including the suffix of temporary files. There are no slashes, no uppercase
+ * letters (some file systems are case-insensitive) and no non-ASCII bytes (some file systems
+ * change them).
  *
  * Each name has exactly one canonical form. A file name that decodes to a name but is not its
  * canonical form is not a tenant's file.
@@ -24,7 +25,7 @@
 #include <stddef.h>
 
 enum {
-    NAME_FILE_PLAIN = 204, /* maximum length of the form with %xx, in bytes */
+    NAME_FILE_PLAIN = 204, /* maximum length of the percent-encoded form, in bytes */
     NAME_FILE_BYTES = 212, /* "+", 204 digits, ".bg", a NUL, and some spare bytes */
 };
 

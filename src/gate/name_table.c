@@ -1,4 +1,4 @@
-/* name_table.c - changing a table; see name_table.h. */
+/* name_table.c - changes a table; see name_table.h. */
 #include "gate/name_table.h"
 
 #include "base/checked.h"

@@ -63,8 +63,8 @@ static inline void *name_table_find(const struct name_table *table, uint64_t has
 {
     const uint64_t mask = table->cells - 1;
     for (uint64_t i = hash & mask;; i = (i + 1) & mask) {
-        /* The load is sequentially consistent: the proof in grace.h requires this for a load that
-         * finds something that may be retired later. */
+        /* The load is sequentially consistent. The proof in grace.h requires this for a load that
+         * finds an object that may be retired later. */
         void *thing = atomic_load(&table->cell[i].thing);
         if (!thing) {
             return NULL;

@@ -14,16 +14,16 @@
  * One of two files supplies the keys: rebuild_pull.c reads them from a source, and rebuild_push.c
  * gets them from its caller.
  *
- * No key is lost. The key of an add that returned before the end of phase 2 was written to the
- * backing store before that (gate.h: store first), so phase 3 reads it from the store. All later
+ * No key is lost. If an add returned before phase 2 ended, its key was already in the backing
+ * store (gate.h: store first), so phase 3 reads the key from the store. The keys of all later
  * adds are in the new filter, or in the new delta, which stays. This is (S2) of slot.c.
  *
  * Whatever happens before phase 4, the slot keeps its filters. Only one rebuild runs at a time.
  * Queries, adds, merges and saves continue during a rebuild; other operations fail with BG_EBUSY.
  *
- * Ownership. Until phase 2 the rebuild owns the new filter. After that, without a delta, `next`
- * and the list own it. With a delta, `next` is the delta, and the rebuild owns the filter until
- * phase 4.
+ * Ownership. Until phase 2 the rebuild owns the new filter. After that, if there is no delta,
+ * `next` and the list own the filter. If there is a delta, `next` is the delta, and the rebuild
+ * owns the filter until phase 4.
  */
 #include "gate/rebuild.h"
 #include "filter/content.h"
@@ -39,7 +39,8 @@ static bool rebuild_is_unset(const bg_hash_spec *hash)
     return hash->profile == 0 && hash->seed == 0 && !hash->secret && !hash->custom;
 }
 
-/* Returns the hash spec of a filter. The secret is not copied. */
+/* Returns the hash spec of a filter. The spec points to the filter's secret, which is not
+ * copied. */
 static bg_hash_spec rebuild_hash_of(const bg_filter *filter)
 {
     const struct bgi_hasher *h = bgi_hasher_in(bg_filter_hasher(filter));
@@ -52,7 +53,7 @@ static bg_hash_spec rebuild_hash_of(const bg_filter *filter)
     return hash;
 }
 
-/* Copies the fields that the spec leaves unset from the base. */
+/* Sets fields that the spec leaves unset to the values of the base. */
 static void rebuild_fill_in(bg_spec *spec, const bg_filter *base)
 {
     if (!base) {
@@ -193,7 +194,7 @@ static bg_err rebuild_join(struct bg_rebuild *r, bg_errinfo *info)
 
 /* ---- The switch ------------------------------------------------------------------------- */
 
-/* Drafts the last view: the members that stay, and the new base. */
+/* Drafts the rebuild's last view, which consists of the members that stay and the new base. */
 static void rebuild_last_draft(struct bg_rebuild *r, struct view_filter *base,
                                struct slot_draft *draft)
 {
@@ -322,8 +323,8 @@ bg_err rebuild_put(struct bg_rebuild *r, bg_keys keys, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Finishes a filter of a static kind after all keys have been added, and checks that
- * none was refused. */
+/* Finishes a filter of a static kind after all keys have been added, and checks that no key was
+ * refused. */
 static bg_err rebuild_finish(struct bg_rebuild *r, bg_errinfo *info)
 {
     const bg_err refused = (bg_err)atomic_load(&r->refused);

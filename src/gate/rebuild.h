@@ -4,7 +4,7 @@
  *     rebuild_check, rebuild_claim, rebuild_open, rebuild_put any number of times, rebuild_close
  *
  * After rebuild_claim has succeeded, rebuild_close must be called, even if another phase fails.
- * If another phase has failed, rebuild_close gets the error and leaves the slot unchanged.
+ * In that case, pass the error to rebuild_close, which then leaves the slot unchanged.
  */
 #ifndef BGI_REBUILD_H
 #define BGI_REBUILD_H
@@ -25,7 +25,7 @@ struct bg_rebuild {
     uint64_t making;          /* see slot_making */
     _Atomic uint64_t keys;    /* number of keys added */
     atomic_int refused;       /* the first error of rebuild_put, or BG_OK */
-    struct bgi_memory memory; /* memory of this struct, unless it is the caller's */
+    struct bgi_memory memory; /* memory of this struct, unless the caller provided it */
 };
 
 /* Checks the slot and the options. */
@@ -43,7 +43,7 @@ bg_err rebuild_open(struct bg_rebuild *r, uint64_t expected, bg_errinfo *info);
 /* Adds keys from the backing store. Any number of threads may call it. */
 bg_err rebuild_put(struct bg_rebuild *r, bg_keys keys, bg_errinfo *info);
 
-/* Ends the rebuild: installs the new base, or fails with `err` if it is set. The slot keeps
+/* Ends the rebuild: installs the new base, or fails with `err` if it is set. The slot records
  * `why` as the reason. Frees everything except r->memory. */
 bg_err rebuild_close(struct bg_rebuild *r, bg_err err, bg_rebuild_report *report,
                      bg_errinfo *why);

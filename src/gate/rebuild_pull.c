@@ -1,10 +1,11 @@
 /*
- * rebuild_pull.c - a rebuild (rebuild.c) that reads the keys from a source: twice, if their
- * number is unknown. The rebuild reports progress and can be canceled.
+ * rebuild_pull.c - a rebuild (rebuild.c) that reads the keys from a source, or reads them twice
+ * if their number is unknown. The rebuild reports progress and can be canceled.
  */
 #include "gate/rebuild.h"
 
-enum { PULL_BATCH = 1024, PULL_TELL = 64 }; /* keys per batch, batches per report */
+/* Keys per batch, and batches per progress report. */
+enum { PULL_BATCH = 1024, PULL_TELL = 64 };
 
 struct pull {
     struct bg_rebuild *rebuild;
@@ -48,7 +49,7 @@ static bg_err pull_next(struct pull *pull, bg_bytes keys[PULL_BATCH], size_t *n,
     return err;
 }
 
-/* Reads the whole source: to count the keys, or to add them. */
+/* Reads the whole source, either to count the keys or to add them. */
 static bg_err pull_read(struct pull *pull, bg_errinfo *info)
 {
     bg_bytes keys[PULL_BATCH];

@@ -3,7 +3,7 @@
  *
  * Idea. The cache is a table of sets, each with space for RECENT_WAYS keys, with one lock per
  * group of sets. The hash of a key selects its set. Whole keys are stored and compared, so no key
- * is ever mistaken for another one. Nothing is allocated after creation.
+ * is ever mistaken for a different key. Nothing is allocated after creation.
  *
  *     struct bgi_recent
  *       shards[n]      a lock each; shard i guards the sets j with j % n = i
@@ -23,17 +23,17 @@
  * of that write. If the lookup had read the version after (R2), the store would have had the
  * write by then, and the answer would not have been "absent". So the lookup read the version
  * before (R2). If it stores its answer before (R2), (R2) removes the key again. If it tries to
- * store the answer after (R2), the versions differ. Hence no "absent" for the key is left once
- * the write has returned. Versions belong to sets, so writes of other keys rarely prevent an
- * answer from being stored; if one does, it only costs one more query.
+ * store the answer after (R2), the versions differ. Hence no "absent" for the key remains in the
+ * cache once the write has returned. A version belongs to a whole set, so a write of another key
+ * may prevent an answer from being stored. This is rare, and only costs one more query.
  *
  * Eras. The era changes with events that invalidate earlier answers: the slot gets a new base, or
- * the owner requests it (bg_gate_forget_absent). gate.c computes it as the sum of two counters,
- * the number of the base that answered the lookup and the number of requests by the owner. Each
- * event raises its counter before it returns. The invariant:
+ * the owner calls bg_gate_forget_absent. gate.c computes it as the sum of two counters, the
+ * number of the base that answered the lookup and the number of requests by the owner. Each event
+ * raises its counter before it returns. The invariant:
  *
- *   (R3) A lookup that starts after an event has raised its counter does not use the answer
- *        to a query that was sent to the backing store before that. (A new base raises its
+ *   (R3) A lookup that starts after an event has raised its counter does not use the answer to a
+ *        query that was sent to the backing store before the event. (A new base raises its
  *        counter when it is published, which is after all its keys have been read.)
  *
  * A set has one era, and so do all its entries.
@@ -42,11 +42,11 @@
  *        sets the later era. A find whose era is earlier finds nothing and returns the token 0.
  *   (R6) A token is the version of a set that has the era of the lookup. So if the version is
  *        still the same at the put, the set still has that era, and so does the new entry.
- * Proof of (R3): the lookup that sent the query read both counters before one was raised (R4),
- * and the later lookup reads both counters after that. Counters never decrease. So the era of the
- * second lookup is greater. This lookup empties the set, or another lookup has emptied it (R5),
- * or the entry was put into a set of an earlier era that is emptied now (R6). The order in which
- * a lookup reads the two counters does not matter.
+ * Proof of (R3): the lookup that sent the query read both counters before the event raised one of
+ * them (R4), and the later lookup reads both counters after that. Counters never decrease. So the
+ * era of the second lookup is greater. The second lookup empties the set, or another lookup has
+ * already emptied it (R5). An entry that was put into the set with an earlier era is removed with
+ * the rest (R6). The order in which a lookup reads the two counters does not matter.
  *
  *     order of steps                     why no invalid answer is left
  *     find, put, event, find             the second find empties the set (R5)
@@ -59,8 +59,8 @@
  * An event costs only one addition; later lookups empty the sets.
  *
  * Time. An entry records the time at which its query was sent, so it never outlives the answer by
- * more than the TTL, however long the query took. An entry from the future counts as expired: the
- * clock went backward, and the age of the entry is unknown.
+ * more than the TTL, however long the query took. An entry with a time in the future counts as
+ * expired, because the clock went backward, and the age of the entry is unknown.
  */
 #include "gate/recent.h"
 
@@ -78,7 +78,7 @@ struct recent_set {
     uint64_t era; /* of all entries */
     uint64_t queried[RECENT_WAYS];
     uint32_t tag[RECENT_WAYS];
-    uint32_t size[RECENT_WAYS]; /* length of the key, plus 1; 0: empty */
+    uint32_t size[RECENT_WAYS]; /* length of the key plus 1; 0 if the entry is empty */
 };
 
 struct recent_shard {
@@ -124,7 +124,7 @@ static void recent_unlock(struct bgi_recent *recent, uint64_t set)
     (void)pthread_mutex_unlock(&recent->shards[set % RECENT_SHARDS].lock);
 }
 
-/* Returns the token that a put must present, which is never 0. */
+/* Returns the token to pass to a put, which is never 0. */
 static uint64_t recent_token(const struct recent_set *set)
 {
     return set->version + 1;
@@ -137,7 +137,7 @@ static bool recent_is_alive(const struct bgi_recent *recent,
            && now - set->queried[way] < recent->ttl;
 }
 
-/* Returns the way of a key in its set, or RECENT_WAYS. */
+/* Returns the way that holds a key in its set, or RECENT_WAYS if the key is absent. */
 static unsigned recent_way(const struct bgi_recent *recent, uint64_t number,
                            uint64_t hash, bg_bytes key)
 {

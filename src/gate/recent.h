@@ -1,10 +1,10 @@
 /*
  * recent.h - the negative cache: keys that the backing store recently reported as absent.
  *
- * A lookup calls bgi_recent_find; if that does not find the key, it queries the backing store
- * and then calls bgi_recent_put with the token returned by find. A write changes the backing
- * store and then calls bgi_recent_forget. The token ensures that an answer is not remembered if
- * a write has overtaken it; see recent.c.
+ * A lookup calls bgi_recent_find; if the cache does not have the key, the lookup queries the
+ * backing store and then calls bgi_recent_put with the token that bgi_recent_find returned. A
+ * write changes the backing store and then calls bgi_recent_forget. The token ensures that an
+ * answer is not remembered if a write has overtaken it; see recent.c.
  *
  * An era is a number that never decreases. The owner raises it to invalidate all earlier
  * answers, including the answers to lookups in progress. A lookup reads the era when it starts,
@@ -28,14 +28,14 @@ struct bgi_recent;
 
 enum { BGI_RECENT_KEY_MAX = 65536 };
 
-/* Creates a cache of at least `entries` keys of up to `key_most` bytes (at most
- * BGI_RECENT_KEY_MAX), each for `ttl` nanoseconds. Returns NULL if out of memory. */
+/* Creates a cache for at least `entries` keys of up to `key_most` bytes (at most
+ * BGI_RECENT_KEY_MAX). Entries expire after `ttl` nanoseconds. Returns NULL if out of memory. */
 struct bgi_recent *bgi_recent_create(uint32_t entries, uint32_t key_most, uint64_t ttl,
                                      const bg_allocator *allocator);
 void bgi_recent_free(struct bgi_recent *recent);
 
-/* Returns whether an answer of this era, less than the TTL before `now`, reported the key as
- * absent. */
+/* Returns whether the key was reported as absent by an answer that belongs to this era and is
+ * younger than the TTL at `now`. */
 bool bgi_recent_find(struct bgi_recent *recent, uint64_t hash, bg_bytes key,
                      uint64_t era, uint64_t now, uint64_t *token);
 
@@ -47,8 +47,8 @@ void bgi_recent_put(struct bgi_recent *recent, uint64_t hash, bg_bytes key,
 /* Forgets a key, because it may be present now. */
 void bgi_recent_forget(struct bgi_recent *recent, uint64_t hash, bg_bytes key);
 
-/* Returns how many keys a lookup of era `era` at the time `now` would find. Cost: reads the
- * table. */
+/* Returns the number of keys that a lookup of era `era` at the time `now` could find. Cost: reads
+ * the table. */
 uint64_t bgi_recent_count(struct bgi_recent *recent, uint64_t era, uint64_t now);
 
 #endif

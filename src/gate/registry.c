@@ -1,12 +1,12 @@
 /*
- * registry.c - many filters by name: finding, creating and removing tenants.
+ * registry.c - manages many filters by name: finds, creates and removes tenants.
  *
- * Idea. Names are looked up in a hash table (name_table.h), which one atomic pointer refers to. A
- * lookup enters the grace period (grace.h), searches, takes a reference to the tenant it found,
- * and leaves. This costs two atomic additions in a cache line of this CPU and one in the tenant,
- * without a lock and without a loop except the search. Names are added and removed under the
- * registry's lock. A full table is replaced by a larger one, and freed when its last reader has
- * left.
+ * Idea. Names are looked up in a hash table (name_table.h) through one atomic pointer. A lookup
+ * enters the grace period (grace.h), searches, takes a reference to the tenant it found, and
+ * leaves. This costs two atomic additions in a cache line of this CPU and one in the tenant,
+ * without a lock and without any loop except the search. Names are added and removed under the
+ * registry's lock. A full table is replaced with a larger one; the old table is freed when its
+ * last reader has left.
  *
  *     registry --> table --> [ tenant ] --> slot --> filters
  *                               name, quotas, counters         tenant.c
@@ -22,15 +22,16 @@
  *        looked up again under the lock.
  *   (R3) A tenant that is not in the table has no file, and no thread is about to write one:
  *        see evict.c.
- *   (R4) If there is already a file for the name of a new tenant (because it was copied
+ *   (R4) If there is already a file for the name of a new tenant (because the file was copied
  *        there), the tenant is created from that file, never as an empty filter.
  *
  * A lookup returns the state of the table at some point between its start and its end. The lookup
  * sees one table, in which entries are only added or marked as deleted. If the table is replaced
  * in the meantime, any entries that it lacks were added after the lookup started.
  *
- * The list is in the order of creation, by numbers that never repeat, so that an iteration in
- * steps (bg_registry_for_each, ticks) can continue after a tenant that was removed.
+ * The list is sorted by creation order, using numbers that never repeat, so that an iteration in
+ * steps (bg_registry_for_each, ticks) can continue even if the tenant at which it stopped was
+ * removed.
  *
  * Only one process at a time uses a directory, which is locked with flock().
  */
@@ -247,7 +248,7 @@ static bool registry_has_file(const bg_tenant *tenant)
     return stat(path, &about) == 0 || errno != ENOENT;
 }
 
-/* Called with registry->lock. */
+/* Called with registry->lock held. */
 static bg_err registry_add(bg_registry *registry, const char *name, uint64_t hash,
                            bg_tenant **tenant, bg_errinfo *info)
 {
@@ -290,7 +291,7 @@ static bg_err registry_get_slowly(bg_registry *registry, const char *name,
     return err;
 }
 
-/* Returns the length of a name; 0 if it is not valid. */
+/* Returns the length of a name, or 0 if it is not valid. */
 static size_t registry_name_length(const char *name)
 {
     size_t len = name ? strnlen(name, BG_TENANT_NAME_MAX + 1) : 0;
@@ -352,7 +353,7 @@ static void registry_let_go(struct bgi_retired *retired)
         (bg_tenant *)(void *)((unsigned char *)retired - offsetof(bg_tenant, retired)));
 }
 
-/* Called with registry->files. */
+/* Called with registry->files held. */
 static bg_err registry_delete(bg_tenant *tenant, char path[DISK_PATH], bg_errinfo *info)
 {
     *path = 0;
@@ -505,8 +506,8 @@ static void registry_copy_spec(bg_registry *registry)
         spec->window = &registry->window;
     }
     if (spec->hash.secret) {
-        /* Copied byte by byte, because a function call might save a large register to the stack
-         * if the dynamic linker has to resolve the function. */
+        /* Copied byte by byte, because a call to memcpy could leave the secret on the stack: the
+         * dynamic linker may save vector registers there while it resolves the function. */
         const volatile uint8_t *from = spec->hash.secret;
         for (size_t i = 0; i < BG_SECRET_BYTES; i++) {
             registry->filter_secret[i] = from[i];
@@ -520,8 +521,8 @@ static void registry_copy_spec(bg_registry *registry)
     }
 }
 
-/* Sets the options for opening files. By default, the options follow the spec with
- * which the files were written. */
+/* Sets the options for opening files. By default, the options match the spec with which the files
+ * were written. */
 static void registry_copy_opening(bg_registry *registry)
 {
     const bg_registry_options *options = &registry->options;
@@ -720,7 +721,7 @@ void bg_registry_free(bg_registry *registry)
     if (!registry) {
         return;
     }
-    bgi_grace_end(&registry->grace); /* removed tenants, old tables */
+    bgi_grace_end(&registry->grace); /* frees removed tenants and old tables */
     for (bg_tenant *next, *t = registry->first; t; t = next) {
         next = t->behind;
         bg_tenant_release(t);

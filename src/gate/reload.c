@@ -1,5 +1,5 @@
 /*
- * reload.c - loading the base of a slot from a file, and saving it.
+ * reload.c - loads the base of a slot from a file, and saves it.
  *
  * A file is accepted only if it passes the checks of bg_open (every checksum, the structure, the
  * canaries) and is a successor of the current filter: it must have the same kind, hash and
@@ -203,8 +203,8 @@ bg_err bg_slot_reload(bg_slot *slot, const char *path, const bg_reload_options *
 
 /* ---- Saving --------------------------------------------------------------------------- */
 
-/* Holds the base if it contains all keys of the slot and of its gates. Returns NULL if it does
- * not (BG_EINCOMPAT). */
+/* Holds a reference to the base if it contains all keys of the slot and its gates. Returns NULL
+ * if it does not (BG_EINCOMPAT). */
 static struct view_filter *reload_hold_base(bg_slot *slot, uint64_t *complete,
                                             bg_errinfo *info)
 {

@@ -1,30 +1,29 @@
 /*
  * slot.c - a slot, which holds a filter that can be replaced while it is being read: creating and
- * freeing slots, pins, and the fast changes. slot_keys.c has the operations on keys, reload.c
- * those on files, and rebuild.c builds new bases.
+ * freeing slots, pins, and the fast changes. slot_keys.c contains the operations on keys,
+ * reload.c loads and saves files, and rebuild.c builds new bases.
  *
  * A slot is one atomic pointer to a view (view.h), which never changes. A change creates a new
  * view and exchanges the pointer; the old view is retired (grace.h) and freed when its last
  * reader has left.
  *
- * Why no key is lost. Let an add, in view A, have returned before a query, in view B, started.
+ * Why no key is lost. Suppose that an add in view A returned before a query in view B started.
  * Every change from one view to the next obeys
  *
  *   (S1) A filter that is queried in the old view and accepts or has accepted adds is queried in
- *        the new view, too, or is part of a filter that is queried there; or the caller passed
- *        DISCARD, or asserted that the new filter is equally complete.
- *   (S2) A change stops querying a filter only if another filter joined it at least one grace
- *        period earlier, stays queried, and has accepted every add since.
+ *        the new view, too, or is part of a filter that is queried there. The exceptions are that
+ *        the caller passed DISCARD, or asserted that the new filter is equally complete.
+ *   (S2) A change stops querying a filter only if another filter joined the view at least one
+ *        grace period earlier, has accepted every add since, and is queried after the change.
  *   (S3) A migration and a rebuild can always be ended. So for each old or next filter in the
  *        list, the slot reserves memory for one more view.
  *
- * If B is A, its filters have the key (V2). If B is A's successor, (S1) applies. If there are
+ * If B is A, its filters contain the key (V2). If B is A's successor, (S1) applies. If there are
  * more changes in between, each change that drops a filter with the key happens at least one
  * grace period after the view in which another filter started to accept adds. All adds that were
  * not made to that other filter had returned by then. These adds are older than the grace period,
- * so the change that relies on
- * (S2) must provide their keys: from the source of a rebuild, which is read after the grace
- * period, or by a merge.
+ * so a change that relies on (S2) must provide their keys, either from a rebuild's source, which
+ * is read after the grace period, or by a merge.
  *
  *     change          before                 after
  *     layer           base rw                base r, delta rw, and a grace period
@@ -138,7 +137,7 @@ bool slot_draft_put(struct slot_draft *draft, struct view_filter *shared, bg_rol
 
 struct guard_mark slot_mark(const bg_slot *slot)
 {
-    /* The order matters: see bg_slot_advance. */
+    /* The order matters; see bg_slot_advance. */
     const uint64_t advances = atomic_load(&slot->advances);
     const uint64_t complete = atomic_load(&slot->complete);
     const uint64_t highest = atomic_load(&slot->highest);
@@ -200,9 +199,9 @@ static bool slot_same_role(const struct view *a, const struct view *b, bg_role r
     return (in_a ? in_a->shared : NULL) == (in_b ? in_b->shared : NULL);
 }
 
-/* Numbers the base of the next view. The old filter of a migration counts as part of the base,
- * because it is also queried. Whether the base has changed is found by comparison, so that no
- * kind of change can forget to raise the number. */
+/* Returns the number of the next view's base. The old filter of a migration counts as part of the
+ * base, because it is also queried. The bases of both views are compared, so that no kind of
+ * change can forget to raise the number. */
 static uint64_t slot_number_base(const struct view *before, const struct view *after)
 {
     const bool same = slot_same_role(before, after, BG_ROLE_BASE)
@@ -452,7 +451,7 @@ struct slot_request {
     uint64_t complete;
     uint64_t generation;
     uint32_t flags;
-    uint64_t making; /* the number of a filter that is swapped in */
+    uint64_t making; /* the number of the filter that is swapped in */
     bool back;
     bool taken; /* the slot owns the filter, even if the change fails later */
 };
@@ -497,7 +496,7 @@ uint64_t slot_sum_wrote(const bg_slot *slot)
 }
 
 /*
- * From this point on, the slot counts the bits that adds set. Most filters are new and empty, or
+ * The slot counts the bits that adds set from this point on. Most filters are new and empty, or
  * large files that have not been read yet; counting all their bits would touch every page. A
  * sample has a known error, and finds no set bits in an empty filter.
  */
@@ -892,7 +891,7 @@ static bg_err slot_compact(bg_slot *slot, struct slot_request *request,
     bg_err err = request->filter ? slot_check_delta(request->filter, info)
                                  : slot_no_filter(info);
     /* If bg_slot_set_delta was called twice, or a compaction has failed, there already is a
-     * delta that accepts no more adds; another one would be the third. */
+     * delta that accepts no more adds; another delta would be the third. */
     if (!err && view_find_delta(view, false)) {
         err = slot_merge_sealed(slot, info);
     }
@@ -974,7 +973,7 @@ static bg_err slot_clear(bg_slot *slot, struct slot_request *request, bg_errinfo
     (void)request;
     bg_err err = slot_clear_draft(slot, &draft, info);
     if (!err) {
-        slot_lower_complete(slot, 0); /* before the view changes: see Completeness */
+        slot_lower_complete(slot, 0); /* before the view changes; see Completeness */
         atomic_store(&slot->highest, 0);
         err = slot_publish(slot, &draft, info);
         slot_lower_complete(slot, 0);
@@ -1033,8 +1032,8 @@ bg_err bg_slot_require_generation(bg_slot *slot, uint64_t generation, bg_errinfo
 
 /* ---- Changing the current filters ------------------------------------------------------ */
 
-/* Checks every filter before anything is changed: a filter that accepts adds but cannot be merged
- * would lack the keys. */
+/* Checks every filter before anything is changed, because a filter that accepts adds but cannot
+ * be merged would lack the keys. */
 static bg_err slot_merge_check(const struct view *view, const bg_filter *other,
                                bg_errinfo *info)
 {
@@ -1071,8 +1070,8 @@ static bg_err slot_merge_each(const struct view *view, const bg_filter *other,
     return err;
 }
 
-/* Runs under the lock, even during a rebuild: the view stays, and every filter that accepts adds
- * gets the keys. The bits that are set do not count as adds. */
+/* Runs under the lock, even during a rebuild, because the view stays the same, and every filter
+ * that accepts adds gets the keys. The bits that are set do not count as adds. */
 bg_err bg_slot_merge(bg_slot *slot, const bg_filter *other, bg_errinfo *info)
 {
     bgi_err_clear(info);
@@ -1084,7 +1083,7 @@ bg_err bg_slot_merge(bg_slot *slot, const bg_filter *other, bg_errinfo *info)
     bg_err err = slot_merge_check(view, other, info);
     if (!err) {
         err = slot_merge_each(view, other, info);
-        (void)atomic_fetch_add(&slot->voided, 1); /* the merged keys are unknown */
+        (void)atomic_fetch_add(&slot->voided, 1); /* any key may have been merged */
         slot_note_add(slot, view);
         slot_adds_began(slot);
     }

@@ -1,5 +1,5 @@
 /*
- * slot_inside.h - the members of a slot, for the files that use and change it: slot_keys.c,
+ * slot_inside.h - the members of a slot, for the files that use and change them: slot_keys.c,
  * slot.c (fast changes), reload.c (files), rebuild.c, watch.c and health.c.
  */
 #ifndef BGI_SLOT_INSIDE_H
@@ -21,19 +21,20 @@ enum {
 struct slot_line {
     _Alignas(64) _Atomic uint64_t answers[2]; /* no, maybe */
     _Atomic uint64_t news,
-        olds; /* adds: definitely new, and possibly already present */
+        olds; /* adds of keys that were definitely new, and possibly present */
     _Atomic uint64_t refused;
-    /* The part of `olds` that was definitely new to the filters that accept adds, so that bits
-     * were set. */
+    /* The part of `olds` that was definitely new to the filters that accept adds, so bits were
+     * set. */
     _Atomic uint64_t again;
 };
 
 /* The state when the base, or the filter that accepts adds, was installed. */
 struct slot_marks {
     uint64_t base_since;
-    uint64_t wrote; /* adds that had set bits by then */
-    uint64_t ones;  /* bits set in the filter whose pollution can be measured, if any */
-    double missed;  /* standard deviation of `ones` */
+    uint64_t wrote; /* number of adds that had set bits by then */
+    /* The number of set bits in the filter whose pollution can be measured, if any. */
+    uint64_t ones;
+    double missed; /* standard deviation of `ones` */
 };
 
 struct bg_slot {
@@ -44,25 +45,25 @@ struct bg_slot {
     uint32_t lines_count;
     bool sealed; /* whether the slot was created sealed */
     _Atomic uint64_t complete;
-    _Atomic uint64_t advances; /* number of bg_slot_advance calls: see guard.h */
-    _Atomic uint64_t
-        highest; /* the highest value of `complete` before a change lowered it */
-    /* The number of makings that have started, and the number of the last making whose base was
-     * published. That base contains every key written before the making started, including keys
-     * that could not be added (gate_doubt.c). */
+    _Atomic uint64_t advances; /* number of bg_slot_advance calls; see guard.h */
+    /* The highest value of `complete` before a change lowered it. */
+    _Atomic uint64_t highest;
+    /* The number of builds of a base that have started, and the number of the last build whose
+     * base was published. That base contains every key written before its build started,
+     * including keys that could not be added (gate_doubt.c). */
     _Atomic uint64_t makings, whole;
-    /* The first making that contains all keys that could not be added; 0 if there are none. */
+    /* The number of the first build that contains all keys that could not be added; 0 if there
+     * are no such keys. */
     _Atomic uint64_t missed;
-    _Atomic uint64_t
-        first_missed; /* the first making that ends the first doubt; 0: none */
-    /* How often all earlier answers from the backing store were invalidated. */
+    _Atomic uint64_t first_missed; /* the first build that ends the first doubt, or 0 */
+    /* The number of times that all earlier answers from the backing store were invalidated. */
     _Atomic uint64_t voided;
-    _Atomic uint64_t
-        probed; /* number of absent canaries used so far; later probes use new ones */
+    /* The number of absent canaries used so far; later probes use new canaries. */
+    _Atomic uint64_t probed;
 
     struct bgi_memory memory;
     struct bgi_grace own_grace;
-    bg_allocator allocator; /* allocate NULL: the default */
+    bg_allocator allocator; /* if `allocate` is NULL, the default is used */
     uint64_t (*clock)(void *context);
     void *context;
 
@@ -79,7 +80,7 @@ struct bg_slot {
     uint64_t swaps, reloads, reload_failures, reload_unchanged;
     uint64_t rebuilds, rebuild_failures, compactions;
     struct bgi_memory
-        failure; /* a bg_errinfo: the last failure; empty if there was none */
+        failure; /* a bg_errinfo with the last failure; empty if there was none */
 };
 
 /* ---- Reading ---------------------------------------------------------------------- */
@@ -113,7 +114,7 @@ BGI_INLINE uint64_t slot_bases(const bg_slot *slot)
 }
 
 /* Records an add in the filters that accepted it, after all its bits are set and before the view
- * is left. Advances before this point do not cover the add. */
+ * is left. Earlier advances do not cover the add. */
 BGI_INLINE void slot_note_add(const bg_slot *slot, const struct view *view)
 {
     const uint64_t added =
@@ -146,15 +147,15 @@ struct view_member *slot_draft_find(struct slot_draft *draft, bg_role role);
 /* Removes all members with a role. */
 void slot_draft_remove(struct slot_draft *draft, bg_role role);
 
-/* Makes all members stop accepting adds. Returns whether any member other than a delta was
- * accepting adds. */
+/* Makes all members stop accepting adds. Returns whether any member except a delta was accepting
+ * adds. */
 bool slot_draft_seal(struct slot_draft *draft);
 
-/* Puts a member in front; returns false if there are too many. */
+/* Inserts a member at the front; returns false if there are too many members. */
 bool slot_draft_put(struct slot_draft *draft, struct view_filter *shared, bg_role role,
                     bool queried, bool takes);
 
-/* Returns the mark of the current time, for guards. */
+/* Returns a mark for the current point in time, for guards. */
 struct guard_mark slot_mark(const bg_slot *slot);
 
 /* Makes the draft the current view, in one atomic step. On BG_ENOMEM nothing has changed. The
@@ -170,8 +171,8 @@ BGI_INLINE void slot_raise(_Atomic uint64_t *number, uint64_t to)
     }
 }
 
-/* Starts the making of a base that will contain all keys. Returns the number of the making;
- * `whole` is set to it when the base is published. */
+/* Starts the build of a base that will contain all keys. Returns the number of the build; `whole`
+ * is set to this number when the base is published. */
 BGI_INLINE uint64_t slot_making(bg_slot *slot)
 {
     return atomic_fetch_add(&slot->makings, 1) + 1;
@@ -180,7 +181,7 @@ BGI_INLINE uint64_t slot_making(bg_slot *slot)
 /*
  * Returns true if the gates of the slot do not trust its "no" (gate_doubt.c). Call it *before*
  * querying the filter: if it returns false, the query sees the base that ended the doubt, or a
- * later one. In the other order, a "no" from the old base could be trusted because the new base
+ * later base. In the other order, a "no" from the old base could be trusted because the new base
  * had arrived in the meantime.
  */
 BGI_INLINE bool slot_in_doubt(const bg_slot *slot)
@@ -189,7 +190,7 @@ BGI_INLINE bool slot_in_doubt(const bg_slot *slot)
     return missed != 0 && missed > atomic_load(&slot->whole);
 }
 
-/* Returns whether the base ended doubts: see (D3) in gate_doubt.c. */
+/* Returns whether the base ended doubts; see (D3) in gate_doubt.c. */
 BGI_INLINE bool slot_has_missed(const bg_slot *slot)
 {
     const uint64_t first = atomic_load(&slot->first_missed);
@@ -208,7 +209,7 @@ BGI_INLINE void slot_keep_missed(bg_slot *slot)
 /* Records when the new base was published. */
 void slot_base_came(bg_slot *slot);
 
-/* Raises the completeness if it is lower. */
+/* Raises the completeness to the new value if it is lower. */
 void slot_raise_complete(bg_slot *slot, uint64_t complete);
 
 /* Lowers the completeness and remembers its highest value, even if an advance raises it at
@@ -225,7 +226,7 @@ struct slot_incoming {
     bg_filter *filter;
     uint64_t complete;
     uint32_t flags;
-    uint64_t making;           /* number of makings when it was passed in */
+    uint64_t making; /* from slot_making, called when the filter was passed in */
     const bg_file_info *about; /* the digest of its file, or NULL */
 };
 

@@ -1,20 +1,20 @@
 /*
- * slot_keys.c - queries, adds, removes and counts of keys in a slot, by bytes, by number and by
- * hash. Each call enters the slot, does everything in the view that it found there (view.h),
+ * slot_keys.c - queries, adds, removes and counts keys in a slot. Keys are bytes, integers or
+ * hashes. Each call enters the slot, does everything in the view that it found there (view.h),
  * leaves, and counts the result in a cache line of its CPU.
  *
  * Hashes. A hash is valid only for filters with the hasher that computed it, and a slot may get a
- * filter with a different hasher at any time. So hashes come with the check value of the hasher
- * that computed them. This value is compared with the check value of every filter that is used,
- * within the view in which the hashes are then used, so no swap can happen between the comparison
- * and the use.
+ * filter with a different hasher at any time. So callers pass hashes together with the check
+ * value of the hasher that computed them. This value is compared with the check value of every
+ * filter that is used, within the view in which the hashes are then used, so no swap can happen
+ * between the comparison and the use.
  */
 #include "gate/slot_inside.h"
 
 #include "hash/hash_batch.h"
 
-/* Returns the counters for a call that has entered. There are as many lines of counters as lines
- * in the grace period. */
+/* Returns the counters for a call that has entered. There is one line of counters for each line
+ * of the grace period. */
 static struct slot_line *slot_line(const bg_slot *slot, bgi_grace_token token)
 {
     return &slot->lines[bgi_grace_stripe(token)];
@@ -181,7 +181,7 @@ bg_err bg_slot_add_many(bg_slot *slot, bg_keys keys, uint64_t *is_new, size_t *d
     return err;
 }
 
-/* Returns the filter from which keys are removed, or NULL: there must be exactly one. */
+/* Returns the filter from which keys are removed, or NULL if there is not exactly one filter. */
 static const struct view_member *slot_remover(const struct view *view)
 {
     return view->count == 1 && view->takes ? &view->members[0] : NULL;

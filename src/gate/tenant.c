@@ -1,9 +1,9 @@
 /*
- * tenant.c - operations on a tenant's keys, and quotas.
+ * tenant.c - performs operations on a tenant's keys, and enforces quotas.
  *
  * Every operation enters the registry's grace period, loads the slot, does its work and leaves.
  * If there is no slot, the operation leaves at once, waits until the slot is back (evict.c), and
- * starts over. So a thread that removes the slot can detect when it is no longer in use.
+ * starts over. So a thread that removes the slot can detect when the slot is no longer in use.
  *
  * Quotas, in the order in which they are checked:
  *
@@ -12,13 +12,13 @@
  *   bytes   A filter that is too large accepts no adds. A filter that grows (`scalable`) would
  *           detect this too late, after having grown. But its spec determines how many keys it
  *           can hold before its next layer would be too large (ladder.h). Adds are accepted up to
- *           that number, and (Q1) holds for them, too. A window stops growing at the quota, but
- *           still accepts adds.
+ *           that number of keys, and (Q1) applies to this limit, too. A window stops growing at
+ *           the quota, but still accepts adds.
  *   items (Q1) `items` never exceeds the quota: an add first reserves one item per key, if there
  *           is space, and afterwards returns the items for keys that were not new. When two
  *           threads compete for the last item, both may be refused if the thread that reserves it
- *           adds an old key. A key that may already be in the filter is accepted even with no
- *           space left; it does not add an item.
+ *           adds an old key. A key that may already be in the filter is accepted even if no items
+ *           are left, because it does not add an item.
  *
  * References. `uses` counts the references held by users and by the registry. The registry drops
  * its reference one grace period after removing the tenant from the table: a thread that found
@@ -84,8 +84,8 @@ void bg_tenant_release(bg_tenant *tenant)
     if (left < TENANT_ONE) {
         tenant_free(tenant);
     } else if (left == (TENANT_ONE | TENANT_EXPOSED)) {
-        /* There are no holders, unless one has just arrived; the bit then stays set. The tenant
-         * must not be accessed after this, because another thread may remove it. */
+        /* There are no holders, unless a thread has just become one; the bit then stays set. The
+         * tenant must not be accessed after this, because another thread may remove it. */
         (void)atomic_compare_exchange_strong(&tenant->uses, &left, TENANT_ONE);
     }
 }
@@ -245,7 +245,7 @@ static bg_err tenant_refuse(bg_tenant *tenant, enum tenant_quota quota, uint64_t
 {
     atomic_fetch_add_explicit(&tenant->limited[quota], keys, memory_order_relaxed);
     atomic_fetch_add_explicit(&tenant->registry->limited, keys, memory_order_relaxed);
-    if (!info) { /* fast path for floods of adds whose callers want no details */
+    if (!info) { /* fast path for floods of adds whose callers request no details */
         return BG_EQUOTA;
     }
     return bgi_err_state(info, BG_EQUOTA, limit.what,
@@ -295,7 +295,7 @@ static bg_err tenant_refuse_rate(bg_tenant *tenant, uint64_t keys, bg_errinfo *i
                          keys, info);
 }
 
-/* Returns how many items the tenant may have, and which quota limits them. */
+/* Returns the maximum number of items for the tenant, and the quota that sets this limit. */
 static uint64_t tenant_most_items(const bg_tenant *tenant, enum tenant_quota *quota)
 {
     const bg_registry *registry = tenant->registry;
@@ -309,7 +309,7 @@ static uint64_t tenant_most_items(const bg_tenant *tenant, enum tenant_quota *qu
     return most;
 }
 
-/* Reserves up to n items, or as many as there is space for. */
+/* Reserves n items, or as many as the limit allows. */
 static uint64_t tenant_reserve(bg_tenant *tenant, uint64_t most, uint64_t n)
 {
     uint64_t items = atomic_load_explicit(&tenant->items, memory_order_relaxed), room;
@@ -323,8 +323,8 @@ static uint64_t tenant_reserve(bg_tenant *tenant, uint64_t most, uint64_t n)
     return room;
 }
 
-/* Checks whether the filter is too large, by itself or, after it has grown, together
- * with other filters. */
+/* Checks whether the filter is too large by itself or, after it has grown, together with the
+ * other filters. */
 static bg_err tenant_check_bytes(bg_tenant *tenant, uint64_t n, bg_errinfo *info)
 {
     const bg_registry *registry = tenant->registry;
@@ -354,7 +354,7 @@ static bg_err tenant_put(bg_tenant *tenant, bg_slot *slot, const bg_bytes *keys,
 {
     bool is_new = false;
     if (!atomic_load(
-            &tenant->changed)) { /* before the first bit is set: evict.c, (C1) */
+            &tenant->changed)) { /* before the first bit is set; see (C1) in evict.c */
         atomic_store(&tenant->changed, true);
     }
     if (n > 1) {
@@ -413,8 +413,7 @@ static bg_err tenant_add_keys(bg_tenant *tenant, struct tenant_adding *adding,
     while (!err && adding->done < adding->n) {
         err = tenant_add_piece(tenant, slot, adding, info);
     }
-    if (tenant->grows
-        && adding->done) { /* keys that are added again make windows grow, too */
+    if (tenant->grows && adding->done) { /* windows grow even if a key is added again */
         tenant_measure(tenant, slot);
     }
     tenant_leave(tenant, token);
@@ -497,7 +496,8 @@ bool bg_tenant_may_contain(bg_tenant *tenant, const void *key, size_t len)
         return true;
     }
     bool maybe = slot_in_doubt(slot);
-    maybe |= bg_slot_may_contain(slot, key, len); /* always queried, for the counters */
+    /* The slot is always queried, to update its counters. */
+    maybe |= bg_slot_may_contain(slot, key, len);
     tenant_leave(tenant, token);
     return maybe;
 }

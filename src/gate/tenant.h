@@ -37,12 +37,12 @@ enum tenant_state {
 /* Why an add was refused. */
 enum tenant_quota { TENANT_ITEMS, TENANT_BYTES, TENANT_RATE, TENANT_QUOTAS };
 
-/* bg_tenant.uses: references, including the registry's, and in the lowest bit whether the slot
- * or the gate was handed out to a holder. */
+/* The parts of bg_tenant.uses: the lowest bit is set if the slot or the gate was handed out to a
+ * holder, and the other bits count references, including the registry's. */
 #define TENANT_EXPOSED UINT64_C(1)
 #define TENANT_ONE     UINT64_C(2)
 
-/* The members are grouped into cache lines by which threads write them. */
+/* The members are grouped into cache lines by the threads that write them. */
 struct bg_tenant { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     /* Written by every get and release; adjacent to the next cache line, so that both are fetched
      * from memory together. */
@@ -50,18 +50,18 @@ struct bg_tenant { /* NOLINT(clang-analyzer-optin.performance.Padding) */
 
     /* Read by all operations, rarely written. Names are mostly short, and every lookup compares
      * them. */
-    _Alignas(64) _Atomic(bg_slot *) slot; /* NULL: take the lock and check the state */
+    _Alignas(64) _Atomic(bg_slot *) slot; /* if NULL, lock and check the state */
     bg_gate *gate;                        /* the slot's gate, or NULL */
     bg_registry *registry;
     _Atomic uint64_t last_use; /* a coarse time */
-    atomic_bool changed;       /* changed since its file was written */
+    atomic_bool changed;       /* the slot has changed since the file was written */
     bool grows;                /* its filter can grow */
     char name[BG_TENANT_NAME_MAX + 1];
 
     /* Written by adds. */
     _Alignas(64) _Atomic uint64_t items;
-    _Atomic uint64_t
-        bytes; /* bytes of its filters in memory, as counted in the registry's total */
+    /* The bytes of its filters in memory, as counted in the registry's total. */
+    _Atomic uint64_t bytes;
     struct bucket bucket;
     _Atomic uint64_t limited[TENANT_QUOTAS];
 
@@ -70,19 +70,19 @@ struct bg_tenant { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     pthread_cond_t turn; /* a read has finished */
     enum tenant_state state;
     bool removed;       /* removed from the registry, so there is no file */
-    bool known;         /* `items` is valid and need not be read from the file */
+    bool known;         /* `items` is valid, so it need not be read from the file */
     bool filed;         /* `digest` is the digest of its file */
     bg_slot *kept;      /* the slot in state WRITING */
     bg_err failure;     /* error of the last read, or BG_OK */
-    int failure_errno;  /* errno of the same read */
-    uint64_t failed_at; /* time of that read */
+    int failure_errno;  /* errno of that read */
+    uint64_t failed_at; /* time of the failed read */
     uint64_t pause;     /* nanoseconds until the next attempt */
     uint64_t evictions, returns, return_failures;
     uint8_t digest[BG_DIGEST_BYTES];
 
     /* Protected by registry->lock. */
     bg_tenant *before, *behind; /* neighbors in the list, ordered by `number` */
-    uint64_t number;            /* never used by another tenant */
+    uint64_t number;            /* unique to this tenant, and never reused */
     bool listed;
 
     uint64_t hash; /* of the name */
@@ -106,7 +106,7 @@ struct bg_registry { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     uint64_t grown_items;   /* capacity of a growing filter within max_bytes */
     struct bgi_memory memory, directory_memory;
     char *directory;    /* or NULL */
-    int directory_file; /* the open and locked directory; -1: none */
+    int directory_file; /* the open and locked directory, or -1 */
     struct bgi_grace grace;
 
     /* Counters of refusals, creations, removals and evictions. */
@@ -125,13 +125,14 @@ struct bg_registry { /* NOLINT(clang-analyzer-optin.performance.Padding) */
 /* Returns the allocator for the registry's own memory. */
 const bg_allocator *registry_allocator(const bg_registry *registry);
 
-/* Return the time. The second clock, used to record uses, may lag by a few milliseconds but is
- * cheaper. */
+/* Return the time. The second clock, which records uses, is cheaper but may lag by a few
+ * milliseconds. */
 uint64_t registry_now(const bg_registry *registry);
 uint64_t registry_coarse_now(const bg_registry *registry);
 
-/* Iterates over all tenants, a few at a time. Zero the walk first. The tenants are held until the
- * next call, or registry_walk_end. Returns false at the end, when nothing is held. */
+/* Iterates over all tenants, a few at a time. Set the walk to zero before the first call. The
+ * tenants are held until the next call, or registry_walk_end. Returns false at the end, when
+ * nothing is held. */
 enum { REGISTRY_WALK = 64 };
 struct registry_walk {
     bg_tenant *tenants[REGISTRY_WALK];
@@ -140,7 +141,7 @@ struct registry_walk {
 bool registry_walk(bg_registry *registry, struct registry_walk *walk);
 void registry_walk_end(struct registry_walk *walk);
 
-/* Reserves bytes for a filter. Returns false if that would exceed max_total_bytes. */
+/* Reserves bytes for a filter. Returns false if the total would exceed max_total_bytes. */
 bool registry_reserve(bg_registry *registry, uint64_t bytes);
 
 /* Creates a tenant that is in no table or list and has one reference and no filter in memory.
@@ -155,7 +156,7 @@ void tenant_hold(bg_tenant *tenant);
 bg_err tenant_fill(bg_tenant *tenant, bg_filter *filter, uint64_t complete,
                    bg_slot **slot, bg_gate **gate, bg_errinfo *info);
 
-/* Makes a slot the tenant's slot and admits users. Called with the tenant's lock, or before
+/* Makes a slot the tenant's slot and admits users. Called with the tenant's lock held, or before
  * other threads can see the tenant. */
 void tenant_open(bg_tenant *tenant, bg_slot *slot, bg_gate *gate);
 
@@ -171,8 +172,8 @@ void tenant_path(const bg_tenant *tenant, char path[], size_t room);
 /* Returns when the tenant's slot is in memory, at least momentarily, or cannot be loaded. */
 bg_err tenant_return(bg_tenant *tenant, bg_errinfo *info);
 
-/* Reads the header of the file of a tenant that is on disk and was never loaded. Called with
- * its lock. */
+/* Reads the header of the file of a tenant that is on disk and was never loaded. Called with the
+ * tenant's lock held. */
 void tenant_learn(bg_tenant *tenant);
 
 #endif

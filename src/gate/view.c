@@ -46,7 +46,7 @@ static bool view_hash_alike(const struct view_member *a, const struct view_membe
     return bg_hasher_equal(bg_filter_hasher(a->filter), bg_filter_hasher(b->filter));
 }
 
-/* Returns the position for a new member: after the last one with the same hash. */
+/* Returns the position for a new member, which is after the last member with the same hash. */
 static size_t view_place(const struct view *view, const struct view_member *member)
 {
     for (size_t i = view->count; i > 0; i--) {
@@ -296,8 +296,8 @@ static bg_keys view_keys_from(bg_keys keys, size_t at, size_t n)
     return keys;
 }
 
-/* Returns the hashes of a chunk: the caller's, or those in `space`, which are computed unless
- * the previous member has the same hasher. */
+/* Returns the hashes of a chunk: the caller's hashes, or the hashes in `space`, which are
+ * computed unless the previous member has the same hasher. */
 static const uint64_t *view_hash_chunk(const struct view *view, size_t member,
                                        bg_keys keys, size_t at, size_t n,
                                        uint64_t space[VIEW_CHUNK])
@@ -390,7 +390,7 @@ size_t view_has_many(const struct view *view, bg_keys keys, uint64_t *maybe)
         return view_all_maybe(n, maybe);
     }
     keys.check = 0;         /* compared above */
-    if (view->count == 1) { /* the most frequent case, at the filter's full speed */
+    if (view->count == 1) { /* the most frequent case runs at the filter's full speed */
         return bg_filter_may_contain_many(view->members[0].filter, keys, maybe);
     }
     for (size_t at = 0; at < n; at += VIEW_CHUNK) {
@@ -405,7 +405,7 @@ size_t view_has_many(const struct view *view, bg_keys keys, uint64_t *maybe)
 }
 
 /* Adds a chunk to one member, and ORs the keys that it may have contained into `held`. Lowers *n
- * to the number of keys before the first one that does not fit. */
+ * to the number of keys before the first key that does not fit. */
 static bg_err view_insert_chunk(const struct view_member *member,
                                 const uint64_t *hashes, size_t *n,
                                 uint64_t held[VIEW_WORDS])
@@ -435,8 +435,8 @@ static bg_err view_insert_chunk(const struct view_member *member,
     return err;
 }
 
-/* ORs into `seen` the keys of a chunk that a member without adds may contain, or all keys if the
- * member cannot be queried. */
+/* ORs into `seen` the keys of a chunk that a member which accepts no adds may contain, or all
+ * keys if the member cannot be queried. */
 static void view_query_chunk(const struct view_member *member, bg_keys keys,
                              const uint64_t *hashes, size_t n,
                              uint64_t seen[VIEW_WORDS])

@@ -1,14 +1,15 @@
 /*
- * view.h - a snapshot of a slot: a list of its filters, with which of them are queried and which
- * accept adds. A view never changes; to change a slot, its view is replaced.
+ * view.h - a snapshot of a slot: a list of its filters, which records which filters are queried
+ * and which accept adds. A view never changes; to change a slot, its view is replaced.
  *
  * Filters are shared between a view and its successor, so they are reference-counted. A view is
  * created by the thread that changes the slot, under the slot's lock, and freed by the last
- * thread to leave it (grace.h), so the counts are atomic.
+ * thread to leave it (grace.h), so the reference counts are atomic.
  *
  * Hashing. The filters of a view may have different hashes (a new secret or a different
  * function). Filters with the same hash are adjacent, and a key is hashed once for all of them.
- * The check value of a hasher (bg_hasher_check) is computed once, when a filter gets its owner.
+ * The check value of a hasher (bg_hasher_check) is computed once, when the filter gets its first
+ * owner.
  *
  * Invariants
  *   (V1) The answer is "no" only if all queried filters answer "no", and one of them is a
@@ -37,9 +38,9 @@
 struct view_filter {
     bg_filter *filter;
     uint64_t check;     /* of its hasher */
-    atomic_uint owners; /* views, and a thread that is creating one */
+    atomic_uint owners; /* views, and a thread that is creating a view */
     atomic_bool failed; /* an add found no space, so the filter must not be queried */
-    /* 1 + the slot's number of advances when the last add to this filter ended. 0 means that
+    /* One more than the slot's number of advances when the last add to this filter ended; 0 if
      * there were no adds. */
     _Atomic uint64_t added;
     char digest[BG_DIGEST_TEXT_BYTES]; /* digest of its file, or "" */
@@ -48,7 +49,7 @@ struct view_filter {
 /* Returns NULL if out of memory; the caller then still owns the filter. */
 struct view_filter *view_filter_make(bg_filter *filter, const bg_allocator *allocator);
 
-/* Drops an owner; the last one frees the filter. NULL is allowed. */
+/* Drops an owner; the last owner to be dropped frees the filter. NULL is allowed. */
 void view_filter_drop(struct view_filter *filter);
 
 /* Raises filter->added to at least `added`. */
@@ -73,17 +74,18 @@ struct view {
     struct bgi_retired retired; /* must be first */
     struct bgi_memory memory;
     struct guard guard;
-    /* The number of this view's base, which is how many bases the slot has had so far. */
+    /* The number of this view's base, which is the number of bases that the slot has had so
+     * far. */
     uint64_t bases;
     size_t count;
-    size_t queried; /* how many members are queried */
+    size_t queried; /* number of members that are queried */
     bool based;     /* a queried member is a base */
     bool takes;     /* a queried member accepts adds */
     bool same_hash; /* all members have the same hash */
     struct view_member members[];
 };
 
-/* Allocates memory for a view of `count` members; false on failure. */
+/* Allocates memory for a view of `count` members. Returns false on failure. */
 bool view_memory(struct bgi_memory *memory, size_t count,
                  const bg_allocator *allocator);
 
@@ -96,7 +98,7 @@ void view_release(struct bgi_retired *retired);
 /* Returns whether the view is the only owner of its filters. */
 bool view_is_sole(const struct view *view);
 
-/* Moves the view and its filters, which must have no other owner: see bg_filter_relocate. */
+/* Moves the view and its filters, which must have no other owner (see bg_filter_relocate). */
 struct view *view_relocate(struct view *view, const bg_mover *mover);
 
 /* Returns the first member with a role, or NULL. */
@@ -105,8 +107,8 @@ const struct view_member *view_find(const struct view *view, bg_role role);
 /* Returns whether a filter is a member of a view. */
 bool view_has_filter(const struct view *view, const struct view_filter *filter);
 
-/* Returns the first delta that accepts adds, or the first delta that does not, or
- * NULL. */
+/* Returns the first delta that accepts adds (if `takes`) or accepts no adds (otherwise), or NULL
+ * if there is none. */
 const struct view_member *view_find_delta(const struct view *view, bool takes);
 
 /* ---- Keys ------------------------------------------------------------------------- */
@@ -114,16 +116,16 @@ const struct view_member *view_find_delta(const struct view *view, bool takes);
 bool view_has(const struct view *view, const void *key, size_t len);
 bool view_has_u64(const struct view *view, uint64_t key);
 
-/* Returns how often a key may have been added to all queried filters together. Without a base,
- * the result is at least 1. */
+/* Returns the number of times that a key may have been added, summed over all queried filters.
+ * Without a base, the result is at least 1. */
 uint64_t view_count(const struct view *view, const void *key, size_t len);
 
 /* Queries an array of keys. Hashes must come with the check value of their hasher. */
 size_t view_has_many(const struct view *view, bg_keys keys, uint64_t *maybe);
 
-/* The number of keys that were definitely new to all queried filters, which must include a base
- * (`all`), and to the queried filters that accept adds (`takers`), which set bits for a key even
- * if it is in other filters. */
+/* `all` is the number of keys that were definitely new to all queried filters, which must include
+ * a base. `takers` is the number of keys that were definitely new to the queried filters that
+ * accept adds; these filters set bits for a key even if it is in other filters. */
 struct view_news {
     size_t all, takers;
 };
@@ -132,7 +134,7 @@ bg_err view_add(const struct view *view, const void *key, size_t len,
                 struct view_news *news);
 bg_err view_add_u64(const struct view *view, uint64_t key, struct view_news *news);
 
-/* Sets in `is_new`, unless it is NULL, the keys that were new to all queried filters.
+/* Sets the bits in `is_new`, unless it is NULL, of the keys that were new to all queried filters.
  * Returns BG_EINCOMPAT, and does nothing, if a filter that accepts adds cannot use the hashes. */
 bg_err view_add_many(const struct view *view, bg_keys keys, uint64_t *is_new,
                      size_t *done, struct view_news *news);

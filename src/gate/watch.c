@@ -2,26 +2,27 @@
  * watch.c - reloads a slot when the file at a path is replaced.
  *
  * The file at a path can change in many ways: a rename to the path, a switched link anywhere in
- * the path, a swapped directory, or a write in place. Changes are detected in two ways:
+ * the path, a swapped directory, or a write in place. Two mechanisms detect such changes:
  *
  *   (W1) The directory is watched for events (inotify). When a file is moved to the watched
- *        name, or the file with that name is written and closed, it is loaded at once. When
- *        events were lost because the queue was full, the file is loaded, too. Other events for
- *        the name only cause a check.
+ *        name, or the file with that name is written and closed, it is loaded at once. The file
+ *        is also loaded when events were lost because the queue was full. Any other event for the
+ *        name only causes a check.
  *   (W2) The path is checked regularly: it is resolved to a file (disk_identify), which is
  *        compared with the last loaded file. The path is checked at every poll, and once a second
- *        while a caller waits or polls the descriptor (a timer makes the descriptor readable). A
- *        difference without an event is acted on only after it has lasted for a tenth of a
- *        second, because a file that is being written keeps changing and would be refused.
+ *        while a caller waits or polls the descriptor (a timer makes the descriptor readable). If
+ *        there was no event, a difference is ignored until it has lasted for a tenth of a second,
+ *        because a file that is being written keeps changing and would be refused.
  *
  * Each check also subscribes to events for the directory that is currently at its path, and
  * checks whether mapped files were written to (reload.c).
  *
  * The file is loaded once, however many events are pending. Reloading an unchanged file only
  * requires reading its header. If a file cannot be loaded, the slot keeps its current filter, and
- * the next change causes another attempt. If the cause may go away without a change to the file
- * (no memory, no descriptor, a read error), each check after a second causes another attempt,
- * too. A file that arrives during a rebuild is loaded when the rebuild has ended.
+ * the next change causes another attempt. If the cause may disappear without a change to the file
+ * (no memory, no descriptor, a read error), the file is also retried by each check that comes at
+ * least a second after the last attempt. A file that arrives during a rebuild is loaded when the
+ * rebuild has ended.
  *
  * If the slot was loaded from a file before its watch is created, the first check always finds a
  * difference, so a replacement in between is not missed.
@@ -51,10 +52,10 @@ struct bg_watch {
     const char *name;           /* the last component of the path */
     int events;                 /* inotify descriptor */
     int timer;                  /* timer for the next check */
-    int either;                 /* epoll descriptor for both */
-    int directory;              /* inotify watch on the directory; -1: none */
-    struct disk_identity tried; /* the file that was last loaded, or failed to load */
-    struct disk_identity seen;  /* the file at the last check */
+    int either;                 /* epoll descriptor for `events` and `timer` */
+    int directory;              /* inotify watch on the directory, or -1 */
+    struct disk_identity tried; /* the last file that was loaded or failed to load */
+    struct disk_identity seen;  /* the file found at the last check */
     int64_t seen_since;         /* milliseconds */
     int64_t looked;             /* time of the last check */
     bool waits;                 /* a file arrived during a rebuild */
@@ -66,7 +67,7 @@ struct bg_watch {
 };
 
 enum {
-    WATCH_EVENTS = 4096, /* bytes read at once */
+    WATCH_EVENTS = 4096, /* size of the read buffer in bytes */
     WATCH_AGAIN = 1000,  /* milliseconds between checks */
     WATCH_LASTS = 100    /* milliseconds that a difference without an event must last */
 };
@@ -74,7 +75,7 @@ enum {
 /* The events since the last read. */
 struct watch_news {
     bool replaced; /* (W1) */
-    bool ours;     /* an event for the watched name, or for the directory */
+    bool ours;     /* there was an event for the watched name or the directory */
 };
 
 /* ---- Lifecycle ------------------------------------------------------------------------- */
@@ -125,8 +126,8 @@ static bg_err watch_open(bg_watch *watch, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Sets the timer for the next check, which is soon if there is a difference that has not lasted
- * long enough yet. */
+/* Sets the timer for the next check, which comes soon if there is a difference that has not
+ * lasted long enough yet. */
 static void watch_arm(const bg_watch *watch)
 {
     const bool soon = !disk_is_same(&watch->seen, &watch->tried);
@@ -149,7 +150,7 @@ static bg_err watch_begin(bg_watch *watch, bg_errinfo *info)
         watch->seen = disk_identify(watch->path);
         watch->seen_since = watch->looked = watch_now();
         if (!about.digest[0]) {
-            watch->tried = watch->seen; /* it is not loaded until it changes */
+            watch->tried = watch->seen; /* the file is not loaded until it changes */
         }
         watch_arm(watch);
     }

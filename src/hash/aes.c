@@ -7,8 +7,8 @@
  * no chaining, padding or length: one call is the whole hash. The code runs all ten rounds of
  * FIPS-197, because earlier "AES hashes" with fewer rounds were broken.
  *
- * The problem with AES in plain C is the S-box. If the S-box is a table, secret bytes are the
- * index, and because of the cache, the access time reveals which line was read. Keys have been
+ * The problem with AES in plain C is the S-box. If the S-box is a table, secret bytes are used as
+ * indexes, and because of the cache, the access time reveals which line was read. Keys have been
  * recovered over the network this way (Bernstein, "Cache-timing attacks on AES", 2005). So there
  * is no table here. The S-box is computed from its definition, on 64 bytes at once, using only
  * AND, XOR and shifts by constants. Neither time nor memory accesses depend on data:
@@ -34,11 +34,11 @@
  *        the code in this file; both forms take 176 bytes. `aes_choose` decides from the features
  *        alone, so preparation and use agree.
  *
- * Cost on Zen 4: about 1 us for one to four blocks, or 250 ns per key in batches; a key schedule
- * takes the same time again. With AES instructions a key takes 0.7 ns in batches and 4 ns alone.
- * A circuit in a tower field would need a third of the operations, but could not be verified by
- * reading it. CPUs without AES instructions are too rare to justify trading clarity for speed,
- * and run faster with the profile `keyed`.
+ * Cost on Zen 4: about 1 us for one to four blocks, or 250 ns per key in batches; computing a key
+ * schedule takes about another 1 us. With AES instructions a key takes 0.7 ns in batches and 4 ns
+ * alone. A circuit in a tower field would need a third of the operations, but could not be
+ * verified by reading it. CPUs without AES instructions are too rare to justify trading clarity
+ * for speed, and the profile `keyed` is faster on them anyway.
  */
 #include "hash/aes.h"
 
@@ -165,7 +165,7 @@ static void aes_shift_rows(struct aes_planes *p)
     }
 }
 
-/* In every column, each row moves to the position of the row above it. */
+/* Moves each row to the position of the row above it, in every column. */
 BGI_INLINE uint64_t aes_next_row(uint64_t x)
 {
     return (x >> 1 & UINT64_C(0x7777777777777777))

@@ -5,7 +5,7 @@
  *
  * `features` are BGI_HAS_ bits that select the instructions. Pass the same bits when preparing
  * a key and when using it, because the round keys are stored in the form that the selected
- * instructions need. Every choice gives the same results.
+ * instructions need. The results do not depend on the instructions.
  */
 #ifndef BGI_AES_H
 #define BGI_AES_H

@@ -3,8 +3,8 @@
  *
  * AESE adds the round key *before* SubBytes and ShiftRows, and AESMC is MixColumns alone. So a
  * round is AESE with the key of the previous round, then AESMC, and the last key is added with
- * an XOR. CPUs fuse an AESE directly followed by an AESMC. Eight blocks run interleaved to hide
- * the latency.
+ * an XOR. CPUs fuse an AESE with an AESMC that directly follows it. Eight blocks run interleaved
+ * to hide the latency.
  */
 #include "base/compiler.h"
 

@@ -1,9 +1,9 @@
 /*
  * aes_x86.c - AES-128 with the AES instructions of x86-64.
  *
- * One instruction is one round with a latency of 4 cycles, and one or two can start in every
- * cycle. So eight blocks run interleaved, round by round, and hide each other's latency. VAES
- * processes four blocks in each 512-bit register.
+ * One instruction computes one round with a latency of 4 cycles, and one or two instructions can
+ * start in every cycle. So eight blocks run interleaved, round by round, and hide each other's
+ * latency. VAES processes four blocks in each 512-bit register.
  */
 #include "base/compiler.h"
 
@@ -154,7 +154,7 @@ AES_X86_VAES BGI_INLINE void aes_x86_rounds_wide(const __m512i *key, __m512i *bl
     }
 }
 
-/* Keeps the round keys in eleven registers throughout. */
+/* Keeps the round keys in eleven registers all the time. */
 AES_X86_VAES BGI_INLINE size_t aes_x86_wide_core(const struct bgi_aes *aes,
                                                  const uint8_t *keys,
                                                  const size_t width, size_t n,

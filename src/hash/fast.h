@@ -1,15 +1,15 @@
 /*
  * fast.h - XXH3 of 8-byte and 16-byte keys, several in parallel.
  *
- * XXH3 treats an 8-byte key as one word. It rotates the word by 32 bits, masks it with the
+ * XXH3 treats an 8-byte key as one word. XXH3 rotates the word by 32 bits, masks it with the
  * seed, and mixes it with two multiplications (xxHash 0.8, "rrmxmx"). The function has been
- * frozen since 0.8.0. The two words of XXH3's secret that it uses are written out below. The
- * function needs only one lane, so the same source serves single keys and vectors of keys
- * (fast_x86.c).
+ * frozen since 0.8.0. The two words of XXH3's secret that the function uses are written out
+ * below. The function needs only one lane, so the same source serves single keys and vectors of
+ * keys (fast_x86.c).
  *
  * A 16-byte key is two words. They are masked with the seed and multiplied to give a 128-bit
- * product, whose halves are folded; an addition and an avalanche step follow. The 128-bit product
- * takes four 32-bit multiplications, which only pays off with vectors of eight.
+ * product, whose halves are folded; an addition and an avalanche step follow. With vectors, the
+ * 128-bit product takes four 32-bit multiplications, which only pays off for vectors of eight.
  */
 #ifndef BGI_FAST_H
 #define BGI_FAST_H
@@ -36,14 +36,14 @@
         (x) ^= (x) >> 28;                                                              \
     } while (0)
 
-/* Returns the mask of a seed: the byte-reversed lower half is mixed into the upper half. */
+/* Returns the mask for a seed: the byte-reversed lower half is mixed into the upper half. */
 BGI_INLINE uint64_t bgi_fast8_mask(uint64_t seed)
 {
     return BGI_FAST8_SECRET
            - (seed ^ (uint64_t)__builtin_bswap32((uint32_t)seed) << 32);
 }
 
-/* Returns the hash of `key`, 8 bytes in little-endian order, under the mask of a seed. */
+/* Returns the hash of `key`, 8 bytes in little-endian order, under the mask for a seed. */
 BGI_INLINE uint64_t bgi_fast8_masked(uint64_t mask, uint64_t key)
 {
     BGI_FAST8(key, mask);

@@ -55,7 +55,7 @@ BGI_INLINE FAST_X86_512 __m512i fast_x86_fold(__m512i a, __m512i b)
     return _mm512_xor_si512(upper, lower);
 }
 
-/* Hashes eight keys, given their lower and upper halves. */
+/* Hashes eight keys from their lower and upper halves. */
 BGI_INLINE FAST_X86_512 __m512i fast_x86_16(uint64_t seed, __m512i low, __m512i high)
 {
     const __m512i reverse = _mm512_broadcast_i32x4(

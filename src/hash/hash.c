@@ -23,8 +23,8 @@
  * Invariants
  *   (I1) Batches and single calls give the same hash, on every path and with every byte order.
  *   (I2) Hashes are frozen: filters in files depend on them.
- *   (I3) Batches read the hasher's words into registers before the loop. `out` may not overlap
- *        the hasher, but the compiler cannot assume that.
+ *   (I3) Batches read the hasher's words into registers before the loop. Callers must not let
+ *        `out` overlap the hasher, but the compiler cannot assume that they do not.
  *
  * Not guaranteed: `fast` and `xxh64` give no protection against chosen keys. A seed is not a
  * secret, even if it is never disclosed.
@@ -56,8 +56,8 @@ _Static_assert(XXH_SECRET_DEFAULT_SIZE == BGI_FAST_SECRET, "as written in files"
 #define HASH_FLAT  __attribute__((flatten))
 #define HASH_APART static __attribute__((noinline))
 
-/* CHUNK: number of pairs that are sorted by length at a time. OTHERS: number of pairs that are
- * hashed one by one after a group of eight pairs that differ in length. */
+/* CHUNK is the number of pairs that are sorted by length at a time. OTHERS is the number of pairs
+ * that are hashed one by one after a group of eight pairs of different lengths. */
 enum { HASH_CHUNK = 64, HASH_OTHERS = 32 };
 
 void bgi_hasher_prepare_fast(struct bgi_hasher *h)
@@ -113,10 +113,11 @@ HASH_APART uint64_t hash_one_other(const struct bgi_hasher *h, const void *key,
     case BG_HASH_XXH64: return hash_xxh64(key, len, h->seed);
     case BG_HASH_CUSTOM: return h->u.custom.function(h->u.custom.context, key, len);
     }
-    return 0; /* not initialized; the result is unspecified */
+    return 0; /* the hasher is not initialized, so the result is unspecified */
 }
 
-/* The common case stays in the caller, so that it need not save registers for the other cases. */
+/* The common case is inlined into the caller, which then need not save registers for the other
+ * cases. */
 BGI_INLINE uint64_t hash_one(const struct bgi_hasher *h, const void *key, size_t len)
 {
     if (BGI_LIKELY(h->profile == BG_HASH_FAST && len <= 16)) {

@@ -2,8 +2,8 @@
  * hash_batch.h - hashing for the batch pipelines of other layers.
  *
  * A pipeline hashes a group of 16 to 64 keys, prefetches their memory, and probes one group while
- * the memory for the next group arrives. The form of the keys (bloomgate/keys.h) matters only
- * here.
+ * the memory for the next group arrives. Only this layer distinguishes between the forms of keys
+ * (bloomgate/keys.h).
  */
 #ifndef BGI_HASH_BATCH_H
 #define BGI_HASH_BATCH_H
@@ -27,8 +27,8 @@ BGI_INLINE size_t bgi_keys_stride(const bg_keys *keys)
 /*
  * Prefetches the memory that hashing keys first .. first + n - 1 will read. Pipelines read in
  * bursts, which defeats the CPU's own stream detection, and keys passed as pairs may be anywhere.
- * For pairs, this reads the pairs themselves, so they must be in the cache: `far` prefetches
- * them, a few groups earlier.
+ * If the keys are pairs, this reads the pairs themselves, which should therefore be in the cache:
+ * the call with `far`, a few groups earlier, prefetches them.
  */
 BGI_INLINE void bgi_keys_prefetch(const bg_keys *keys, size_t first, size_t n, int far)
 {

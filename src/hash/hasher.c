@@ -18,7 +18,7 @@
  * Invariants
  *   (I1) A hasher is a function of its spec and of the CPU features in use: all unused bytes are
  *        zero.
- *   (I2) Secrets are copied into the hasher only. Temporary copies are wiped before preparation
+ *   (I2) Secrets are copied only into the hasher. Temporary copies are wiped before preparation
  *        returns.
  *   (I3) On error the hasher is unchanged.
  */
@@ -162,7 +162,7 @@ bool bgi_hasher_keyed(const bg_hasher *hasher)
     return hasher_profile_keyed(bgi_hasher_in(hasher)->profile);
 }
 
-/* Takes constant time, so that timing does not reveal at which byte two secrets differ. */
+/* Takes constant time, so that the timing does not reveal at which byte two secrets differ. */
 static bool hasher_secrets_equal(const uint8_t *a, const uint8_t *b)
 {
     uint8_t difference = 0;
@@ -187,7 +187,7 @@ bool bg_hasher_equal(const bg_hasher *a, const bg_hasher *b)
     return hasher_secrets_equal(x->secret, y->secret);
 }
 
-/* The string is frozen, because files contain the value. */
+/* The string must never change, because files contain the value computed from it. */
 uint64_t bg_hasher_check(const bg_hasher *hasher)
 {
     static const char fixed[] = "bloomgate: which hasher is this?";

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 enum {
-    BGI_CUSTOM_NAME = 32, /* bytes of a custom name, with its NUL */
+    BGI_CUSTOM_NAME = 32, /* size of a custom name in bytes, including its NUL */
     BGI_FAST_SECRET = 192 /* XXH_SECRET_DEFAULT_SIZE, checked in hash.c */
 };
 
@@ -34,8 +34,8 @@ struct bgi_hasher {
     union {
         uint8_t fast_secret[BGI_FAST_SECRET]; /* derived from the seed by XXH3 */
         struct {
-            struct bgi_aes aes8;  /* keyed-int: 8-byte keys */
-            struct bgi_aes aes16; /* keyed-int: 16-byte keys */
+            struct bgi_aes aes8;  /* for 8-byte keys under keyed-int */
+            struct bgi_aes aes16; /* for 16-byte keys under keyed-int */
         } integer;
         struct {
             bg_hash_fn function;

@@ -3,22 +3,22 @@
  *
  * SipHash (J.-P. Aumasson and D. J. Bernstein, "SipHash: a fast short-input PRF", 2012) maps a
  * message and a 128-bit secret to 64 bits. Without the secret, its output cannot be
- * distinguished from random. So an attacker cannot choose keys that collide, or that hit a
- * filter filled by others, except by trial against the filter itself.
+ * distinguished from random. So an attacker cannot choose keys that collide, or that match a
+ * filter filled by others, except by trial and error against the filter itself.
  *
  *     state v0..v3 = constants ^ secret
  *     for each 8-byte word m, the last one padded with zeros and the length:
  *         v3 ^= m;  c rounds;  v0 ^= m
  *     v2 ^= 0xff;  d rounds;  hash = v0 ^ v1 ^ v2 ^ v3
  *
- * A round is four additions, six rotations and four XORs, in constant time. SipHash-2-4 (c = 2,
- * d = 4) is the designers' first proposal. SipHash-1-3 is their faster variant for hash tables,
- * used by Rust, Ruby and CPython. No known attack on either function, used with a key, is better
- * than guessing.
+ * A round consists of four additions, six rotations and four XORs, and takes constant time.
+ * SipHash-2-4 (c = 2, d = 4) is the designers' first proposal. SipHash-1-3 is their faster
+ * variant for hash tables, used by Rust, Ruby and CPython. No known attack on either function,
+ * used with a key, is better than guessing.
  *
- * The same source serves both: c and d are constant parameters of functions that are always
- * inlined. The vector versions in siphash_x86.c share the round, the constants and the last
- * word through siphash.h.
+ * The same source serves both variants: c and d are constant parameters of functions that are
+ * always inlined. The vector versions in siphash_x86.c share the round, the constants and the
+ * last word through siphash.h.
  *
  * Invariants
  *   (I1) The secret's words are read in place; nothing here stores them.
@@ -26,8 +26,8 @@
  *   (I3) Every path gives the hashes of the scalar path, bit for bit.
  *
  * Guaranteed: SipHash is a pseudorandom function as long as the secret is random and undisclosed.
- * Not guaranteed: SipHash does not replace a cryptographic hash without a secret, and 64-bit
- * hashes collide by chance after about 2^32 keys.
+ * Not guaranteed: SipHash is no substitute for an unkeyed cryptographic hash, and 64-bit hashes
+ * collide by chance after about 2^32 keys.
  *
  * Cost on Zen 4 for 8-byte keys in batches, in ns per key, for SipHash-1-3 and 2-4: scalar 5.3
  * and 8.9, AVX2 3.0 and 4.8, AVX-512 1.6 and 2.7. Interleaving two keys in the scalar code was

@@ -1,8 +1,8 @@
 /*
  * siphash.h - SipHash-1-3 and SipHash-2-4 with 64-bit output; see siphash.c.
  *
- * `features` are BGI_HAS_ bits that select the instructions. Every choice gives the same
- * hashes.
+ * `features` are BGI_HAS_ bits that select the instructions. The hashes do not depend on the
+ * instructions.
  */
 #ifndef BGI_SIPHASH_H
 #define BGI_SIPHASH_H
@@ -18,8 +18,8 @@
 /* Rounds per word and final rounds, as two decimal digits. */
 enum bgi_siphash { BGI_SIPHASH_13 = 13, BGI_SIPHASH_24 = 24 };
 
-/* The 128-bit secret as two little-endian words. Functions receive a pointer to the words in
- * place, so that none of them needs a copy in memory. */
+/* The 128-bit secret as two little-endian words. Functions receive a pointer to the original
+ * words, so that no function needs a copy in memory. */
 typedef uint64_t bgi_siphash_key[2];
 
 /* Returns the hash of `len` bytes. `data` may be NULL if `len` is 0. */
