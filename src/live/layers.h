@@ -10,7 +10,7 @@
  *
  *   at once    Look up a key in all filters, then the next key (bgi_ops.has_any). This is faster
  *              for kinds with one cache line per key.
- *   in turn Look up the group in one filter, then in the next filter, whose lines have been
+ *   in turn    Look up the group in one filter, then in the next filter, whose lines have been
  *              prefetched in the meantime. This is used for kinds with more than one line per
  *              key, and for filters of equal size that do not fit into the cache. Such filters
  *              start at the same page offset, so the lines of a key in all filters fall into one

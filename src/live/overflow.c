@@ -112,7 +112,8 @@ static bool overflow_put(struct window *w, uint32_t place, bg_filter *layer)
     return true;
 }
 
-/* Returns whether the window with one more layer has at most `most` bytes; 0: no limit. */
+/* Returns whether the window, with one more layer, has at most `most` bytes; 0 means no
+ * limit. */
 static bool overflow_fits(const struct window *w, const struct bgi_geometry *g,
                           uint64_t most)
 {
@@ -246,9 +247,9 @@ bg_err overflow_copy(struct window *to, const struct window *from)
     return BG_OK;
 }
 
-/* Before merging, creates the layers that only the other window has, so that no keys are added if
- * this fails. A merged layer has the keys of both layers, and may exceed its rate, as in a
- * scalable filter. */
+/* Creates, before a merge, the layers that only the other window has, so that no keys are added
+ * if this fails. A merged layer contains the keys of both layers and may exceed its rate, as in
+ * a scalable filter. */
 bg_err overflow_merge(struct window *to, const struct window *from)
 {
     bg_err err = BG_OK;
@@ -329,7 +330,7 @@ uint64_t overflow_numbers(const struct window *w, uint64_t *to)
 {
     uint64_t n = 0;
     if (!w->grown && !(w->adds && w->shape.layers)) {
-        return 0; /* `added` contains the number of keys */
+        return 0; /* `added` holds the number of keys */
     }
     if (to) {
         to[n] = __atomic_load_n(&w->filled, __ATOMIC_RELAXED);

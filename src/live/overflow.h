@@ -1,22 +1,22 @@
 /*
  * overflow.h - additional layers for a generation that has more keys than its share.
  *
- * A window of g generations is created for n keys, and each generation's filter for n / (g - 1)
+ * A window of g generations is sized for n keys, and each generation's filter for n / (g - 1)
  * keys. Keys need not arrive evenly: all of them may arrive within one period, or each of them
- * once in every period. A generation can then have up to n keys. Such a generation gets
+ * once in every period. So a single generation can have up to n keys. Such a generation gets
  * additional layers, as a scalable filter does, each for twice as many keys as the previous one:
  *
  *     keys of the period     c             3 c                           7 c
  *     ----------------------|-------------|-----------------------------|
  *     its filter, c keys     layer 1, 2 c  layer 2, 4 c                         c = n / (g - 1)
  *
- * The maximum number of layers is the number that n keys need, which depends on g. Keys beyond n
- * are added to the last layer.
+ * The maximum number of layers is the number needed for n keys, which depends on g. Keys beyond
+ * n are added to the last layer.
  *
  * Rate. A generation may have a rate of up to p / g. Its filter gets 7/8 of that, and layer i
- * gets 1/8, divided by 2^i. So the window keeps its rate for n keys in every period, however they
- * arrive. If keys arrive evenly, there are no layers, and the reserved 1/8 of the rate costs
- * about 0.3 bits per key.
+ * gets 1/8, divided by 2^i. So the window keeps its rate with n keys in every period, however
+ * the keys arrive. If keys arrive evenly, there are no layers, and the reserved 1/8 of the rate
+ * costs about 0.3 bits per key.
  *
  * Place. Layer i of period p is at [i][p mod places], like the filters of generations. A layer is
  * created when its first key is added. When its period is forgotten, the layer is cleared but
@@ -27,15 +27,16 @@
  * rises; no key is lost. The next attempt is made in the next period.
  *
  * Concurrency. Layers are created under the window's lock and freed only with the window.
- * `grown` is incremented (release) after the pointer and its table are set. The words of a
- * layer belong to its period, so (I1) to (I4) of window.c hold for them unchanged.
+ * `grown` is incremented (release) after the pointer and its table are set. The words of a layer
+ * belong to its period, so (I1) to (I4) in window.c hold for these words, too.
  */
 #ifndef BGI_OVERFLOW_H
 #define BGI_OVERFLOW_H
 
 #include "live/window_body.h"
 
-/* The share of its rate that a generation's own filter gets: 7 of 8 parts. */
+/* A generation's own filter gets OVERFLOW_OWN of OVERFLOW_PARTS parts of the generation's
+ * rate. */
 enum { OVERFLOW_OWN = 7, OVERFLOW_PARTS = 8 };
 
 /* Returns the maximum number of layers that a generation can need. */
@@ -44,7 +45,7 @@ uint32_t overflow_layers(uint32_t generations);
 /* Returns the rate of one generation with n keys. */
 double overflow_rate(const struct window_shape *shape, double n);
 
-/* Returns the layer that receives the last of the next `keys` keys; 0: the generation's
+/* Returns the layer that receives the last of the next `keys` keys; 0 means the generation's
  * filter. */
 BGI_INLINE uint32_t overflow_level(const struct window *w, uint64_t keys)
 {
@@ -100,7 +101,7 @@ bg_err overflow_copy(struct window *to, const struct window *from);
 bg_err overflow_merge(struct window *to, const struct window *from);
 bool overflow_equal(const struct window *a, const struct window *b);
 
-/* Returns by how many keys the current period exceeds the capacity of its layers. */
+/* Returns the number of keys by which the current period exceeds the capacity of its layers. */
 uint64_t overflow_saturated(const struct window *w);
 
 /* Return the layers in the order of their positions, and the numbers for a file: the number of

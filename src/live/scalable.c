@@ -1,46 +1,48 @@
 /*
  * scalable.c - a filter for an unknown number of keys, with layers of increasing size.
  *
- * Idea. A Bloom filter cannot be enlarged without its keys. So when it is full, a second, larger
- * layer is added, which receives all further keys, and so on. The filter may contain a key if any
- * layer may contain it (Almeida, Baquero, Preguica, Hutchison, "Scalable Bloom filters", 2007). The
- * rates of the layers add up, so each layer must have a lower rate than the previous one.
+ * Idea. A Bloom filter cannot be enlarged without its original keys. So when it is full, a
+ * second, larger layer is added, which receives all further keys, and so on. The filter may
+ * contain a key if any layer may contain it (Almeida, Baquero, Preguica, Hutchison, "Scalable
+ * Bloom filters", 2007). The rates of the layers add up, so each layer must have a lower rate
+ * than the previous one.
  *
  *     layer 2   [................................................................]  <- adds
  *     layer 1   [................................]  full
  *     layer 0   [................]  full
  *               one hash; line number in layer i = floor(hash * units(i) / 2^64)
  *
- * Rate. For any number of keys, layer i has at most capacity(i) keys, at which its rate is at most
- * rate(i) = p (1 - r) r^i (ladder.h). A lookup of an absent key gives a false positive if at
- * least one layer does, which has a probability of at most
+ * Rate. Whatever the number of keys, layer i has at most capacity(i) keys, so its rate is at
+ * most rate(i) = p (1 - r) r^i (ladder.h). A lookup of an absent key gives a false positive if
+ * at least one layer answers "maybe". The probability of this is at most
  *
  *     sum over i of p (1 - r) r^i  =  p (1 - r^layers)  <  p,
  *
  * for any n. (The rates come from the kind's model, which is exact for its layout. With r = 0.8,
  * the sum for 7 layers is 0.79 p, and the last layer is rarely full, so the bound is not tight.)
  *
- * Memory, in bits per key at p = 1%, first capacity 1 (computed with the model):
+ * Memory in bits per key at p = 1% (computed with the model):
  *
  *     keys / first capacity     1      10     100    1000   mean (logarithmic)  maximum
  *     growth 2 (default)      13.8    20.8    17.6   28.3         24.7           41
  *     growth 4                13.8    29.1    47.2   18.9         34.2           69
  *
- * Directly after a layer is added, there is space for 2 (or 4) times the keys, which explains the
- * higher values. The planner computes these values for any number of keys. A larger growth gives
- * fewer layers and therefore faster lookups; see bg_spec.width. The common rule, growth 2 with
- * halved rates, needs 23 bits per key at 100 times the first capacity even with scattered bits.
+ * Right after a layer is added, there is space for 2 (or 4) times as many keys, which explains
+ * the higher values. The planner computes these values for any number of keys. A larger growth
+ * gives fewer layers and therefore faster lookups; see bg_spec.width. The common rule, a growth
+ * of 2 with halved rates, needs 23 bits per key at 100 times the first capacity even with
+ * scattered bits.
  *
- * Time. An absent key must be looked up in every layer. In batches, this costs 0.9 ns per layer and
- * key while the layers fit into the cache, and otherwise little more than reading the cache lines
- * (layers.h). A member is found in the newest layer in half of all cases.
+ * Time. An absent key must be looked up in every layer. In batches, this costs 0.9 ns per key
+ * and layer while the layers fit into the cache, and otherwise little more than reading the
+ * cache lines (layers.h). A member is found in the newest layer in half of all cases.
  *
  * Choices. Layers are `blocked`, or `classic` (BG_SPEC_SCATTERED). Lookups start with the newest
- * layer, which has half of the keys or more once it is full. A key that any layer may contain is
- * not added again. Unit numbers are nested: line u of layer i corresponds to the `growth` lines
- * of layer i+1 that start at u * growth. All layers have the same k and bit patterns. So
- * bg_filter_compact can unfold a layer to the size of a later layer by repeating its lines, or
- * fold the later layer, and OR the two.
+ * layer, which contains at least half of the keys once it is full. A key that any layer may
+ * contain is not added again. Unit indexes are nested: line u of layer i corresponds to the
+ * `growth` lines of layer i+1 that start at u * growth. All layers have the same k and bit
+ * patterns. So bg_filter_compact can unfold a layer to the size of a later layer by repeating
+ * its lines, or fold the later layer, and OR the two.
  *
  * Merging works layer by layer, because the sizes depend only on the spec. A merged layer can
  * have more keys than its capacity, up to the sum of both layers. Then the rate is higher than
@@ -49,7 +51,7 @@
  * Lack of memory. An add cannot fail. If a layer is full and the next one cannot be created (no
  * memory, or max_bytes is reached), keys are added to the last layer: no key is lost, but the rate
  * rises. bg_filter_info.saturated reports how many keys were added above capacity. Growth is
- * retried each time keys for another sixteenth of the capacity have been added.
+ * retried each time another sixteenth of the capacity has been added.
  *
  * Concurrency.
  *   (I1) Layers 0 .. count-1 and their memory are complete before `count` is incremented (release),
@@ -58,11 +60,12 @@
  *   (I2) Growth happens under a lock, which only threads that found the last layer full take.
  *        They check again under the lock, so exactly one layer is created.
  *   (I3) An add puts its key into the layer that was last when it loaded `count`. If another
- *        layer is created in the meantime, the key is in the layer before it, which every lookup
- *        also queries. Keys are never moved, so none can be lost. Hence (C1) of filter.h holds,
- *        by the argument of line_core.h applied to that layer, and so does (C2).
- *   (I4) Threads that add concurrently can exceed the capacity by one key each, or by 64 each in
- *        batches. When fewer than SCALABLE_ROOM keys fit, batches are added key by key.
+ *        layer is created in the meantime, the key is in the layer before the new one, which
+ *        every lookup also queries. Keys are never moved, so none can be lost. Hence (C1) of
+ *        filter.h holds, by the argument of line_core.h applied to that layer, and so does (C2).
+ *   (I4) Threads that add concurrently can exceed the capacity by one key per thread, or by 64
+ *        keys per thread in batches. When fewer than SCALABLE_ROOM keys fit, batches are added
+ *        key by key.
  */
 #include "base/bits.h"
 #include "base/errinfo.h"
@@ -227,8 +230,8 @@ static void scalable_unlock(struct scalable *s)
     __atomic_clear(&s->growing, __ATOMIC_RELEASE);
 }
 
-/* Adds a layer after layer `last`, unless another thread has done so. If it cannot be created, sets
- * the number of keys at which to retry. */
+/* Adds a layer after layer `last`, unless another thread has done so. If the layer cannot be
+ * created, sets the number of keys at which to retry. */
 static void scalable_grow(struct scalable *s, uint32_t last)
 {
     scalable_lock(s);
@@ -401,7 +404,7 @@ static bg_err scalable_handle(const struct ladder *ladder, const bg_spec *spec,
     f->design_rate = spec->rate;
     f->core.units = ladder->units;
     f->core.k = ladder->k;
-    f->core.adds_prefetch = 1; /* each layer decides for itself */
+    f->core.adds_prefetch = 1; /* each layer decides this for itself */
     f->core.lookups_prefetch = 1;
     s->ladder = *ladder;
     s->max_bytes = spec->max_bytes;
@@ -600,8 +603,8 @@ static bool scalable_equal(const bg_filter *a, const bg_filter *b)
 
 /* ---- Merging --------------------------------------------------------------------- */
 
-/* Estimates the keys of a merged layer from its fill, so that keys that are in both filters count
- * once. */
+/* Estimates the number of keys in a merged layer from its fill, so that keys that are in both
+ * filters count once. */
 static void scalable_recount(const struct scalable_layer *layer, uint64_t *added,
                              uint64_t a, uint64_t b)
 {
@@ -647,7 +650,7 @@ static void scalable_recipe(const bg_filter *filter, struct bgi_recipe *recipe)
     recipe->max_bytes = s->max_bytes;
 }
 
-/* Creates a filter with exactly the ladder in the recipe; nothing is computed again. */
+/* Creates a filter with exactly the ladder in the recipe, without recomputing anything. */
 static bg_err scalable_remake(const struct bgi_recipe *recipe, const bg_spec *how,
                               const bg_hasher *hasher, uint64_t room,
                               bg_filter **filter, bg_errinfo *info)
@@ -814,7 +817,7 @@ static bg_err scalable_compact(const bg_filter *filter, bg_filter **compacted,
 
 /* ---- Planning -------------------------------------------------------------------- */
 
-/* Fills in bytes and layers for n keys. Returns the rate. */
+/* Fills in the plan's `bytes` and `layers` for n keys. Returns the rate. */
 static double scalable_expect(const struct ladder *ladder, double n, bg_plan *plan)
 {
     struct bgi_geometry g;

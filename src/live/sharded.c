@@ -11,15 +11,15 @@
  *     [ shard 0 ......... ] [ shard 1 ......... ]  ...  [ shard S-1 ......... ]
  *       each a separate filter: bits, handle, state, locks, on separate cache lines
  *
- * Which bits. All kinds use the high bits of a hash for the position of a key and the low bits for
- * the content of that position, so no bits are left over. Therefore the shard is selected by the
+ * Which bits. All kinds use the high bits of a hash to select a position and the low bits to
+ * determine the content there, so no bits are left over. Therefore the shard is selected by the
  * product of the hash and an odd number, whose high bits depend on all 64 bits of the hash.
  * Within a shard, both the high and the low bits of the hash stay evenly distributed.
  *
- * Sizes. The numbers of keys in the shards differ by about sqrt(n / S). The rate of a Bloom
- * filter sized for the mean would be slightly higher than the model's rate at the mean, by a
- * fraction of about k (k - 1) S / 2n. SHARDED_SLACK additional keys per shard compensate for
- * that. Kinds that can become full get space for five standard deviations more.
+ * Sizes. The number of keys in a shard varies by about sqrt(n / S). The rate of a Bloom filter
+ * sized for the mean would be slightly higher than the model's rate at the mean, by a fraction
+ * of about k (k - 1) S / 2n. SHARDED_SLACK additional keys per shard compensate for that. Shards
+ * of kinds that can become full get space for an additional five standard deviations.
  *
  * Set operations work shard by shard. This is exact, because the routing depends only on the number
  * of shards; filters with different numbers of shards are incompatible.
@@ -27,7 +27,7 @@
  * Invariants
  *   (I1) A key's shard never changes, and a lookup queries only that shard. So (C1) to (C3) of
  *        filter.h hold because they hold in each shard.
- *   (I2) The handle is written only when it is created, so a thread may keep a pointer to a
+ *   (I2) The handle is written only during its creation, so a thread may keep a pointer to a
  *        shard.
  */
 #include "live/sharded.h"
@@ -195,7 +195,8 @@ static bg_err sharded_check(const bg_spec *spec, bg_errinfo *info)
         return bgi_err(info, BG_EINVAL, "bytes", "at least 1 byte per shard", "%llu",
                        (unsigned long long)spec->bytes);
     }
-    if (spec->max_bytes && spec->max_bytes < spec->shards) { /* 0 would mean no limit */
+    if (spec->max_bytes && spec->max_bytes < spec->shards) { /* because 0 would mean no
+                                                                limit */
         return bgi_err(info, BG_ENOMEM, "max_bytes", "at least 1 byte per shard",
                        "%llu", (unsigned long long)spec->max_bytes);
     }
@@ -359,7 +360,8 @@ static uint64_t sharded_bytes(const bg_filter *filter)
     return bytes;
 }
 
-/* For Bloom kinds, returns the items of the spec: the slack of the shards is not extra capacity. */
+/* For Bloom kinds, returns the spec's number of items, because the slack of the shards is not
+ * extra capacity. */
 static uint64_t sharded_capacity(const bg_filter *filter)
 {
     const struct sharded *s = sharded_of(&filter->core);
@@ -447,10 +449,10 @@ static bg_err sharded_merge_each(struct sharded *to, const struct sharded *from)
     return err;
 }
 
-/* Merges shards that can become full. A trial merge into copies comes first, so that the merge is
- * all-or-nothing. The copies do not replace the shards, because other threads may use the shards.
- * Keys that these threads add between the trial and the merge can make the merge stop halfway,
- * with BG_EFULL. */
+/* Merges shards that can become full. First performs a trial merge into copies, so that the
+ * merge is all-or-nothing. The copies do not replace the shards, because other threads may use
+ * the shards. Keys that these threads add between the trial and the merge can make the merge
+ * stop halfway, with BG_EFULL. */
 static bg_err sharded_merge_full(struct sharded *to, const struct sharded *from)
 {
     bg_filter *copy = NULL;

@@ -1,5 +1,5 @@
 /*
- * window.c - a filter that forgets old keys: keeping track of periods and ending them.
+ * window.c - a filter that forgets old keys. This file keeps track of periods and ends them.
  *
  * Idea. Time, or the stream of adds, is divided into periods, and the window contains the keys of
  * the last g periods. A window of length W has periods of P = W / (g - 1). A key that was added at
@@ -10,36 +10,37 @@
  *            added     <------------- W -------------------> dropped here
  *
  * This is at least W after it was added, and at most W + P = W g / (g - 1). The maximum age holds
- * if periods end on time. Periods end at adds and rotations, so without either, a key stays. (An
- * aged window needs a few more periods to forget a key; see aged.c.)
+ * if periods end on time. Periods end only during adds and rotations, so without either, a key
+ * stays. (An aged window needs a few more periods to forget a key; see aged.c.)
  *
  * Files. Only the time that a window has spent in memory counts. A file contains the last time
  * that the window had reached, and how much of the period had elapsed by then. The process that
- * opens the file may use a different clock, of which only the speed is known. So the first time
- * of the new clock corresponds to the last time of the old one, and the period continues from
- * there. No period becomes shorter, as the drawing above requires, and none starts over, so a
- * window that is opened often still forgets keys. To continue with the old clock (for replicas
- * and logs), a caller first passes the time in the file.
+ * opens the file may use a different clock, and only the speed of that clock is known. So the
+ * first time of the new clock corresponds to the last time of the old one, and the period
+ * continues from there. As the drawing above requires, no period becomes shorter. No period
+ * starts over either, so a window that is opened often still forgets keys. To continue with the
+ * old clock (for replicas and logs), a caller first passes the time in the file.
  *
- * Ending a period requires an empty area for the next one, called its place. The place is cleared
- * in advance, in steps of WINDOW_STEP words with every add, and the thread that ends the period
+ * Ending a period requires an empty area for the next period, called its place. The place is
+ * cleared in advance, WINDOW_STEP words with every add, and the thread that ends the period
  * clears the rest. If more than one period has passed, this thread clears all places in between.
  *
  * Concurrency. A single word, `period`, holds the state. This word is changed under a lock that
- * threads take to clear places or end periods. An add waits for the lock only if a period is
+ * threads take to clear places or end periods. An add waits for the lock only if the period is
  * over.
  *   (I1) A place is cleared for period q + 1 only while `period` is q or later, and this clearing
  *        is complete when `period` becomes q + 1 (release). So a thread that reads period q + 1
  *        (acquire) finds the place empty, except for keys that were added later.
- *   (I2) A reader loads `period` once, q, and queries the places of q - g + 1 .. q. If periods
- *        end in the meantime, these places may be cleared during the query; their keys are older
- *        than W by the time the query returns. A reader never waits.
- *   (I3) An add loads `period`, q, adds the key there, and loads `period` again after a full
- *        fence. If `period` has changed, it adds the key to the new period, too, and so on. So
- *        when the add returns, `period` was still q after all its bits had been set or found set.
- *        The thread that changes `period` has a full fence between the change and any clearing.
- *        By the order of the two fences, the bits of the add precede the clearing, and the next
- *        clearing of that place is not due until p + g has started.
+ *   (I2) A reader loads `period` once, as q, and queries the places of the periods q - g + 1 ..
+ *        q. If periods end in the meantime, these places may be cleared during the query; their
+ *        keys are older than W by the time the query returns. A reader never waits.
+ *   (I3) An add loads `period` as q, adds the key to that period, and loads `period` again after
+ *        a full fence. If `period` has changed, the add also adds the key to the new period, and
+ *        so on. So when the add returns, `period` was still q after all of the key's bits had
+ *        been set or found set. The thread that changes `period` has a full fence between the
+ *        change and any clearing. By the order of the two fences, the add's bits precede the
+ *        clearing, and the next clearing of that place is not due until period p + g has
+ *        started.
  *   (I4) Bits that an overtaken add has set in a place that was being cleared may remain. They
  *        belong to no key, and at worst cause a false positive.
  * Hence a key is found if its add started less than W before the query returns.
@@ -110,8 +111,9 @@ static void window_turn(struct window *w, uint64_t to)
 
 /* ---- Time ------------------------------------------------------------------------ */
 
-/* Returns the ticks from the start of the period to a time; 0 for a time before the start. Times
- * are compared modulo 2^64, because a period may have started before the clock did. */
+/* Returns the number of ticks from the start of the period to a time, or 0 for a time before the
+ * start. Times are compared modulo 2^64, because a period may have started before the clock's
+ * time 0. */
 static uint64_t window_elapsed(const struct window *w, uint64_t now)
 {
     uint64_t ticks = now - __atomic_load_n(&w->start, __ATOMIC_RELAXED);
@@ -126,7 +128,7 @@ static uint64_t window_time(const struct window *w)
 }
 
 /* Handles the first time that a clock reports. The period continues at the point that it had
- * reached by the previous clock. The first period of a new window starts at a multiple of the
+ * reached on the previous clock. The first period of a new window starts at a multiple of the
  * period length. */
 static void window_base(struct window *w, uint64_t now)
 {
@@ -424,8 +426,8 @@ static void window_start(struct window *w, const bg_window_options *o)
     w->period = WINDOW_FIRST;
 }
 
-/* Starts a new window that has a clock in the clock's current period, so that windows with the
- * same clock can be merged. */
+/* If a new window has a clock, starts the window in the clock's current period, so that windows
+ * with the same clock can be merged. */
 static void window_begin(struct window *w)
 {
     if (w->options.clock) {
@@ -517,7 +519,8 @@ static bg_err window_similar(const bg_filter *filter, uint32_t flags, bg_filter 
     return BG_OK;
 }
 
-/* Copies under the lock: readers and most adds do not wait, but a rotation does. */
+/* Copies under the lock. Readers and most adds do not wait for this lock, but a rotation
+ * does. */
 static bg_err window_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *info)
 {
     struct window *w = (struct window *)(uintptr_t)filter; /* for the lock */
@@ -662,7 +665,7 @@ static void window_recipe(const bg_filter *filter, struct bgi_recipe *recipe)
     }
 }
 
-/* Gets the window options from a recipe, with the clock of the opening process. */
+/* Gets the window options from a recipe, and the clock from the opening process. */
 static bg_err window_recipe_options(const struct bgi_recipe *recipe,
                                     const bg_spec *spec, bg_window_options *o,
                                     bg_errinfo *info)
@@ -749,7 +752,8 @@ static uint64_t window_numbers(const bg_filter *filter, uint64_t *to)
 }
 
 /* Restores a window. The current period continues where it stopped, whatever the clock shows now.
- * Time that the window has spent in a file does not count, so no key is forgotten too early. */
+ * The time that the window has spent in a file does not count, so no key is forgotten too
+ * early. */
 static bg_err window_restore(bg_filter *filter, const uint64_t *numbers, uint64_t n,
                              uint64_t room)
 {

@@ -1,14 +1,14 @@
 /*
  * window_body.h - the interface between a window and its two possible bodies.
  *
- * The window (window.c) keeps track of the current period, the start of the next one, and how
- * much has been cleared for the next one. A body determines where the keys of a period are: in a
- * separate filter (generations.c), or in age slices (aged.c).
+ * The window (window.c) keeps track of the current period, the start of the next period, and how
+ * much has been cleared for the next period. A body determines where the keys of a period are:
+ * in a separate filter (generations.c), or in age slices (aged.c).
  *
  * Contract. Period numbers increase, starting at WINDOW_FIRST or above. During period q, the keys
  * of the periods q - generations + 1 .. q are live. `put` is called only with a period for which
  * `wipe` is complete, with one exception: a call by a thread that was overtaken by rotations.
- * Keys added by such a call do not count, and may affect nothing but the rate.
+ * Keys added by such a call do not count as added, and may affect only the rate.
  */
 #ifndef BGI_WINDOW_BODY_H
 #define BGI_WINDOW_BODY_H
@@ -18,18 +18,19 @@
 
 enum { WINDOW_FIRST = 128, WINDOW_GENERATIONS_MAX = 64, AGED_K_MAX = 10 };
 
-/* The sizes of either body, computed before anything is allocated. */
+/* The sizes for either type of body, computed before anything is allocated. */
 struct window_shape {
     const struct window_body *body;
-    /* The geometry of each filter (generations); the units are blocks (aged). */
+    /* For generations, the geometry of each filter. For aged windows, the units are blocks. */
     struct bgi_geometry part;
     uint32_t generations;
-    uint32_t layers; /* generations: maximum number of overflow layers; else 0 */
+    uint32_t layers; /* maximum number of overflow layers; 0 for aged windows */
     uint64_t period_items;
     double rate; /* predicted rate with all periods full */
     uint64_t bytes;
     uint32_t places; /* a place is reused after this number of periods */
-    uint32_t slices; /* aged: number of slices in the ring, a multiple of k */
+    uint32_t slices; /* for aged windows: number of slices in the ring, a multiple of
+                        k */
     uint32_t row_bits;
 };
 
@@ -45,16 +46,18 @@ struct window {       /* NOLINT(clang-analyzer-optin.performance.Padding) */
     _Alignas(64) uint64_t period;
     uint64_t start;   /* start of the period */
     uint64_t cleared; /* cleared words of the next period's place; under the lock */
-    uint64_t added;   /* adds in this period, if periods end by count */
-    uint64_t filled;  /* keys of this period, if it can have layers (overflow.h) */
+    uint64_t added;   /* number of adds in this period, if periods end by count */
+    uint64_t filled;  /* number of keys in this period, if it can have layers
+                         (overflow.h) */
     uint64_t stuck;   /* the period in which a layer could not be created */
     unsigned char turning;
     uint32_t grown;       /* number of layers */
     uint64_t grown_bytes; /* size of the layers; under the lock */
-    uint64_t max_bytes;   /* limit for new layers; 0: none */
+    uint64_t max_bytes;   /* size limit for new layers; 0 means no limit */
     /* Private to the bodies. */
     bg_filter *parts[WINDOW_GENERATIONS_MAX + 1];
-    struct bgi_memory memory; /* aged: the words; generations: the table of layers */
+    struct bgi_memory memory; /* the words (aged), or the table of layers
+                                 (generations) */
     uint64_t masks[AGED_K_MAX];
 };
 
@@ -77,12 +80,13 @@ struct window_body {
     bool (*put)(struct window *w, uint64_t period, uint64_t hash);
     uint64_t (*put_word)(struct window *w, uint64_t period,
                          const struct bgi_group *group, const struct bgi_group *next);
-    /* wipe_words returns how many words must be cleared before the next period can start. wipe
-     * clears up to `words` words for each of the periods from + 1 .. to. */
+    /* wipe_words returns the number of words that must be cleared before the next period can
+     * start. wipe clears up to `words` words for each of the periods from + 1 .. to. */
     uint64_t (*wipe_words)(const struct window *w);
     void (*wipe)(struct window *w, uint64_t from, uint64_t to, uint64_t first,
                  uint64_t words);
-    /* For two windows with the same spec and period, both of which are locked. */
+    /* These functions operate on two windows with the same spec and period, both of which are
+     * locked. */
     bg_err (*copy)(struct window *to, const struct window *from, bg_errinfo *info);
     bg_err (*merge)(struct window *to, const struct window *from);
     bool (*equal)(const struct window *a, const struct window *b);

@@ -98,7 +98,7 @@ uint64_t container_word_bytes(const bg_filter *filter)
 
 /* ---- Headers -------------------------------------------------------------------------- */
 
-/* Fills in everything except digest and CRC. */
+/* Fills in everything except the digest and the CRC. */
 static void container_fill(const struct container_header *header, unsigned char *bytes)
 {
     memset(bytes, 0, CONTAINER_HEADER);
@@ -291,7 +291,8 @@ bool container_recipe_is_of(const struct container_header *h, const bg_filter *f
     struct container_header told = *h;
     struct bgi_recipe recipe;
     bgi_recipe_of(filter, &recipe);
-    if (recipe.length) { /* the opener's clock may have advanced the time */
+    if (recipe.length) { /* the clock of the opening process may have advanced the
+                            time */
         recipe.moved = h->moved;
         recipe.elapsed = h->elapsed;
     }

@@ -27,7 +27,7 @@ enum {
     CONTAINER_LINE = 64,
     CONTAINER_BLOCK = 64 << 10,
     CONTAINER_MAJOR = 1,
-    CONTAINER_MINOR = 1, /* headers of minor version 0 have no window time */
+    CONTAINER_MINOR = 1, /* headers with minor version 0 contain no window time */
     CONTAINER_KEY_ID_AT = 216,
     CONTAINER_NAME_AT = 232, /* name of a custom hash */
     CONTAINER_NAME = 32,
@@ -45,7 +45,7 @@ enum {
     "\x89"                                                                             \
     "BGF\r\n\x1a\n"
 
-/* X(offset, bytes, name): all numbers in a header, except digest and CRC. */
+/* X(offset, bytes, name) lists all numbers in a header, except the digest and the CRC. */
 #define CONTAINER_FIELDS(X)                                                            \
     X(8, 2, major)                                                                     \
     X(10, 2, minor)                                                                    \
@@ -110,8 +110,8 @@ void container_write_header(const struct container_header *header,
 bg_err container_read_header(const unsigned char bytes[CONTAINER_HEADER],
                              struct container_header *header, bg_errinfo *info);
 
-/* Computes the digest of a file: of its header (with digest and CRC set to zero), all bytes
- * between the header and the words, and the table. */
+/* Computes the digest of a file, which covers its header (with the digest and the CRC set to
+ * zero), all bytes between the header and the words, and the table. */
 void container_digest(const unsigned char header[CONTAINER_HEADER],
                       const struct container_layout *layout, const void *numbers,
                       const void *table, uint8_t digest[BG_DIGEST_BYTES]);
@@ -198,18 +198,18 @@ struct container_front {
 bg_err container_read_front(const struct container_source *source,
                             struct container_front *front, bg_errinfo *info);
 
-/* The blocks with wrong checksums. */
+/* Describes the blocks with wrong checksums. */
 struct container_damage {
     uint64_t blocks;
     uint64_t first_offset;
     bg_errinfo first; /* error of the first damaged block */
 };
 
-/* Decodes a filter; the only decoder. With `mapping`, a mapping of the whole file, the filter
- * uses the words in the mapping, no block is read, and the filter takes ownership of the mapping.
- * If `hasher` is NULL, it is created from the header and the options. `damage` (may be NULL)
- * receives the damaged blocks; decoding stops at the first one unless the options tolerate
- * damage. */
+/* Decodes a filter. This is the only decoder. With `mapping`, a mapping of the whole file, the
+ * filter uses the words in the mapping, no block is read, and the filter takes ownership of the
+ * mapping. If `hasher` is NULL, the hasher is created from the header and the options. `damage`
+ * (may be NULL) receives the damaged blocks; decoding stops at the first damaged block unless
+ * the options tolerate damage. */
 bg_err container_decode(const struct container_source *source,
                         const bg_open_options *options, const bg_hasher *hasher,
                         struct bgi_mapping *mapping, struct container_damage *damage,
@@ -232,7 +232,7 @@ bool container_tells_hash(const struct container_header *header);
 /* Returns whether a filter with this header can be used in place in a mapped file. */
 bool container_can_map(const struct container_header *header);
 
-/* Encodes a filter; the only encoder. Copies the header to `header` unless that is
+/* Encodes a filter. This is the only encoder. Copies the header to `header` unless `header` is
  * NULL. */
 bg_err container_encode(const bg_filter *filter, const bg_save_options *options,
                         const struct container_sink *sink,

@@ -1,6 +1,6 @@
 /*
- * decode.c - turns untrusted bytes into a filter, or rejects them. This is the only decoder, for
- * files, memory and all other sources.
+ * decode.c - decodes a filter from untrusted bytes, or rejects them. This is the only decoder,
+ * for files, memory and all other sources.
  *
  * The steps are ordered so that no value is used before it is checked, and no memory is allocated
  * before its size is compared with the size of the source:
@@ -103,7 +103,7 @@ bg_err container_read_front(const struct container_source *source,
     if (err) {
         return err;
     }
-    /* This was already checked with the header. */
+    /* This was already checked when the header was read. */
     (void)container_layout(&f->header, &f->layout);
     if (f->layout.file_bytes != source->bytes) {
         return container_refuse(
@@ -145,7 +145,7 @@ struct decoder {
     const struct container_source *source;
     const bg_open_options *options;
     struct container_front *front;
-    uint64_t done; /* number of bytes of words read so far */
+    uint64_t done; /* number of bytes read from the words so far */
     uint32_t crc;  /* CRC of the bytes read from the current block */
     struct container_damage *damage;
     bg_err err;
@@ -239,8 +239,8 @@ static bool decode_leaf(void *context, bg_filter *leaf)
 
 /* ---- Damage ---------------------------------------------------------------------------- */
 
-/* Overwrites the words of damaged blocks in a leaf with ones, which mean "maybe" in most kinds.
- * In other kinds the words are cleared, and decode_doubt handles the filter later. */
+/* Sets all bits in a leaf's words that come from damaged blocks, which means "maybe" in most
+ * kinds. In other kinds the words are cleared, and decode_doubt handles the filter later. */
 static bool decode_blot(void *context, bg_filter *leaf)
 {
     struct decoder *d = context;
@@ -420,8 +420,9 @@ static bg_err decode_content(struct decoder *d, const bg_hasher *hasher,
     return BG_OK;
 }
 
-/* Checks the canaries. Absent canaries are skipped for mapped files, in which each would load a
- * page, and for damaged files, which answer "maybe" for more of them than before. */
+/* Checks the canaries. Absent canaries are skipped for mapped files, in which each lookup would
+ * load a page, and for damaged files, in which more of the absent canaries get the answer
+ * "maybe" than before the damage. */
 static bool decode_answers(const bg_filter *filter,
                            const struct container_header *header)
 {

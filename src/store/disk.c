@@ -15,7 +15,8 @@
  * A file is never written under its final name, so a mapping of it stays intact. If (D6) fails,
  * the new file is in place, but a power failure may undo the rename; the call reports an error.
  */
-#define _GNU_SOURCE /* O_CLOEXEC, getrandom, strerror_r that returns the text */
+#define _GNU_SOURCE /* for O_CLOEXEC, getrandom, and the strerror_r that returns the
+                       text */
 
 #include "store/disk.h"
 
@@ -96,7 +97,7 @@ bg_err disk_write(void *context, uint64_t offset, const void *from, size_t n,
 
 /* ---- Syncing --------------------------------------------------------------------------- */
 
-/* An interrupted sync is retried: it has not yet reported an error for any page. */
+/* An interrupted sync is retried, because it has not yet reported an error for any page. */
 static bool disk_sync_by(int (*sync)(int descriptor), int descriptor)
 {
     int failed;
@@ -164,7 +165,8 @@ bg_err disk_open_only(const char *path, struct disk_file *file,
     return BG_OK;
 }
 
-/* Returns the length of a path's directory with its slash; 0: the current directory. */
+/* Returns the length of a path's directory part, including its slash; 0 means the current
+ * directory. */
 static size_t disk_directory(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -377,7 +379,7 @@ bg_err disk_finish(struct disk_draft *draft, enum disk_check check, bg_errinfo *
     }
     if (!err && close(draft->file.descriptor) != 0) {
         err = disk_error(info, "close", draft->file.path);
-        draft->file.descriptor = -1; /* it is closed in spite of the error */
+        draft->file.descriptor = -1; /* the file is closed in spite of the error */
     } else if (!err) {
         draft->file.descriptor = -1;
     }

@@ -9,8 +9,7 @@
 
 enum { DISK_PATH = 4096 };
 
-/* A library-internal draft flag: from the moment it is created, only the owner can read the
- * file. */
+/* An internal draft flag: only the owner can read the file, from the moment of its creation. */
 #define DISK_PRIVATE (1u << 31)
 
 /* An open file; also used as the context of a source or sink. */
@@ -30,8 +29,9 @@ bg_err disk_open_only(const char *path, struct disk_file *file,
                       struct container_source *source, bg_errinfo *info);
 void disk_close(struct disk_file *file);
 
-/* The identity of the file at a path, and its last change. All zeros mean that no file can be
- * opened. For a pointer file (bg_publish), `target` identifies the file that it points to. */
+/* The identity of the file at a path, and the time of its last change. The struct is all zeros
+ * if no file can be opened. For a pointer file (bg_publish), `target` identifies the file that
+ * it points to. */
 struct disk_identity {
     struct disk_stamp {
         uint64_t device, inode, size;
@@ -57,17 +57,18 @@ bg_err disk_begin(struct disk_draft *draft, const char *path, uint32_t flags,
 
 /* The checks that are made before a file gets its name. */
 enum disk_check {
-    DISK_NOTHING, /* no checks: this is not a filter file */
-    DISK_BLOCKS,  /* all checksums: the file was just encoded */
-    DISK_ALL      /* everything: the file was assembled from others */
+    DISK_NOTHING, /* no checks, because this is not a filter file */
+    DISK_BLOCKS,  /* all checksums, because the file was just encoded */
+    DISK_ALL      /* everything, because the file was assembled from other files */
 };
 
 /* Syncs the draft, reads it back, renames it to draft->path, and syncs the directory. */
 bg_err disk_finish(struct disk_draft *draft, enum disk_check check, bg_errinfo *info);
 
 /* The counterpart of disk_finish for a file that is not a filter and stays open as draft->file.
- * If a file exists and `over` is false, fails with BG_EIO and EEXIST. On error the draft is
- * discarded; if draft->placed is true, only the sync of the directory failed. */
+ * If the file already exists and `over` is false, fails with BG_EIO and EEXIST. On error the
+ * draft is discarded; if draft->placed is true, the file is in place, and only the sync of the
+ * directory failed. */
 bg_err disk_keep(struct disk_draft *draft, bool over, bg_errinfo *info);
 
 void disk_discard(struct disk_draft *draft);
@@ -77,8 +78,9 @@ bg_err disk_write(void *context, uint64_t offset, const void *from, size_t n,
 bg_err disk_read(void *context, uint64_t offset, void *to, size_t n, bg_errinfo *info);
 
 /* Opens or maps a filter file as bg_open and bg_map do. Mapped files are also verified, and can be
- * watched (bgi_filter_is_changed). `about` is filled in from the header of the same file. A file
- * with the digest `digest` is not read: the call returns BG_OK and no filter. (file.c) */
+ * watched (bgi_filter_is_changed). `about` is filled in from the header of the same file. If the
+ * file's digest is `digest`, the file is not read, and the call returns BG_OK and no filter.
+ * (file.c) */
 bg_err bgi_file_open_other(const char *path, const bg_open_options *options, bool maps,
                            const char *digest, bg_file_info *about, bg_filter **filter,
                            bg_errinfo *info);

@@ -1,16 +1,16 @@
 /*
- * encode.c - writes a filter as a file: the words block by block, then the table, and the header
- * last, so that an incomplete file has no header.
+ * encode.c - writes a filter to a file: the words block by block, then the table, and the header
+ * last, so an incomplete file has no header.
  *
- * A sink that accepts bytes only in order receives the same bytes from first to last. The header
- * contains the digest of the table, so the words are read twice: once to compute their checksums,
- * and once to write them. The checksums must be the same both times.
+ * A sink that accepts bytes only in order receives the same bytes, from the first to the last.
+ * The header contains the digest of the table, so the words are read twice: once to compute
+ * their checksums, and once to write them. The checksums must be the same both times.
  *
  * Other threads may add keys during a save. In kinds that only set bits, each word may be read at
  * any time (bgi_content_is_steady). The canaries are queried before and after the save. If the
- * answers are the same, they were the same all the time in between, and the file gives these
- * answers, too. Filters of other kinds are copied first, unless the caller guarantees that they
- * do not change (BG_FILE_FROZEN).
+ * answers before and after are the same, they did not change in between, and the file gives
+ * these answers, too. Filters of other kinds are copied first, unless the caller guarantees that
+ * they do not change (BG_FILE_FROZEN).
  *
  * Saving allocates a buffer of 1 MiB, the numbers and the table.
  */
@@ -33,8 +33,8 @@ struct encoder {
     unsigned char *numbers; /* in the file's byte order */
     unsigned char *table;
     unsigned char *piece; /* buffer for the current blocks */
-    uint64_t done;        /* bytes of words encoded */
-    bool sums;            /* true: compute checksums; false: compare them */
+    uint64_t done;        /* number of bytes of words encoded so far */
+    bool sums;            /* compute the checksums if true, compare them if false */
     bool writes;          /* write the words */
     bool still;           /* the filter does not change during the save */
     bg_err err;
@@ -245,7 +245,7 @@ static void encode_table(struct encoder *e)
     (void)encode_write(e, e->layout.table_at, e->table, (size_t)e->layout.blocks * 4);
 }
 
-/* Writes the header. All checksums must be known. */
+/* Writes the header. All checksums must have been computed. */
 static void encode_front(struct encoder *e, const bg_filter *filter)
 {
     unsigned char bytes[CONTAINER_HEADER];

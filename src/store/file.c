@@ -19,7 +19,7 @@ static bg_err file_read_bytes(void *context, uint64_t offset, void *to, size_t n
                               bg_errinfo *info)
 {
     const struct file_bytes *from = context;
-    (void)info; /* the decoder compares offset and n with the size */
+    (void)info; /* the decoder has compared offset and n with the size */
     memcpy(to, from->bytes + offset, n);
     return BG_OK;
 }
@@ -83,7 +83,7 @@ static bg_err file_write_next(void *context, uint64_t offset, const void *from,
                               size_t n, bg_errinfo *info)
 {
     const struct file_writer *to = context;
-    (void)offset; /* the end of the previous chunk */
+    (void)offset; /* always the end of the previous chunk */
     const bg_err err = n ? to->write(to->context, from, n) : BG_OK;
     return err ? bgi_err_state(info, err, "write", "the write callback failed: %s",
                                bg_strerror(err))
@@ -176,7 +176,7 @@ static bg_err file_map(const struct disk_file *file,
 enum file_way {
     FILE_READ,
     FILE_MAPPED,
-    FILE_VERIFIED /* mapped, verified and watched for changes */
+    FILE_VERIFIED /* the file is mapped, verified and watched for changes */
 };
 
 /* Decodes the filter in a file. Fills in `about`, unless it is NULL, from the same

@@ -32,10 +32,10 @@
  * Opening makes the file and its name durable: the process that wrote the log may have died
  * before it synced the file or the directory.
  *
- * Truncation. (T1) Sync the log; N is the next number. (T2) Save the filter with "oplog: N".
- * (T3) Write a new log that starts at N, with the frames that were appended since (T1), and
- * replace the old log with it. Each of the two files is replaced atomically (disk.c, (D1) to
- * (D6)), with the directory synced in between. The state after a crash:
+ * Truncation. (T1) Sync the log; let N be the next record number. (T2) Save the filter with
+ * "oplog: N". (T3) Write a new log that starts at N, with the frames that were appended since
+ * (T1), and replace the old log with it. Each of the two files is replaced atomically (disk.c,
+ * (D1) to (D6)), with the directory synced in between. The state after a crash:
  *
  *     before (T2) is done    old snapshot M, old log from M or before to N and beyond
  *     before (T3) is done    snapshot N, old log: numbers below N are skipped
@@ -45,10 +45,10 @@
  * N with a log that ends before N; records that are appended to this log would be skipped as
  * already known, and so be lost. (bg_oplog_open also handles this case.)
  *
- * The snapshot must contain exactly the records below N. A snapshot of a kind that only sets bits
- * may contain more records, because adding a key again is harmless. So a filter of such a kind is
- * saved in place while other threads add keys; clears wait. All other kinds, and exclusive
- * filters, are copied under the lock.
+ * The snapshot must contain exactly the records below N. If the filter's kind only sets bits,
+ * the snapshot may contain later records, too, because adding a key again is harmless. So a
+ * filter of such a kind is saved in place while other threads add keys; clears wait. All other
+ * kinds, and exclusive filters, are copied under the lock.
  *
  * Only one process can use a log, because that process holds an flock() on the file. A new file
  * is locked before it gets its name.
@@ -75,19 +75,19 @@ enum { OPLOG_ATTEMPTS = 100 };
 
 struct bg_oplog {
     pthread_mutex_t lock;
-    pthread_cond_t turn; /* a sync or a truncation has ended */
+    pthread_cond_t turn; /* signaled when a sync or a truncation has ended */
     struct disk_file file;
     struct oplog_header header;
     bg_oplog_options options;
     struct bgi_memory memory;
-    unsigned char *frame; /* buffer for a frame: OPLOG_FRAME_MAX bytes */
+    unsigned char *frame; /* buffer for a frame, of OPLOG_FRAME_MAX bytes */
     uint64_t next, end;
     uint64_t synced, synced_end;
-    uint64_t sync_time; /* start of the last sync */
+    uint64_t sync_time; /* start time of the last sync */
     uint64_t syncs;
     bool syncing;       /* a thread is syncing without the lock */
     bool truncating;    /* a thread is saving the filter without the lock */
-    bool saving_live;   /* ... in place, so the filter must not be cleared */
+    bool saving_live;   /* ... and saves it in place, so it must not be cleared */
     bg_errinfo failure; /* code BG_OK: no failure */
 };
 
@@ -218,7 +218,7 @@ static bg_err oplog_sync_all(bg_oplog *log, bg_errinfo *info)
 }
 
 /* Returns whether a second has passed since the last sync and no sync is running. If the clock
- * went backward, the second counts as passed. */
+ * went backward, the second is considered to have passed. */
 static bool oplog_is_due(const bg_oplog *log)
 {
     return !log->syncing && log->synced < log->next
@@ -412,8 +412,9 @@ static bg_err oplog_copy_tail(const struct disk_file *from, uint64_t at, uint64_
     return err;
 }
 
-/* Creates a file with the header. With `over`, it replaces the current file and gets the frames
- * that start at `tail` in that file; otherwise the file must not exist yet. */
+/* Creates a file with the header. With `over`, the new file replaces the current file and
+ * receives the frames that start at `tail` in the current file; otherwise no file may exist
+ * yet. */
 static bg_err oplog_make_file(bg_oplog *log, const struct oplog_header *header,
                               uint64_t tail, bool over, bool *placed, bg_errinfo *info)
 {
@@ -708,7 +709,7 @@ struct oplog_cut {
     char metadata[BG_METADATA_MAX];
     bg_filter *copy;   /* if NULL, the filter is saved in place */
     uint64_t position; /* N */
-    uint64_t tail; /* offset of the frame that contains record N, or will contain it */
+    uint64_t tail; /* offset of the frame that contains, or will contain, record N */
 };
 
 /* (T1) */
@@ -766,7 +767,8 @@ static bg_err oplog_cut_finish(bg_oplog *log, const struct oplog_cut *cut,
         log->synced_end = log->end;
         return BG_OK;
     }
-    if (placed) { /* after a power failure, either file may be in place */
+    if (placed) { /* after a power failure, either the old or the new file may be in
+                     place */
         oplog_fail(log, &why, log->end);
     }
     if (info) {

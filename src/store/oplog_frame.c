@@ -1,10 +1,10 @@
 /*
  * oplog_frame.c - encodes records as frames, and decodes untrusted frames.
  *
- * A crash does not just leave an incomplete frame at the end of a log. The kernel writes pages
- * in any order, so the last frames may have holes of zeros, with complete frames after them.
- * None of these bytes were acknowledged: a sync covers everything written before it. So reading
- * ends at the first frame that is not intact, and no acknowledged record is lost:
+ * A crash can leave more than just an incomplete frame at the end of a log. The kernel writes
+ * pages in any order, so the last frames may have holes of zeros, with complete frames after
+ * them. None of these bytes were acknowledged: a sync covers everything written before it. So
+ * reading ends at the first frame that is not intact, and no acknowledged record is lost:
  *
  *   (F1) A frame is passed on only after its checksum has been verified, and never in part.
  *   (F2) Frames are passed on without gaps: each starts with the next sequence number.
@@ -212,7 +212,8 @@ static bg_err frame_check_head(const struct frame_reader *r, const unsigned char
 }
 
 /* Reads and checks the frame at report->end. If the frame is not intact, which is the end of the
- * log, sets `why` and returns BG_OK. Returns only errors from reading the file. */
+ * log, sets `why` and returns BG_OK. The only errors that it returns are failures to read the
+ * file. */
 static bg_err frame_next(struct frame_reader *r, const unsigned char **frame, size_t *n,
                          bg_errinfo *why, bg_errinfo *info)
 {

@@ -6,7 +6,7 @@
  *
  * All numbers are little-endian. A frame contains the sequence number of its first record. A
  * frame that is out of sequence is rejected even if its checksum is correct. Records are stored
- * in columns, first all hashes and then all operations, so that reading and writing only copy.
+ * in columns, first all hashes and then all operations, so reading and writing only copy bytes.
  *
  * Only oplog_walk decides whether bytes are valid.
  */
@@ -29,7 +29,8 @@ enum {
 
 #define OPLOG_FRAME_MAGIC UINT32_C(0x706f4742) /* "BGop" */
 
-/* Identifies the filter of a log, and the sequence number of its first record. */
+/* Identifies the filter that a log belongs to, and contains the sequence number of the log's
+ * first record. */
 struct oplog_header {
     uint32_t kind;
     uint64_t check;
@@ -42,7 +43,7 @@ void oplog_write_header(const struct oplog_header *header,
 bg_err oplog_read_header(const unsigned char bytes[OPLOG_HEADER],
                          struct oplog_header *header, bg_errinfo *info);
 
-/* Return the header for a log of a filter, and check that a header belongs to a filter. */
+/* Return the header for a filter's log, and check that a header belongs to a filter. */
 struct oplog_header oplog_header_of(const bg_filter *filter);
 bg_err oplog_check_identity(const struct oplog_header *header, const bg_filter *filter,
                             bg_errinfo *info);

@@ -2,19 +2,19 @@
  * oplog_replay.c - reads a log and applies it to a filter; recovers a filter from a snapshot and
  * its log.
  *
- * Where to start. Adding a key twice is harmless in a kind that only sets bits, but not in one
- * that counts, and a remove that is replayed twice may remove another key. So the line "oplog: N"
- * in the metadata of a snapshot means that the snapshot contains all records with numbers below N
- * and no others (a kind that only sets bits may contain later ones). Records numbered N and above
- * are replayed. (N is not stored in the `generation` of the file, because users choose the
- * generation and derive canaries from it.)
+ * Where to start. Adding a key twice is harmless in a kind that only sets bits, but not in a
+ * kind that counts, and a remove that is replayed twice may remove another key. So the line
+ * "oplog: N" in the metadata of a snapshot means that the snapshot contains all records with
+ * numbers below N and no others (if the kind only sets bits, the snapshot may also contain later
+ * records). Records numbered N and above are replayed. (N is not stored in the `generation` of
+ * the file, because users choose the generation and derive canaries from it.)
  *
  *     snapshot   [ records 0 .. N-1 ]
  *     log              [ first .. next-1 ]        replayed: N .. next-1
  *
  * If first > N, records are missing, which is an error: the snapshot is too old for the log.
  * If next < N, the log has no new records: it was cut short by a crash, or it is an old log.
- * Records that are appended to it must not have numbers below N; see bg_oplog_open.
+ * Records that are appended to the log must not have numbers below N; see bg_oplog_open.
  */
 #include "store/disk.h"
 #include "store/metadata.h"
@@ -131,7 +131,7 @@ bg_err oplog_apply_records(bg_filter *filter, const uint8_t *ops,
     return err;
 }
 
-/* A filter, and the first record number that it does not contain. */
+/* A filter, and the number of the first record that it does not contain. */
 struct replay_filter {
     bg_filter *filter;
     uint64_t from;
@@ -196,8 +196,8 @@ static bg_err replay_check_header(const struct container_source *source, uint64_
     return err;
 }
 
-/* Sets a window's clock to its last time, because the rotations in a log continue from that
- * time. */
+/* Sets a window's clock to the last time that the window reached, because the rotations in a log
+ * continue from that time. */
 static bg_err replay_resume(bg_filter *filter, bg_errinfo *info)
 {
     const uint64_t moved = bg_filter_window_time(filter);

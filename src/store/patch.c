@@ -1,10 +1,10 @@
 /*
- * patch.c - computes the difference between two files, and creates one file from the other.
+ * patch.c - computes the difference between two files as a patch, and applies a patch to a file.
  *
  * Two files of the same layout have the same blocks at the same offsets. So a patch contains only
- * the front of the new file (header, numbers, table) and the blocks that differ. The tables show
- * most differences. When a patch is created, even blocks with equal checksums are compared byte
- * by byte, because different blocks occasionally have the same 32-bit checksum.
+ * the front of the new file (header, numbers, table) and the blocks that differ. The checksum
+ * tables reveal most differences. When a patch is created, even blocks with equal checksums are
+ * compared byte by byte, because different blocks occasionally have the same 32-bit checksum.
  *
  *     OFFSET  SIZE
  *     0       8     magic: 89 42 47 50 0d 0a 1a 0a
@@ -250,7 +250,7 @@ struct patch_input {
     struct container_header header; /* header of the new file */
     struct container_layout layout;
     uint64_t n;
-    struct bgi_memory memory; /* the list, and space for a block */
+    struct bgi_memory memory; /* holds the list, and space for a block */
     unsigned char *list, *room;
 };
 

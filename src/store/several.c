@@ -8,9 +8,9 @@
  *     bloomgate-split: 90b6...                      the digest of the file that was split
  *
  * Joining rejects a file whose first line does not match its position, or whose second line
- * differs from the other shards' second line, because an interrupted split leaves shards of two
- * filters. Shards without a second line were written by version 0.1; their generation and
- * metadata must be equal.
+ * differs from the other shards' second line, because an interrupted split can leave shards of
+ * two different filters. Shards without a second line were written by version 0.1; their
+ * generation and metadata must be equal.
  */
 #include "base/errinfo.h"
 #include "live/sharded.h"

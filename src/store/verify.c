@@ -27,7 +27,7 @@ static void verify_note(bg_verify_report *report, const bg_errinfo *why)
 /* A multiple of the block size that fits into the level-2 cache. */
 enum { VERIFY_PIECE = 4 * CONTAINER_BLOCK };
 
-/* Checks n bytes of blocks, starting with number `block`. */
+/* Checks the blocks in n bytes, starting with block number `block`. */
 static void verify_piece(const struct container_front *front, const unsigned char *p,
                          uint64_t block, size_t n, struct container_damage *damage)
 {
@@ -72,7 +72,7 @@ static bool verify_can_stay(const struct container_source *source,
            && container_can_map(&front->header);
 }
 
-/* Without the secret or function of the hash, keys and therefore canaries cannot be queried. */
+/* Without the hash's secret or function, neither keys nor canaries can be looked up. */
 static bool verify_has_hash(const struct container_front *front,
                             const bg_open_options *options)
 {

@@ -313,7 +313,7 @@ void bg_foreign_relocate(bg_foreign **foreign, const bg_mover *mover)
         return;
     }
     bg_foreign *f = *foreign;
-    uint8_t secret[sizeof f->secret]; /* no copy may remain in the old memory */
+    uint8_t secret[sizeof f->secret]; /* no secret may remain in the old memory */
     struct bgi_move move = bgi_memory_move(f->grown, mover);
     f->grown.base = bgi_moved(&move, f->grown.base);
     foreign_point(f, &move);
@@ -484,8 +484,7 @@ bg_err bg_foreign_encode(const bg_foreign *foreign, void *bytes, size_t room,
     return BG_OK;
 }
 
-/* Counts the set bits that positions can reach. A part may have more bytes than
- * that. */
+/* Counts the set bits at possible positions. A part may contain additional bytes. */
 static uint64_t foreign_ones(const bg_foreign *foreign, const struct foreign_part *part)
 {
     const unsigned char *bytes = foreign->bytes + part->offset;

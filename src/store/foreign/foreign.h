@@ -1,16 +1,16 @@
 /*
  * foreign.h - the description of a foreign format, and the functions that all formats share.
  *
- * Most formats store Bloom filters with k positions in m bits. They differ in the header, the
- * mapping from keys to positions, and the order of bytes and words. So each format is described
- * by one struct foreign_format, in a separate file. Bits are kept in a single order in memory
- * (bit i is bit i % 8 of byte i / 8) and converted when they are read or written. foreign.c
- * contains the loop over positions, the memory management and the argument checks.
+ * Most formats store Bloom filters with k positions in m bits. They differ in their headers, in
+ * the mapping from keys to positions, and in the order of bytes and words. So each format is
+ * described by one struct foreign_format, in a separate file. Bits are kept in a single order in
+ * memory (bit i is bit i % 8 of byte i / 8) and converted when they are read or written.
+ * foreign.c contains the loop over positions, the memory management and the argument checks.
  *
- * Rules for decoders. The input is untrusted. Nothing is read beyond `n`. Every size is compared
- * with the size of the input before memory is allocated. Every count that a query loops over is
- * bounded (FOREIGN_K_MAX, FOREIGN_PARTS_MAX). Redundant header fields must agree. An error names
- * the field, the value found, the value expected, and the offset.
+ * Rules for decoders. The input is untrusted. No byte at or after offset `n` is read. Every size
+ * is compared with the size of the input before memory is allocated. Every count that a query
+ * loops over is bounded (FOREIGN_K_MAX, FOREIGN_PARTS_MAX). Redundant header fields must agree.
+ * An error names the field, the value found, the value expected, and the offset.
  */
 #ifndef BGI_FOREIGN_H
 #define BGI_FOREIGN_H
@@ -23,11 +23,12 @@ enum { FOREIGN_K_MAX = 256, FOREIGN_PARTS_MAX = 65536 };
 
 /* One array of bits. */
 struct foreign_part {
-    uint64_t bits;   /* m: all positions are below m */
+    uint64_t bits;   /* m, the number of bits; all positions are below m */
     uint64_t bytes;  /* size in memory, at least bits / 8 */
     uint64_t offset; /* offset of the first byte in bg_foreign.bytes */
     uint64_t items;  /* number of items added, if the format stores it */
-    uint64_t design; /* number of items it was created for, if the format stores it */
+    uint64_t design; /* number of items that it was created for, if the format stores
+                        it */
     double rate;     /* designed rate, if the format stores it */
     double own;      /* private to the format */
     uint32_t k;
@@ -47,7 +48,7 @@ struct bg_foreign {
     struct foreign_part *parts;
     unsigned char *bytes;     /* the bits of all parts, or other format-specific data */
     uint64_t size;            /* of `bytes` */
-    uint64_t most;            /* maximum value of `size`; 0: no limit */
+    uint64_t most;            /* maximum value of `size`; 0 means no limit */
     struct bgi_memory memory; /* the handle, followed by parts and bytes */
     struct bgi_memory grown;  /* parts and bytes, after foreign_grow was called */
 };
@@ -71,19 +72,19 @@ struct foreign_format {
     /* For Bloom filters: computes the k positions of a key in a part. NULL requires `has`. */
     void (*positions)(const bg_foreign *foreign, const struct foreign_part *part,
                       const void *key, size_t len, uint64_t *to);
-    /* For formats in which k positions are not enough, for example because adds are counted. May
-     * be NULL. */
+    /* Used by formats for which k positions are not enough, for example because they count adds.
+     * May be NULL. */
     bool (*has)(const bg_foreign *foreign, const void *key, size_t len);
     bg_err (*add)(bg_foreign *foreign, const void *key, size_t len, bg_errinfo *info);
-    /* For formats that count: return the count of a key, and remove one copy (BG_ENOTFOUND if
-     * there is none). May be NULL. */
+    /* For formats that count, these functions return the count of a key, and remove one copy
+     * (BG_ENOTFOUND if there is none). May be NULL. */
     uint64_t (*times)(const bg_foreign *foreign, const void *key, size_t len);
     bg_err (*remove)(bg_foreign *foreign, const void *key, size_t len);
     void (*compact)(bg_foreign *foreign); /* not NULL if `remove` is not NULL */
     /* Return the size of the encoded filter, and encode it. May be NULL. */
     uint64_t (*written)(const bg_foreign *foreign);
     void (*write)(const bg_foreign *foreign, unsigned char *to);
-    /* Corrects information that cannot be computed from the parts. May be NULL. */
+    /* Corrects the information that cannot be computed from the parts. May be NULL. */
     void (*about)(const bg_foreign *foreign, bg_foreign_info *about);
 };
 
@@ -109,7 +110,7 @@ bg_err foreign_grow(bg_foreign *foreign, uint32_t count, uint64_t bytes,
 /* Returns the next `bytes` bytes of the input, or NULL if fewer are left. */
 const unsigned char *foreign_take(struct foreign_input *input, uint64_t bytes);
 
-/* Sets a key's bits in a part. Returns whether any of them was not set before. */
+/* Sets a key's bits in a part. Returns whether any of these bits was not set before. */
 bool foreign_part_add(const bg_foreign *foreign, const struct foreign_part *part,
                       const void *key, size_t len);
 

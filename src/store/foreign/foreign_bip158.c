@@ -3,17 +3,18 @@
  *
  * Idea. Items are hashed to 0 .. N M - 1 with M = 784931, and sorted. The differences are
  * Golomb-Rice coded with P = 19: the quotient in unary (ones followed by a zero), then 19 bits,
- * most significant bit first. This takes about 21 bits per item for a rate of 1 in M, compared
- * with 28 bits for a plain Bloom filter. The disadvantage is that a lookup must decode items:
- * here at most BIP158_STEP, starting at one of the positions recorded when the filter was read.
+ * most significant bit first. This encoding takes about 21 bits per item for a rate of 1 in M,
+ * compared with 28 bits for a plain Bloom filter. The disadvantage is that a lookup must decode
+ * items. Here it decodes at most BIP158_STEP items, starting at one of the positions recorded
+ * when the filter was read.
  *
  *     compactsize N | code, padded with zero bits to whole bytes
  *
- * The hash is SipHash-2-4 with a key of 16 bytes (the first 16 bytes of the block hash), which the
- * caller must pass in bg_foreign_options.secret.
+ * The hash is SipHash-2-4. Its 16-byte key, which is the first 16 bytes of the block hash, must
+ * be passed in bg_foreign_options.secret.
  *
  * Reading. N is first compared with the size of the input, because an item takes at least 20
- * bits. The whole code is decoded once. Values of N M or above, bits after the end, and
+ * bits. The whole code is then decoded once. Values of N M or above, bits after the end, and
  * incomplete codes are rejected. The filter keeps the bytes and, for every 64 items, a value and
  * a position.
  *
@@ -36,14 +37,15 @@
 
 enum {
     BIP158_P = 19,
-    BIP158_STEP = 64, /* items between two recorded positions */
-    /* The size of a recorded position: the previous value, and the first bit of the next item. */
+    BIP158_STEP = 64, /* number of items between two recorded positions */
+    /* The size of a recorded position, which consists of the previous value and the offset of
+     * the next item's first bit. */
     BIP158_NOTE = 16,
     BIP158_TABLE_MIN = 64
 };
 
-/* extra[]: offset of the code in `bytes`, its length in bytes, N; for a table, its number of home
- * positions (without the space after them). */
+/* extra[] holds the offset of the code in `bytes`, its length in bytes, and N; for a table, it
+ * also holds the number of home positions (without the space after them). */
 enum { BIP158_CODE = 0, BIP158_LENGTH = 1, BIP158_ITEMS = 2, BIP158_PLACES = 3 };
 
 static uint64_t bip158_hash(const bg_foreign *f, const void *key, size_t len)
@@ -111,7 +113,8 @@ static bool bip158_count(struct foreign_input *input, uint64_t *items)
     return bytes == 2 ? *items >= 0xfd : *items >> (4 * bytes) != 0;
 }
 
-/* Decodes all items and records positions. Returns false if the code does not have N items. */
+/* Decodes all items and records positions. Returns false if the code does not contain N
+ * items. */
 static bool bip158_note(bg_foreign *f)
 {
     struct bip158_code code = { f->bytes + f->extra[BIP158_CODE],
@@ -185,7 +188,8 @@ static bg_err bip158_read(struct foreign_input input, const bg_foreign_options *
     return BG_OK;
 }
 
-/* Returns the last recorded position whose value is below `value`, or the first one. */
+/* Returns the last recorded position whose value is below `value`, or the first position if
+ * there is none. */
 static uint64_t bip158_find(const bg_foreign *f, uint64_t value)
 {
     uint64_t low = 0, high = (f->extra[BIP158_ITEMS] - 1) / BIP158_STEP + 1;
@@ -304,9 +308,9 @@ static bg_err bip158_create(uint64_t items, double rate,
 
 /*
  * Doubles the table. The old table is moved to the end of the new one, and its hashes are inserted
- * from there, smallest first. With at most N items before, the hash at position p of the old
- * table is moved to 3 N + p, and gets a new position of at most 2 N + p, which never overwrites a
- * hash that has not been read yet.
+ * from there, smallest first. If the old table has at most N items, the hash at its position p
+ * is moved to 3 N + p, and its new position is at most 2 N + p. So an insertion never overwrites
+ * a hash that has not been read yet.
  */
 static bg_err bip158_grow(bg_foreign *f, bg_errinfo *info)
 {
@@ -355,7 +359,7 @@ static bg_err bip158_add(bg_foreign *f, const void *key, size_t len, bg_errinfo 
 
 /* ---- Writing ----------------------------------------------------------------------- */
 
-/* Returns how many bytes the encoding of N has after the first one. */
+/* Returns the number of bytes after the first byte in the encoding of N. */
 static unsigned bip158_count_bytes(uint64_t items)
 {
     return items < 0xfd ? 0 : items <= 0xffff ? 2 : items <= UINT32_MAX ? 4 : 8;

@@ -9,9 +9,10 @@
  * decoder.
  *
  * A filter without bytes or without hashes is allowed and may contain every key, as in Bitcoin
- * Core. In older software, an empty filter caused a division by zero (CVE-2013-5700). When a filter
- * is created, `seed` is the tweak and `version` the flags, which specify what the peer adds on a
- * match: 0 for nothing, 1 for everything, 2 for only outputs that pay to public keys.
+ * Core. In older software, an empty filter caused a division by zero (CVE-2013-5700). When a
+ * filter is created, `seed` is the tweak, and `version` contains the flags, which specify what
+ * the peer adds on a match: 0 for nothing, 1 for everything, 2 for only outputs that pay to
+ * public keys.
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"
@@ -21,7 +22,7 @@
 
 enum { BIP37_BYTES_MAX = 36000, BIP37_K_MAX = 50, BIP37_TRAILER = 9 };
 
-enum { BIP37_K = 0 /* extra[]: k, even if there are no bits */ };
+enum { BIP37_K = 0 /* index in extra[] of k, even without bits */ };
 
 static void bip37_positions(const bg_foreign *foreign, const struct foreign_part *part,
                             const void *key, size_t len, uint64_t *to)

@@ -2,9 +2,9 @@
  * foreign_bloom.h - functions for formats that are a single Bloom filter: a header, then bits.
  *
  * A decoder works in three steps: it reads the header (foreign_header), checks its fields
- * (foreign_check_k and format-specific checks), and reads the bits (foreign_last: exactly as many
- * as the header specifies, at the end of the input). Memory is allocated only afterwards
- * (foreign_make_bloom), so a forged size costs nothing.
+ * (foreign_check_k and format-specific checks), and reads the bits (foreign_last), which must be
+ * exactly as many as the header specifies, at the end of the input. Memory is allocated only
+ * afterwards (foreign_make_bloom), so a forged size costs nothing.
  */
 #ifndef BGI_FOREIGN_BLOOM_H
 #define BGI_FOREIGN_BLOOM_H
@@ -19,11 +19,12 @@ const unsigned char *foreign_header(struct foreign_input *input, uint64_t bytes,
 /* Checks that k, the number of positions per key, is 1 .. FOREIGN_K_MAX. */
 bg_err foreign_check_k(uint64_t k, uint64_t offset, bg_errinfo *info);
 
-/* Checks that the version found is the version in the options (0: any version). */
+/* Checks that the version found equals the version in the options; 0 in the options accepts any
+ * version. */
 bg_err foreign_check_version(const bg_foreign_options *options, uint32_t found,
                              bg_errinfo *info);
 
-/* Gets the last `bytes` bytes of the input. Exactly that many bytes must be left. */
+/* Gets the last `bytes` bytes of the input. Exactly this number of bytes must be left. */
 bg_err foreign_last(struct foreign_input *input, uint64_t bytes,
                     const unsigned char **bits, bg_errinfo *info);
 
@@ -38,7 +39,7 @@ bg_err foreign_make_bloom(const struct foreign_format *format,
                           const struct foreign_part *part, uint64_t more,
                           uint64_t input, bg_foreign **foreign, bg_errinfo *info);
 
-/* Returns the bits that a Bloom filter needs, before rounding: -n ln p / ln(2)^2. */
+/* Returns the number of bits that a Bloom filter needs, before rounding: -n ln p / ln(2)^2. */
 double foreign_ideal_bits(uint64_t items, double rate);
 
 /*
@@ -60,7 +61,7 @@ struct foreign_size {
 bg_err foreign_java_size(uint64_t items, double rate, uint32_t k_most,
                          struct foreign_size *size, bg_errinfo *info);
 
-/* Reports BG_EINVAL: the format cannot represent a filter of this size. */
+/* Reports BG_EINVAL because the format cannot represent a filter of this size. */
 bg_err foreign_too_large(double bits, bg_errinfo *info);
 
 /* Returns the number of 64-bit words that hold `bits` bits. */

@@ -14,10 +14,10 @@
  * Keys are the bytes of partition keys, as in Index.db. The hash is MurmurHash3 x64 128 with signed
  * bytes in its tail. Positions are |x % m|, computed as a Java long.
  *
- * Cassandra chooses bits per key and k from a table of rates with at most 20 bits per key; here
- * this table is computed. For p = 0.01 the table gives 10 bits and k = 5, as in Cassandra's
- * files. (For p = 0.393 and above, Cassandra uses 1 bit and k = 2, and misses the target rate;
- * here the values are 2 and 1.)
+ * Cassandra chooses the bits per key and k from a table of rates with at most 20 bits per key;
+ * this code computes that table. For p = 0.01 the table gives 10 bits and k = 5, as in
+ * Cassandra's files. (For p = 0.393 and above, Cassandra uses 1 bit and k = 2, and misses the
+ * target rate; here the values are 2 bits and k = 1.)
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"
@@ -115,8 +115,8 @@ static uint32_t cassandra_best_k(uint32_t bits_per_key)
     return best;
 }
 
-/* Returns the minimum bits per key, and with them the minimum k, that reach the rate. Returns 0 if
- * the rate cannot be reached. */
+/* Returns the minimum number of bits per key that reaches the rate, and the minimum k for this
+ * number of bits. Returns 0 if the rate cannot be reached. */
 static uint32_t cassandra_choose(double rate, uint32_t *k)
 {
     for (uint32_t bits = 2; bits <= CASSANDRA_BITS_MAX; bits++) {

@@ -1,5 +1,5 @@
 /*
- * foreign_chunks.h - a RedisBloom dump as a file: the replies of SCANDUMP in order, each as
+ * foreign_chunks.h - a RedisBloom dump in a file: the replies of SCANDUMP in order, each as
  *
  *     u64 iterator | u64 length | bytes          little-endian
  */
@@ -13,7 +13,7 @@ enum { FOREIGN_CHUNK = 16 }; /* size of the iterator and length before each chun
 struct foreign_chunk {
     const unsigned char *bytes;
     uint64_t iterator, length;
-    size_t at; /* offset of the chunk, for errors */
+    size_t at; /* offset of the chunk, for error messages */
 };
 
 /* Reads the next chunk. Returns false if it is incomplete. */

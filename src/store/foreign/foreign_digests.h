@@ -2,8 +2,8 @@
  * foreign_digests.h - the parts of MD5 (RFC 1321) and BLAKE2b (RFC 7693) that formats need:
  * complete messages without streaming, and small rather than fast code.
  *
- * MD5 identifies objects in Squid's digests; it is not used for security. BLAKE2b has no key and an
- * output of 8 bytes, as in BFv1 filters.
+ * MD5 identifies objects in Squid's digests; it is not used for security. BLAKE2b is unkeyed and
+ * has an output of 8 bytes, as in BFv1 filters.
  */
 #ifndef BGI_FOREIGN_DIGESTS_H
 #define BGI_FOREIGN_DIGESTS_H
@@ -11,11 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* MD5 of one byte followed by `len` bytes. */
+/* Computes the MD5 of one byte followed by `len` bytes. */
 void foreign_md5(unsigned char first, const void *bytes, size_t len,
                  unsigned char digest[16]);
 
-/* BLAKE2b with a little-endian digest of 8 bytes and a personalization of up to 16 characters. */
+/* Computes BLAKE2b with a little-endian digest of 8 bytes and a personalization of up to 16
+ * characters. */
 uint64_t foreign_blake2b_64(const char *person, const void *bytes, size_t len);
 
 #endif

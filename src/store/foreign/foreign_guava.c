@@ -9,7 +9,8 @@
  * uses all 128 bits and clears the sign of the sum.
  *
  * `version` is 32 or 64. The hashed bytes depend on the funnel, which is not stored in the file.
- * The caller must specify the type of keys, and passes the bytes that the funnel would produce.
+ * The caller must specify the type of the keys, and must pass the bytes that the funnel would
+ * produce.
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"

@@ -9,8 +9,8 @@
  * layout. A chain of hashes, each seeded with the previous one, gives the positions: |h % m|,
  * computed as a Java int. Hadoop has no empty keys, so they cannot be added.
  *
- * In Hadoop, the user chooses the size. Here, filters are created with k = 5, a common value, and
- * with the bits that the rate then needs: m = ceil(-5 n / ln(1 - p^(1/5))).
+ * In Hadoop, the user chooses the size. Here, filters are created with k = 5, a common value,
+ * and with the number of bits that the rate then requires: m = ceil(-5 n / ln(1 - p^(1/5))).
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"
@@ -56,7 +56,8 @@ static bg_err hadoop_make(uint32_t version, uint32_t m, uint32_t k, uint64_t inp
     return err;
 }
 
-/* Returns the size of the header. k is its first or second int, and m is its last. */
+/* Returns the size of the header. k is the first or second int of the header, and m is the last
+ * one. */
 static uint64_t hadoop_header(uint32_t version)
 {
     return version == HADOOP_OLD ? 8 : 13;
@@ -77,7 +78,8 @@ static uint32_t hadoop_version(const unsigned char *header)
 static bg_err hadoop_read(struct foreign_input input, const bg_foreign_options *options,
                           bg_foreign **foreign, bg_errinfo *info)
 {
-    /* Nine bytes determine the version. In the old layout, the ninth byte belongs to the bits. */
+    /* The first nine bytes determine the version. In the old layout, the ninth byte belongs to
+     * the bits. */
     const unsigned char *bits, *header = foreign_header(&input, 9, info);
     const uint32_t version = header ? hadoop_version(header) : 0;
     if (!header) {

@@ -59,7 +59,7 @@ static struct foreign_pair hashes_blocks(const unsigned char *p, size_t len)
     return h;
 }
 
-/* k1 and k2 are the words of the tail, or 0 if it is empty; 0 changes nothing. */
+/* k1 and k2 are the words of the tail, or 0 if it is empty; mixing in 0 changes nothing. */
 static struct foreign_pair hashes_tail(struct foreign_pair h, uint64_t k1, uint64_t k2,
                                        uint64_t len)
 {
@@ -99,7 +99,7 @@ struct foreign_pair foreign_murmur3_x64_128_then_1(const void *key, size_t len)
     struct foreign_pair h = hashes_blocks(key, len);
     size_t left = hashes_last(last, key, len);
     last[left] = 1;
-    if (left == 15) { /* now a complete block, with no bytes left */
+    if (left == 15) { /* this is now a complete block, with no bytes left over */
         hashes_block(&h, last);
         memset(last, 0, sizeof last);
     }

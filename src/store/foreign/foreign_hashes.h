@@ -31,8 +31,8 @@ struct foreign_pair {
     uint64_t h1, h2;
 };
 
-/* MurmurHash3 x64 128 with seed 0: of the key, of the key followed by a byte 1, and of the key with
- * signed tail bytes. */
+/* Compute MurmurHash3 x64 128 with seed 0: of the key, of the key followed by the byte 1, and of
+ * the key with signed tail bytes. */
 struct foreign_pair foreign_murmur3_x64_128(const void *key, size_t len);
 struct foreign_pair foreign_murmur3_x64_128_then_1(const void *key, size_t len);
 struct foreign_pair foreign_murmur3_x64_128_signed(const void *key, size_t len);

@@ -1,21 +1,21 @@
 /*
  * foreign_leveldb.c - the Bloom filters in a LevelDB table file (.ldb).
  *
- * A file has many small filters, one for the data blocks that start in each 2 KiB of the file. A
- * key is looked up as in LevelDB: the index gives the only data block that can contain the key, the
- * offset of this block selects the filter, and the filter is queried. Keys after the last index key
- * are not in the file.
+ * A file contains many small filters, one for the data blocks that start in each 2 KiB of the
+ * file. A key is looked up as in LevelDB: the index gives the only data block that can contain
+ * the key, the offset of this block selects the filter, and the filter is queried. Keys after
+ * the last index key are not in the file.
  *
  *     filter ... | u32 offset of each | u32 offset of these offsets | u8 11 (2^11 = 2 KiB)
  *     a filter:   bits, then u8 k.   h = Hash(key); k times: bit h mod bits; h += h >>> 17
  *
  * The key of an index entry is greater than or equal to all keys in its block, and less than all
- * keys in the next block. A version of 8 bytes follows the key. The value is the location of the
- * block. Keys are ordered by their bytes (LevelDB's default comparator).
+ * keys in the next block. An 8-byte version number follows the key. The value is the location of
+ * the block. Keys are ordered by their bytes (LevelDB's default comparator).
  *
  * The filters are kept unchanged. The index is kept in two parts, so that it can be searched by
- * bisection: 24 bytes for each entry (offset and length of its key, number of its filter), and the
- * keys. Metaindex and index may be compressed with Snappy; filters never are.
+ * bisection: 24 bytes for each entry (the offset and length of its key, and the index of its
+ * filter), and the keys. Metaindex and index may be compressed with Snappy; filters never are.
  *
  * Invariants
  *   (I1) offsets of filters ascend and stay inside the block
@@ -38,17 +38,17 @@
 
 enum {
     LEVEL_FOOTER = 48,
-    LEVEL_TAG = 8,    /* bytes of the version after a key */
-    LEVEL_TAIL = 5,   /* bytes at the end of the filter block */
-    LEVEL_ENTRY = 24, /* bytes of an index entry in memory */
+    LEVEL_TAG = 8,    /* size of the version number after a key, in bytes */
+    LEVEL_TAIL = 5,   /* size of the end of the filter block, in bytes */
+    LEVEL_ENTRY = 24, /* size of an index entry in memory, in bytes */
     LEVEL_K_MAX = 30
 };
 
 static const unsigned char level_magic[8] = { 0x57, 0xfb, 0x80, 0x8b,
                                               0x24, 0x75, 0x47, 0xdb };
 
-/* extra[]: the number of filters, the offset of their offsets, the number of index entries, and the
- * offset of the entries in `bytes`, which starts with the filters. */
+/* extra[] holds the number of filters, the offset of the table of their offsets, the number of
+ * index entries, and the offset of these entries in `bytes`, which starts with the filters. */
 enum { LEVEL_FILTERS = 0, LEVEL_OFFSETS = 1, LEVEL_ENTRIES = 2, LEVEL_INDEX = 3 };
 
 /* ---- Blocks ------------------------------------------------------------------------ */
@@ -146,7 +146,7 @@ static bg_err level_check_filters(const struct table_block *block, uint64_t at,
     return BG_OK;
 }
 
-/* Returns the bytes of a filter, followed by its k. The last filter ends where the offsets
+/* Returns the bytes of a filter, which end with its k. The last filter ends where the offsets
  * start. */
 static const unsigned char *level_filter(const bg_foreign *f, uint64_t i,
                                          uint64_t *size)
@@ -328,8 +328,8 @@ static bg_err level_read(struct foreign_input input, const bg_foreign_options *o
     return err;
 }
 
-/* Sums up the bits and the set bits of all filters. The rate is the mean of all non-empty
- * filters, because a key is looked up in only one of them. */
+/* Sums up the number of bits and of set bits over all filters. The rate is the mean over all
+ * non-empty filters, because a key is looked up in only one of them. */
 static void level_about(const bg_foreign *f, bg_foreign_info *about)
 {
     double rates = 0, used = 0;

@@ -1,9 +1,9 @@
 /*
  * foreign_parquet.c - the split-block filters of Apache Parquet.
  *
- * The input is a complete Parquet file or a single filter. In a file, the footer at the end gives
- * the offset of the filter of each column chunk. Filters are numbered by row group and then by
- * column, skipping chunks without a filter, and bg_foreign_options.part selects one. A single
+ * The input is a complete Parquet file or a single filter. In a file, the footer at the end
+ * contains the offset of each column chunk's filter. Filters are numbered by row group and then
+ * by column, skipping chunks without a filter, and bg_foreign_options.part selects one. A single
  * filter has the same layout as in a file:
  *
  *     15 <zigzag varint numBytes> 1c 1c 00 00 1c 1c 00 00 1c 1c 00 00 00 | numBytes bytes
@@ -29,22 +29,22 @@
 enum {
     PARQUET_BLOCK = 32, /* bytes */
     PARQUET_WORDS = 8,
-    PARQUET_TAIL = 8, /* end of a file: length of the footer, "PAR1" */
+    PARQUET_TAIL = 8, /* size of the end of a file: footer length and "PAR1" */
     PARQUET_MIN = 32,
     PARQUET_MAX = 128 << 20
 };
 
-/* The bytes before and after numBytes in a header. */
+/* The bytes that precede and follow numBytes in a header. */
 static const unsigned char parquet_head[] = { 0x15 };
 static const unsigned char parquet_kinds[] = { 0x1c, 0x1c, 0,    0, 0x1c, 0x1c, 0,
                                                0,    0x1c, 0x1c, 0, 0,    0 };
 
-/* extra[]: the number of filters in the file. */
+/* extra[] holds the number of filters in the file. */
 enum { PARQUET_FILTERS = 0 };
 
 /* ---- A filter ---------------------------------------------------------------------- */
 
-/* Returns whether a union has only its first member, an empty struct. */
+/* Returns whether a union contains only its first member, an empty struct. */
 static bool parquet_union(struct thrift *in, uint32_t type)
 {
     struct thrift_struct s = { 0 };

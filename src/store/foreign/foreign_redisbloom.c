@@ -31,7 +31,8 @@
  *   (I5) entries times bits per entry is at most the number of bits. A file can forge
  *        bits per entry, too, so a new link has at most FOREIGN_GROWTH_MAX times the bytes
  *        of the last one
- *   (I6) the sizes of links add up to the size; a chain of several links has a growth
+ *   (I6) the sizes of the links add up to the size in the header; a chain of several links has a
+ *        growth factor
  *
  * The decoder accepts the output of RedisBloom 2.2.1 to 8.8; see docs/foreign.md.
  */
@@ -58,7 +59,8 @@ enum {
     REDIS_OPTIONS = REDIS_NOROUND | REDIS_FORCE64 | REDIS_NO_SCALING
 };
 
-/* extra[] of a filter. The `own` of a part is bits per entry, and its `own_small` is n2. */
+/* extra[] of a filter. A part's `own` is its number of bits per entry, and its `own_small` is
+ * n2. */
 enum { REDIS_EXTRA_OPTIONS = 0, REDIS_EXTRA_GROWTH = 1 };
 
 /* Sets a part's number of bits, which is the modulus of its positions. Any further
@@ -268,7 +270,7 @@ static double redis_bits_per_entry(double error)
     return -log(error) / 0.480453013918201;
 }
 
-/* Computes a link for a number of entries and an error. Returns false if no such link is
+/* Computes a link for a number of entries and an error rate. Returns false if no such link is
  * possible. */
 static bool redis_solve(uint64_t entries, double error, struct foreign_part *part)
 {

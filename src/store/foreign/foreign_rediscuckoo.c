@@ -33,9 +33,9 @@
  * stops at CUCKOO_FILTERS_MAX filters: copies of one key fill only two buckets, and would
  * otherwise make the chain grow without limit. Removing a key deletes a fingerprint from the last
  * filter in which it is found. When the removed items exceed a tenth of the items, the
- * fingerprints of the last filter move to the first filter with free slots for them. If this
- * empties the last filter, that filter is dropped, and the new last filter is processed in the
- * same way. Compacting does this for all filters except the first.
+ * fingerprints of the last filter each move to the first filter that has a free slot for them.
+ * If this empties the last filter, that filter is dropped, and the new last filter is processed
+ * in the same way. Compacting does this for all filters except the first.
  *
  * RedisBloom works in the same way: the same adds and removes give the same bytes, so replicas stay
  * identical.
@@ -53,7 +53,7 @@
 
 enum {
     CUCKOO_HEADER = 38,
-    CUCKOO_ADDRESS = 8, /* follows the header in old versions */
+    CUCKOO_ADDRESS = 8, /* number of bytes that follow the header in old versions */
     CUCKOO_CHUNK_MAX = 16 << 20,
     CUCKOO_EXPANSION_MAX = 32768,
     CUCKOO_BUCKET_MAX = 255, /* old versions store 300 but use 300 % 256 */
@@ -74,7 +74,7 @@ static bool cuckoo_is_power(uint64_t x)
 struct cuckoo_head {
     uint64_t items, buckets, deleted, filters;
     uint32_t bucket_size, iterations, expansion;
-    uint64_t slots; /* total of all filters */
+    uint64_t slots; /* total number of slots in all filters */
     size_t at;      /* offset of the header */
 };
 
@@ -83,7 +83,7 @@ static uint32_t cuckoo_le16(const unsigned char *p)
     return (uint32_t)p[0] | (uint32_t)p[1] << 8;
 }
 
-/* Computes the slots of filter n. Returns false if there are too many. */
+/* Computes the number of slots in filter n. Returns false if there are too many. */
 static bool cuckoo_slots(uint64_t buckets, uint32_t expansion, uint32_t bucket_size,
                          uint32_t n, uint64_t *slots)
 {
@@ -290,14 +290,15 @@ static unsigned char *cuckoo_slots_of(const bg_foreign *f,
     return f->bytes + part->offset + bucket * part->own_small;
 }
 
-/* Returns a slot of a bucket that contains `print`, or NULL. */
+/* Returns a slot of a bucket in which `print` is stored, or NULL if there is none. */
 static unsigned char *cuckoo_find(const bg_foreign *f, const struct foreign_part *part,
                                   uint64_t bucket, unsigned char print)
 {
     return memchr(cuckoo_slots_of(f, part, bucket), print, part->own_small);
 }
 
-/* Returns a slot in either bucket of a key that contains `print`, or NULL. */
+/* Returns a slot that contains `print` in either of a key's buckets, or NULL if there is
+ * none. */
 static unsigned char *cuckoo_find_either(const bg_foreign *f,
                                          const struct foreign_part *part,
                                          const struct cuckoo_key *k,
@@ -336,9 +337,9 @@ static uint64_t cuckoo_times(const bg_foreign *f, const void *key, size_t len)
     return times;
 }
 
-/* Moves a fingerprint of filter `which` to the first filter before it with a free slot for it.
- * The bucket in a smaller filter can be computed from the bucket in a larger filter, because both
- * numbers of buckets are powers of two. */
+/* Moves a fingerprint of filter `which` to the first earlier filter that has a free slot for it.
+ * The bucket in a smaller filter can be computed from the bucket in a larger filter, because
+ * both numbers of buckets are powers of two. */
 static bool cuckoo_hand_on(bg_foreign *f, uint32_t which, uint64_t bucket,
                            unsigned char print)
 {
@@ -356,7 +357,8 @@ static bool cuckoo_hand_on(bg_foreign *f, uint32_t which, uint64_t bucket,
     return false;
 }
 
-/* Moves the fingerprints of a filter to earlier filters. Returns whether it is empty afterwards. */
+/* Moves the fingerprints of a filter to earlier filters. Returns whether the filter is empty
+ * afterwards. */
 static bool cuckoo_empty(bg_foreign *f, uint32_t which)
 {
     struct foreign_part *part = &f->parts[which];
@@ -519,7 +521,7 @@ static bg_err cuckoo_add(bg_foreign *f, const void *key, size_t len, bg_errinfo 
     }
     const bg_err err = cuckoo_grow(f, info);
     if (!err) {
-        (void)cuckoo_put(f, &k); /* succeeds, because the new filter is empty */
+        (void)cuckoo_put(f, &k); /* this succeeds, because the new filter is empty */
     }
     return err;
 }
@@ -604,8 +606,8 @@ static void cuckoo_write(const bg_foreign *f, unsigned char *to)
     }
 }
 
-/* Computes the rate from the fingerprints: a lookup of an absent key gives a false positive if
- * one of them matches. `ones` is the number of fingerprints. */
+/* Computes the rate from the fingerprints. A lookup of an absent key gives a false positive if a
+ * fingerprint matches. `ones` is the number of fingerprints. */
 static void cuckoo_about(const bg_foreign *f, bg_foreign_info *about)
 {
     double no = 1;

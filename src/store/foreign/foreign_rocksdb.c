@@ -12,9 +12,9 @@
  * which contains the location of "fullfilter.rocksdb.BuiltinBloomFilter". The checksums of both
  * blocks are verified, and so is the footer's checksum, if any (format_version 6 and later).
  *
- * The decoder rejects, with a specific error, Ribbon filters, filters written before 6.6
- * ("legacy"), partitioned filters, and filters of other policies. RocksDB itself answers "maybe"
- * for unknown filters.
+ * The decoder rejects Ribbon filters, filters written before 6.6 ("legacy"), partitioned
+ * filters, and filters of other policies, each with a specific error. RocksDB itself answers
+ * "maybe" for unknown filters.
  *
  * Source: RocksDB's table/format.cc and util/bloom_impl.h.
  */
@@ -27,7 +27,7 @@
 enum {
     ROCKS_FOOTER = 53,
     ROCKS_LINE = 64,
-    ROCKS_META = 5, /* bytes after the cache lines */
+    ROCKS_META = 5, /* number of bytes after the cache lines */
     ROCKS_K_MAX = 30,
     ROCKS_VERSION_MIN = 2,
     ROCKS_VERSION_MAX = 7

@@ -10,9 +10,9 @@
  * h2. V1 uses 32-bit arithmetic. V2 starts at h1 * (2^31 - 1) and uses 64 bits, which large
  * filters need. Negative sums are complemented.
  *
- * Spark hashes a long as its low and its high word, which equals its hash of the 8 little-endian
- * bytes. An int is widened to a long first. bloom_filter_agg hashes columns with xxhash64 and adds
- * the resulting long.
+ * Spark hashes a long as its low word followed by its high word, which gives the same result as
+ * hashing the 8 little-endian bytes. An int is widened to a long first. bloom_filter_agg hashes
+ * columns with xxhash64 and adds the resulting long.
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"

@@ -7,7 +7,7 @@
  *
  * `bytes` must be (capacity * bits per entry + 7) / 8; Squid rejects other values, and so does this
  * decoder. A key is the MD5 hash of the method (one byte) followed by the URL. The positions are
- * the four big-endian words of the MD5 modulo the number of bits.
+ * the four big-endian words of the MD5 hash, each modulo the number of bits.
  *
  * The caller passes the URL in the form that Squid uses. `seed` is Squid's number for the method;
  * 0 means 1, which is GET. Nearly all entries of a digest are for GET.

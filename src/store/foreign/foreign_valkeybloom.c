@@ -15,13 +15,13 @@
  * taken modulo the number of bits.
  *
  * An object grows by adding filters, each with `expansion` times the capacity of the previous
- * one. Filter n, counted from 0, has the rate times tightening^n. With expansion 0, an object can
- * become full. A key is added to the last filter if no filter may contain it. bg_foreign_add does
- * the same, but no filter has more than FOREIGN_GROWTH_MAX times the bytes of the previous one,
- * because expansions can be up to 2^32.
+ * one. Filter n, counted from 0, has a rate of `rate` times tightening^n. With expansion 0, an
+ * object can become full. A key is added to the last filter if no filter may contain it.
+ * bg_foreign_add does the same, but no filter has more than FOREIGN_GROWTH_MAX times the bytes
+ * of the previous one, because expansions can be up to 2^32.
  *
- * In memory, the `own` of a part is the tightening, extra[] is the seed, and `seed` is the
- * expansion, with bit 32 set if the seed was random.
+ * In memory, a part's `own` is the tightening, extra[] is the seed, and `seed` is the expansion,
+ * with bit 32 set if the seed was random.
  *
  * Invariants of the input
  *   (I1) the input contains the bytes of all filters, which is checked before memory is
@@ -41,10 +41,11 @@
 
 enum {
     VALKEY_HEADER = 1 + 4 + 8 + 8 + 1 + 8,
-    VALKEY_BLOOM = 1 + 8 + 4 + 32,           /* bytes before the bits */
-    VALKEY_FRAME = 8 + VALKEY_BLOOM + 8 + 8, /* bytes before and after the bits */
-    VALKEY_SEED = 13,                        /* offset in `bloom` */
-    VALKEY_RANDOM = 1                        /* bit 32 of `seed` */
+    VALKEY_BLOOM = 1 + 8 + 4 + 32, /* size of the fields before the bits */
+    VALKEY_FRAME =
+        8 + VALKEY_BLOOM + 8 + 8, /* the same, including those after the bits */
+    VALKEY_SEED = 13,             /* offset in `bloom` */
+    VALKEY_RANDOM = 1             /* bit 32 of `seed` */
 };
 
 /* ---- Sizes -------------------------------------------------------------------------- */
@@ -280,8 +281,8 @@ static void valkey_positions(const bg_foreign *f, const struct foreign_part *par
     }
 }
 
-/* Expands a 64-bit seed to 256 bits. The result is not a secret, but different seeds give different
- * results. */
+/* Expands a 64-bit seed into 256 bits. The result is not a secret, but different seeds give
+ * different results. */
 static void valkey_seed(uint64_t seed, uint64_t to[4])
 {
     for (int i = 0; i < 4; i++) {

@@ -65,8 +65,8 @@ bool table_handle(struct foreign_input *input, struct table_handle *handle);
 uint32_t table_sum(const struct table *table, const unsigned char *p, size_t size,
                    uint64_t offset);
 
-/* Finds a block, checks its trailer, and decompresses the block if needed (Snappy only). Errors
- * use the name `what` for the block. table_release frees its memory. */
+/* Finds a block, checks its trailer, and decompresses the block if needed (Snappy only). Error
+ * messages refer to the block as `what`. table_release frees the block's memory. */
 bg_err table_open(const struct table *table, struct table_handle handle,
                   const char *what, const bg_foreign_options *options,
                   struct table_block *block, bg_errinfo *info);
@@ -77,8 +77,8 @@ void table_release(struct table_block *block);
 bool table_next(const struct table_block *block, struct table_entry *entry);
 uint64_t table_entries_end(const struct table_block *block);
 
-/* Calls `visit` with every name of a metaindex (truncated to TABLE_NAME_MAX - 1 bytes) and its
- * handle. Entries with other values are skipped. */
+/* Calls `visit` with every name in a metaindex (truncated to TABLE_NAME_MAX - 1 bytes) and its
+ * handle. Entries whose values are not handles are skipped. */
 typedef void table_visit(void *context, const char *name, struct table_handle handle);
 bg_err table_names(const struct table_block *metaindex, uint64_t at, table_visit *visit,
                    void *context, bg_errinfo *info);

@@ -11,7 +11,8 @@
 /* Parquet: XXH64 with seed 0. */
 uint64_t foreign_xxh64(const void *data, size_t len);
 
-/* Checksums of RocksDB blocks: XXH32 with seed 0, and the released version of XXH3. */
+/* Compute the checksums of RocksDB blocks: XXH32 with seed 0, and the released version of
+ * XXH3. */
 uint32_t foreign_xxh32(const void *data, size_t len);
 uint64_t foreign_xxh3(const void *data, size_t len);
 

@@ -10,9 +10,9 @@
  *     }
  *
  * A reader that finds invalid input becomes `bad`. All functions then return 0 and no more fields,
- * so callers check only once, at the end. The input is untrusted: nothing after `n` is read,
- * nesting is limited, and every repeated element takes at least one byte, so the work is limited by
- * the size of the input.
+ * so callers check only once, at the end. The input is untrusted: nothing after the first `n`
+ * bytes is read, nesting is limited, and every repeated element takes at least one byte, so the
+ * work is limited by the size of the input.
  */
 #ifndef BGI_THRIFT_H
 #define BGI_THRIFT_H
