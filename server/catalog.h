@@ -220,8 +220,8 @@ size_t catalog_count(const struct catalog *catalog);
 /* Returns the number of entries that have an expiry. */
 size_t catalog_expiring(const struct catalog *catalog);
 
-/* Returns a starting point for catalog_scan: the number just below that of an entry selected by
- * `random`. */
+/* Returns a starting point for catalog_scan: the number just below the number of an entry selected
+ * by `random`. */
 uint64_t catalog_before_any(struct catalog *catalog, uint64_t random);
 
 /* Returns up to `room` entries with numbers above `after`, in order. Each entry is held until

@@ -20,7 +20,7 @@
 
 enum { PICK_IDS = 64 };
 
-/* The connections that LIST or KILL applies to; unset fields match any. */
+/* The connections that LIST or KILL applies to; unset fields match any connection. */
 struct pick {
     uint64_t ids[PICK_IDS];
     size_t ids_count;
@@ -147,7 +147,8 @@ static bool gathered_grow(struct gathered *gathered)
     return true;
 }
 
-/* Called on the connection's thread. While a job runs for the connection, the job owns `multi`. */
+/* Called on the connection's thread. While a job is running for the connection, the job owns
+ * `multi`. */
 static void gathered_visit(void *context, struct conn *conn)
 {
     struct gathered *gathered = context;

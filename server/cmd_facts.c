@@ -217,8 +217,8 @@ static void info_keyspace(const struct session *session, struct buffer *out)
     }
 }
 
-/* Writes the statistics of filters in clusters: items, unanswered items, shards, nodes and how the
- * nodes handled requests. */
+/* Writes the statistics of filters in clusters: items, unanswered items, shards, nodes, and the
+ * outcomes of requests to the nodes. */
 static void info_sharded(const struct session *session, struct buffer *out)
 {
     struct front_facts f;

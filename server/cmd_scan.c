@@ -15,7 +15,7 @@
 
 enum {
     SCAN_USUAL = 10, /* default number of entries examined by one SCAN */
-    SCAN_MAX = 1000, /* maximum number, so that other connections get their turn */
+    SCAN_MAX = 1000, /* maximum number, so that other connections get a turn */
     SCAN_PIECE = 64
 };
 

@@ -23,7 +23,7 @@ enum {
     CONN_KEEP = 4096,
     CONN_TLS = 48 << 10, /* approximate size of OpenSSL's state per connection */
     CONN_FIRST = 16384,
-    CONN_STEADY = 16384, /* minimum number of bytes of a request body per timeout */
+    CONN_STEADY = 16384, /* minimum number of body bytes that must arrive per timeout */
     CONN_PIECES = 8,     /* chunks of a long reply sent per turn */
     CONN_REST = 16,
     CONN_DRAIN = 256 << 20,   /* maximum number of bytes to discard */
@@ -511,7 +511,7 @@ static void conn_on_event(evutil_socket_t fd, short what, void *context)
 
 /* ---- Writing -------------------------------------------------------------------------------- */
 
-/* Returns how many bytes may be sent now. */
+/* Returns the number of bytes that may be sent now. */
 static size_t conn_sendable(const struct conn *conn)
 {
     return conn->hold ? conn->sendable : buffer_waiting(&conn->out);
@@ -558,7 +558,7 @@ static bool conn_is_over(const struct conn *conn)
            && (conn->client.close || conn->eof || conn->leaving);
 }
 
-/* Releases the replies whose records are now durable. Returns false if the journal has failed: the
+/* Releases the replies whose records are now durable. Returns false if the journal has failed. The
  * changes are then not durable, and the client must not receive a reply that confirms them. */
 static bool conn_unhold(struct conn *conn)
 {

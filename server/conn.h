@@ -16,7 +16,7 @@
  * request stays incomplete, the client reads no replies, or fewer than CONN_STEADY bytes of an HTTP
  * body arrive.
  *
- * Durability. Replies that wait for the journal are divided into at most two groups: those that
+ * Durability. Replies that wait for the journal are divided into at most two groups: replies that
  * wait for `hold`, and replies to requests that arrived in the meantime, which wait for `later`. So
  * a client that keeps sending requests without waiting still gets each reply after at most two
  * syncs.

@@ -9,9 +9,9 @@
  * has been used up, when a different request arrives, or when the run is long enough.
  *
  * A slow request is passed to a job with a copy of its arguments. The connection resumes reading
- * when the job is done, so replies stay in order. The same applies to a run for a filter in a
- * cluster (fronts.h), together with the request that ended the run, which has already been read and
- * becomes the next job.
+ * when the job is done, so replies stay in order. A run for a filter in a cluster (fronts.h) is
+ * also passed to a job. The request that ended the run has already been read, and becomes the next
+ * job.
  */
 #include "conn.h"
 #include "fronts.h"
@@ -74,8 +74,8 @@ static void resp_job_forward(struct job *job, struct session *session)
     session->client = NULL;
 }
 
-/* Merges the changes that the job made to its copy of the client with those that the connection
- * made during the job. */
+/* Merges the changes that the job made to its copy of the client with the changes that the
+ * connection made in the meantime. */
 static void resp_job_merge(struct client *client, const struct client *changed)
 {
     const bool close = client->close || changed->close;
@@ -172,7 +172,7 @@ static void resp_no_memory(const struct reply *reply)
 }
 
 enum { RESP_WORDS = 4 }; /* number of arguments that count as one request */
-/* Up to this size, the copy of a request is reserved as a small buffer. */
+/* Copies of requests up to this size are reserved as small buffers. */
 enum { RESP_SMALL = 16 << 10 };
 
 /* Creates a job with a copy of a request; returns NULL if out of memory. */
@@ -421,7 +421,8 @@ static void resp_end(struct conn *conn)
     conn->client.close = true;
 }
 
-/* Returns how much of its turn a request uses: a request with many arguments counts as several. */
+/* Returns how much of the connection's turn a request uses. A request with many arguments counts as
+ * several requests. */
 static size_t resp_share(const struct conn *conn)
 {
     const size_t share = 1 + conn->parser.argc / RESP_WORDS;

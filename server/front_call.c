@@ -196,8 +196,8 @@ static bg_err front_send(struct front *front, const struct front_work *work,
     return err;
 }
 
-/* Marks the shards that did not answer. If an add failed, the shard is only marked as not accepting adds: it may lack
- * replicas but still answer lookups. */
+/* Marks the shards that did not answer. If an add failed, the shard is only marked as not accepting adds, because it
+ * may lack replicas but still answer lookups. */
 static void front_blame(struct front *front, const struct front_sent *sent, bool adds,
                         const bg_errinfo *info)
 {

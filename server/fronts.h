@@ -64,7 +64,7 @@ bool front_forwards(const struct command *command);
 void front_refuse(const struct front *front, struct request *request);
 
 /* Forwards a request and replies to it. If `many` is set, the request represents one request per item, and each of
- * these gets its own reply. Waits for the cluster, so only job threads may call it. */
+ * these requests gets its own reply. Waits for the cluster, so only job threads may call it. */
 void front_run(struct front *front, struct request *request, bool many);
 
 /* Items to forward, and their results. */

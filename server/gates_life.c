@@ -325,8 +325,8 @@ struct gate_life {
     uint64_t retry;    /* earliest time of the next build in this epoch */
     uint64_t epoch;    /* epoch of the last attempt */
     uint64_t calm;     /* earliest time of a rebuild that is not urgent */
-    uint64_t maintain; /* next time to evaluate the policy */
-    uint64_t save;     /* next time to save */
+    uint64_t maintain; /* time of the next policy evaluation */
+    uint64_t save;     /* time of the next save */
     bool stale;        /* the last event was STALE */
 };
 

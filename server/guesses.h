@@ -41,7 +41,8 @@ struct guesses {
 void guesses_init(struct guesses *guesses, const uint64_t secret[2]);
 void guesses_fini(struct guesses *guesses);
 
-/* Returns for how many milliseconds after `now` (monotonic) no login is accepted; 0 if a login is accepted now. */
+/* Returns the number of milliseconds after `now` (monotonic) during which logins are refused; 0 if a login is accepted
+ * now. */
 uint64_t guesses_wait(struct guesses *guesses, const char *address, bg_bytes name,
                       uint64_t now);
 void guesses_failed(struct guesses *guesses, const char *address, bg_bytes name,

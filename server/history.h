@@ -29,8 +29,8 @@ void history_free(struct history *history);
  * discarded. */
 void history_add(struct history *history, uint64_t now, const double *values);
 
-/* Returns the part of the last `seconds` that is available, oldest first: the number of points, the
- * time of the first point, and the seconds between points. */
+/* Returns which part of the last `seconds` is available: the number of points, the time of the
+ * first point, and the seconds between points. */
 struct history_range {
     uint64_t from;
     uint64_t step;

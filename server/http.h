@@ -14,17 +14,17 @@
  *     loop: switch (http_body_read(&body, bytes, n, &data, &consumed)) ...
  *     http_request_reset(&request), for the next one
  *
- * Each line is scanned once, however small the chunks are in which it arrives. All positions are
- * offsets from the start of the head, so the memory may move; http_request_moved sets the new
- * address. A request allocates no memory.
+ * Each line is scanned only once, even if it arrives in small chunks. All positions are offsets
+ * from the start of the head, so the memory may move; http_request_moved sets the new address. A
+ * request allocates no memory.
  *
  * The result does not depend on how the bytes were split. The parser is strict where proxies
- * and servers are known to disagree on where a request ends (status 400 unless noted
- * otherwise): lines end with CRLF, and a head contains no other CR, LF, NUL or control
- * character; no space precedes a colon or a field; HTTP/1.1 requires exactly one Host; there is
- * at most one Content-Length, with digits only, and never together with Transfer-Encoding,
- * which must be "chunked" (501) and is not allowed in HTTP/1.0. A head is at most 16 KiB long and
- * has at most 64 fields (431); its first line is at most 8 KiB long (414).
+ * and servers are known to disagree on where a request ends (status 400 unless noted otherwise).
+ * Lines must end with CRLF, and a head must not contain any other CR, LF, NUL or control character.
+ * No space may precede a colon or a field. HTTP/1.1 requires exactly one Host. Content-Length may
+ * appear only once, must consist of digits, and cannot be combined with Transfer-Encoding, which
+ * must be "chunked" (501) and is not allowed in HTTP/1.0. A head is at most 16 KiB long and has at
+ * most 64 fields (431); its first line is at most 8 KiB long (414).
  *
  * http_fields.h reads the fields that the parser does not use itself.
  */

@@ -6,8 +6,8 @@
  *     buffer_put(out, text, n);
  *
  * Every response has X-Content-Type-Options: nosniff. The caller adds all other fields
- * (Cache-Control, ETag, a content security policy). CR, LF and NUL in values become spaces, so
- * that untrusted text cannot start a new line.
+ * (Cache-Control, ETag, a content security policy). CR, LF and NUL in values become spaces so that
+ * untrusted text cannot start a new line.
  */
 #ifndef SERVER_HTTP_RESPONSE_H
 #define SERVER_HTTP_RESPONSE_H

@@ -1,19 +1,19 @@
 /*
- * jobs.h - threads for long operations, so that they do not block event loops.
+ * jobs.h - threads for long operations, which must not block event loops.
  *
  * A job is submitted to a queue. A thread runs it with its own session, and then returns it to the
- * worker that submitted it, which calls `done`. Jobs of one connection never overlap: a connection
- * waits for its job before it continues.
+ * worker that submitted it, which calls `done`. A connection's jobs never overlap, because the
+ * connection waits for its job before it continues.
  *
  * Lanes. Jobs that change the same filter would block each other, and would all wait for any long
  * operation that holds the filter's lock. So they share a lane. The jobs of a lane run one at a
  * time, in order, so they occupy one thread, and the other threads serve other filters. Password
- * checks share a lane as well: each one takes a lot of memory and time, and clients can trigger
- * them without logging in.
+ * checks share a lane as well, because each check takes a lot of memory and time, and clients can
+ * trigger checks without logging in.
  *
  * Owners. The next job to run belongs to the user that occupies the fewest threads. Once a second
- * user has submitted a job, no user may occupy all threads: at least one stays free for the others,
- * so one user's jobs never block another user's jobs.
+ * user has submitted a job, no user may occupy all threads. At least one thread stays free for
+ * other users, so one user's jobs never block another user's jobs.
  */
 #ifndef SERVER_JOBS_H
 #define SERVER_JOBS_H

@@ -5,10 +5,10 @@
  * synced. So an existing segment has a header, unless it is damaged. Segments are deleted oldest
  * first, with a sync of the directory after each, so no crash leaves a gap.
  *
- * Settling. Frames after the last one known to be synced may exist only in the page cache: a sync
- * may have failed before the process died, and the kernel then marks pages clean that it could not
- * write. Such frames would be readable now and missing after the next boot. So these frames are
- * rewritten with the same bytes before anything relies on them.
+ * Settling. Frames after the last frame known to be synced may exist only in the page cache,
+ * because a sync may have failed before the process died, and the kernel then marks pages clean
+ * that it could not write. Such frames would be readable now and missing after the next boot. So
+ * these frames are rewritten with the same bytes before anything relies on them.
  *
  * The newest segment. If the newest segment is missing, the rest of the journal looks complete.
  * Therefore journal.lock contains a copy of that segment's header, which is written and synced
@@ -514,8 +514,8 @@ static bg_err disk_take(void *context, size_t i, struct journal_source *source,
     } else if (fstat(book->file, &about) != 0) {
         err = journal_error_system(info, "stat", book->path);
     } else if (!S_ISREG(about.st_mode)) {
-        /* This is an error, not damage: the journal never created such a file, and a future segment
-         * may need its name. */
+        /* This is an error, not damage, because the journal never creates such a file, and a future
+         * segment may need its name. */
         err =
             journal_error_why(info, BG_EIO, "segment",
                               "not a regular file. Move it out of the data directory");

@@ -6,7 +6,7 @@
  *     64   frames, back to back: a head of 32 bytes, and records
  *
  * All integers are little-endian. Checksums are XXH3-64. Frame checksums are seeded with the
- * directory's id and the run (the number of the first segment that the process wrote). So bytes
+ * directory's ID and the run (the number of the first segment that the process wrote). So bytes
  * from another journal, or from this journal before its tail was truncated, are never accepted as
  * frames, whether they appear in blocks that the file system reuses or in keys sent by a client. A
  * head has its own checksum, so its length can be trusted before the records are read, and a search

@@ -1,9 +1,9 @@
 /*
  * journal_open.c - opens, reads, begins and closes the journal.
  *
- * journal_begin always creates a new segment. So a truncated tail is never followed, in the same
- * file, by other frames with the same numbers, and each run (the segments of one process) has its
- * own checksum seed (journal_frame.h). Before that, it ensures that the existing frames are on disk
+ * journal_begin always creates a new segment. So a truncated tail is never followed by other frames
+ * with the same numbers in the same file. Each run (the segments of one process) has its own
+ * checksum seed (journal_frame.h). Before that, it ensures that the existing frames are on disk
  * (journal_disk.c).
  */
 #include "journal_inside.h"
@@ -129,8 +129,8 @@ bg_err journal_read(const char *folder, bool beyond_damage, journal_visit *visit
 }
 
 /* Chooses the number and the header of the first segment of this process. If a journal existed
- * before, the segment is never marked as fresh, so that missing segments are detected again at
- * the next start. */
+ * before, the segment is never marked as fresh, so missing segments are detected again at the next
+ * start. */
 static bg_err journal_plan(struct journal *j, struct journal_header *header,
                            bg_errinfo *info)
 {

@@ -31,9 +31,9 @@
  * One kind of damage is indistinguishable from a torn tail: damage to the last synced frames after
  * a crash.
  *
- * The search for complete frames after a bad one examines heads, byte by byte. An attacker who does
- * not know the directory's ID cannot forge the checksum of a head. The search scans the rest of a
- * segment at most twice, however many frames are bad.
+ * The search for complete frames after a bad frame examines heads, byte by byte. An attacker who
+ * does not know the directory's ID cannot forge the checksum of a head. The search scans the rest
+ * of a segment at most twice, regardless of the number of bad frames.
  *
  * Memory: a window of the file as large as the largest frame read so far, and at least 1 MiB. The
  * length of a frame is used only if the checksum of its head is correct.

@@ -51,7 +51,7 @@ static bool key_is_whole(const char *text, size_t len)
 
 /*
  * Accepts -9223372036854775807 to 9223372036854775807. Outside this range, SQLite converts the text to a real. The
- * smallest 64-bit integer is excluded: a SQLite integer column may hold it as a real, which is equal and prints as
+ * smallest 64-bit integer is excluded, because a SQLite integer column may contain it as an equal real, which prints as
  * -9.22337203685478e+18.
  */
 static bool key_is_integer(const char *text, size_t len)

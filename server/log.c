@@ -4,7 +4,7 @@
  * A line is assembled on the stack of the calling thread, without a lock, and written under the
  * sink's lock. A thread waits at most LOG_PATIENCE for the lock, because its holder may be blocked
  * in a write to an unresponsive disk. After that, the line is dropped. Pipes, terminals and sockets
- * are first checked for space (poll), so that the holder does not block: a line is short enough for
+ * are first checked for space (poll), so that the holder does not block. A line is short enough for
  * a pipe to accept all of it at once. A socket may accept only the beginning of a line; the rest is
  * kept and sent before the next line.
  *

@@ -11,7 +11,7 @@
  * is repeated more than LOG_BURST times in LOG_PERIOD seconds is suppressed for the rest of the
  * period; the next line of that message reports how many times it was suppressed.
  *
- * Names of filters and users are escaped, so that they cannot split a line. Keys, passwords and
+ * Names of filters and users are escaped so that they cannot split a line. Keys, passwords and
  * secrets are never passed to these functions.
  *
  * Thread safety: all functions are MT-Safe, except log_open and log_close. They are not
@@ -156,7 +156,7 @@ uint64_t log_repeated(void);
     X(RELOAD, "reload", INFO)      /* a filter was replaced with a file */             \
     X(REFUSED, "refused", WARNING) /* a file was refused */                            \
     X(SOURCE, "source", WARNING)   /* a gate's database went down or came up */        \
-    X(LIMIT, "limit", WARNING)     /* a memory, rate or client limit was reached */   \
+    X(LIMIT, "limit", WARNING)     /* a memory, rate or client limit was reached */    \
     X(FAILURE, "failure", ERROR)   /* the disk or the journal failed */                \
     X(ALARM, "alarm", ERROR)       /* a false negative, or damage */
 
@@ -178,7 +178,7 @@ struct log_event {
 const char *log_event_name(enum log_event_kind kind);
 enum log_level log_event_level(enum log_event_kind kind);
 
-/* Keeps an event, and logs it with the level of its kind. `filter` may be empty. */
+/* Stores an event, and logs it at the level of its kind. `filter` may be empty. */
 void log_event(enum log_event_kind kind, bg_bytes filter, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -20,7 +20,7 @@ extern const struct command multi_commands[];
 /* Queues a request, and replies. */
 void multi_queue(struct client *client, const struct request *request, size_t limit);
 
-/* Records that a request was malformed, so that EXEC runs nothing. Does nothing without MULTI. */
+/* Records that a request was malformed, so EXEC runs nothing. Does nothing without MULTI. */
 void multi_fail(struct client *client);
 
 /* Returns the number of queued requests, or -1 outside MULTI. */

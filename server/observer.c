@@ -259,7 +259,7 @@ uint64_t observer_rss(void)
     FILE *file = fopen("/proc/self/statm", "re");
     if (file) {
         if (fgets(text, sizeof text, file)) {
-            second = strchr(text, ' '); /* all pages, and resident pages */
+            second = strchr(text, ' '); /* numbers of all pages and of resident pages */
         }
         (void)fclose(file);
     }
@@ -513,7 +513,7 @@ static void *observer_work(void *context)
         } else {
             rest = (double)(next_look - now) / 1000;
         }
-        /* Steps run on schedule, however long an examination takes. */
+        /* Steps run on schedule, regardless of how long an examination takes. */
         const double step = next_step > now ? (double)(next_step - now) / 1000 : 0;
         goes_on = observer_rest(o, rest < step ? rest : step);
     }

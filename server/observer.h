@@ -1,5 +1,5 @@
 /*
- * observer.h - a thread that examines the filters, so that requests do not have to.
+ * observer.h - a thread that examines the filters so that requests do not have to.
  *
  * To determine the fill of a filter, its number of items and its actual false-positive rate, every
  * byte of the filter must be read. The observer reads the filters, including those of gates, one
@@ -8,8 +8,8 @@
  * its results together with the time at which they were obtained.
  *
  * Every HISTORY_STEP seconds it also records counters for the charts, as rates per second. It
- * records the counters of the service, and those of the first OBSERVER_KEPT filters whose history
- * was requested.
+ * records the counters of the service, and the counters of the first OBSERVER_KEPT filters whose
+ * history was requested.
  *
  * Thread safety: MT-Safe.
  */

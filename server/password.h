@@ -4,7 +4,7 @@
  *     $scrypt$ln=14,r=8,p=1$SALT$HASH        base64 without padding
  *
  * ln is the binary logarithm of the cost: hashing uses 2^ln * 128 * r bytes of memory and takes a proportional amount
- * of time. With ln=14 and r=8, it takes 16 MiB and tens of milliseconds, both for the service and for an attacker.
+ * of time. With ln=14 and r=8, hashing takes 16 MiB and tens of milliseconds, both for the service and for an attacker.
  */
 #ifndef SERVER_PASSWORD_H
 #define SERVER_PASSWORD_H

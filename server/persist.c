@@ -39,9 +39,9 @@
  *
  * A snapshot starts a new segment of the journal, saves every object that has records since its
  * base, writes a manifest of all objects while none can be created or dropped, and deletes the
- * older segments. Objects without records since their base are not saved: their `from` is moved
- * to the new segment. If an object cannot be saved because its base could not be read, the segments
- * that it needs are kept.
+ * older segments. Objects without records since their base are not saved; instead, their `from` is
+ * moved to the new segment. If an object cannot be saved because its base could not be read, the
+ * segments that it needs are kept.
  *
  * Lock order: `saving`, the catalog's lock, object->writing, retired_lock, the journal's locks.
  * Only `saving` may be held while waiting for batches.
@@ -200,8 +200,8 @@ void persist_foreign_digest(const void *bytes, size_t n,
                    (unsigned long long)hash.high64, (unsigned long long)hash.low64);
 }
 
-/* Syncs the directory of the filter files: a file is durable only if its name is durable as
- * well. */
+/* Syncs the directory that contains the filter files, because a file is durable only if its name is
+ * durable as well. */
 static bg_err persist_sync_folder(const struct persist *persist, bg_errinfo *info)
 {
     char path[PERSIST_PATH];
@@ -857,7 +857,8 @@ static bg_err persist_save_changed(struct persist *persist, uint64_t first,
     return err;
 }
 
-/* The destination of the manifest's records: the current journal, or the start of a fresh one. */
+/* The destination of the manifest's records: the current journal, or the start of a fresh
+ * journal. */
 struct manifest {
     struct persist *persist;
     struct journal_draft *draft;
@@ -1098,8 +1099,8 @@ void persist_apply(struct persist *persist, const struct settings *settings)
 }
 
 /* Returns whether a snapshot is due. The size limit applies to the bytes added since the last
- * snapshot, not to the total: some older segments may still be needed, and the manifest alone may
- * be large. */
+ * snapshot, not to the total, because some older segments may still be needed, and the manifest
+ * alone may be large. */
 static bool persist_is_due(struct persist *persist, const struct settings *settings,
                            const struct journal_state *state)
 {

@@ -41,7 +41,7 @@ enum pgoutput_kind {
 struct pgoutput_message {
     enum pgoutput_kind kind;
     uint32_t relation;     /* OID: RELATION, ROW */
-    uint16_t columns;      /* number of columns or values: RELATION, ROW */
+    uint16_t columns;      /* number of columns (RELATION) or values (ROW) */
     bg_bytes list;         /* the columns or values, for the functions below */
     bool is_transactional; /* MESSAGE */
     uint64_t lsn;          /* MESSAGE: end of its WAL record */

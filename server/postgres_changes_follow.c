@@ -125,7 +125,8 @@ static bool follower_parse_mark(const char *mark, struct changes_epoch *epoch)
 
 /* ---- Polls ------------------------------------------------------------------------------- */
 
-/* Compares the identity and fingerprint in the transaction with those of the epoch. */
+/* Compares the identity and fingerprint in the transaction with the epoch's identity and
+ * fingerprint. */
 static void follower_compare(struct follower *f, const struct changes_epoch *found)
 {
     if (strcmp(found->identity, f->epoch.identity) != 0) {
@@ -413,9 +414,9 @@ static bg_err follower_restart(struct follower *f, bg_errinfo *info)
 
 /* ---- Pruning ----------------------------------------------------------------------------- */
 
-/* Returns the number of the oldest bookmark that is still needed: that of the last saved mark, or the first bookmark of
- * the epoch. If too many changes accumulate while nothing is saved, the changes are pruned anyway,
- * and the service reads all keys at its next start. */
+/* Returns the number of the oldest bookmark that is still needed: the bookmark of the last saved mark, or the first
+ * bookmark of the epoch. If too many changes accumulate while nothing is saved, the changes are pruned anyway, and the
+ * service reads all keys at its next start. */
 static uint64_t follower_unneeded(struct follower *f)
 {
     char mark[SOURCE_MARK];

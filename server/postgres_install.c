@@ -353,9 +353,9 @@ static void install_add_functions(struct postgres_link *link, struct statements 
     }
 }
 
-/* Adds the triggers. Partitions get clones of the trigger of their partitioned table; children (INHERITS) do not.
- * ENABLE ALWAYS is repeated for each table, because older versions do not propagate it. Partitions that are being
- * detached get no trigger, and ALTER TABLE fails for them. */
+/* Adds the triggers. Partitions get clones of their partitioned table's trigger; children (INHERITS) do not. ENABLE
+ * ALWAYS is repeated for each table, because older versions do not propagate it. Partitions that are being detached get
+ * no trigger, and ALTER TABLE fails for them. */
 static bg_err install_add_triggers(struct postgres_link *link, struct statements *to,
                                    uint64_t deadline, bg_errinfo *info)
 {

@@ -108,8 +108,8 @@ static const char *postgres_link_encoding(const struct postgres_link *link)
 
 /* Returns the lock timeout in ms; 0 if there is none. A server process that is waiting for a lock
  * does not notice that the service has disconnected. Statements that write time out before the
- * server checks for deadlocks (deadlock_timeout, 1 s), so that they never make an operator's
- * statement fail. Creating a slot waits for running transactions, which counts as a lock wait. */
+ * server checks for deadlocks (deadlock_timeout, 1 s), so they never make an operator's statement
+ * fail. Creating a slot waits for running transactions, which counts as a lock wait. */
 static unsigned postgres_link_lock_timeout(enum postgres_link_use use)
 {
     return use == PG_WRITES ? 300 : use == PG_READS ? 10000 : 0;
@@ -219,7 +219,7 @@ static bg_err postgres_link_refused(struct postgres_link *link, const char *what
     return err;
 }
 
-/* Returns the first result of a statement that was sent, and discards the others. */
+/* Returns the first result of a statement that was sent, and discards the other results. */
 static bg_err postgres_link_finish(struct postgres_link *link, const char *what,
                                    bool sent, uint64_t deadline, PGresult **wanted,
                                    bg_errinfo *info)

@@ -2,8 +2,8 @@
  * postgres_logical_reader.c - reads all keys in the `logical` mode; see (L6) in postgres_logical.c.
  *
  * Once the read has started, the new filter accepts the keys that the follower reports. So the snapshot must contain
- * all transactions that the follower reported before the read started. The snapshot of a temporary slot contains them:
- * it is defined by a WAL position, and the slot is created after the read has started.
+ * all transactions that the follower reported before the read started. The snapshot of a temporary slot contains these
+ * transactions, because it is defined by a WAL position, and the slot is created after the read has started.
  *
  * That position is at or after the end of everything that was streamed, provided that the slot is on the follower's
  * server. To prove this, the reader emits a marker after the last key, in the session that read the keys. The marker

@@ -1,7 +1,7 @@
 /*
  * postgres_publication.c - creates the publication; see postgres_publication.h.
  *
- * A table that publishes updates needs a replica identity: without one, PostgreSQL rejects UPDATE as soon as the
+ * A table that publishes updates needs a replica identity, because PostgreSQL otherwise rejects UPDATE as soon as the
  * table is published. A gate must not break an application, so it refuses such a table instead. A table can also lose
  * its replica identity, or get a partition without one. The fingerprint query detects such a change at the next poll. A
  * publication that the gate cannot follow, for this or any other reason, is dropped. Otherwise the publication could

@@ -15,7 +15,8 @@
  *   objects       pg_class, pg_attribute, pg_trigger and pg_rewrite of the change table and the bookmark; pg_proc of
  *                 the trigger functions; pg_trigger of the tables (changes)
  *
- * Temporary children are excluded: their rows are visible only to the session that created them.
+ * Temporary children are excluded, because their rows are visible only to the session that created
+ * them.
  *
  * Validation. In the same snapshot, the query also returns the reasons why the tables cannot be followed, as rows of
  * `problem`:
@@ -28,7 +29,7 @@
  *   changes       virtual generated columns (triggers do not see them), missing or unlogged objects, and
  *                 a trigger that is missing, not enabled ALWAYS, or conditional, on any table in the tree
  *
- * Row security requires no check: row_security=off turns a filtered read into an error.
+ * Row security requires no check, because row_security=off turns a filtered read into an error.
  */
 #include "postgres_schema.h"
 
@@ -322,7 +323,8 @@ bg_err postgres_schema_verify_server(struct postgres_link *link, uint64_t deadli
 
 /*
  * Selects the tables of the key columns, all tables below them, and the catalog rows that describe them. A partition
- * that is being detached (DETACH CONCURRENTLY) is not below its parent: queries and the publication exclude it.
+ * that is being detached (DETACH CONCURRENTLY) does not count as being below its parent, because queries and the
+ * publication exclude it.
  *
  * A transaction that waits for a synchronous standby is invisible in the snapshot, but its catalog changes already
  * affect how the replication stream is decoded. The transaction appears as the xmax of the rows that it deletes or

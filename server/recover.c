@@ -3,14 +3,14 @@
  *
  * The journal is read twice. The first pass only determines which objects exist at the end, where
  * their bases are, and from which frame the records of each object must be replayed. A manifest is
- * the complete list of objects at its position: an earlier object that is not listed was dropped.
- * Then the bases are opened, and each is verified against its recorded digest. The second pass
- * replays each object's records in order, starting at that frame.
+ * the complete list of objects at its position, so an earlier object that is not listed was
+ * dropped. Then the bases are opened, and each is verified against its recorded digest. The second
+ * pass replays each object's records in order, starting at that frame.
  *
  * An object is kept even if its base is missing, is damaged or was created with a secret that is
- * not available, or if its records cannot be replayed: without the object, lookups would answer
- * "no". The slot of such an object has no filter, answers "maybe" and refuses adds, and the log
- * states the reason. The object's records are kept.
+ * not available, or if its records cannot be replayed, because lookups would answer "no" without
+ * the object. The slot of such an object has no filter, answers "maybe" and refuses adds, and the
+ * log states the reason. The object's records are kept.
  *
  * Gaps. A damaged journal is an error, unless the settings allow starting despite the damage.
  * In that case the content of the missing frames is unknown, and everything that they may have
@@ -28,8 +28,8 @@
  *   (G5) All changes to an object that was created after the gap are known.
  *
  * Files. A file that no object uses is deleted only with proof that no object needs it. The proof
- * is a journal that has no gap between its start, or a manifest, and a segment known to be the
- * newest; that leaves no name in doubt; and whose objects could all be read. Only
+ * is a journal that has no gap between its start (or a manifest) and a segment known to be the
+ * newest. It must also leave no name in doubt, and all of its objects must be readable. Only
  * recovery_file_fate makes this decision. Directories written by version 0.1 do not record which
  * segment is the newest. In such a directory, unused files are moved to `forgotten`, once. A pack
  * in use may contain parts of unknown objects, so without the proof it is kept until the next
@@ -712,9 +712,9 @@ static bg_err recovery_do(void *context, uint64_t sequence,
                             why.message[0] ? why.message : bg_strerror(err), info);
 }
 
-/* Warns about a filter that grew under a higher max-filter-memory than the current one: the replay
- * could not grow it to the same size, so its false-positive rate is above its target. At run time,
- * adds would have been refused long before that point. */
+/* Warns about a filter that grew when max-filter-memory was higher. The replay could not grow the
+ * filter to the same size, so its false-positive rate is above its target. At run time, adds would
+ * have been refused long before that point. */
 static void recovery_check_growth(const struct recovery *r, const struct found *found)
 {
     const uint64_t most = settings_now(r->persist->server->store)->max_filter_memory;

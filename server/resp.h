@@ -26,9 +26,9 @@
  * belongs to the parser and is valid until the next call. Callers that collect several requests of
  * a pipeline copy the bg_bytes.
  *
- * Cost. No byte is examined twice, however small the parts are in which it arrives, and the bytes
- * of strings are not examined at all. A string of 512 MB, or a million arguments, cost as much in
- * 16 KiB parts as in one part. Eight arguments fit into the parser itself. For more arguments, it
+ * Cost. No byte is examined twice, even if a request arrives in small parts, and the bytes of
+ * strings are not examined at all. A string of 512 MB, or a million arguments, costs as much in 16
+ * KiB parts as in one part. Eight arguments fit into the parser itself. For more arguments, it
  * allocates an array that doubles in size as they arrive, regardless of the announced count. A
  * large array is freed before the next request.
  *
@@ -81,8 +81,9 @@ struct resp_parser {
     bg_bytes *argv;
     size_t argc;
     size_t consumed;
-    /* The minimum number of bytes that are still missing. It is an untrusted hint for sizing a
-     * buffer: grow the buffer with the bytes that have arrived, not with the announced length. */
+    /* The minimum number of bytes that are still missing. It is an untrusted hint for sizing
+     * a buffer, so grow the buffer with the bytes that have arrived, not with the announced
+     * length. */
     size_t need;
     char error[RESP_ERROR_TEXT]; /* "Protocol error: ..." */
     bool refused;                /* the error was caused by a failed allocation */

@@ -7,7 +7,7 @@
  * time, so data that the function collects needs no lock.
  *
  * A worker that has ended no longer reads its mailbox. Once the service is stopping, the caller
- * therefore does not wait indefinitely: it withdraws its note.
+ * therefore withdraws its note instead of waiting indefinitely.
  */
 #ifndef SERVER_ROLLCALL_H
 #define SERVER_ROLLCALL_H

@@ -98,7 +98,7 @@ struct server {
     char unix_path[108];
 };
 
-/* All arrays of the service's commands, and their number. */
+/* The arrays of the service's commands, and the number of arrays. */
 extern const struct command *const server_families[];
 extern const size_t server_families_count;
 

@@ -324,8 +324,8 @@ static uint64_t session_host_ticks(struct host *host)
 
 /*
  * Lookups. A worker queries only the filter, and replies immediately if the answer is "no".
- * Otherwise a job completes the lookup: the request runs again there, with the ticket from the
- * first half.
+ * Otherwise a job completes the lookup: it runs the request again, with the ticket from the first
+ * half.
  */
 static bg_err session_host_lookup(struct host *host, bg_bytes name, bg_bytes key,
                                   bg_outcome *outcome, bg_errinfo *info)

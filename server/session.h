@@ -95,8 +95,8 @@ static inline struct session *session_of(const struct request *request)
 bool session_init(struct session *session, struct server *server, bool is_job);
 void session_fini(struct session *session);
 
-/* Reads the current settings. A job calls it when it starts. A worker calls it in every iteration
- * of its event loop, because workers also use settings outside of batches. */
+/* Reads the current settings. A job calls this function when it starts. A worker calls it in every
+ * iteration of its event loop, because workers also use settings outside of batches. */
 void session_take_settings(struct session *session);
 
 /* Reads the clock and the settings; enters a batch, unless the session belongs to a job. */
@@ -108,8 +108,8 @@ void session_end(struct session *session);
 bg_err session_drop(struct session *session, bg_bytes name,
                     const struct catalog_terms *terms, bg_errinfo *info);
 
-/* Returns whether a name may have been the name of a lost filter, so that lookups answer "maybe"
- * (doubt.h). */
+/* Returns whether a name may have been the name of a lost filter, in which case lookups answer
+ * "maybe" (doubt.h). */
 bool session_doubts(struct session *session, const struct command *command,
                     const bg_bytes *argv);
 
@@ -141,7 +141,8 @@ void session_run(struct session *session, struct client *client, const bg_bytes 
                  size_t argc, const struct reply *reply);
 
 /* Returns whether changing n items of the named filter would block an event loop, in which case a
- * job must make the change. If not, the filter is claimed (object.h) until session_unclaim. */
+ * job must make the change. If it would not, the filter is claimed (object.h) until session_unclaim
+ * is called. */
 bool session_stalls(struct session *session, const struct command *command,
                     bg_bytes name, size_t n);
 void session_unclaim(struct session *session);

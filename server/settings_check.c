@@ -2,9 +2,9 @@
  * settings_check.c - validates all options together.
  *
  * Individual options are validated when they are read. This file checks combinations of options,
- * and whether they suit the machine: files must be readable, addresses valid, and secrets outside
- * the data directory. A configuration that would expose the service without a password, or would
- * fail later, is rejected at startup.
+ * and whether they work on this machine: files must be readable, addresses must be valid, and
+ * secrets must be outside the data directory. A configuration that would expose the service without
+ * a password, or would fail later, is rejected at startup.
  */
 #include "settings.h"
 #include "text.h"

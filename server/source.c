@@ -3,9 +3,9 @@
  * mode implements a table of operations (source_inside.h).
  *
  * A lookup uses a connection from the pool. A pooled connection may have died since it was last used, for example
- * because the server was restarted. In that case all idle connections are closed, and the lookup is repeated once
- * over a new connection, within the same deadline. Lookups change nothing, so repeating one is harmless. An absent
- * key is also looked up again if the follower started a new epoch in the meantime.
+ * because the server was restarted. In that case, all idle connections are closed, and the lookup is repeated once over
+ * a new connection, within the same deadline. Lookups change nothing, so repeating one is harmless. An absent key is
+ * also looked up again if the follower started a new epoch in the meantime.
  */
 #include "source_inside.h"
 

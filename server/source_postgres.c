@@ -5,8 +5,8 @@
  * sent as text that the server parses. A key that cannot be parsed, such as letters for a number, is absent, because no
  * value of that type has this spelling. If this were an error, untrusted keys could open the circuit breaker. Two
  * conditions prove that the key is absent: the parameter has the type of the key column, and the server also rejects
- * the key on its own, outside `lookup`. Any other error remains an error, because an expression in `lookup` can fail
- * with the same code for a row that exists.
+ * the key outside `lookup`. Any other error remains an error, because an expression in `lookup` can fail with the same
+ * code for a row that exists.
  *
  * Connections. Every connection verifies that it reached the same server as the follower: the same system identifier,
  * timeline and database (postgres_schema.h).
@@ -198,7 +198,7 @@ static void source_postgres_forget_error(struct postgres_asker *asker)
     asker->link.last = NULL;
 }
 
-/* Returns whether the server rejects the key on its own as a value of its type. */
+/* Returns whether the server rejects the key, outside `lookup`, as a value of its type. */
 static bool source_postgres_is_impossible(struct postgres_asker *asker,
                                           const struct postgres_arguments *key,
                                           uint64_t deadline)

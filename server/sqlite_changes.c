@@ -11,11 +11,11 @@
  * last row that it read, with its token. Then it reads the following rows, whose numbers must be contiguous and reach
  * sqlite_sequence. Keys are reported after the transaction has ended, so writers never wait for the filter.
  *
- * The epoch ends (doubt) if any of these steps fails. The follower then creates missing objects, uses the last row as
- * its place, and only then calls restart. If an audit has distrusted the filter, the follower first replaces all rows,
- * so no mark of that filter remains valid, even if the filter's file could not be deleted. DDL changes the schema
- * version, so the follower detects DDL by other programs, even if the change is undone between two polls (for example,
- * if a trigger is dropped and created again).
+ * The epoch ends (doubt) if any of these steps fails. The follower then creates missing objects and uses the last row
+ * as its place before it calls restart. If an audit has distrusted the filter, the follower first replaces all rows, so
+ * no mark of that filter remains valid, even if the filter's file could not be deleted. DDL changes the schema version,
+ * so the follower detects DDL by other programs, even if the change is undone between two polls (for example, if a
+ * trigger is dropped and created again).
  *
  * A mark is a place in text form. It includes the inode number and birth time of the file, but not its device, whose
  * number may change when the machine restarts.
@@ -28,8 +28,8 @@
  * deleted. The row of the mark itself is kept.
  *
  * Limits. A connection can write without running triggers, or skip the gate's triggers, and SQLite offers no way to
- * detect this. The ways to do this are SQLITE_DBCONFIG_ENABLE_TRIGGER, a TEMP trigger with RAISE(IGNORE) or
- * RAISE(FAIL), RAISE(FAIL) in a trigger fired by a foreign key action (actions precede AFTER triggers),
+ * detect this. It can use SQLITE_DBCONFIG_ENABLE_TRIGGER, a TEMP trigger with RAISE(IGNORE) or RAISE(FAIL), or
+ * RAISE(FAIL) in a trigger fired by a foreign key action (actions precede AFTER triggers). Other ways are
  * sqlite3_blob_write (which only an index on the column prevents), the RBU extension, PRAGMA writable_schema with
  * changes that are undone later, and programs that replace the built-in functions random, typeof or CAST. Audits detect
  * keys written in these ways.

@@ -15,8 +15,9 @@
  * with the largest rowid in sqlite_master), so the gate's triggers must be newer than all of the application's AFTER
  * triggers. If they are not, the gate's triggers are created again.
  *
- * The change table. An index or a trigger on the change table could suppress its rows: an INSERT OR IGNORE also applies
- * to the statements inside the triggers that it fires. So the change table must have no other indexes or triggers.
+ * The change table. An index or a trigger on the change table could suppress its rows, because an INSERT OR IGNORE also
+ * applies to the statements inside the triggers that it fires. So the change table must have no other indexes or
+ * triggers.
  */
 #include "sqlite_schema.h"
 

@@ -1,9 +1,9 @@
 /*
  * squeeze.h - compresses data by removing runs of zeros.
  *
- * The file of a small filter is mostly zeros: headers and filters are aligned to pages, and a
- * new filter is empty. Squeezing reduces the file to about a tenth of its size. The format, with
- * little-endian numbers:
+ * The file of a small filter consists mostly of zeros, because headers and filters are aligned to
+ * pages, and a new filter is empty. Squeezing reduces the file to about a tenth of its size. The
+ * format, with little-endian numbers:
  *
  *     bytes        4     the original size
  *     zeros, n     4 + 4 length of a run of zeros, and number of bytes that follow it

@@ -18,12 +18,12 @@
  * dumps, which would contain secrets (unless settings allow them). */
 void startup_process(const struct settings *settings);
 
-/* Creates the data directory with mode 0700 if it is missing, and locks it, so that two services
+/* Creates the data directory with mode 0700 if it is missing, and locks it so that two services
  * cannot write to it. *lock is a file descriptor that must stay open. */
 bool startup_folder(const char *dir, int *lock, char why[SETTINGS_WHY]);
 
-/* Opens the keyring. If the file is missing, creates it with a first secret, creates its directory
- * if necessary, and sets *made. */
+/* Opens the keyring. If the file is missing, creates it with an initial secret, creates its
+ * directory if necessary, and sets *made. */
 bool startup_keyring(const char *path, bg_keyring **ring, bool *made,
                      char why[SETTINGS_WHY]);
 
@@ -45,7 +45,8 @@ bool startup_supervised(const struct settings *settings, char why[SETTINGS_WHY])
  * no such socket or sending fails. */
 bool startup_notify(const char *state);
 
-/* Send the common states. RELOADING includes the time; startup_ready ends that state. */
+/* Send the common states. RELOADING includes the time; the state ends when startup_ready is
+ * called. */
 bool startup_ready(const char *status);
 bool startup_reloading(void);
 bool startup_stopping(const char *status);

@@ -2,8 +2,8 @@
  * tls.h - TLS certificates and keys, which can be replaced while connections are open.
  *
  * Supports TLS 1.2 and 1.3 with forward-secret ciphers only. Compression, renegotiation, session tickets and the
- * session cache are disabled: connections are long-lived, and a stolen ticket key could be used to decrypt their
- * traffic. Client certificates are requested according to tls-auth-clients.
+ * session cache are disabled, because connections are long-lived, and a stolen ticket key could be used to decrypt
+ * their traffic. Client certificates are requested according to tls-auth-clients.
  *
  * This header manages contexts only; connections call SSL_read and SSL_write themselves.
  */

@@ -38,7 +38,7 @@ struct users {
     struct user_rates rates;
     uint8_t key[USERS_KEY];
     struct guesses guesses;
-    /* Held while a password is checked, so that only one password is checked at a time. */
+    /* Held while a password is checked, so only one password is checked at a time. */
     pthread_mutex_t hashing;
     pthread_mutex_t lock; /* protects the fields below */
     struct user **items;
@@ -347,8 +347,8 @@ static void users_free_waiting(struct users *users)
     }
 }
 
-/* Moves retired users that no client holds to `waiting`. The store and the load here are in the opposite order from
- * those in user_hold, so a concurrent hold is seen either here or by users_free_waiting. */
+/* Moves retired users that no client holds to `waiting`. The store and the load are in the opposite order from
+ * user_hold, so either this function or users_free_waiting sees a concurrent hold. */
 static void users_choose(struct users *users)
 {
     struct user *all = users->retired, *user = NULL;

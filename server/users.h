@@ -85,7 +85,7 @@ const struct user *users_default_unasked(struct users *users);
  * and takes equally long for users that do not exist. */
 const struct user *users_check(struct users *users, bg_bytes name, bg_bytes password);
 
-/* Like users_check, but recognizes only passwords that need no hashing: those that users_check accepted before,
+/* Like users_check, but recognizes only passwords that need no hashing: passwords that users_check accepted before,
  * plaintext passwords, and any password of a user with nopass. If it returns NULL, call users_check. Fast. */
 const struct user *users_recall(struct users *users, bg_bytes name, bg_bytes password);
 
@@ -99,9 +99,9 @@ void users_each(struct users *users,
 /* ---- Login rate limit ---------------------------------------------------------------------- */
 
 /*
- * Failed logins are rate limited (guesses.h). users_guess_wait returns for how many milliseconds after `now`
- * (monotonic, in milliseconds) no login is accepted; 0 if a login is accepted now. `address` is the output of
- * inet_ntop, or "" for a Unix socket. A login takes these steps: call users_recall; if it returns NULL, call
+ * Failed logins are rate limited (guesses.h). users_guess_wait returns the number of milliseconds after `now`
+ * (monotonic, in milliseconds) during which logins are refused; 0 if a login is accepted now. `address` is the output
+ * of inet_ntop, or "" for a Unix socket. A login takes these steps: call users_recall; if it returns NULL, call
  * users_guess_wait; if that returns 0, call users_check in a job; if that returns NULL, call users_guess_failed.
  */
 uint64_t users_guess_wait(struct users *users, const char *address, bg_bytes name,

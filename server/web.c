@@ -346,7 +346,7 @@ static void web_no_memory(struct conn *conn)
 
 /* ---- Routes ------------------------------------------------------------------------------------ */
 
-/* Compares the path as it was sent, without decoding it, so that each path has exactly one spelling. */
+/* Compares the path as it was sent, without decoding it, so each path has exactly one spelling. */
 static bool web_path_fits(const char *pattern, bg_bytes path)
 {
     const char *at = path.data, *end = at + path.len;
@@ -737,8 +737,8 @@ static size_t web_read_head(struct conn *conn, const char *bytes, size_t n)
     return consumed;
 }
 
-/* Adds n bytes to the count of uploads. Returns false, without counting them, if all uploads together would
- * exceed maxmemory. */
+/* Adds n bytes to the count of uploads. Returns false, without counting the bytes, if all uploads together would exceed
+ * maxmemory. */
 static bool web_count_upload(struct conn *conn, uint64_t n)
 {
     struct server *server = conn->worker->server;

@@ -2,7 +2,7 @@
  * web.h - HTTP: passes the requests on a connection to handlers, and sends their responses.
  *
  * A connection reads the head of a request, checks whether the request is allowed
- * (web_access.c), and then reads its body: into memory, or for uploads into a file in the data
+ * (web_access.c), and then reads its body into memory or, for uploads, into a file in the data
  * directory. A job then runs the handler that the table of routes lists for the method and path.
  * The response is sent, and the next request is read. Health checks and requests for dashboard
  * files are answered without a job. web/openapi.yaml is the contract.

@@ -1,8 +1,8 @@
 /*
  * web_files.c - downloads, uploads and verifies filter files over HTTP.
  *
- * The entity tag is the root digest of the content, computed with generation 0 and time 0, so
- * that equal filters have equal tags on every machine.
+ * The entity tag is the root digest of the content, computed with generation 0 and time 0, so equal
+ * filters have equal tags on every machine.
  */
 #include "args.h"
 #include "log.h"

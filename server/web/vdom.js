@@ -1,6 +1,6 @@
 // vdom.js - a page as a function of its data. h() describes an element. render() updates the
 // page to match the description and changes only what differs, so focus, selection and scroll
-// position survive the updates every two seconds.
+// position survive updates, which happen every two seconds.
 //
 // Text always becomes text nodes, so markup cannot be injected. Listeners are looked up when an event occurs, so the
 // listener in the newest description handles it.
