@@ -38,8 +38,8 @@ void bgi_err_clear(bg_errinfo *info)
 /* The longest text that is formatted before it is shortened: a path and a sentence. */
 enum { ERR_TEXT_MAX = 4096 + 1024 };
 
-/* Formats a text. A text that does not fit loses its middle, so that its end, which contains the
- * file name or the remedy, stays readable. */
+/* Formats a text. If a text does not fit, its middle is cut out, so that its end, which contains
+ * the file name or the remedy, stays readable. */
 static __attribute__((format(printf, 3, 0))) void
 err_format(char *to, size_t size, const char *format, va_list args)
 {

@@ -4,7 +4,7 @@
  * There are two forms, one for each class of errors. bgi_err reports a value that was checked:
  * "rate: found 1.5, expected a number above 0 and below 1". bgi_err_state reports an operation
  * that failed, or that the current state does not allow, as a sentence: "a rebuild is already
- * in progress". Texts that are too long lose their middle, never their end.
+ * in progress". If a text is too long, its middle is cut out, never its end.
  */
 #ifndef BGI_ERRINFO_H
 #define BGI_ERRINFO_H

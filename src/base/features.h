@@ -21,7 +21,7 @@ enum {
     BGI_HAS_ARM_AES = 1u << 5, /* ARMv8 AES round instructions */
     BGI_HAS_VPOPCNT = 1u << 6, /* AVX-512 VPOPCNTDQ */
     BGI_HAS_CRC32C = 1u << 7,  /* SSE 4.2 and PCLMUL, or ARMv8 CRC */
-    BGI_HAS_VPCLMUL = 1u << 8  /* carry-less multiplication on 512-bit registers */
+    BGI_HAS_VPCLMUL = 1u << 8  /* carry-less multiplication of 512-bit registers */
 };
 
 /* Returns all features of this machine as BGI_HAS_ bits, except those excluded by BLOOMGATE_CPU

@@ -1,5 +1,5 @@
 /*
- * grace.c - the writers' side. See grace.h for the idea and the proof.
+ * grace.c - the writers' side of grace periods. See grace.h for the idea and the proof.
  *
  * Objects that are retired while one batch drains go into the next batch, because the sums
  * observed so far do not cover them.
@@ -51,7 +51,7 @@ void bgi_grace_end(struct bgi_grace *grace)
 }
 
 /* Returns whether all readers that used counter pair i have left. The `left` counters must be
- * summed first; see the proof. */
+ * summed first; see the proof in grace.h. */
 static bool grace_is_drained(struct bgi_grace *grace, unsigned i)
 {
     uint64_t left = 0, entered = 0;

@@ -40,10 +40,10 @@
  * Which thread frees. Writers usually wait until they can free their objects
  * (bgi_grace_wait_retired), checking every millisecond. If no writer waits, or a wait times out,
  * `orphaned` is set, and every reader that leaves tries to free the retired objects. Such an
- * attempt takes the lock only if it is available. A thread that does not get the lock has already
- * set `again`. The holder of the lock checks `again` after releasing the lock, and repeats the
- * pass if it is set. So a retired object is freed no later than when its last reader leaves. No
- * reader waits for the lock, but a reader may end up freeing the objects.
+ * attempt uses trylock, so it does not wait. A thread that does not get the lock has already set
+ * `again`. The lock holder checks `again` after releasing the lock, and makes another pass if it
+ * is set. So a retired object is freed no later than when its last reader leaves. No reader waits
+ * for the lock, but a reader may end up freeing the objects.
  */
 #ifndef BGI_GRACE_H
 #define BGI_GRACE_H
@@ -108,8 +108,8 @@ static inline bgi_grace_token bgi_grace_enter(struct bgi_grace *grace)
     return line << 1 | i;
 }
 
-/* Returns the index of the line that a reader used. Callers may use it for their own per-core
- * counters. */
+/* Returns the index of the line that a reader used. Callers may use the index for their own
+ * per-core counters. */
 static inline unsigned bgi_grace_stripe(bgi_grace_token token)
 {
     return token >> 1;
@@ -125,9 +125,9 @@ static inline void bgi_grace_leave(struct bgi_grace *grace, bgi_grace_token toke
     }
 }
 
-/* Hands over `retired`, to be released when all current readers have left. The pointer to it
- * must already be replaced. `release` is called with the lock held, so it must not retire objects
- * through `grace`. */
+/* Hands over `retired`, to be released when all current readers have left. The pointer to the
+ * object must already have been replaced. `release` is called with the lock held, so it must not
+ * retire objects through `grace`. */
 void bgi_grace_retire(struct bgi_grace *grace, struct bgi_retired *retired,
                       void (*release)(struct bgi_retired *));
 
@@ -135,7 +135,7 @@ void bgi_grace_retire(struct bgi_grace *grace, struct bgi_retired *retired,
  * deadlock. */
 void bgi_grace_wait(struct bgi_grace *grace);
 
-/* Waits until everything retired so far is freed, for at most `milliseconds`. */
+/* Waits for at most `milliseconds` until all objects retired so far are freed. */
 void bgi_grace_wait_retired(struct bgi_grace *grace, unsigned milliseconds);
 
 /* Returns the number of retired objects that are not freed yet. */

@@ -18,7 +18,7 @@
 enum {
     LINE_BYTES = 64,
     PAGE_BYTES = 4096,
-    MAP_FROM = 128 << 10, /* smaller blocks come from the C library's heap */
+    MAP_FROM = 128 << 10, /* smaller blocks are allocated from the C library's heap */
     HUGE_BYTES = 2 << 20, /* a large page on x86-64, and on arm64 with 4 KiB pages */
     HUGE_FROM = 1 << 20   /* minimum size for large pages: half a page */
 };
@@ -42,16 +42,16 @@ static bool memory_is_pooled(size_t bytes)
     return !BGI_ASAN && bytes <= BGI_POOL_MAX;
 }
 
-/* Returns the size of a mapping in bytes: whole large pages if it is at least HUGE_FROM, so that
- * its end is aligned, too. */
+/* Returns the size of a mapping in bytes. Mappings of at least HUGE_FROM bytes consist of whole
+ * large pages, so that their ends are aligned, too. */
 static size_t memory_map_bytes(size_t bytes)
 {
     const size_t page = bytes < HUGE_FROM ? PAGE_BYTES : HUGE_BYTES;
     return bytes > SIZE_MAX - page ? bytes : (bytes + page - 1) & ~(page - 1);
 }
 
-/* Returns the cost of an allocation: the mapping if there is one, otherwise the bytes and the
- * average overhead of the C library. The last large page counts in full, because the kernel
+/* Returns the cost of an allocation: the size of the mapping if there is one, otherwise the bytes
+ * plus the C library's average overhead. The last large page counts in full, because the kernel
  * allocates all of it when any byte of it is written. */
 static size_t memory_cost(size_t bytes, bool hidden)
 {
@@ -73,8 +73,8 @@ static void memory_tell(size_t bytes, bool hidden)
 }
 
 /*
- * Maps `bytes`, at a 2 MiB boundary if they get large pages: reserves 2 MiB more than needed
- * and returns both ends to the kernel.
+ * Maps `bytes` bytes. If they get large pages, the mapping starts at a 2 MiB boundary: the
+ * function reserves 2 MiB more than needed and unmaps the excess at both ends.
  */
 static void *memory_map(size_t bytes, bool small_pages)
 {

@@ -4,13 +4,13 @@
  * Filters are read at random addresses. With 4 KiB pages, nearly every lookup in a large filter
  * misses the TLB in addition to the cache, and walks the page tables; with 2 MiB pages it does
  * not. Linux provides large pages on request (madvise), so they are requested for blocks of 1 MiB
- * and more. The kernel zeroes pages when they are first touched, so creating a filter of many GiB
- * costs nothing until it is used.
+ * and more. The kernel zeroes pages when they are first accessed, so creating a filter of many
+ * GiB costs nothing until the filter is used.
  *
  * Memory that contains a secret is hidden, that is, excluded from core files. The handle of a
- * filter with a keyed profile contains its secret, so the whole filter is hidden. Small hidden
- * pieces come from a pool (pool.h). Memory that holds only secrets (a keyring, or a file being
- * read) is also locked and withheld from child processes.
+ * filter with a keyed profile contains its secret, so the whole filter is hidden. Small blocks of
+ * hidden memory are allocated from a pool (pool.h). Memory that holds only secrets (a keyring, or
+ * a file being read) is also locked and withheld from child processes.
  */
 #ifndef BGI_MEMORY_H
 #define BGI_MEMORY_H
@@ -25,7 +25,7 @@
 struct bgi_memory {
     void *base; /* NULL: none */
     size_t bytes;
-    bg_allocator allocator; /* allocate == NULL: from the OS */
+    bg_allocator allocator; /* if `allocate` is NULL, the memory is from the OS */
     bool hidden;            /* excluded from core files; always mapped unless pooled */
     bool pooled;            /* allocated from the pool */
 };
@@ -84,7 +84,7 @@ void bgi_memory_give(struct bgi_memory *memory);
 struct bgi_move {
     uintptr_t from;
     size_t bytes;
-    unsigned char *to; /* NULL: not moved */
+    unsigned char *to; /* NULL if the block was not moved */
 };
 
 /* Offers a block to the mover, unless it is memory from the OS. The struct is passed by value
@@ -99,8 +99,8 @@ static inline void *bgi_moved(const struct bgi_move *move, const void *p)
     return move->to && at < move->bytes ? move->to + at : (void *)(uintptr_t)p;
 }
 
-/* Zeroes a range of an allocated block again. If the range has many pages from the OS, they are
- * returned to the kernel instead of being overwritten. */
+/* Zeroes a range of an allocated block again. If the range contains many pages from the OS, these
+ * pages are returned to the kernel instead of being overwritten. */
 void bgi_memory_zero(const struct bgi_memory *memory, void *start, size_t bytes);
 
 /*

@@ -12,7 +12,7 @@
 enum {
     POOL_UNIT = 64,
     POOL_SLAB = 256 << 10,
-    POOL_STEPS = 4, /* size classes per doubling */
+    POOL_STEPS = 4, /* number of size classes per doubling */
     POOL_CLASSES = 32
 };
 

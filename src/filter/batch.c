@@ -1,5 +1,5 @@
 /*
- * batch.c - operations on many keys at once.
+ * batch.c - performs operations on many keys at once.
  *
  * A random cache line of a large filter takes 100 ns to arrive, but about twenty lines can be in
  * flight at the same time, so one arrives every 5 to 8 ns. A single lookup waits for its line. A
@@ -131,7 +131,7 @@ static size_t batch_run(struct batch *b)
 
 /* ---- Queries ------------------------------------------------------------------------- */
 
-/* If there is no filter, or it cannot use the keys, every answer is "maybe". */
+/* If there is no filter, or the filter cannot accept the keys, every answer is "maybe". */
 static size_t batch_all_maybe(uint64_t *maybe, size_t n)
 {
     if (maybe && n) {
@@ -212,8 +212,8 @@ bg_err bg_filter_add_forced(bg_filter *filter, bg_keys keys, uint64_t *is_new,
 }
 
 /*
- * Iterates over the groups of a batch, prefetching the memory for the next one, and
- * calls `visit` for each until it returns false.
+ * Calls `visit` for each group of a batch until it returns false, and prefetches the memory for
+ * the next group.
  */
 static void batch_walk(const struct batch *b,
                        bool (*visit)(const struct batch *b,

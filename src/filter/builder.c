@@ -1,11 +1,12 @@
 /*
  * builder.c - collects keys and builds a filter from them.
  *
- * Finishing has three steps. The hashes are sorted into a set (hash_list.c), which gives their
- * number. The geometry is solved for that number, and an empty filter is created. Then the filter
- * is filled. A static kind is solved in pieces. Each piece is a range of the sorted hashes, and
- * any thread can solve any piece (kind/kind.h). For all other kinds, the hashes are added in
- * ascending order, which is the order of their positions in the filter.
+ * Finishing has three steps. The hashes are sorted and duplicates are removed (hash_list.c),
+ * which gives the number of keys. The geometry is solved for that number, and an empty filter is
+ * created. Then the filter is filled. A filter of a static kind is solved in pieces. Each piece
+ * is a range of the sorted hashes, and any thread can solve any piece (kind/kind.h). For all
+ * other kinds, the hashes are added in ascending order, which is the order of their positions in
+ * the filter.
  */
 #include "bloomgate/builder.h"
 
@@ -22,7 +23,8 @@
 /* Sorting's share of the total work. */
 static const double builder_sorting = 0.3;
 
-enum { BUILDER_BATCH = 1 << 20 }; /* adds between two calls of the progress function */
+/* Number of adds between two calls to the progress function. */
+enum { BUILDER_BATCH = 1 << 20 };
 
 struct bg_builder {
     struct bgi_memory memory; /* of this struct */
@@ -159,8 +161,9 @@ struct builder_work {
     uint64_t pieces;
     size_t scratch_bytes; /* per thread */
     struct bgi_memory scratch;
-    size_t done;     /* number of pieces; atomic */
-    uint64_t failed; /* 1 + the index of a piece for which no seed worked; atomic */
+    size_t done; /* number of pieces; atomic */
+    /* One more than the index of a piece for which no seed worked; atomic. */
+    uint64_t failed;
     bool cancelled;
 };
 

@@ -1,5 +1,5 @@
 /*
- * change.c - adds, removes and counts of single keys.
+ * change.c - adds, removes and counts single keys.
  */
 #include "bloomgate/filter.h"
 

@@ -14,9 +14,9 @@
  *
  * To restore a filter, call bgi_recipe_make, then bgi_content_restore_parts (which creates the
  * layers of a scalable filter), copy the words into the spans, and call
- * bgi_content_restore_state. All input is untrusted. Numbers are checked for plausibility, and
- * memory is limited by the size of the words. For kinds in which not every word is valid, the
- * words are checked against the invariants of the kind.
+ * bgi_content_restore_state. All input is untrusted. Numbers are checked for plausibility, and no
+ * more memory is allocated than the size of the words justifies. For kinds in which not every
+ * word is valid, the words are checked against the invariants of the kind.
  */
 #ifndef BGI_CONTENT_H
 #define BGI_CONTENT_H

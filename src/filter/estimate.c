@@ -8,7 +8,8 @@
  * number of set bits. The OR of two compatible filters has the set bits of the union of their key
  * sets. So the size of the union can be estimated in the same way, and that of the intersection
  * as |A| + |B| - |A or B|. The error of the intersection is computed as if the three estimates
- * were independent. This is conservative, because the estimates err in the same direction.
+ * were independent. This is conservative, because the errors of the estimates are positively
+ * correlated.
  */
 #include "base/errinfo.h"
 #include "bloomgate/filter.h"

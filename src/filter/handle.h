@@ -64,7 +64,7 @@ struct bgi_geometry {
     uint64_t units;
     uint64_t items;   /* the design capacity, or 0 */
     double rate;      /* predicted rate for this number of items, or 0 */
-    char reason[160]; /* why this kind and k were chosen */
+    char reason[160]; /* explains why this kind and k were chosen */
 };
 
 /* Computes the size of the bits in bytes. Returns false if memory of that size cannot be
@@ -83,7 +83,7 @@ bg_err bgi_spec_check(const bg_spec *spec, bg_errinfo *info);
 bg_err bgi_filter_make(const struct bgi_geometry *geometry, const bg_spec *spec,
                        const bg_hasher *hasher, bg_filter **filter, bg_errinfo *info);
 
-/* Allocates the memory of a handle, and of any data in the same block. If the hasher has a
+/* Allocates the memory for a handle and for any data in the same block. If the hasher has a
  * secret, the memory is excluded from core files. */
 bg_err bgi_filter_take(struct bgi_memory *memory, size_t bytes, const bg_hasher *hasher,
                        const bg_allocator *allocator, bool small_pages,

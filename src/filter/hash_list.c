@@ -80,7 +80,8 @@ uint64_t *bgi_hash_list_next(struct bgi_hash_list *list, size_t n, size_t *got)
 {
     struct bgi_hash_chunk *chunk = &list->chunk[list->chunks - 1];
     if (list->chunks > 1 && chunk->used == 0 && chunk[-1].used < chunk[-1].room) {
-        chunk--; /* the rest of the previous chunk was reserved together with the new one */
+        /* The rest of the previous chunk was reserved together with the new chunk. */
+        chunk--;
     }
     size_t left = chunk->room - chunk->used;
     *got = n < left ? n : left;
@@ -129,7 +130,7 @@ struct list_sort {
     uint64_t *all;   /* the hashes, once they have been scattered */
     uint64_t *spare; /* per thread: `largest` hashes */
     struct bgi_memory tables, array, spares;
-    size_t done, tasks; /* two per slice and one per bucket; `done` is atomic */
+    size_t done, tasks; /* two tasks per slice and one per bucket; `done` is atomic */
     bool stopped;
 };
 
@@ -151,7 +152,7 @@ BGI_INLINE size_t list_bucket_of(uint64_t hash, unsigned bits)
     return (size_t)(hash >> 1 >> (63 - bits));
 }
 
-/* A walk over a range of hashes, in contiguous parts. */
+/* The state of a walk over a range of hashes, in contiguous parts. */
 struct list_walk {
     const struct bgi_hash_list *list;
     unsigned chunk;
@@ -199,8 +200,7 @@ static bool list_count(void *context, size_t slice, unsigned thread)
     return list_tell(s, thread);
 }
 
-/* Converts counts to start positions, in the order of buckets and, within a bucket, of
- * slices. */
+/* Converts counts to start positions, ordered by bucket and, within a bucket, by slice. */
 static void list_place(struct list_sort *s)
 {
     size_t sum = 0;

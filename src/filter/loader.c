@@ -36,7 +36,7 @@ struct loader_region {
 
 struct bg_loader {
     bg_filter *filter;
-    bool shared;    /* the filter accepts adds from any thread */
+    bool shared;    /* the filter itself accepts adds from any thread */
     unsigned shift; /* region = byte offset of a unit >> shift */
     unsigned regions;
     struct bgi_memory memory;
@@ -182,7 +182,7 @@ static void loader_add_sorted(bg_loader *loader, const struct loader_sorted *sor
     }
 }
 
-/* Adds a block to an exclusive filter. */
+/* Adds a block of keys to a filter in exclusive mode. */
 static void loader_add_block(bg_loader *loader, const uint64_t *hashes, size_t n,
                              struct loader_sum *sum)
 {

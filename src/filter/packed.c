@@ -15,7 +15,7 @@
  * The number of units is not stored: it is computed from the number of bytes.
  *
  * Invariants
- *   (I1) An opened filter has a geometry that its kind can have written, and words for all of its
+ *   (I1) An opened filter has a geometry that is valid for its kind, and words for all of its
  *        units. Whatever the words contain, cores read nothing outside them.
  *   (I2) The bytes are never written to.
  *

@@ -11,8 +11,8 @@
  *
  * Everything is computed with the kind's model (kind/model.c), so the reported rate is the rate
  * to expect in measurements. If not every number of units is a valid size (bgi_kind.round_units),
- * a number represents the largest valid size that does not exceed it, so that the rate still
- * falls as the number of units grows, in steps.
+ * a number represents the largest valid size that does not exceed it. The rate then still falls
+ * as the number of units grows, but in steps.
  */
 #include "base/checked.h"
 #include "base/errinfo.h"
@@ -244,8 +244,8 @@ static bool solve_fewest(struct bgi_geometry *g, double rate)
 }
 
 /*
- * Returns the cost of using g->k bits per key: the bytes if the spec has a rate, the rate if it
- * has a size, and HUGE_VAL if this k is impossible. Stores the number of units in g.
+ * Returns the cost of using g->k bits per key: the bytes if the spec sets a rate, the rate if it
+ * sets a size, and HUGE_VAL if this k is impossible. Stores the number of units in g.
  */
 static double solve_cost(const bg_spec *spec, struct bgi_geometry *g)
 {

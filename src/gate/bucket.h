@@ -1,5 +1,5 @@
 /*
- * bucket.h - a rate limit: a token bucket in one atomic word.
+ * bucket.h - a rate limiter: a token bucket in one atomic word.
  *
  * Idea (the generic cell rate algorithm of ATM networks, ITU-T I.371). Instead of counting tokens
  * and adding some as time passes, the bucket stores one time, `full`: when it will be full again.
@@ -11,7 +11,7 @@
  *
  * One compare-and-swap takes any number of tokens, and no background work is needed.
  *
- * Invariants, where t is the latest time passed by any caller
+ * Invariants, where t is the latest time that any caller has passed:
  *   (B1) full <= t + depth, so the bucket's debt never exceeds its capacity.
  *   (B2) Between two times a < b of a clock that does not go backward, at most burst + (b - a) /
  *        interval tokens are taken. Each token moves `full` forward by one interval, starting
@@ -20,7 +20,7 @@
  * Clocks. A thread may pass a time that is slightly older than the time passed by another thread.
  * Then `full` may be more than `depth` ahead, and no tokens are available until the clock catches
  * up. If the clock goes backward by more than BUCKET_SLACK, the new time is trusted: `full` is
- * set to now + depth, so the bucket is empty and refills from there. So a backward jump yields no
+ * set to now + depth, so the bucket is empty and starts to refill. So a backward jump yields no
  * tokens and does not block the bucket for longer than the slack. A forward jump yields at most a
  * full bucket.
  */
@@ -44,10 +44,10 @@ struct bucket {
     _Atomic uint64_t full; /* when the bucket will be full; 0 means that it is full */
 };
 
-/* Sets a rate. `per_second` 0: no limit. A `burst` of 0 selects the number of tokens for one
- * second, but at least 1. Intervals are whole nanoseconds, so rates above a million are accurate
- * to about 0.1%, and rates above 1e9 mean no limit. Returns false if a number is negative or not
- * finite. */
+/* Sets a rate. A `per_second` of 0 means no limit. A `burst` of 0 selects the number of tokens
+ * for one second, but at least 1. Intervals are whole nanoseconds, so rates above a million are
+ * accurate to about 0.1%, and rates above 1e9 mean no limit. Returns false if a number is
+ * negative or not finite. */
 bool bucket_rate_make(struct bucket_rate *rate, double per_second, double burst);
 
 /* Takes up to n tokens and returns the number of tokens taken. Lock-free. */

@@ -34,7 +34,7 @@ struct bgi_flight {
     uint64_t era;
     bg_bytes key;
     void *request;
-    int answer;                /* the answer, once the flight has landed */
+    int answer;                /* the answer, valid once the flight has landed */
     struct bgi_flight *leader; /* a follower's leader */
     struct bgi_flight *next, **link;
     uint32_t followers;

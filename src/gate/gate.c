@@ -15,18 +15,19 @@
  *
  * bg_gate_begin performs the first two stages and the breaker check, and bg_gate_finish performs
  * the steps after the store's answer. bg_gate_lookup does the work of both functions, with the
- * query and single flight in between. They pass the state in a struct gate_call, which is also
- * the content of a ticket.
+ * query and single flight in between. These functions pass the state in a struct gate_call, which
+ * is also the content of a ticket.
  *
- * Writes: (W1) the backing store, (W2) the filter, (W3) the negative cache forgets the key and
- * its flights are closed, (W4) return. For a lookup that starts after (W4): the filter answers
- * "maybe" (W2), or is not trusted, see below; the cache has no "absent" for the key (recent.c);
- * no earlier flight can be joined (flight.c, F1); and the store has the key (W1). If (W1) fails,
- * it may still have taken effect, so (W3) is done anyway.
+ * Writes: (W1) the key is written to the backing store; (W2) it is added to the filter; (W3) the
+ * negative cache forgets it and its flights are closed; (W4) the write returns. For a lookup that
+ * starts after (W4): the filter answers "maybe" (W2), or is not trusted (see below); the cache
+ * has no "absent" for the key (recent.c); no earlier flight can be joined (flight.c, F1); and the
+ * store has the key (W1). If (W1) fails, the store may still have written the key, so (W3) is
+ * done anyway.
  *
- * Writes that bypass the gate. Cache entries and flights belong to an era (recent.c), which
- * ends with the base of the slot, or when bg_gate_forget_absent is called. So a lookup that
- * starts in a later era gets no answer from an earlier era.
+ * Writes that bypass the gate. Cache entries and flights belong to an era (recent.c), which ends
+ * when the slot's base is replaced or bg_gate_forget_absent is called. So a lookup that starts in
+ * a later era gets no answer from an earlier era.
  *
  * Doubt. If (W2) fails, the store has a key for which the filter answers "no". `missed` is raised
  * before the write returns. From then on the filter's "no" is not trusted, until the slot gets a
@@ -72,7 +73,7 @@ enum gate_answer {
     GATE_ABSENT = BG_STORE_ABSENT,
     GATE_PRESENT = BG_STORE_PRESENT,
     GATE_ERROR = BG_STORE_ERROR,
-    GATE_NOT_QUERIED /* there is no query callback, or the breaker is open */
+    GATE_NOT_QUERIED /* there is no query callback, or the breaker does not allow the call */
 };
 
 /* The filter's answer. */
@@ -469,8 +470,8 @@ static bool gate_look_at(bg_gate *gate, const struct gate_chunk *chunk, size_t i
     return gate_counts(chunk->outcomes[i]);
 }
 
-/* Looks up the keys of a chunk that the filter did not decide; the other keys are already known
- * to be absent. */
+/* Looks up the keys of a chunk for which the filter answered "maybe"; the other keys are already
+ * known to be absent. */
 static size_t gate_look_maybes(bg_gate *gate, const struct gate_chunk *chunk)
 {
     size_t found = 0;

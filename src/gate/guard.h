@@ -9,7 +9,7 @@
  * Invariants, for a view with guard g:
  *   (G1) If a key was added through the slot, its add returned BG_OK, it was not discarded
  *        (BG_SLOT_DISCARD, bg_slot_clear), and no delta contains it, then either the base accepts
- *        adds, or g.owes is true, or there is no base and every answer is "maybe".
+ *        adds, or g.owes is true, or there is no base, so every answer is "maybe".
  *   (G2) If g.owes is true, every such key has a number up to g.base.number, provided that the
  *        key was added before the advance g.base.advances (see Numbers).
  *   (G3) During a migration, every such key that was added since the migration started is in the

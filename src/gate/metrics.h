@@ -38,7 +38,7 @@ enum {
 enum { METRICS_OUTCOMES = 6 };
 
 struct metrics_facts {
-    const char *name; /* the label `filter`; NULL: none */
+    const char *name; /* value of the label `filter`, or NULL */
     uint32_t has;     /* METRICS_SLOT and so on */
 
     /* METRICS_PROCESS */

@@ -36,7 +36,7 @@ void metrics_text_label(struct metrics_text *out, const char *text);
 void metrics_text_json(struct metrics_text *out, const char *text);
 
 /* Writes the shortest decimal that parses to the same number, with a decimal point in every
- * locale, or "NaN", "+Inf" or "-Inf". */
+ * locale. Numbers that are not finite become "NaN", "+Inf" or "-Inf". */
 void metrics_number(double number, char text[METRICS_NUMBER]);
 
 #endif

@@ -27,7 +27,7 @@
 
 struct name_cell {
     _Atomic uint64_t hash;
-    _Atomic(void *) thing; /* NULL: empty */
+    _Atomic(void *) thing; /* NULL if the cell is empty */
 };
 
 struct name_table {

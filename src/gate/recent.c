@@ -1,17 +1,17 @@
 /*
  * recent.c - see recent.h.
  *
- * Idea. The cache is a table of sets, each with space for RECENT_WAYS keys, with one lock per
- * group of sets. The hash of a key selects its set. Whole keys are stored and compared, so no key
- * is ever mistaken for a different key. Nothing is allocated after creation.
+ * Idea. The cache is a table of sets. Each set has space for RECENT_WAYS keys, and each group of
+ * sets has a lock. The hash of a key selects its set. Whole keys are stored and compared, so no
+ * key is ever mistaken for a different key. Nothing is allocated after creation.
  *
  *     struct bgi_recent
  *       shards[n]      a lock each; shard i guards the sets j with j % n = i
  *       sets[m]        version, era, and for each way: query time, tag, length + 1 (0: none)
  *       keys           m * RECENT_WAYS places of key_room bytes
  *
- * A new entry replaces the existing entry for its key, if any; otherwise an empty entry, an
- * expired entry, or the oldest entry, in this order.
+ * A new entry replaces the existing entry for its key, if any; otherwise it replaces an empty
+ * entry, an expired entry, or the oldest entry, in this order of preference.
  *
  * Concurrent writes and lookups. The `version` of a set grows with every write of a key that
  * belongs to the set, whether the key is in it or not.
@@ -39,7 +39,8 @@
  * A set has one era, and so do all its entries.
  *   (R4) A lookup reads both counters after it starts and before it queries the store.
  *   (R5) A find whose era is later than the set's era empties the set, raises its version, and
- *        sets the later era. A find whose era is earlier finds nothing and returns the token 0.
+ *        sets the later era. A find whose era is earlier than the set's era finds nothing and
+ *        returns the token 0.
  *   (R6) A token is the version of a set that has the era of the lookup. So if the version is
  *        still the same at the put, the set still has that era, and so does the new entry.
  * Proof of (R3): the lookup that sent the query read both counters before the event raised one of

@@ -369,7 +369,7 @@ static bg_err registry_delete(bg_tenant *tenant, char path[DISK_PATH], bg_errinf
     return BG_OK;
 }
 
-/* Removes a tenant from the table and marks it as removed, for threads that hold it. */
+/* Removes a tenant from the table, and marks it as removed for threads that hold a reference. */
 static bg_err registry_forget(bg_registry *registry, const char *name, size_t len,
                               char path[DISK_PATH], bg_tenant **forgotten,
                               bg_errinfo *info)
@@ -642,8 +642,8 @@ static bg_err registry_list_directory(bg_registry *registry, bg_errinfo *info)
 
 /* ---- Lifecycle --------------------------------------------------------------------------- */
 
-/* `secret` means that the registry will hold a secret, so its memory is excluded from
- * core files. */
+/* If `secret` is true, the registry will hold a secret, so its memory is excluded from core
+ * files. */
 static bg_registry *registry_allocate(const bg_allocator *allocator, bool secret)
 {
     struct bgi_memory memory;

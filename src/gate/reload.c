@@ -11,7 +11,7 @@
  *
  * Reloads of a slot run one at a time; all other operations continue while a file is read. If a
  * rebuild or a replacement with BG_SLOT_DISCARD starts later but finishes first, the file is
- * refused: it may lack keys that the new base contains.
+ * refused, because it may lack keys that the new base contains.
  *
  * A mapped file must not be written to, because its bytes are the filter. Nothing prevents such
  * writes, but they change the size or the modification time of the file. Both are compared after

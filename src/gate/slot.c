@@ -15,8 +15,8 @@
  *        the caller passed DISCARD, or asserted that the new filter is equally complete.
  *   (S2) A change stops querying a filter only if another filter joined the view at least one
  *        grace period earlier, has accepted every add since, and is queried after the change.
- *   (S3) A migration and a rebuild can always be ended. So for each old or next filter in the
- *        list, the slot reserves memory for one more view.
+ *   (S3) A migration and a rebuild can always be ended. For this purpose, the slot reserves
+ *        memory for one more view for each old or next filter in the list.
  *
  * If B is A, its filters contain the key (V2). If B is A's successor, (S1) applies. If there are
  * more changes in between, each change that drops a filter with the key happens at least one
@@ -911,7 +911,8 @@ bg_err bg_slot_compact(bg_slot *slot, bg_filter *delta, bg_errinfo *info)
 
 /* ---- Clearing ------------------------------------------------------------------------ */
 
-/* Puts an empty filter with a member's spec into the draft, which is its only owner. */
+/* Puts an empty filter with a member's spec into the draft, which becomes the filter's only
+ * owner. */
 static bg_err slot_put_empty(bg_slot *slot, const struct view_member *like, bool takes,
                              struct slot_draft *draft, bg_errinfo *info)
 {
@@ -1083,7 +1084,8 @@ bg_err bg_slot_merge(bg_slot *slot, const bg_filter *other, bg_errinfo *info)
     bg_err err = slot_merge_check(view, other, info);
     if (!err) {
         err = slot_merge_each(view, other, info);
-        (void)atomic_fetch_add(&slot->voided, 1); /* any key may have been merged */
+        /* The merged keys are unknown, so all "absent" answers are invalid. */
+        (void)atomic_fetch_add(&slot->voided, 1);
         slot_note_add(slot, view);
         slot_adds_began(slot);
     }

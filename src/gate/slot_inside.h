@@ -21,7 +21,7 @@ enum {
 struct slot_line {
     _Alignas(64) _Atomic uint64_t answers[2]; /* no, maybe */
     _Atomic uint64_t news,
-        olds; /* adds of keys that were definitely new, and possibly present */
+        olds; /* adds of definitely new keys, and of keys possibly already present */
     _Atomic uint64_t refused;
     /* The part of `olds` that was definitely new to the filters that accept adds, so bits were
      * set. */
@@ -96,8 +96,8 @@ BGI_INLINE void slot_leave(const bg_slot *slot, bgi_grace_token token)
     bgi_grace_leave(slot->grace, token);
 }
 
-/* Queries the filters as bg_slot_may_contain does. Sets *bases to the number of the
- * base that answered (view.h). */
+/* Queries the filters as bg_slot_may_contain does. Sets *bases to the number of the base that was
+ * queried (view.h). */
 bool slot_has(const bg_slot *slot, const void *key, size_t len, uint64_t *bases);
 
 /* Queries the filters as bg_slot_may_contain_many does, all in one view. */

@@ -6,15 +6,15 @@
  * Hashes. A hash is valid only for filters with the hasher that computed it, and a slot may get a
  * filter with a different hasher at any time. So callers pass hashes together with the check
  * value of the hasher that computed them. This value is compared with the check value of every
- * filter that is used, within the view in which the hashes are then used, so no swap can happen
- * between the comparison and the use.
+ * filter that is used. The comparison and the use happen in the same view, so no swap can happen
+ * in between.
  */
 #include "gate/slot_inside.h"
 
 #include "hash/hash_batch.h"
 
-/* Returns the counters for a call that has entered. There is one line of counters for each line
- * of the grace period. */
+/* Returns the line of counters for a call that has entered the slot. There is one line of
+ * counters for each line of the grace period. */
 static struct slot_line *slot_line(const bg_slot *slot, bgi_grace_token token)
 {
     return &slot->lines[bgi_grace_stripe(token)];

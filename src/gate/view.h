@@ -120,7 +120,8 @@ bool view_has_u64(const struct view *view, uint64_t key);
  * Without a base, the result is at least 1. */
 uint64_t view_count(const struct view *view, const void *key, size_t len);
 
-/* Queries an array of keys. Hashes must come with the check value of their hasher. */
+/* Queries an array of keys. If the keys are hashes, they must include the check value of their
+ * hasher. */
 size_t view_has_many(const struct view *view, bg_keys keys, uint64_t *maybe);
 
 /* `all` is the number of keys that were definitely new to all queried filters, which must include

@@ -87,7 +87,7 @@ static int64_t watch_now(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Subscribes to events for the directory that is currently at its path, and for no other
+/* Subscribes to events for the directory to which the path currently leads, and for no other
  * directory. */
 static bg_err watch_directory(bg_watch *watch, bg_errinfo *info)
 {

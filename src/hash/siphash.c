@@ -30,9 +30,9 @@
  * collide by chance after about 2^32 keys.
  *
  * Cost on Zen 4 for 8-byte keys in batches, in ns per key, for SipHash-1-3 and 2-4: scalar 5.3
- * and 8.9, AVX2 3.0 and 4.8, AVX-512 1.6 and 2.7. Interleaving two keys in the scalar code was
- * tried. This saves 10% with gcc 12 and nothing with clang 14, because the CPU already overlaps
- * adjacent keys, so a second version is not worthwhile.
+ * and 8.9, AVX2 3.0 and 4.8, AVX-512 1.6 and 2.7. Interleaving two keys in the scalar code saved
+ * 10% with gcc 12 and nothing with clang 14, because the CPU already overlaps adjacent keys, so a
+ * second version is not worthwhile.
  */
 #include "hash/siphash.h"
 

@@ -57,7 +57,7 @@ LANES_TARGET BGI_INLINE void LANES_NAME(equal)(const bgi_siphash_key key,
         LANES_NAME(word)(&s, (LANES_VECTOR)LANES_EACH(LANES_WORD), c);
 #undef LANES_WORD
     }
-    if (len % 8 == 0) { /* no bytes are left: all lanes have the same last word */
+    if (len % 8 == 0) { /* no bytes are left, so all lanes have the same last word */
         LANES_NAME(word)(&s, (LANES_VECTOR){ 0 } + ((uint64_t)len << 56), c);
     } else {
 #define LANES_WORD(lane) bgi_siphash_last(p[lane], len)
@@ -174,7 +174,8 @@ LANES_TARGET BGI_INLINE void LANES_NAME(mixed)(const bgi_siphash_key key,
     LANES_NAME(end)(&s, out, d);
 }
 
-/* Hashes LANES pairs: in parallel if they have one length or are short, else one by one. */
+/* Hashes LANES pairs, in parallel if they all have the same length or are short, otherwise one by
+ * one. */
 LANES_TARGET BGI_INLINE void LANES_NAME(pairs)(const bgi_siphash_key key,
                                                const bg_bytes *keys, uint64_t *out,
                                                const int c, const int d)
