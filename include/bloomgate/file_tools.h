@@ -144,8 +144,7 @@ typedef struct bg_file_difference {
                              are 0 */
     uint64_t blocks;      /* number of blocks in each file */
     uint64_t different;   /* number of blocks that differ */
-    uint64_t patch_bytes; /*
-                             size of the patch that bg_file_patch would write */
+    uint64_t patch_bytes; /* size of the patch that bg_file_patch would write */
 } bg_file_difference;
 
 /* Compares two files by the checksums of their blocks, without reading the blocks. */

@@ -115,8 +115,7 @@ typedef struct bg_foreign_info {
     uint32_t k;           /* number of bits per key in the first part */
     uint64_t bits;        /* size of all parts in bits */
     uint64_t ones;        /* number of set bits */
-    uint64_t items;       /* number of keys
-                             added; 0 if the format does not record it */
+    uint64_t items;       /* number of keys added; 0 if the format does not record it */
     uint64_t design;      /* number of keys the filter was sized for; 0 if the format
                              does not record it */
     double rate;          /* predicted false-positive rate at this fill */

@@ -279,9 +279,9 @@ BG_API bool bg_gate_may_contain(bg_gate *gate, const void *key, size_t len);
  *
  * If the key was written but could not be added to the filter, all gates of the slot are
  * in doubt: every lookup queries the backing store, even for keys in the negative cache.
- * The doubt ends when the base is replaced by a bg_slot_rebuild that starts later, or by
- * any other replacement with BG_SLOT_DISCARD, because the new base includes the key. So
- * there is never a false "no".
+ * The doubt ends when a base that includes the key replaces the current base, either
+ * through a bg_slot_rebuild that starts later or through any other replacement with
+ * BG_SLOT_DISCARD. So there is never a false "no".
  *
  * A write that fails may still have taken effect. If your callback cannot determine
  * whether the write took effect, let it return BG_OK: an unnecessary key in the filter

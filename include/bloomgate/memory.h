@@ -29,10 +29,11 @@ BG_API BG_MUST_CHECK bg_err bg_filter_memory_needed(const bg_spec *spec, size_t 
                                                     bg_errinfo *info);
 
 /*
- * Creates an empty filter in the caller's memory, which must be aligned to 64 bytes and at
- * least as large as bg_filter_memory_needed reports. Nothing is allocated; spec->allocator
- * is used only by copies of this filter. The memory must stay valid until bg_filter_free,
- * which wipes the handle and does not free the memory.
+ * Creates an empty filter in the caller's memory: the `bytes` bytes at `memory`, which
+ * must be aligned to 64 bytes and at least as large as bg_filter_memory_needed reports.
+ * Nothing is allocated; spec->allocator is used only by copies of this filter. The memory
+ * must stay valid until bg_filter_free, which wipes the handle and does not free the
+ * memory.
  * Errors: those of bg_filter_create; BG_EINVAL if the memory is misaligned or too small.
  * Thread safety: MT-Safe. Cost: zeroes the memory.
  */

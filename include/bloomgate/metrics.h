@@ -1,5 +1,6 @@
 /*
- * metrics.h - metrics of slots, gates and registries for Prometheus, OpenMetrics and JSON.
+ * metrics.h - metrics for slots, gates and registries, in Prometheus, OpenMetrics or JSON
+ * format.
  *
  *     bg_metrics_item items[] = { { "users", slot, gate } };
  *     if (bg_metrics_write(items, 1, BG_METRICS_PROMETHEUS, 0, print, stdout, &why))
@@ -12,8 +13,8 @@
  *     bloomgate_filter_items{filter="users"} 9987231
  *
  * Names follow the Prometheus conventions: base units, `_total` for counters and `_ratio`
- * for shares between 0 and 1. docs/metrics.md lists all metrics; ops/ has alerts and a
- * dashboard.
+ * for shares between 0 and 1. docs/metrics.md lists all metrics; ops/ contains alerts and
+ * a dashboard.
  */
 #ifndef BLOOMGATE_METRICS_H
 #define BLOOMGATE_METRICS_H
@@ -35,19 +36,21 @@ extern "C" {
 /* The format of a metrics document. */
 typedef enum bg_metrics_format {
     BG_METRICS_PROMETHEUS = 0,  /* text format 0.0.4 */
-    BG_METRICS_OPENMETRICS = 1, /* OpenMetrics 1.0.0, with # EOF */
+    BG_METRICS_OPENMETRICS = 1, /* OpenMetrics 1.0.0, ending with # EOF */
     BG_METRICS_JSON = 2
 } bg_metrics_format;
 
-/* Returns the Content-Type of a format. Never NULL. Thread safety: MT-Safe. */
+/* Returns the Content-Type of a format. Never returns NULL. Thread safety: MT-Safe. */
 BG_API const char *bg_metrics_content_type(bg_metrics_format format);
 
-/* A slot, a gate or both, to be reported under one name. The name may contain any bytes;
- * they are escaped as the format requires, and bytes that are not valid UTF-8 are shown
- * in hex, such as \xff. */
+/*
+ * A slot, a gate or both, reported under one name. The name may contain any bytes. They
+ * are escaped as the format requires, and bytes that are not valid UTF-8 are written in
+ * hex, such as \xff.
+ */
 typedef struct bg_metrics_item {
     const char *name;    /* value of the label `filter` */
-    const bg_slot *slot; /* NULL: the gate's slot */
+    const bg_slot *slot; /* NULL selects the gate's slot */
     const bg_gate *gate; /* or NULL */
 } bg_metrics_item;
 
@@ -57,9 +60,11 @@ enum {
     BG_METRICS_CHEAP = 1u << 0
 };
 
-/* Receives a part of the document. Return false to cancel (BG_ECANCELED). All values are
- * collected before the first call, and no lock or pin is held during the calls, so a sink
- * may be slow and may use the slots. */
+/*
+ * A callback that receives part of the document. Return false to cancel (BG_ECANCELED).
+ * All values are collected before the first call, and no lock or pin is held during the
+ * calls, so the callback may be slow and may use the slots.
+ */
 typedef bool (*bg_metrics_sink_fn)(void *context, const char *text, size_t len);
 
 /*
@@ -75,8 +80,8 @@ BG_API BG_MUST_CHECK bg_err bg_metrics_write(const bg_metrics_item *items, size_
 
 /*
  * Writes the metrics of n items like bg_metrics_write, but uses earlier results of
- * bg_slot_get_health instead of reading the filters. healths[i] belongs to item i; if it is
- * NULL, the metrics that need it are omitted.
+ * bg_slot_get_health instead of reading the filters. healths[i] belongs to item i; if it
+ * is NULL, the metrics that depend on it are omitted.
  * Errors: those of bg_metrics_write. Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_metrics_write_known(const bg_metrics_item *items,
@@ -86,9 +91,10 @@ BG_API BG_MUST_CHECK bg_err bg_metrics_write_known(const bg_metrics_item *items,
                                                    void *context, bg_errinfo *info);
 
 /*
- * Writes the metrics of a registry and of up to `max_tenants` of its tenants in memory (0:
- * none). The label `filter` is the name of the tenant. Reporting a tenant does not count as
- * using it: idle tenants are still evicted, and no tenant is read back.
+ * Writes the metrics of a registry, and of up to `max_tenants` of its tenants that are in
+ * memory (0: none). The label `filter` is the name of the tenant. Reporting a tenant does
+ * not count as using it: idle tenants are still evicted, and no evicted tenant is read
+ * back.
  * Errors: those of bg_metrics_write. Thread safety: MT-Safe. Cost: same as bg_metrics_write
  * for these tenants.
  */

@@ -1,9 +1,9 @@
 /*
- * plan.h - sizing: computes the geometry of a filter and predicts its properties.
+ * plan.h - compute the geometry of a filter and predict its properties.
  *
- * A plan computes a geometry from what you know (the number of keys, the rate or the
- * memory, the cost of a wasted call) and predicts its properties, without creating a
- * filter:
+ * From the known requirements (the number of keys, the rate or the memory, the cost of a
+ * wasted call), the planner computes a geometry and predicts its properties, without
+ * creating a filter:
  *
  *     bg_plan_request request = BG_PLAN_REQUEST_INIT;
  *     request.spec.items = 100000000;
@@ -34,8 +34,9 @@ extern "C" {
 
 /*
  * The requirements for a filter. Only `spec` is required. The other fields add predictions
- * to the plan, or let it find the cheapest size: if items, call_cost, queries_per_second
- * and memory_cost are set, and neither the rate nor the size is set, the plan minimizes
+ * to the plan, or let the planner find the cheapest size. If items, call_cost,
+ * queries_per_second and memory_cost are set, and neither the rate nor the size is set,
+ * the planner minimizes
  *
  *     memory_cost x GiB  +  call_cost x (wasted calls per second)
  */
@@ -44,19 +45,20 @@ typedef struct bg_plan_request {
     uint32_t reserved;    /* 0 */
     bg_spec spec;         /* kind, items, rate, bits_per_key, bytes, ... */
     double growth;        /* factor by which the number of keys grows before the filter
-                             is rebuilt; the filter is sized for items x growth; 0: 1 */
-    double queries_per_second; /* number of lookups */
-    double absent_share;       /* share of lookups for absent keys, 0 to 1; 0: unknown,
-                                  treated as 1 */
+                             is rebuilt; the filter is sized for items x growth; 0
+                             selects 1 */
+    double queries_per_second; /* number of lookups per second */
+    double absent_share;       /* share of lookups for absent keys, 0 to 1; 0 (unknown)
+                                  is treated as 1 */
     double call_cost;          /* cost of one call to the backing store, in any unit */
     double memory_cost; /* cost of one GiB of memory for one second, in the same unit */
     double call_seconds;      /* duration of one call to the backing store */
-    double latency_objective; /* maximum mean time per absent key in seconds,
-                                 including calls wasted on false positives. Limits
-                                 the rate to latency_objective / call_seconds: a
-                                 higher or unset rate is changed to that bound, and a
-                                 size that misses it is refused. Must be less than
-                                 call_seconds; 0: none */
+    double latency_objective; /* maximum mean time per absent key in seconds, including
+                                 calls wasted on false positives. Limits the rate to
+                                 latency_objective / call_seconds: a higher or unset
+                                 rate is changed to that limit, and a size whose rate
+                                 exceeds it is refused. Must be less than call_seconds; 0: no
+                                 objective */
 } bg_plan_request;
 
 #ifdef __cplusplus
@@ -77,29 +79,31 @@ typedef struct bg_plan {
     uint64_t bytes; /* size of the filter's bits */
     double bits_per_key;
     double rate;          /* false-positive rate at `items` */
-    double rate_2x;       /* ... with twice as many keys */
-    double rate_10x;      /* ... with ten times as many keys */
-    double fill;          /* share of bits set at `items` */
-    uint32_t cache_level; /* smallest cache level that the filter fits in; 4: none */
+    double rate_2x;       /* false-positive rate with twice as many keys */
+    double rate_10x;      /* false-positive rate with ten times as many keys */
+    double fill;          /* share of set bits at `items` */
+    uint32_t cache_level; /* lowest cache level that the filter fits in; 4 if it fits in
+                             none */
     uint32_t
         lines_per_lookup; /* cache lines read for a key that may be in the filter */
     double keyed_hash_ns; /* additional nanoseconds per 16-byte key for `keyed` instead
-                             of `fast` hashing, measured by bg_plan_calibrate; else 0 */
+                             of `fast` hashing, measured by bg_plan_calibrate; 0 if not
+                             measured */
     double calls_avoided; /* calls avoided per second: absent keys answered "no" */
     double calls_wasted;  /* calls wasted per second: absent keys answered "maybe" */
     double cost;          /* memory_cost x GiB + call_cost x calls_wasted */
     char reason[160];     /* reason for this kind and this k, in one sentence */
     double target;        /* requested rate, or the rate with the lowest cost; 0 if a
                              size was requested */
-    uint32_t layers;      /* scalable: layers at `items`; window: generations or
-                             slices; else 1 */
+    uint32_t layers;      /* scalable: number of layers at `items`; window: number of
+                             generations or slices; otherwise 1 */
 } bg_plan;
 
 /*
  * Computes a plan. Nothing is allocated.
- * Errors: BG_EINVAL names the argument that is missing or out of range; BG_ENOMEM if the
- * size exceeds spec.max_bytes or the address space; BG_ENOTSUP if the kind cannot reach the
- * rate or does not support the flags, or if the latency objective cannot be met.
+ * Errors: BG_EINVAL, naming the argument that is missing or out of range; BG_ENOMEM if the
+ * size exceeds spec.max_bytes or the address space; BG_ENOTSUP if the kind cannot reach
+ * the rate or does not support the flags, or if the latency objective cannot be met.
  * Thread safety: MT-Safe. Cost: less than a millisecond; tens of milliseconds to find the
  * cheapest size.
  */
@@ -107,8 +111,8 @@ BG_API BG_MUST_CHECK bg_err bg_plan_compute(const bg_plan_request *request,
                                             bg_plan *plan, bg_errinfo *info);
 
 /*
- * Sets `spec` to a spec with exactly the planned geometry and with the hash, flags,
- * allocator and limits of `request`. Pass it to bg_filter_create.
+ * Fills in `spec` with exactly the planned geometry, and with the hash, flags, allocator
+ * and limits of `request`. Pass the result to bg_filter_create.
  * Thread safety: MT-Safe. Cost: a copy.
  */
 BG_API void bg_plan_to_spec(const bg_plan *plan, const bg_plan_request *request,
@@ -116,7 +120,7 @@ BG_API void bg_plan_to_spec(const bg_plan *plan, const bg_plan_request *request,
 
 /*
  * Fills in a request with all defaults, for foreign-function interfaces.
- * Thread safety: MT-Safe on different requests.
+ * Thread safety: MT-Safe for different requests.
  */
 BG_API void bg_plan_request_init(bg_plan_request *request);
 

@@ -21,21 +21,22 @@
  * when it is first used. Finding a tenant by name is wait-free while no tenants are added
  * or removed, and lock-free otherwise.
  *
- * Quotas apply per tenant: number of distinct keys, bytes of filters, and inserts per
- * second with a burst. Operations over quota fail with BG_EQUOTA and are counted. Other
- * tenants are not affected.
+ * Each tenant has quotas for the number of distinct keys, the bytes of its filters, and
+ * the inserts per second (with a burst). Operations over quota fail with BG_EQUOTA and are
+ * counted. They do not affect other tenants.
  *
  * bg_registry_tick evicts tenants that have not been used for `idle` nanoseconds: it
- * writes them to `directory` and frees their memory. The next use reads the tenant back
- * and waits until it is loaded. If its file cannot be read, the tenant answers "maybe" and
- * refuses adds, and the read is retried later with backoff; there is never a false "no". A
- * new registry has the tenants whose files are in its directory.
+ * writes them to `directory` and frees their memory. The next use of an evicted tenant
+ * reads it back, and waits until it is loaded. If its file cannot be read, the tenant
+ * answers "maybe" and refuses adds, and the read is retried later with backoff; there is
+ * never a false "no". A new registry contains the tenants whose files are in its
+ * directory.
  *
  * Caveats
- *   - Keys that are only in memory are lost when the process dies; a tenant is then restored
- *     from its file. bg_registry_save writes all tenants that have changed.
- *   - Counters of the slot and the gate restart at 0 when a tenant is read back. The counters
- *     of the tenant itself (bg_tenant_info) do not.
+ *   - Keys that are only in memory are lost when the process dies; the tenant is then
+ *     restored from its file. bg_registry_save writes all modified tenants.
+ *   - When a tenant is read back, the counters of its slot and gate restart at 0, but the
+ *     counters of the tenant itself (bg_tenant_info) do not.
  *   - Only one registry at a time may use a directory.
  */
 #ifndef BLOOMGATE_REGISTRY_H
@@ -66,18 +67,24 @@ typedef struct bg_tenant bg_tenant;
 /* Options for creating a registry and its tenants. */
 typedef struct bg_registry_options {
     uint32_t struct_size;           /* sizeof(bg_registry_options) */
-    uint32_t max_tenants;           /* maximum number of tenants; 0: 65536 */
-    bg_spec spec;                   /* filter of a new tenant */
-    const bg_gate_options *gate;    /* gate of a new tenant, copied; NULL: no gate */
-    const bg_open_options *opening; /* secrets for opening files, not copied; or NULL */
-    uint64_t max_items;             /* quota of distinct keys per tenant; 0: none */
+    uint32_t max_tenants;           /* maximum number of tenants; 0 selects 65536 */
+    bg_spec spec;                   /* spec for the filter of a new tenant */
+    const bg_gate_options *gate;    /* options for the gate of a new tenant, copied;
+                                       NULL: no gate */
+    const bg_open_options *opening; /* options for opening files, such as secrets; not
+                                       copied; or NULL */
+    uint64_t max_items;             /* quota for distinct keys per tenant; 0: none */
     uint64_t max_bytes;             /* memory quota per tenant; 0: none */
     double inserts_per_second;      /* insert quota per tenant; 0: none */
-    double burst;                   /* inserts allowed at once; 0: one second's worth */
-    uint64_t max_total_bytes;       /* limit for all tenants in memory; 0: none */
-    const char *directory; /* files of evicted tenants, copied; NULL: no eviction */
+    double burst;                   /* number of inserts allowed at once; 0 selects the
+                                       quota for one second */
+    uint64_t max_total_bytes;       /* memory limit for all tenants in memory; 0:
+                                       none */
+    const char *directory; /* directory for the files of evicted tenants, copied; NULL:
+                              no eviction */
     uint64_t idle;         /* idle time until eviction in nanoseconds; 0: never */
-    uint64_t (*clock)(void *context); /* nanoseconds, monotonic; NULL: OS clock */
+    uint64_t (*clock)(void *context); /* returns monotonic nanoseconds; NULL selects the
+                                         OS clock */
     void *context;                    /* argument of `clock` */
     const bg_allocator *allocator;    /* or NULL */
 } bg_registry_options;
@@ -90,8 +97,8 @@ typedef struct bg_registry_options {
 
 /*
  * Creates a registry. The directory must exist.
- * Errors: BG_EINVAL; BG_ENOMEM; BG_EIO if the directory cannot be read; BG_EBUSY if another
- * registry uses it. On error *registry is NULL.
+ * Errors: BG_EINVAL; BG_ENOMEM; BG_EIO if the directory cannot be read; BG_EBUSY if
+ * another registry uses the directory. On error *registry is NULL.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_registry_create(const bg_registry_options *options,
@@ -99,7 +106,7 @@ BG_API BG_MUST_CHECK bg_err bg_registry_create(const bg_registry_options *option
                                                bg_errinfo *info);
 
 /*
- * Frees a registry with all its tenants, which must have been released; NULL is allowed.
+ * Frees a registry and all its tenants, which must have been released; NULL is allowed.
  * Unsaved changes are lost: call bg_registry_save first.
  * Thread safety: MT-Excl.
  */
@@ -125,8 +132,8 @@ BG_API BG_MUST_CHECK bg_err bg_registry_get(bg_registry *registry, const char *n
 BG_API void bg_tenant_release(bg_tenant *tenant);
 
 /*
- * Removes a tenant and deletes its file. Callers that hold the tenant can use it until they
- * release it. Waits if a tick or a save is writing a file.
+ * Removes a tenant and deletes its file. Callers that hold the tenant can use it until
+ * they release it. The call waits while a tick or a save is writing a file.
  * Errors: BG_ENOTFOUND; BG_EIO if the file cannot be deleted; BG_EINVAL.
  * Thread safety: MT-Safe.
  */
@@ -134,9 +141,9 @@ BG_API BG_MUST_CHECK bg_err bg_registry_remove(bg_registry *registry, const char
                                                bg_errinfo *info);
 
 /*
- * Calls `visit` for every tenant, in no particular order, until it returns false. `visit`
- * may use the registry. Tenants created or removed during the call may or may not be
- * visited.
+ * Calls `visit` for every tenant, in no particular order, until `visit` returns false.
+ * `visit` may use the registry. Tenants created or removed during the call may or may not
+ * be visited.
  * Thread safety: MT-Safe.
  */
 BG_API void bg_registry_for_each(bg_registry *registry,
@@ -154,11 +161,11 @@ BG_API BG_MUST_CHECK bg_err bg_registry_tick(bg_registry *registry, size_t *evic
                                              bg_errinfo *info);
 
 /*
- * Writes every tenant that has changed to the directory. Tenants stay in memory. Saves and
- * ticks are serialized.
- * Errors: the error of the first tenant that could not be written, after the other tenants
- * have been tried; BG_EINCOMPAT for a tenant whose gate is in doubt (bg_gate_doubt);
- * BG_EINVAL if the registry has no directory.
+ * Writes all modified tenants to the directory. Tenants stay in memory. Saves and ticks
+ * are serialized.
+ * Errors: the error of the first tenant that could not be written, returned after all
+ * other tenants have been tried; BG_EINCOMPAT for a tenant whose gate is in doubt
+ * (bg_gate_doubt); BG_EINVAL if the registry has no directory.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_registry_save(bg_registry *registry, bg_errinfo *info);
@@ -166,7 +173,7 @@ BG_API BG_MUST_CHECK bg_err bg_registry_save(bg_registry *registry, bg_errinfo *
 /* ---- Tenants -------------------------------------------------------------------- */
 
 /*
- * Returns the name of a tenant, valid while the tenant is held; "" for NULL.
+ * Returns the name of a tenant; "" for NULL. The string is valid while the tenant is held.
  * Thread safety: MT-Safe.
  */
 BG_API const char *bg_tenant_name(const bg_tenant *tenant);
@@ -175,17 +182,17 @@ BG_API const char *bg_tenant_name(const bg_tenant *tenant);
  * Adds a key to the slot of a tenant, within its quotas. If the tenant has a gate, the key
  * is removed from the negative cache, as in bg_gate_add. *is_new, unless NULL, is set to
  * true if the key was certainly new.
- * Errors: BG_EQUOTA, with the quota in `info`; those of bg_slot_add; errors from reading
- * the file of an evicted tenant.
+ * Errors: BG_EQUOTA, with `info` naming the quota; those of bg_slot_add; errors from
+ * reading the file of an evicted tenant.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_tenant_add(bg_tenant *tenant, const void *key,
                                           size_t len, bool *is_new, bg_errinfo *info);
 
 /*
- * Adds n keys in order, up to the first one that is refused. *done, unless NULL, is set to
- * the number of keys added, and *added, unless NULL, to the number of these that were
- * certainly new.
+ * Adds n keys in order, up to the first key that is refused. *done, unless NULL, is set to
+ * the number of keys added. *added, unless NULL, is set to the number of added keys that
+ * were certainly new.
  * Errors: those of bg_tenant_add. Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_tenant_add_many(bg_tenant *tenant, const bg_bytes *keys,
@@ -195,13 +202,13 @@ BG_API BG_MUST_CHECK bg_err bg_tenant_add_many(bg_tenant *tenant, const bg_bytes
 /*
  * Returns false if the key was certainly never added to the tenant, and true if it may have
  * been, or if the file of the tenant cannot be read.
- * Thread safety: MT-Safe; waits if an evicted tenant has to be read back.
+ * Thread safety: MT-Safe; waits if the tenant is evicted and has to be read back.
  */
 BG_API bool bg_tenant_may_contain(bg_tenant *tenant, const void *key, size_t len);
 
 /*
- * Queries n keys. Returns how many keys may have been added, and sets their bits in the
- * bitmap `maybe` unless it is NULL.
+ * Queries n keys. Returns the number of keys that may have been added, and sets their bits
+ * in the bitmap `maybe` unless it is NULL.
  * Thread safety: same as bg_tenant_may_contain.
  */
 BG_API size_t bg_tenant_may_contain_many(bg_tenant *tenant, const bg_bytes *keys,
@@ -209,15 +216,15 @@ BG_API size_t bg_tenant_may_contain_many(bg_tenant *tenant, const bg_bytes *keys
 
 /*
  * Returns the slot of a tenant; NULL if its file cannot be read. After this call, the
- * tenant stays in memory and the slot at the same address until all callers have released
- * the tenant. Keys that are added to the slot directly bypass the quotas.
+ * tenant stays in memory and the slot stays at the same address until all callers have
+ * released the tenant. Keys that are added to the slot directly bypass the quotas.
  * Thread safety: MT-Safe.
  */
 BG_API bg_slot *bg_tenant_slot(bg_tenant *tenant);
 
 /*
- * Returns the gate of a tenant; NULL if it has none or its file cannot be read. The gate
- * stays valid as long as the slot: see bg_tenant_slot.
+ * Returns the gate of a tenant; NULL if the tenant has no gate or its file cannot be read.
+ * The gate stays valid as long as the slot: see bg_tenant_slot.
  * Thread safety: MT-Safe.
  */
 BG_API bg_gate *bg_tenant_gate(bg_tenant *tenant);
@@ -226,14 +233,15 @@ BG_API bg_gate *bg_tenant_gate(bg_tenant *tenant);
 typedef struct bg_tenant_info {
     uint32_t struct_size;     /* sizeof(bg_tenant_info), set by the caller */
     bool in_memory;           /* false: evicted */
-    uint64_t items;           /* added keys that were certainly new */
-    uint64_t bytes;           /* size of its filters */
+    uint64_t items;           /* number of added keys that were certainly new */
+    uint64_t bytes;           /* size of the tenant's filters in bytes */
     uint64_t limited_items;   /* adds refused because of max_items */
     uint64_t limited_bytes;   /* adds refused because of max_bytes or max_total_bytes */
     uint64_t limited_rate;    /* adds refused because of inserts_per_second */
     uint64_t evictions;       /* number of evictions */
-    uint64_t returns;         /* successful reads of its file */
-    uint64_t return_failures; /* failed reads of its file */
+    uint64_t returns;         /* number of times the tenant was read back from its
+                                 file */
+    uint64_t return_failures; /* number of failed attempts to read the tenant's file */
 } bg_tenant_info;
 
 /*
@@ -246,13 +254,13 @@ BG_API BG_MUST_CHECK bg_err bg_tenant_get_info(bg_tenant *tenant, bg_tenant_info
 typedef struct bg_registry_info {
     uint32_t struct_size;     /* sizeof(bg_registry_info), set by the caller */
     uint32_t tenants;         /* number of tenants */
-    uint64_t in_memory;       /* tenants in memory */
-    uint64_t bytes;           /* size of their filters */
-    uint64_t created;         /* tenants created */
-    uint64_t removed;         /* tenants removed */
-    uint64_t evictions;       /* tenants evicted */
-    uint64_t returns;         /* evicted tenants read back */
-    uint64_t return_failures; /* failed attempts to read a tenant back */
+    uint64_t in_memory;       /* number of tenants in memory */
+    uint64_t bytes;           /* size of the filters of these tenants in bytes */
+    uint64_t created;         /* number of tenants created */
+    uint64_t removed;         /* number of tenants removed */
+    uint64_t evictions;       /* number of evictions */
+    uint64_t returns;         /* number of times an evicted tenant was read back */
+    uint64_t return_failures; /* number of failed attempts to read a tenant back */
     uint64_t limited;         /* adds and creations refused because of a quota */
 } bg_registry_info;
 

@@ -7,7 +7,7 @@
  *   admission.h   admit only keys seen before to a cache
  *   metrics.h     export metrics of slots, gates and registries
  *
- * It also includes bloomgate.h, keyring.h and oplog.h, which most services need.
+ * This header also includes bloomgate.h, keyring.h and oplog.h, which most services need.
  */
 #ifndef BLOOMGATE_SERVER_H
 #define BLOOMGATE_SERVER_H
