@@ -16,13 +16,13 @@
  *   k = 9 .. 15   words, k of 16 lanes of 32 bits
  *   k = 16        words, all 16
  *
- * Why k of a fixed number of lanes, and not k lanes of 512/k bits? This way k need not divide
- * 512, and one implementation serves every k. The lanes in use are a pattern of k lanes, rotated
- * by an amount that is derived from the hash. Two keys in the same line overlap in some of their
- * lanes by chance. The patterns below give the lowest false-positive rate; they were found by
- * computing the exact rate of every pattern at the load where that k is used. Their rates are
- * within 0.6% of the rate with randomly drawn lanes (model.c). The obvious pattern, adjacent
- * lanes, has a rate that is up to 9% higher for the shape "words".
+ * Why k of a fixed number of lanes, and not k lanes of 512/k bits? With a fixed number of lanes,
+ * k need not divide 512, and one implementation serves every k. The lanes in use are a pattern
+ * of k lanes, rotated by an amount that is derived from the hash. Two keys in the same line
+ * overlap in some of their lanes by chance. The patterns below give the lowest false-positive
+ * rate; they were found by computing the exact rate of every pattern at the load where that k is
+ * used. Their rates are within 0.6% of the rate with randomly drawn lanes (model.c). The obvious
+ * pattern, adjacent lanes, has a rate that is up to 9% higher for the shape "words".
  *
  *   rate        10%    5%    2%     1%    0.5%    0.1%    0.01%    0.001%
  *   k             3     4     5      6      7       9       12       14
@@ -69,7 +69,7 @@ static uint32_t blocked_lines(uint32_t k)
     return 1;
 }
 
-/* The lanes in use, lowest bit first, for k = 3 .. 16. */
+/* The lanes in use for k = 3 .. 16, as bits, with lane 0 in the lowest bit. */
 static const uint16_t blocked_patterns[] = {
     [3] = 0x000b,  [4] = 0x0017,  [5] = 0x002f,  [6] = 0x003f,  [7] = 0x007f,
     [8] = 0x00ff,  [9] = 0x0b77,  [10] = 0x77b1, [11] = 0x2e7f, [12] = 0x5cff,

@@ -19,9 +19,9 @@
  * The counter in lane j has the index (x * salt[j]) >> 28, where x is the low 32 bits of the
  * hash. A key uses k of the 8 lanes, as in `blocked` (line_shapes.h). Small units fill unevenly,
  * which costs memory: 44 bits per key at 1%, compared with 38 for scattered counters
- * (BG_SPEC_SCATTERED), and 78 compared with 58 at 0.1%. Wider counters, for callers that need
- * the number of times a key was added, have the same layout, but a unit has 2, 4 or 8 lines, and
- * a key touches up to that many lines.
+ * (BG_SPEC_SCATTERED), and 78 bits compared with 58 at 0.1%. Wider counters, for callers that
+ * need the number of times a key was added, have the same layout. But a unit then spans 2, 4 or
+ * 8 lines, and a key touches up to that many lines.
  *
  * Removing a key that was never added. The filter cannot tell whether a key was added. If one of
  * its counters is 0, the key was never added, and nothing changes. If all of its counters are
@@ -56,7 +56,7 @@ enum {
 /* The same multiplier as in scatter_core.h. */
 static const uint64_t counting_multiplier = 0xd1342543de82ef95u;
 
-/* The lanes in use, lowest bit first, for k = 1 .. 8, as in blocked.c. */
+/* The lanes in use for k = 1 .. 8, as bits, with lane 0 in the lowest bit, as in blocked.c. */
 static const uint8_t counting_patterns[COUNTING_LANES + 1] = {
     0, 0x01, 0x03, 0x0b, 0x17, 0x2f, 0x3f, 0x7f, 0xff,
 };

@@ -276,8 +276,7 @@ static const struct bgi_ops *COUNTING(ops)(uint32_t k, bool exclusive, bg_cpu cp
 
 /* ---- Whole filters ---------------------------------------------------------------- */
 
-/* Returns one bit for each counter of a word that is not 0, at the lowest bit of the
- * counter. */
+/* Returns a word in which the lowest bit of each counter is set if that counter is not 0. */
 BGI_INLINE uint64_t COUNTING(above_zero)(uint64_t word)
 {
     for (unsigned by = COUNTING_WIDTH / 2; by > 0; by /= 2) {
@@ -286,8 +285,8 @@ BGI_INLINE uint64_t COUNTING(above_zero)(uint64_t word)
     return word & (UINT64_MAX / COUNTING_MAX);
 }
 
-/* Returns the sums of the counters of two words. *saturated is incremented for each counter
- * that became saturated. */
+/* Adds the counters of two words pairwise and returns the sums. *saturated is incremented for
+ * each counter that became saturated. */
 static uint64_t COUNTING(sum)(uint64_t a, uint64_t b, uint64_t *saturated)
 {
     uint64_t sum = 0;

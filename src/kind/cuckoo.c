@@ -26,10 +26,10 @@
  *      f = 16   [       bucket 0      ]                              1 bucket,  1 word
  *      f = 32   [  slot 0  |  slot 1  ][  slot 2  |  slot 3  ]       1 bucket,  2 words
  *
- * A unit is the number of buckets that fill whole words. A bucket of 12-bit fingerprints is
- * read with a 64-bit load from its first byte. The very last bucket is not used, so these loads
- * never extend past the end of the array. Both buckets are always read, and four slots are
- * compared at a time, in one word; no branch depends on the result.
+ * A unit is the smallest number of buckets that fills whole words. A bucket of 12-bit
+ * fingerprints is read with a 64-bit load from its first byte. The very last bucket is not used,
+ * so these loads never extend past the end of the array. Both buckets are always read, and four
+ * slots are compared at a time, in one word; no branch depends on the result.
  *
  * Rate. An absent key is mistaken for a member if a stored key has the same fingerprint and the
  * stored key's first bucket is one of the absent key's two buckets. This holds for each of n
@@ -57,9 +57,8 @@
  * space for a key that is not stored yet, it makes every query return "maybe" until the filter
  * is cleared (bg_filter_info.overflowed).
  *
- * Removing a key that was never added. As in counting filters, this may delete an equal
- * fingerprint of another key. So only keys that were added may be removed; see
- * bg_filter_remove.
+ * Removing a key that was never added. As in counting filters, such a remove may delete an equal
+ * fingerprint of another key. So only keys that were added may be removed; see bg_filter_remove.
  *
  * Concurrency. Writers (adds, inserts, removes) hold the filter's single lock, for one key or
  * for 64 keys of a batch. Readers hold no lock and never wait. But a reader checks two buckets,
@@ -72,8 +71,8 @@
  *
  * All three steps are release stores. A reader loads the counter, then both buckets, all with
  * acquire order, then the counter again. The reader trusts a "no" only if the counter did not
- * change. Removes perform steps (W2) and (W3): if copy A is added and then copy B is removed, a
- * reader that looks for the key sees a move from B to A.
+ * change. Removes must also perform steps (W2) and (W3), because adding copy A and then removing
+ * copy B of a key looks to a reader like a move from B to A.
  *
  * Proof that a lookup never misses a key that was added before the lookup began and is not
  * removed until it ends. Let the counter read c both times, and let V be the write (W2) that
@@ -88,10 +87,10 @@
  * writers that the lock defines. So by release and acquire, the second load of the counter must
  * have returned more than c. But it returned c.
  *
- * The argument is about bits that keep their value. So it does not matter that a 12-bit bucket is
- * not read atomically, and that its slots are not always written atomically. A reader that sees
- * one half of a fingerprint that is being written or cleared may answer "maybe" for an absent
- * key, but never "no" for a member.
+ * The argument concerns only bits that keep their value. So it does not matter that a 12-bit
+ * bucket is not read atomically, and that its slots are not always written atomically. A reader
+ * that sees one half of a fingerprint that is being written or cleared may answer "maybe" for an
+ * absent key, but never "no" for a member.
  *
  * With a single counter, readers would keep retrying while a writer works in a full table. So
  * there are CUCKOO_STRIPES additional counters, and a change increments only the additional
@@ -104,7 +103,7 @@
  * incremented by 2, and an odd counter is never trusted.
  *
  * Invariants
- *   (I1) The number of fingerprints in slots equals adds minus removes, unless
+ *   (I1) The number of fingerprints in slots equals the number of adds minus removes, unless
  *        bg_filter_info.saturated is above 0.
  *   (I2) A fingerprint x in bucket b belongs to b and to sum(x) - b, and to no other bucket.
  *   (I3) The first bucket is computed from the high bits of the hash, and the fingerprint from
@@ -131,7 +130,7 @@ enum {
     CUCKOO_STRIPES = 64, /* change counters */
     CUCKOO_TRIES = 64,   /* attempts per lookup during concurrent changes */
     CUCKOO_NODES = 1024, /* maximum number of buckets that a search examines */
-    CUCKOO_AHEAD = 8,    /* buckets that a search prefetches in advance */
+    CUCKOO_AHEAD = 8,    /* number of buckets that a search prefetches in advance */
     CUCKOO_NONE = -1
 };
 
@@ -151,7 +150,7 @@ struct cuckoo_state {
 /* The outcome of an insert. */
 enum cuckoo_outcome {
     CUCKOO_STORED,
-    CUCKOO_ALL_COPIES, /* every possible slot already holds its fingerprint */
+    CUCKOO_ALL_COPIES, /* every possible slot already holds the key's fingerprint */
     CUCKOO_NO_ROOM
 };
 
@@ -167,7 +166,7 @@ struct cuckoo_node {
     uint8_t slot;   /* slot in the parent's bucket */
 };
 
-/* 32-bit words of an array that other code accesses as 64-bit words. */
+/* A 32-bit word of an array that other code accesses as 64-bit words. */
 typedef uint32_t __attribute__((may_alias)) cuckoo_half;
 typedef uint64_t __attribute__((may_alias, aligned(2))) cuckoo_any_word;
 
@@ -422,7 +421,7 @@ static size_t cuckoo_state_bytes(uint64_t units, uint32_t k)
 }
 
 /*
- * The words were copied one by one, and fingerprints that moved in the meantime may be missing.
+ * The words were copied one by one, so fingerprints that moved in the meantime may be missing.
  * So the words are copied again while no writer is active. (The filter is const for the caller,
  * but its lock is part of the state, which is not const.)
  */

@@ -244,7 +244,7 @@ static uint64_t CUCKOO(count)(const struct bgi_core *core, uint64_t hash)
             return copies;
         }
         if (before & 1) {
-            return UINT64_MAX; /* overflowed: the count is unknown */
+            return UINT64_MAX; /* the filter has overflowed, so the count is unknown */
         }
     }
     return 2 * CUCKOO_SLOTS;
@@ -263,8 +263,8 @@ BGI_INLINE int CUCKOO(expand)(const struct bgi_core *core, struct cuckoo_node *n
     for (unsigned slot = 0; slot < CUCKOO_SLOTS; slot++) {
         uint64_t sum = cuckoo_sum(CUCKOO(slot)(content, slot), buckets);
         uint64_t other = cuckoo_other(sum, bucket, buckets);
-        /* Skip paths that return to the start of the search, which are common with a
-         * flood of equal keys. */
+        /* Skip paths that return to the start of the search; they are common if one key is added
+         * many times. */
         if (other != nodes[0].bucket && other != nodes[1].bucket && other != bucket) {
             CUCKOO(prefetch_bucket)(core->words, other * CUCKOO_BUCKET_BYTES);
             nodes[n++] = (struct cuckoo_node){ other, (int16_t)from, (uint8_t)slot };
@@ -357,7 +357,7 @@ CUCKOO(make_room_shared)(struct bgi_core *core, struct cuckoo_place place)
 /* ---- Changes (the lock must be held)
  * --------------------------------------------------- */
 
-/* Stores a fingerprint in the emptier of its buckets, so that few buckets are full. */
+/* Stores a fingerprint in the emptier of its two buckets, so that few buckets become full. */
 BGI_INLINE enum cuckoo_outcome CUCKOO(put)(struct bgi_core *core,
                                            struct cuckoo_place place, bool *is_new,
                                            const bool exclusive)

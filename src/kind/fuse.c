@@ -2,7 +2,7 @@
  * fuse.c - a filter built from all keys at once, in which a key's three slots XOR to its
  * fingerprint.
  *
- * Idea. The filter is an array of slots with k bits each. A key has three slots (or four) and a
+ * Idea. The filter is an array of slots with k bits each. A key has three or four slots and a
  * fingerprint, all derived from its hash. The filter is constructed such that for every key in
  * the set, the XOR of its slots is its fingerprint. For any other key this happens by chance,
  * with a probability of 2^-k. The cost is k bits per slot and, in large sets, 1.125 slots per
@@ -24,9 +24,9 @@
  *                         [ . a . ][ b . . ][ . . c ]
  *
  * The first and last segments have fewer keys, so the removal starts there and continues inward
- * like a zipper. This works up to 0.92 keys per slot for three slots and 0.98 for four ("spatial
- * coupling"). A segment must be long enough that the zipper does not get stuck by chance: its
- * length, a power of two, grows with the number of slots.
+ * like a zipper. This works up to 0.92 keys per slot with three slots per key, and up to 0.98
+ * with four ("spatial coupling"). A segment must be long enough that the zipper does not get
+ * stuck by chance: its length, a power of two, grows with the number of slots.
  *
  * Pieces. An array of 2.4 million slots or more is divided into pieces, each of which is a
  * separate filter with its own seed. The high bits of a key's hash select its piece. A piece of
@@ -43,9 +43,9 @@
  *                      fourth, and the top k bits are the fingerprint
  *
  * Invariants
- *   (I1) The shape is computed from only the number of units and the arity, in integer
- *        arithmetic, so it is the same on every machine. In addition to the slots, only the seeds
- *        and the number of keys are stored.
+ *   (I1) The shape is computed in integer arithmetic from only the number of units and the
+ *        arity, so it is the same on every machine. In addition to the slots, only the seeds and
+ *        the number of keys are stored.
  *   (I2) Slot i starts at bit i k % 64 of 64-bit word i k / 64, regardless of the byte order.
  *   (I3) The seeds, and so all slots, depend only on the set of hashes: the same keys in any
  *        order produce the same filter. An attacker who does not know all keys cannot prepare a
@@ -106,7 +106,7 @@ static uint64_t fuse_numbers(const struct bgi_core *core, uint64_t *to)
 static bool fuse_restore(struct bgi_core *core, const uint64_t *numbers)
 {
     struct fuse_state *state = core->state;
-    /* At this size no key has slots, so the filter must not be queried. */
+    /* A filter of this size has no slots for any key, so it must not be queried. */
     return state->shape.starts > 0
            && sealed_restore(&state->sealed, state->seeds, state->shape.pieces,
                              numbers);

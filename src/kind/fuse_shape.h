@@ -6,8 +6,8 @@
  * allows, on a grid in steps of 5 to 12 percent from 1 to 2.2 million keys, the maximum of a
  * piece. At the worst size on the grid, 8 of 10 seeds succeeded for three slots (at some 300,000
  * keys), and 9 of 10 seeds for four slots. Small sizes were tested with up to 400 seeds each,
- * but sizes of half a million keys and more with only 6 to 20, so the fractions for large sizes
- * are rough.
+ * but sizes of half a million keys and more with only 6 to 20 seeds, so the fractions for large
+ * sizes are rough.
  */
 #ifndef BGI_FUSE_SHAPE_H
 #define BGI_FUSE_SHAPE_H
@@ -27,7 +27,7 @@ enum {
 
 struct fuse_shape {
     uint64_t pieces;
-    uint64_t slots;  /* per piece; a whole number of segments */
+    uint64_t slots;  /* slots per piece; a whole number of segments */
     uint64_t starts; /* possible first slots of a key; 0 if too small for any */
     uint64_t length; /* slots per segment, a power of two */
 };
@@ -66,9 +66,9 @@ BGI_INLINE struct fuse_shape fuse_shape_of(uint32_t arity, uint64_t units)
 }
 
 /*
- * Returns how many keys `units` units can hold. Keys are distributed randomly over the pieces, so
- * each piece has space for one and a half standard deviations more than the average. At worst, a
- * piece that gets even more keys needs additional seeds.
+ * Returns the number of keys that `units` units can hold. Keys are distributed randomly over the
+ * pieces, so each piece has space for one and a half standard deviations more than the average.
+ * At worst, a piece that gets even more keys needs additional seeds.
  */
 BGI_INLINE double fuse_capacity(uint32_t arity, uint64_t units)
 {

@@ -2,8 +2,8 @@
  * fuse_solve.h - construction of a piece of a fuse filter, for one width and arity. Include this
  * file after fuse_core.h, with the same definitions; it undefines the macros of both files.
  *
- * There are three passes. Each pass processes keys or slots in ascending order, so that at any
- * time only a few adjacent segments are in use: 200 KB, which stay in the second-level cache.
+ * There are three passes. Each pass processes keys or slots in ascending order, so only a few
+ * adjacent segments are in use at any time; their 200 KB stay in the second-level cache.
  *
  *   count    counts the keys of every slot and XORs their hashes, so that the only key of
  *            a slot is known;

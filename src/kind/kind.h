@@ -72,10 +72,10 @@ struct bgi_ops {
     /*
      * This is NULL except for kinds that keep a key in one line. Returns the hashes that at least
      * one of `count` filters (up to BGI_LAYERS_MAX) may contain. All filters have the same k, and
-     * each has 1/2^step of the units of the previous filter. Both groups are located in the first
-     * filter. The function prefetches the lines of all filters a few keys ahead, continuing past
-     * the end of the group into the next group. If `next` is NULL, nothing is prefetched; if
-     * `next` is empty, prefetching stops at the end of the group.
+     * each has 1/2^step of the units of the previous filter. The locations in both groups refer
+     * to the first filter. The function prefetches the lines of all filters a few keys ahead,
+     * continuing past the end of the group into the next group. If `next` is NULL, nothing is
+     * prefetched; if `next` is empty, prefetching stops at the end of the group.
      */
     uint64_t (*has_any)(const struct bgi_core *const *cores, unsigned count,
                         unsigned step, const struct bgi_group *group,
@@ -100,7 +100,7 @@ struct bgi_word_ops {
     uint64_t (*count_or)(const uint64_t *a, const uint64_t *b, size_t n); /* |a or b| */
 };
 
-/* Number of words for the rotations of a lane pattern: twice 16 lanes. */
+/* The number of words for the rotations of a lane pattern, which is twice 16 lanes. */
 enum { BGI_WINDOW_WORDS = 32 };
 
 /*
@@ -118,7 +118,8 @@ struct bgi_core {
     uint32_t k;               /* bits per key */
     uint8_t adds_prefetch;    /* larger than the cache, so batches of adds ... */
     uint8_t lookups_prefetch; /* ... and batches of lookups prefetch */
-    uint8_t may_refuse;       /* adds can fail: the kind is static or fills up */
+    uint8_t may_refuse;       /* adds can fail, because the kind is static or fills
+                                 up */
     /* The lanes that a masked line kind uses, for each rotation, as words and as bits: see
      * line_shapes.h. The words start at a cache-line boundary, so eight of them are read from
      * one line. */
@@ -173,13 +174,14 @@ struct bg_plan;
  */
 struct bgi_recipe {
     uint32_t kind;
-    uint32_t flags; /* flags that determine the kind's shape: BG_SPEC_SCATTERED ... */
+    uint32_t flags; /* flags that determine the kind's shape, such as
+                       BG_SPEC_SCATTERED */
     uint32_t width;
     uint32_t k;
     uint64_t units; /* units of the first layer, one generation, or one shard */
     uint32_t shards;
     uint64_t items; /* number of keys that the filter was designed for, and ... */
-    double rate;    /* ... its design rate; for a scalable filter, the bound */
+    double rate;    /* ... its design rate (the rate bound of a scalable filter) */
     uint64_t max_bytes;
     uint32_t window_mode;
     uint32_t window_kind; /* kind of each generation */
@@ -293,8 +295,8 @@ struct bgi_kind {
     /* Prepares a core whose words and state are all zero, after creation and after a clear. May
      * be NULL. */
     void (*setup)(struct bgi_core *core);
-    /* Blocks writers while the words are read as a whole (on), or lets them continue. NULL means
-     * that each word is meaningful by itself. */
+    /* Blocks writers while the words are read as a whole (if `on` is true), or lets them
+     * continue. NULL means that each word is meaningful by itself. */
     void (*hold)(const struct bgi_core *core, bool on);
     /* Updates the state of `to` after its words were copied from `from`. May be NULL. */
     void (*copied)(struct bgi_core *to, const struct bgi_core *from);
@@ -341,8 +343,8 @@ struct bgi_kind {
     /* Returns the description of how a filter of a static kind is built. NULL for kinds without
      * BG_TRAIT_STATIC. */
     const struct bgi_static *(*built)(uint32_t k);
-    /* For kinds that are composed of other filters. Of the functions above, only those whose
-     * comments mention composed filters are then used. May be NULL. */
+    /* For kinds that are composed of other filters. For these kinds, only those of the functions
+     * above whose comments mention composed filters are used. May be NULL. */
     const struct bgi_composed *composed;
 };
 
@@ -365,7 +367,7 @@ struct bgi_static {
     unsigned attempts; /* number of seeds to try per piece */
 };
 
-/* How a sharded filter is composed (live/sharded.c). */
+/* Describes how a sharded filter is composed (live/sharded.c). */
 const struct bgi_composed *bgi_sharded(void);
 
 /* Traits of all Bloom kinds. */
@@ -378,8 +380,8 @@ double bgi_kind_rate(const struct bgi_kind *kind, uint64_t units, uint32_t k, do
  * none. */
 const struct bgi_kind *bgi_kind_variant(bg_kind id, uint32_t width, uint32_t flags);
 
-/* One description per kind: bgi_kind_classic and so on. bgi_kind_of returns NULL for an unknown
- * kind. */
+/* There is one description per kind: bgi_kind_classic and so on. bgi_kind_of returns NULL for an
+ * unknown kind. */
 #define BGI_KIND_DECLARE(NAME, number, name)                                           \
     extern const struct bgi_kind bgi_kind_##name;
 BG_KINDS(BGI_KIND_DECLARE)

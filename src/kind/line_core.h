@@ -28,14 +28,14 @@
  *   line_S_locate8(hashes, units, at)    the locations of the lines of eight hashes
  *   line_S_needed8(hashes, rotations, needed)  the lanes that eight hashes use (if masked)
  *
- * Concurrency. In shared mode, words change only by atomic OR of 64-bit words, and only where a
- * bit is missing. Lookups read vectors. On the CPUs that run this code, every aligned 8-byte part
- * of a vector load is atomic, so a lookup sees a snapshot of each 64-bit word, and bits are never
- * cleared. If an add happened before the lookup, the add either set each of its bits with an OR
- * or observed the bit as set in its own load; coherence then prevents the later lookup from
- * seeing an older value of that word. This proves (C1) of filter.h, with relaxed order
- * throughout. An add reports "new" based on its own load. Two racing adds may both see a missing
- * bit, but both can see all bits set only if the bits were set before (C3).
+ * Concurrency. In shared mode, words are changed only by an atomic OR of a 64-bit word, and only
+ * where a bit is missing. Lookups read vectors. On the CPUs that run this code, every aligned
+ * 8-byte part of a vector load is atomic, so a lookup sees a snapshot of each 64-bit word, and
+ * bits are never cleared. If an add happened before the lookup, the add either set each of its
+ * bits with an OR or observed the bit as set in its own load; coherence then prevents the later
+ * lookup from seeing an older value of that word. This proves (C1) of filter.h, with relaxed
+ * order throughout. An add reports "new" based on its own load. Two racing adds may both see a
+ * missing bit, but both can see all bits set only if the bits were set before (C3).
  */
 
 #define LINE_PASTE2_(a, b)       a##_##b

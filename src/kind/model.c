@@ -34,9 +34,10 @@
  *
  * Precision. The terms alternate in sign, so the sums lose precision: the larger the largest
  * term, C(16,8) = 12870, is relative to the result, the more digits are lost. Long doubles have
- * at least 18 digits on most machines, 15 on some. If the result is too small for that precision
- * (below 1e-10), the sum over loads is used instead. All terms of that sum are positive, but it
- * treats lanes as independent. It is accurate to an order of magnitude, and never above 1e-10.
+ * at least 18 digits on most machines, and 15 on some. If the result is too small for that
+ * precision (below 1e-10), the sum over loads is used instead. All terms of that sum are
+ * positive, but it treats lanes as independent. Its result is accurate to an order of magnitude,
+ * and never above 1e-10.
  *
  * The floor. The pattern inside a line comes from 32 bits of the hash. A key that shares both
  * the line and these bits with another key is a false positive, so items / units / 2^32 is
@@ -119,9 +120,9 @@ static double model_poisson(double load, unsigned i)
     return exp(log_p);
 }
 
-/* Sums over the number of keys in a unit. All terms are positive. Starts at the most likely
- * number and proceeds in both directions until the terms become negligible. Used only at loads
- * where rates are tiny, and therefore for few keys. */
+/* Sums over the number of keys in a unit. All terms are positive. The sum starts at the most
+ * likely number and proceeds in both directions until the terms become negligible. Used only at
+ * loads where rates are tiny, and therefore for few keys. */
 static double model_rate_loads(const struct bgi_model *m, double n)
 {
     double load = n / m->units, k = m->active;
@@ -150,7 +151,8 @@ static double model_rate_scattered(const struct bgi_model *m, double n)
     double balls = n * m->draws / m->lane_bits;
     double fill = bgi_model_fill(m, n);
     double empty = 1 - fill;
-    /* 1 - (1 + x) e^-x is x^2/2 for small x, and would suffer from cancellation. */
+    /* For small x, computing 1 - (1 + x) e^-x would suffer from cancellation, so its series is
+     * used. */
     double shared = balls < 1e-3 ? balls * balls * (0.5 - balls / 3)
                                  : 1 - (1 + balls) * exp(-balls);
     double variance = empty * shared / m->lane_bits;
@@ -212,8 +214,8 @@ double bgi_model_items(const struct bgi_model *m, double fill)
  *   P(neither set) - p^2 = (1 - 2a + h)^n - (1 - a)^2n
  *                        = p^2 ((1 + (h - a^2) / (1 - a)^2)^n - 1).
  *
- * h has different values for two bits in one lane, in two lanes of one unit, and in two units
- * (0).
+ * h has different values for two bits in one lane and for two bits in two lanes of one unit; for
+ * two bits in two units, it is 0.
  *
  * The terms cancel up to the second order in n a, which is the fill. Long doubles and expm1
  * handle this down to a fill of 1e-4. Below that fill, only the second order matters: n^2/2

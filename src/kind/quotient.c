@@ -38,7 +38,7 @@
  *
  * Rate. The filter answers "maybe" for an absent key if its prefix, one of F = 2^(q + r), is in
  * the table. With n different keys, the probability of this is exactly 1 - (1 - 1/F)^n. There is
- * no other source of false positives. Below 95% load this is at most about 0.95 2^-r.
+ * no other source of false positives. At loads below 95%, this is at most about 0.95 x 2^-r.
  *
  * Layout. A unit is a block of 64 bytes (drawn in quotient_table.h):
  *
@@ -61,8 +61,8 @@
  *        quotients. A run starts at the slot of its quotient or right after the previous run,
  *        whichever is later.
  *   (I2) The number of runends equals the number of occupied quotients.
- *   (I3) The offset of a block is the number of slots, starting at its first slot, that belong to
- *        runs of earlier blocks; 255 means 255 or more.
+ *   (I3) The offset of a block is the number of slots, starting at its first slot, that belong
+ *        to the runs of earlier blocks. A stored value of 255 means 255 or more.
  *   (I4) Unused slots, runends and offsets are 0, so equal multisets have equal words.
  *   (I5) `used` is the number of slots in use, never above `limit`.
  *
@@ -206,7 +206,7 @@ static uint64_t quotient_units(uint32_t bits, uint32_t k)
 }
 
 /* Returns the number of quotient bits for a number of units. If the number of units is not a
- * valid size, uses the next smaller size. Returns 0 if there is no smaller size. */
+ * valid size, uses the next smaller valid size. Returns 0 if there is no smaller size. */
 static uint32_t quotient_bits(uint64_t units, uint32_t k)
 {
     uint64_t slots = units * quotient_block_slots(k);
@@ -294,7 +294,7 @@ static double quotient_rate(uint64_t units, uint32_t k, double n)
 static uint32_t quotient_lines(uint32_t k)
 {
     (void)k;
-    return 1; /* two if the run was pushed into the next line */
+    return 1; /* two lines if the run was pushed into the next line */
 }
 
 /* Estimates the number of keys from the number of different prefixes, and the error of the
@@ -423,7 +423,7 @@ static void quotient_each(const struct bgi_core *core,
     }
 }
 
-/* Returns the next prefix from either stream, and the sum of its counts in both
+/* Returns the smaller next prefix of the two streams, and the sum of its counts in both
  * streams. */
 static bool quotient_peek_either(struct quotient_stream *a, struct quotient_stream *b,
                                  uint64_t *prefix, uint64_t *count)

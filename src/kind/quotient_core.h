@@ -214,8 +214,8 @@ QUOTIENT_TARGET static bool QUOTIENT(test)(const struct bgi_core *core,
 /*
  * A faster test, which for most keys has no branch that depends on the key. Such a branch is
  * often mispredicted, and in a large filter the misprediction is detected only when the memory
- * has arrived, so no other lookup can request its own memory in the meantime. So the run is
- * searched even for quotients that have none, and the result is then ignored.
+ * has arrived, so no other lookup can request its own memory in the meantime. So even for
+ * quotients without a run, a run is searched, and the result is then ignored.
  */
 
 /* Returns the offset of a block in bytes. The bits below the line size contain the index of the
@@ -251,7 +251,7 @@ BGI_INLINE QUOTIENT_TARGET struct QUOTIENT(home)
 struct QUOTIENT(run) {
     const uint64_t *block;
     uint64_t start;  /* index in the block; past its slots if the run is elsewhere */
-    uint64_t length; /* if it is more than 63, the run continues in another block */
+    uint64_t length; /* if the length exceeds 63, the run continues in another block */
     uint64_t runends;
 };
 
@@ -504,9 +504,9 @@ QUOTIENT_TARGET static bg_err QUOTIENT(commit)(struct bgi_core *core,
     return BG_OK;
 }
 
-/* Adds a key `more` times, 1 or more, or removes it once if `more` is 0. The caller has exclusive
- * access to the filter (`exclusive`), or holds the locks of all regions in `range`. If these
- * regions are not enough, nothing is done, the range is widened, and *again is set. */
+/* Adds a key `more` times, or removes it once if `more` is 0. The caller has exclusive access to
+ * the filter (`exclusive`), or holds the locks of all regions in `range`. If these regions are
+ * not enough, nothing is done, the range is widened, and *again is set. */
 BGI_INLINE QUOTIENT_TARGET bg_err QUOTIENT(change_within)(struct bgi_core *core,
                                                           uint64_t hash, uint64_t more,
                                                           const bool exclusive,
@@ -569,7 +569,7 @@ QUOTIENT_TARGET static bool QUOTIENT(test_patiently)(const struct bgi_core *core
     return true;
 }
 
-/* Handles lookups for which the fast test has no trustworthy answer. */
+/* Handles lookups for which the fast test gives no reliable answer. */
 __attribute__((noinline)) QUOTIENT_TARGET static bool
 QUOTIENT(look_again)(const struct bgi_core *core, uint64_t hash)
 {
@@ -590,7 +590,7 @@ BGI_INLINE QUOTIENT_TARGET bool QUOTIENT(look)(const struct bgi_core *core,
     struct QUOTIENT(home) home = QUOTIENT(home_at)(core, at);
     enum quotient_answer answer = QUOTIENT_NO;
     /* Often mispredicted. But by then the cache lines for the next lookups have already been
-     * requested, and the shorter this lookup is, the more of them are in flight (36 ns instead of
+     * requested, and the shorter this lookup is, the more lines are in flight (36 ns instead of
      * 54 at 1e7 keys). */
     if (home.occupied) {
         answer = QUOTIENT(test_home)(core, home, at, quotient_remainder(core, hash));

@@ -1,7 +1,7 @@
 /*
  * quotient_table.h - the words of a quotient filter: the positions of blocks, slots, bits and
- * offsets, moving slots by one, and the encoding of counts in slots. This file does not deal
- * with runs; quotient_core.h does.
+ * offsets, the code that moves slots by one, and the encoding of counts in slots. This file does
+ * not deal with runs; quotient_core.h does.
  *
  * A block is a cache line of 8 words. It contains as many slots of r bits as fit, s in total:
  *
@@ -38,8 +38,8 @@ enum {
 struct quotient_shape {
     uint64_t inverse; /* 2^64 / slots, rounded up */
     uint64_t all;     /* one bit per slot of a block */
-    uint64_t ones;    /* for each slot that fits in a word: its lowest bit ... */
-    uint64_t tops;    /* ... and its top bit */
+    uint64_t ones;    /* the lowest bit of each slot that fits in a word ... */
+    uint64_t tops;    /* ... and the top bit of each */
     uint32_t width;   /* r */
     uint32_t per_word;
     uint32_t slots;      /* s */
@@ -113,7 +113,7 @@ BGI_INLINE struct quotient_key quotient_key_of(const struct bgi_core *core,
     return (struct quotient_key){ hash >> (64 - q), quotient_remainder(core, hash) };
 }
 
-/* Returns the bits of a hash that are stored, at their original position. */
+/* Returns the stored bits of a hash, at their original positions. */
 BGI_INLINE uint64_t quotient_prefix(const struct bgi_core *core,
                                     struct quotient_key key)
 {

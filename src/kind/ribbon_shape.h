@@ -16,7 +16,7 @@
 
 enum {
     RIBBON_BLOCK = 64,   /* slots per block; a block is a unit */
-    RIBBON_BUCKET = 256, /* slots of the first layer that share a limit ... */
+    RIBBON_BUCKET = 256, /* number of first-layer slots that share a limit ... */
     RIBBON_CELL = 16,    /* ... which is a multiple of this */
     RIBBON_LIMIT_ALL =
         15, /* the limit that sends all keys of a bucket to the second layer */
@@ -54,7 +54,8 @@ BGI_INLINE struct ribbon_shape ribbon_shape_of(uint64_t units, uint32_t k)
     struct ribbon_shape shape = { .pieces = units / RIBBON_PIECE_UNITS + 1 };
     uint64_t first = 0, blocks = shape.units = units / shape.pieces;
     if (blocks >= RIBBON_LAYERED) {
-        blocks -= blocks / (64 * k) + 1; /* a unit has 16 k limits, for 4 units each */
+        blocks -= blocks / (64 * k) + 1; /* a unit holds 16 k limits, each of which
+                                            covers 4 units */
         first = blocks - (blocks * 9 / 250 + 2);
     }
     shape.starts[0] = ribbon_starts(first);
@@ -64,8 +65,9 @@ BGI_INLINE struct ribbon_shape ribbon_shape_of(uint64_t units, uint32_t k)
     return shape;
 }
 
-/* Returns how many keys `units` units can hold. With several pieces, each has space for two and a
- * half standard deviations more than the average, because keys are distributed randomly. */
+/* Returns the number of keys that `units` units can hold. With several pieces, each has space
+ * for two and a half standard deviations more than the average, because keys are distributed
+ * randomly. */
 BGI_INLINE double ribbon_capacity(uint64_t units, uint32_t k)
 {
     struct ribbon_shape shape = ribbon_shape_of(units, k);

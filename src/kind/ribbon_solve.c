@@ -17,8 +17,8 @@
  * ascending order, and the keys of each bucket in descending order: the upper end of a bucket has
  * the most free slots, because the next bucket is still empty. At a contradiction, the keys of
  * the current cell, and all keys of the bucket that start below it, are sent to the second layer.
- * The rows that the cell has already added are removed again. This is possible because they are
- * the latest rows: no other row was reduced by them.
+ * The rows that were already added for the cell are removed again. This is possible because they
+ * are the latest rows: no other row was reduced by them.
  *
  * Solving. From the last slot backwards, each row determines the value of its slot, one bit for
  * each of the k columns, from the 63 values after it. One word per column holds its last 64 bits,
@@ -33,10 +33,10 @@
 
 /* The scratch memory of a solver. */
 struct ribbon_bench {
-    uint64_t *rows;    /* per slot: the row whose lowest slot it is, or 0 */
+    uint64_t *rows;    /* for each slot, the row whose lowest slot it is, or 0 */
     uint64_t *sent_on; /* hashes for the second layer ... */
     uint64_t *spare;   /* ... and space for sorting them */
-    uint32_t *values;  /* per slot: the fingerprint of its row */
+    uint32_t *values;  /* for each slot, the fingerprint of its row */
 };
 
 /* A piece that is being solved. */

@@ -131,8 +131,8 @@ BGI_INLINE uint64_t sealed_mix(uint64_t hash, uint64_t seed)
     return bgi_mulhi(x, multiplier) ^ x * multiplier;
 }
 
-/* Returns seed number `attempt` for a set of hashes with this sum. The same set gets the same
- * seeds, regardless of the order of its keys. */
+/* Returns the seed for attempt number `attempt` and a set of hashes with this sum. The same set
+ * gets the same seeds, regardless of the order of its keys. */
 BGI_INLINE uint64_t sealed_seed(uint64_t sum, unsigned attempt)
 {
     uint64_t x = sealed_mix(sum, 0xa0761d6478bd642fu * (attempt + 1));

@@ -10,8 +10,8 @@
  * bitset.
  *
  * Cost. A smaller block fills more unevenly than a whole line, so this kind needs 10.5 bits per
- * key at 1% and 16.9 at 0.1%; `blocked` needs 9.93 and 15.6 at the same speed. Choose this kind
- * to exchange filters with Parquet, Arrow, Impala or Iceberg.
+ * key at 1% and 16.9 at 0.1%; `blocked` needs 9.93 and 15.6 bits at the same speed. Choose this
+ * kind to exchange filters with Parquet, Arrow, Impala or Iceberg.
  *
  * Layout. A unit is a block with the shape "split" (line_shapes.h).
  *

@@ -40,9 +40,10 @@
  *     full(k) = sum over T of (-1)^|T| prod over periods p of
  *                   exp(-lambda (1 - (1 - 1/R)^|T and slices of p|))
  *
- * A run starts at one of g positions: at the oldest with probability full(k), and at each of the
- * others with probability full(k) - full(k+1), because the slice before it must not be set. (If
- * there are two separate runs, both are counted, which is negligible at rates below 10%.)
+ * A run starts at one of g positions: at the oldest position with probability full(k), and at
+ * each of the others with probability full(k) - full(k+1), because the slice before the run must
+ * not be set. (If there are two separate runs, both are counted, which is negligible at rates
+ * below 10%.)
  *
  * Fading. A key that has just expired still has all but one of its bits in live slices. The
  * filter still answers "maybe" for the key if other keys have set its bit in the next slice.
@@ -52,8 +53,8 @@
  *
  * Cost. Clearing a slice visits all words of the filter, in small steps, once per period, whereas a
  * window of generations only clears its oldest filter. Small blocks cost bits: at 24 generations
- * and 1%, a window needs 25.2 bits per key, compared with 19.5 for generations. Below about ten
- * generations, with more slices than generations, the cost is twice as high.
+ * and 1%, a window needs 25.2 bits per key, compared with 19.5 for generations. With fewer than
+ * about ten generations, there are more slices than generations, and the cost is twice as high.
  *
  * Concurrency. Bits are set by atomic OR, and the bits of a slice are cleared by atomic AND.
  * window.c explains why no key is lost.
@@ -284,7 +285,7 @@ struct aged_look {
     const uint64_t *masks;
     uint32_t k, slices;
     unsigned oldest; /* position of the oldest live slice in the ring */
-    uint64_t live;   /* a bit for each live slice, starting with the oldest */
+    uint64_t live;   /* one bit for each live slice, starting with the oldest */
 };
 
 static struct aged_look aged_look(const struct window *w, uint64_t period)

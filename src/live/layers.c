@@ -2,9 +2,9 @@
 
 #include "base/features.h"
 
-/* LAYERS_AHEAD: when filters are queried in turn, lines are prefetched this many filters ahead.
- * LAYERS_SAMPLE: the first filter is queried alone if it answers "maybe" for this many hashes in
- * a row. */
+/* LAYERS_AHEAD: the number of filters by which lines are prefetched ahead when filters are
+ * queried in turn. LAYERS_SAMPLE: the number of hashes in a row for which the first filter must
+ * answer "maybe" to be queried alone. */
 enum { LAYERS_AHEAD = 2, LAYERS_SAMPLE = 16 };
 
 /* Some hashes of a group, gathered into consecutive entries. */

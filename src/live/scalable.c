@@ -35,7 +35,7 @@
  *
  * Time. An absent key must be looked up in every layer. In batches, this costs 0.9 ns per key
  * and layer while the layers fit into the cache, and otherwise little more than reading the
- * cache lines (layers.h). A member is found in the newest layer in half of all cases.
+ * cache lines (layers.h). About half of all members are found in the newest layer.
  *
  * Choices. Layers are `blocked`, or `classic` (BG_SPEC_SCATTERED). Lookups start with the newest
  * layer, which contains at least half of the keys once it is full. A key that any layer may
@@ -109,7 +109,8 @@ struct scalable {
     unsigned char growing;
     _Alignas(64) struct scalable_layer few[SCALABLE_FEW];
     _Alignas(64) struct scalable_adds few_adds[SCALABLE_FEW];
-    struct bgi_memory many; /* a struct scalable_many, if there are more layers */
+    struct bgi_memory many; /* a struct scalable_many, if there are more layers than fit
+                               into the handle */
 };
 
 /* Returns layer i, which may not exist yet. The memory for its entry must be
@@ -244,8 +245,8 @@ static void scalable_grow(struct scalable *s, uint32_t last)
     scalable_unlock(s);
 }
 
-/* Returns how many more keys the last layer should receive. Adds a layer first if the last one is
- * full. */
+/* Returns the number of additional keys that the last layer should receive. Adds a layer first
+ * if the last one is full. */
 static uint64_t scalable_room(struct scalable *s, uint32_t *last)
 {
     *last = scalable_count(s) - 1;
@@ -717,7 +718,8 @@ static bg_err scalable_restore(bg_filter *filter, const uint64_t *numbers, uint6
     struct scalable *s = (struct scalable *)(void *)filter;
     const uint64_t max_bytes = s->max_bytes;
     bg_err err = n >= 1 && n <= LADDER_LAYERS && room > 0 ? BG_OK : BG_EFORMAT;
-    s->max_bytes = room; /* all layers must fit in the file; 0 would mean no limit */
+    s->max_bytes = room; /* all layers must fit in the file, and 0 would mean no
+                            limit */
     while (!err && s->count < n) {
         err = scalable_next(s, &g, &bytes, NULL) ? BG_EFORMAT : scalable_push(s, NULL);
     }
@@ -730,7 +732,8 @@ static bg_err scalable_restore(bg_filter *filter, const uint64_t *numbers, uint6
 
 /* ---- Compacting ------------------------------------------------------------------ */
 
-/* ORs a small classic filter into one with `ratio` times its bits. Each bit is repeated. */
+/* ORs a small classic filter into a filter with `ratio` times as many bits. Each bit is
+ * repeated. */
 static void scalable_unfold_bits(const bg_filter *small, bg_filter *large,
                                  uint64_t ratio)
 {

@@ -13,8 +13,8 @@
  *
  * Which bits. All kinds use the high bits of a hash to select a position and the low bits to
  * determine the content there, so no bits are left over. Therefore the shard is selected by the
- * product of the hash and an odd number, whose high bits depend on all 64 bits of the hash.
- * Within a shard, both the high and the low bits of the hash stay evenly distributed.
+ * high bits of the product of the hash and an odd number, which depend on all 64 bits of the
+ * hash. Within a shard, both the high and the low bits of the hash stay evenly distributed.
  *
  * Sizes. The number of keys in a shard varies by about sqrt(n / S). The rate of a Bloom filter
  * sized for the mean would be slightly higher than the model's rate at the mean, by a fraction
@@ -195,8 +195,7 @@ static bg_err sharded_check(const bg_spec *spec, bg_errinfo *info)
         return bgi_err(info, BG_EINVAL, "bytes", "at least 1 byte per shard", "%llu",
                        (unsigned long long)spec->bytes);
     }
-    if (spec->max_bytes && spec->max_bytes < spec->shards) { /* because 0 would mean no
-                                                                limit */
+    if (spec->max_bytes && spec->max_bytes < spec->shards) { /* 0 would mean no limit */
         return bgi_err(info, BG_ENOMEM, "max_bytes", "at least 1 byte per shard",
                        "%llu", (unsigned long long)spec->max_bytes);
     }

@@ -29,8 +29,7 @@ struct window_shape {
     double rate; /* predicted rate with all periods full */
     uint64_t bytes;
     uint32_t places; /* a place is reused after this number of periods */
-    uint32_t slices; /* for aged windows: number of slices in the ring, a multiple of
-                        k */
+    uint32_t slices; /* number of slices in the ring, a multiple of k (aged only) */
     uint32_t row_bits;
 };
 
@@ -47,8 +46,7 @@ struct window {       /* NOLINT(clang-analyzer-optin.performance.Padding) */
     uint64_t start;   /* start of the period */
     uint64_t cleared; /* cleared words of the next period's place; under the lock */
     uint64_t added;   /* number of adds in this period, if periods end by count */
-    uint64_t filled;  /* number of keys in this period, if it can have layers
-                         (overflow.h) */
+    uint64_t filled;  /* keys in this period, if it can have layers (overflow.h) */
     uint64_t stuck;   /* the period in which a layer could not be created */
     unsigned char turning;
     uint32_t grown;       /* number of layers */
@@ -56,8 +54,7 @@ struct window {       /* NOLINT(clang-analyzer-optin.performance.Padding) */
     uint64_t max_bytes;   /* size limit for new layers; 0 means no limit */
     /* Private to the bodies. */
     bg_filter *parts[WINDOW_GENERATIONS_MAX + 1];
-    struct bgi_memory memory; /* the words (aged), or the table of layers
-                                 (generations) */
+    struct bgi_memory memory; /* words (aged) or table of layers (generations) */
     uint64_t masks[AGED_K_MAX];
 };
 

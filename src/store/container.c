@@ -291,8 +291,7 @@ bool container_recipe_is_of(const struct container_header *h, const bg_filter *f
     struct container_header told = *h;
     struct bgi_recipe recipe;
     bgi_recipe_of(filter, &recipe);
-    if (recipe.length) { /* the clock of the opening process may have advanced the
-                            time */
+    if (recipe.length) { /* the opener's clock may have advanced the time */
         recipe.moved = h->moved;
         recipe.elapsed = h->elapsed;
     }

@@ -185,7 +185,8 @@ struct container_sink {
 
 /* A verified header with its sizes, numbers and table. */
 struct container_front {
-    const struct container_source *source; /* where the front was read from */
+    const struct container_source *source; /* the source from which the front was
+                                              read */
     struct container_header header;
     struct container_layout layout;
     uint64_t *numbers; /* in the machine's byte order */
@@ -194,7 +195,7 @@ struct container_front {
     struct bgi_memory memory;
 };
 
-/* Reads a front and verifies its digest (decode.c). The caller frees front->memory. */
+/* Reads a front and verifies its digest (decode.c). The caller must free front->memory. */
 bg_err container_read_front(const struct container_source *source,
                             struct container_front *front, bg_errinfo *info);
 
@@ -216,7 +217,7 @@ bg_err container_decode(const struct container_source *source,
                         bg_filter **filter, bg_errinfo *info);
 
 /* Like container_decode, but with a front that was already read. The file can be modified in
- * place at any time, so a caller that also uses header fields must take them from this front. */
+ * place at any time, so a caller that also uses header fields must read them from this front. */
 bg_err container_decode_front(struct container_front *front,
                               const bg_open_options *options, const bg_hasher *hasher,
                               struct bgi_mapping *mapping,

@@ -67,7 +67,7 @@ static bool decode_is_zero(const unsigned char *p, uint64_t n)
     return true;
 }
 
-/* Checks numbers and table against the header. */
+/* Checks the numbers and the table against the header. */
 static bg_err decode_check_front(const unsigned char *header_bytes,
                                  struct container_front *f, bg_errinfo *info)
 {

@@ -15,8 +15,7 @@
  * A file is never written under its final name, so a mapping of it stays intact. If (D6) fails,
  * the new file is in place, but a power failure may undo the rename; the call reports an error.
  */
-#define _GNU_SOURCE /* for O_CLOEXEC, getrandom, and the strerror_r that returns the
-                       text */
+#define _GNU_SOURCE /* for O_CLOEXEC, getrandom and GNU strerror_r */
 
 #include "store/disk.h"
 

@@ -7,7 +7,7 @@
  *
  * Invariants, while the log's lock is held:
  *
- *   (L1) Bytes 0 .. end of the file are a header and complete frames, with the numbers
+ *   (L1) Bytes 0 .. end of the file are a header and complete frames, with the record numbers
  *        header.first .. next - 1. Bytes left by a failed write are cut off immediately.
  *   (L2) All records with numbers below `synced` are on the disk, according to fdatasync.
  *   (L3) Records are written, and applied to the filter by bg_oplog_change, in the order of
@@ -23,11 +23,12 @@
  *
  * Failures. A write that fails because the disk is full leaves the log usable: the partly written
  * frame is cut off (L1). Any other failed write, and every failed sync, ends the log: after a
- * failed fsync the kernel may have marked pages clean that it could not write, and a second fsync
- * would report them as durable. Under `always`, the records after the last successful sync have
- * not been acknowledged. These records are cut off, so that no later process reads them from the
- * page cache and relies on them. Under the other policies they have been acknowledged and must
- * survive a process crash, so they stay, and opening the log rewrites them.
+ * failed fsync the kernel may have marked pages clean that it could not write, and a second
+ * fsync would then succeed as if these pages were durable. Under `always`, the records after the
+ * last successful sync have not been acknowledged. These records are cut off, so that no later
+ * process reads them from the page cache and relies on them. Under the other policies they have
+ * been acknowledged and must survive a process crash, so they stay, and opening the log rewrites
+ * them.
  *
  * Opening makes the file and its name durable: the process that wrote the log may have died
  * before it synced the file or the directory.
@@ -42,8 +43,8 @@
  *     after                  snapshot N, new log from N
  *
  * (T1) is needed even under the policy `no`. Without it, a power failure could leave the snapshot
- * N with a log that ends before N; records that are appended to this log would be skipped as
- * already known, and so be lost. (bg_oplog_open also handles this case.)
+ * N with a log that ends before N; records that are then appended to this log would be skipped
+ * as already known, and so be lost. (bg_oplog_open also handles this case.)
  *
  * The snapshot must contain exactly the records below N. If the filter's kind only sets bits,
  * the snapshot may contain later records, too, because adding a key again is harmless. So a

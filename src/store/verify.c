@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* Counts an error, and records the first one in the report. */
+/* Counts an error, and records the first error in the report. */
 static void verify_note(bg_verify_report *report, const bg_errinfo *why)
 {
     if (report->bad++ == 0) {
@@ -44,7 +44,7 @@ static void verify_piece(const struct container_front *front, const unsigned cha
     }
 }
 
-/* Checks the blocks of a file in memory. */
+/* Checks the blocks of a file that is in memory. */
 static bg_err verify_in_memory(const struct container_source *source,
                                const struct container_front *front,
                                const bg_open_options *options,

@@ -27,8 +27,7 @@ struct foreign_part {
     uint64_t bytes;  /* size in memory, at least bits / 8 */
     uint64_t offset; /* offset of the first byte in bg_foreign.bytes */
     uint64_t items;  /* number of items added, if the format stores it */
-    uint64_t design; /* number of items that it was created for, if the format stores
-                        it */
+    uint64_t design; /* number of items it is sized for, if the format stores it */
     double rate;     /* designed rate, if the format stores it */
     double own;      /* private to the format */
     uint32_t k;

@@ -50,8 +50,8 @@ static bg_err bip37_make(uint64_t bytes, uint32_t k, uint64_t input,
     return err;
 }
 
-/* Reads the number of bytes, which takes one byte or, if it is 253 or more, three. Returns -1 if
- * it is invalid. */
+/* Reads the number of bytes, which is stored in one byte, or in three bytes if it is 253 or
+ * more. Returns -1 if it is invalid. */
 static int32_t bip37_size(struct foreign_input *input)
 {
     const unsigned char *p = foreign_take(input, 1);

@@ -8,8 +8,8 @@
  * the number of added keys that changed a bit. User data follows the bits; it is kept and written
  * back. The program also reads gzip files, which must be decompressed before they are read here.
  *
- * Positions: the FNV-1 hash of the key, modulo the prime P, is multiplied k times by G (modulo
- * 2^64, then modulo P). Each product modulo m is a position.
+ * To compute the positions, the FNV-1 hash of the key, modulo the prime P, is multiplied k times
+ * by G (modulo 2^64, then modulo P). Each product modulo m is a position.
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"

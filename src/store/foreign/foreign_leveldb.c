@@ -207,7 +207,7 @@ static unsigned char *level_entry(const bg_foreign *f, uint64_t i)
     return f->bytes + f->extra[LEVEL_INDEX] + LEVEL_ENTRY * i;
 }
 
-/* Returns whether a key is below or equal to the key of an index entry. */
+/* Returns whether a key is less than or equal to the key of an index entry. */
 static bool level_up_to(const bg_foreign *f, uint64_t i, const void *key, uint64_t len)
 {
     const unsigned char *entry = level_entry(f, i);

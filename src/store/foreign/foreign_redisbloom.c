@@ -63,8 +63,8 @@ enum {
  * n2. */
 enum { REDIS_EXTRA_OPTIONS = 0, REDIS_EXTRA_GROWTH = 1 };
 
-/* Sets a part's number of bits, which is the modulus of its positions. Any further
- * bytes are unused. */
+/* Sets a part's number of bits, which is the modulus for its positions. Any further bytes are
+ * unused. */
 static void redis_part_bits(struct foreign_part *part)
 {
     part->bits = part->own_small ? (uint64_t)1 << part->own_small : 8 * part->bytes;

@@ -338,8 +338,8 @@ static uint64_t cuckoo_times(const bg_foreign *f, const void *key, size_t len)
 }
 
 /* Moves a fingerprint of filter `which` to the first earlier filter that has a free slot for it.
- * The bucket in a smaller filter can be computed from the bucket in a larger filter, because
- * both numbers of buckets are powers of two. */
+ * The bucket in a smaller filter can be computed from the bucket in a larger filter, because the
+ * numbers of buckets in both filters are powers of two. */
 static bool cuckoo_hand_on(bg_foreign *f, uint32_t which, uint64_t bucket,
                            unsigned char print)
 {
@@ -457,10 +457,10 @@ static unsigned char *cuckoo_victim(const bg_foreign *f,
 }
 
 /*
- * Makes a slot free in the last filter: the fingerprint replaces another one, which moves to its
- * other bucket, and so on. If no move finds a free slot, all moves are undone in reverse order: the
- * fingerprint in `print` is the victim of the last move, and its previous bucket is the
- * alternative to its current bucket.
+ * Frees a slot in the last filter: the fingerprint replaces another fingerprint, which moves to
+ * its other bucket, and so on. If no move finds a free slot, all moves are undone in reverse
+ * order: the fingerprint in `print` is the victim of the last move, and its previous bucket is
+ * the alternative to its current bucket.
  */
 static bool cuckoo_push(bg_foreign *f, const struct cuckoo_key *k)
 {

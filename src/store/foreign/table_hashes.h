@@ -16,10 +16,11 @@ uint64_t foreign_xxh64(const void *data, size_t len);
 uint32_t foreign_xxh32(const void *data, size_t len);
 uint64_t foreign_xxh3(const void *data, size_t len);
 
-/* RocksDB's Hash64: a preview of XXH3, which differs from the released function. */
+/* Computes RocksDB's Hash64, a preview version of XXH3 that differs from the released
+ * function. */
 uint64_t foreign_xxph3(const void *data, size_t len);
 
-/* LevelDB's Hash, with unsigned bytes in the tail. */
+/* Computes LevelDB's Hash, with unsigned bytes in the tail. */
 uint32_t foreign_leveldb_hash(const void *data, size_t len, uint32_t seed);
 
 #endif

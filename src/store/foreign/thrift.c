@@ -1,4 +1,4 @@
-/* thrift.c - see thrift.h. Varints have at most ten bytes. */
+/* thrift.c - see thrift.h. Varints are at most ten bytes long. */
 #include "store/foreign/thrift.h"
 
 static uint64_t thrift_bad(struct thrift *in)
