@@ -1,5 +1,5 @@
 /*
- * assets.c - finds a dashboard file by its path. There are about twenty, so a linear search
+ * assets.c - finds a dashboard file by its path. There are about twenty files, so a linear search
  * suffices.
  */
 #include "assets.h"

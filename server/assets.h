@@ -1,6 +1,6 @@
 /*
- * assets.h - the dashboard files (server/web/). They are embedded in the program, so no directory
- * is needed to serve them.
+ * assets.h - the dashboard files (server/web/). The files are embedded in the program, so no
+ * directory is needed to serve them.
  *
  * The files are the same for all users and contain no secrets. Send them with their tag,
  * `Cache-Control: no-cache` and `X-Content-Type-Options: nosniff`, and send pages with the content
@@ -24,7 +24,7 @@ struct asset {
     size_t size;
 };
 
-/* The content security policy of the pages. They may send requests only to this service, must not
+/* The content security policy of the pages. Pages may send requests only to this service, must not
  * contain inline code, and cannot be embedded in frames. */
 #define ASSET_POLICY                                                                   \
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "  \

@@ -56,7 +56,7 @@ static inline char *buffer_bytes(const struct buffer *b)
     return b->data ? b->data + b->begin : NULL;
 }
 
-/* Reserves space for n more bytes. This is the slow path: call buffer_space. */
+/* Reserves space for n more bytes. This is the slow path; callers use buffer_space instead. */
 bool buffer_grow(struct buffer *b, size_t n);
 
 /* Returns where n bytes may be written, or sets `overflow` and returns NULL if they do not fit.

@@ -314,7 +314,7 @@ static void catalog_disorder(struct catalog *catalog, const struct entry *entry)
     }
 }
 
-/* Compacts the list once more than half of it consists of dropped entries. */
+/* Compacts the list if more than half of it consists of dropped entries. */
 static void catalog_squeeze(struct catalog *catalog)
 {
     size_t left = 0;

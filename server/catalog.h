@@ -10,17 +10,17 @@
  *
  * A lookup loads the table and examines slots until it finds the name or an empty slot. A renamed
  * entry gets a new name object and a new slot. A lookup of the old name sees at least one of these
- * changes, so it does not find the entry. A change holds the lock, is recorded in the journal, and
- * then stores one pointer. Removed memory (an entry, an outgrown table) is put on a list, and
- * catalog_reap frees it once no thread uses it (quiet.h). Only catalog_reap waits, so the thread
- * that runs DEL does not have to free gigabytes of memory.
+ * changes, so it does not find the entry. A change is made under the lock: it is recorded in the
+ * journal, and then one pointer is stored. Removed memory (an entry, an outgrown table) is put on a
+ * list, and catalog_reap frees it once no thread uses it (quiet.h). Only catalog_reap waits, so the
+ * thread that runs DEL does not have to free gigabytes of memory.
  *
  * Names are hashed with a secret generated at startup, because clients choose the names.
  *
  * Entries have numbers that only increase. An object that replaces another gets a new number, so
  * the old object's records never apply to the new object. The list of all entries is ordered by
- * number: SCAN continues after the last number that it returned, so it returns every name that
- * exists throughout the scan exactly once.
+ * number. SCAN continues after the last number that it returned, so a name that exists throughout
+ * the scan is returned exactly once.
  *
  * Threads. Only threads inside a batch (quiet_enter) may look up names and use the entries they
  * find. To use an entry for longer, hold it.
@@ -140,7 +140,7 @@ bg_err catalog_put_on(struct catalog *catalog, bg_bytes name, struct object *obj
                       const struct entry_base *base, const struct catalog_terms *terms,
                       uint64_t now, bg_errinfo *info);
 
-/* Like catalog_put_on, with no terms except flags. */
+/* Like catalog_put_on, but with flags as the only terms. */
 bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object,
                    const struct entry_base *base, uint32_t flags, uint64_t now,
                    bg_errinfo *info);
@@ -148,8 +148,8 @@ bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object
 /*
  * Counts a change to an entry's content. Call it before the change, within a batch that ends after
  * the change, or after the change and before it is acknowledged. Returns BG_ECANCELED if another
- * object has replaced the entry on the condition that the entry was unchanged. The caller must then
- * not acknowledge the change.
+ * object has replaced the entry on the condition that the entry was unchanged. In that case, the
+ * caller must not acknowledge the change.
  *
  * To compare content and replace it in one step: read entry->changes, wait for batches
  * (quiet_wait), compare, and call catalog_put_on with CATALOG_INSTEAD_OF | CATALOG_UNCHANGED. A
@@ -207,7 +207,7 @@ void catalog_digest(struct catalog *catalog, const struct entry *entry,
  * Returns the number of dropped entries. */
 size_t catalog_sweep(struct catalog *catalog, uint64_t now);
 
-/* Frees removed memory that no thread still uses. Waits for batches to end, so it must not be
+/* Frees removed memory that no thread uses anymore. Waits for batches to end, so it must not be
  * called inside one. */
 void catalog_reap(struct catalog *catalog);
 

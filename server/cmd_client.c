@@ -176,7 +176,8 @@ static int facts_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Returns the seconds between two times in milliseconds; 0 if the clock was set back in between. */
+/* Returns the number of seconds between two times in milliseconds; 0 if the clock was set back in
+ * between. */
 static uint64_t facts_seconds(uint64_t since, uint64_t now)
 {
     return now > since ? (now - since) / 1000 : 0;

@@ -2,11 +2,12 @@
  * dispatch.c - runs RESP requests: one at a time, or many requests of a pipeline together.
  *
  * Requests of a pipeline that run the same command on the same filter (BF.EXISTS users alice,
- * BF.EXISTS users bob, ...) are collected into a run and answered together. The name is looked up
- * and the permission checked only once. The keys are passed to the filter's batch functions, which
- * prefetch memory for later keys while earlier ones are being tested. The replies are the same, in
- * the same order, as if the requests had been run one by one. A run ends when the available input
- * has been used up, when a different request arrives, or when the run is long enough.
+ * BF.EXISTS users bob, ...) are collected into a run and answered together. The name is looked up,
+ * and the permission is checked, only once. The keys are passed to the filter's batch functions,
+ * which prefetch memory for later keys while earlier ones are being tested. The replies are the
+ * same, in the same order, as if the requests had been run one by one. A run ends when the
+ * available input has been used up, when a different request arrives, or when the run is long
+ * enough.
  *
  * A slow request is passed to a job with a copy of its arguments. The connection resumes reading
  * when the job is done, so replies stay in order. A run for a filter in a cluster (fronts.h) is

@@ -2,7 +2,7 @@
  * front_watch.c - the thread that queries all shards of a front once a second.
  *
  * Each round checks that the nodes with slots respond, and refreshes the cluster map every few seconds. Then it sends a
- * lookup for an empty item to every shard. It sends this lookup in the same way as client lookups, so it gets the same
+ * lookup for an empty item to every shard. This lookup is sent in the same way as client lookups, so it gets the same
  * result as clients would. Finally it reads the witnesses of all shards, and updates the witnesses that do not list all
  * processes. The watch uses a client with a short retry limit. After a failure, the watch opens a new client, which
  * reads the password and certificate files again.

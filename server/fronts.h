@@ -10,7 +10,7 @@
  * never wait. Each job takes a cluster client from the front's pool, or opens a new one (front_call.c).
  *
  * If the cluster does not answer, a lookup returns "maybe" (with fail=closed, an error), and an add returns the error
- * FAILED. If a shard does not exist, both return an error.
+ * FAILED. If a shard does not exist, both lookups and adds return an error.
  *
  * There are few job threads, and they have other work to do. So a shard that does not answer is marked "down": its
  * items are answered immediately, without waiting for the shard. Items of other shards are not affected. Each front has

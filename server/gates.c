@@ -158,9 +158,9 @@ static uint64_t gates_nanoseconds(double seconds)
 }
 
 /*
- * Creates the slot with a tiny filter, which is never trusted. It accepts the follower's adds, and the first real
- * filter accepts them as soon as its build starts. (A slot without a filter refuses adds, even while its first filter
- * is being built.)
+ * Creates the slot with a tiny filter, which is never trusted. The tiny filter accepts the follower's adds, and the
+ * first real filter accepts them as soon as its build starts. (A slot without a filter refuses adds, even while its
+ * first filter is being built.)
  */
 static bg_err gates_make_slot(struct gate *gate, bg_errinfo *info)
 {

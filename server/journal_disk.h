@@ -73,7 +73,7 @@ void journal_disk_path(const struct journal_disk *disk, uint64_t number,
 /* Returns the segments in the form that journal_walk needs. */
 struct journal_shelf journal_disk_shelf(struct journal_disk *disk);
 
-/* Read or write all n bytes, or return an error. They take an offset so that a failed write can be
+/* Read or write all n bytes, or return an error. Both take an offset so that a failed write can be
  * repeated. */
 bg_err journal_disk_write(int file, uint64_t offset, const void *from, size_t n,
                           const char *path, bg_errinfo *info);

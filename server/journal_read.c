@@ -22,7 +22,7 @@
  *        remove a segment that already had its final name.
  *   (R7) If the header of the last segment is bad, something other than a crash changed the file.
  *        Unless the segment consists only of complete frames, the end of the journal is missing.
- *   (R8) After an orderly stop the number of the MARK is known. A bad or missing frame before the
+ *   (R8) After an orderly stop, the number of the MARK is known. A bad or missing frame before the
  *        MARK is damage.
  *   (R9) A fresh segment replaces older segments of its own journal. It is damage if older segments
  *   belong to another journal and it is unknown which of the two journals belongs in this
@@ -202,7 +202,7 @@ struct walk_search {
 };
 
 /* Searches the unread part of the segment. If `all` is set, examines all complete frames instead of
- * stopping at the first one. */
+ * stopping at the first complete frame. */
 static bg_err walk_search(struct walk *w, bool all, struct walk_search *found,
                           bg_errinfo *info)
 {

@@ -62,7 +62,8 @@ enum journal_type {
     JOURNAL_TYPES
 };
 
-/* The content of a CHANGE. Each value has only one encoding: 0 is encoded by omitting the field. */
+/* The content of a CHANGE. Each value has only one encoding, so 0 is encoded by omitting the
+ * field. */
 enum { JOURNAL_HAS_HASHES = 1, JOURNAL_HAS_KEYS = 2, JOURNAL_HAS_VALUE = 4 };
 
 enum {

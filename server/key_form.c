@@ -263,7 +263,7 @@ enum key_form key_form_of_postgres(uint32_t type, char kind, bool deterministic,
 /*
  * The first row whose `part` occurs in the declared type determines the affinity of a column; see "Determination Of
  * Column Affinity" in SQLite's documentation. ANY means no affinity in a STRICT table and NUMERIC affinity elsewhere;
- * KEY_FORM_SQLITE_ANY is correct for both.
+ * KEY_FORM_SQLITE_ANY is correct in both cases.
  */
 enum key_form key_form_of_sqlite(const char *declared, const char *collation, bool utf8)
 {

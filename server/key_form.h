@@ -2,7 +2,7 @@
  * key_form.h - how the values of a key column are spelled.
  *
  * A filter compares bytes; a database compares values. One value can have many spellings: 7, 007
- * and +7; 1.5 and 1.50; a UUID in uppercase. The filter holds the spelling that the database
+ * and +7; 1.5 and 1.50; a UUID in uppercase. The filter stores the spelling that the database
  * prints. A key is canonical if it does not represent any value, or if it is spelled as the
  * database prints its value. The filter may answer "no" only for canonical keys. All other keys are
  * looked up in the database. This costs a query, but the answer for a present key is never "no".
@@ -50,13 +50,13 @@ enum key_spelling {
 };
 
 /*
- * Returns the length of a printed value without its insignificant trailing bytes. The filter holds the value truncated
+ * Returns the length of a printed value without its insignificant trailing bytes. The filter stores the value truncated
  * to that length.
  */
 size_t key_form_normalize(enum key_form form, const char *value, size_t len);
 
 /*
- * Returns how a lookup key is spelled. A canonical key is shortened to the form that the filter holds; any other key
+ * Returns how a lookup key is spelled. A canonical key is shortened to the form that the filter stores; any other key
  * is not changed.
  */
 enum key_spelling key_form_spelling(enum key_form form, bg_bytes *key);

@@ -1,10 +1,10 @@
 /*
- * pack.h - files that hold the content of many small objects.
+ * pack.h - files that contain many small objects.
  *
  * A separate file for each of a million small filters would cost a million inodes, and two syncs
  * per file. A snapshot therefore writes the small filters of a batch to one pack: complete filter
- * files, compressed (squeeze.h) and stored one directly after the other. The base of an object then
- * refers to a part of a pack, as "NAME.pack@OFFSET+LENGTH", instead of containing a file name.
+ * files, compressed (squeeze.h) and stored back to back. The base of an object then refers to a
+ * part of a pack, as "NAME.pack@OFFSET+LENGTH", instead of containing a file name.
  *
  * A pack is written once and synced before anything refers to it. `packs` counts the references;
  * a pack without references is deleted. If less than half of a pack is in use, the next snapshot

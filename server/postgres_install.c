@@ -21,9 +21,9 @@
  * waits until all transactions that wrote to the table have ended, and later transactions execute the trigger.
  *
  * Locks. Writers lock the application's tables first and the change table second. The installation uses the same
- * order: it drops the trigger functions first, which locks the tables, and then the change table. All lock waits time
- * out before PostgreSQL checks for deadlocks (after 1 s by default). So only the service fails and
- * retries, never the application.
+ * order: it drops the trigger functions first, which locks the tables, and then the change table. The service's lock
+ * waits time out before PostgreSQL checks for deadlocks (after 1 s by default). So only the service fails and retries,
+ * never the application.
  */
 #include "postgres_changes.h"
 

@@ -45,9 +45,9 @@ struct postgres_keys {
 bg_err postgres_keys_look(struct postgres_link *link, uint64_t deadline,
                           struct postgres_keys *keys, bg_errinfo *info);
 
-/* Sets source->form and source->prints_hex. These fields describe the keys in the filter, so only the follower calls
- * this function, because the column's type may have changed since the follower's last poll. In a mode without a
- * follower, readers and lookup connections call it. */
+/* Sets source->form and source->prints_hex. These fields describe the keys in the filter. The column's type may have
+ * changed since the follower's last poll, so only the follower calls this function. In a mode without a follower,
+ * readers and lookup connections call it. */
 void postgres_keys_use(struct source *source, const struct postgres_keys *keys);
 
 /* Resets source->form. The follower calls this function if an epoch ends before it has been reported. Otherwise lookups

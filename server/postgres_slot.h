@@ -12,8 +12,8 @@
 
 struct postgres_slot {
     bool exists;
-    bool fits;    /* it is a logical slot with the pgoutput plugin */
-    bool is_here; /* it belongs to this database; databases can be renamed */
+    bool fits;    /* the slot is a logical slot with the pgoutput plugin */
+    bool is_here; /* the slot belongs to this database; databases can be renamed */
     bool is_lost; /* the server has removed WAL that the slot needs */
     int user;     /* PID of the process that uses the slot; 0: none */
     uint64_t confirmed;

@@ -11,8 +11,8 @@
  *     quiet_enter(q, seat);   ... look up, record, change ...   quiet_leave(q, seat);
  *
  * quiet_wait reads all counters, and returns when each counter that was odd has changed. Batches
- * are short, so quiet_wait sleeps for a few microseconds at a time. It must not be called inside a
- * batch.
+ * are short, so quiet_wait sleeps for a few microseconds at a time. quiet_wait must not be called
+ * inside a batch.
  *
  * Why this is sufficient. These operations are sequentially consistent: the store that marks the
  * start of a batch; the loads in quiet_wait; and, by contract, the store that removes the object

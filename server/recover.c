@@ -2,10 +2,10 @@
  * recover.c - reads the data directory at startup.
  *
  * The journal is read twice. The first pass only determines which objects exist at the end, where
- * their bases are, and from which frame the records of each object must be replayed. A manifest is
- * the complete list of objects at its position, so an earlier object that is not listed was
- * dropped. Then the bases are opened, and each is verified against its recorded digest. The second
- * pass replays each object's records in order, starting at that frame.
+ * their bases are, and at which frame the replay of each object must start. A manifest is the
+ * complete list of objects at its position, so an earlier object that is not listed was dropped.
+ * Then the bases are opened, and each is verified against its recorded digest. The second pass
+ * replays each object's records in order, starting at that frame.
  *
  * An object is kept even if its base is missing, is damaged or was created with a secret that is
  * not available, or if its records cannot be replayed, because lookups would answer "no" without
@@ -584,8 +584,8 @@ static bg_err recovery_open_file(const struct recovery *r, const struct found *f
     return err;
 }
 
-/* Creates an empty object. It may grow up to the current limit for new filters, or without limit if
- * it already exceeds that limit. */
+/* Creates an empty object. The object may grow up to the current limit for new filters, or without
+ * limit if it already exceeds that limit. */
 static bg_err recovery_create_empty(const struct recovery *r,
                                     const struct object_shape *shape,
                                     struct object **object, bg_errinfo *info)

@@ -587,7 +587,7 @@ static void settings_keep_fixed(struct settings_draft *draft,
             const char *new =
                 settings_show(&table[i], &draft->settings, room[1], sizeof room[1]);
             if (strcmp(old, new)
-                == 0) { /* the lines have the same names, but different settings */
+                == 0) { /* the lines contain the same names, but different settings */
                 settings_doubt(draft, "",
                                "%s: the settings changed; restart to apply them",
                                table[i].name);

@@ -151,7 +151,8 @@ bg_err source_keys_rewind(void *context, bg_errinfo *info);
 /* Returns how values of the key columns are spelled; KEY_FORM_UNKNOWN until the source has connected. */
 enum key_form source_form(const struct source *source);
 
-/* Looks up a key within the timeout. `value` may be NULL. If it returns BG_STORE_ERROR, `info` contains the reason. */
+/* Looks up a key within the timeout. `value` may be NULL. If the result is BG_STORE_ERROR, `info` contains the
+ * reason. */
 bg_store_answer source_ask(struct source *source, const void *key, size_t len,
                            struct source_value *value, bg_errinfo *info);
 

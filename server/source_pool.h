@@ -1,11 +1,11 @@
 /*
  * source_pool.h - a pool of connections for lookups.
  *
- * A thread takes a connection, runs its lookup and returns the connection. If no connection is idle, the pool opens a
- * new one, up to a maximum. If all connections are busy, the caller waits until its deadline.
+ * A thread takes a connection from the pool, runs its lookup, and returns the connection. If no connection is idle, the
+ * pool opens a new one, up to a maximum. If all connections are busy, the caller waits until its deadline.
  *
  * If connecting fails, the pool backs off: 0.1 seconds, doubled after every further failure, up to 5 seconds. During
- * the backoff, calls that need a new connection fail immediately with the last error. After the backoff, one caller
+ * the backoff, calls that need a new connection immediately fail with the last error. After the backoff, one caller
  * retries. BG_EBUSY (a locked database) does not start a backoff, because the lock may be released at any time.
  *
  * Thread safety: all functions except make and free are MT-Safe.

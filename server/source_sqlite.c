@@ -2,10 +2,10 @@
  * source_sqlite.c - SQLite as a source: lookups. Reading and following are in sqlite_reader.c and
  * sqlite_changes.c.
  *
- * The type of a key. A key is a sequence of bytes, but in SQLite 42, '42' and x'3432' are three different values, and
- * a column can hold all of them. So, unless the `key` setting selects a type, a lookup tries each type that the key may
- * have in the column. It tries a number first, if the column is not declared as text and the key looks like a number,
- * then text, and then a blob. The key is absent only if none of these attempts finds a row.
+ * The type of a key. A key is a sequence of bytes, but in SQLite, 42, '42' and x'3432' are three different values, and
+ * a column can contain all of them. So, unless the `key` setting selects a type, a lookup tries each type that the key
+ * may have in the column. It tries a number first, if the column is not declared as text and the key looks like a
+ * number, then text, and then a blob. The key is absent only if none of these attempts finds a row.
  */
 #include "sqlite_reader.h"
 #include "sqlite_schema.h"
@@ -64,7 +64,7 @@ static bg_err source_sqlite_prepare(struct sqlite_asker *asker, bg_errinfo *info
     if (err && err != BG_EINVAL) {
         return err;
     }
-    /* source_check rejects columns that cannot be keys, but lookups can still query such columns, and they may hold
+    /* source_check rejects columns that cannot be keys, but lookups can still query such columns, which may contain
      * numbers. */
     asker->numbers = err || (form != KEY_FORM_BYTES && form != KEY_FORM_ASCII);
     err = sqlite_link_prepare(link, "lookup", link->source->how.lookup, &asker->lookup,

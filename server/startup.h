@@ -2,8 +2,8 @@
  * startup.h - the setup of a daemon: directories, secrets, limits, the PID file, and notifications
  * to the service manager.
  *
- * Functions that can fail return false and set `why`. Thread safety: call them from main, before
- * other threads start; startup_notify is thread-safe.
+ * Functions that can fail return false and set `why`. Thread safety: startup_notify is thread-safe;
+ * all other functions must be called from main, before other threads start.
  */
 #ifndef SERVER_STARTUP_H
 #define SERVER_STARTUP_H

@@ -18,7 +18,7 @@ struct tls;
 
 /* Reads the files named in the settings. On failure, returns NULL and sets `why`. */
 struct tls *tls_create(const struct settings *settings, char why[SETTINGS_WHY]);
-/* NULL is allowed; connections may outlive the object. */
+/* `tls` may be NULL; connections may outlive the object. */
 void tls_free(struct tls *tls);
 
 /* Reads the files again for new connections; existing connections keep their certificates. On failure, returns false,

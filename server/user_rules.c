@@ -1,8 +1,8 @@
 /*
  * user_rules.c - creates a user from its rules: a bitmap of commands, a list of patterns, and password hashes.
  *
- * Permissions are computed once, when the line is read. Each command has a bit, so a check costs little more than
- * finding the command's number. Error messages never contain a password, or a word that may be one.
+ * Permissions are computed once, when the line is read. Each command has a bit, so a permission check costs little more
+ * than finding the command's number. Error messages never contain a password, or a word that may be one.
  */
 #include "user_rules.h"
 

@@ -75,7 +75,7 @@ struct user {
     struct user_state *state;
 };
 
-/* Numbers the commands. Returns false if there are more commands than a user's bitmap can hold. */
+/* Numbers the commands. Returns false if there are more commands than a user's bitmap has bits. */
 bool user_commands_init(struct user_commands *commands,
                         const struct command *const *families, size_t n);
 

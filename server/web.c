@@ -337,7 +337,7 @@ static void web_reject(struct conn *conn, int status, const char *reason)
     web_skip(conn);
 }
 
-/* Rejects a request because its memory could not be allocated. */
+/* Rejects a request because memory for it could not be allocated. */
 static void web_no_memory(struct conn *conn)
 {
     char why[LEDGER_WHY];

@@ -23,8 +23,8 @@ struct events_wanted {
 };
 
 /* Returns whether the user may see an event. Events without a filter concern clients, settings and
- * files, so only administrators may see them. The same applies to events whose name may have been
- * truncated, because permissions cannot be checked for truncated names. */
+ * files, so only administrators may see them. Events whose filter name may have been truncated are
+ * also restricted to administrators, because permissions cannot be checked for truncated names. */
 static bool events_may_see(const struct web_request *request,
                            const struct log_event *event)
 {

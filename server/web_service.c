@@ -85,8 +85,8 @@ static void ready_say_fronts(struct json *json, struct fronts *fronts)
 }
 
 /* Readiness depends only on the state of the service, although the response includes the state of
- * the components as well. With ?fronts=1, it also depends on whether the clusters can be reached;
- * lookups in an unreachable cluster return "maybe". */
+ * the components as well. With ?fronts=1, readiness also depends on whether the clusters can be
+ * reached; lookups in an unreachable cluster return "maybe". */
 static void service_ready(struct web_request *request)
 {
     const struct server *server = request->session->server;

@@ -98,7 +98,7 @@ bool worker_listen(struct worker *worker, int fd, const struct protocol *protoco
 /* Updates the counts after a connection was closed or could not be opened. */
 void worker_uncount(struct worker *worker);
 
-/* Adds a connection whose replies wait for the journal. */
+/* Adds a connection whose replies are waiting for the journal. */
 void worker_hold(struct worker *worker, struct conn *conn);
 
 /* These functions are called by other threads. */

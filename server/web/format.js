@@ -277,7 +277,7 @@ export function parameter(name, nameBase64) {
 const LETTERS = { "": 1, k: 1e3, K: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15,
   Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40, Pi: 2 ** 50 };
 
-// Parses 1000000, 1,000,000, 1e6, 2.5M or 512Mi. Returns NaN unless the text is a number that is at least 0.
+// Parses 1000000, 1,000,000, 1e6, 2.5M or 512Mi. Returns NaN unless the text is a nonnegative number.
 export function parseNumber(text) {
   const plain = String(text).trim().replace(/(\d)[,_ ](?=\d{3})/g, "$1");
   const found = /^(\d+(?:\.\d*)?|\.\d+)(e[+-]?\d+)?\s*([kKMGTP]i?)?B?$/i.exec(plain);
