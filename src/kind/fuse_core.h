@@ -9,8 +9,8 @@
  *
  * There are no branches and no early exit: all loads of a key are issued together, which
  * matters most for filters larger than the cache. For each hash, a batch stores the first slot
- * (`at`) and the mix (`also`). A few cheap instructions compute all slots from these, once for
- * prefetching and once for the answer.
+ * (`at`) and the mix (`also`). A few cheap instructions compute all slots from these two values,
+ * once for prefetching and once for the answer.
  */
 
 #define FUSE_PASTE4_(a, b, c, d) a##_##b##_##c##_##d

@@ -26,8 +26,7 @@ struct fuse_bench {
     uint64_t *order;      /* hashes in the order of their removal ... */
     uint32_t *stack;      /* stack of the slots that now have a single key */
     unsigned char *count; /* per slot: see above */
-    unsigned char *alone; /* ... and, for each, the index of the slot in which it was
-                             alone */
+    unsigned char *alone; /* ... and the index of the slot in which each was alone */
 };
 
 static size_t fuse_line_up(size_t bytes)

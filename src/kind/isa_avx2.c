@@ -174,7 +174,7 @@ BGI_INLINE ISA_TARGET __m256i line_avx2_or(void *p, __m256i bits)
     return _mm256_andnot_si256(old, bits);
 }
 
-/* Returns a mask of those among four 64-bit words that lack bits. */
+/* Returns a mask of the 64-bit words, out of four, that lack bits. */
 BGI_INLINE ISA_TARGET uint32_t line_avx2_lacking(const void *p, __m256i bits)
 {
     __m256i lacks = _mm256_andnot_si256(line_avx2_load(p), bits);

@@ -118,8 +118,7 @@ struct bgi_core {
     uint32_t k;               /* bits per key */
     uint8_t adds_prefetch;    /* larger than the cache, so batches of adds ... */
     uint8_t lookups_prefetch; /* ... and batches of lookups prefetch */
-    uint8_t may_refuse;       /* adds can fail, because the kind is static or fills
-                                 up */
+    uint8_t may_refuse;       /* adds can fail (the kind is static or fills up) */
     /* The lanes that a masked line kind uses, for each rotation, as words and as bits: see
      * line_shapes.h. The words start at a cache-line boundary, so eight of them are read from
      * one line. */
@@ -149,8 +148,8 @@ struct bgi_model {
 
 /* Measurements of a filter's content: see bg_filter_info. */
 struct bgi_measure {
-    uint64_t most; /* input: approximate number of bytes to read per part, or 0 for all
-                      (sample.h) */
+    uint64_t
+        most; /* input: approximate bytes to read per part, or 0 for all (sample.h) */
     double missed; /* standard deviation of `ones`, if only a sample was read */
     uint64_t ones; /* bits or slots in use ... */
     uint64_t of;   /* ... out of this many */
@@ -174,8 +173,7 @@ struct bg_plan;
  */
 struct bgi_recipe {
     uint32_t kind;
-    uint32_t flags; /* flags that determine the kind's shape, such as
-                       BG_SPEC_SCATTERED */
+    uint32_t flags; /* flags that determine the shape, such as BG_SPEC_SCATTERED */
     uint32_t width;
     uint32_t k;
     uint64_t units; /* units of the first layer, one generation, or one shard */
@@ -210,8 +208,8 @@ struct bgi_composed {
     bg_err (*copy)(const struct bg_filter *filter, struct bg_filter **copy,
                    bg_errinfo *info);
     void (*clear)(struct bg_filter *filter);
-    /* Creates an empty filter with the same parameters and these flags, and in the same period if
-     * there are periods. */
+    /* Creates an empty filter with the same parameters and the given flags, in the same period
+     * if there are periods. */
     bg_err (*similar)(const struct bg_filter *filter, uint32_t flags,
                       struct bg_filter **empty, bg_errinfo *info);
     uint64_t (*bytes)(const struct bg_filter *filter);
@@ -330,8 +328,8 @@ struct bgi_kind {
      * that the state is not part of the content. */
     bool (*same_state)(const struct bgi_core *a, const struct bgi_core *b);
     /* The numbers that a file stores in addition to the words because they cannot be computed
-     * from the geometry and the words. Returns the number of these numbers, and writes them to
-     * `to` unless it is NULL. If this function is NULL, there are no numbers. */
+     * from the geometry and the words. Returns their count, and writes them to `to` unless `to`
+     * is NULL. If this function is NULL, there are no numbers. */
     uint64_t (*numbers)(const struct bgi_core *core, uint64_t *to);
     /* Restores the state from the numbers and the words, which are already loaded. Returns false
      * if the kind cannot have written such words; the filter must then not be used. NULL means
@@ -351,7 +349,8 @@ struct bgi_kind {
 /*
  * Describes how a filter of a static kind is built. It is built in independent pieces, so any
  * thread can solve any piece, in scratch memory that the caller provides. Piece i contains the
- * hashes for which bgi_mulhi(hash, pieces) is i; in sorted order these are a contiguous range.
+ * hashes for which bgi_mulhi(hash, pieces) is i; in sorted order, these hashes are a contiguous
+ * range.
  */
 struct bgi_static {
     uint64_t (*pieces)(uint64_t units, uint32_t k);

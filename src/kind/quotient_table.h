@@ -42,14 +42,12 @@ struct quotient_shape {
     uint64_t tops;    /* ... and the top bit of each */
     uint32_t width;   /* r */
     uint32_t per_word;
-    uint32_t slots;      /* s */
-    uint32_t slots_at;   /* offset of the slots in a block, in bits */
-    uint32_t runends_at; /* offset of the runends in bits; the next two fields split it
-                            into words and bits */
-    uint32_t runends_word;
-    uint32_t runends_shift;
-    uint32_t margin; /* in the last quarter of a block, index + margin is beyond the
-                        line */
+    uint32_t slots;         /* s */
+    uint32_t slots_at;      /* offset of the slots in a block, in bits */
+    uint32_t runends_at;    /* offset of the runends in a block, in bits ... */
+    uint32_t runends_word;  /* ... and split into words ... */
+    uint32_t runends_shift; /* ... and bits */
+    uint32_t margin;        /* index + margin exceeds the line in its last quarter */
 };
 
 /* These members are fixed after setup, except for the last three. */

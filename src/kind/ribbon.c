@@ -14,7 +14,7 @@
  * Sanders, Walzer, "Fast succinct retrieval and approximate membership using ribbon", 2022). The
  * first layer gets 3% more keys than slots. Where it overflows, some keys are sent to a second
  * layer, a plain ribbon for about 3.5% of the keys, for which 9% more slots is a small cost.
- * Instead of a third layer, the second layer has spare slots, and if those do not suffice,
+ * Instead of a third layer, the second layer has spare slots, and if these slots do not suffice,
  * another seed is tried. In total there are 0.7% more slots than keys.
  *
  *      piece   [ first layer: blocks 0 .. f-1 | second: f .. b-1 | limits ]

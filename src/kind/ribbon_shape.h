@@ -29,8 +29,7 @@ enum {
 struct ribbon_shape {
     uint64_t pieces;
     uint64_t units;     /* per piece */
-    uint64_t starts[2]; /* number of possible first slots of a key in each layer; 0 if
-                           there is no such layer */
+    uint64_t starts[2]; /* possible first slots of a key in each layer; 0 if no layer */
     uint64_t second;    /* the slot at which the second layer starts */
     uint64_t limits;    /* the unit at which the limits start */
 };
@@ -54,8 +53,8 @@ BGI_INLINE struct ribbon_shape ribbon_shape_of(uint64_t units, uint32_t k)
     struct ribbon_shape shape = { .pieces = units / RIBBON_PIECE_UNITS + 1 };
     uint64_t first = 0, blocks = shape.units = units / shape.pieces;
     if (blocks >= RIBBON_LAYERED) {
-        blocks -= blocks / (64 * k) + 1; /* a unit holds 16 k limits, each of which
-                                            covers 4 units */
+        /* A unit holds 16 k limits, each of which covers 4 units. */
+        blocks -= blocks / (64 * k) + 1;
         first = blocks - (blocks * 9 / 250 + 2);
     }
     shape.starts[0] = ribbon_starts(first);

@@ -17,8 +17,8 @@
 
 #include "filter/handle.h"
 
-/* The maximum number of layers. Starting with one key and doubling, this many layers hold 2^56
- * keys. */
+/* The maximum number of layers. If the first layer holds one key and sizes double, this number
+ * of layers holds 2^56 keys. */
 enum { LADDER_LAYERS = 64 };
 
 struct ladder {

@@ -92,8 +92,8 @@ bool overflow_has(const struct window *w, uint64_t oldest, uint64_t youngest,
 uint64_t overflow_has_group(const struct window *w, uint64_t period,
                             const struct bgi_group *group);
 
-/* These functions are like those in struct window_body, but only for the layers. overflow_words
- * returns the number of words in the layers of a period. */
+/* These functions are like their counterparts in struct window_body, but apply only to the
+ * layers. overflow_words returns the number of words in the layers of a period. */
 uint64_t overflow_words(const struct window *w, uint64_t period);
 void overflow_wipe(struct window *w, uint64_t period, uint64_t first, uint64_t words);
 void overflow_give(struct window *w);

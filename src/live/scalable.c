@@ -45,13 +45,15 @@
  * its lines, or fold the later layer, and OR the two.
  *
  * Merging works layer by layer, because the sizes depend only on the spec. A merged layer can
- * have more keys than its capacity, up to the sum of both layers. Then the rate is higher than
- * specified; bg_filter_info.rate reports it, and `saturated` counts the keys above capacity.
+ * contain more keys than its capacity, up to the sum of the keys in both layers. Then the rate
+ * is higher than specified; bg_filter_info.rate reports it, and `saturated` counts the keys
+ * above capacity.
  *
- * Lack of memory. An add cannot fail. If a layer is full and the next one cannot be created (no
- * memory, or max_bytes is reached), keys are added to the last layer: no key is lost, but the rate
- * rises. bg_filter_info.saturated reports how many keys were added above capacity. Growth is
- * retried each time another sixteenth of the capacity has been added.
+ * Lack of memory. An add cannot fail. If a layer is full and the next one cannot be created
+ * (because an allocation fails or max_bytes is reached), keys are added to the last layer: no
+ * key is lost, but the rate rises. bg_filter_info.saturated reports the number of keys that were
+ * added above capacity. Growth is retried each time another sixteenth of the capacity has been
+ * added.
  *
  * Concurrency.
  *   (I1) Layers 0 .. count-1 and their memory are complete before `count` is incremented (release),
@@ -109,8 +111,7 @@ struct scalable {
     unsigned char growing;
     _Alignas(64) struct scalable_layer few[SCALABLE_FEW];
     _Alignas(64) struct scalable_adds few_adds[SCALABLE_FEW];
-    struct bgi_memory many; /* a struct scalable_many, if there are more layers than fit
-                               into the handle */
+    struct bgi_memory many; /* a struct scalable_many, if the handle is too small */
 };
 
 /* Returns layer i, which may not exist yet. The memory for its entry must be
@@ -718,8 +719,7 @@ static bg_err scalable_restore(bg_filter *filter, const uint64_t *numbers, uint6
     struct scalable *s = (struct scalable *)(void *)filter;
     const uint64_t max_bytes = s->max_bytes;
     bg_err err = n >= 1 && n <= LADDER_LAYERS && room > 0 ? BG_OK : BG_EFORMAT;
-    s->max_bytes = room; /* all layers must fit in the file, and 0 would mean no
-                            limit */
+    s->max_bytes = room; /* all layers must fit in the file; 0 would mean no limit */
     while (!err && s->count < n) {
         err = scalable_next(s, &g, &bytes, NULL) ? BG_EFORMAT : scalable_push(s, NULL);
     }

@@ -185,8 +185,7 @@ struct container_sink {
 
 /* A verified header with its sizes, numbers and table. */
 struct container_front {
-    const struct container_source *source; /* the source from which the front was
-                                              read */
+    const struct container_source *source; /* the source of the front */
     struct container_header header;
     struct container_layout layout;
     uint64_t *numbers; /* in the machine's byte order */

@@ -2,8 +2,8 @@
  * oplog.c - the operation log: appending, syncing, truncating.
  *
  * Idea. A filter in memory equals its last snapshot plus the operations since then, and the log
- * stores these operations. oplog_frame.c defines its bytes, and oplog_replay.c reads it. This file
- * contains the handle, and decides when a record is durable.
+ * stores these operations. oplog_frame.c defines the log's format, and oplog_replay.c reads it.
+ * This file contains the handle, and decides when a record is durable.
  *
  * Invariants, while the log's lock is held:
  *
@@ -35,8 +35,9 @@
  *
  * Truncation. (T1) Sync the log; let N be the next record number. (T2) Save the filter with
  * "oplog: N". (T3) Write a new log that starts at N, with the frames that were appended since
- * (T1), and replace the old log with it. Each of the two files is replaced atomically (disk.c,
- * (D1) to (D6)), with the directory synced in between. The state after a crash:
+ * the sync, and replace the old log with it. Each of the two files is replaced atomically
+ * (steps (D1) to (D6) in disk.c), and the directory is synced in between. The state after a
+ * crash:
  *
  *     before (T2) is done    old snapshot M, old log from M or before to N and beyond
  *     before (T3) is done    snapshot N, old log: numbers below N are skipped
@@ -768,8 +769,7 @@ static bg_err oplog_cut_finish(bg_oplog *log, const struct oplog_cut *cut,
         log->synced_end = log->end;
         return BG_OK;
     }
-    if (placed) { /* after a power failure, either the old or the new file may be in
-                     place */
+    if (placed) { /* after a power failure, either file may be in place */
         oplog_fail(log, &why, log->end);
     }
     if (info) {

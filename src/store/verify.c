@@ -1,9 +1,9 @@
 /*
  * verify.c - verifies everything in a file that can be checked without its keys.
  *
- * All blocks are checked, not only those up to the first damaged one, so that the report shows how
- * much is lost. The file is decoded in one pass, as if it were opened. Bytes that are already in
- * memory are used in place if the kind allows this.
+ * All blocks are checked, not only the blocks up to the first damaged one, so that the report
+ * shows how much is lost. The file is decoded in one pass, as if it were opened. Bytes that are
+ * already in memory are used in place if the kind allows this.
  */
 #include "store/container.h"
 

@@ -17,8 +17,8 @@
  *     jenkins                   Hadoop                   lookup3, as published
  *     fnv1_64                   DCSO                     FNV-1, not FNV-1a
  *
- * Except for SipHash, none of these functions is keyed: an attacker who chooses the keys can
- * choose collisions. The functions accept unaligned keys and give the same results on every
+ * Except for SipHash, none of these functions is keyed, so an attacker who chooses the keys can
+ * create collisions. The functions accept unaligned keys and give the same results on every
  * machine. An empty key may be NULL.
  */
 #ifndef BGI_FOREIGN_HASHES_H

@@ -41,11 +41,10 @@
 
 enum {
     VALKEY_HEADER = 1 + 4 + 8 + 8 + 1 + 8,
-    VALKEY_BLOOM = 1 + 8 + 4 + 32, /* size of the fields before the bits */
-    VALKEY_FRAME =
-        8 + VALKEY_BLOOM + 8 + 8, /* the same, including those after the bits */
-    VALKEY_SEED = 13,             /* offset in `bloom` */
-    VALKEY_RANDOM = 1             /* bit 32 of `seed` */
+    VALKEY_BLOOM = 1 + 8 + 4 + 32,           /* size of the fields before the bits */
+    VALKEY_FRAME = 8 + VALKEY_BLOOM + 8 + 8, /* size of the fields around the bits */
+    VALKEY_SEED = 13,                        /* offset in `bloom` */
+    VALKEY_RANDOM = 1                        /* bit 32 of `seed` */
 };
 
 /* ---- Sizes -------------------------------------------------------------------------- */
