@@ -59,7 +59,7 @@ static inline char *buffer_bytes(const struct buffer *b)
 /* Reserves space for n more bytes. This is the slow path; callers use buffer_space instead. */
 bool buffer_grow(struct buffer *b, size_t n);
 
-/* Returns where n bytes may be written, or sets `overflow` and returns NULL if they do not fit.
+/* Returns a pointer to space for n bytes, or sets `overflow` and returns NULL if they do not fit.
  * After writing, call buffer_wrote with the number of bytes written. n must not be 0. */
 static inline char *buffer_space(struct buffer *b, size_t n)
 {

@@ -19,7 +19,7 @@ enum {
 
 struct places {
     size_t mask;
-    size_t used; /* occupied slots, including those of deleted entries */
+    size_t used; /* number of occupied slots, including the slots of deleted entries */
     struct places *next_garbage;
     _Atomic(struct entry *) at[];
 };

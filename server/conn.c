@@ -24,7 +24,7 @@ enum {
     CONN_TLS = 48 << 10, /* approximate size of OpenSSL's state per connection */
     CONN_FIRST = 16384,
     CONN_STEADY = 16384, /* minimum number of body bytes that must arrive per timeout */
-    CONN_PIECES = 8,     /* chunks of a long reply sent per turn */
+    CONN_PIECES = 8,     /* number of chunks of a long reply that are sent per turn */
     CONN_REST = 16,
     CONN_DRAIN = 256 << 20,   /* maximum number of bytes to discard */
     CONN_DRAIN_TICKS = 10000, /* maximum time spent discarding input, in ms */

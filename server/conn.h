@@ -68,8 +68,9 @@ struct conn {
     struct worker *worker;
     const struct protocol *protocol;
     int fd;
-    SSL *ssl;    /* NULL: plain */
-    size_t cost; /* bytes counted in the ledger for the connection and its TLS state */
+    SSL *ssl; /* NULL: plain */
+    /* number of bytes counted in the ledger for the connection and its TLS state */
+    size_t cost;
     struct event event;
     short waits_for; /* EV_READ, EV_WRITE: registered events */
 
@@ -84,9 +85,10 @@ struct conn {
     uint64_t hold;
     /* like `hold`, for the second group of replies; 0: no such group */
     uint64_t later;
-    bool divided;      /* `hold` applies only to the part of `out` described below */
-    size_t sendable;   /* bytes at the start of `out` that need not wait */
-    size_t hold_bytes; /* bytes after the sendable ones that wait for `hold` */
+    /* `hold` applies only to the part of `out` that the next two fields describe */
+    bool divided;
+    size_t sendable;   /* number of bytes at the start of `out` that need not wait */
+    size_t hold_bytes; /* number of bytes after them that wait for `hold` */
 
     /* Tick at which a request became incomplete; 0: no request is incomplete. */
     uint64_t stuck;
@@ -94,19 +96,20 @@ struct conn {
     uint64_t clogged;
     /* ticks at which the connection was opened and last received bytes */
     uint64_t opened, used;
-    size_t turn;      /* requests left in this turn */
+    size_t turn;      /* number of requests left in this turn */
     bool shaking;     /* the TLS handshake is in progress */
     bool wants_write; /* TLS needs to write before it can read */
     bool eof;         /* the client has closed its half */
     /* The protocol has consumed part of a request and is waiting for the rest. */
     bool amid;
-    bool lingers;   /* will be closed before all input is read; see conn_linger */
-    bool draining;  /* is currently discarding the remaining input */
-    size_t arrived; /* bytes received since `stuck` (if `amid`), or while draining */
-    bool busy;      /* a job is running for the connection */
-    bool closed;    /* closed; freed once that job has ended */
-    bool pending;   /* in the worker's list of connections to settle */
-    bool held;      /* in the worker's list of connections that wait for the journal */
+    bool lingers;  /* will be closed before all input is read; see conn_linger */
+    bool draining; /* is currently discarding the remaining input */
+    /* number of bytes received since `stuck` (if `amid`), or while draining */
+    size_t arrived;
+    bool busy;    /* a job is running for the connection */
+    bool closed;  /* closed; freed once that job has ended */
+    bool pending; /* in the worker's list of connections to settle */
+    bool held;    /* in the worker's list of connections that wait for the journal */
     /* In the worker's list of connections whose turn ended with unread input. */
     bool again;
     /* The next request could not be stored; the error has not been sent yet. */

@@ -117,8 +117,9 @@ struct front_facts {
     const char *name;
     uint32_t shards;
     uint32_t states[FRONT_STATES]; /* number of shards in each state */
-    uint32_t no_adds;              /* shards that are up, but accept no adds */
-    const char *state;             /* summary: starting, up, partly or down */
+    /* number of shards that are up, but accept no adds */
+    uint32_t no_adds;
+    const char *state; /* summary: starting, up, partly or down */
     uint32_t nodes, reached;
     double map_age; /* in seconds; negative if there is no cluster map yet */
     uint64_t asked[FRONT_ASKED], added[FRONT_ADDED];

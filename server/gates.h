@@ -168,8 +168,9 @@ struct gate_about {
     char build_text[BG_ERR_MESSAGE_MAX]; /* why the last build failed, or "" */
     uint64_t build_keys;                 /* number of keys in the last build */
     double build_seconds;                /* duration of the last build */
-    uint64_t progress_keys;              /* keys read by the build in progress */
-    uint64_t progress_expected;          /* 0: unknown */
+    /* number of keys read so far by the current build */
+    uint64_t progress_keys;
+    uint64_t progress_expected; /* 0: unknown */
 };
 
 /* Calls `tell` for every gate, in the order in which the gates were added. gates_drop waits until `tell` has returned

@@ -18,7 +18,7 @@ struct gate {
     bg_slot *nothing;       /* never holds a filter */
     bg_gate *gate;          /* over slot */
     bg_gate *blind;         /* has no filter: always queries the source */
-    _Atomic uint32_t users; /* lookups and other calls in progress */
+    _Atomic uint32_t users; /* number of lookups and other calls in progress */
 
     /* Trust: see gates.h. */
     _Atomic uint64_t needed;    /* epoch of the source; 0: none yet */

@@ -23,8 +23,9 @@
 enum {
     GUESSES_SETS = 256,
     GUESSES_WAYS = 4,
-    GUESSES_FREE = 5,         /* failures without a delay, per address and name */
-    GUESSES_FREE_ADDRESS = 50 /* failures without a delay, per address */
+    /* number of failures without a delay, per address and name */
+    GUESSES_FREE = 5,
+    GUESSES_FREE_ADDRESS = 50 /* number of failures without a delay, per address */
 };
 
 struct guesses {

@@ -55,7 +55,7 @@ struct http_request {
     const char *head;   /* address of the head's bytes */
     size_t consumed;    /* HTTP_OK: length of the head */
     int status;         /* HTTP_ERROR: status code */
-    const char *reason; /* HTTP_ERROR: the reason, a sentence without its period */
+    const char *reason; /* HTTP_ERROR: the reason, as a sentence without a period */
 
     struct http_span method, target;
     struct http_span path,
@@ -112,7 +112,7 @@ enum http_body_result {
 struct http_body {
     int status;
     const char *reason;
-    uint64_t total; /* bytes of data so far */
+    uint64_t total; /* number of data bytes so far */
 
     /* Private. */
     enum {
@@ -131,7 +131,7 @@ struct http_body {
         BODY_LAST_LF,
         BODY_FAILED
     } state;
-    uint64_t left;  /* remaining bytes of the body, or of this chunk */
+    uint64_t left;  /* number of bytes remaining in the body, or in this chunk */
     uint64_t limit; /* maximum value of `total` */
     size_t line;    /* number of bytes so far in this line, or in all trailers */
 };

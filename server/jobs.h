@@ -1,9 +1,9 @@
 /*
  * jobs.h - threads for long operations, which must not block event loops.
  *
- * A job is submitted to a queue. A thread runs it with its own session, and then returns it to the
- * worker that submitted it, which calls `done`. A connection's jobs never overlap, because the
- * connection waits for its job before it continues.
+ * A job is submitted to a queue. A thread runs the job with its own session, and then returns the
+ * job to the worker that submitted it, which calls `done`. A connection's jobs never overlap,
+ * because the connection waits for its job before it continues.
  *
  * Lanes. Jobs that change the same filter would block each other, and would all wait for any long
  * operation that holds the filter's lock. So they share a lane. The jobs of a lane run one at a

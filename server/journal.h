@@ -266,7 +266,7 @@ struct journal_state {
     uint64_t appends;
     uint64_t writes, written_bytes;
     uint64_t syncs, sync_nanoseconds, slowest_sync;
-    uint64_t waiting;              /* bytes not yet written */
+    uint64_t waiting;              /* number of bytes not yet written */
     uint64_t segments;             /* number of files */
     uint64_t segment;              /* number of the last segment */
     uint64_t segment_bytes, bytes; /* sizes of the last segment and of all segments */

@@ -177,8 +177,8 @@ bg_err pack_read(struct pack_reader *reader, const char *reference, void **bytes
 
 struct pack_writer {
     int fd;
-    uint64_t written; /* bytes written to the file */
-    size_t used;      /* bytes used in the buffer */
+    uint64_t written; /* number of bytes written to the file */
+    size_t used;      /* number of bytes used in the buffer */
     char name[PACK_NAME];
     char path[PERSIST_PATH];
     char buffer[PACK_BUFFER];

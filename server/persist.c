@@ -22,8 +22,8 @@
  *        time have ended, the file is written, while other threads continue to add keys. A change
  *        recorded in a frame below `from` was applied before the write started, so the file
  *        contains it; all other changes are replayed. The file may contain some of these changes as
- *        well, which is harmless: adding a key again changes nothing. The filter that is written is
- *        pinned while no migration is in progress (object_pin).
+ *        well, which is harmless: adding a key again changes nothing. The filter to be written is
+ *        pinned at a time when no migration is in progress (object_pin).
  *   (P3) All other objects change under object->writing. `from` is read and the filter is copied
  *        under that lock, so the copy contains exactly the changes recorded below `from`. Then the
  *        copy is written.
@@ -72,7 +72,7 @@
 #include "xxhash.h"
 
 enum {
-    PERSIST_SMALL = 64 << 10, /* filters below this size are written to packs */
+    PERSIST_SMALL = 64 << 10, /* filters smaller than this are written to packs */
     PERSIST_PACK_FROM = 64,   /* minimum number of entries for a pack */
     PERSIST_BATCH = 4096      /* entries saved together */
 };

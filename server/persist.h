@@ -102,7 +102,8 @@ struct persist_stats {
     /* How long a snapshot has been overdue. */
     double overdue_seconds;
     uint64_t loaded_filters, replayed_records, torn_bytes, lost_frames;
-    uint64_t files_kept; /* files that no filter uses but that may still be needed */
+    /* number of files that no filter uses but that may still be needed */
+    uint64_t files_kept;
     double load_seconds;
     bool snapshotting, failed;
     bool names_in_doubt; /* doubt.h */

@@ -33,8 +33,9 @@
 #include <string.h>
 
 enum {
-    FOLLOW_BUSY = 1024,    /* after this many rows, the next poll starts immediately */
-    FOLLOW_STEP = 100000,  /* rows pruned in one step */
+    /* number of rows after which the next poll starts immediately */
+    FOLLOW_BUSY = 1024,
+    FOLLOW_STEP = 100000,  /* number of rows pruned in one step */
     FOLLOW_KEEP = 1000000, /* maximum number of rows kept while nothing is saved */
     FOLLOW_WHY = BG_ERR_MESSAGE_MAX
 };
@@ -47,12 +48,12 @@ struct follower {
     struct postgres_link link;
     struct key_batch batch;
     struct changes_epoch epoch;
-    /* The epoch is that of the saved mark, and the listener has not yet been called. */
+    /* The epoch belongs to the saved mark, and the listener has not been called yet. */
     bool resumes;
     bool claims;          /* the next poll writes a bookmark even without changes */
     char why[FOLLOW_WHY]; /* reason for a restart, or "" */
     uint64_t read;        /* number of rows read by the last poll */
-    /* Rows read since the epoch started or since the last pruning. */
+    /* The number of rows read since the epoch started or since the last pruning. */
     uint64_t unsaved;
     uint64_t first;      /* first bookmark of the epoch; 0 after resuming */
     uint64_t pruned;     /* all changes before this bookmark have been pruned */

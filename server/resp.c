@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RESP_MIN = 6 }; /* bytes of the shortest argument, "$0\r\n\r\n" */
+enum { RESP_MIN = 6 }; /* size of the shortest argument, "$0\r\n\r\n" */
 
 void resp_parser_init(struct resp_parser *p, const struct resp_limits *limits)
 {

@@ -25,8 +25,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Up to SERVER_LOADING, some or all filters are missing, so the absence of a filter proves
- * nothing. */
+/* In the states up to SERVER_LOADING, some or all filters are missing, so the absence of a filter
+ * proves nothing. */
 enum server_phase {
     SERVER_STARTING,
     SERVER_ABANDONING, /* the service is stopping before all filters have been loaded */
@@ -86,7 +86,7 @@ struct server {
     _Atomic uint64_t next_client;
     _Atomic uint64_t clients;      /* current connections */
     _Atomic uint64_t http_clients; /* number of connections that use HTTP */
-    _Atomic uint64_t uploads;      /* bytes of HTTP uploads in progress */
+    _Atomic uint64_t uploads;      /* number of bytes in current HTTP uploads */
     /* The number of filters loaded so far, and the total number of filters. */
     _Atomic uint64_t load_done, load_all;
     _Atomic bool saving; /* BGSAVE is in progress */

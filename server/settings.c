@@ -1,10 +1,10 @@
 /*
  * settings.c - loads options at startup and on reload, and publishes them; see settings.h.
  *
- * The strings of settings are in a pool. Settings read from a file share their pool with settings
- * derived from them by CONFIG SET, because CONFIG SET changes only options without strings. A pool
- * is freed together with the last settings that use it. Options that require a restart always point
- * to the first pool, which is never freed.
+ * The strings of settings are stored in a pool. Settings read from a file share their pool with
+ * settings derived from them by CONFIG SET, because CONFIG SET changes only options without
+ * strings. A pool is freed together with the last settings that use it. Options that require a
+ * restart always point to the first pool, which is never freed.
  *
  *     now -> settings        retired -> ... -> ...        waiting -> ...
  *               \__ pool __/ (uses)                        (mark: readers that may use them)

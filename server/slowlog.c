@@ -13,7 +13,7 @@ struct slow {
     uint64_t id;
     uint64_t time; /* seconds since 1970 */
     uint64_t microseconds;
-    size_t argc; /* number of arguments, of which `count` are stored */
+    size_t argc; /* total number of arguments; `count` of them are stored */
     size_t count;
     size_t lengths[SLOWLOG_WORDS];
     char words[SLOWLOG_WORDS][SLOWLOG_WORD];

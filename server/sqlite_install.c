@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PRUNE_ROWS = 8192 }; /* rows pruned per transaction */
+enum { PRUNE_ROWS = 8192 }; /* number of rows pruned per transaction */
 /* Maximum time to wait for the write lock. */
 #define PRUNE_PATIENCE (50 * SOURCE_MILLISECOND)
 /* Time limit for one call. It is short because the follower waits for the call to return. */

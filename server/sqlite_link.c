@@ -109,9 +109,9 @@ static void sqlite_link_find_logs(const struct sqlite_link *link,
  * connections do not delete the log when they are closed. Without this lock, SQLite would delete the log when the
  * application closes its last connection.
  *
- * The name of the log is derived from one name of the file. Commits made through another hard link would be invisible,
- * and writing under two names corrupts the database, so hard links are refused. Creating a hard link updates the file's
- * change time, which causes the file to be reopened and checked. */
+ * The name of the log is derived from only one of the file's names. Commits made through another hard link would be
+ * invisible, and writing under two names corrupts the database, so hard links are refused. Creating a hard link updates
+ * the file's change time, which causes the file to be reopened and checked. */
 static bg_err sqlite_link_open_log(struct sqlite_link *link, bg_errinfo *info)
 {
     const bg_err err = sqlite_link_execute(link, "source", "PRAGMA data_version", info);

@@ -46,8 +46,9 @@ struct http_state {
     struct http_body reading;
     const struct web_route *route;
     struct buffer body;
-    int upload;           /* file descriptor, or -1 */
-    uint64_t uploaded;    /* bytes in the upload, which count toward server->uploads */
+    int upload; /* file descriptor, or -1 */
+    /* number of bytes in the upload, which count toward server->uploads */
+    uint64_t uploaded;
     char upload_path[40]; /* path of the upload while it is open; "": none */
     int file;             /* file being sent, or -1 */
     uint64_t file_left;

@@ -59,7 +59,7 @@ struct worker {
     struct run run;
     struct worker_counts counts;
     _Atomic size_t conns_count;
-    _Atomic uint64_t beat; /* time of the loop's last tick, in server_ticks */
+    _Atomic uint64_t beat; /* server_ticks at the loop's last tick */
     struct conn *conns;
     struct conn *pending; /* connections to settle at the end of this iteration */
     struct conn *held;    /* connections whose replies are waiting for the journal */
