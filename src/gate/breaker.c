@@ -43,7 +43,7 @@ static uint64_t breaker_word(const struct bgi_breaker *breaker)
     return atomic_load_explicit(&breaker->word, memory_order_acquire);
 }
 
-/* Returns the word of the next state. Sequence numbers start at 1, so that no trial number is
+/* Returns the word for the next state. Sequence numbers start at 1, so that no trial number is
  * 0. */
 static uint64_t breaker_next(uint64_t word, uint64_t state)
 {

@@ -13,8 +13,8 @@
  * The one call that is allowed gets a trial number, which the caller passes back with the result.
  * If no result arrives, another call is allowed after a further `rest`.
  *
- * Lock-free: everything is in one word (see breaker.c). While the backing store works, a check
- * costs one load from a cache line that is not written.
+ * The breaker is lock-free, because one word holds its whole state (see breaker.c). While the
+ * backing store works, a check costs one load from a cache line that is not written.
  */
 #ifndef BGI_BREAKER_H
 #define BGI_BREAKER_H
@@ -36,7 +36,7 @@ struct bgi_breaker {
     uint64_t rest; /* nanoseconds */
     _Atomic uint64_t word;
     _Atomic uint64_t since;  /* when the breaker opened or the last trial started */
-    _Atomic uint64_t opened; /* how many times the breaker has opened */
+    _Atomic uint64_t opened; /* number of times the breaker has opened */
 };
 
 /* The state change that a call caused, for alarms. */

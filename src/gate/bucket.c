@@ -7,7 +7,7 @@
 
 #define BUCKET_SECOND 1e9
 #define BUCKET_MAX    (UINT64_C(1) << 62) /* nanoseconds: 146 years */
-#define BUCKET_LATEST (UINT64_C(1) << 63) /* later times are clamped to this one */
+#define BUCKET_LATEST (UINT64_C(1) << 63) /* later times are clamped to this value */
 
 /* Returns a whole number in 1 .. BUCKET_MAX. */
 static uint64_t bucket_whole(double x)

@@ -2,9 +2,9 @@
  * bucket.h - a rate limiter: a token bucket in one atomic word.
  *
  * Idea (the generic cell rate algorithm of ATM networks, ITU-T I.371). Instead of counting tokens
- * and adding some as time passes, the bucket stores one time, `full`: when it will be full again.
- * Taking n tokens moves `full` forward by n intervals. The bucket is empty when `full` is `depth`
- * = burst x interval ahead of now:
+ * and adding some as time passes, the bucket stores only `full`, the time at which it will be
+ * full again. Taking n tokens moves `full` forward by n intervals. The bucket is empty when
+ * `full` is `depth` = burst x interval ahead of now:
  *
  *     now              full       now + depth
  *     |================|..........|              = taken    . left
@@ -34,7 +34,7 @@
 /* Tolerance in nanoseconds for time differences between threads and for clock adjustments. */
 #define BUCKET_SLACK UINT64_C(1000000000)
 
-/* Rate and depth, for any number of buckets. */
+/* A rate and a depth, which any number of buckets can share. */
 struct bucket_rate {
     uint64_t interval; /* nanoseconds per token, at least 1; 0 means no limit */
     uint64_t depth;    /* nanoseconds to refill an empty bucket: burst x interval */

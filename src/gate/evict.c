@@ -9,10 +9,10 @@
  *                +------------------------------------------ READING ---------+
  *                                   (R3) read
  *
- * Users (U), tenant.c and tenant_return:
- *   (U1) Enter the grace period and load `slot`. If it is not NULL, use the slot, then leave.
- *   (U2) Otherwise leave and take the tenant's lock. If the state is WRITING, put the slot
- *        back, which makes it MEMORY again. If the state is DISK, do (R1). If the state is
+ * Users (U), in tenant.c and tenant_return:
+ *   (U1) Enter the grace period and load `slot`. If `slot` is not NULL, use the slot, then leave.
+ *   (U2) Otherwise leave and take the tenant's lock. If the state is WRITING, put the slot back,
+ *        which changes the state to MEMORY again. If the state is DISK, do (R1). If the state is
  *        READING, wait. Then repeat (U1).
  * The evictor (E), which is bg_registry_tick; only one runs at a time:
  *   (E1) Under the lock: set `slot` to NULL, set the slot aside, and change to WRITING.
@@ -27,26 +27,26 @@
  *   (R3) Under the lock: set `slot` to the result and change to MEMORY. If the file cannot be
  *        read, change back to DISK; attempts are retried with exponential backoff. Wake all
  *        waiting threads. Until the file is read, the tenant answers "maybe" and refuses adds. No
- *        empty filter is ever created in its place.
+ *        empty filter is ever created in place of the file.
  *
  * Proof that an add which returned BG_OK is found by every query that starts later.
- *   The add did (U1) with some slot S. S is freed only in (E4), and the state has been WRITING
- *   without interruption since (E1), because an interruption (U2) changes it to MEMORY, and only
- *   another (E1) changes it back. So from (E1) to (E4) `slot` was NULL. The add got S, so it
- *   loaded `slot` before (E1), and had entered the grace period before that. By the end of (E2)
- *   the add had left (grace.h), and the key was in S. (E3) started after that, and a filter's
- *   file contains every key that was in the filter when saving started. So when S is freed, the
- *   file contains the key. The next slot is created from that file (R2). The file is not written
- *   between (E4) and (R3): only evictors and bg_registry_save write files, only for tenants in
- *   memory, and both hold registry->chores. If another process has replaced the file, for example
- *   with an older one, the different digest reveals this. If the file cannot be read, the answer
- *   is "maybe". If S was not freed, queries use S.
+ *   The add did (U1) with some slot S. S is freed only in (E4). By then the state has been
+ *   WRITING without interruption since (E1), because an interruption (U2) changes the state to
+ *   MEMORY, and only another (E1) changes it back. So from (E1) to (E4) `slot` was NULL. The add
+ *   got S, so it loaded `slot` before (E1), and had entered the grace period before that. By the
+ *   end of (E2) the add had left (grace.h), and the key was in S. (E3) started after that, and a
+ *   filter's file contains every key that was in the filter when saving started. So when S is
+ *   freed, the file contains the key. The next slot is created from that file (R2). The file is
+ *   not written between (E4) and (R3), because only evictors and bg_registry_save write files,
+ *   both hold registry->chores, and they write only for tenants in memory. If another process has
+ *   replaced the file, for example with an older one, the different digest reveals this. If the
+ *   file cannot be read, the answer is "maybe". If S was not freed, queries use S.
  *
  * Avoiding unnecessary writes. `changed` means that the file may lack keys:
  *   (C1) An add sets `changed`, within the grace period, before it sets a bit.
  *   (C2) A thread that writes the file clears `changed`, writes, and sets it again if writing
- *        failed. (E3) clears it while no user can be inside, and bg_registry_save clears it
- *        before a grace period.
+ *        failed. (E3) clears `changed` while no user can have entered, and bg_registry_save
+ *        clears it before a grace period.
  *   Claim: while `changed` is false, the file contains the key of every add that has returned.
  *   Consider an add whose key is not in the file. The add had not finished when writing started,
  *   so it entered after the grace period started, and therefore after the clearing. The add found
@@ -62,7 +62,7 @@
  *
  * Removal deletes the file while holding registry->files, and then removes the name from the
  * table. Evictors write under the same lock and check whether the tenant was removed. So the file
- * of a removed tenant is never written over the file of a later tenant of the same name.
+ * of a removed tenant never overwrites the file of a later tenant with the same name.
  *
  * A slot is in doubt if a gate wrote a key to the backing store but could not add it to the
  * filter. The slot must continue to answer "maybe", but a file does not record the doubt. So the
@@ -144,7 +144,7 @@ struct evict_found {
     uint8_t digest[BG_DIGEST_BYTES];
 };
 
-/* Estimates the items of a filter whose file does not record them. */
+/* Estimates the number of items in a filter whose file does not record it. */
 static uint64_t evict_estimate(const bg_filter *filter)
 {
     bg_filter_info info = { .struct_size = sizeof info };
@@ -252,7 +252,7 @@ static void evict_came_back(bg_tenant *tenant, const struct evict_found *found)
     tenant_open(tenant, found->slot, found->gate);
 }
 
-/* Running out of memory does not mean that the file is bad: the next user retries. */
+/* Running out of memory does not mean that the file is bad, so the next user retries. */
 static void evict_stayed_away(bg_tenant *tenant, bg_err err, int code)
 {
     tenant->state = TENANT_DISK;
@@ -346,7 +346,7 @@ bg_err tenant_return(bg_tenant *tenant, bg_errinfo *info)
 /* A tenant that is being evicted or saved. */
 struct evict_job {
     bg_tenant *tenant;
-    bg_slot *slot; /* its slot, even if a user has put it back */
+    bg_slot *slot; /* the tenant's slot, even if a user has put it back */
     bool changed;  /* the file must be written */
     bool exposed;  /* the slot has been handed out, so it may change again */
 };
@@ -382,7 +382,7 @@ static bg_err evict_save(bg_tenant *tenant, bg_slot *slot, const char *path,
     return err;
 }
 
-/* Writes a tenant's file if it has changed. Called with registry->files held. */
+/* Writes a tenant's file if the tenant has changed. Called with registry->files held. */
 static bg_err evict_write(const struct evict_job *job, bg_errinfo *info)
 {
     bg_tenant *tenant = job->tenant;

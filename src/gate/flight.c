@@ -9,7 +9,7 @@
  * Invariants, while the list's lock is held:
  *   (F1) At most one flight per key is open. An open flight belongs to a leader that has no
  *        answer yet, and no write of its key has ended since the flight started. Only lookups of
- *        the same era join it.
+ *        the same era join the flight.
  *   (F2) `followers` counts the followers that may still use the leader's entry. The leader
  *        returns only when this count is 0, and the count grows only while the flight is open.
  *   (F3) A lookup that is on a list, so that others may wait for it, does not wait for any other

@@ -47,7 +47,7 @@ void bgi_flights_free(struct bgi_flights *flights);
 
 /* Joins a flight for the same key and era and waits for its answer, or starts a new flight.
  * Returns ALONE if the lookup must not wait because it is made by a callback of another lookup
- * (in any gate), or if there is a flight of a later era. */
+ * (in any gate), or if there is a flight for the key in a later era. */
 enum bgi_flight_role bgi_flight_board(struct bgi_flights *flights,
                                       struct bgi_flight *flight);
 
@@ -55,7 +55,7 @@ enum bgi_flight_role bgi_flight_board(struct bgi_flights *flights,
 void bgi_flight_land(struct bgi_flights *flights, struct bgi_flight *flight,
                      int answer);
 
-/* Ends a follower's use of its leader. */
+/* Ends a follower's use of its leader's entry. */
 void bgi_flight_leave(struct bgi_flights *flights, struct bgi_flight *flight);
 
 /* Closes the open flight of a key: later lookups do not join it. */

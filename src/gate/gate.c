@@ -33,19 +33,19 @@
  * before the write returns. From then on the filter's "no" is not trusted, until the slot gets a
  * base that is built from all keys (gate_doubt.c). bg_gate_doubt has the same effect.
  *
- * Audits. A configured share of the "no" answers is checked. To select them, each CPU numbers its
- * "no" answers and mixes the number with a secret, so that no pattern of lookups evades the
- * audits. If the store has a key and the filter answers "no", the answer is a false negative only
- * if the key is not being written; between (W1) and (W2), a "no" is expected. So writes are
- * counted in `writing`, in a cell chosen by the key's hash, from before (W1) until after (W2). An
- * audit that finds a key in the store reads that counter and then queries the filter again. If no
- * write was in progress, any earlier writer of the key has added the key by now, and a second
- * "no" is wrong. bg_gate_add is called after the caller's own (W1), which is not counted. So the
- * filter gets a few milliseconds to receive the key before the alarm is raised (in
- * bg_gate_lookup, not in bg_gate_finish). If the slot has a new base by then, no alarm is raised:
- * the store's answer may be older than that base, and the key may have been deleted since. The
- * negative cache forgets a key that an audit found, because its cache entry may date from before
- * the filter lost the key.
+ * Audits. A configured share of the "no" answers is checked. To select these answers, each CPU
+ * numbers its "no" answers and mixes the numbers with a secret, so that no pattern of lookups can
+ * evade the audits. If the store has a key and the filter answers "no", the answer is a false
+ * negative only if the key is not being written; between (W1) and (W2), a "no" is expected. So
+ * writes are counted in `writing`, in a cell chosen by the key's hash, from before (W1) until
+ * after (W2). An audit that finds a key in the store reads that counter and then queries the
+ * filter again. If no write was in progress, any earlier writer of the key has added the key by
+ * now, and a second "no" is wrong. bg_gate_add is called after the caller's own (W1), which is
+ * not counted. So the audit waits a few milliseconds for the key to arrive in the filter before
+ * it raises the alarm (in bg_gate_lookup, not in bg_gate_finish). If the slot has a new base by
+ * then, no alarm is raised: the store's answer may be older than that base, and the key may have
+ * been deleted since. The negative cache forgets a key that an audit found, because its cache
+ * entry may date from before the filter lost the key.
  *
  * Cost. A plain "no" costs one counter update, in a cache line of this CPU, in addition to the
  * slot's lookup. Other outcomes also need the clock, the keyed hash and the locks.
@@ -60,12 +60,12 @@
 #include <time.h>
 
 enum {
-    GATE_CHUNK = 1024, /* keys per lookup in the filter */
+    GATE_CHUNK = 1024, /* maximum number of keys per filter query */
     GATE_PATIENCE = 5  /* milliseconds that an audit waits before it raises the alarm */
 };
 
-/* The maximum duration of one query in nanoseconds: one hour. Anything longer means that the
- * clock jumped, and the counter of the total time would wrap around. */
+/* The maximum duration of one query in nanoseconds: one hour. A longer duration means that the
+ * clock jumped; counting it could make the counter of the total time wrap around. */
 #define GATE_LONGEST UINT64_C(3600000000000)
 
 /* The result of a query; the first three values equal those of bg_store_answer. */
@@ -269,7 +269,7 @@ static enum bgi_breaker_turn gate_learn(bg_gate *gate, bg_bytes key,
     return bgi_breaker_failed(&gate->breaker, call->trial, now);
 }
 
-/* Queries the store, if allowed. The caller raises the breaker's alarm. */
+/* Queries the store if the breaker allows it. The caller raises the breaker's alarm. */
 static enum gate_answer gate_query_store(bg_gate *gate, bg_bytes key, void *request,
                                          struct gate_call *call,
                                          enum bgi_breaker_turn *turn)
@@ -286,7 +286,7 @@ static enum gate_answer gate_query_store(bg_gate *gate, bg_bytes key, void *requ
                : GATE_ERROR;
 }
 
-/* Converts a store answer to the outcome of a lookup that the filter did not decide. */
+/* Converts a store answer to the outcome of a lookup for which the filter answered "maybe". */
 static bg_outcome gate_conclude(const bg_gate *gate, enum gate_answer answer)
 {
     if (answer == GATE_PRESENT) {
@@ -406,7 +406,7 @@ static bg_outcome gate_audit(bg_gate *gate, bg_bytes key, void *request,
 
 /* ---- Lookups ------------------------------------------------------------------------- */
 
-/* Finishes a lookup after the filter. */
+/* Finishes a lookup after the filter has answered. */
 static bg_outcome gate_look(bg_gate *gate, bg_bytes key, struct gate_reply reply,
                             void *request)
 {
@@ -622,7 +622,7 @@ bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket, bg_store_answer answ
     }
     memcpy(&call, ticket->opaque, GATE_TICKET);
     memset(ticket->opaque, 0, sizeof ticket->opaque);
-    if (!call.open) { /* already finished, or never started */
+    if (!call.open) { /* the lookup was already finished, or never started */
         return BG_OUTCOME_UNKNOWN;
     }
     const bg_bytes key = { ticket->key, ticket->len };
@@ -671,7 +671,7 @@ void gate_added(bg_gate *gate, bg_bytes key)
     }
 }
 
-/* Performs a write. The callback does (W1), or the caller has already done it. */
+/* Performs a write. The callback performs (W1), unless the caller has already done so. */
 static bg_err gate_write(bg_gate *gate, bg_bytes key, void *request, bool wrote)
 {
     const bool placed = gate->recent || gate->flights || gate->writing;

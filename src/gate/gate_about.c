@@ -6,9 +6,9 @@
  * filter answered "no". The rate is the share of absent keys for which the filter answered
  * "maybe". Present keys and failed queries do not count. Two more points matter:
  *
- *   - Reports (bg_gate_report) cover only "maybe" answers, usually those from
- *     bg_gate_may_contain, and perhaps not all of them. So the "no" answers from that function
- *     are counted in the same proportion as its "maybe" answers were reported.
+ *   - Reports (bg_gate_report) cover only "maybe" answers, usually from bg_gate_may_contain, and
+ *     perhaps not all of these answers. So the "no" answers from that function are counted in the
+ *     same proportion as its "maybe" answers were reported.
  *   - A new base has its own rate. Observations from before it was published are excluded.
  *
  * The interval is the Wilson interval, which assumes that lookups are independent. Repeated
@@ -103,8 +103,8 @@ static struct gate_seen gate_see_base(bg_gate *gate, struct gate_seen all)
 }
 
 /* Returns whether there are more hits than chance can explain at this rate. The threshold is four
- * standard deviations (1 in 30000), because the check is made often, plus 10%, because lookups
- * are not independent. */
+ * standard deviations (1 in 30000), because the check runs often, plus 10%, because lookups are
+ * not independent. */
 static bool gate_is_above(struct gate_seen seen, double rate)
 {
     const double n = (double)seen.maybe + (double)seen.no, expected = n * rate;

@@ -39,7 +39,7 @@ enum gate_counter {
     GATE_WRITES,
     GATE_MAY_NO, /* answers from bg_gate_may_contain */
     GATE_MAY_MAYBE,
-    GATE_DRAWN, /* numbers drawn for audits */
+    GATE_DRAWN, /* numbers reserved for selecting audits */
     GATE_COUNTERS
 };
 
@@ -75,7 +75,7 @@ struct bg_gate {
     _Atomic uint64_t bases;      /* the number of the base that `before` belongs to */
     struct bgi_recent *recent;   /* or NULL */
     struct bgi_flights *flights; /* or NULL */
-    /* GATE_WRITING counters of running writes, indexed by the key's hash, or NULL. */
+    /* GATE_WRITING counters of the writes in progress, indexed by the key's hash, or NULL. */
     _Atomic uint32_t *writing;
     bg_gate_options how;
     bgi_siphash_key secret; /* for hashing keys and selecting audits */

@@ -18,12 +18,13 @@
  *        every later build, starts after the key was written.
  *   (D2) `whole` never decreases: a base is refused if it was passed in before the build of the
  *        current base started (slot_check_order).
- *   (D3) While missed <= whole there is no doubt, and the current base may be the only one that
- *        contains the keys. This base is replaced only by a build or with BG_SLOT_DISCARD
- *        (slot_check_swap). This holds even if a new doubt has started since, because a lookup
- *        may find no doubt, and then query the filter after the new doubt has started. So
- *        `first_missed` keeps the number of the first doubt until the slot is cleared. The file
- *        of an evicted tenant contains the line "missed: 1" if the tenant's base ended doubts.
+ *   (D3) While missed <= whole there is no doubt, and the current base may be the only filter
+ *        that contains the keys that could not be added. This base is replaced only by a build or
+ *        with BG_SLOT_DISCARD (slot_check_swap). This holds even if a new doubt has started
+ *        since, because a lookup may find no doubt, and then query the filter after the new doubt
+ *        has started. So `first_missed` keeps the value of `missed` for the first doubt until the
+ *        slot is cleared. The file of an evicted tenant contains the line "missed: 1" if the
+ *        tenant's base ended doubts.
  *   (D4) Files do not record doubts, so a slot in doubt is not saved (slot_save, evict.c).
  *   (D5) During a doubt that the owner declared, keys may bypass the gate at any time. So a
  *        lookup that saw the doubt neither uses nor fills the negative cache, and shares no

@@ -1,7 +1,7 @@
 /*
  * gate_life.c - creates and frees gates: checks the options and allocates the parts. The handle,
  * its counters and the write counters share one block of memory; the negative cache and the
- * flights have their own.
+ * flights have their own blocks.
  */
 #define _GNU_SOURCE /* getrandom */
 
@@ -86,8 +86,8 @@ static bool gate_make_secret(bgi_siphash_key secret)
     return true;
 }
 
-/* Allocates the handle, its counters and, with audits, the write counters. Returns NULL if out of
- * memory. */
+/* Allocates the handle, its counters and, if there are audits, the write counters. Returns NULL
+ * if out of memory. */
 static bg_gate *gate_allocate(const bg_gate_options *how)
 {
     const uint32_t lines = bgi_stripes();

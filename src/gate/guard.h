@@ -1,15 +1,16 @@
 /*
  * guard.h - the state that a slot keeps so that no change loses an acknowledged key.
  *
- * The filters of a view (view.h) do not show which of their keys exist nowhere else. The guard of
- * a view records this. A guard never changes. The guard of the next view is derived from it:
+ * The filters of a view (view.h) do not show which of their keys are in no other place. The guard
+ * of a view records this. A guard never changes. The guard of the next view is derived from it:
  * slot_draft_begin copies the guard, and one function per kind of change computes the new value.
  * If a change does not call that function, the old, stricter guard stays in effect.
  *
  * Invariants, for a view with guard g:
- *   (G1) If a key was added through the slot, its add returned BG_OK, it was not discarded
- *        (BG_SLOT_DISCARD, bg_slot_clear), and no delta contains it, then either the base accepts
- *        adds, or g.owes is true, or there is no base, so every answer is "maybe".
+ *   (G1) Consider a key whose add through the slot returned BG_OK, which was not discarded
+ *        (BG_SLOT_DISCARD, bg_slot_clear), and which no delta contains. If there is such a key,
+ *        then the base accepts adds, or g.owes is true, or there is no base, so every answer is
+ *        "maybe".
  *   (G2) If g.owes is true, every such key has a number up to g.base.number, provided that the
  *        key was added before the advance g.base.advances (see Numbers).
  *   (G3) During a migration, every such key that was added since the migration started is in the
@@ -76,7 +77,7 @@ struct guard {
     bool owes;               /* (G1) */
     bool ahead;              /* (G3) */
     struct guard_mark base;  /* (G2) */
-    struct guard_mark delta; /* when the current delta started */
+    struct guard_mark delta; /* when the current delta started to accept adds */
     uint64_t delta_from;     /* (G4) */
     uint64_t generation;     /* (G5) */
     /* The key id of the last file, and the check value of its hasher; 0 if there was no file. */
@@ -115,8 +116,8 @@ void guard_settled(struct guard *guard);
 /* The base was replaced. */
 void guard_swapped(struct guard *guard, bool discards);
 
-/* The base came from a file with this generation and key id; `check` is the check value of its
- * hasher. */
+/* The base was loaded from a file with this generation and key id; `check` is the check value of
+ * its hasher. */
 void guard_filed(struct guard *guard, const bg_file_info *about, uint64_t check);
 
 struct guard_rebuilt {

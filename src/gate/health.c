@@ -11,14 +11,14 @@
  *     m * integral from a to b of (1 - f^k) / (k (1 - f)) df
  *
  * new keys. If far fewer keys were enough, the keys were not random. A keyed hash prevents this
- * attack (hash.h). The alarm is for callers that cannot use a keyed hash, and for leaked secrets.
- * In kinds that keep each key in one cache line, lines fill unevenly, which shifts the mean by a
- * few percent. Alarms start at HEALTH_TOLERANCE.
+ * attack (hash.h). The alarm is for callers that cannot use a keyed hash, and for cases in which
+ * the secret has leaked. In kinds that keep each key in one cache line, lines fill unevenly,
+ * which shifts the mean by a few percent. Alarms start at HEALTH_TOLERANCE.
  *
  * Probes. The predicted rate assumes that keys are spread evenly, and a gate's observed rate
  * depends on the queries. Absent canaries, keys that exist nowhere else, measure the actual rate
  * of the filters, without a backing store and without traffic. Canaries are numbered
- * consecutively, so every measurement uses new ones.
+ * consecutively, so every measurement uses new canaries.
  */
 #include "gate/slot_inside.h"
 #include "store/container.h"

@@ -14,16 +14,17 @@
  * fork, has an empty keyring. If the count were in the handle, the child would have all-zero
  * secrets and would create filters with them.
  *
- * Appending creates a new file from the old bytes and one line, and renames it. Two processes
- * that append at the same time must not lose each other's line, because each may use its new
- * secret immediately. So the old file is locked from before it is read until it is replaced, and
+ * Appending creates a new file that contains the old bytes and one more line, and renames it over
+ * the old file. Two processes that append at the same time must not lose each other's line,
+ * because each process may use its new secret immediately. So the old file is locked from before
+ * it is read until it is replaced, and
  *
  *   (I1) a process that has the lock checks whether the path still refers to the file that it
  *        locked; if not, another process has replaced the file, and this process starts over;
  *   (I2) a new file is put in place by a link, which fails if another process has created the
  *        file in the meantime; the process then starts over.
  *
- * On file systems without locks the last writer wins.
+ * On file systems without locks, the last writer wins.
  */
 #define _GNU_SOURCE /* O_NOFOLLOW, getrandom */
 

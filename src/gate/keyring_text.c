@@ -20,7 +20,7 @@ struct text_piece {
     size_t n;
 };
 
-/* Maximum number of words per line, plus one that is an error. */
+/* A valid line has at most three words; a fourth word is an error. */
 enum { TEXT_WORDS = 4 };
 
 struct text_line {

@@ -11,8 +11,8 @@
  * must be contiguous, and values that require reading every byte are computed only once. While
  * the sink runs, nothing is pinned or locked.
  *
- * Counters among the facts never decrease from one collection to the next: a monitoring system
- * would interpret a decrease as a restart, and the whole count as an increase.
+ * Counters among the facts never decrease from one collection to the next, because a monitoring
+ * system would interpret a decrease as a restart, and the whole count as an increase.
  */
 #ifndef BGI_METRICS_H
 #define BGI_METRICS_H
@@ -102,7 +102,7 @@ enum { METRICS_VALUES = METRICS_OUTCOMES + 1 };
 /* A family of metrics. A family's values differ in the label `by`, if there is one. The values of
  * an info metric are its labels. */
 struct metrics_family {
-    const char *name; /* its name in Prometheus */
+    const char *name; /* the family's name in Prometheus */
     const char *unit; /* the name's suffix (before _total), or "" */
     const char *by;   /* or NULL */
     const char *help;

@@ -8,10 +8,10 @@
  *                          x_total{...} 1                              "value": 1 } ] }
  *                          # EOF
  *
- * A format is a table of four functions. They share the code that iterates over families, facts
- * and values. In OpenMetrics a counter family's name does not end with _total, and an info
+ * A format is a table of four functions. All formats share the code that iterates over families,
+ * facts and values. In OpenMetrics a counter family's name does not end with _total, and an info
  * family's name does not end with _info; in the other two formats, families have the names of
- * their samples. Prometheus has no type `info`, so it is a gauge there.
+ * their samples. Prometheus has no type `info`, so info families are gauges there.
  *
  * The head of a family is written before its first sample, so a family without samples is
  * omitted.

@@ -5,7 +5,7 @@
  * monitored every minute would never be idle, and evicted tenants would all be reloaded from
  * disk. So the slot and the gate are not obtained with bg_tenant_slot, but read within a grace
  * period of the registry, which keeps them alive. Tenants without a slot in memory are skipped
- * before bg_tenant_get_info, which may read their file.
+ * before bg_tenant_get_info is called, because that function may read their files.
  */
 #include "gate/metrics.h"
 

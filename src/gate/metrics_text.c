@@ -7,9 +7,9 @@
  *
  * The result is the shortest decimal that parses to x. Any decimal of up to 15 digits survives
  * conversion to a normal double and back to 15 digits. So if x has a shorter form, its 15 digits
- * are that form followed by zeros. If its 15 digits do not parse to x, no shorter form does, and
- * 16 or 17 digits are needed. Subnormal numbers have less precision, so for them all lengths are
- * tried, starting with one digit.
+ * are that form followed by zeros. If its 15 digits do not parse to x, no shorter form does
+ * either, and 16 or 17 digits are needed. Subnormal numbers have less precision, so for them all
+ * lengths are tried, starting with one digit.
  *
  * Strings are checked by Unicode's rules for well-formed UTF-8 (table 3-7): no overlong
  * sequences, no surrogates, nothing above U+10FFFF. Other bytes are shown as \xff instead of

@@ -30,8 +30,8 @@ void metrics_text_put(struct metrics_text *out, const char *text);
 void metrics_text_put_some(struct metrics_text *out, const char *bytes, size_t n);
 void metrics_text_whole(struct metrics_text *out, uint64_t number);
 
-/* Writes a string in quotes, escaped as a Prometheus label or as JSON. Bytes that are not UTF-8
- * become "\xff" and so on, with an escaped backslash. */
+/* Writes a string in quotes, escaped as a Prometheus label or as JSON. Bytes that are not valid
+ * UTF-8 are written in the form "\xff", with an escaped backslash. */
 void metrics_text_label(struct metrics_text *out, const char *text);
 void metrics_text_json(struct metrics_text *out, const char *text);
 

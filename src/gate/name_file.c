@@ -31,7 +31,7 @@ static size_t name_file_escape(const char *name, char *form)
     return n;
 }
 
-/* Five bits per digit, high bits first. */
+/* Encodes five bits per digit, high bits first. */
 static size_t name_file_to_base32(const char *name, char *form)
 {
     size_t n = 0;

@@ -8,10 +8,10 @@
  *
  * Lowercase letters, digits, '-', '_' and '.' are kept as they are, except for a leading '.';
  * every other byte is encoded as %xx. If the result is longer than NAME_FILE_PLAIN bytes, the
- * whole name is written in base 32, after a '+', so that any name of 127 bytes fits a file name
- * of 255 bytes, including the suffix of temporary files. There are no slashes, no uppercase
- * letters (some file systems are case-insensitive) and no non-ASCII bytes (some file systems
- * change them).
+ * whole name is written in base 32, after a '+', so that any name of up to 127 bytes fits in a
+ * file name of 255 bytes, including the suffix of temporary files. The result contains no
+ * slashes, no uppercase letters (some file systems are case-insensitive) and no non-ASCII bytes
+ * (some file systems change them).
  *
  * Each name has exactly one canonical form. A file name that decodes to a name but is not its
  * canonical form is not a tenant's file.

@@ -3,7 +3,7 @@
  *
  * The table uses open addressing with linear probing; the number of cells is a power of two, and
  * at most three quarters of them are used. The table itself never grows: when it is full, the
- * writer creates a larger one and replaces it (registry.c).
+ * writer replaces it with a larger table (registry.c).
  *
  *     cells   [ hash, tenant ][ 0, NULL ][ hash, deleted ][ hash, tenant ] ...
  *
@@ -34,7 +34,7 @@ struct name_table {
     struct bgi_retired retired; /* must be first */
     struct bgi_memory memory;
     uint64_t cells; /* a power of two */
-    uint64_t used;  /* used cells, including deleted ones */
+    uint64_t used;  /* number of used cells, including deleted cells */
     struct name_cell cell[];
 };
 

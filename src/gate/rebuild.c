@@ -181,7 +181,7 @@ static bg_err rebuild_join(struct bg_rebuild *r, bg_errinfo *info)
                               : rebuild_put_next(r, &draft, info);
     err = err ? err : slot_publish(r->slot, &draft, info);
     if (err && r->next && atomic_load(&r->next->owners) == 1) {
-        r->next->filter = NULL; /* the delta or filter is freed at the end */
+        r->next->filter = NULL; /* rebuild_free frees the delta or filter */
         view_filter_drop(r->next);
         r->next = NULL;
     }

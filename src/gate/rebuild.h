@@ -1,5 +1,5 @@
 /*
- * rebuild.h - the phases of a rebuild, for the files that supply the keys: see rebuild.c.
+ * rebuild.h - the phases of a rebuild (see rebuild.c), for the files that supply the keys.
  *
  *     rebuild_check, rebuild_claim, rebuild_open, rebuild_put any number of times, rebuild_close
  *
@@ -40,7 +40,7 @@ bg_err rebuild_claim(struct bg_rebuild *r, bg_slot *slot,
  * it accept adds. */
 bg_err rebuild_open(struct bg_rebuild *r, uint64_t expected, bg_errinfo *info);
 
-/* Adds keys from the backing store. Any number of threads may call it. */
+/* Adds keys from the backing store. Any number of threads may call this function. */
 bg_err rebuild_put(struct bg_rebuild *r, bg_keys keys, bg_errinfo *info);
 
 /* Ends the rebuild: installs the new base, or fails with `err` if it is set. The slot records

@@ -14,23 +14,24 @@
  * entry, an expired entry, or the oldest entry, in this order of preference.
  *
  * Concurrent writes and lookups. The `version` of a set grows with every write of a key that
- * belongs to the set, whether the key is in it or not.
+ * belongs to the set, whether or not the set currently holds the key.
  *   (R1) A lookup reads the version under the lock before it queries the backing store, and
  *        stores an "absent" under the lock only if the version is still the same.
  *   (R2) A write changes the backing store, then raises the version and removes the key,
  *        under the lock.
- * Consider a lookup that got "absent" from a store that did not have the write yet, and step (R2)
- * of that write. If the lookup had read the version after (R2), the store would have had the
- * write by then, and the answer would not have been "absent". So the lookup read the version
- * before (R2). If it stores its answer before (R2), (R2) removes the key again. If it tries to
- * store the answer after (R2), the versions differ. Hence no "absent" for the key remains in the
- * cache once the write has returned. A version belongs to a whole set, so a write of another key
- * may prevent an answer from being stored. This is rare, and only costs one more query.
+ * Consider a write, and a lookup that got "absent" from the store before the store had that
+ * write. If the lookup had read the version after (R2), the store would have had the write by
+ * then, and the answer would not have been "absent". So the lookup read the version before (R2).
+ * If the lookup stores its answer before (R2), (R2) removes the key again. If it tries to store
+ * the answer after (R2), the versions differ, and nothing is stored. Hence no "absent" for the
+ * key remains in the cache once the write has returned. A version belongs to a whole set, so a
+ * write of another key may prevent an answer from being stored. This is rare, and only costs one
+ * more query.
  *
  * Eras. The era changes with events that invalidate earlier answers: the slot gets a new base, or
- * the owner calls bg_gate_forget_absent. gate.c computes it as the sum of two counters, the
- * number of the base that answered the lookup and the number of requests by the owner. Each event
- * raises its counter before it returns. The invariant:
+ * the owner calls bg_gate_forget_absent. gate.c computes the era as the sum of two counters: the
+ * number of the base that answered the lookup, and the number of requests by the owner. Each
+ * event raises its counter before it returns. The invariant:
  *
  *   (R3) A lookup that starts after an event has raised its counter does not use the answer to a
  *        query that was sent to the backing store before the event. (A new base raises its
@@ -264,7 +265,7 @@ struct bgi_recent *bgi_recent_create(uint32_t entries, uint32_t key_most, uint64
     uint64_t sets = ((uint64_t)entries + RECENT_WAYS - 1) / RECENT_WAYS;
     size_t room = ((size_t)key_most + 7) / 8 * 8, bytes;
     struct bgi_memory memory;
-    /* There are fewer than 2^30 sets of less than 2^19 bytes each, so this cannot
+    /* There are fewer than 2^30 sets of less than 2^19 bytes each, so the product cannot
      * overflow. */
     if (!bgi_fits_size(sizeof(struct bgi_recent)
                            + sets * (sizeof(struct recent_set) + room * RECENT_WAYS),

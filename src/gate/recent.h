@@ -6,7 +6,7 @@
  * write changes the backing store and then calls bgi_recent_forget. The token ensures that an
  * answer is not remembered if a write has overtaken it; see recent.c.
  *
- * An era is a number that never decreases. The owner raises it to invalidate all earlier
+ * An era is a number that never decreases. The owner raises the era to invalidate all earlier
  * answers, including the answers to lookups in progress. A lookup reads the era when it starts,
  * before it queries the backing store.
  *
@@ -40,7 +40,7 @@ bool bgi_recent_find(struct bgi_recent *recent, uint64_t hash, bg_bytes key,
                      uint64_t era, uint64_t now, uint64_t *token);
 
 /* Records that the backing store reported the key as absent by `now`, in a query that was sent
- * after `token` was returned and not before `queried`. With the token 0, nothing is recorded. */
+ * after `token` was returned and not before `queried`. If the token is 0, nothing is recorded. */
 void bgi_recent_put(struct bgi_recent *recent, uint64_t hash, bg_bytes key,
                     uint64_t token, uint64_t queried, uint64_t now);
 

@@ -20,14 +20,14 @@
  *        tenant, which is dropped one grace period after the tenant is removed from them.
  *   (R2) No two tenants in the table have the same name: before a tenant is added, its name is
  *        looked up again under the lock.
- *   (R3) A tenant that is not in the table has no file, and no thread is about to write one:
- *        see evict.c.
+ *   (R3) A tenant that is not in the table has no file, and no thread is about to write one (see
+ *        evict.c).
  *   (R4) If there is already a file for the name of a new tenant (because the file was copied
  *        there), the tenant is created from that file, never as an empty filter.
  *
  * A lookup returns the state of the table at some point between its start and its end. The lookup
  * sees one table, in which entries are only added or marked as deleted. If the table is replaced
- * in the meantime, any entries that it lacks were added after the lookup started.
+ * in the meantime, any entries that the old table lacks were added after the lookup started.
  *
  * The list is sorted by creation order, using numbers that never repeat, so that an iteration in
  * steps (bg_registry_for_each, ticks) can continue even if the tenant at which it stopped was
@@ -149,7 +149,7 @@ static void registry_take(bg_registry *registry, bg_tenant *tenant)
     registry->tenants--;
 }
 
-/* Returns the next tenant in the list, even if `tenant` has left it. */
+/* Returns the next tenant in the list, even if `tenant` is no longer in the list. */
 static bg_tenant *registry_behind(const bg_registry *registry, const bg_tenant *tenant)
 {
     if (tenant->listed) {
@@ -466,7 +466,8 @@ static bg_err registry_plan(bg_registry *registry, bg_errinfo *info)
     return err;
 }
 
-/* Limits a growing filter to the quota, and computes how many items that allows. */
+/* Limits a growing filter to the quota, and computes the number of items that the quota
+ * allows. */
 static void registry_bound_growth(bg_registry *registry)
 {
     bg_spec *spec = &registry->options.spec;
@@ -589,15 +590,15 @@ static bg_err registry_open_directory(bg_registry *registry, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Handles a file in the directory: a tenant's file, or a leftover of an unfinished
+/* Handles a file in the directory: a tenant's file, or a file left over from an unfinished
  * save. */
 static bg_err registry_list_file(bg_registry *registry, const char *file,
                                  bg_errinfo *info)
 {
     char name[BG_TENANT_NAME_MAX + 1];
     const size_t n = strlen(file);
-    /* Tenants are checked first, because a tenant may be named "a.bg.tmp.b". Leftovers of saves
-     * end with digits. */
+    /* Tenants are checked first, because a tenant may be named "a.bg.tmp.b". The names of files
+     * left over from saves end with digits. */
     if (n < 4 || strcmp(file + n - 3, ".bg") != 0
         || !name_file_decode(file, n - 3, name)) {
         const char *end = strstr(file, ".bg.tmp.");
@@ -626,7 +627,7 @@ static bg_err registry_list_directory(bg_registry *registry, bg_errinfo *info)
     }
     while (!err) {
         errno = 0;
-        /* Only one thread may read a DIR at a time; this one is not shared. */
+        /* Only one thread may read a DIR at a time; this DIR is not shared. */
         const struct dirent *entry =
             readdir(directory); /* NOLINT(concurrency-mt-unsafe) */
         if (!entry) {

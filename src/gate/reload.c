@@ -53,7 +53,7 @@ static bool reload_is_zero(const uint8_t key_id[BG_KEY_ID_BYTES])
     return memcmp(key_id, zero, sizeof zero) == 0;
 }
 
-/* Checks that the new filter is a successor of the current one. */
+/* Checks that the new filter is a successor of the current filter. */
 static bg_err reload_compare(const bg_filter *now, const bg_filter *next,
                              uint32_t flags, bg_errinfo *info)
 {
@@ -203,8 +203,8 @@ bg_err bg_slot_reload(bg_slot *slot, const char *path, const bg_reload_options *
 
 /* ---- Saving --------------------------------------------------------------------------- */
 
-/* Holds a reference to the base if it contains all keys of the slot and its gates. Returns NULL
- * if it does not (BG_EINCOMPAT). */
+/* Holds a reference to the base if it contains all keys of the slot and its gates. Otherwise
+ * returns NULL, with BG_EINCOMPAT in `info`. */
 static struct view_filter *reload_hold_base(bg_slot *slot, uint64_t *complete,
                                             bg_errinfo *info)
 {

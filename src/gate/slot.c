@@ -1,14 +1,14 @@
 /*
- * slot.c - a slot, which holds a filter that can be replaced while it is being read: creating and
- * freeing slots, pins, and the fast changes. slot_keys.c contains the operations on keys,
- * reload.c loads and saves files, and rebuild.c builds new bases.
+ * slot.c - a slot, which holds a filter that can be replaced while it is being read. This file
+ * creates and frees slots, and implements pins and the fast changes. slot_keys.c contains the
+ * operations on keys, reload.c loads and saves files, and rebuild.c builds new bases.
  *
  * A slot is one atomic pointer to a view (view.h), which never changes. A change creates a new
  * view and exchanges the pointer; the old view is retired (grace.h) and freed when its last
  * reader has left.
  *
  * Why no key is lost. Suppose that an add in view A returned before a query in view B started.
- * Every change from one view to the next obeys
+ * Every change from one view to the next obeys these rules:
  *
  *   (S1) A filter that is queried in the old view and accepts or has accepted adds is queried in
  *        the new view, too, or is part of a filter that is queried there. The exceptions are that
@@ -38,9 +38,9 @@
  *
  * (r: queried, w: accepts adds.) guard.h describes the state that each change keeps.
  *
- * Completeness. `complete` belongs to the view, but is read separately. So it is read twice,
- * before and after the view is read. `complete` is lowered before a view is replaced and raised
- * afterwards, so the lower of the two values is valid for the view read in between.
+ * Completeness. `complete` belongs to the view, but is read separately. So `complete` is read
+ * twice, before and after the view is read. `complete` is lowered before a view is replaced and
+ * raised afterwards, so the lower of the two values is valid for the view read in between.
  */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 
@@ -49,7 +49,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SLOT_SAMPLE_BYTES = 1 << 20 }; /* sample size to count a new base's bits */
+enum { SLOT_SAMPLE_BYTES = 1 << 20 }; /* sample size for counting a new base's bits */
 
 static uint64_t slot_system_clock(void *context)
 {
@@ -180,8 +180,8 @@ static bool slot_take_memory(bg_slot *slot, const struct slot_draft *draft,
     return taken;
 }
 
-/* The base contains the keys of removed filters, or the caller discarded them. So the
- * base counts as having accepted their last add. */
+/* The base contains the keys of removed filters, or the caller discarded them. So the last add to
+ * these filters counts as an add to the base. */
 static void slot_inherit_adds(const struct view *before, const struct view *after)
 {
     const struct view_member *base = view_find(after, BG_ROLE_BASE);
@@ -301,7 +301,7 @@ static bg_slot *slot_allocate(const bg_slot_options *options)
     return slot;
 }
 
-/* Creates the first view: with the filter, or empty. */
+/* Creates the first view, which contains the filter or is empty. */
 static bool slot_begin(bg_slot *slot, bg_filter *filter)
 {
     struct slot_draft draft = { .count = 0 };
@@ -607,8 +607,8 @@ static bg_err slot_check_swap(const bg_slot *slot, const struct slot_draft *draf
 }
 
 /* Fails if the current base is newer than `incoming`. Such a base may have ended doubts about
- * keys that were written after `incoming` was passed in, and without it the gate would report
- * these keys as absent. */
+ * keys that were written after `incoming` was passed in. If it were replaced, the gate would
+ * report these keys as absent. */
 static bg_err slot_check_order(const bg_slot *slot,
                                const struct slot_incoming *incoming, bg_errinfo *info)
 {
@@ -829,7 +829,7 @@ static bg_err slot_layer(bg_slot *slot, struct slot_request *request, bg_errinfo
     if (!err) {
         request->taken = true;
         slot_adds_began(slot);
-        bgi_grace_wait(slot->grace); /* (S2): sealed filters accept no more adds */
+        bgi_grace_wait(slot->grace); /* for (S2): sealed filters accept no more adds */
     }
     return err;
 }
@@ -883,7 +883,8 @@ static bg_err slot_compact(bg_slot *slot, struct slot_request *request,
 {
     const struct view *view = atomic_load(&slot->view);
     const bool based = view_find(view, BG_ROLE_BASE) != NULL;
-    if (!based || !view_find(view, BG_ROLE_DELTA)) { /* failed rebuilds leave deltas */
+    /* A slot without a base can have deltas, because failed rebuilds leave them. */
+    if (!based || !view_find(view, BG_ROLE_DELTA)) {
         return bgi_err_state(info, BG_EINVAL, "slot",
                              "cannot compact the slot: it has %s",
                              based ? "a base but no delta" : "no base");
@@ -931,7 +932,7 @@ static bg_err slot_put_empty(bg_slot *slot, const struct view_member *like, bool
     return BG_OK;
 }
 
-/* Drafts the cleared slot: a base that accepts adds if any filter did. A static base cannot
+/* Drafts the cleared slot, whose base accepts adds if any filter did before. A static base cannot
  * accept adds, so it keeps a delta. */
 static bg_err slot_clear_draft(bg_slot *slot, struct slot_draft *draft,
                                bg_errinfo *info)
@@ -1051,8 +1052,8 @@ static bg_err slot_merge_check(const struct view *view, const bg_filter *other,
     return err;
 }
 
-/* Merges into every member that accepts adds; a next base without space is just marked as
- * failed. */
+/* Merges `other` into every member that accepts adds; a next base without enough space is only
+ * marked as failed. */
 static bg_err slot_merge_each(const struct view *view, const bg_filter *other,
                               bg_errinfo *info)
 {

@@ -14,7 +14,7 @@
 
 enum {
     SLOT_WAIT_MILLISECONDS = 100, /* time to wait for readers of replaced views */
-    SLOT_SPARES = 2               /* spare views for an old and a next filter */
+    SLOT_SPARES = 2 /* spare views: one for an old filter, one for a next filter */
 };
 
 /* Counters, per CPU. */
@@ -179,10 +179,10 @@ BGI_INLINE uint64_t slot_making(bg_slot *slot)
 }
 
 /*
- * Returns true if the gates of the slot do not trust its "no" (gate_doubt.c). Call it *before*
- * querying the filter: if it returns false, the query sees the base that ended the doubt, or a
- * later base. In the other order, a "no" from the old base could be trusted because the new base
- * had arrived in the meantime.
+ * Returns true if the gates of the slot do not trust its "no" (gate_doubt.c). Call this function
+ * *before* querying the filter: if it returns false, the query sees the base that ended the
+ * doubt, or a later base. In the other order, a "no" from the old base could be trusted because
+ * the new base had arrived in the meantime.
  */
 BGI_INLINE bool slot_in_doubt(const bg_slot *slot)
 {
@@ -251,8 +251,8 @@ void slot_set_rebuilding(bg_slot *slot, bool rebuilding);
 
 uint64_t slot_sum_wrote(const bg_slot *slot);
 
-/* Returns the filter whose pollution can be measured (health.c): the only one that accepts
- * adds, if it is an unsharded Bloom filter; otherwise NULL. */
+/* Returns the filter whose pollution can be measured (health.c): the only filter that accepts
+ * adds, if it is an unsharded Bloom filter. Otherwise returns NULL. */
 const bg_filter *slot_watched(const struct view *view);
 
 #endif

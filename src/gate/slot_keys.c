@@ -1,7 +1,7 @@
 /*
  * slot_keys.c - queries, adds, removes and counts keys in a slot. Keys are bytes, integers or
- * hashes. Each call enters the slot, does everything in the view that it found there (view.h),
- * leaves, and counts the result in a cache line of its CPU.
+ * hashes. Each call enters the slot, works in the view that it found there (view.h), leaves, and
+ * counts the result in a cache line of its CPU.
  *
  * Hashes. A hash is valid only for filters with the hasher that computed it, and a slot may get a
  * filter with a different hasher at any time. So callers pass hashes together with the check
@@ -156,7 +156,7 @@ bg_err bg_slot_add_u64(bg_slot *slot, uint64_t key, bool *is_new)
     return err;
 }
 
-/* Hashes from a different hasher do not count as refused: the caller still has the
+/* Hashes from a different hasher do not count as refused, because the caller still has the
  * keys. */
 bg_err bg_slot_add_many(bg_slot *slot, bg_keys keys, uint64_t *is_new, size_t *done,
                         size_t *added)

@@ -10,10 +10,10 @@
  *   rate    Tokens are taken before anything else is done, so that a flood costs one
  *           compare-and-swap per call. If the add is refused later, its tokens are lost.
  *   bytes   A filter that is too large accepts no adds. A filter that grows (`scalable`) would
- *           detect this too late, after having grown. But its spec determines how many keys it
- *           can hold before its next layer would be too large (ladder.h). Adds are accepted up to
- *           that number of keys, and (Q1) applies to this limit, too. A window stops growing at
- *           the quota, but still accepts adds.
+ *           detect this too late, after having grown. But the filter's spec determines how many
+ *           keys it can hold before its next layer would be too large (ladder.h). Adds are
+ *           accepted up to that number of keys, and (Q1) applies to this limit, too. A window
+ *           stops growing at the quota, but still accepts adds.
  *   items (Q1) `items` never exceeds the quota: an add first reserves one item per key, if there
  *           is space, and afterwards returns the items for keys that were not new. When two
  *           threads compete for the last item, both may be refused if the thread that reserves it
@@ -54,7 +54,7 @@ bg_tenant *tenant_make(bg_registry *registry, const char *name, uint64_t hash)
     return tenant;
 }
 
-/* Frees a tenant that no thread can reach anymore. */
+/* Frees a tenant that threads can no longer reach. */
 static void tenant_free(bg_tenant *tenant)
 {
     bg_slot *slot = atomic_load(&tenant->slot);
@@ -85,7 +85,8 @@ void bg_tenant_release(bg_tenant *tenant)
         tenant_free(tenant);
     } else if (left == (TENANT_ONE | TENANT_EXPOSED)) {
         /* There are no holders, unless a thread has just become one; the bit then stays set. The
-         * tenant must not be accessed after this, because another thread may remove it. */
+         * tenant must not be accessed after this call, because another thread may remove and free
+         * it. */
         (void)atomic_compare_exchange_strong(&tenant->uses, &left, TENANT_ONE);
     }
 }

@@ -26,7 +26,7 @@
 
 #include <pthread.h>
 
-/* Where a tenant's filter is: see evict.c. */
+/* The location of a tenant's filter; see evict.c. */
 enum tenant_state {
     TENANT_MEMORY,
     TENANT_WRITING, /* being evicted */
@@ -34,7 +34,7 @@ enum tenant_state {
     TENANT_READING /* being read back */
 };
 
-/* Why an add was refused. */
+/* The quota for which an add was refused. */
 enum tenant_quota { TENANT_ITEMS, TENANT_BYTES, TENANT_RATE, TENANT_QUOTAS };
 
 /* The parts of bg_tenant.uses: the lowest bit is set if the slot or the gate was handed out to a
@@ -72,7 +72,7 @@ struct bg_tenant { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     bool removed;       /* removed from the registry, so there is no file */
     bool known;         /* `items` is valid, so it need not be read from the file */
     bool filed;         /* `digest` is the digest of its file */
-    bg_slot *kept;      /* the slot in state WRITING */
+    bg_slot *kept;      /* the slot while the state is WRITING */
     bg_err failure;     /* error of the last read, or BG_OK */
     int failure_errno;  /* errno of that read */
     uint64_t failed_at; /* time of the failed read */
@@ -131,7 +131,7 @@ uint64_t registry_now(const bg_registry *registry);
 uint64_t registry_coarse_now(const bg_registry *registry);
 
 /* Iterates over all tenants, a few at a time. Set the walk to zero before the first call. The
- * tenants are held until the next call, or registry_walk_end. Returns false at the end, when
+ * tenants are held until the next call or until registry_walk_end. Returns false at the end, when
  * nothing is held. */
 enum { REGISTRY_WALK = 64 };
 struct registry_walk {
@@ -148,7 +148,8 @@ bool registry_reserve(bg_registry *registry, uint64_t bytes);
  * Returns NULL if out of memory. */
 bg_tenant *tenant_make(bg_registry *registry, const char *name, uint64_t hash);
 
-/* Adds a reference. The caller has one, or is in the grace period. bg_tenant_release drops one. */
+/* Adds a reference. The caller already has a reference, or is in the grace period.
+ * bg_tenant_release drops a reference. */
 void tenant_hold(bg_tenant *tenant);
 
 /* Puts a filter into a new slot for a tenant, with a gate if the options include one. On error

@@ -233,7 +233,7 @@ uint64_t view_count(const struct view *view, const void *key, size_t len)
     return view->based || count ? count : 1; /* as without a filter */
 }
 
-/* Adds a key to one member; a next base without space is just marked as failed. */
+/* Adds a key to one member; a next base without enough space is only marked as failed. */
 static bg_err view_insert(const struct view_member *member, uint64_t hash, bool *is_new)
 {
     bg_err err = bg_filter_add_hash(member->filter, hash, is_new);

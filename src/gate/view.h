@@ -1,6 +1,6 @@
 /*
  * view.h - a snapshot of a slot: a list of its filters, which records which filters are queried
- * and which accept adds. A view never changes; to change a slot, its view is replaced.
+ * and which accept adds. A view never changes; a change to a slot replaces its view.
  *
  * Filters are shared between a view and its successor, so they are reference-counted. A view is
  * created by the thread that changes the slot, under the slot's lock, and freed by the last
@@ -13,13 +13,13 @@
  *
  * Invariants
  *   (V1) The answer is "no" only if all queried filters answer "no", and one of them is a
- *        base. Without a base (there may be a delta, while a first base is being built) the
- *        earlier keys are unknown, so the answer is "maybe".
+ *        base. If there is no base (there may be a delta while the first base is being built),
+ *        the earlier keys are unknown, so the answer is "maybe".
  *   (V2) The key of an add that returns BG_OK is in every filter that accepts adds and is
  *        queried. The next base (not queried yet) may have no space for the key; it is then
  *        marked as failed and never used.
- *   (V3) A hash computed by the caller is queried and added only where its check value
- *        matches the filter's. Otherwise the answer is "maybe", and the add is refused.
+ *   (V3) A hash computed by the caller is queried in, or added to, only filters whose check value
+ *        matches the hash's check value. Otherwise the answer is "maybe", and the add is refused.
  */
 #ifndef BGI_VIEW_H
 #define BGI_VIEW_H
@@ -117,7 +117,7 @@ bool view_has(const struct view *view, const void *key, size_t len);
 bool view_has_u64(const struct view *view, uint64_t key);
 
 /* Returns the number of times that a key may have been added, summed over all queried filters.
- * Without a base, the result is at least 1. */
+ * If there is no base, the result is at least 1. */
 uint64_t view_count(const struct view *view, const void *key, size_t len);
 
 /* Queries an array of keys. If the keys are hashes, they must include the check value of their

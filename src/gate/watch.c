@@ -14,18 +14,18 @@
  *        there was no event, a difference is ignored until it has lasted for a tenth of a second,
  *        because a file that is being written keeps changing and would be refused.
  *
- * Each check also subscribes to events for the directory that is currently at its path, and
+ * Each check also subscribes to events for the directory to which the path currently leads, and
  * checks whether mapped files were written to (reload.c).
  *
- * The file is loaded once, however many events are pending. Reloading an unchanged file only
+ * The file is loaded only once, even if many events are pending. Reloading an unchanged file only
  * requires reading its header. If a file cannot be loaded, the slot keeps its current filter, and
  * the next change causes another attempt. If the cause may disappear without a change to the file
  * (no memory, no descriptor, a read error), the file is also retried by each check that comes at
  * least a second after the last attempt. A file that arrives during a rebuild is loaded when the
  * rebuild has ended.
  *
- * If the slot was loaded from a file before its watch is created, the first check always finds a
- * difference, so a replacement in between is not missed.
+ * If the slot was loaded from a file before its watch is created, a replacement in between is not
+ * missed, because the first check always finds a difference.
  */
 #define _GNU_SOURCE /* pipe2 */
 
@@ -69,7 +69,7 @@ struct bg_watch {
 enum {
     WATCH_EVENTS = 4096, /* size of the read buffer in bytes */
     WATCH_AGAIN = 1000,  /* milliseconds between checks */
-    WATCH_LASTS = 100    /* milliseconds that a difference without an event must last */
+    WATCH_LASTS = 100 /* minimum milliseconds that an eventless difference must last */
 };
 
 /* The events since the last read. */
