@@ -1,8 +1,8 @@
 /*
  * bloomgate_leveldb.h - a LevelDB filter policy with Bloomgate's filters.
  *
- * bg_leveldb_policy(10) replaces leveldb_filterpolicy_create_bloom(10). The argument is the number
- * of bits per key in both:
+ * bg_leveldb_policy(10) replaces leveldb_filterpolicy_create_bloom(10). In both functions, the
+ * argument is the number of bits per key:
  *
  *     leveldb_filterpolicy_t *policy = bg_leveldb_policy(10);
  *     leveldb_options_set_filter_policy(options, policy);
@@ -13,11 +13,11 @@
  *
  * LevelDB queries its filter policy before it reads a block, so a get for an absent key usually
  * reads nothing. At 10 bits per key, the false-positive rate of LevelDB's own filter is about 1 in
- * 100. Bloomgate's is 1 in 1000 with the same memory or, at 7 bits per key, 1 in 128 with 70% of
- * the memory. By default, filters are built by solving equations over all keys of a block
- * (BG_KIND_RIBBON). A Bloom filter (BG_KIND_CLASSIC) is also available. It is cheaper to build,
- * and its rate is somewhat lower than that of LevelDB's filter. Every Bloomgate policy reads both
- * kinds, regardless of the kind it builds.
+ * 100. With Bloomgate's filter, it is 1 in 1000 with the same memory, or 1 in 128 with 70% of the
+ * memory (7 bits per key). By default, filters are built by solving equations over all keys of a
+ * block (BG_KIND_RIBBON). A Bloom filter (BG_KIND_CLASSIC) is also available. It is cheaper to
+ * build, and its false-positive rate is somewhat lower than LevelDB's. Every Bloomgate policy
+ * reads both kinds, regardless of the kind it builds.
  *
  * Existing databases. Tables store the name of the policy that built their filters, and LevelDB
  * ignores filters stored under a different name. A database can therefore be opened with this
@@ -62,9 +62,8 @@ typedef struct bg_leveldb_options {
     uint32_t kind;         /* BG_KIND_RIBBON (also BG_KIND_AUTO) or BG_KIND_CLASSIC */
     uint32_t bits_per_key; /* 1 to 24; 0 selects 10 */
     uint32_t reserved;     /* 0 */
-    bg_hash_spec
-        hash; /* all zero selects `fast` with seed 0; use a keyed profile for untrusted
-                 keys */
+    bg_hash_spec hash; /* all zero: `fast` with seed 0; for untrusted keys, use a keyed
+                 profile */
 } bg_leveldb_options;
 
 /* Initializer: bg_leveldb_options options = BG_LEVELDB_OPTIONS_INIT; */

@@ -39,8 +39,9 @@ namespace bloomgate
 enum class BottomKind { kBlocked, kFuse, kRibbon };
 
 /*
- * Creates a policy for RocksDB. The caller deletes it, usually by passing it to the table
- * options. `bits_per_key` ranges from 2 to 64, or from 9 to 64 for fuse; other values are clamped.
+ * Creates a policy for RocksDB. The caller owns the policy, and usually passes ownership to the
+ * table options. `bits_per_key` ranges from 2 to 64, or from 9 to 64 for fuse; other values are
+ * clamped.
  * Thread safety: MT-Safe.
  */
 const ROCKSDB_NAMESPACE::FilterPolicy *

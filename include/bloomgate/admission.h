@@ -41,8 +41,7 @@ typedef struct bg_admission bg_admission;
 typedef struct bg_admission_options {
     uint32_t struct_size; /* sizeof(bg_admission_options) */
     uint32_t generations; /* 2 to 64; 0 selects 4 */
-    uint64_t items;  /* number of keys to remember: two to four times the capacity of
-                        the cache */
+    uint64_t items;  /* number of keys to remember: 2 to 4 times the cache capacity */
     double rate;     /* share of new keys that are wrongly admitted; 0 selects 0.01 */
     uint64_t length; /* clock ticks until a key is forgotten; if 0, a key is forgotten
                         after `items` calls, or up to one period later */

@@ -38,8 +38,10 @@ extern "C" {
 #define BG_DIGEST_BYTES      16
 #define BG_DIGEST_TEXT_BYTES 33 /* 32 hexadecimal digits and a NUL */
 
-/* Reports progress: `done` of `all` bytes have been processed. Return false to cancel
- * (BG_ECANCELED). */
+/*
+ * A callback that reports progress: `done` of `all` bytes have been processed. Return
+ * false to cancel (BG_ECANCELED).
+ */
 typedef bool (*bg_file_progress_fn)(void *context, uint64_t done, uint64_t all);
 
 /* Flags of bg_open_options and bg_save_options. */
@@ -142,13 +144,13 @@ typedef struct bg_verify_report {
 
 /*
  * Saves a filter to `path`: writes a temporary file in the same directory, syncs it, reads
- * it back, verifies it, renames it to `path` and syncs the directory. If a step up to the
- * rename fails, the file at `path` is untouched and the temporary file is deleted. If only
- * the last sync fails, the new file is in place but may not survive a power failure. Other
- * threads may use the filter during the call; keys that they add may be missing from the
- * file.
- * Errors: BG_EIO with os_errno; BG_EINVAL (options, metadata too long); BG_ENOMEM;
- * BG_ECANCELED.
+ * it back, verifies it, renames it to `path` and syncs the directory. If any step up to
+ * and including the rename fails, the file at `path` is untouched and the temporary file
+ * is deleted. If only the last sync fails, the new file is in place but may not survive a
+ * power failure. Other threads may use the filter during the call; keys that they add may
+ * be missing from the file.
+ * Errors: BG_EIO with os_errno; BG_EINVAL for invalid options or metadata that is too
+ * long; BG_ENOMEM; BG_ECANCELED.
  * Thread safety: MT-Safe (MT-Excl on a BG_SPEC_EXCLUSIVE filter). Cost: writes and reads
  * the file; filters of kinds in which keys move are copied first.
  */
@@ -174,9 +176,10 @@ BG_API BG_MUST_CHECK bg_err bg_open(const char *path, const bg_open_options *opt
  * are first used. Only the header and its tables are checked, not the blocks, so verify
  * the file once when you receive it. Adds change private copies of pages, not the file. If
  * the file is truncated while it is mapped, or its disk fails, the process receives
- * SIGBUS: map only files that are replaced by rename, as bg_save does, and never written
- * in place. Filters of kinds in which keys move (cuckoo, quotient, counting), windows, and
- * all filters on big-endian machines are read into memory instead, as by bg_open.
+ * SIGBUS. So map only files that are always replaced by a rename, as bg_save does, and
+ * never written in place. Filters of kinds in which keys move (cuckoo, quotient,
+ * counting), windows, and all filters on big-endian machines are read into memory instead,
+ * as by bg_open.
  * Errors: those of bg_open. Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_map(const char *path, const bg_open_options *options,

@@ -36,14 +36,14 @@
  *
  * Threads. Any number of threads may add and query at the same time.
  *   (C1) A query that starts after an add of the same key has returned answers "maybe".
- *        "After" means: later in the same thread, or ordered by anything that orders memory
+ *        "After" means later in the same thread, or ordered by anything that orders memory
  *        between threads (a lock, a join, a release store read by an acquire load, a
  *        message).
  *   (C2) A "maybe" stays a "maybe" until the key is removed or the filter is cleared.
  *   (C3) An add reports whether the key was certainly new. If two threads add the same key
- *        at the same time, and a query would have answered "no" before, at least one add
- *        reports "new", and both adds may do so. In a `register` filter, exactly one add
- *        reports "new".
+ *        at the same time, and a query before both adds would have answered "no", at least
+ *        one add reports "new", and both adds may do so. In a `register` filter, exactly
+ *        one add reports "new".
  * Queries never take locks. Adds to Bloom kinds are lock-free. In a `cuckoo` filter, all
  * adds and removes share one lock; in a `quotient` filter, adds and removes in neighboring
  * slots share a lock. MT-Safe functions may run at the same time as any other MT-Safe
@@ -52,8 +52,8 @@
  * may run concurrently only with other queries.
  *
  * Caveats
- *   - Bloom kinds accept more keys than they were sized for, at a rising false-positive
- *     rate: monitor bg_filter_get_info.
+ *   - Filters of Bloom kinds accept more keys than they were sized for, but their
+ *     false-positive rate rises. Monitor it with bg_filter_get_info.
  *   - Remove only keys that were added: see bg_filter_remove.
  *   - A filter does not store keys and cannot list them. Bloom kinds cannot grow, but can
  *     be folded to half their size (combine.h), so size generously if the number of keys is
@@ -235,9 +235,9 @@ BG_API bg_err bg_filter_remove_u64(bg_filter *filter, uint64_t key);
 BG_API bg_err bg_filter_remove_hash(bg_filter *filter, uint64_t hash);
 
 /*
- * Returns how many times a key may have been added: at least the number of its adds minus
- * the number of its removes. 0 means that the key was certainly never added. Kinds without
- * BG_TRAIT_COUNT return 0 or 1.
+ * Returns the number of times a key may have been added: at least the number of its adds
+ * minus the number of its removes. 0 means that the key was certainly never added. Kinds
+ * without BG_TRAIT_COUNT return 0 or 1.
  * Thread safety: MT-Safe. Cost: same as a query.
  */
 BG_API uint64_t bg_filter_count(const bg_filter *filter, const void *key, size_t len);
@@ -322,8 +322,7 @@ typedef struct bg_filter_info {
     bool
         overflowed; /* true: bg_filter_add_forced added a key that did not fit, so every
                        query answers "maybe" */
-    bool degraded;  /* true: parts of the filter's file are damaged and answer
-                       "maybe" */
+    bool degraded;  /* true: damaged parts of the file answer "maybe" */
     uint32_t shards;    /* number of shards; 1 for an undivided filter */
     uint64_t saturated; /* counting: counters at their maximum, which no longer count;
                            cuckoo: copies of keys that did not fit; scalable, and

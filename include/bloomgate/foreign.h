@@ -88,14 +88,12 @@ typedef struct bg_foreign bg_foreign;
 typedef struct bg_foreign_options {
     uint32_t struct_size;  /* sizeof(bg_foreign_options) */
     uint32_t keys;         /* a bg_foreign_keys */
-    uint32_t version;      /* version of the format; 0 selects the default (see
-                         docs/foreign.md) */
-    uint32_t part;         /* zero-based index of the filter in a file with several
-                         filters */
+    uint32_t version;      /* format version; 0 selects the default (see
+                              docs/foreign.md) */
+    uint32_t part;         /* zero-based index of a filter in a multi-filter file */
     uint64_t seed;         /* seed or tweak of a new filter, if the format has one */
     const uint8_t *secret; /* BIP158: the filter's 16-byte key */
-    uint64_t max_bytes; /* memory limit, in addition to twice the size of the input; 0:
-                           no limit */
+    uint64_t max_bytes; /* memory limit, in addition to twice the input size; 0: none */
     const bg_allocator *allocator; /* or NULL */
 } bg_foreign_options;
 
@@ -110,17 +108,14 @@ typedef struct bg_foreign_info {
     uint32_t format;      /* a bg_foreign_format */
     uint32_t version;     /* version of the format */
     uint32_t keys;        /* a bg_foreign_keys, from the options */
-    uint32_t parts;       /* number of filters in the file, or number of links in a
-                             chain */
+    uint32_t parts;       /* number of filters in the file or links in a chain */
     uint32_t k;           /* number of bits per key in the first part */
     uint64_t bits;        /* size of all parts in bits */
     uint64_t ones;        /* number of set bits */
     uint64_t items;       /* number of keys added; 0 if the format does not record it */
-    uint64_t design;      /* number of keys the filter was sized for; 0 if the format
-                             does not record it */
+    uint64_t design;      /* planned number of keys; 0 if it is not recorded */
     double rate;          /* predicted false-positive rate at this fill */
-    uint64_t removed;     /* number of keys removed; 0 if the format does not record
-                             it */
+    uint64_t removed;     /* number of keys removed; 0 if it is not recorded */
 } bg_foreign_info;
 
 /*

@@ -21,9 +21,9 @@
  *
  * The backing store is the database, file or service that holds the keys. A lookup queries
  * the filter first. If the filter answers "no", the key is absent and the backing store is
- * not queried. Otherwise the gate queries the backing store. From the answers, it counts
- * avoided and wasted queries, and estimates the false-positive rate with its confidence
- * interval.
+ * not queried. Otherwise the gate queries the backing store. From the answers, the gate
+ * counts avoided and wasted queries, and estimates the false-positive rate with its
+ * confidence interval.
  *
  * Writes. A key is written to the backing store first, and then added to the filter
  * (bg_gate_write). In the opposite order, a crash between the two steps would be harmless,
@@ -107,18 +107,15 @@ BG_API const char *bg_outcome_name(bg_outcome outcome);
 
 /* Flags of a gate. */
 enum {
-    BG_GATE_FAIL_CLOSED = 1u << 0,   /* treat a failed query as an error, not as
-                                        "maybe" */
+    BG_GATE_FAIL_CLOSED = 1u << 0,   /* a failed query is an error, not a "maybe" */
     BG_GATE_SINGLE_FLIGHT = 1u << 1, /* concurrent lookups of a key share one query */
 };
 
 /* The events that raise an alarm. */
 typedef enum bg_alarm_kind {
-    BG_ALARM_FALSE_NEGATIVE = 0, /* an audit found a key for which the filter answered
-                                    "no" */
-    BG_ALARM_BREAKER_OPEN = 1,   /* the breaker has opened, so queries are suspended */
-    BG_ALARM_BREAKER_CLOSED = 2, /* the breaker has closed, because the backing store
-                                    answers again */
+    BG_ALARM_FALSE_NEGATIVE = 0, /* an audit found a key that the filter rejected */
+    BG_ALARM_BREAKER_OPEN = 1,   /* the breaker opened, so queries are suspended */
+    BG_ALARM_BREAKER_CLOSED = 2, /* the backing store is answering again */
 } bg_alarm_kind;
 
 /* An alarm. */
@@ -163,20 +160,14 @@ typedef struct bg_gate_options {
     void (*alarm)(void *context, const bg_alarm *alarm);
     /* Called for each finished lookup; may be NULL. */
     void (*trace)(void *context, const bg_trace *trace);
-    uint64_t (*clock)(void *context); /* returns monotonic nanoseconds; NULL selects the
-                                         OS clock */
+    uint64_t (*clock)(void *context); /* monotonic time in ns; NULL: use the OS clock */
     double audit;                     /* share of "no" answers to check, 0 to 1 */
-    uint32_t negative_entries;        /* size of the negative cache in keys; 0: no
-                                         cache */
-    uint32_t negative_key;     /* maximum length of a cached key in bytes; 0 selects
-                                  128 */
-    uint64_t negative_ttl;     /* lifetime of a cached key in nanoseconds; 0 selects 1
-                                  s */
-    uint32_t breaker_failures; /* consecutive failures that open the breaker; 0: no
-                                  breaker */
+    uint32_t negative_entries;        /* maximum number of cached keys; 0: no cache */
+    uint32_t negative_key;            /* maximum bytes in a cached key; 0 selects 128 */
+    uint64_t negative_ttl;     /* lifetime of a cached key in ns; 0 selects 1 s */
+    uint32_t breaker_failures; /* consecutive failures to open the breaker; 0: never */
     uint32_t reserved;         /* 0 */
-    uint64_t breaker_rest;     /* time in nanoseconds that the breaker stays open before
-                                  the next attempt; 0 selects 1 s */
+    uint64_t breaker_rest;     /* time in ns until the next attempt; 0 selects 1 s */
     const bg_allocator *allocator; /* or NULL */
 } bg_gate_options;
 
@@ -240,8 +231,8 @@ typedef struct bg_ticket {
  * outcome is final.
  *
  * *audit is set to true if the outcome is BG_OUTCOME_ABSENT_BY_FILTER and was selected for
- * an audit: query the backing store when convenient, and finish the ticket as well. If
- * `audit` is NULL, the lookup is not audited.
+ * an audit. In that case, query the backing store when convenient, and finish the ticket
+ * as well. If `audit` is NULL, the lookup is not audited.
  *
  * A ticket owns no memory. If you cannot query the backing store, drop the ticket. The
  * lookup is then not counted, and the breaker does not count a failure. Single flight does
@@ -319,8 +310,7 @@ BG_API void bg_gate_forget_absent(bg_gate *gate);
  * The doubt ends as described for bg_gate_write: when a bg_slot_rebuild that starts later
  * finishes, or when the base is replaced with BG_SLOT_DISCARD. Until then the slot cannot
  * be saved. The base that ended the doubt can be replaced only by another rebuild or with
- * BG_SLOT_DISCARD. This function has the effect of bg_gate_forget_absent as well. NULL is
- * allowed.
+ * BG_SLOT_DISCARD. The call also has the effect of bg_gate_forget_absent. NULL is allowed.
  * Thread safety: MT-Safe. Cost: a lock that is held only briefly.
  */
 BG_API void bg_gate_doubt(bg_gate *gate);
@@ -344,8 +334,7 @@ typedef struct bg_gate_info {
     uint64_t store_errors;      /* failed queries */
     uint64_t store_nanoseconds; /* total duration of all queries */
     uint64_t avoided; /* lookups answered "no" by the filter without a query */
-    uint64_t wasted;  /* false positives, detected by lookups or reported by the
-                         caller */
+    uint64_t wasted;  /* false positives found by lookups or reports */
     uint64_t shared;  /* lookups answered by another lookup's query */
     uint64_t spared_by_breaker; /* queries suppressed by the open breaker */
     uint64_t breaker_opened;    /* number of times the breaker opened */

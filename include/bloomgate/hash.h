@@ -1,8 +1,8 @@
 /*
  * hash.h - hash profiles: how key bytes become the 64-bit hash that every filter works on.
  *
- * A key is hashed once, and filters see only the hash. The hash profile of a filter decides
- * which function is used:
+ * A key is hashed once, and filters use only the hash. The hash profile of a filter
+ * decides which function is used:
  *
  *   profile    function                        use it for
  *   fast       XXH3-64 with a seed             trusted keys; the default of the library

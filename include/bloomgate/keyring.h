@@ -7,7 +7,7 @@
  *     2026-10 000102030405060708090a0b0c0d0e0f retired
  *     2026-11 8d5d9f0c4e1b2a3748596a7b8c9dae0f
  *
- * The last line that is not retired is the current secret, which new filters use. The
+ * The last line that is not retired holds the current secret, which new filters use. The
  * other secrets are used by existing filters. Filter files contain a key id, never the
  * secret. The key id is the name, truncated to 16 bytes, and must be unique within a
  * keyring.

@@ -18,9 +18,9 @@
  *   scalable     layers of blocked filters, any n     14..41            layers  no
  *   window       the last T seconds or N items        20..25            1..g    by age
  *
- * `blocked` is the default: once a filter outgrows the cache, the number of cache lines
- * per key determines the speed, and at a false-positive rate of 1%, using only one line
- * costs 4% more memory than the best filter with k scattered bits. Use `classic` if memory
+ * `blocked` is the default. Once a filter outgrows the cache, the number of cache lines
+ * per key determines the speed. At a false-positive rate of 1%, using only one line costs
+ * 4% more memory than the best filter with k scattered bits. Use `classic` if memory
  * matters more than time. `partitioned` is the basis of aged windows (window.h). `split`
  * filters are bit-for-bit identical to Parquet's filters. `register` is for deduplication
  * by many threads: if two threads add the same key at the same time, exactly one add
@@ -73,7 +73,10 @@ typedef enum bg_kind {
 #undef BG_KIND_ENUM
 } bg_kind;
 
-/* What a kind supports in addition to adds and queries: see bg_kind_traits. */
+/*
+ * Traits of a kind, such as the operations that it supports in addition to adds and
+ * queries. See bg_kind_traits.
+ */
 enum {
     BG_TRAIT_REMOVE = 1u << 0,    /* bg_filter_remove */
     BG_TRAIT_COUNT = 1u << 1,     /* bg_filter_count can return more than 1 */

@@ -90,8 +90,7 @@ typedef struct bg_oplog_options {
                              report from bg_oplog_apply or bg_oplog_recover; 0 for a new
                              filter */
     uint64_t generation;  /* generation of the snapshot on which a new log is based */
-    uint64_t (*clock)(void *context); /* returns monotonic nanoseconds; NULL selects the
-                                         OS clock */
+    uint64_t (*clock)(void *context); /* monotonic time in ns; NULL: use the OS clock */
     void *context;                    /* argument of `clock` */
     const bg_allocator *allocator;    /* or NULL */
 } bg_oplog_options;
@@ -139,8 +138,8 @@ typedef struct bg_oplog_info {
  * and a hasher; the log of a filter with a different kind or hasher is refused. The whole
  * log is read to find its end. Bytes after the last complete frame are cut off; `report`,
  * unless NULL, describes how many bytes were cut off, and why. To inspect a log without
- * changing it, use bg_oplog_replay. The remaining records are rewritten and synced, and so
- * is the directory.
+ * changing it, use bg_oplog_replay. The remaining records are rewritten and synced, and
+ * the directory is synced as well.
  *
  * options->position is compared with the log. A log that starts after the position lacks
  * operations, and is refused. A log that ends before the position contains only operations
@@ -180,8 +179,8 @@ BG_API bg_err bg_oplog_close(bg_oplog *log, bg_errinfo *info);
  * once space is available. After any other failed write, and after any failed sync, the
  * log is unusable: this call and every later call return the same error. With `always`,
  * the records after the last successful sync are then cut off if the OS allows it. A
- * failed sync is never retried, because its result would be meaningless. Either close the
- * log, recover, and open the log again, or save the filter.
+ * failed sync is never retried, because the result of a retry would be meaningless. Either
+ * close the log, recover, and open the log again, or save the filter.
  * Errors: BG_EIO; BG_EINVAL.
  * Thread safety: MT-Safe. Cost: a write() and, depending on the policy, a sync.
  */
@@ -192,7 +191,7 @@ BG_API BG_MUST_CHECK bg_err bg_oplog_append(bg_oplog *log, const uint8_t *ops,
 /*
  * Appends records as bg_oplog_append does, and applies their adds, removes, rotations and
  * clears to `filter`. Even with concurrent calls, records are applied in the order of the
- * log. Keys are added as by bg_filter_add_forced. If the write fails, the filter is
+ * log. Keys are added as bg_filter_add_forced does. If the write fails, the filter is
  * unchanged. If the sync fails, the filter has changed, but the change may not survive a
  * crash. Do not change the filter in any other way. Queries may run at the same time,
  * except during a clear.
@@ -236,8 +235,8 @@ BG_API BG_MUST_CHECK bg_err bg_oplog_get_info(bg_oplog *log, bg_oplog_info *out)
  *
  * Other threads may use bg_oplog_change during the call; only clears and rotations wait.
  * Threads that use bg_oplog_append must ensure that, when this function is called, every
- * operation has either been both applied and appended, or neither. For a kind that only
- * sets bits, it is sufficient that all appended operations have been applied.
+ * operation has been both applied and appended, or neither. For a kind that only sets
+ * bits, it is sufficient that all appended operations have been applied.
  * Errors: those of bg_save and bg_oplog_append; BG_EINVAL for BG_FILE_NO_SYNC, and for
  * metadata that already contains an "oplog:" line or has no space for one. If the snapshot
  * cannot be saved, nothing has changed. If the snapshot was saved but the log cannot be
@@ -286,7 +285,7 @@ BG_API BG_MUST_CHECK bg_err bg_oplog_replay(const char *path, bg_oplog_visit_fn 
  * Applies the records numbered `from` and above to a filter. `from` is the number up to
  * which the filter is complete: the position of its snapshot, or 0 for an empty filter.
  * report->next is set to the number up to which the filter is complete afterwards, which
- * is never below `from`. Keys are added as by bg_filter_add_forced.
+ * is never below `from`. Keys are added as bg_filter_add_forced does.
  * Errors: those of bg_oplog_replay; BG_EINCOMPAT for the log of a different filter, or for
  * a log that starts after `from`; BG_ENOTSUP if the kind does not support an operation.
  * Thread safety: MT-Excl on the filter.

@@ -13,10 +13,10 @@
  *         printf("%s, %.1f bits/key\n", bg_kind_name(plan.kind), plan.bits_per_key);
  *
  * Rates are predicted for the actual layout of the kind. In filters that keep a key in one
- * line, the number of keys per line varies, and the rate is higher than the textbook
- * formula for scattered bits: at 10 bits/key it is 0.82% in a classic filter, 0.97% in a
- * blocked filter and 1.27% in a Parquet filter. Measured rates agree with the prediction
- * within 5% (tests/prop, `make soak`).
+ * line, the number of keys per line varies, so the rate is higher than the textbook
+ * formula for scattered bits predicts. At 10 bits/key it is 0.82% in a classic filter,
+ * 0.97% in a blocked filter and 1.27% in a Parquet filter. Measured rates agree with the
+ * prediction within 5% (tests/prop, `make soak`).
  */
 #ifndef BLOOMGATE_PLAN_H
 #define BLOOMGATE_PLAN_H
@@ -82,15 +82,14 @@ typedef struct bg_plan {
     double rate_2x;       /* false-positive rate with twice as many keys */
     double rate_10x;      /* false-positive rate with ten times as many keys */
     double fill;          /* share of set bits at `items` */
-    uint32_t cache_level; /* lowest cache level that the filter fits in; 4 if it fits in
-                             none */
+    uint32_t cache_level; /* lowest cache level that the filter fits in; 4: none */
     uint32_t
         lines_per_lookup; /* cache lines read for a key that may be in the filter */
     double keyed_hash_ns; /* additional nanoseconds per 16-byte key for `keyed` instead
                              of `fast` hashing, measured by bg_plan_calibrate; 0 if not
                              measured */
-    double calls_avoided; /* calls avoided per second: absent keys answered "no" */
-    double calls_wasted;  /* calls wasted per second: absent keys answered "maybe" */
+    double calls_avoided; /* calls avoided per second by "no" answers */
+    double calls_wasted;  /* calls wasted per second because of false positives */
     double cost;          /* memory_cost x GiB + call_cost x calls_wasted */
     char reason[160];     /* reason for this kind and this k, in one sentence */
     double target;        /* requested rate, or the rate with the lowest cost; 0 if a

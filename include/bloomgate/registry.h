@@ -69,22 +69,18 @@ typedef struct bg_registry_options {
     uint32_t struct_size;           /* sizeof(bg_registry_options) */
     uint32_t max_tenants;           /* maximum number of tenants; 0 selects 65536 */
     bg_spec spec;                   /* spec for the filter of a new tenant */
-    const bg_gate_options *gate;    /* options for the gate of a new tenant, copied;
-                                       NULL: no gate */
-    const bg_open_options *opening; /* options for opening files, such as secrets; not
-                                       copied; or NULL */
+    const bg_gate_options *gate;    /* gate of a new tenant (copied); NULL: no gate */
+    const bg_open_options *opening; /* options for opening files (not copied), or
+                                       NULL */
     uint64_t max_items;             /* quota for distinct keys per tenant; 0: none */
     uint64_t max_bytes;             /* memory quota per tenant; 0: none */
     double inserts_per_second;      /* insert quota per tenant; 0: none */
-    double burst;                   /* number of inserts allowed at once; 0 selects the
-                                       quota for one second */
-    uint64_t max_total_bytes;       /* memory limit for all tenants in memory; 0:
-                                       none */
-    const char *directory; /* directory for the files of evicted tenants, copied; NULL:
-                              no eviction */
-    uint64_t idle;         /* idle time until eviction in nanoseconds; 0: never */
-    uint64_t (*clock)(void *context); /* returns monotonic nanoseconds; NULL selects the
-                                         OS clock */
+    double burst;                   /* inserts allowed at once; 0: one second's worth */
+    uint64_t max_total_bytes;       /* memory limit for all tenants; 0: none */
+    const char *directory;          /* for files of evicted tenants (copied); NULL: no
+                              eviction */
+    uint64_t idle; /* idle time until eviction in nanoseconds; 0: never */
+    uint64_t (*clock)(void *context); /* monotonic time in ns; NULL: use the OS clock */
     void *context;                    /* argument of `clock` */
     const bg_allocator *allocator;    /* or NULL */
 } bg_registry_options;
@@ -107,7 +103,7 @@ BG_API BG_MUST_CHECK bg_err bg_registry_create(const bg_registry_options *option
 
 /*
  * Frees a registry and all its tenants, which must have been released; NULL is allowed.
- * Unsaved changes are lost: call bg_registry_save first.
+ * Unsaved changes are lost, so call bg_registry_save first.
  * Thread safety: MT-Excl.
  */
 BG_API void bg_registry_free(bg_registry *registry);
@@ -120,8 +116,8 @@ enum {
 /*
  * Finds a tenant by name, and holds it until bg_tenant_release. With BG_REGISTRY_CREATE, a
  * missing tenant is created with the options of the registry.
- * Errors: BG_ENOTFOUND; BG_EQUOTA for max_tenants or max_total_bytes; BG_EINVAL; BG_ENOMEM.
- * On error *tenant is NULL.
+ * Errors: BG_ENOTFOUND; BG_EQUOTA if max_tenants or max_total_bytes would be exceeded;
+ * BG_EINVAL; BG_ENOMEM. On error *tenant is NULL.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_registry_get(bg_registry *registry, const char *name,
@@ -179,9 +175,9 @@ BG_API BG_MUST_CHECK bg_err bg_registry_save(bg_registry *registry, bg_errinfo *
 BG_API const char *bg_tenant_name(const bg_tenant *tenant);
 
 /*
- * Adds a key to the slot of a tenant, within its quotas. If the tenant has a gate, the key
- * is removed from the negative cache, as in bg_gate_add. *is_new, unless NULL, is set to
- * true if the key was certainly new.
+ * Adds a key to the slot of a tenant, subject to the tenant's quotas. If the tenant has a
+ * gate, the key is removed from the negative cache, as in bg_gate_add. *is_new, unless
+ * NULL, is set to true if the key was certainly new.
  * Errors: BG_EQUOTA, with `info` naming the quota; those of bg_slot_add; errors from
  * reading the file of an evicted tenant.
  * Thread safety: MT-Safe.
@@ -239,8 +235,7 @@ typedef struct bg_tenant_info {
     uint64_t limited_bytes;   /* adds refused because of max_bytes or max_total_bytes */
     uint64_t limited_rate;    /* adds refused because of inserts_per_second */
     uint64_t evictions;       /* number of evictions */
-    uint64_t returns;         /* number of times the tenant was read back from its
-                                 file */
+    uint64_t returns;         /* number of times its file was read back */
     uint64_t return_failures; /* number of failed attempts to read the tenant's file */
 } bg_tenant_info;
 

@@ -92,11 +92,10 @@ typedef struct bg_slot_options {
     uint32_t struct_size;             /* sizeof(bg_slot_options) */
     uint32_t flags;                   /* BG_SLOT_SEALED, BG_SLOT_SMALL */
     uint64_t complete;                /* initial value of bg_slot_complete_to */
-    uint64_t (*clock)(void *context); /* returns monotonic nanoseconds; NULL selects the
-                                         OS clock */
+    uint64_t (*clock)(void *context); /* monotonic time in ns; NULL: use the OS clock */
     void *context;                    /* argument of `clock` */
-    const bg_allocator *allocator;    /* allocator for the slot, but not for its
-                                         filters; or NULL */
+    const bg_allocator *allocator;    /* for the slot but not its filters; may be
+                                         NULL */
 } bg_slot_options;
 
 #define BG_SLOT_OPTIONS_INIT                                                           \
@@ -107,10 +106,10 @@ typedef struct bg_slot_options {
 /* ---- Creating and freeing ------------------------------------------------------- */
 
 /*
- * Creates a slot that contains `filter` as its base, and owns it from then on; NULL
- * creates a slot without a base. A static filter is always sealed. A filter created with
- * BG_SPEC_EXCLUSIVE is refused unless the slot is sealed. Seal slots whose filters come
- * from files (see Caveats).
+ * Creates a slot with `filter` as its base. The slot owns the filter from then on. If
+ * `filter` is NULL, the slot has no base. A static filter is always sealed. A filter
+ * created with BG_SPEC_EXCLUSIVE is refused unless the slot is sealed. Seal slots whose
+ * filters come from files (see Caveats).
  * Errors: BG_EINVAL; BG_ENOMEM. On error *slot is NULL and the caller still owns the
  * filter.
  * Thread safety: MT-Safe.
@@ -410,10 +409,10 @@ BG_API BG_MUST_CHECK bg_err bg_slot_rotate(bg_slot *slot, uint64_t now,
 /* ---- Completeness -------------------------------------------------------------- */
 
 /*
- * Returns the number up to which the slot is complete. A filter contains only the keys
- * that were added to it, not keys that other machines have written since. So a slot keeps
- * a number that increases with the writes to the backing store, such as a log position or
- * a timestamp. All keys written up to that number are in the slot.
+ * Returns the number up to which the slot is complete. Only keys that were added to a
+ * filter are in it, not keys that other machines have written since. So a slot keeps a
+ * number that increases with the writes to the backing store, such as a log position or a
+ * timestamp. All keys written up to that number are in the slot.
  *
  * A swap or reload of a less complete base lowers the number.
  * Thread safety: MT-Safe.
@@ -595,8 +594,7 @@ typedef struct bg_rebuild_options {
                              the new base accepts the adds */
     double headroom; /* capacity of the new filter as a multiple of the number of keys,
                         up to 1e6; 0 selects 2 */
-    uint64_t complete; /* number up to which the source is complete when it is read; 0
-                          if unknown */
+    uint64_t complete; /* number up to which the source is complete; 0: unknown */
     /* reports progress, and returns false to cancel the rebuild; may be NULL */
     bool (*progress)(void *context, const bg_rebuild_progress *progress);
     void *context; /* argument of `progress` */
@@ -610,8 +608,7 @@ typedef struct bg_rebuild_options {
 /* The result of a rebuild. */
 typedef struct bg_rebuild_report {
     uint32_t struct_size; /* sizeof(bg_rebuild_report) */
-    bool undersized;      /* true: the source had more keys than the new filter is sized
-                             for */
+    bool undersized;      /* true: the source had more keys than planned */
     uint64_t keys;        /* number of keys received */
     uint64_t items;       /* number of keys the new filter is sized for */
     double seconds;       /* elapsed time */
@@ -626,8 +623,8 @@ typedef struct bg_rebuild_report {
  * every key that is added through the slot. The call transfers ownership of `delta` to the
  * slot, even on error.
  *
- * If spec.items is 0, the new filter is sized for the actual number of keys, times
- * headroom. If source->count is 0 as well, the source is read twice: once to count its
+ * If spec.items is 0, the new filter is sized for the actual number of keys times
+ * `headroom`. If source->count is 0 as well, the source is read twice: once to count its
  * keys, and once to add them. Fields that `spec` leaves unset (kind, rate, hash) are
  * copied from the current base. A static filter is built from the hashes of all keys (8
  * bytes each), and requires a `delta`.
@@ -684,7 +681,7 @@ BG_API BG_MUST_CHECK bg_err bg_rebuild_add_many(bg_rebuild *rebuild, bg_keys key
                                                 bg_errinfo *info);
 
 /*
- * Ends a rebuild: replaces the filters of the slot with the new base, and frees the handle,
+ * Ends a rebuild by replacing the filters of the slot with the new base. Frees the handle,
  * even on error. `report`, unless NULL, describes the result.
  * Errors: the error of the first bg_rebuild_add_many call that failed; those of
  * bg_slot_rebuild. On error the slot keeps its filters, plus `delta` if there is one.
@@ -721,8 +718,7 @@ typedef struct bg_slot_info {
     uint64_t retired;          /* number of replaced lists that still have readers */
     uint64_t complete;         /* see bg_slot_complete_to */
     uint64_t generation;       /* see bg_slot_generation */
-    uint64_t base_since;       /* time at which the base was installed, according to the
-                                  slot's clock */
+    uint64_t base_since;       /* when the base was installed, by the slot's clock */
     bool rebuilding;           /* true: a rebuild is in progress */
     bool migrating;            /* true: a migration is in progress */
     char digest[BG_DIGEST_TEXT_BYTES]; /* digest of the base's file, or "" */
@@ -742,26 +738,21 @@ BG_API BG_MUST_CHECK bg_err bg_slot_get_info(const bg_slot *slot, bg_slot_info *
 /* The combined state of all queried filters in a slot. See bg_slot_get_health. */
 typedef struct bg_slot_health {
     uint32_t struct_size; /* sizeof(bg_slot_health), set by the caller */
-    bool degraded;        /* true: parts of a filter's file are damaged and answer
-                             "maybe" */
+    bool degraded;        /* true: damaged parts of a file answer "maybe" */
     bool overflowed;  /* true: a key did not fit, so a filter answers "maybe" to every
                          query; see bg_filter_info */
     uint32_t filters; /* number of queried filters */
     uint64_t bytes;   /* total size of the queried filters in bytes */
-    uint64_t bits, ones;    /* total number of bits and of set bits in the queried
-                               filters */
+    uint64_t bits, ones;    /* number of bits, and number of set bits */
     double fill;            /* fill of the fullest filter */
-    uint64_t capacity;      /* number of keys that the base and the delta were sized
-                               for */
+    uint64_t capacity;      /* number of keys the base and delta were sized for */
     bg_estimate items;      /* number of distinct keys, estimated from the fill */
     double target;          /* false-positive rate that the base was sized for */
     double rate;            /* predicted false-positive rate of all filters combined */
     bg_estimate measured;   /* false-positive rate measured with BG_SLOT_PROBES absent
                                keys, chosen differently each time */
-    double bits_per_insert; /* number of bits set per new key; 0 if there were no adds
-                               or it was not measured */
-    double honest_per_insert; /* number of bits that a new key would set without an
-                                 attack */
+    double bits_per_insert; /* bits set per new key; 0: no adds or not measured */
+    double honest_per_insert; /* bits that a key would set without an attack */
     bool polluted; /* true: bits_per_insert exceeds honest_per_insert by more than
                       chance explains */
     uint32_t reserved;
@@ -789,11 +780,9 @@ BG_API BG_MUST_CHECK bg_err bg_slot_sample_health(const bg_slot *slot,
 
 /* Reasons to rebuild a slot. */
 enum {
-    BG_REASON_FILL = 1u << 0,      /* the number of keys is near or above the
-                                      capacity */
+    BG_REASON_FILL = 1u << 0,      /* the key count is near or above the capacity */
     BG_REASON_PREDICTED = 1u << 1, /* the predicted false-positive rate is too high */
-    BG_REASON_OBSERVED = 1u << 2,  /* the lower bound of the observed rate is too
-                                      high */
+    BG_REASON_OBSERVED = 1u << 2,  /* the observed rate (lower bound) is too high */
     BG_REASON_AGE = 1u << 3,       /* the base is too old */
     BG_REASON_DEGRADED = 1u << 4,  /* a filter is damaged or has overflowed */
     BG_REASON_POLLUTED = 1u << 5   /* added keys set a suspicious number of bits */

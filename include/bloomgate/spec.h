@@ -32,7 +32,7 @@ extern "C" {
 /*
  * A memory allocator. `allocate` returns `bytes` bytes aligned to `alignment` (a power of
  * two, at most 4096), or NULL; the bytes must be zero if `zeroed` is true. `release` frees
- * memory that `allocate` returned, and receives the same number of bytes.
+ * memory that `allocate` returned; `bytes` is the same as in the call to `allocate`.
  */
 typedef struct bg_allocator {
     void *(*allocate)(void *context, size_t bytes, size_t alignment, bool zeroed);
@@ -69,8 +69,7 @@ typedef struct bg_spec {
     uint32_t kind;        /* a bg_kind; BG_KIND_AUTO lets the library choose */
     uint64_t items;       /* number of distinct keys, 1 to 2^56; scalable: capacity of
                              the first layer, beyond which the filter grows */
-    double rate;          /* false-positive rate once all keys are added; above 0 and
-                            below 1 */
+    double rate;          /* false-positive rate at `items` keys; above 0, below 1 */
     double bits_per_key;  /* 1 to 1024; set it instead of the rate */
     uint64_t bytes; /* size of the bits; set it instead of the rate. Rounded down to
                        whole units of the kind (8, 32 or 64 bytes); for quotient,

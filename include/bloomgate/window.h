@@ -26,14 +26,14 @@
  * Adding a key again renews it. Adds and rotations move the window; queries do not read the
  * clock. If adds may stop, call bg_filter_rotate regularly.
  *
- * There are two implementations with the same answers:
+ * There are two implementations that give the same answers:
  *   generations  one filter per generation, of any Bloom kind; a query reads all of them.
  *   aged         slices by age, with all slices of a key in one or two cache lines; a
  *                query costs the same with 2 generations as with 50.
- * Use `generations` for a small number of generations and `aged` for a large one. With 24
- * generations at 1%, `generations` needs 19.9 bits per key in the window and reads up to
- * 24 cache lines per query; `aged` needs 25.2 bits and reads one line. docs/choosing.md
- * compares them.
+ * Use `generations` for a small number of generations and `aged` for a large number. With
+ * 24 generations at 1%, `generations` needs 19.9 bits per key in the window and reads up
+ * to 24 cache lines per query; `aged` needs 25.2 bits and reads one line. docs/choosing.md
+ * compares the two implementations.
  *
  * Memory. A window is sized for items / (generations - 1) keys per period. A window of
  * generations keeps its rate for up to `items` distinct keys per period. If a period
@@ -70,10 +70,10 @@ typedef struct bg_window_options {
     uint32_t struct_size; /* sizeof(bg_window_options) */
     uint32_t mode;        /* a bg_window_mode */
     uint32_t
-        generations; /* 2 to 64 (aged: 2 to about 52, depending on the rate); 0 selects
+        generations; /* 2 to 64; aged: 2 to about 52, depending on the rate; 0 selects
                         8 */
-    uint32_t kind;   /* Bloom kind of each generation; 0 selects blocked; must be 0 for
-                        aged */
+    uint32_t kind;   /* Bloom kind of a generation; 0 selects blocked; aged: must be
+                        0 */
     uint64_t length; /* length of the window in clock ticks */
     uint64_t count;  /* length of the window in adds */
     uint64_t (*clock)(
