@@ -16,22 +16,23 @@
  *   k = 9 .. 15   words, k of 16 lanes of 32 bits
  *   k = 16        words, all 16
  *
- * Why k of a fixed number of lanes, and not k lanes of 512/k bits? With a fixed number of lanes,
- * k need not divide 512, and one implementation serves every k. The lanes in use are a pattern
- * of k lanes, rotated by an amount that is derived from the hash. Two keys in the same line
- * overlap in some of their lanes by chance. The patterns below give the lowest false-positive
- * rate; they were found by computing the exact rate of every pattern at the load where that k is
- * used. Their rates are within 0.6% of the rate with randomly drawn lanes (model.c). The obvious
- * pattern, adjacent lanes, has a rate that is up to 9% higher for the shape "words".
+ * Why does a key use k of a fixed number of lanes, and not k lanes of 512/k bits? With a fixed
+ * number of lanes, k need not divide 512, and one implementation serves every k. The lanes in
+ * use are a pattern of k lanes, rotated by an amount that is derived from the hash. Two keys in
+ * the same line overlap in some of their lanes by chance. The patterns below give the lowest
+ * false-positive rate; they were found by computing the exact rate of every pattern at the load
+ * where that k is used. Their rates are within 0.6% of the rate with randomly drawn lanes
+ * (model.c). The obvious pattern, adjacent lanes, has a rate that is up to 9% higher for the
+ * shape "words".
  *
  *   rate        10%    5%    2%     1%    0.5%    0.1%    0.01%    0.001%
  *   k             3     4     5      6      7       9       12       14
  *   bits/key    4.8   6.3   8.4   9.93   11.6    15.6     22.1     29.9
  *   scattered   4.8   6.2   8.1    9.6   11.0    14.4     19.2     24.0
  *
- * Tried and rejected: bits anywhere in the line (0.5% fewer bits at the same rate, but adds
- * cannot use vectors); two candidate lines (twice the cache misses); lines that overlap in
- * steps of 16 bytes (3% fewer bits, but many keys span two lines).
+ * These designs were tried and rejected: bits anywhere in the line (0.5% fewer bits at the same
+ * rate, but adds cannot use vectors); two candidate lines (twice the cache misses); lines that
+ * overlap in steps of 16 bytes (3% fewer bits, but many keys span two lines).
  *
  * Invariants
  *   (I1) The line of a hash is floor(h' * units / 2^64), where h' is its high 52 bits. So

@@ -45,10 +45,9 @@
  * present. So the filter counts the copies that it drops (bg_filter_info.saturated). After the
  * first drop, any set of slots that is full of one fingerprint is frozen like a saturated
  * counter: removes leave it unchanged. A set that lost a copy was full at that time, so it stays
- * full permanently. A forced add also drops the copy if the buckets hold other fingerprints,
- * too, but the table is so full that there is no space for another copy. But in this case the
- * set of slots that lost the copy cannot be recognized later, so from then on removes change
- * nothing at all.
+ * full permanently. A forced add also drops the copy if the buckets hold other fingerprints as
+ * well, but the table has no space for another copy. But in this case the set of slots that lost
+ * the copy cannot be recognized later, so from then on removes change nothing at all.
  *
  * Full table. An insert finds the fingerprints it would move before it moves anything, by a
  * breadth-first search over at most CUCKOO_NODES buckets. If the search reaches no free slot,

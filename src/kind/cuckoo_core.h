@@ -5,12 +5,12 @@
  *
  *   CUCKOO_BITS   bits of a fingerprint: 8, 12, 16 or 32
  *
- * Four slots are compared at once. Let y be a word of fields, each the XOR of a slot and the
- * wanted value. Then (y - 0..01 0..01) & ~y has the highest bit of the lowest zero field set, and
- * is 0 if no field is 0. Lookups use this form. The borrow may also affect higher fields. Where
- * all matches are needed, ((y & 01..1) + 01..1) | y is used: each sum stays within its field,
- * and the highest bit of a field is clear only if the field was 0. The results are *flags*: four
- * bits, one per slot, at the top of fields of CUCKOO_FIELD bits.
+ * Four slots are compared at once. Let y be a word of fields, each of which is the XOR of a slot
+ * and the wanted value. Then (y - 0..01 0..01) & ~y has the highest bit of the lowest zero field
+ * set, and is 0 if no field is 0. Lookups use this form. The borrow may also affect higher
+ * fields. Where all matches are needed, ((y & 01..1) + 01..1) | y is used: each sum stays within
+ * its field, and the highest bit of a field is clear only if the field was 0. The results are
+ * *flags*: four bits, one per slot, at the top of fields of CUCKOO_FIELD bits.
  *
  * `exclusive` is always a constant: true for filters that only one thread uses, false for
  * others, whose writers hold the lock. So writers may use plain reads in both modes.
@@ -438,7 +438,7 @@ BGI_INLINE void CUCKOO(prefetch_one)(const struct bgi_core *core,
     CUCKOO(prefetch_bucket)(core->words, group->also[i]);
 }
 
-/* Forced inline, except when called through the table of operations: see batch.c. */
+/* Always inlined, except when called through the table of operations; see batch.c. */
 BGI_INLINE void CUCKOO(prefetch_from)(const struct bgi_core *core,
                                       const struct bgi_group *group, unsigned from)
 {

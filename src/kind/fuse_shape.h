@@ -3,11 +3,11 @@
  * segments and its capacity. See fuse.c for the idea.
  *
  * The constants were found by experiments with random hashes at the sizes that fuse_capacity
- * allows, on a grid in steps of 5 to 12 percent from 1 to 2.2 million keys, the maximum of a
- * piece. At the worst size on the grid, 8 of 10 seeds succeeded for three slots (at some 300,000
- * keys), and 9 of 10 seeds for four slots. Small sizes were tested with up to 400 seeds each,
- * but sizes of half a million keys and more with only 6 to 20 seeds, so the fractions for large
- * sizes are rough.
+ * allows, on a grid in steps of 5 to 12 percent from 1 key to 2.2 million keys, the maximum for
+ * a piece. At the worst size on the grid, 8 of 10 seeds succeeded for three slots (at some
+ * 300,000 keys), and 9 of 10 seeds for four slots. Small sizes were tested with up to 400 seeds
+ * each, but sizes of half a million keys and more with only 6 to 20 seeds, so the fractions for
+ * large sizes are rough.
  */
 #ifndef BGI_FUSE_SHAPE_H
 #define BGI_FUSE_SHAPE_H

@@ -22,7 +22,7 @@
 #define FUSE_BENCH
 
 struct fuse_bench {
-    uint64_t *hashes;     /* per slot: the XOR of its keys' hashes */
+    uint64_t *hashes;     /* for each slot, the XOR of its keys' hashes */
     uint64_t *order;      /* hashes in the order of their removal ... */
     uint32_t *stack;      /* stack of the slots that now have a single key */
     unsigned char *count; /* per slot: see above */

@@ -15,7 +15,7 @@
 #define ISA_LANE_MASKS 0
 #define ISA_TARGET
 
-/* A pattern: the words of a line with its bits set. */
+/* A pattern, which consists of the words of a line with the pattern's bits set. */
 typedef struct {
     uint32x4_t part[2];
 } line_split;

@@ -14,7 +14,7 @@
 #define ISA_LANE_MASKS 0
 #define ISA_TARGET
 
-/* A pattern: the words of a line with its bits set. */
+/* A pattern, which consists of the words of a line with the pattern's bits set. */
 typedef struct {
     uint32_t word[8];
 } line_split;

@@ -56,8 +56,8 @@ struct bgi_group {
  * and bg_filter_add uses `insert` instead.
  *
  * A kind may provide `has_u64` and `add_u64`, which hash an 8-byte key under the profile `fast`
- * and then look it up or add it in a single call. If they are NULL, hashing and lookup are two
- * calls.
+ * and then look it up or add it in a single call. If these functions are NULL, hashing and
+ * looking up a key take two calls.
  */
 struct bgi_ops {
     bool (*has)(const struct bgi_core *core, uint64_t hash);
@@ -152,7 +152,7 @@ struct bgi_measure {
         most; /* input: approximate bytes to read per part, or 0 for all (sample.h) */
     double missed; /* standard deviation of `ones`, if only a sample was read */
     uint64_t ones; /* bits or slots in use ... */
-    uint64_t of;   /* ... out of this many */
+    uint64_t of;   /* ... out of this number */
     double items;  /* number of distinct keys */
     double error;  /* standard deviation of `items` */
     double rate;   /* false-positive rate with this content */
@@ -168,8 +168,8 @@ struct bg_plan;
 
 /*
  * Everything needed to re-create an empty filter with the same geometry, even if the planners
- * have changed since: the independent parameters, and nothing that can be computed from them.
- * Fields that a kind does not use are 0.
+ * have changed since. It contains the independent parameters, and nothing that can be computed
+ * from them. Fields that a kind does not use are 0.
  */
 struct bgi_recipe {
     uint32_t kind;
@@ -232,9 +232,9 @@ struct bgi_composed {
     /* For files (filter/content.c): fills in the recipe, except the items and rate of the
      * design. */
     void (*recipe)(const struct bg_filter *filter, struct bgi_recipe *recipe);
-    /* Creates an empty filter from a recipe. Of the spec, only flags, allocator and window are
-     * used. The total size of its words is checked against a limit of `room` bytes before they
-     * are allocated. */
+    /* Creates an empty filter from a recipe. Only the flags, allocator and window of the spec
+     * are used. The total size of its words is checked against a limit of `room` bytes before
+     * they are allocated. */
     bg_err (*remake)(const struct bgi_recipe *recipe, const struct bg_spec *spec,
                      const struct bg_hasher *hasher, uint64_t room,
                      struct bg_filter **filter, bg_errinfo *info);

@@ -238,8 +238,8 @@ BGI_INLINE ISA_TARGET void LINE(prefetch_all)(const struct line_layers *in, uint
     }
 }
 
-/* Finds the lanes of each hash in each filter. The product of a hash is the same in all
- * filters; compilers hoist it. */
+/* Finds the lanes of each hash in each filter. The product for a hash is the same in all
+ * filters, so compilers hoist its computation. */
 BGI_INLINE ISA_TARGET void LINE(find_all)(const struct line_layers *in,
                                           const struct bgi_group *group,
                                           LINE_WORD(bits) (*found)[64], const bool asks)

@@ -16,8 +16,8 @@ double bgi_model_fill(const struct bgi_model *model, double items);
  * bgi_model_fill. */
 double bgi_model_items(const struct bgi_model *model, double fill);
 
-/* Returns the standard deviation of the estimate by bgi_model_items after `items`
- * distinct keys were added. */
+/* Returns the standard deviation of bgi_model_items' estimate for a filter with `items` distinct
+ * keys. */
 double bgi_model_items_error(const struct bgi_model *model, double items);
 
 /* Computes the number of items, its error and the rate from `ones` set bits out of `of`. A

@@ -119,9 +119,9 @@ static const double quotient_load_max = 0.95; /* the maximum load that plans all
 /* ---- Two ways to find set bits ------------------------------------------ */
 
 /*
- * Returns the position of set bit number `rank` in a word. Finds the byte by cumulative sums of
- * set bits, then the bit within the byte. In `sums`, byte i is the number of set bits in bytes 0
- * .. i; `reached` marks the bytes where this number exceeds rank.
+ * Returns the position of the set bit with the given rank in a word. Finds the byte by
+ * cumulative sums of set bits, then the bit within the byte. In `sums`, byte i is the number of
+ * set bits in bytes 0 .. i; `reached` marks the bytes where this number exceeds rank.
  */
 BGI_INLINE uint64_t quotient_select_portable(uint64_t word, uint64_t rank)
 {
@@ -587,7 +587,7 @@ static uint64_t quotient_numbers(const struct bgi_core *core, uint64_t *to)
     return 1;
 }
 
-/* Returns whether the bits after the last slot are 0 in every block: (I4). */
+/* Returns whether the bits after the last slot are 0 in every block (I4). */
 static bool quotient_tails_are_empty(const struct bgi_core *core)
 {
     const struct quotient_state *state = quotient_state_of(core);
@@ -603,7 +603,7 @@ static bool quotient_tails_are_empty(const struct bgi_core *core)
     return true;
 }
 
-/* Returns whether the slots [from, to) are 0, as unused slots must be: (I4). */
+/* Returns whether the slots [from, to) are 0, as unused slots must be (I4). */
 static bool quotient_is_empty(const struct bgi_core *core, uint64_t from, uint64_t to)
 {
     for (; from < to; from++) {
@@ -614,7 +614,7 @@ static bool quotient_is_empty(const struct bgi_core *core, uint64_t from, uint64
     return true;
 }
 
-/* Returns whether the run that starts at a slot is valid, (I1). Sets *stop to the slot after the
+/* Returns whether the run that starts at a slot is valid (I1). Sets *stop to the slot after the
  * run. */
 static bool quotient_run_is_right(const struct bgi_core *core, uint64_t start,
                                   uint64_t *stop)
@@ -650,8 +650,8 @@ static bool quotient_offset_is_right(const struct bgi_core *core, uint64_t block
     return quotient_stored_offset(core, block) == offset;
 }
 
-/* Changes are safe only in a table whose invariants hold. So this checks all of them, (I1) to
- * (I5), from the first slot to the last one. */
+/* Changes are safe only in a table whose invariants hold. So this function checks all
+ * invariants, (I1) to (I5), from the first slot to the last. */
 static bool quotient_restore(struct bgi_core *core, const uint64_t *numbers)
 {
     struct quotient_state *state = quotient_state_of(core);

@@ -103,8 +103,8 @@ QUOTIENT_TARGET static uint64_t QUOTIENT(stop_upto)(const struct bgi_core *core,
                                   QUOTIENT(offset)(core, at.block, span), rank, span);
 }
 
-/* Returns the n-th empty slot at or after a slot, or the number of slots if there are not enough.
- * A slot is empty if the runs of all quotients up to its index end before it. */
+/* Returns the n-th empty slot at or after a slot, or the number of slots if there are not enough
+ * empty slots. A slot is empty if the runs of all quotients up to its index end before it. */
 QUOTIENT_TARGET static uint64_t QUOTIENT(empty_slot)(const struct bgi_core *core,
                                                      uint64_t slot, uint64_t n,
                                                      struct quotient_span *span)
@@ -144,7 +144,7 @@ QUOTIENT_TARGET static uint64_t QUOTIENT(last_moved)(const struct bgi_core *core
 struct QUOTIENT(place) {
     bool run;                    /* the quotient has a run */
     uint64_t start, stop;        /* bounds of the run, or where it would be */
-    uint64_t at;                 /* the position of the entry, or where it would be */
+    uint64_t at;                 /* position of the entry, or where it would be */
     struct quotient_entry entry; /* .slots = 0: not present */
 };
 
@@ -305,7 +305,7 @@ QUOTIENT(compare)(struct QUOTIENT(run) run, const struct quotient_shape *shape,
                                                          : QUOTIENT_UNSURE;
 }
 
-/* Answers for a run that does not start in the block of its quotient, if it is entirely in the
+/* Searches a run that does not start in the block of its quotient, if the run is entirely in the
  * next block. Both blocks must be in one region, because only that region's sequence number is
  * checked. */
 __attribute__((noinline)) QUOTIENT_TARGET static enum quotient_answer

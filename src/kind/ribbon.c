@@ -44,7 +44,7 @@
  *   (I2) All data is in 64-bit words, whose values do not depend on the byte order.
  *   (I3) The seeds, and so all words, depend only on the set of hashes, as in fuse.c.
  *   (I4) Each layer ends with a block in which no key starts, so that the block after a key's
- *        first one can always be read.
+ *        first block can always be read.
  *
  * Concurrency. The words never change once the filter is built. See sealed.h for the effect of
  * a forced add.
@@ -276,7 +276,7 @@ static uint64_t ribbon_numbers(const struct bgi_core *core, uint64_t *to)
 static bool ribbon_restore(struct bgi_core *core, const uint64_t *numbers)
 {
     struct ribbon_state *state = core->state;
-    /* At this size no key has slots, so the filter must not be queried. */
+    /* A filter of this size has no slots for any key, so it must not be queried. */
     return state->shape.starts[1] > 0
            && sealed_restore(&state->sealed, state->seeds, state->shape.pieces,
                              numbers);

@@ -16,9 +16,9 @@
  * The first layer is overfull, so contradictions are inevitable. Buckets are processed in
  * ascending order, and the keys of each bucket in descending order: the upper end of a bucket has
  * the most free slots, because the next bucket is still empty. At a contradiction, the keys of
- * the current cell, and all keys of the bucket that start below it, are sent to the second layer.
- * The rows that were already added for the cell are removed again. This is possible because they
- * are the latest rows: no other row was reduced by them.
+ * the current cell, and all keys of the bucket that start below this cell, are sent to the
+ * second layer. The rows that were already added for the cell are removed again. This is
+ * possible because they are the latest rows: no other row was reduced by them.
  *
  * Solving. From the last slot backwards, each row determines the value of its slot, one bit for
  * each of the k columns, from the 63 values after it. One word per column holds its last 64 bits,

@@ -271,7 +271,7 @@ bg_err overflow_merge(struct window *to, const struct window *from)
     }
     uint64_t theirs = __atomic_load_n(&from->filled, __ATOMIC_RELAXED);
     uint64_t ours = __atomic_load_n(&to->filled, __ATOMIC_RELAXED);
-    while (!err && ours < theirs /* adds continue to count */
+    while (!err && ours < theirs /* concurrent adds continue to increment the count */
            && !__atomic_compare_exchange_n(&to->filled, &ours, theirs, true,
                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     }

@@ -59,8 +59,8 @@
  *   (I1) Layers 0 .. count-1 and their memory are complete before `count` is incremented (release),
  *        and afterwards only their words and counters change. Only clear, which requires exclusive
  *        access, decreases `count`. A reader loads `count` once (acquire) and never waits.
- *   (I2) Growth happens under a lock, which only threads that found the last layer full take.
- *        They check again under the lock, so exactly one layer is created.
+ *   (I2) Growth happens under a lock. Only threads that found the last layer full acquire this
+ *        lock. They check again under the lock, so exactly one layer is created.
  *   (I3) An add puts its key into the layer that was last when it loaded `count`. If another
  *        layer is created in the meantime, the key is in the layer before the new one, which
  *        every lookup also queries. Keys are never moved, so none can be lost. Hence (C1) of

@@ -19,7 +19,7 @@
  * first time of the new clock corresponds to the last time of the old one, and the period
  * continues from there. As the drawing above requires, no period becomes shorter. No period
  * starts over either, so a window that is opened often still forgets keys. To continue with the
- * old clock (for replicas and logs), a caller first passes the time in the file.
+ * old clock (for replicas and logs), a caller first passes the time that is stored in the file.
  *
  * Ending a period requires an empty area for the next period, called its place. The place is
  * cleared in advance, WINDOW_STEP words with every add, and the thread that ends the period

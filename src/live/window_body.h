@@ -39,12 +39,12 @@ struct window {       /* NOLINT(clang-analyzer-optin.performance.Padding) */
     struct window_shape shape;
     bg_window_options options;
     uint64_t ticks; /* length of a period in ticks, or 0 */
-    uint64_t adds;  /* adds per period, or 0 */
+    uint64_t adds;  /* number of adds per period, or 0 */
     bool based;     /* `start` and `moved` are times of the current clock */
     uint64_t moved; /* the latest time that the window has reached; under the lock */
     _Alignas(64) uint64_t period;
     uint64_t start;   /* start of the period */
-    uint64_t cleared; /* cleared words of the next period's place; under the lock */
+    uint64_t cleared; /* words cleared in the next period's place; under the lock */
     uint64_t added;   /* number of adds in this period, if periods end by count */
     uint64_t filled;  /* keys in this period, if it can have layers (overflow.h) */
     uint64_t stuck;   /* the period in which a layer could not be created */

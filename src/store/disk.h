@@ -86,7 +86,7 @@ bg_err bgi_file_open_other(const char *path, const bg_open_options *options, boo
                            bg_errinfo *info);
 
 /* Like bg_save, but also writes the digest of the saved file to `digest`, unless that is NULL.
- * The file at the path may be replaced right afterwards. (file.c) */
+ * Another file may replace the file at this path right afterwards. (file.c) */
 bg_err bgi_file_save(const bg_filter *filter, const char *path,
                      const bg_save_options *options, uint8_t digest[BG_DIGEST_BYTES],
                      bg_errinfo *info);

@@ -15,11 +15,12 @@
  *   (L4) Once `failure` is set, nothing more is written.
  *
  * Group commit. An append writes its frame under the lock. Under the policy `always`, it then
- * waits until `synced` is above its own number. If no sync is running, it starts one, which
- * covers everything written so far, and releases the lock during the sync. In the meantime, other
- * threads write their frames and wait; one of them starts the next sync for all of them. So syncs
- * never queue up, and each one covers all appends that arrived during the previous one. Threads
- * wait for record numbers, not for offsets, because the file may be replaced in the meantime.
+ * waits until `synced` is above its own number. If no sync is running, the append starts a sync,
+ * which covers everything written so far, and releases the lock during the sync. In the
+ * meantime, other threads write their frames and wait; one of them starts the next sync for all
+ * of them. So syncs never queue up, and each one covers all appends that arrived during the
+ * previous one. Threads wait for record numbers, not for offsets, because the file may be
+ * replaced in the meantime.
  *
  * Failures. A write that fails because the disk is full leaves the log usable: the partly written
  * frame is cut off (L1). Any other failed write, and every failed sync, ends the log: after a
@@ -538,7 +539,8 @@ static bg_err oplog_open_file(bg_oplog *log, uint64_t *bytes, bg_errinfo *info)
     return err;
 }
 
-/* Opens the file, or creates it if it does not exist. Other processes may do the same. */
+/* Opens the file, or creates it if it does not exist. Other processes may open or create it at
+ * the same time. */
 static bg_err oplog_find_file(bg_oplog *log, const struct oplog_header *header,
                               uint64_t *bytes, bg_errinfo *info)
 {

@@ -307,10 +307,10 @@ static bg_err bip158_create(uint64_t items, double rate,
 }
 
 /*
- * Doubles the table. The old table is moved to the end of the new one, and its hashes are inserted
- * from there, smallest first. If the old table has at most N items, the hash at its position p
- * is moved to 3 N + p, and its new position is at most 2 N + p. So an insertion never overwrites
- * a hash that has not been read yet.
+ * Doubles the table. The old table is moved to the end of the new table, and its hashes are
+ * inserted from there, smallest first. If the old table has at most N items, the hash at its
+ * position p is moved to 3 N + p, and its new position is at most 2 N + p. So an insertion never
+ * overwrites a hash that has not been read yet.
  */
 static bg_err bip158_grow(bg_foreign *f, bg_errinfo *info)
 {

@@ -22,7 +22,7 @@
 
 enum { BIP37_BYTES_MAX = 36000, BIP37_K_MAX = 50, BIP37_TRAILER = 9 };
 
-enum { BIP37_K = 0 /* index in extra[] of k, even without bits */ };
+enum { BIP37_K = 0 /* index of k in extra[] */ };
 
 static void bip37_positions(const bg_foreign *foreign, const struct foreign_part *part,
                             const void *key, size_t len, uint64_t *to)

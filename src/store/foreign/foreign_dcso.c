@@ -19,7 +19,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { DCSO_HEADER = 48, DCSO_DATA = 0 /* index in extra[] of the user data's size */ };
+enum { DCSO_HEADER = 48, DCSO_DATA = 0 /* index of the user data's size in extra[] */ };
 
 static void dcso_positions(const bg_foreign *foreign, const struct foreign_part *part,
                            const void *key, size_t len, uint64_t *to)

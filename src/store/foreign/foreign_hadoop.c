@@ -7,7 +7,7 @@
  * Hash 0 is Jenkins's lookup3, and hash 1 is MurmurHash2 with Hadoop's variant of the tail. The old
  * layout always uses Jenkins. `version` is 1 for Murmur, 2 for Jenkins, 3 for Jenkins in the old
  * layout. A chain of hashes, each seeded with the previous one, gives the positions: |h % m|,
- * computed as a Java int. Hadoop has no empty keys, so they cannot be added.
+ * computed as a Java int. Hadoop does not support empty keys, so they cannot be added.
  *
  * In Hadoop, the user chooses the size. Here, filters are created with k = 5, a common value,
  * and with the number of bits that the rate then requires: m = ceil(-5 n / ln(1 - p^(1/5))).

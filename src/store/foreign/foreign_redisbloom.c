@@ -23,7 +23,8 @@
  *
  * Invariants, each of which prevents a known defect of other loaders of such dumps (the tests use
  * the same names):
- *   (I1) bytes of all links = bytes of all chunks; no chunk extends beyond the end of a link
+ *   (I1) the total bytes of all links equal the total bytes of all chunks; no chunk extends
+ *        beyond the end of a link
  *   (I2) bits = 8 bytes, above 0; or bits = 0, n2 > 0 and 2^n2 <= 8 bytes
  *   (I3) the number of links matches the length of the header, and is at least one
  *   (I4) error and bits per entry are finite and in range; hashes = ceil(ln 2 * bits per entry),

@@ -27,15 +27,15 @@
  *   (I3) buckets and expansion are powers of two; a filter has fewer than 2^32 slots, because
  *        RedisBloom computes positions with 32 bits
  *
- * Adding puts a fingerprint into the first free slot of its two buckets, starting with the last
+ * An add stores a fingerprint in the first free slot of its two buckets, starting with the last
  * filter. If there is no free slot, up to `iterations` fingerprints of the last filter move to
- * their other buckets. If this does not free a slot, they move back and the chain grows. Growth
- * stops at CUCKOO_FILTERS_MAX filters: copies of one key fill only two buckets, and would
- * otherwise make the chain grow without limit. Removing a key deletes a fingerprint from the last
- * filter in which it is found. When the removed items exceed a tenth of the items, the
- * fingerprints of the last filter each move to the first filter that has a free slot for them.
- * If this empties the last filter, that filter is dropped, and the new last filter is processed
- * in the same way. Compacting does this for all filters except the first.
+ * their other buckets. If this does not free a slot, the fingerprints move back and the chain
+ * grows. Growth stops at CUCKOO_FILTERS_MAX filters: copies of one key fill only two buckets,
+ * and would otherwise make the chain grow without limit. Removing a key deletes a fingerprint
+ * from the last filter in which it is found. When the removed items exceed a tenth of the items,
+ * the fingerprints of the last filter each move to the first filter that has a free slot for
+ * them. If this empties the last filter, that filter is dropped, and the new last filter is
+ * processed in the same way. Compacting does this for all filters except the first.
  *
  * RedisBloom works in the same way: the same adds and removes give the same bytes, so replicas stay
  * identical.
@@ -376,8 +376,9 @@ static bool cuckoo_empty(bg_foreign *f, uint32_t which)
     return part->items == 0;
 }
 
-/* Empties filters, starting with the last one: all of them if `all` is set, or up to the first
- * one that cannot be emptied. Drops empty filters at the end. */
+/* Empties filters, starting with the last filter. If `all` is set, processes all filters except
+ * the first; otherwise stops at the first filter that cannot be emptied. Drops empty filters
+ * from the end of the chain. */
 static void cuckoo_gather(bg_foreign *f, bool all)
 {
     bool empty = true;

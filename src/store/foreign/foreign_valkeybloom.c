@@ -141,7 +141,7 @@ static bg_err valkey_head(struct foreign_input *input,
     return BG_OK;
 }
 
-/* Checks the numbers of a filter. */
+/* Checks the numeric fields of a filter. */
 static bg_err valkey_check_part(const struct foreign_part *part, uint64_t items,
                                 size_t at, bg_errinfo *info)
 {

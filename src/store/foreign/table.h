@@ -56,7 +56,7 @@ struct table_entry {
     uint64_t value_size;
 };
 
-/* Read a varint of up to 64 bits, and a handle. Return false if the input is invalid. */
+/* Read a varint of up to 64 bits, or a handle. Return false if the input is invalid. */
 bool table_varint(struct foreign_input *input, uint64_t *value);
 bool table_handle(struct foreign_input *input, struct table_handle *handle);
 
