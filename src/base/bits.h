@@ -1,5 +1,5 @@
 /*
- * bits.h - word arithmetic that C has no operator for: high products, rotations, and loads and
+ * bits.h - word arithmetic for which C has no operators: high products, rotations, and loads and
  * stores in a fixed byte order.
  */
 #ifndef BGI_BITS_H

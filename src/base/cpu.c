@@ -19,8 +19,8 @@
 
 /*
  * The library's only mutable global: the detected features and the selected instruction set, in
- * one word so that they change together. 0 means not detected yet. If two threads detect the
- * features at the same time, both store the same value.
+ * one word so that they change together. 0 means that the features have not been detected yet. If
+ * two threads detect the features at the same time, both store the same value.
  *
  *   bits 0 .. 15   features          bits 24 .. 30  selected instruction set
  *   bits 16 .. 23  second-level cache in units of 64 KiB, at most 255

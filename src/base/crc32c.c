@@ -1,6 +1,6 @@
 /*
- * crc32c.c - CRC-32C by wide carry-less multiplication or the CPU's CRC instruction where
- * available, otherwise by tables.
+ * crc32c.c - computes CRC-32C by wide carry-less multiplication or with the CPU's CRC instruction
+ * where available, otherwise with tables.
  *
  * The instruction processes 8 bytes. Its latency is 3 cycles, but a new instruction can start in
  * each cycle. So three stretches of CRC32C_LANE bytes are processed in parallel, and their
@@ -104,8 +104,8 @@ CRC32C_WIDE static inline __m512i crc32c_fold(__m512i x, __m512i over,
 }
 
 /* Computes the CRC by carry-less multiplication, 256 bytes at a time. Each step reduces the
- * message to a shorter one with the same remainder, until 256 bytes and an incomplete block are
- * left. */
+ * message to a shorter message with the same remainder, until 256 bytes and an incomplete block
+ * are left. */
 CRC32C_WIDE static uint32_t crc32c_by_folding(uint32_t crc, const unsigned char *p,
                                               size_t n)
 {

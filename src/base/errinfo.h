@@ -11,7 +11,7 @@
 
 #include "bloomgate/err.h"
 
-/* Clears the details after a success. `info` may be NULL in all functions here. */
+/* Clears the details after a success. `info` may be NULL in all functions in this file. */
 void bgi_err_clear(bg_errinfo *info);
 
 /*

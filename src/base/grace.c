@@ -151,7 +151,7 @@ void bgi_grace_retire(struct bgi_grace *grace, struct bgi_retired *retired,
     bgi_grace_try(grace);
 }
 
-/* Works until a batch is freed, for at most `milliseconds`. */
+/* Works for at most `milliseconds` until a batch is freed. */
 static void grace_wait_batch(struct bgi_grace *grace, uint64_t batch,
                              uint64_t milliseconds)
 {

@@ -19,9 +19,9 @@
  *     (R2) left[i] of the same line += 1
  *     (R3) if anything is retired and no writer waits for it, check whether it can be freed
  *
- * Freeing. Suppose object X was retired after the pointer to it was replaced. X may be freed
- * once each of the two pairs of counters has been seen drained since then: sum of left[i] = sum
- * of entered[i], with the `left` counters read first.
+ * Freeing. Suppose object X was retired after the pointer to it was replaced. X may be freed once
+ * each of the two pairs of counters has been observed to be drained since then: sum of left[i] =
+ * sum of entered[i], with the `left` counters read first.
  *
  *   Proof. R1, R2, the replacement and the sums are all sequentially consistent, so they have
  *   one total order. Consider a reader that got X. It read the pointer before the replacement,
@@ -69,8 +69,9 @@ struct bgi_grace_line {
 
 struct bgi_grace {
     atomic_uint phase;
-    atomic_bool orphaned; /* something is retired, and no writer is waiting for it */
-    atomic_bool again;    /* asks the lock holder to make another pass */
+    /* There are retired objects, and no writer is waiting for them. */
+    atomic_bool orphaned;
+    atomic_bool again; /* asks the lock holder to make another pass */
     uint32_t lines_count;
     struct bgi_grace_line *lines;
     struct bgi_memory memory;
@@ -78,9 +79,9 @@ struct bgi_grace {
     struct bgi_retired *draining; /* the batch that is draining */
     struct bgi_retired *later;    /* the next batch, newest object first */
     uint64_t batch;               /* number of the draining batch */
-    uint64_t done;                /* batches up to this one have been freed */
-    uint64_t things;              /* objects in both lists */
-    /* Draining pair: 0 for the unused one, 1 for the previously used one. */
+    uint64_t done;                /* batches up to this number have been freed */
+    uint64_t things;              /* number of objects in both lists */
+    /* The pair that is draining: 0 for the unused pair, 1 for the previously used pair. */
     unsigned step;
     unsigned waiters;
 };
@@ -138,7 +139,7 @@ void bgi_grace_wait(struct bgi_grace *grace);
 /* Waits for at most `milliseconds` until all objects retired so far are freed. */
 void bgi_grace_wait_retired(struct bgi_grace *grace, unsigned milliseconds);
 
-/* Returns the number of retired objects that are not freed yet. */
+/* Returns the number of retired objects that have not been freed yet. */
 uint64_t bgi_grace_pending(struct bgi_grace *grace);
 
 #endif

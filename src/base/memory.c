@@ -35,8 +35,8 @@ static bool memory_is_mapped(size_t bytes, bool hidden)
     return hidden || bytes >= MAP_FROM;
 }
 
-/* Returns whether hidden memory of this size comes from the pool. Always false with the
- * address sanitizer, which could not detect the end of a piece. */
+/* Returns whether hidden memory of this size comes from the pool. Always false with the address
+ * sanitizer, which could not detect overruns of a piece. */
 static bool memory_is_pooled(size_t bytes)
 {
     return !BGI_ASAN && bytes <= BGI_POOL_MAX;

@@ -1,5 +1,6 @@
 /*
- * memory.h - memory for filters: zeroed, aligned, and on large pages where they pay off.
+ * memory.h - allocates memory for filters: zeroed, aligned, and on large pages where they pay
+ * off.
  *
  * Filters are read at random addresses. With 4 KiB pages, nearly every lookup in a large filter
  * misses the TLB in addition to the cache, and walks the page tables; with 2 MiB pages it does
@@ -61,8 +62,8 @@ struct bgi_mapping {
     int64_t modified[2]; /* seconds, nanoseconds */
 };
 
-/* Maps the first `bytes` bytes of a file. If `watched`, also records its size and modification
- * time. Returns false on error, with the reason in errno. */
+/* Maps the first `bytes` bytes of a file. If `watched` is true, also records the file's size and
+ * modification time. Returns false on error, with the reason in errno. */
 bool bgi_mapping_make(struct bgi_mapping *mapping, int file, size_t bytes,
                       bool watched);
 

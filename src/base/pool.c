@@ -18,15 +18,16 @@ enum {
 
 struct slab {
     struct slab *next, *before; /* links in the list of its size class */
-    void **free;                /* the first free piece that has been used before */
-    size_t fresh;               /* offset of the first piece that has never been used */
-    size_t size;                /* bytes per piece */
+    /* The first free piece, among pieces that have been used before. */
+    void **free;
+    size_t fresh; /* offset of the first piece that has never been used */
+    size_t size;  /* bytes per piece */
     unsigned class;
     unsigned used; /* pieces in use */
 };
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct slab *pool_slabs[POOL_CLASSES]; /* slabs with a free piece */
+static struct slab *pool_slabs[POOL_CLASSES]; /* slabs that have a free piece */
 
 /* ---- Sizes -------------------------------------------------------------------- */
 

@@ -1,10 +1,10 @@
 /*
- * pool.h - small pieces of hidden memory.
+ * pool.h - allocates small pieces of hidden memory.
  *
  * Hidden memory is excluded from core files. The kernel supports this for whole pages only. A
  * separate mapping for each small filter with a secret would cost two system calls, a page fault
- * and half a page whenever a filter is created, copied or loaded. The pool maps slabs instead and
- * divides them.
+ * and half a page whenever a filter is created, copied or loaded. Instead, the pool maps slabs
+ * and divides them into pieces.
  *
  *     slab, 256 KiB, aligned to its size: | header | piece | piece | ...
  *

@@ -7,8 +7,8 @@
 
 /*
  * Sorts numbers[0..n), whose highest `known` bits (0 .. 63) are all the same. `spare` must have
- * space for n numbers. Fast for numbers whose remaining bits are evenly distributed, and O(n
- * log n) for all others.
+ * space for n numbers. The sort is fast if the remaining bits are evenly distributed, and O(n log
+ * n) otherwise.
  */
 void bgi_sort(uint64_t *numbers, uint64_t *spare, size_t n, unsigned known);
 

@@ -1,5 +1,5 @@
 /*
- * tasks.h - runs a number of tasks on a number of threads.
+ * tasks.h - runs tasks on several threads.
  *
  * Each thread repeatedly claims the next task from a shared counter until none are left. So all
  * tasks are done even if the OS starts fewer threads; the calling thread alone suffices.
@@ -15,7 +15,8 @@ enum { BGI_THREADS_MAX = 256 };
 /*
  * Calls task(context, i, thread) once for every i below `tasks`, from up to `threads` threads
  * (1 .. BGI_THREADS_MAX); the calling thread is number 0. If a task returns false, no more
- * tasks are started. Returns when all threads have finished: true if all tasks succeeded.
+ * tasks are started. Waits until all threads have finished, and returns true if all tasks
+ * succeeded.
  */
 bool bgi_tasks_run(unsigned threads, size_t tasks,
                    bool (*task)(void *context, size_t i, unsigned thread),

@@ -3,7 +3,7 @@
  *
  * A random cache line of a large filter takes 100 ns to arrive, but about twenty lines can be in
  * flight at the same time, so one arrives every 5 to 8 ns. A single lookup waits for its line. A
- * batch prefetches the lines of the following keys while it works on the current ones.
+ * batch prefetches the lines of the following keys while it works on the current keys.
  *
  * Keys are processed in groups of 64, with two buffers. First the next group is prepared: its
  * keys are hashed (unless they already are hashes) and located. Then the current group, whose
@@ -40,8 +40,8 @@ struct batch_group {
 
 /*
  * Prefetches the input of later groups, because reading it in bursts defeats the CPU's own stream
- * detection. (Force-inlined: gcc considers a function that only prefetches to have no effect, and
- * drops its calls.)
+ * detection. (The function is force-inlined, because gcc assumes that a function that only
+ * prefetches has no effect, and drops calls to it.)
  */
 BGI_INLINE void batch_read_ahead(const struct batch *b, size_t first)
 {

@@ -150,7 +150,7 @@ bg_err bg_builder_add_many(bg_builder *builder, bg_keys keys)
 
 /* ---- Finishing ------------------------------------------------------------------- */
 
-/* The state of a running bg_builder_finish. */
+/* The state of a bg_builder_finish call. */
 struct builder_work {
     bg_builder *builder;
     bg_filter *filter;
@@ -196,7 +196,7 @@ static bg_err builder_no_memory(bg_errinfo *info, const char *what, uint64_t n)
                          (unsigned long long)n);
 }
 
-/* Returns the index of the first of the sorted hashes that belongs to `piece` or a later piece. */
+/* Returns the index of the first sorted hash that belongs to `piece` or a later piece. */
 static size_t builder_piece_start(const struct builder_work *w, uint64_t piece)
 {
     size_t low = 0, high = w->n;

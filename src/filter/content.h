@@ -27,7 +27,7 @@
 uint64_t bgi_content_numbers(const bg_filter *filter, uint64_t *to);
 
 /* Calls `visit` for every filter in the tree that has words, in order, until it returns false.
- * The words are bgi_filter_words(leaf), leaf->bytes bytes. */
+ * The words start at bgi_filter_words(leaf) and take leaf->bytes bytes. */
 typedef bool bgi_content_visit(void *context, bg_filter *leaf);
 bool bgi_content_each(const bg_filter *filter, bgi_content_visit *visit, void *context);
 

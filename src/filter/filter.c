@@ -22,7 +22,7 @@
 
 enum {
     LINE_BYTES = 64,
-    /* The size of the handle. The kind's own state starts at the next line. */
+    /* The size of the handle in bytes. The kind's own state starts at the next line. */
     FILTER_HANDLE_BYTES = (sizeof(bg_filter) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES
 };
 

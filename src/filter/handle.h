@@ -33,7 +33,7 @@ struct bg_filter {
     uint32_t flags;
     uint32_t shards;            /* 0 if not sharded */
     bool degraded;              /* the bits of damaged words were set */
-    struct bgi_mapping mapping; /* the mapped file with the words, if any */
+    struct bgi_mapping mapping; /* the mapped file that contains the words, if any */
 };
 
 /* Returns whether the words are in a mapped file that has been written to since it was mapped. */
@@ -78,7 +78,7 @@ bg_err bgi_solve(const bg_spec *spec, double growth, struct bgi_geometry *geomet
 /* Checks the size, kind, flags and allocator of a spec. */
 bg_err bgi_spec_check(const bg_spec *spec, bg_errinfo *info);
 
-/* Creates an empty filter with a given geometry. Of the spec, only flags and allocator are
+/* Creates an empty filter with a given geometry. Only the flags and allocator of the spec are
  * used. */
 bg_err bgi_filter_make(const struct bgi_geometry *geometry, const bg_spec *spec,
                        const bg_hasher *hasher, bg_filter **filter, bg_errinfo *info);
@@ -127,7 +127,7 @@ void bgi_filter_measure_or(const bg_filter *a, const bg_filter *b,
 
 /*
  * For files (content.c): returns the recipe of a filter, and creates an empty filter from an
- * untrusted recipe. Of the spec, only flags, allocator and window are used. Sizes are checked
+ * untrusted recipe. Only the flags, allocator and window of the spec are used. Sizes are checked
  * against `room`, the available bytes of words, before memory is allocated.
  */
 void bgi_recipe_of(const bg_filter *filter, struct bgi_recipe *recipe);
@@ -143,7 +143,8 @@ bg_err bgi_recipe_plain(const struct bgi_kind *kind, uint64_t units, uint32_t k,
  * they are not composed. */
 const struct bgi_composed *bgi_spec_composed(const bg_spec *spec);
 
-/* Returns BG_OK, or reports which of kind, size, k and hash differ between two filters. */
+/* Returns BG_OK, or an error that reports which of kind, size, k and hash differ between two
+ * filters. */
 bg_err bgi_filter_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info);
 
 /* Returns BG_OK, or the error with which bg_filter_merge would refuse to start. */
@@ -155,7 +156,7 @@ bg_err bgi_filter_merges(const bg_filter *filter, const bg_filter *other,
 bg_err bgi_filter_can(const bg_filter *filter, uint32_t trait, const char *what,
                       bg_errinfo *info);
 
-/* Returns how many times the filter can be halved. */
+/* Returns the number of times that the filter can be halved. */
 BGI_INLINE uint32_t bgi_filter_foldable(const bg_filter *filter)
 {
     return filter->kind->traits & BG_TRAIT_FOLD

@@ -10,9 +10,8 @@
  *   sort      sorts each bucket in the cache and removes duplicates      B tasks
  *   close up  moves the buckets together, if there were duplicates
  *
- * A scatter to thousands of positions would miss the cache and the TLB on every write.
- * So each bucket has a line in which eight hashes are collected, and only full lines
- * are written.
+ * Scattering hashes to thousands of positions would miss the cache and the TLB on every write. So
+ * each bucket has a line in which eight hashes are collected, and only full lines are written.
  */
 #include "filter/hash_list.h"
 
@@ -24,8 +23,8 @@
 #include <string.h>
 
 enum {
-    LIST_FIRST = 1 << 10,  /* hashes in the first chunk */
-    LIST_BUCKET = 1 << 15, /* approximate hashes per bucket */
+    LIST_FIRST = 1 << 10,  /* number of hashes in the first chunk */
+    LIST_BUCKET = 1 << 15, /* approximate number of hashes per bucket */
     LIST_BITS_MAX = 12, /* chosen so that the lines of all buckets fit in the cache */
     LIST_LINE = 8,      /* hashes per line */
     LIST_SLICES = 8     /* per thread */

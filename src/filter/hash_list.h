@@ -30,7 +30,7 @@ struct bgi_hash_list {
     bool small_pages;
 };
 
-/* Reports that `share` of the sorting is done, 0 to 1. Returning false stops the sort. Only the
+/* Reports the share of the sorting that is done, 0 to 1. Returning false stops the sort. Only the
  * thread that called bgi_hash_list_sort calls this function. */
 struct bgi_watch {
     bool (*part_done)(void *context, double share);
@@ -41,8 +41,8 @@ struct bgi_watch {
 bool bgi_hash_list_reserve(struct bgi_hash_list *list, size_t n);
 
 /*
- * Returns space for up to n hashes, and for at least one as long as reserved space is left. Sets
- * *got to the number of hashes that fit there; these hashes then count as part of the list.
+ * Returns space for up to n hashes, and for at least one hash as long as reserved space is left.
+ * Sets *got to the number of hashes that fit there; these hashes then count as part of the list.
  */
 uint64_t *bgi_hash_list_next(struct bgi_hash_list *list, size_t n, size_t *got);
 

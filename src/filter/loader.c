@@ -17,8 +17,8 @@
  * to any thread that joins the loading threads.
  *
  * With about a hundred keys per visit, a lock costs less than a nanosecond per key. With fewer
- * regions, threads would wait for each other. With more, batches would be too short for their
- * memory to arrive in time.
+ * regions, threads would wait for each other. With more regions, batches would be too short for
+ * their memory to arrive in time.
  */
 #include "bloomgate/loader.h"
 

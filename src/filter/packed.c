@@ -20,8 +20,8 @@
  *   (I2) The bytes are never written to.
  *
  * An opened filter has the same core and operations as any other filter, but uses the caller's
- * words. Vector loads of lines are unaligned for this purpose (CPUs execute them at the same
- * speed if the address is a multiple of 64).
+ * words. For this purpose, vector loads of lines use unaligned instructions (which are just as
+ * fast if the address is a multiple of 64).
  */
 #include "bloomgate/packed.h"
 

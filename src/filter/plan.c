@@ -209,7 +209,7 @@ static double plan_cheapest_rate(const bg_plan_request *ask, double growth)
             c2 = plan_cost_at(ask, growth, x2);
         }
     }
-    /* Does not use the midpoint of low and high, because with max_bytes it can be too
+    /* The midpoint of low and high is not used, because with max_bytes its filter can be too
      * large. */
     return exp(c1 < c2 ? x1 : x2);
 }
@@ -303,7 +303,7 @@ double bg_predict_rate(bg_kind kind, uint64_t bytes, uint32_t k, uint64_t items)
 
 enum { PLAN_KEYS = 1024, PLAN_WIDTH = 16, PLAN_PASSES = 64 };
 
-/* Returns the time to hash PLAN_KEYS keys, in nanoseconds per key; the best of several passes. */
+/* Hashes PLAN_KEYS keys in several passes and returns the best time, in nanoseconds per key. */
 static double plan_hash_ns(const bg_hash_spec *how)
 {
     unsigned char keys[PLAN_KEYS * PLAN_WIDTH];

@@ -1,8 +1,8 @@
 /*
  * resize.c - enumerates the entries of kinds that store them, and resizes such filters.
  *
- * Resizing creates a new filter and merges the old one into it. The old filter stays valid, so
- * that other threads can query it until the new one replaces it.
+ * Resizing creates a new filter and merges the old filter into it. The old filter stays valid, so
+ * that other threads can query it until the new filter replaces it.
  */
 #include "base/errinfo.h"
 #include "bloomgate/filter.h"

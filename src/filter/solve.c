@@ -264,7 +264,7 @@ static double solve_cost(const bg_spec *spec, struct bgi_geometry *g)
         || units > g->kind->units_max) {
         return HUGE_VAL;
     }
-    /* A size in bytes is an upper limit. A size in bits is rounded up to one unit, but not if a
+    /* A size in bytes is an upper limit. A size in bits is rounded up to one unit, unless a
      * smaller k would make the unit smaller. */
     bool smallest = spec->k || g->k == g->kind->k_min;
     g->units = units ? units : (!spec->bytes && smallest ? 1 : 0);
@@ -361,7 +361,7 @@ static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g,
                        (unsigned long long)spec->bytes);
     }
     if (spec->folds && spec->bytes) {
-        /* Do not exceed the specified bytes: round down. */
+        /* Rounds down, so as not to exceed the specified bytes. */
         g->units -= g->units % ((uint64_t)1 << spec->folds);
         if (g->units == 0) {
             return bgi_err(info, BG_EINVAL, "bytes",
@@ -424,9 +424,9 @@ static bg_err solve_as(bg_kind id, const bg_spec *spec, struct bgi_geometry *g,
 }
 
 /*
- * `auto` chooses register if exactly one winner is required, else blocked. It chooses classic
- * instead of blocked if a blocked filter would exceed the limits, or would need more than 1.5
- * times the memory of a classic filter, as it does below a rate of about 1e-7.
+ * `auto` chooses register if exactly one winner is required, otherwise blocked. It chooses
+ * classic instead of blocked if a blocked filter would exceed the limits, or would need more than
+ * 1.5 times the memory of a classic filter, as it does below a rate of about 1e-7.
  */
 static bg_err solve_auto(const bg_spec *spec, struct bgi_geometry *g, bg_errinfo *info)
 {

@@ -9,8 +9,8 @@
  *
  * The problem with AES in plain C is the S-box. If the S-box is a table, secret bytes are used as
  * indexes, and because of the cache, the access time reveals which line was read. Keys have been
- * recovered over the network this way (Bernstein, "Cache-timing attacks on AES", 2005). So there
- * is no table here. The S-box is computed from its definition, on 64 bytes at once, using only
+ * recovered over the network this way (Bernstein, "Cache-timing attacks on AES", 2005). So this
+ * file uses no table. The S-box is computed from its definition, on 64 bytes at once, using only
  * AND, XOR and shifts by constants. Neither time nor memory accesses depend on data:
  *
  *   bit planes   Four blocks are 64 bytes. Plane b collects bit b of each byte:
@@ -37,7 +37,7 @@
  * Cost on Zen 4: about 1 us for one to four blocks, or 250 ns per key in batches; computing a key
  * schedule takes about another 1 us. With AES instructions a key takes 0.7 ns in batches and 4 ns
  * alone. A circuit in a tower field would need a third of the operations, but could not be
- * verified by reading it. CPUs without AES instructions are too rare to justify trading clarity
+ * verified by inspection. CPUs without AES instructions are too rare to justify trading clarity
  * for speed, and the profile `keyed` is faster on them anyway.
  */
 #include "hash/aes.h"

@@ -1,6 +1,5 @@
 /*
- * fast_x86.c - XXH3 of 8-byte and 16-byte keys, 8 (AVX-512) or 4 (AVX2) in parallel: see
- * fast.h.
+ * fast_x86.c - XXH3 of 8-byte and 16-byte keys, 8 (AVX-512) or 4 (AVX2) in parallel; see fast.h.
  */
 #include "hash/fast.h"
 
@@ -13,7 +12,7 @@
 typedef uint64_t fast_x86_vector4 __attribute__((vector_size(32)));
 typedef uint64_t fast_x86_vector8 __attribute__((vector_size(64)));
 
-/* A macro, because C has no functions that are generic over types. */
+/* This is a macro because C has no functions that are generic over types. */
 #define FAST_X86_DEFINE(name, features, lanes, vector)                                 \
     __attribute__((target(features))) size_t name(uint64_t seed, const uint8_t *keys,  \
                                                   size_t n, uint64_t *out)             \
@@ -72,7 +71,8 @@ BGI_INLINE FAST_X86_512 __m512i fast_x86_16(uint64_t seed, __m512i low, __m512i 
     return _mm512_xor_si512(sum, _mm512_srli_epi64(sum, 32));
 }
 
-/* Returns the first (`which` 0) or the second (1) words of two vectors of word pairs. */
+/* Returns the first words (if `which` is 0) or the second words (if 1) of two vectors of word
+ * pairs. */
 BGI_INLINE FAST_X86_512 __m512i fast_x86_each(__m512i a, __m512i b, int which)
 {
     const __m512i even = _mm512_set_epi64(14, 12, 10, 8, 6, 4, 2, 0);

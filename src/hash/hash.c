@@ -22,7 +22,7 @@
  *
  * Invariants
  *   (I1) Batches and single calls give the same hash, on every path and with every byte order.
- *   (I2) Hashes are frozen: filters in files depend on them.
+ *   (I2) Hashes must never change, because filters in files depend on them.
  *   (I3) Batches read the hasher's words into registers before the loop. Callers must not let
  *        `out` overlap the hasher, but the compiler cannot assume that they do not.
  *
@@ -66,8 +66,8 @@ void bgi_hasher_prepare_fast(struct bgi_hasher *h)
 }
 
 /*
- * Computes XXH3 with a seed on longer keys. Beyond 240 bytes XXH3 uses a 192-byte secret that
- * it would derive from the seed on each call; the hasher stores it.
+ * Computes XXH3 of longer keys with a seed. Beyond 240 bytes XXH3 uses a 192-byte secret that it
+ * would derive from the seed on each call; the hasher stores this secret instead.
  */
 HASH_APART uint64_t hash_fast_long(const void *key, size_t len, uint64_t seed,
                                    const uint8_t *secret)
@@ -353,8 +353,8 @@ static void hash_integer_rest(const struct bgi_hasher *h, const bg_bytes *keys,
     hash_scatter(hashes, from, count, out);
 }
 
-/* Sorts the pairs of a chunk by length, because AES is fast only on many keys of one length in
- * a row. */
+/* Sorts the pairs of a chunk by length, because AES is fast only on many consecutive keys of the
+ * same length. */
 static void hash_integer_chunk(const struct bgi_hasher *h, const bg_bytes *keys,
                                size_t n, uint64_t *out)
 {

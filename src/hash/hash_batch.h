@@ -26,9 +26,9 @@ BGI_INLINE size_t bgi_keys_stride(const bg_keys *keys)
 
 /*
  * Prefetches the memory that hashing keys first .. first + n - 1 will read. Pipelines read in
- * bursts, which defeats the CPU's own stream detection, and keys passed as pairs may be anywhere.
- * If the keys are pairs, this reads the pairs themselves, which should therefore be in the cache:
- * the call with `far`, a few groups earlier, prefetches them.
+ * bursts, which defeats the CPU's own stream detection, and keys passed as pairs may be anywhere
+ * in memory. If the keys are pairs, this reads the pairs themselves, which should therefore be in
+ * the cache: the call with `far`, a few groups earlier, prefetches them.
  */
 BGI_INLINE void bgi_keys_prefetch(const bg_keys *keys, size_t first, size_t n, int far)
 {
@@ -36,7 +36,8 @@ BGI_INLINE void bgi_keys_prefetch(const bg_keys *keys, size_t first, size_t n, i
     if (keys->form != BG_KEYS_BYTES) {
         const size_t stride = bgi_keys_stride(keys);
         for (size_t at = first * stride; far && at < (first + n) * stride; at += 64) {
-            __builtin_prefetch(data + at); /* only a few lines, so L1 is used */
+            /* There are only a few lines, so they are prefetched into L1. */
+            __builtin_prefetch(data + at);
         }
         return;
     }

@@ -18,8 +18,9 @@ enum {
 };
 
 /*
- * `features` are the CPU features in use when the hasher was created. They determine the form
- * of the AES round keys, so the hasher stores them; the hash function does not depend on them.
+ * `features` are the CPU features in use when the hasher was created. The features determine the
+ * form of the AES round keys, so the hasher stores them; the hash function does not depend on
+ * them.
  *
  * The attribute is needed because callers and filters copy hashers as the plain words that the
  * public type declares: the compiler must not assume that such a copy and an access through

@@ -2,9 +2,9 @@
  * siphash.c - a keyed hash that resists adversarial keys.
  *
  * SipHash (J.-P. Aumasson and D. J. Bernstein, "SipHash: a fast short-input PRF", 2012) maps a
- * message and a 128-bit secret to 64 bits. Without the secret, its output cannot be
- * distinguished from random. So an attacker cannot choose keys that collide, or that match a
- * filter filled by others, except by trial and error against the filter itself.
+ * message and a 128-bit secret to 64 bits. Without the secret, its output cannot be distinguished
+ * from random numbers. So an attacker cannot choose keys that collide, or that match a filter
+ * filled by others, except by trial and error against the filter itself.
  *
  *     state v0..v3 = constants ^ secret
  *     for each 8-byte word m, the last one padded with zeros and the length:

@@ -67,8 +67,8 @@ void bgi_siphash_pairs(enum bgi_siphash variant, uint32_t features,
 /*
  * Returns the last word of a message: its last len % 8 bytes, and the length modulo 256 in the
  * top byte. Reads nothing outside the message, and has no loop: if there are 8 bytes or more, it
- * loads the last eight bytes and shifts out those already processed (in two steps, because a
- * shift by 64 is undefined).
+ * loads the last eight bytes and shifts out the bytes that have already been processed (in two
+ * steps, because a shift by 64 is undefined).
  */
 BGI_INLINE uint64_t bgi_siphash_last(const uint8_t *data, size_t len)
 {

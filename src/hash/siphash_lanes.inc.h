@@ -45,7 +45,7 @@ LANES_TARGET BGI_INLINE void LANES_NAME(end)(struct LANES_STATE *s, uint64_t *ou
     memcpy(out, &hash, sizeof hash);
 }
 
-/* Hashes LANES keys of one length at independent addresses. */
+/* Hashes LANES keys of the same length at independent addresses. */
 LANES_TARGET BGI_INLINE void LANES_NAME(equal)(const bgi_siphash_key key,
                                                const uint8_t *const *p, size_t len,
                                                uint64_t *out, const int c, const int d)
@@ -67,7 +67,7 @@ LANES_TARGET BGI_INLINE void LANES_NAME(equal)(const bgi_siphash_key key,
     LANES_NAME(end)(&s, out, d);
 }
 
-/* Hashes LANES keys of 8 bytes, stored one after another: they already form a vector. */
+/* Hashes LANES keys of 8 bytes, stored one after another, which already form a vector. */
 LANES_TARGET BGI_INLINE void LANES_NAME(words)(const bgi_siphash_key key,
                                                const uint8_t *p, uint64_t *out,
                                                const int c, const int d)

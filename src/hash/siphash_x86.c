@@ -13,8 +13,8 @@
 
 #include <string.h>
 
-/* Pairs of mixed lengths are hashed in parallel up to this many words: 63 bytes and the last
- * word. */
+/* The maximum number of words for which pairs of mixed lengths are hashed in parallel: 63 bytes
+ * and the last word. */
 enum { SIPHASH_X86_WORDS = 8 };
 
 #define LANES 4
