@@ -208,7 +208,7 @@ void catalog_digest(struct catalog *catalog, const struct entry *entry,
 size_t catalog_sweep(struct catalog *catalog, uint64_t now);
 
 /* Frees removed memory that no thread uses anymore. Waits for batches to end, so it must not be
- * called inside one. */
+ * called inside a batch. */
 void catalog_reap(struct catalog *catalog);
 
 /* Marks the numbers below `next` as used. Called during recovery. */

@@ -357,7 +357,7 @@ void conn_continue(struct conn *conn)
     conn_touch(conn);
 }
 
-/* Handles a request whose received part cannot be stored. If the memory limit is the reason, the
+/* Handles a request whose received part cannot be stored. If the reason is the memory limit, the
  * client gets an error. The connection is closed in any case. */
 static ssize_t conn_no_memory(struct conn *conn)
 {

@@ -11,8 +11,8 @@
  * does not accept wait in `out`.
  *
  * Limits. While the unsent output exceeds half of the output limit, nothing more is read, and
- * requests that have already been read are not run. A connection whose single reply exceeds the
- * limit is closed. A connection is also closed if, for the duration of slow-client-timeout, a
+ * requests that have already been read are not run. A connection is closed if a single reply
+ * exceeds the limit. A connection is also closed if, for the duration of slow-client-timeout, a
  * request stays incomplete, the client reads no replies, or fewer than CONN_STEADY bytes of an HTTP
  * body arrive.
  *
@@ -109,7 +109,8 @@ struct conn {
     bool busy;    /* a job is running for the connection */
     bool closed;  /* closed; freed once that job has ended */
     bool pending; /* in the worker's list of connections to settle */
-    bool held;    /* in the worker's list of connections that wait for the journal */
+    /* in the worker's list of connections that are waiting for the journal */
+    bool held;
     /* In the worker's list of connections whose turn ended with unread input. */
     bool again;
     /* The next request could not be stored; the error has not been sent yet. */

@@ -24,7 +24,7 @@ struct history;
 struct history *history_create(size_t metrics); /* NULL: out of memory */
 void history_free(struct history *history);
 
-/* Adds the values of all metrics at the time `now`, in seconds since 1970. Call it every
+/* Adds the values of all metrics at `now`, which is in seconds since 1970. Call it every
  * HISTORY_STEP seconds. Skipped steps become NaN. If the clock is set back, later points are
  * discarded. */
 void history_add(struct history *history, uint64_t now, const double *values);

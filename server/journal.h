@@ -3,8 +3,8 @@
  *
  * Every change to an object is a record (journal_record.h). After a crash, each object is
  * restored from its last file (its base) and the records written after it. The caller decides
- * whether a change is appended before or after it is applied; persist.c (P1) states the order and
- * why it is safe.
+ * whether a change is appended before or after it is applied; persist.c (P1) describes the order
+ * and explains why it is safe.
  *
  *     journal_open(folder, &how, &journal, &why);             // exclusive: locks the directory
  *     journal_replay(journal, visit, context, &report, &why); // may be repeated
@@ -26,8 +26,8 @@
  *             nothing. Frames are synced within a second; a machine crash loses the frames appended
  *             after the last sync.
  *   no        Like everysec, but the OS decides when to write to disk.
- * Under everysec and no, threads that have appended frames call journal_flush before they reply.
- * One write covers everything that all threads have appended.
+ * Under `everysec` and `no`, threads that have appended frames call journal_flush before they
+ * reply. One write covers everything that all threads have appended.
  *
  * Segments. The journal is a series of files (segments). journal_rotate starts the next segment.
  * Once every object has a newer base, and a manifest (the list of all objects) is durable,
@@ -96,8 +96,8 @@ struct journal_report {
     uint64_t frames;   /* number of complete frames passed to the visitor */
     uint64_t records;  /* number of records in these frames */
     uint64_t bytes;    /* size of these frames in bytes */
-    uint64_t segments; /* segments read */
-    uint64_t synced;   /* all frames up to this one are known to be synced */
+    uint64_t segments; /* number of segments read */
+    uint64_t synced;   /* all frames up to this frame are known to be synced */
     /* Frames below this number are not needed, according to a KEEP record. */
     uint64_t keep;
     bool clean;     /* the journal was closed in an orderly way */

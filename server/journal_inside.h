@@ -18,7 +18,7 @@
  *        becomes `written`, even if its write was in progress.
  *   (J4) A segment is synced before the next segment is renamed to its final name.
  *   (J5) `failed` implies a code in `failure`. Only journal_reopen clears `failed`, with a fresh
- *   segment. A successful write clears the "disk full" state, but never a failure.
+ *        segment. A successful write clears the "disk full" state, but never a failure.
  *   (J6) A frame becomes durable only after its segment has been found at its path, in the locked
  *        directory, because an unlinked file can be written and synced without an error.
  */

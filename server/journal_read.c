@@ -25,8 +25,8 @@
  *   (R8) After an orderly stop, the number of the MARK is known. A bad or missing frame before the
  *        MARK is damage.
  *   (R9) A fresh segment replaces older segments of its own journal. It is damage if older segments
- *   belong to another journal and it is unknown which of the two journals belongs in this
- *   directory.
+ *        belong to another journal and it is unknown which of the two journals belongs in this
+ *        directory.
  *
  * One kind of damage is indistinguishable from a torn tail: damage to the last synced frames after
  * a crash.

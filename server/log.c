@@ -50,7 +50,7 @@ struct log_line {
     char text[LOG_LINE];
 };
 
-/* Appends text to a line, reserving space at its end for the newline and brackets. */
+/* Appends text to a line, reserving space at the end of the line for the newline and brackets. */
 static void log_put(struct log_line *line, const char *text, size_t n)
 {
     if (n <= sizeof line->text - 8 - line->used) {

@@ -54,7 +54,7 @@ struct pack_writer;
 bg_err pack_begin(const char *folder, const char *name, struct pack_writer **writer,
                   bg_errinfo *info);
 
-/* Appends a part. Errors: BG_EINVAL if it is too large for a pack; BG_EIO. */
+/* Appends a part. Errors: BG_EINVAL if the part is too large for a pack; BG_EIO. */
 bg_err pack_append(struct pack_writer *writer, const void *bytes, size_t n,
                    char reference[PACK_REFERENCE], bg_errinfo *info);
 

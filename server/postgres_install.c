@@ -4,13 +4,13 @@
  * The trigger function must not make application statements fail, and must not prevent DDL:
  *
  *   - The triggers have no WHEN clause and no column list. Either of them would create a dependency
- *   on the column, and PostgreSQL would then refuse to drop the column or to change its type.
+ *     on the column, and PostgreSQL would then refuse to drop the column or to change its type.
  *   - The function refers to the column by name, so it fails after the column has been renamed or dropped. The
  *     conversion can also fail after the column's type has changed. The EXCEPTION block handles
  *     these failures by setting the key to NULL. The block writes nothing, so its subtransaction
  *     needs no transaction ID.
  *   - The key column of the change table has a built-in type without a length, or text for enums.
- *   So the change table does not depend on the application's types.
+ *     So the change table does not depend on the application's types.
  *   - For an enum, the body contains a digest of the labels. ALTER TYPE ... RENAME VALUE does not wait for transactions
  *     that have recorded the old label. Afterwards the installed body differs from the expected one, and installing the
  *     function again waits for these transactions.

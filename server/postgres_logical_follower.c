@@ -372,9 +372,9 @@ static bg_err follower_message(struct follower *f, const char *data, size_t len,
 
 /*
  * Determines the position to confirm; 0 if there is none. With synchronous_standby_names='*', confirming a position
- * would make the server release the earlier transactions that wait for a standby, as if a standby had received them. So
- * a position is confirmed only after all transactions that were running when it was received have ended. Transactions
- * that are waiting for a standby have not ended yet.
+ * would make the server release earlier transactions that are waiting for a standby, as if a standby had received them.
+ * So a position is confirmed only after all transactions that were running when it was received have ended.
+ * Transactions that are waiting for a standby have not ended yet.
  */
 static bg_err follower_settle(struct follower *f, uint64_t *position, bg_errinfo *info)
 {

@@ -2,10 +2,10 @@
  * postgres_publication.c - creates the publication; see postgres_publication.h.
  *
  * A table that publishes updates needs a replica identity, because PostgreSQL otherwise rejects UPDATE as soon as the
- * table is published. A gate must not break an application, so it refuses such a table instead. A table can also lose
- * its replica identity, or get a partition without one. The fingerprint query detects such a change at the next poll. A
- * publication that the gate cannot follow, for this or any other reason, is dropped. Otherwise the publication could
- * later make UPDATE fail without the gate noticing.
+ * table is published. A gate must not break an application, so it refuses a table without a replica identity instead. A
+ * table can also lose its replica identity, or get a partition without one. The fingerprint query detects such a change
+ * at the next poll. A publication that the gate cannot follow, for this or any other reason, is dropped. Otherwise the
+ * publication could later make UPDATE fail without the gate noticing.
  */
 #include "postgres_publication.h"
 

@@ -1,11 +1,11 @@
 /*
  * resp.c - the request parser.
  *
- * There are three states between calls. FRESH: at the start of a request; a line may be partially
- * scanned. ARGUMENTS: `left` strings have not been read yet, and the "$n" line of the next string
- * starts at `at`. BULK: that line has been read, and `bulk` bytes followed by CRLF start at `at`. A
- * call continues where the last call stopped. Only an incomplete line is visited again, and
- * `scanned` is the number of its bytes that have already been searched.
+ * There are three states between calls. FRESH: the parser is at the start of a request; a line may
+ * be partially scanned. ARGUMENTS: `left` strings have not been read yet, and the "$n" line of the
+ * next string starts at `at`. BULK: that line has been read, and `bulk` bytes followed by CRLF
+ * start at `at`. A call continues where the last call stopped. Only an incomplete line is visited
+ * again, and `scanned` is the number of its bytes that have already been searched.
  *
  * A complete length of up to nine digits, the common case, is read in one step (resp_digits).
  * All other lines are parsed by resp_line_number, which handles partial, negative, malformed and
@@ -142,8 +142,8 @@ static enum resp_result resp_partial(struct resp_parser *p, size_t n, size_t lea
 
 /* ---- Lengths ----------------------------------------------------------------------------- */
 
-/* Handles the common case of "*3\r\n" or "$9\r\n" at bytes[at]: returns where the next line
- * starts, or 0 if the line is different or incomplete. */
+/* Handles the common case of "*3\r\n" or "$9\r\n" at bytes[at]. Returns the offset of the next
+ * line, or 0 if the line has a different form or is incomplete. */
 static inline size_t resp_digits(const char *bytes, size_t at, size_t n, size_t *value)
 {
     size_t i = at + 1;

@@ -10,8 +10,8 @@
  *
  * A line that ends with \ continues on the next line. `include` reads another file, or all
  * files that match a pattern; relative paths are relative to the directory of the including
- * file. A missing file is an error; a pattern without matches is not. Later lines override
- * earlier ones.
+ * file. A missing file is an error; a pattern without matches is not. Later lines override earlier
+ * lines.
  *
  * Limits: 4 MiB per file, 8 levels of includes, 256 files.
  */

@@ -167,7 +167,7 @@ bg_err source_follow(struct source *source, const struct source_listener *listen
 /* Makes the follower poll now. */
 void source_look(struct source *source);
 
-/* Makes the follower start a new epoch, because its reports were incomplete. */
+/* Makes the follower start a new epoch because its reports were incomplete. */
 void source_distrust(struct source *source, const char *why);
 
 /* Records that a filter containing everything reported up to this mark has been saved. Marks of earlier epochs are

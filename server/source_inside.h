@@ -59,7 +59,7 @@ struct source_ops {
 struct source {
     const struct source_ops *ops;
     const struct source_mode *mode;
-    struct source_settings how; /* owns copies of all strings; none is NULL */
+    struct source_settings how; /* contains copies of all strings; none is NULL */
     const char *place;          /* the URL, or for SQLite only the path */
     enum source_follow_by by;
     struct key_columns columns;

@@ -1,8 +1,8 @@
 /*
  * source_pool.c - a stack of idle connections, protected by a lock.
  *
- * The most recently used connection is used next, so a low load uses few connections. Connecting can take a long time,
- * so the lock is not held in the meantime. `total` includes the connections that are being opened.
+ * The most recently used connection is reused first, so few connections are used under low load. Connecting can take a
+ * long time, so the lock is not held while connecting. `total` includes the connections that are being opened.
  */
 #include "source_pool.h"
 

@@ -12,10 +12,10 @@
  * sqlite_sequence. Keys are reported after the transaction has ended, so writers never wait for the filter.
  *
  * The epoch ends (doubt) if any of these steps fails. The follower then creates missing objects and uses the last row
- * as its place before it calls restart. If an audit has distrusted the filter, the follower first replaces all rows, so
- * no mark of that filter remains valid, even if the filter's file could not be deleted. DDL changes the schema version,
- * so the follower detects DDL by other programs, even if the change is undone between two polls (for example, if a
- * trigger is dropped and created again).
+ * as its place before it calls restart. If the filter is distrusted because of an audit, the follower first replaces
+ * all rows, so no mark of that filter remains valid, even if the filter's file could not be deleted. DDL changes the
+ * schema version, so the follower detects DDL by other programs, even if the change is undone between two polls (for
+ * example, if a trigger is dropped and created again).
  *
  * A mark is a place in text form. It includes the inode number and birth time of the file, but not its device, whose
  * number may change when the machine restarts.

@@ -30,8 +30,8 @@
  *
  * Lifetime of users: a `struct user` never changes. users_load keeps users whose lines are unchanged, and retires the
  * others. A connection calls user_is_current, which costs one load, before each batch of requests, and logs its user
- * out if the user was retired. A thread may use the users that it finds until the end of its batch (quiet.h), which
- * must belong to the `readers` of users_reclaim. A client that keeps a user for longer holds it (user_hold).
+ * out if that user has been retired. A thread may use the users that it finds until the end of its batch (quiet.h),
+ * which must belong to the `readers` of users_reclaim. A client that keeps a user for longer holds it (user_hold).
  * users_reclaim frees retired users that no client holds and no batch can use.
  *
  * Thread safety: all functions are MT-Safe except users_create and users_free.

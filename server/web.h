@@ -61,7 +61,8 @@ enum {
     WEB_PLAIN = 1u << 3,   /* a POST that changes nothing; may be text/plain */
     WEB_OPEN = 1u << 4,    /* no authentication */
     WEB_METRICS = 1u << 5, /* requires no authentication if metrics-auth is no */
-    WEB_WRITES = 1u << 6   /* changes filters: responds once changes are durable */
+    /* changes filters, so the response is sent once the changes are durable */
+    WEB_WRITES = 1u << 6
 };
 
 /* A route. A "*" segment in `path` matches any segment. */

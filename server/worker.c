@@ -107,8 +107,8 @@ static bool worker_hand(struct worker *to, const struct handed *handed)
 }
 
 /* Counts a new client, unless there are too many. Clients are counted when they are accepted, not
- * when they reach their worker, so a burst of connections is counted and distributed correctly as
- * well. */
+ * when they reach their worker, so even a burst of connections is counted and distributed
+ * correctly. */
 static bool worker_has_room(struct worker *worker)
 {
     const struct settings *settings = settings_now(worker->server->store);
