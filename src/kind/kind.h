@@ -246,8 +246,8 @@ struct bgi_composed {
     struct bgi_memory *(*more)(struct bg_filter *filter);
     /* The numbers that a file stores in addition to the words: see struct bgi_kind. Here
      * `restore` is called first. `restore` creates the parts that the n numbers describe, and
-     * returns BG_EFORMAT if no such filter exists, or BG_ENOMEM. NULL means that there are no
-     * numbers. */
+     * returns BG_EFORMAT if no such filter exists, or BG_ENOMEM if out of memory. NULL means
+     * that there are no numbers. */
     uint64_t (*numbers)(const struct bg_filter *filter, uint64_t *to);
     bg_err (*restore)(struct bg_filter *filter, const uint64_t *numbers, uint64_t n,
                       uint64_t room);
@@ -301,8 +301,8 @@ struct bgi_kind {
     /* Adds the content of a filter with the same geometry. NULL means that the words are ORed, if
      * the traits include merging. */
     bg_err (*merge)(struct bgi_core *to, const struct bgi_core *from, bool exclusive);
-    /* Returns whether a filter with a different geometry can be merged, too. NULL means that none
-     * can. */
+    /* Returns whether a filter with a different geometry can be merged, too. NULL means that no
+     * such filter can be merged. */
     bool (*joins)(const struct bgi_core *to, const struct bgi_core *from);
     /* Measures the content. NULL means that bits are counted. */
     void (*measure)(const struct bgi_core *core, struct bgi_measure *measure);
@@ -321,7 +321,7 @@ struct bgi_kind {
     /* Computes the geometry with 2^doublings times the capacity for the same content, which
      * `merge` then copies. Returns false if there is no such geometry (BG_TRAIT_RESIZE). */
     bool (*resized)(uint64_t *units, uint32_t *k, int doublings);
-    /* Writes the content of `from`, which has twice the units, to `to`, which is all zero
+    /* Writes the content of `from`, which has twice as many units, to `to`, which is all zero
      * (BG_TRAIT_FOLD). */
     void (*fold)(struct bgi_core *to, const struct bgi_core *from);
     /* Returns whether the states of two filters with the same geometry are equivalent. NULL means

@@ -49,7 +49,8 @@ static bg_err ladder_check(const bg_spec *spec, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Eight bits in eight lanes need no masks; k = 8 is used if it costs less than 2% more memory. */
+/* Eight bits in eight lanes need no masks, so k = 8 is used if it costs less than 2% more
+ * memory. */
 static bg_err ladder_choose_k(bg_spec *layer, bg_errinfo *info)
 {
     struct bgi_geometry best, eight;

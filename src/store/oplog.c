@@ -31,8 +31,8 @@
  * been acknowledged and must survive a process crash, so they stay, and opening the log rewrites
  * them.
  *
- * Opening makes the file and its name durable: the process that wrote the log may have died
- * before it synced the file or the directory.
+ * Opening a log makes the file and its name durable, because the process that wrote the log may
+ * have died before it synced the file or the directory.
  *
  * Truncation. (T1) Sync the log; let N be the next record number. (T2) Save the filter with
  * "oplog: N". (T3) Write a new log that starts at N, with the frames that were appended since
