@@ -74,7 +74,7 @@ bool gate_is_trusted(const struct gate *gate)
     return seen != 0 && (now < seen || now - seen <= gate->max_lag); /* T2 */
 }
 
-/* ---- Callbacks of the library -------------------------------------------------------------- */
+/* ---- Callbacks for the library ------------------------------------------------------------- */
 
 static void gates_note_answer(struct gate *gate, const bg_errinfo *why, bool failed)
 {

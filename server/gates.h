@@ -124,9 +124,9 @@ struct gates_ticket {
 
 /*
  * Starts a lookup; never waits. *outcome is BG_OUTCOME_PENDING or the final outcome. If ticket->gate is not NULL
- * afterwards, call gates_finish or gates_abandon exactly once; gates_finish needs a thread that may wait. After
- * BG_OUTCOME_PENDING, gates_finish returns the outcome. Otherwise gates_finish runs an audit, and its result can be
- * ignored. The key must stay valid until gates_finish or gates_abandon is called.
+ * afterwards, call gates_finish or gates_abandon exactly once; gates_finish must be called on a thread that may wait.
+ * After BG_OUTCOME_PENDING, gates_finish returns the outcome. Otherwise gates_finish runs an audit, and its result can
+ * be ignored. The key must stay valid until gates_finish or gates_abandon is called.
  */
 bg_err gates_begin(struct gates *gates, bg_bytes name, bg_bytes key,
                    struct gates_ticket *ticket, bg_outcome *outcome, bg_errinfo *info);

@@ -8,8 +8,9 @@
  * a pipe to accept all of it at once. A socket may accept only the beginning of a line; the rest is
  * kept and sent before the next line.
  *
- * Repetitions are counted in a table by the address of the message. Messages are literals, so there
- * are few different addresses. If no slot is free, repetitions of the message are not limited.
+ * Repetitions are counted in a table that is indexed by the address of the message. Messages are
+ * literals, so there are few different addresses. If no slot is free, repetitions of the message
+ * are not limited.
  */
 #include "log.h"
 

@@ -767,7 +767,7 @@ static bool recovery_accounts(const struct recovery *r,
 
 /* Decides what happens to files that no object uses. They are deleted if the journal accounts for
  * every object, because they must then be leftovers from an interrupted snapshot or a dropped
- * object. No other code may delete them at startup. */
+ * object. No other code may delete such files at startup. */
 static enum fate recovery_file_fate(const struct recovery *r,
                                     const struct journal_report *report, bool forget)
 {

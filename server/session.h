@@ -185,7 +185,7 @@ void session_forward(struct session *session, struct front *front,
                      struct request *request, bool many);
 
 /* Performs only the checks that precede a command. Returns the error that prevents a command from
- * running, or NULL if there is none. */
+ * running, or NULL if the command may run. */
 const char *session_refuses(struct session *session, const struct client *client,
                             const struct command *command, const bg_bytes *argv,
                             size_t argc, char text[SESSION_TEXT]);

@@ -347,7 +347,7 @@ static void users_free_waiting(struct users *users)
     }
 }
 
-/* Moves retired users that no client holds to `waiting`. The store and the load are in the opposite order from
+/* Moves retired users to `waiting` if no client holds them. The store and the load are in the opposite order from
  * user_hold, so either this function or users_free_waiting sees a concurrent hold. */
 static void users_choose(struct users *users)
 {

@@ -3,7 +3,7 @@
  *
  *     user alice on $scrypt$ln=14,r=8,p=1$... +@read +@bloom -@dangerous +bf.add ~acme:* rate=5000
  *
- * The rules resemble Redis ACL rules. They apply from left to right, starting from no permissions:
+ * The rules resemble Redis ACL rules. Rules apply from left to right, starting with no permissions:
  *
  *     on, off                 allow or forbid login
  *     $scrypt$...             add a hashed password (bloomgated --hash-password); several are allowed

@@ -49,7 +49,7 @@ struct web_request {
     struct session *session;
     bool secure;           /* received over TLS */
     bg_bytes body;         /* the whole body, except for uploads */
-    const char *body_file; /* uploads: path of a file with the body */
+    const char *body_file; /* for uploads, the path of a file that contains the body */
     struct web_answer answer;
 };
 

@@ -222,7 +222,8 @@ static bool list_gather(struct web_request *request, struct listing *list)
     return good;
 }
 
-/* Reads the end of the previous page. Returns false after sending a 400 response. */
+/* Reads the cursor, which marks the end of the previous page. Returns false after sending a 400
+ * response. */
 static bool list_read_cursor(struct web_request *request, struct listing *list)
 {
     const bg_bytes text = { list->cursor, strlen(list->cursor) };

@@ -1,5 +1,5 @@
-// theme.js - selects the light or dark theme before the first paint. Not a module, because
-// modules are deferred.
+// theme.js - selects the light or dark theme before the first paint. This script is not a module,
+// because modules are deferred.
 (function () {
   "use strict";
   const dark = matchMedia("(prefers-color-scheme: dark)");
