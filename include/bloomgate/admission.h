@@ -45,8 +45,7 @@ typedef struct bg_admission_options {
     double rate;     /* share of new keys that are wrongly admitted; 0 selects 0.01 */
     uint64_t length; /* clock ticks until a key is forgotten; if 0, a key is forgotten
                         after `items` calls, or up to one period later */
-    uint64_t (*clock)(void *context); /* as in bg_window_options; required if `length`
-                                         is set, otherwise NULL */
+    uint64_t (*clock)(void *context); /* required if, and only if, `length` is set */
     void *context;                    /* argument of `clock` */
     bg_hash_spec hash;                /* all zero selects `fast` */
     const bg_allocator *allocator;    /* or NULL */

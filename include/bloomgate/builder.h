@@ -90,7 +90,7 @@ BG_API BG_MUST_CHECK bg_err bg_builder_add_hash(bg_builder *builder, uint64_t ha
 
 /*
  * Adds an array of keys. On error, none of the keys are added. Errors: those of
- * bg_builder_add; BG_EINCOMPAT for hashes of a different hasher.
+ * bg_builder_add; BG_EINCOMPAT for hashes from a different hasher.
  */
 BG_API BG_MUST_CHECK bg_err bg_builder_add_many(bg_builder *builder, bg_keys keys);
 

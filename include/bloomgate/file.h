@@ -128,12 +128,11 @@ typedef struct bg_file_info {
 
 /* The result of verifying a file. */
 typedef struct bg_verify_report {
-    uint32_t struct_size; /* sizeof(bg_verify_report) */
-    uint32_t checks;      /* number of checks performed: header, digest, numbers, blocks
-                             ... */
-    uint64_t bad;         /* number of failed checks; 0 if the file is intact */
-    uint64_t bad_blocks;  /* number of damaged blocks */
-    uint64_t blocks;      /* number of blocks */
+    uint32_t struct_size;  /* sizeof(bg_verify_report) */
+    uint32_t checks;       /* number of checks: header, digest, numbers, blocks ... */
+    uint64_t bad;          /* number of failed checks; 0 if the file is intact */
+    uint64_t bad_blocks;   /* number of damaged blocks */
+    uint64_t blocks;       /* number of blocks */
     uint64_t first_offset; /* offset of the first error */
     bg_err code;           /* code of the first error */
     char what

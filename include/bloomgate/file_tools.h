@@ -140,8 +140,7 @@ BG_API BG_MUST_CHECK bg_err bg_file_join(const char *from, uint32_t shards,
 /* The difference between two files. */
 typedef struct bg_file_difference {
     uint32_t struct_size; /* sizeof(bg_file_difference) */
-    bool same_layout;     /* false: the blocks cannot be compared, and the other fields
-                             are 0 */
+    bool same_layout;     /* false: blocks not comparable; other fields are 0 */
     uint64_t blocks;      /* number of blocks in each file */
     uint64_t different;   /* number of blocks that differ */
     uint64_t patch_bytes; /* size of the patch that bg_file_patch would write */
@@ -153,8 +152,8 @@ BG_API BG_MUST_CHECK bg_err bg_file_diff(const char *from, const char *to,
                                          bg_errinfo *info);
 
 /*
- * Writes a patch that turns `from` into `to`. The patch consists of the header, the
- * numbers and the blocks that differ. If the files have different layouts, the patch
+ * Writes a patch that turns `from` into `to`. The patch consists of the header, the table
+ * of numbers, and the blocks that differ. If the files have different layouts, the patch
  * includes all blocks.
  */
 BG_API BG_MUST_CHECK bg_err bg_file_patch(const char *from, const char *to,

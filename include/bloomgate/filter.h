@@ -260,8 +260,8 @@ BG_API size_t bg_filter_may_contain_many(const bg_filter *filter, bg_keys keys,
  * number of keys added, and *added to the number of added keys that were certainly new.
  * Sets the bits of the new keys in the bitmap `is_new`. Each of these three arguments may
  * be NULL. A key that occurs twice in the array is new at most once.
- * Errors: those of bg_filter_add; BG_EINCOMPAT for hashes of a different hasher. The keys
- * at index *done and above were not added.
+ * Errors: those of bg_filter_add; BG_EINCOMPAT for hashes from a different hasher. The
+ * keys at index *done and above were not added.
  * Thread safety: same as bg_filter_add. Cost: same as bg_filter_may_contain_many; for
  * kinds with BG_TRAIT_FILLS_UP, keys are added one at a time.
  */
@@ -276,7 +276,7 @@ BG_API BG_MUST_CHECK bg_err bg_filter_add_many(bg_filter *filter, bg_keys keys,
  * Use it where a full filter cannot be replaced immediately, such as in a log replay. A
  * cuckoo filter drops additional copies of a key if it has no space for them; that key, or
  * all keys, can then no longer be removed (bg_filter_info.saturated).
- * Errors: BG_EINVAL; BG_EINCOMPAT for hashes of a different hasher.
+ * Errors: BG_EINVAL; BG_EINCOMPAT for hashes from a different hasher.
  * Thread safety: same as bg_filter_add.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_add_forced(bg_filter *filter, bg_keys keys,

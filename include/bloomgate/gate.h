@@ -46,11 +46,10 @@
  *                    go unnoticed until `negative_ttl` has passed, so use the cache only
  *                    where such a delay is acceptable.
  *   single flight    lets concurrent lookups of the same key share one query.
- *   audit            checks a share of the filter's "no" answers against the backing
- *                     store.
- *                    If a key turns out to be present, a write bypassed the gate or the
- *                    filter is damaged. The lookup then returns BG_OUTCOME_PRESENT, and
- *                    `alarm` is called.
+ *   audit            checks a share of the filter's "no" answers against the backing
+ *                    store. If a key turns out to be present, a write bypassed the gate
+ *                    or the filter is damaged. The lookup then returns
+ *                    BG_OUTCOME_PRESENT, and `alarm` is called.
  *   trace            is called after every lookup, for spans and logs.
  *
  * Event loops can use a gate without a `query` callback: bg_gate_begin either answers
@@ -255,8 +254,8 @@ BG_API bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket,
 /*
  * Returns whether a key may be present according to the filter and the negative cache,
  * without querying the backing store. The call does not count as a lookup. If you query
- * the backing store afterwards, pass the result to bg_gate_report, which improves the
- * observed false-positive rate.
+ * the backing store afterwards, pass the result to bg_gate_report, which makes the
+ * observed false-positive rate more accurate.
  * Thread safety: MT-Safe.
  */
 BG_API bool bg_gate_may_contain(bg_gate *gate, const void *key, size_t len);

@@ -70,8 +70,7 @@ typedef struct bg_registry_options {
     uint32_t max_tenants;           /* maximum number of tenants; 0 selects 65536 */
     bg_spec spec;                   /* spec for the filter of a new tenant */
     const bg_gate_options *gate;    /* gate of a new tenant (copied); NULL: no gate */
-    const bg_open_options *opening; /* options for opening files (not copied), or
-                                       NULL */
+    const bg_open_options *opening; /* options for opening files, not copied; or NULL */
     uint64_t max_items;             /* quota for distinct keys per tenant; 0: none */
     uint64_t max_bytes;             /* memory quota per tenant; 0: none */
     double inserts_per_second;      /* insert quota per tenant; 0: none */

@@ -94,8 +94,7 @@ typedef struct bg_slot_options {
     uint64_t complete;                /* initial value of bg_slot_complete_to */
     uint64_t (*clock)(void *context); /* monotonic time in ns; NULL: use the OS clock */
     void *context;                    /* argument of `clock` */
-    const bg_allocator *allocator;    /* for the slot but not its filters; may be
-                                         NULL */
+    const bg_allocator *allocator;    /* for the slot, not for its filters; or NULL */
 } bg_slot_options;
 
 #define BG_SLOT_OPTIONS_INIT                                                           \
@@ -215,11 +214,11 @@ BG_API uint64_t bg_slot_count(const bg_slot *slot, const void *key, size_t len);
  * hash per key. *check is set to the value that identifies the hasher (bg_hasher_check).
  * For an empty array, only *check is set.
  *
- * Hashing keys in advance saves time if they are used several times, for example queried,
- * added and written to a log. A hash is valid for one hasher only, and a slot can receive
- * filters with a different hasher at any time. So slots accept hashes only together with
- * their check value (bg_keys_hashes_of), and each function compares the check value with
- * the hashers of the filters it uses:
+ * Hashing keys in advance saves time if each key is used several times, for example
+ * queried, added and written to a log. A hash is valid for one hasher only, and a slot can
+ * receive filters with a different hasher at any time. So slots accept hashes only
+ * together with their check value (bg_keys_hashes_of), and each function compares the
+ * check value with the hashers of the filters it uses:
  *
  *     err = bg_slot_hash_many(slot, keys, hashes, &check);
  *     if (!err)
@@ -301,11 +300,11 @@ BG_API const bg_filter *bg_pin_filter(const bg_pin *pin, size_t i, bg_role *role
  * complete as the slot was at that time. The value of bg_slot_complete_to is used for this
  * comparison only if bg_slot_advance was called after the last of these adds. Every later
  * replacement must be at least as complete, too.
- * Errors: BG_EINCOMPAT if `flags` lacks BG_SLOT_DISCARD and keys would be lost, the base
- * accepts adds, or the base ended the doubt of a gate (bg_gate_doubt); BG_EBUSY during a
+ * Errors: BG_EINCOMPAT without BG_SLOT_DISCARD, if keys would be lost, if the base accepts
+ * adds, or if the base ended the doubt of a gate (bg_gate_doubt); BG_EBUSY during a
  * rebuild, or if a rebuild or a replacement with BG_SLOT_DISCARD started after this call
- * and finished first; BG_EINVAL; BG_ENOMEM. On error the slot is unchanged, and the caller
- * still owns the filter.
+ * and finished before it; BG_EINVAL; BG_ENOMEM. On error the slot is unchanged, and the
+ * caller still owns the filter.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_swap(bg_slot *slot, bg_filter *filter,
@@ -329,18 +328,17 @@ BG_API BG_MUST_CHECK bg_err bg_slot_begin_migration(bg_slot *slot, bg_filter *fi
  * Ends a migration and removes the old filter, or the new filter if `back` is true. If
  * `back` is false, the new filter must already contain all keys that have not expired.
  * bg_slot_rebuild also ends a migration. The call allocates no memory.
- * Errors: BG_EINVAL if there is no migration; BG_EBUSY during a rebuild; BG_EINCOMPAT for
- * `back` after bg_slot_compact, which merges the delta into the new filter only.
+ * Errors: BG_EINVAL if there is no migration; BG_EBUSY during a rebuild; BG_EINCOMPAT if
+ * `back` is true after bg_slot_compact, which merges the delta into the new filter only.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_end_migration(bg_slot *slot, bool back,
                                                   bg_errinfo *info);
 
 /*
- * Seals the base. From then on `delta`, an empty filter that the slot then owns, accepts
- * the adds. An existing delta accepts no more adds, but is still queried until
- * bg_slot_compact merges it. The call returns after the last add to a sealed filter has
- * finished.
+ * Seals the base. From then on, adds go to `delta`, an empty filter that the slot now
+ * owns. An existing delta accepts no more adds, but is still queried until bg_slot_compact
+ * merges it. The call returns after the last add to a sealed filter has finished.
  *
  * If you use bg_slot_complete_to, the delta is assumed to contain all keys above that
  * number. So no key with a higher number may have been added before the call; otherwise
@@ -348,8 +346,8 @@ BG_API BG_MUST_CHECK bg_err bg_slot_end_migration(bg_slot *slot, bool back,
  * delta. Pause writers, and call bg_slot_advance with the number of the last key that was
  * added. The same applies to bg_slot_compact and bg_slot_rebuild.
  * Errors: BG_EBUSY during a rebuild, or if the slot already has two deltas; BG_EINVAL if
- * the slot has no base, or `delta` is static or BG_SPEC_EXCLUSIVE; BG_ENOMEM. On error the
- * slot is unchanged, and the caller still owns the delta.
+ * the slot has no base, or `delta` is static or was created with BG_SPEC_EXCLUSIVE;
+ * BG_ENOMEM. On error the slot is unchanged, and the caller still owns the delta.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_set_delta(bg_slot *slot, bg_filter *delta,
@@ -409,8 +407,8 @@ BG_API BG_MUST_CHECK bg_err bg_slot_rotate(bg_slot *slot, uint64_t now,
 /* ---- Completeness -------------------------------------------------------------- */
 
 /*
- * Returns the number up to which the slot is complete. Only keys that were added to a
- * filter are in it, not keys that other machines have written since. So a slot keeps a
+ * Returns the number up to which the slot is complete. A filter includes only keys that
+ * were added to it, not keys that other machines have written since. So a slot keeps a
  * number that increases with the writes to the backing store, such as a log position or a
  * timestamp. All keys written up to that number are in the slot.
  *
@@ -672,8 +670,8 @@ BG_API BG_MUST_CHECK bg_err bg_slot_begin_rebuild(bg_slot *slot,
 
 /*
  * Adds keys to the new filter.
- * Errors: BG_EFULL if a kind with BG_TRAIT_FILLS_UP is full; BG_EINCOMPAT for hashes of a
- * different hasher; BG_ENOMEM for a static kind. After these errors the new filter lacks
+ * Errors: BG_EFULL if a kind with BG_TRAIT_FILLS_UP is full; BG_EINCOMPAT for hashes from
+ * a different hasher; BG_ENOMEM for a static kind. After these errors the new filter lacks
  * keys, so bg_rebuild_commit returns the same error. BG_EINVAL for NULL.
  * Thread safety: MT-Safe.
  */
@@ -753,8 +751,7 @@ typedef struct bg_slot_health {
                                keys, chosen differently each time */
     double bits_per_insert; /* bits set per new key; 0: no adds or not measured */
     double honest_per_insert; /* bits that a key would set without an attack */
-    bool polluted; /* true: bits_per_insert exceeds honest_per_insert by more than
-                      chance explains */
+    bool polluted; /* true: bits_per_insert is significantly above honest_per_insert */
     uint32_t reserved;
 } bg_slot_health;
 
