@@ -33,7 +33,7 @@ struct bgi_memory {
 
 /*
  * Allocates `bytes` zeroed bytes from `allocator`, or from the OS if `allocator` is NULL. The
- * block is aligned to at least 64 bytes, and large blocks more coarsely. If `small_pages` is set,
+ * block is aligned to 64 bytes, or to a larger boundary if it is large. If `small_pages` is set,
  * 2 MiB pages are not requested. Returns false if out of memory; `memory` is then empty.
  */
 bool bgi_memory_take(struct bgi_memory *memory, size_t bytes,

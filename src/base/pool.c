@@ -17,7 +17,7 @@ enum {
 };
 
 struct slab {
-    struct slab *next, *before; /* links in the list of its size class */
+    struct slab *next, *before; /* links in the list of the slab's size class */
     /* The first free piece, among pieces that have been used before. */
     void **free;
     size_t fresh; /* offset of the first piece that has never been used */

@@ -121,11 +121,12 @@ struct list_sort {
     unsigned threads, bits;
     /* `largest` is the number of hashes in the largest bucket. */
     size_t slices, buckets, largest;
-    size_t *places; /* per slice and bucket: counts, later start positions */
+    /* Counts per slice and bucket, later converted to start positions. */
+    size_t *places;
     struct list_bucket *bucket;
-    /* Per thread and bucket: hashes that have not been written yet. */
+    /* The hashes that have not been written yet, per thread and bucket. */
     struct list_line *lines;
-    size_t *begins;  /* per thread and bucket: start of the slice's part */
+    size_t *begins;  /* start of the slice's part, per thread and bucket */
     uint64_t *all;   /* the hashes, once they have been scattered */
     uint64_t *spare; /* per thread: `largest` hashes */
     struct bgi_memory tables, array, spares;

@@ -27,7 +27,7 @@
  * The best length of the window. With stable popularity, windows of 1/4 to 1 times the cache size
  * were best; 2, 4 and 8 times the cache size cost 0.8, 1.5 and 2.5 points. When popularity
  * changed after every 1% of the trace, the longest window (8 times the cache size) was best, and
- * a window of 1 times the cache size was worse than no admission control. A window of 2 to 4
+ * a window of the same size as the cache was worse than no admission control. A window of 2 to 4
  * times the cache size loses little in either case.
  *
  * Cost. An add to a window by count updates one counter that all threads share, and one cache

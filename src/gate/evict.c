@@ -57,8 +57,8 @@
  *   handed out.
  *
  * Stale files. The file of a tenant in memory may lack recent keys. The file is overwritten when
- * the tenant is evicted, or by bg_registry_save. After a crash the older file is used: keys that
- * were only in memory are lost, as registry.h warns.
+ * the tenant is evicted, or by bg_registry_save. After a crash the older file is used, and keys
+ * that were only in memory are lost, as registry.h warns.
  *
  * Removal deletes the file while holding registry->files, and then removes the name from the
  * table. Evictors write under the same lock and check whether the tenant was removed. So the file

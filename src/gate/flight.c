@@ -12,10 +12,10 @@
  *        the same era join the flight.
  *   (F2) `followers` counts the followers that may still use the leader's entry. The leader
  *        returns only when this count is 0, and the count grows only while the flight is open.
- *   (F3) A lookup that is on a list, so that others may wait for it, does not wait for any other
- *        flight in any gate, whatever its callbacks do. So followers wait for leaders, leaders
- *        wait for the backing store and for the followers' callbacks, and these callbacks do not
- *        wait for any flight. There is no cycle.
+ *   (F3) A lookup that is on a list, where other lookups may wait for it, does not wait for any
+ *        other flight in any gate, whatever its callbacks do. So followers wait for leaders,
+ *        leaders wait for the backing store and for the followers' callbacks, and these callbacks
+ *        do not wait for any flight. There is no cycle.
  *
  * For (F3), each thread counts its entries on the lists of all gates together, because two gates
  * whose backing stores query each other could also form a cycle.

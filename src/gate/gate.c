@@ -460,7 +460,8 @@ static bool gate_chunk_maybe(const struct gate_chunk *chunk, size_t i)
     return chunk->maybe[i / 64] >> i % 64 & 1;
 }
 
-/* Finishes the lookup of one key; returns gate_counts of its outcome. */
+/* Finishes the lookup of one key; returns whether the key is present or may be (outcome
+ * unknown). */
 static bool gate_look_at(bg_gate *gate, const struct gate_chunk *chunk, size_t i)
 {
     struct gate_reply reply = chunk->reply;

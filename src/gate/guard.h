@@ -80,7 +80,8 @@ struct guard {
     struct guard_mark delta; /* when the current delta started to accept adds */
     uint64_t delta_from;     /* (G4) */
     uint64_t generation;     /* (G5) */
-    /* The key id of the last file, and the check value of its hasher; 0 if there was no file. */
+    /* The key id of the last file, and the check value of its hasher; both are 0 if there was no
+     * file. */
     uint8_t key_id[BG_KEY_ID_BYTES];
     uint64_t key_check;
 };

@@ -74,7 +74,8 @@ static bg_err text_refuse_word(bg_errinfo *info, const struct text_line *line,
 
 /* ---- Lines and words ------------------------------------------------------------------- */
 
-/* Takes the next line from the text, without its line ending. Returns false at the end. */
+/* Removes the next line from the text and stores it without its line ending. Returns false at the
+ * end of the text. */
 static bool text_next_line(struct text_piece *rest, struct text_piece *line)
 {
     if (rest->n == 0) {

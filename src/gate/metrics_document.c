@@ -83,7 +83,7 @@ static void document_number(struct document *to, const struct metrics_family *fa
     }
 }
 
-/* Calls `put` for all labels of a sample, in order, with their index. */
+/* Calls `put` for each label of a sample, in order, with the label's index. */
 typedef void document_label(struct document *to, size_t number, const char *name,
                             const char *value);
 

@@ -16,7 +16,7 @@
  *
  * No key is lost. If an add returned before phase 2 ended, its key was already in the backing
  * store (gate.h: store first), so phase 3 reads the key from the store. The keys of all later
- * adds are in the new filter, or in the new delta, which stays. This is (S2) of slot.c.
+ * adds are in the new filter, or in the new delta, which stays. This is rule (S2) in slot.c.
  *
  * Whatever happens before phase 4, the slot keeps its filters. Only one rebuild runs at a time.
  * Queries, adds, merges and saves continue during a rebuild; other operations fail with BG_EBUSY.

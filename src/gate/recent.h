@@ -48,7 +48,7 @@ void bgi_recent_put(struct bgi_recent *recent, uint64_t hash, bg_bytes key,
 void bgi_recent_forget(struct bgi_recent *recent, uint64_t hash, bg_bytes key);
 
 /* Returns the number of keys that a lookup of era `era` at the time `now` could find. Cost: reads
- * the table. */
+ * the whole table. */
 uint64_t bgi_recent_count(struct bgi_recent *recent, uint64_t era, uint64_t now);
 
 #endif

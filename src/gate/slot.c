@@ -456,7 +456,7 @@ struct slot_request {
     bool taken; /* the slot owns the filter, even if the change fails later */
 };
 
-/* Makes one change under the lock, unless a rebuild is in progress. Then waits briefly for
+/* Performs one change under the lock, unless a rebuild is in progress. Then waits briefly for
  * readers of the replaced view. */
 static bg_err slot_change(bg_slot *slot, struct slot_request *request,
                           bg_err (*change)(bg_slot *, struct slot_request *,

@@ -34,7 +34,7 @@ enum tenant_state {
     TENANT_READING /* being read back */
 };
 
-/* The quota for which an add was refused. */
+/* The quota that caused an add to be refused. */
 enum tenant_quota { TENANT_ITEMS, TENANT_BYTES, TENANT_RATE, TENANT_QUOTAS };
 
 /* The parts of bg_tenant.uses: the lowest bit is set if the slot or the gate was handed out to a
@@ -44,8 +44,8 @@ enum tenant_quota { TENANT_ITEMS, TENANT_BYTES, TENANT_RATE, TENANT_QUOTAS };
 
 /* The members are grouped into cache lines by the threads that write them. */
 struct bg_tenant { /* NOLINT(clang-analyzer-optin.performance.Padding) */
-    /* Written by every get and release; adjacent to the next cache line, so that both are fetched
-     * from memory together. */
+    /* Written by every get and release. This cache line is adjacent to the next one, so that both
+     * are fetched from memory together. */
     _Alignas(64) _Atomic uint64_t uses;
 
     /* Read by all operations, rarely written. Names are mostly short, and every lookup compares
@@ -69,9 +69,10 @@ struct bg_tenant { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     _Alignas(64) pthread_mutex_t lock;
     pthread_cond_t turn; /* a read has finished */
     enum tenant_state state;
-    bool removed;       /* removed from the registry, so there is no file */
+    /* The tenant was removed from the registry, so it has no file. */
+    bool removed;
     bool known;         /* `items` is valid, so it need not be read from the file */
-    bool filed;         /* `digest` is the digest of its file */
+    bool filed;         /* `digest` is valid: it is the digest of the file */
     bg_slot *kept;      /* the slot while the state is WRITING */
     bg_err failure;     /* error of the last read, or BG_OK */
     int failure_errno;  /* errno of that read */

@@ -404,7 +404,7 @@ size_t view_has_many(const struct view *view, bg_keys keys, uint64_t *maybe)
     return found;
 }
 
-/* Adds a chunk to one member, and sets the bits in `held` of the keys that the member may already
+/* Adds a chunk to one member, and sets bits in `held` for the keys that the member may already
  * have contained. Lowers *n to the number of keys before the first key that does not fit. */
 static bg_err view_insert_chunk(const struct view_member *member,
                                 const uint64_t *hashes, size_t *n,
@@ -435,8 +435,8 @@ static bg_err view_insert_chunk(const struct view_member *member,
     return err;
 }
 
-/* Queries a member that accepts no adds. Sets the bits in `seen` of the keys of a chunk that the
- * member may contain, or of all keys if the member cannot be queried. */
+/* Queries a member that accepts no adds. Sets bits in `seen` for the keys of a chunk that the
+ * member may contain, or for all keys if the member cannot be queried. */
 static void view_query_chunk(const struct view_member *member, bg_keys keys,
                              const uint64_t *hashes, size_t n,
                              uint64_t seen[VIEW_WORDS])

@@ -135,7 +135,7 @@ bg_err view_add(const struct view *view, const void *key, size_t len,
                 struct view_news *news);
 bg_err view_add_u64(const struct view *view, uint64_t key, struct view_news *news);
 
-/* Sets the bits in `is_new`, unless it is NULL, of the keys that were new to all queried filters.
+/* Unless `is_new` is NULL, sets its bits for the keys that were new to all queried filters.
  * Returns BG_EINCOMPAT, and does nothing, if a filter that accepts adds cannot use the hashes. */
 bg_err view_add_many(const struct view *view, bg_keys keys, uint64_t *is_new,
                      size_t *done, struct view_news *news);

@@ -3,11 +3,11 @@
  *
  * XXH3 treats an 8-byte key as one word. XXH3 rotates the word by 32 bits, masks it with the
  * seed, and mixes it with two multiplications (xxHash 0.8, "rrmxmx"). The function has been
- * frozen since 0.8.0. The two words of XXH3's secret that the function uses are written out
- * below. The function uses only operations within a lane, so the same source serves single keys
- * and vectors of keys (fast_x86.c).
+ * stable since xxHash 0.8.0. The two words of XXH3's secret that the function uses are written
+ * out below. The function uses only operations within a lane, so the same source serves single
+ * keys and vectors of keys (fast_x86.c).
  *
- * A 16-byte key is two words. They are masked with the seed and multiplied to give a 128-bit
+ * A 16-byte key is two words. The words are masked with the seed and multiplied to give a 128-bit
  * product, whose halves are folded; an addition and an avalanche step follow. With vectors, the
  * 128-bit product takes four 32-bit multiplications, which only pays off for vectors of eight.
  */
