@@ -53,8 +53,8 @@
  *   `changed` false and set it, or found it true because another add had set it after the
  *   clearing. Only a thread that writes the file clears `changed`. A slot that was handed out
  *   (bg_tenant_slot) may be changed without setting `changed`. So the tenant counts as changed
- *   from when its slot is handed out, and again after every write during which the slot is still
- *   handed out.
+ *   from the moment its slot is handed out, and again after every write during which the slot is
+ *   still handed out.
  *
  * Stale files. The file of a tenant in memory may lack recent keys. The file is overwritten when
  * the tenant is evicted, or by bg_registry_save. After a crash the older file is used, and keys

@@ -1,8 +1,8 @@
 /*
  * guard.h - the state that a slot keeps so that no change loses an acknowledged key.
  *
- * The filters of a view (view.h) do not show which of their keys are in no other place. The guard
- * of a view records this. A guard never changes. The guard of the next view is derived from it:
+ * The filters of a view (view.h) do not show which of their keys exist nowhere else. The guard of
+ * a view records this. A guard never changes. The guard of the next view is derived from it:
  * slot_draft_begin copies the guard, and one function per kind of change computes the new value.
  * If a change does not call that function, the old, stricter guard stays in effect.
  *

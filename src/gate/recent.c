@@ -47,8 +47,9 @@
  * Proof of (R3): the lookup that sent the query read both counters before the event raised one of
  * them (R4), and the later lookup reads both counters after that. Counters never decrease. So the
  * era of the second lookup is greater. The second lookup empties the set, or another lookup has
- * already emptied it (R5). An entry that was put into the set with an earlier era is removed with
- * the rest (R6). The order in which a lookup reads the two counters does not matter.
+ * already emptied it (R5). An entry that was put into the set before that belongs to an earlier
+ * era (R6), so it is removed with the rest. The order in which a lookup reads the two counters
+ * does not matter.
  *
  *     order of steps                     why no invalid answer is left
  *     find, put, event, find             the second find empties the set (R5)

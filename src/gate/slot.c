@@ -11,7 +11,7 @@
  * Every change from one view to the next obeys these rules:
  *
  *   (S1) A filter that is queried in the old view and accepts or has accepted adds is queried in
- *        the new view, too, or is part of a filter that is queried there. The exceptions are that
+ *        the new view, too, or is part of a filter that is queried there. This does not apply if
  *        the caller passed DISCARD, or asserted that the new filter is equally complete.
  *   (S2) A change stops querying a filter only if another filter joined the view at least one
  *        grace period earlier, has accepted every add since, and is queried after the change.
