@@ -228,8 +228,8 @@ BG_API uint64_t bg_slot_count(const bg_slot *slot, const void *key, size_t len);
  *         err = bg_slot_add_many(slot, keys, is_new, &done, NULL);
  *
  * Errors: BG_EINCOMPAT if the filters have different hashers, for example during a
- * migration to a new secret or a rebuild with one; BG_ENOTFOUND if the slot has no filter.
- * In both cases *check is 0. BG_EINVAL for NULL, or if `keys` are already hashes.
+ * migration or rebuild with a new secret; BG_ENOTFOUND if the slot has no filter. In both
+ * cases *check is 0. BG_EINVAL for NULL, or if `keys` are already hashes.
  * Thread safety: MT-Safe; never waits.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_hash_many(const bg_slot *slot, bg_keys keys,
@@ -300,11 +300,11 @@ BG_API const bg_filter *bg_pin_filter(const bg_pin *pin, size_t i, bg_role *role
  * complete as the slot was at that time. The value of bg_slot_complete_to is used for this
  * comparison only if bg_slot_advance was called after the last of these adds. Every later
  * replacement must be at least as complete, too.
- * Errors: BG_EINCOMPAT without BG_SLOT_DISCARD, if keys would be lost, if the base accepts
- * adds, or if the base ended the doubt of a gate (bg_gate_doubt); BG_EBUSY during a
- * rebuild, or if a rebuild or a replacement with BG_SLOT_DISCARD started after this call
- * and finished before it; BG_EINVAL; BG_ENOMEM. On error the slot is unchanged, and the
- * caller still owns the filter.
+ * Errors: BG_EINCOMPAT if keys would be lost, the base accepts adds, or the base ended the
+ * doubt of a gate (bg_gate_doubt), unless `flags` includes BG_SLOT_DISCARD; BG_EBUSY
+ * during a rebuild, or if a rebuild or a replacement with BG_SLOT_DISCARD started after
+ * this call and finished before it; BG_EINVAL; BG_ENOMEM. On error the slot is unchanged,
+ * and the caller still owns the filter.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_swap(bg_slot *slot, bg_filter *filter,
@@ -424,8 +424,8 @@ BG_API uint64_t bg_slot_complete_to(const bg_slot *slot);
  * After a swap or reload has lowered the number, add the missing keys before advancing
  * again. Do not advance during the swap or reload, because the slot cannot detect which
  * keys are missing. Do not advance to a number while keys with higher numbers are being
- * added, or after such keys have been added. When a file replaces the base (bg_slot_swap),
- * the slot would treat them as keys up to that number.
+ * added, or after such keys have been added. Otherwise, when a file replaces the base
+ * (bg_slot_swap), the slot would treat those keys as keys up to that number.
  * Thread safety: MT-Safe.
  */
 BG_API void bg_slot_advance(bg_slot *slot, uint64_t sequence);
