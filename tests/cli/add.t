@@ -80,7 +80,7 @@ $ for kind in counting quotient; do bloomgate build -qf -k $kind -n 10 copies.bg
 70000
 
 # Duplicates are counted the same way in a file and in a pipe: a key stays until it has been removed
-# as often as it was added.
+# as many times as it was added.
 $ (seq 100; seq 51 100) > twice; for kind in counting cuckoo quotient; do bloomgate build -qf -k $kind file.bg twice; cat twice | bloomgate build -qf -k $kind pipe.bg; cat /dev/null | bloomgate build -qf -k $kind none.bg; bloomgate canary none.bg | grep verdict; for f in file pipe; do seq 100 | bloomgate remove --strict -q $f.bg; seq 51 100 | bloomgate check -c $f.bg; bloomgate canary $f.bg | grep verdict; done; done
 verdict      passed
 50
@@ -111,7 +111,7 @@ $ seq 100 | bloomgate build -q --items 100 --kind quotient q.bg; seq 1001 9000 |
 ! bloomgate add: q.bg: the filter is full after 132 more keys; the file is unchanged
 ? 5
 
-# Some kinds accept no more keys after they are built; the scalable kind accepts any number.
+# Some kinds accept no more keys after they are built; the scalable kind accepts any number of keys.
 $ seq 100 | bloomgate build -q --kind fuse fuse.bg; echo x | bloomgate add fuse.bg
 ! bloomgate add: fuse.bg: a filter of kind fuse is built from all keys at once and cannot be extended; build a new filter
 ? 2
@@ -284,7 +284,7 @@ $ bloomgate remove -t 1 --keyring ring kc.bg c
 ! bloomgate remove: kc.bg: keys removed: 100, definitely not in the filter: 0
 ! bloomgate remove: kc.bg: counting, about 16 keys, 1.2 KiB, false-positive rate 2.60e-05%
 
-# Lookups would not find keys that are converted differently from the file's settings.
+# Keys converted differently from the file's settings would never be found by lookups.
 $ echo Bob | bloomgate build -q --items 100 plain.bg; echo Eve | bloomgate add -q --lower plain.bg
 ! bloomgate add: warning: plain.bg: the format does not record how keys are converted ('lower'); use the same options for lookups
 $ seq 9 | bloomgate build -q --items 100 --as int64 int64.bg; seq 9 | bloomgate add -q --as int32 int64.bg

@@ -23,7 +23,7 @@ ribbon       17.4 KiB   7.1...0.781%     0.86%
 scalable     33.8 KiB  13.8...0.201%    0.205%
 window       47.2 KiB  19.4...0.884%     0.78%
 
-# Selected kinds, listed in the order of --help, at a different rate, as JSON.
+# Measures selected kinds at a different rate and prints them as JSON, in the order of --help.
 $ bloomgate bench -k ribbon --kind blocked -p 0.1% --json keys > bench.json; python3 -m json.tool < bench.json > /dev/null
 $ cat > show.py <<< 'import json, sys; b = json.load(sys.stdin); kinds = b.pop("kinds"); b.pop("cpu"); print(b); [print({n: v if not n.endswith("_ns") else v > 0 for n, v in k.items()}) for k in kinds]'
 $ python3 show.py < bench.json
@@ -57,14 +57,14 @@ $ printf '%s\n' a $'a\x01\x7f' $'a\x01\x7f\x01\x7f' b | bloomgate bench -k class
 {'schema': 'bloomgate.bench.1', 'records': 4, 'keys': 4, 'absent_keys': 2, 'cut': False, 'key_bytes': 2.5, 'rate': 0.01, 'hash': 'fast', 'passes': 5}
 {'kind': 'classic', 'possible': True, 'bytes': 8, 'bits_per_key': 16, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.000229067, 'rate': 0, 'rate_low': 0, 'rate_high': 0.65762, 'lost': 0}
 
-# An empty key is a key; one key is enough.
+# The empty string is a valid key, and one key is enough.
 $ echo | bloomgate bench -k fuse --json | python3 show.py
 {'schema': 'bloomgate.bench.1', 'records': 1, 'keys': 1, 'absent_keys': 1, 'cut': False, 'key_bytes': 0, 'rate': 0.01, 'hash': 'fast', 'passes': 5}
 {'kind': 'fuse', 'possible': True, 'bytes': 24, 'bits_per_key': 192, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.00390625, 'rate': 0, 'rate_low': 0, 'rate_high': 0.793451, 'lost': 0}
 $ echo a | bloomgate bench | wc -l
 17
 
-# Hashing with a seed, or with a different function.
+# Keys can be hashed with a seed or with a different function.
 $ bloomgate bench -k blocked --hash xxh64 --seed 7 keys --json | python3 show.py
 {'schema': 'bloomgate.bench.1', 'records': 20000, 'keys': 20000, 'absent_keys': 20000, 'cut': False, 'key_bytes': 9.4447, 'rate': 0.01, 'hash': 'xxh64', 'passes': 5}
 {'kind': 'blocked', 'possible': True, 'bytes': 24832, 'bits_per_key': 9.9328, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.00999813, 'rate': 0.0109, 'rate_low': 0.00955198, 'rate_high': 0.0124359, 'lost': 0}

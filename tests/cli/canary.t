@@ -47,7 +47,7 @@ $ bloomgate canary g.bin | head -2
 generation   0
 present      0 of 16 found
 
-# Canaries are not conclusive in an overfull filter.
+# Present canaries prove nothing in an overfull filter.
 $ bloomgate build -q --items 1000 full.bg keys; bloomgate canary full.bg
 generation   0
 present      16 of 16 found
@@ -55,7 +55,7 @@ absent       4050 of 4096 answered "maybe": 98.9% (98.5% to 99.2%), predicted 99
 verdict      failed: the filter answers "maybe" for almost all keys
 ? 1
 
-# Damaged parts answer "maybe".
+# For keys in damaged blocks, the filter answers "maybe".
 $ cp f.bg hurt.bg; printf 'xyz' | dd of=hurt.bg bs=1 seek=9000 conv=notrunc status=none
 $ bloomgate canary hurt.bg
 ! bloomgate canary: hurt.bg: block: found block 0: 66e4939f instead of 25b8c3b7, expected the checksum in the table

@@ -11,7 +11,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM = os.path.abspath(sys.argv[1])
 
-# A command line, the completions that must be offered at its end, and those that must not be.
+# Each case: a command line, completions that must be offered at its end, and completions that must not be offered.
 CASES = [
     ("bloomgate ", ["build", "check", "completion", "help", "version"], ["--force", "blocked"]),
     ("bloomgate bui", ["build"], ["check"]),
@@ -26,8 +26,7 @@ CASES = [
     ("bloomgate completion ", ["bash", "zsh", "fish"], ["build"]),
     ("bloomgate help ch", ["check"], ["build"]),
 ]
-# Command lines, and whether file names are offered at the end; they are not if the option takes a
-# number.
+# Command lines, and whether file names are offered at the end. None are offered if the option expects a number.
 FILES = [("bloomgate check some_f", True), ("bloomgate check --keyring some_f", True),
          ("bloomgate check --threads some_f", False)]
 
@@ -37,7 +36,7 @@ def output(*command, **more):
 
 
 def by_bash(script, line):
-    """Splits words as bash does, and includes the file names that bash completes itself."""
+    """Splits words the way bash does, and includes the file names that bash completes itself."""
     words = line.replace("=", " = ").split() + ([""] if line[-1] in " =" else [])
     code = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); default=1; '
             'compopt() { [[ "$*" == *"+o default"* ]] && default=; }; _bloomgate; printf "%s\\n" "${COMPREPLY[@]}"; '

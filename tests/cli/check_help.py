@@ -49,7 +49,7 @@ def check_options(name, text, man, scripts):
     expect("help" in names and "quiet" in names, f"{name}: has the common options: {names}")
     expect(len(set(names)) == len(names), f"{name}: each option is listed once: {names}")
     expect(len(set(letters)) == len(letters), f"{name}: each letter is used once: {letters}")
-    # The part of each shell's script about this subcommand.
+    # The part of each shell's completion script that covers this subcommand.
     parts = {"bash": re.search(rf"^    {name}\)\n        options='([^']*)'", scripts["bash"], re.M),
              "zsh": re.search(rf"^    {name}\)\n(.*?)^        ;;", scripts["zsh"], re.M | re.S)}
     found = {shell: set(re.findall(r"--([a-z0-9-]+)", part.group(1) if part else "")) for shell, part in parts.items()}

@@ -23,7 +23,7 @@ waiter() {
 }
 
 # Runs each command while another command changes FILE. Prints each command's exit code, and how
-# often it reports FILE as being changed.
+# many times it reports that FILE is being changed.
 refused() {
     local file=$1 command
     shift

@@ -9,7 +9,7 @@ $ . $CLI_TESTS/claim.sh; holder add -q f.bg; waiter add f.bg b; echo a >&3; rele
 bloomgate add: f.bg: waiting for another bloomgate command to finish changing this file
 102
 
-# The same applies to access through a link.
+# The same applies when the file is accessed through a link.
 $ ln -s f.bg link.bg; . $CLI_TESTS/claim.sh; holder add -q f.bg; waiter add link.bg a; release; wait $waiting; sed q said
 bloomgate add: link.bg: waiting for another bloomgate command to finish changing this file
 
@@ -39,14 +39,15 @@ part.1
 part.2
 ! bloomgate split: part.1: another bloomgate command is changing this file; try again when that command has finished, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
 
-# All these locks share one descriptor. A killed split leaves several links to one lock file; the
-# next split removes them.
+# All of split's locks share one file descriptor. A killed split leaves several links to one lock
+# file; the next split removes them.
 $ (ulimit -n 9; bloomgate split -q -f $CLI_TESTS/../golden/files/shards.bg part); touch part.bloomgate-lock; for i in 0 1 2; do ln part.bloomgate-lock part.$i.bloomgate-lock; done; (ulimit -n 9; bloomgate split -q -f $CLI_TESTS/../golden/files/shards.bg part); ls part*
 part.0
 part.1
 part.2
 
-# A filter that replaces the input while split waits may have more shards than split has checked names for.
+# A filter that replaces the input while split waits may have more shards than the number of file
+# names that split has checked.
 $ cp $CLI_TESTS/../golden/files/cuckoo_shards.bg many.bg; . $CLI_TESTS/claim.sh; holder build -q -n 10 piece.1; waiter split many.bg piece; cp $CLI_TESTS/../golden/files/shards.bg many.bg; echo mine > piece.2; kill $holding; release; wait $waiting; echo $?; cat said piece.2; ls piece.*
 3
 bloomgate split: piece.1: waiting for another bloomgate command to finish changing this file

@@ -54,7 +54,7 @@ $ bloomgate build -q --items 1000 b.bg keys; bloomgate convert -q --to bloomgate
 generation   9
 present      16 of 16 found
 
-# A filter does not store its keys, so not every format can be converted.
+# A filter does not store its keys, so some conversions are impossible.
 $ bloomgate convert --to guava s.bg no
 ! bloomgate convert: s.bg: cannot convert a filter of kind split with hash xxh64 to guava: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for other formats
 ? 2

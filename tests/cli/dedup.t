@@ -71,8 +71,8 @@ $ bloomgate dedup --unordered --window 10 many
 ! Try 'bloomgate dedup --help'.
 ? 2
 
-# The summary, as text and as JSON. A filter that is a little too small causes a warning, and drops about as many lines as
-# expected.
+# Prints the summary as text and as JSON. A filter that is a little too small causes a warning, and
+# drops about as many lines as expected.
 $ bloomgate dedup many > /dev/null
 ! bloomgate dedup: 300,000 lines, 129,536 unique, 170,464 dropped; wrongly dropped: fewer than 0.01 expected; scalable filter, 5.9 MiB
 $ bloomgate dedup -q --stats stats.json -n 100k -p 1% many > most
@@ -118,7 +118,7 @@ $ for run in 1 2 3; do seq ${run}00000 ${run}40000 | bloomgate dedup -q -c -s fu
 1
 
 # No mode drops more than its rate: a full filter of fixed size ends the run. The lines printed
-# before that are correct, and lines that are already in the filter need no space.
+# before the run ends are correct, and lines that are already in the filter need no space.
 $ bloomgate dedup -n 10k -p 1% many > few
 ! bloomgate dedup: stopped after 15,774 lines: the filter is full (about 15,015 keys), and more than 1% of new lines would be dropped; use a larger --items, or omit it so that the filter grows
 ! bloomgate dedup: 15,774 lines, 14,848 unique, 926 dropped; wrongly dropped: 148 expected (0.99%); blocked filter, 12.1 KiB
@@ -145,7 +145,8 @@ $ for input in mixed "long many" "many long"; do bloomgate dedup -q --unordered 
 129537
 129537
 
-# Keys can be a field or case-insensitive; records can be NUL-terminated or CSV.
+# A key can be one field of a record, and can be case-insensitive. Records can be NUL-terminated or
+# CSV.
 $ printf 'a\t1\nb\t1\nc\t2\n' | bloomgate dedup -q --field 2
 a	1
 c	2

@@ -20,7 +20,7 @@ patch      73,816 bytes
 $ bloomgate diff -q a.bg b.bg
 ? 1
 
-# The same filter with different metadata.
+# Compares two copies of a filter that have different metadata.
 $ bloomgate build -q --items 200000 --note hello noted.bg keys
 $ bloomgate diff a.bg noted.bg
 filters    equal
@@ -106,7 +106,7 @@ $ head -c 5000 a.bg > short.bg; bloomgate diff a.bg short.bg
 ! bloomgate diff: short.bg: file size: found 5000 bytes instead of 256464, expected the size in the header
 ? 3
 
-# Secrets are needed only if the blocks are not conclusive.
+# Secrets are needed only if comparing the blocks is not enough.
 $ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring
 $ printf 'two 100102030405060708090a0b0c0d0e0f\n' > other; chmod 600 other
 $ seq 100 | bloomgate build -q --items 100 --hash keyed --keyring ring k1.bg; seq 100 | bloomgate build -q --items 100 --note x --hash keyed --keyring ring k2.bg

@@ -184,7 +184,7 @@ $ bloomgate info --bits k.bg
 ! bloomgate info: k.bg: showing the bits requires the filter's secret; use --keyring FILE
 ? 2
 
-# The distribution of bits.
+# The distribution of set bits is shown.
 $ bloomgate info --bits blocked.bg | tail -3
   ▄▄▅▄▄▄▃▄▅▅▅▄▄▅▅▅▄▄▄▄▄▄▄▄▃▅▃▃▄▃▄▄▅▄▄▅▄▄▃▃▄▃▃▂▃▃▄▄▄▃▃▃▄▄▄▄▄▄▃▃▄▄▄▃
   one cell is 8 B; share of bits set, in eighths: ·▁▂▃▄▅▆▇█

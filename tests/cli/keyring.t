@@ -12,7 +12,7 @@ $ sed -i '/^one /s/$/ retired/' ring; bloomgate keyring ring
 one	retired
 two	current
 
-# The file contains the secrets, 32 digits each, all different.
+# The file contains the secrets, which have 32 digits each and are all different.
 $ awk '/^(one|two) / { print length($2) }' ring; awk '/^(one|two) / { print $2 }' ring | sort -u | wc -l
 32
 32

@@ -8,7 +8,7 @@ $ bloomgate merge ab.bg a.bg b.bg
 $ seq 1500 | bloomgate check -c ab.bg
 1500
 
-# The result is identical to a filter built from the keys of both.
+# The result is identical to a filter built from the keys of both inputs.
 $ cat a b | bloomgate build -q --items 2000 --folds 4 both.bg
 $ bloomgate diff -q ab.bg both.bg
 
@@ -140,7 +140,7 @@ $ (trap '' XFSZ; ulimit -f 16; bloomgate merge -f big.bg big.bg big.bg)
 $ cmp big.bg before.bg; ls *tmp* .*tmp* 2>/dev/null
 ? 2
 
-# A damaged filter is refused; --tolerate accepts the rest.
+# A damaged filter is refused; --tolerate accepts its intact blocks.
 $ cp b.bg damaged.bg; printf '\377\377' | dd of=damaged.bg bs=1 seek=8300 conv=notrunc status=none
 $ bloomgate merge out.bg a.bg damaged.bg
 ! bloomgate merge: damaged.bg: block: found block 0: c2d66b6b instead of 0b32f603, expected the checksum in the table

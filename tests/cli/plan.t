@@ -39,10 +39,10 @@ counting memory
 $ BLOOMGATE_CACHES=48K,2M bloomgate plan -n 100M -p 0.1% | awk '$1 == "blocked" { print $1, $9 }'
 blocked memory
 
-# No line is longer than 100 columns, even with all columns and with rates of many digits.
+# No line is longer than 100 characters, even if all columns are shown and rates have many digits.
 $ bloomgate plan -n 1G -p 1e-7 --queries-per-second 1234567890 --call-cost 1 --memory-cost 1 --call-time 5ms | awk 'length > 100'
 
-# With a fixed number of bits per key, or of bytes, the kinds have different rates.
+# With a fixed number of bits per key, or a fixed total size, the kinds have different rates.
 $ bloomgate plan --items 1M --bits-per-key 16
 1,000,000 keys, 16 bits per key
 |

@@ -12,7 +12,7 @@ $ : > nothing; bloomgate build nothing.bg nothing; echo a | bloomgate check noth
 ! bloomgate build: nothing.bg: classic, 0 keys, 24 B, false-positive rate 0.318%, ...
 ? 1
 
-# A line of 100 MB, from a file and through a pipe.
+# A line can be 100 MB long, in a file or from a pipe.
 $ (echo a; head -c 100000000 /dev/zero | tr '\0' x; echo; echo a; echo b) > long
 $ bloomgate dedup -q long | wc; cat long | bloomgate dedup -q | wc
       3       3 100000005
@@ -316,8 +316,8 @@ $ cat kept > first; bloomgate build -q -n 1M --as int64 --resume again.bg first 
 $ ls again.bg*; rm -f again.bg.partial kept
 again.bg.partial
 
-# Checkpoints written by version 0.1 do not identify the input that was read. They are resumed if no
-# input has changed since then.
+# Checkpoints written by version 0.1 do not identify the input that was read. They can be resumed if
+# no input has changed since they were written.
 $ mark="$(bloomgate info kept.partial | sed -n 's/.*note *\(build: .*\)/\1/p')"; until [ $(date +%s) -gt $(stat -c %Z first) ]; do sleep 0.1; done; bloomgate build -q -n 1M --as int64 --note "$mark" old.bg.partial first; cp old.bg.partial kept.partial
 $ bloomgate build -q -n 1M --as int64 --resume old.bg first second; bloomgate check -c -v old.bg first second
 0
@@ -430,7 +430,7 @@ $ bloomgate dedup --length-prefixed --field 1 fields
 ! Try 'bloomgate dedup --help'.
 ? 2
 
-# Valid and invalid text for each key form.
+# Each key form accepts valid text and rejects invalid text.
 $ printf '%s\n' 0 -1 9223372036854775807 18446744073709551615 -9223372036854775808 | bloomgate build -q int64.bg --as int64; printf '00\n-01\n5\n' | bloomgate check int64.bg
 00
 -01

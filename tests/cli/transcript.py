@@ -68,7 +68,7 @@ def fits(expected, found):
 
 
 def play(path, environment, update):
-    """Returns how many commands passed and how many failed."""
+    """Returns the numbers of commands that passed and that failed."""
     blocks, rest = parse(path)
     good = bad = 0
     written = []

@@ -56,7 +56,7 @@ one.bg: damaged: block at byte 73728: found block 1: ea075e99 instead of fd551bf
 ! bloomgate verify: missing.bg: No such file or directory
 ? 4
 
-# Files of a newer version, files that are not filters, and directories cannot be checked.
+# Files written by a newer version, files that are not filters, and directories cannot be checked.
 $ cp whole.bg newer.bg; python3 $CLI_TESTS/set_header.py newer.bg 8 2
 $ bloomgate verify newer.bg
 ! bloomgate verify: newer.bg: format version: found 2.0, expected 1.x

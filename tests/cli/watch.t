@@ -20,7 +20,7 @@ pointer
   items       about 1,026 (1,010 to 1,043), designed for 1,016
   fill        [####################....................] 50.4%
 
-# A scalable filter; an overfull filter.
+# Shows a scalable filter and an overfull filter.
 $ bloomgate build -q grown.bg < <(cat keys); bloomgate watch --once grown.bg | head -5
 grown.bg
   kind        scalable, hash profile fast
@@ -59,7 +59,7 @@ $ bloomgate watch --once --keyring nowhere keyed.bg
 $ cp seen.bg "$(printf 'a\033[31mb')"; bloomgate watch --once a*b | head -1
 a?[31mb
 
-# Damaged and missing files.
+# Damaged and missing files are reported.
 $ (head -c 5000 seen.bg; printf X; tail -c +5002 seen.bg) > bad.bg; bloomgate watch --once bad.bg
 ! bloomgate watch: bad.bg: numbers: found 3094009f instead of 98f94189, expected the checksum in the header
 ? 3

@@ -90,7 +90,7 @@ def wait_for(condition, what, seconds=60):
 
 
 class Secure:
-    """Certificates issued by a private authority, in a new directory, and a shared password."""
+    """Certificates issued by a private authority and stored in a new directory, and a shared password."""
 
     def __init__(self, folder, password="of-the-cluster"):
         self.folder, self.password = folder, password
@@ -208,8 +208,8 @@ class Node:
 
 
 class World:
-    """`secure`: a Secure, for TLS and a password; `arguments`: additional arguments for the
-    server."""
+    """A running cluster. `secure` is a Secure object that provides TLS files and a password; `arguments` are additional
+    arguments for the servers."""
 
     def __init__(self, server, module, *module_arguments, node_timeout=2000, primaries=PRIMARIES, replicas=REPLICAS, secure=None, arguments=()):
         self.server, self.module = server, os.path.abspath(module)
@@ -290,7 +290,7 @@ class World:
         return "\n".join(f"--- {node.number}\n{node.log()}" for node in self.nodes)
 
     def move_slot(self, slot, source, target):
-        """Moves a slot like redis-cli --cluster reshard does: key by key, then the slot itself."""
+        """Moves a slot the way redis-cli --cluster reshard does: first each key, then the slot itself."""
         source_name, target_name = source.name(), target.name()
         target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", source_name)
         source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", target_name)

@@ -63,7 +63,7 @@ class Node:
                 pass
 
     def follow(self, primary):
-        """Becomes a replica that has all data of its primary."""
+        """Becomes a replica with all of its primary's data."""
         self.keys, self.hashes = primary.save()
         self.history, self.before = primary.history, "0" * 40
 
@@ -186,9 +186,9 @@ class FakeCluster:
         self.password = None
         self.replicas = 1
         self.trouble = lambda node, words: None
-        self.replica_of = {} # index of a node: index of its replica
-        self.moving = {}     # slot: the node that the slot is moving to
-        self.told = None     # the reply to CLUSTER SLOTS, if it is overridden
+        self.replica_of = {} # maps a node's index to its replica's index
+        self.moving = {}     # maps a slot to the node that the slot is moving to
+        self.told = None     # overrides the reply to CLUSTER SLOTS unless it is None
         self.nodes = [Node(self, i) for i in range(nodes)]
         self.owners = [i * nodes // 16384 for i in range(16384)]
 

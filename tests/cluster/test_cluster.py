@@ -46,8 +46,8 @@ def create(world, *names):
 
 class Adder:
     """A running `bloomgate cluster add`, and the keys that have been acknowledged so far. Until it
-    is stopped, it receives batches of some thousands of keys, each when most of the previous batch
-    has been acknowledged. When the filter is full, the same keys are sent again."""
+    is stopped, it receives batches of a few thousand keys; each batch is sent when most of the previous batch has been
+    acknowledged. When the filter is full, the same keys are resent."""
 
     def __init__(self, world, name, *options):
         self.process = subprocess.Popen([PROGRAM, "--cluster", world.addresses(), "--timeout", "1s", "--patience", "60s",
@@ -76,7 +76,7 @@ class Adder:
             self.acknowledged.append(line.rstrip("\n"))
 
     def wait_for(self, more):
-        """Waits until this many more keys are acknowledged."""
+        """Waits until this many more keys have been acknowledged."""
         goal = len(self.acknowledged) + more
         wait_for(lambda: len(self.acknowledged) >= goal or self.process.poll() is not None, f"{more} more keys", 120)
         assert self.process.poll() is None, self.process.stderr.read()
@@ -261,8 +261,7 @@ def save(node):
 
 
 def promote(heir):
-    """Makes a replica the primary. A failover times out in the server after 5 s, so the command is
-    repeated."""
+    """Makes a replica the primary. A failover times out in the server after 5 s, so the command is retried."""
     def promoted():
         if heir.info("replication")["role"] == "master":
             return True

@@ -58,7 +58,7 @@ def test_forwards(program):
         assert s.ask("BG.EXISTS", "seen", "x") == 0 == s.ask("BF.EXISTS", "seen", "x")
         assert s.ask("BF.MEXISTS", "seen", "x", *KEYS, "y") == [0] + [1] * 300 + [0]
         assert front.cluster.members() == {key.encode() for key in KEYS + ["a", "b", "c"]}
-        for name in shard_reference.names("seen", 16):  # each on its node
+        for name in shard_reference.names("seen", 16):  # each shard is on its own node
             for key in front.cluster.owner(shard_reference.slot(name)).keys[name.encode()]:
                 assert shard_reference.names("seen", 16)[shard_reference.route(key, 16)] == name
         with s.connect() as c:
@@ -83,8 +83,8 @@ def test_replies_stay_in_order(program):
 
 @service.alone
 def test_pipelines_are_batches(program):
-    """Pipelines contain runs of similar requests, other requests between the runs, and a different
-    request at the end."""
+    """Requests in pipelines are batched. The pipelines contain runs of similar requests, other requests between the
+    runs, and a different request at the end."""
     with Front(program) as (front, s):
         with s.connect() as c:
             adds = [("BF.ADD", "seen", key) for key in KEYS]
@@ -129,7 +129,7 @@ def test_doubt_is_maybe(program):
 
 @service.alone
 def test_some_shards_fail(program):
-    """Answers of working shards are trusted; a list of adds is truncated at the first failure."""
+    """Answers from working shards are trusted; the reply to a list of adds ends at the first failure."""
     with Front(program) as (front, s):
         front.cluster.trouble = lambda node, words: \
             b"-FULL no room\r\n" if node.number == 2 and words[0] == b"BG.MADD" else None
@@ -142,8 +142,7 @@ def test_some_shards_fail(program):
         assert s.ask("BG.MADD", "seen", *keys[2:]).startswith("FULL"), "the whole reply is an error if no key succeeds before the first failure"
         front.cluster.trouble = lambda node, words: \
             b"-NOFILTER gone\r\n" if node.number == 2 and words[0].startswith(b"BG.") else None
-        # A missing shard is not in doubt. A node that answers slowly, as on a busy machine, is in
-        # doubt.
+        # A missing shard is not in doubt. A node that answers slowly, as it may on a busy machine, is in doubt.
         service.wait_for(lambda: str(s.ask("BG.MEXISTS", "seen", *KEYS)).startswith("NOFILTER"), what="the error")
 
 
@@ -252,7 +251,7 @@ def figures(s):
 
 @service.alone
 def test_one_node_is_lost(program):
-    """Only keys on the failed node get a "maybe". No client waits for the node, and the node is
+    """Only lookups of keys on the failed node are answered "maybe". No client waits for the node, and the node is
     used again when it recovers."""
     with Front(program, http=True) as (front, s):
         gone, there = of_node(front.cluster, 2)
@@ -362,8 +361,8 @@ def test_starts_without_a_cluster(program):
 
 @service.alone
 def test_a_node_that_hangs_stalls_nobody(program):
-    """More requests than there are threads query a node that hangs. These requests return, and so
-    do all other requests."""
+    """More requests than there are threads are sent to a node that hangs. These requests return, and so do all other
+    requests."""
     second = fake_nodes.FakeCluster(1)
     for name in shard_reference.names("other", 4):
         second.nodes[0].keys[name.encode()] = set()
@@ -413,7 +412,7 @@ def test_a_server_that_is_started_again(program):
         gone, there = of_node(front.cluster, 2)
         assert s.ask("BG.MADD", "seen", *gone, *there) == [1] * 300
         assert s.ask("BG.MEXISTS", "seen", *gone, *there, "absent") == [1] * 300 + [0]
-        for _ in range(5):  # regardless of the results of health checks so far
+        for _ in range(5):  # regardless of when the last health check ran
             node.restart(saved)
             assert s.ask("BG.MEXISTS", "seen", *gone) == [1] * len(gone)
         facts = wait_for_state(s, "partly")
@@ -546,8 +545,8 @@ def plain(s, method, path, body=None, kind="application/json"):
 
 @service.alone
 def test_passwords_are_read_anew(program):
-    """The password is stored in a file. After it is changed both in the file and in the cluster,
-    the front end continues."""
+    """The password is stored in a file. After the password is changed both in the file and in the cluster, the front
+    end keeps working."""
     folder = tempfile.mkdtemp(prefix="bloomgate-front-")
     path = os.path.join(folder, "password")
 

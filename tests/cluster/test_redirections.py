@@ -48,7 +48,7 @@ def add_and_check(cluster, *options):
 
 
 class Times:
-    """Makes the first n commands fail that have a given name, or any name."""
+    """Makes the first n commands with the given name fail, or the first n commands with any name."""
 
     def __init__(self, n, what, name=None):
         self.left, self.what, self.name = n, what, name
@@ -160,7 +160,7 @@ def test_wrong_answers():
         cluster.trouble = Times(1, wrong, b"BG.MEXISTS")
         done = run(cluster, "check", "-v", "--open", "f", keys=INPUT, quick=True)
         assert done.returncode == 1 or wrong == b"*1\r\n:0\r\n", (wrong, done)
-        assert len(done.stdout.split()) <= 1, (wrong, done)  # only the key that has the 0 in the reply
+        assert len(done.stdout.split()) <= 1, (wrong, done)  # only the key whose reply is 0
 
 
 def test_missing_filter():
@@ -196,7 +196,7 @@ def test_replicas():
     cluster.replicas = 1
     done = run(cluster, "add", "-w", "1", "--acknowledged", "f", keys=INPUT)
     assert done.returncode == 0 and done.stdout == INPUT, done
-    for node in cluster.nodes:  # each WAIT follows a write that is certainly replicated
+    for node in cluster.nodes:  # each WAIT follows a write, which is always replicated
         waits = [i for i, words in enumerate(node.seen) if words[0] == b"WAIT"]
         assert waits and all(node.seen[i - 1][0] == b"SET" for i in waits), node.seen
         assert all(cluster.owner(fake_nodes.slot_of(node.seen[i - 1][1])) is node for i in waits)
@@ -267,7 +267,7 @@ def test_restart_from_an_old_save():
 
 
 def test_restart_while_it_is_merged():
-    """If a server restarts during a merge, the data merged from it may lack keys."""
+    """If a server restarts during a merge, the data merged from that server may lack keys."""
     cluster = made()
     saved = cluster.nodes[1].save()
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
@@ -381,8 +381,8 @@ def test_replicas_are_witnessed():
 
 
 def test_replica_of_a_server_that_was_started_again():
-    """The replica was running all the time, but has copied the remaining data of its primary, so it
-    is in doubt after its promotion."""
+    """The replica was never restarted, but has copied the data that remained on its restarted primary, so it is in
+    doubt after its promotion."""
     cluster, saved = replicated()
     cluster.nodes[1].restart(saved)
     cluster.nodes[3].follow(cluster.nodes[1])
@@ -392,8 +392,8 @@ def test_replica_of_a_server_that_was_started_again():
 
 
 def test_holder_copies_a_server_that_was_started_again():
-    """The process served the shard when the saved witness was written, but returns with the remaining data of another
-    process."""
+    """The process served the shard when the saved witness was written, but comes back with the data that remained in
+    another, restarted process."""
     cluster, _ = replicated()
     first, second = cluster.nodes[1], cluster.nodes[3]
     fail_over(cluster)
@@ -552,7 +552,7 @@ def test_late_witnesses_erase_no_doubt():
         cluster = made()
         saved = cluster.nodes[1].save()
         assert run(cluster, "add", "f", keys=INPUT).returncode == 0
-        if word == "add":  # has a replica that the witness lists
+        if word == "add":  # the node has a replica that the witness lists
             cluster.nodes.append(fake_nodes.Node(cluster, 3))
             cluster.replica_of = {2: 3}
 
@@ -601,8 +601,8 @@ def test_shards_that_another_client_creates_again():
 
 
 def test_missing_shards_are_doubted_before_they_are_created():
-    """Lookups report no key as absent while `create --missing` runs, or after it was killed."""
-    for lost in (True, False):  # whether the witnesses are lost as well
+    """Lookups report no key as absent while `create --missing` is running or after it was killed."""
+    for lost in (True, False):  # `lost`: the witnesses are lost as well
         cluster = made()
         node = cluster.nodes[1]
         assert run(cluster, "add", "f", keys=INPUT).returncode == 0

@@ -75,7 +75,7 @@ def test_command_line(t):
     assert code == 0 and "keys added: 200" in said, said
     code, out, said = t.run("check", "-v", "seen", *t.tls, keys=[*KEYS, "x", "y"])
     assert (code, out) == (0, "x\ny\n"), (code, out, said)
-    large = [f"{i:01000}" for i in range(3000)]  # many TLS records in a reply and in a request
+    large = [f"{i:01000}" for i in range(3000)]  # requests and replies that span many TLS records
     code, _, said = t.run("add", "seen", *t.tls, "--acknowledged", keys=large)
     assert code == 0, said
     code, _, said = t.run("dump", "seen", os.path.join(t.folder, "dump"), *t.tls)

@@ -72,7 +72,7 @@ static inline void world_end(struct world *w)
     leveldb_cache_destroy(w->cache);
 }
 
-/* Writes the 12 bytes of key number i, some of which are zeros. */
+/* Writes key number i, which has 12 bytes, one of them zero. */
 static inline size_t world_key(char key[32], size_t i)
 {
     return (size_t)snprintf(key, 32, "key%09zu", i) + (key[3] = '\0');
@@ -101,7 +101,7 @@ static inline bool world_has(struct world *w, size_t i, size_t version)
     return right;
 }
 
-/* Puts the even numbers below 2 n. */
+/* Puts the keys with even numbers below 2 n. */
 static inline void world_fill(struct world *w, size_t n, size_t version)
 {
     for (size_t i = 0; i < n; i++) {
@@ -114,7 +114,7 @@ static inline void world_compact(struct world *w)
     leveldb_compact_range(w->db, NULL, 0, NULL, 0);
 }
 
-/* Checks that all even numbers exist, and that no odd numbers do. */
+/* Checks that all keys with even numbers exist and that none with odd numbers do. */
 static inline void world_check(struct world *w, size_t n, size_t version)
 {
     size_t lost = 0, found = 0;
@@ -177,8 +177,9 @@ static inline uint64_t world_varint(const uint8_t **at)
 
 /* The filters that this policy created in a table. `data` is NULL if the table has none. */
 struct world_filters {
-    uint8_t *data;    /* data of all filters */
-    uint8_t *offsets; /* 4 bytes for each filter's start, and for the last one's end */
+    uint8_t *data; /* data of all filters */
+    uint8_t
+        *offsets; /* 4 bytes per filter start, and 4 for the end of the last filter */
     size_t n;
 };
 

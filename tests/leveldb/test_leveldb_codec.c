@@ -17,7 +17,7 @@ struct keys {
     char room[MOST * 64];
 };
 
-/* Creates n keys of random bytes and lengths 0 .. longest. */
+/* Creates n random keys with lengths from 0 to `longest`. */
 static void fill_keys(struct keys *keys, size_t n, size_t longest)
 {
     keys->n = n;
@@ -78,7 +78,7 @@ TEST(codec__repeated_keys_cost_nothing)
     size_t once, often;
     free(bg_leveldb_codec_make(codec, keys.data, keys.lengths, keys.n, &once));
     for (size_t i = 37;
-         i-- > 0;) { /* each ten times in a row, like versions of a key */
+         i-- > 0;) { /* repeats each key ten times, like versions of a key */
         for (size_t j = 0; j < 10; j++) {
             keys.data[i * 10 + j] = keys.data[i];
             keys.lengths[i * 10 + j] = keys.lengths[i];

@@ -75,7 +75,7 @@ TEST(database__filters_are_made_and_asked)
         for (size_t k = 0; k < KEYS; k++) {
             CHECK(!world_has(&w, 2 * k + 1, 1));
         }
-        CHECK(counted.asked >= KEYS - 100); /* except for keys between two tables */
+        CHECK(counted.asked >= KEYS - 100); /* some keys are between two tables */
         CHECK(counted.denied >= counted.asked - (i ? 130 : 25)); /* expected: 65, 8 */
         counted.denied = 0;
         world_check(&w, KEYS, 1);
@@ -132,7 +132,7 @@ TEST(database__of_another_policy_and_back)
     world_open(&w, ours);
     world_check(&w, KEYS, 1); /* the tables have filters that are ignored */
     world_fill(&w, KEYS, 2);
-    world_check(&w, KEYS, 2); /* some tables have filters of each policy */
+    world_check(&w, KEYS, 2); /* some tables have filters from each policy */
     world_compact(&w);
     world_close(&w);
     CHECK(tables_with(&w, BG_LEVELDB_NAME) > 0);
@@ -229,7 +229,7 @@ static bool empty_all(uint8_t *file, size_t size, void *count)
     return filters.n > 0;
 }
 
-/* Simulates a future version that uses unknown layouts. */
+/* Simulates filters from a future version that uses unknown layouts. */
 static bool later_layouts(uint8_t *file, size_t size, void *count)
 {
     struct world_filters filters = world_filters_of(file, size, BG_LEVELDB_NAME);
@@ -269,7 +269,7 @@ TEST(database__damaged_filters_lose_nothing)
     leveldb_filterpolicy_destroy(policy);
 }
 
-/* Replaces filters and offsets with random bytes: this may lose keys, but must have no other
+/* Replaces filters and offsets with random bytes. This may lose keys, but must have no other
  * effect. */
 static bool garbage(uint8_t *file, size_t size, void *count)
 {
@@ -296,8 +296,7 @@ TEST(database__garbage_for_filters)
     for (size_t i = 0; i < KEYS; i++) {
         lost += !world_has(&w, 2 * i, 1);
     }
-    CHECK(lost
-          <= KEYS / 64); /* one filter in 256 has the right check value by chance */
+    CHECK(lost <= KEYS / 64); /* 1 in 256 filters has the right check value by chance */
     world_end(&w);
     leveldb_filterpolicy_destroy(policy);
 }

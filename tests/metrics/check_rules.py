@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks ops/ with Prometheus' own tools: the rules are valid, their tests pass, and the queries
-of the dashboard's panels are valid PromQL."""
+"""Checks ops/ with Prometheus' own tools: the rules are valid, their tests pass, and the queries in the dashboard's
+panels are valid PromQL."""
 
 import json
 import os

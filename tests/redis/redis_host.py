@@ -1,6 +1,6 @@
-"""Servers with the module loaded: redis-server and valkey-server, each started in its own directory on a
-free port, queried over RESP, and stopped; their logs are searched for errors. This module is also
-the runner for the scripts in this directory: it runs every test in each installed server.
+"""Runs servers with the module loaded. redis-server and valkey-server are each started in their own directory on a free
+port, queried over RESP, and stopped; their logs are searched for errors. This module is also the runner for the scripts
+in this directory: it runs every test in each installed server.
 
     import redis_host
 
@@ -31,7 +31,7 @@ CRASH = re.compile(r"=== (REDIS|VALKEY) BUG REPORT|AddressSanitizer|runtime erro
 
 
 class Host(service.Service):
-    """A server with the module and these configuration options: port=1, save="" ... `arguments` follow the
+    """A server with the module and configuration options such as port=1 or save="". `arguments` follow the
     path of the module."""
 
     def __init__(self, program, module, arguments=(), **options):

@@ -72,7 +72,7 @@ def lines_of(story):
 
 
 def close_enough(ours, theirs):
-    """Compares replies. Numbers may be formatted differently."""
+    """Compares replies. The service and the module may format numbers differently."""
     if isinstance(ours, list) and isinstance(theirs, list):
         return len(ours) == len(theirs) and all(map(close_enough, ours, theirs))
     if isinstance(ours, tuple) and isinstance(theirs, tuple):
@@ -286,8 +286,8 @@ def test_arguments(pattern):
 
 @alone
 def test_secret(pattern):
-    """Servers with the same secret have filters that can be merged; filters with different secrets
-    cannot be merged. Only payloads and the loadmodule line reveal the secret."""
+    """Filters from servers with the same secret can be merged; filters with different secrets cannot. Only payloads and
+    the loadmodule line reveal the secret."""
     secret = "00112233445566778899aabbccddeeff"
     with Host(pattern.program, pattern.module, ["secret", secret]) as a, \
             Host(pattern.program, pattern.module, ["secret", secret]) as b, Host(pattern.program, pattern.module) as c:
@@ -330,8 +330,8 @@ def test_replicated_secret_is_not_shown(pattern):
 
 @alone
 def test_secret_is_not_shown(pattern):
-    """CONFIG GET and CONFIG REWRITE return the ID of the secret. The ID alone is sufficient if a
-    filter has the secret."""
+    """CONFIG GET and CONFIG REWRITE return the ID of the secret. The ID alone is sufficient if some filter already has
+    the secret."""
     first, second = "00112233445566778899aabbccddeeff", "ff" * 16
     name = "bloomgate.secret"
     with Host(pattern.program, pattern.module, save="3600 1000000") as h:
@@ -346,7 +346,7 @@ def test_secret_is_not_shown(pattern):
         assert h.ask("CONFIG", "GET", name)[1].decode() != shown and digest_of_new(h) != digest
         assert h.ask("CONFIG", "SET", name, shown) == "OK" and digest_of_new(h) == digest, "a known ID is accepted"
         assert isinstance(h.ask("CONFIG", "SET", name, "id:" + 16 * "A"), Error), "an unknown ID is refused"
-        # the ID in the server's file is known again once a filter with the secret is loaded
+        # the ID in the server's configuration file becomes known again once a filter with the secret is loaded
         assert h.ask("CONFIG", "REWRITE") == "OK"
         with open(h.folder + "/server.conf", encoding="utf-8") as file:
             assert first not in file.read()

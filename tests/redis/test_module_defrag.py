@@ -11,7 +11,7 @@ import redis_host
 from redis_host import Error, Skip, wait_for
 
 FILTERS = 8000
-KEPT = 4  # one filter in this many is kept
+KEPT = 4  # one of this many filters is kept
 
 
 def make(h, names):
@@ -92,7 +92,7 @@ def test_defragmentation_keeps_all_and_frees_the_rest(h):
     with h.connect() as c:
         assert c.pipeline([("BG.DIGEST", f"f{i}") for i in kept]) == digests
         assert all_there(h, kept)
-        for turn in range(4):  # filters grow, and are deleted and created, while the server keeps working
+        for turn in range(4):  # filters grow, are deleted and are created while the server keeps working
             c.pipeline([("BF.MADD", f"f{i}", *range(turn * 400, turn * 400 + 400)) for i in kept[:200] if i % 4 != 3])
             c.pipeline([("CF.INSERT", f"f{i}", "ITEMS", *range(200)) for i in kept[:200] if i % 4 == 3])
             c.pipeline([("DEL", f"f{i}") for i in kept[-200:]])

@@ -58,7 +58,7 @@ def test_file_of_valkey_bloom(pattern):
         h.ask("CONFIG", "SET", "bf.bloom-expansion", 4294967295, "bf.bloom-capacity", 2**40)
         assert h.ask("CONFIG", "REWRITE") == "OK" and h.ask("SAVE") == "OK"
         rewritten = os.path.join(h.folder, "server.conf")
-        h.configure = lambda: rewritten  # clients use the same port
+        h.configure = lambda: rewritten  # the rewritten file has the same port
         h.restart()
         check_values(h, {**VALKEY_FILE, "bf.bloom-expansion": "4294967295", "bf.bloom-capacity": str(2**40)})
         assert h.ask("BF.EXISTS", "k", "a") == 1
@@ -184,7 +184,8 @@ def digests(h):
 
 
 class Primary:
-    """A fake primary: handles the handshake of a replica, and sends an empty RDB file and then a stream."""
+    """A fake primary that handles a replica's handshake, sends an empty RDB file, and then sends a replication
+    stream."""
 
     def __init__(self, commands):
         self.socket = socket.create_server(("127.0.0.1", 0))
@@ -206,7 +207,7 @@ class Primary:
             self.wrong = error
 
     def greet(self, link, file):
-        """Handles one command from the replica. Returns true when the stream was sent."""
+        """Handles one command from the replica. Returns true once the stream has been sent."""
         count = int(file.readline()[1:])
         words = [file.read(int(file.readline()[1:]) + 2)[:-2] for _ in range(count)]
         if words[0].upper() != b"PSYNC":

@@ -2,7 +2,7 @@
 """Modifies DUMP and BG.DUMP payloads in many ways, sends them with RESTORE, BG.LOAD,
 BF.LOADCHUNK and BG.REPLAY, and then uses the server. The server either rejects a payload or gets a
 working filter; it never crashes or leaks memory. The server is configured to ignore the RESTORE
-checksum, which an attacker would compute.
+checksum, because an attacker can compute a valid one.
 
     --payloads 1e6    number of random payloads per server, instead of a few thousand
 
@@ -122,8 +122,8 @@ def mutated(rng, data, pool):
 
 
 def mutated_value(rng, pool):
-    """Mutates a DUMP payload, except for its first byte, which marks it as a module value. The
-    server itself handles other types, and takes very long for some of them."""
+    """Mutates a DUMP payload, except for its first byte, which marks it as a module value. Other types are handled by
+    the server itself, and some of them take very long."""
     data = rng.choice(pool)
     return data[:1] + mutated(rng, data[1:], pool)
 

@@ -97,8 +97,8 @@ def murmur64a(key, seed):
 
 
 class Chain:
-    """A RedisBloom Bloom filter: each link has twice the entries and half the error rate of the
-    previous link."""
+    """A RedisBloom Bloom filter, in which each link has twice the capacity and half the error rate of the previous
+    link."""
 
     def __init__(self, entries, error, keys):
         self.links = []
@@ -351,7 +351,7 @@ def digest_of(h, name, family):
 
 
 def check_sample(h, name, sample):
-    """Checks that a filter returns the same answers as in RedisBloom."""
+    """Checks that a filter returns the same answers as it does in RedisBloom."""
     family = "CF" if sample["type"] == "MBbloomCF" else "BF"
     keys = [b"nobody:%d" % i for i in range(sample["absent"])]
     if members_of(sample):
@@ -405,7 +405,7 @@ def test_samples_go_on(h):
             if i == 10:
                 assert h.ask("DEBUG", "RELOAD") == "OK"
         assert digest_of(h, name, family) == sample["more_sha256"], name
-        if "less_sha256" in sample:  # filters in the chain are removed in between
+        if "less_sha256" in sample:  # some filters of the chain are removed in between
             for i in range(sample["more"]):
                 assert h.ask("CF.DEL", name, f"more:{i}") == 1
                 if i % 50 == 10:
@@ -447,7 +447,7 @@ def test_cuckoo_filters_by_restore(h):
 
 
 def test_cuckoo_filters_that_disagree(h):
-    """Each number in turn is wrong: the value is refused, and the log names the wrong number."""
+    """If any number is wrong, the value is refused, and the log names the wrong number."""
     fields = cuckoo_fields(256, keys_of(40), keys_of(40, "b"))
     names = ["filters", "buckets", "items", None, "bytes of a filter", None, "buckets of a filter",
              "buckets of a filter", "bytes of a filter"]
@@ -567,7 +567,7 @@ def test_rdb_file_of_the_other_module(h):
     check_has(h, "valkey", keys_of(400) + keys_of(300, "later"))
     check_has(h, "cuckoo", keys_of(800)[1:] + [b"later"], "CF.MEXISTS")
     check_has(h, "cuckoo-chain", keys_of(300, "later"), "CF.MEXISTS")
-    # the same with a rewritten append-only file
+    # the same applies to a rewritten append-only file
     assert h.ask("CONFIG", "SET", "appendonly", "yes") == "OK"
     wait_for(lambda: h.info("persistence", "aof_rewrite_in_progress") == "0"
              and h.info("persistence", "aof_enabled") == "1", what="the AOF")

@@ -12,7 +12,7 @@ from redis_host import Error, Host, alone, caught_up, free_port, replica_of, wai
 from service import encode
 
 LARGE = 8 << 20  # bytes: the thread verifies dumps of at least 4 MiB
-PAUSE = 0.2      # seconds during which the server reads nothing
+PAUSE = 0.2      # how long the server reads nothing, in seconds
 
 
 def chunks_of(h, name="src"):
@@ -82,12 +82,12 @@ def test_the_secret_stays(pattern):
 
 @alone
 def test_writes_are_paused(pattern):
-    """The job waits, like commands do, because replicating during a pause aborts the server."""
+    """The job waits like a command does, because replicating during a pause would abort the server."""
     with Host(pattern.program, pattern.module, appendonly="yes") as h:
         chunks = chunks_of(h)
         race = Race(h, chunks, ("CLIENT", "PAUSE", 600000, "WRITE"))
         assert race.replies(1) == ["OK"]
-        time.sleep(PAUSE)  # gives the job time to misbehave
+        time.sleep(PAUSE)  # long enough for the job to write by mistake
         assert h.ask("BG.EXISTS", "dst", "nothing") == 1, "nothing is written during the pause"
         assert h.ask("CLIENT", "UNPAUSE") == "OK"
         assert isinstance(race.loaded(), list)

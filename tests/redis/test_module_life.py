@@ -27,7 +27,7 @@ def freed(h):
 
 
 def test_large_ones_go(h):
-    """Deletes values in every possible way."""
+    """Deletes values in every way that the server offers."""
     for words in (("UNLINK", "k"), ("DEL", "k"), ("BG.DROP", "k"), ("FLUSHALL", "SYNC"), ("FLUSHALL", "ASYNC"),
                   ("SET", "k", "x"), ("PEXPIRE", "k", 1), ("RENAME", "other", "k")):
         large(h, "k")
@@ -118,7 +118,7 @@ def test_migrated(pattern):
         assert b.ask("BF.MEXISTS", "k", *range(500)) == [1] * 500
         assert b.ask("CF.COUNT", "c", "x") == 2 and b.ask("BG.EXISTS", "w", "x") == 1
         assert b.ask("BF.ADD", "k", "more") == 1
-        # ... and a filter created there has a different secret, so it is not merged by mistake
+        # ... and a filter created on the other server has a different secret, so the two cannot be merged by mistake
         b.ask("BF.RESERVE", "new", 0.01, 100)
         assert str(b.ask("BG.MERGE", "new", "k")).startswith("INCOMPATIBLE")
 

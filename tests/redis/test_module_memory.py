@@ -2,8 +2,8 @@
 """Tests the additional memory for large filters: saving them (SAVE, or in a child process), sending
 them to a replica, writing them to an AOF, and loading them from any of these or from chunks needs
 little extra memory, never a second copy of the filter. Announcing a size in a payload allocates no
-memory. Memory is measured by the kernel: the peak of the process (VmHWM) is compared with its
-memory before or at the end.
+memory. The kernel measures the memory: the peak memory of the process (VmHWM) is compared with its memory before the
+action or at the end.
 usage: test_module_memory.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]
 BG_TEST_SCALE=32: with filters of 1 GiB."""
 
@@ -220,8 +220,8 @@ def test_new_ones_are_empty(h):
 
 
 def test_clearing_a_copy_touches_few_pages(h):
-    """The shape of a copy does not describe its filter. BG.CLEAR creates a similar empty filter
-    without copying the filter first."""
+    """A copy's recorded shape does not describe its filter. BG.CLEAR creates a similar empty filter without copying the
+    old filter first."""
     for kind in KINDS:
         full = make(h, kind)
         assert h.ask("COPY", "k", "copy") == 1
@@ -259,7 +259,7 @@ def string(data):
 
 
 def taken_apart(payload):
-    """Splits a DUMP payload: the type, state and secret, the content as one piece, and the rest."""
+    """Splits a DUMP payload into three parts: the type, state and secret; the content as one chunk; and the rest."""
     body = payload[:-10]
     at = 1 + 9
     fields = []
@@ -284,8 +284,7 @@ def put_together(head, state, secret, pieces, version, total):
 
 
 def test_other_pieces(h):
-    """Loads content in one piece, as earlier versions wrote it, and in pieces that no version
-    writes."""
+    """Loads content in one chunk, as earlier versions wrote it, and in chunks that no version writes."""
     h.forget()
     h.ask("CONFIG", "SET", "rdbcompression", "no")
     assert h.ask("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", 1) == "OK"
@@ -306,8 +305,7 @@ def test_other_pieces(h):
 
 
 def test_promises_take_nothing(h):
-    """Announcing a size allocates no memory until the data arrives, for every command that receives
-    pieces."""
+    """Announcing a size allocates no memory until the data arrives, for every command that receives chunks."""
     h.forget()
     h.ask("CONFIG", "SET", "rdbcompression", "no")
     assert h.ask("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", 1) == "OK"
@@ -390,7 +388,7 @@ def test_full_caches_take_filters(h):
 def test_buffers_are_counted(h):
     """Buffers for dumps and loads are counted in used_memory, and are limited by maxmemory."""
     size = 16 * MIB
-    all_freed(h)  # filters of the previous test
+    all_freed(h)  # frees the filters of the previous test
     h.ask("BG.CREATE", "k", "KIND", "blocked", "BYTES", size, "K", 8)
     h.ask("BG.MADD", "k", *range(1000))
     start, cursor, chunks = used(h), 0, []
@@ -442,7 +440,7 @@ def test_maxmemory_of_replicas_and_files(pattern):
 @alone
 def test_growth_that_is_refused(pattern):
     """A filter that cannot grow refuses items. Otherwise its replica might still be able to grow,
-    and would then lack false positives of the primary."""
+    and would then lack the primary's false positives."""
     with Host(pattern.program, pattern.module) as h:
         replica = replica_of(h)
         try:
@@ -465,8 +463,8 @@ def test_growth_that_is_refused(pattern):
 
 @alone
 def test_growth_that_nearly_fits(pattern):
-    """The second filter of a chain is larger than the first. The add is refused before it changes
-    anything, or not at all."""
+    """The second filter of a chain is larger than the first. An add is either refused before it changes anything, or it
+    succeeds."""
     with Host(pattern.program, pattern.module) as h:
         replica = replica_of(h)
         try:
@@ -489,8 +487,8 @@ def test_growth_that_nearly_fits(pattern):
 
 @alone
 def test_growth_over_the_limit(pattern):
-    """A filter from another server grows up to the limit of this server. A file may claim that more
-    keys were added."""
+    """A filter from another server grows up to the limit of this server. All adds in the server's own append-only file
+    are loaded, even beyond this limit."""
     with Host(pattern.program, pattern.module) as other:
         assert other.ask("BF.RESERVE", "k", 0.05, 20000) == "OK"
         other.ask("BF.MADD", "k", *range(10000))

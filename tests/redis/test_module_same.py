@@ -13,7 +13,7 @@ import redis_host
 from redis_host import Error, Host, alone, caught_up, replica_of, wait_for
 from service import work
 
-# The commands of each step; every key is compared after every line. "LOAD:from:to" dumps a filter and
+# The commands to run. Each line is one step, after which every key is compared. "LOAD:from:to" dumps a filter and
 # loads it under another name; "BIG:n" stands for n items. A rebuild runs in one transaction,
 # because it does not survive the reload after each line.
 STORIES = {
@@ -396,7 +396,7 @@ def period(host):
 
 @alone
 def test_windows_reloaded_often(pattern):
-    """A window forgets keys even if it is loaded several times in every period."""
+    """A window forgets keys even if it is reloaded several times in every period."""
     with Host(pattern.program, pattern.module) as host:
         host.ask("BG.CREATE", "w", "CAPACITY", 1000, "WINDOW", 1000, "GENERATIONS", 5)
         host.ask("BG.ADD", "w", "old")

@@ -10,7 +10,7 @@ temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 passed=0 failed=0
 
-compile() { # VERSION FILE: checks only the syntax
+compile() { # arguments: VERSION FILE; checks only the syntax
     mkdir -p "$temp/$1/rocksdb"
     sed "s/^#define ROCKSDB_MAJOR .*/#define ROCKSDB_MAJOR ${1%.*}/; s/^#define ROCKSDB_MINOR .*/#define ROCKSDB_MINOR ${1#*.}/" \
         "$installed/rocksdb/version.h" >"$temp/$1/rocksdb/version.h"

@@ -1,7 +1,7 @@
 /*
- * Real databases: no key is lost, regardless of the kind and bits that wrote the filters and of
- * the policy that reads them, by Get, MultiGet and iterators; lookups of absent keys read no block;
- * the kind of a filter depends on its level; invalid names get an error message.
+ * Tests real databases. Get, MultiGet and iterators find every key, whatever kind and size of
+ * filter was written and whichever policy reads it. Lookups of absent keys read no block, the kind
+ * of a filter depends on its level, and invalid names get an error message.
  */
 #include <cstring>
 #include <filesystem>
@@ -157,8 +157,8 @@ class Store
         return lost;
     }
 
-    /* Does the same in batches of 50 keys that include absent keys, and counts the absent keys that
-     * are found. */
+    /* Reads the keys in batches of 50 that include absent keys, and counts lost keys and absent
+     * keys that are found. */
     int LostInBatches()
     {
         int lost = 0;
@@ -309,8 +309,8 @@ void absent_keys_cost_no_reads()
     }
 }
 
-/* The bottommost level has the policy's kind, other levels have blocked filters, as the filter
- * sizes show. */
+/* As the filter sizes show, the bottommost level has filters of the policy's kind, and other levels
+ * have blocked filters. */
 void the_bottom_has_its_own_kind()
 {
     const Scratch scratch;
@@ -346,7 +346,7 @@ void files_to_be_ingested_are_for_the_bottom()
     MUST(store.ReadsOfAbsent(2) < 60);
 }
 
-/* Every policy reads and uses the filters of all others. */
+/* Every policy can use the filters of all other policies. */
 void policies_read_each_other()
 {
     const char *policies[] = { "bloomgate:10", "bloomgate:16", "bloomgate:12:fuse",

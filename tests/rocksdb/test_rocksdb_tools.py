@@ -135,7 +135,7 @@ def sst_dump_names_them(folder):
 
 
 def damaged_filters_lose_nothing(folder):
-    """Overwrites the mark of every filter in the file; checksums are not verified."""
+    """Overwrites the mark of every filter in the file. Checksum verification is disabled."""
     bench(folder, "bloomgate:10", "fillseq,compact", "--checksum_type=0")
     damaged = 0
     for path in glob.glob(f"{folder}/db/*.sst"):

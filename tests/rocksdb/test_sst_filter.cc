@@ -1,6 +1,7 @@
 /*
- * Filters of table files, without RocksDB: all kinds and sizes answer "maybe" to their own keys
- * and have the expected rate; invalid bytes answer "maybe" to everything.
+ * Tests the filters of table files without RocksDB. Filters of all kinds and sizes answer "maybe"
+ * for their own keys and have the expected false-positive rate; invalid bytes are treated as a
+ * filter that answers "maybe" for every key.
  */
 #include <cstring>
 #include <string>
@@ -121,7 +122,7 @@ void batches_agree_with_single_questions()
     }
 }
 
-/* RocksDB chooses the address of a block. */
+/* RocksDB may place a block at any address. */
 void any_address_will_do()
 {
     for (const SstKind kind : { SstKind::kBlocked, SstKind::kFuse, SstKind::kRibbon }) {

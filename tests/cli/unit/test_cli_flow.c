@@ -90,7 +90,7 @@ static void files_add_random(struct files *files, size_t size, size_t longest)
 struct collected {
     char *bytes;
     size_t n, room;
-    uint64_t next; /* the chunk that must come next */
+    uint64_t next; /* the number of the next expected chunk */
     bool ordered;
     uint64_t fail_at; /* `work` or `deliver` fails at this chunk */
     int fail_work, fail_deliver;
@@ -138,7 +138,7 @@ static struct flow flow_of(struct input *input, struct collected *c, unsigned th
                           .context = c };
 }
 
-/* Runs the flow over a part of all files, in legs of `leg` bytes unless that is 0. */
+/* Runs the flow over one part of all files, in legs of `leg` bytes; 0 selects a single leg. */
 static int collect(const struct files *files, struct collected *c, unsigned threads,
                    uint64_t leg, struct input_part part)
 {
@@ -365,7 +365,7 @@ TEST(flow__errors_end_it)
         c = (struct collected){ .fail_deliver = CLI_IO, .fail_at = 2 };
         CHECK_EQ(collect(&files, &c, threads[i], 0, (struct input_part){ 0, 1 }),
                  CLI_IO);
-        CHECK(c.ordered && c.next == 3); /* two chunks, and the failed chunk */
+        CHECK(c.ordered && c.next == 3); /* two good chunks, and the failed chunk */
         CHECK(memcmp(c.bytes, files.all, c.n) == 0);
         free(c.bytes);
         c = (struct collected){ .fail_deliver = -1,
@@ -502,7 +502,7 @@ TEST(flow__enough_of_a_pipe)
         struct pipe_talk talk = { 0 };
         int ends[2];
         CHECK(pipe(ends) == 0 && write(ends[1], "a\nb\n", 4) == 4);
-        (void)alarm(60); /* in case a thread does wait */
+        (void)alarm(60); /* ends the test if a thread does wait */
         CHECK_EQ(run_pipe(ends[0], threads, &talk, pipe_enough), CLI_OK);
         (void)alarm(0);
         (void)close(ends[0]);

@@ -60,7 +60,7 @@ static const struct option_use uses[] = {
 
 enum { WORDS = 80 };
 
-/* The words of a line, separated by spaces; "~" is an empty word. */
+/* The words of a command line, separated by spaces; "~" is an empty word. */
 struct line {
     char text[2048];
     char *words[WORDS];
@@ -242,7 +242,7 @@ static bool is_name(const char *name)
            && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == strlen(name);
 }
 
-/* Returns the size of a field. Each field must lie within the subcommand's struct. */
+/* Returns the size of a field of this type. Each field must be inside the subcommand's struct. */
 static size_t type_size(enum option_type type)
 {
     switch (type) {
@@ -265,7 +265,7 @@ static void check_option(const struct command *command, const struct option_use 
 {
     size_t at, letters = 0;
     CHECK(is_name(o->name));
-    CHECK(option_find(all, o->name, &at) == o); /* or another option would hide it */
+    CHECK(option_find(all, o->name, &at) == o); /* no other option hides it */
     CHECK_EQ(at, use->at + o->at);
     CHECK(at + type_size(o->type) <= command->size);
     CHECK(o->letter == 0 || isalnum((unsigned char)o->letter));

@@ -48,7 +48,7 @@ static char random_character(const struct key_format *f)
     static const char text[] = "aZ09 \xC3\xA9";
     static const char digits[] = "0123456789abcdefAF-\n\n";
     const bool is_text = f->form == KEY_TEXT || f->form == KEY_UTF16;
-    /* Two texts in three are arbitrary, and so is one number in fifty. */
+    /* Two of three characters in text, and one of fifty in numbers, are arbitrary. */
     if (check_random_below(150) < (is_text ? 100 : 3)) {
         return any[check_random_below(sizeof any - 1)];
     }
@@ -58,7 +58,7 @@ static char random_character(const struct key_format *f)
     return digits[check_random_below(sizeof digits - 1)];
 }
 
-/* Generates up to `most` bytes. Length prefixes are correct, except for the last. */
+/* Generates up to `most` bytes. All length prefixes except the last are correct. */
 static size_t random_bytes(const struct key_format *f, char *bytes, size_t most)
 {
     const size_t n = check_random_below(most + 1);
@@ -74,7 +74,8 @@ static size_t random_bytes(const struct key_format *f, char *bytes, size_t most)
     return n;
 }
 
-/* Splits, and compares. *refused: the bytes contain a record without a valid key. */
+/* Splits the bytes and compares the result with the reference. Sets *refused if the bytes contain a
+ * record without a valid key. */
 static void check_split(const struct key_format *f, struct chunk *chunk, bool *refused)
 {
     struct stream_capture said;
@@ -107,8 +108,6 @@ TEST(records__are_those_of_the_reference)
     chunk_free(&chunk);
 }
 
-/* If the input is cut at any byte, the complete records before the cut and the remainder yield all
- * records. */
 /* Tests every combination of options, with fields that contain a key, and with quotes and blanks in
  * all positions around the key. Random input hardly ever contains such records. */
 static const char *const formed_texts[][4] = {
@@ -194,6 +193,8 @@ TEST(records__every_combination_of_options)
     CHECK(records > 20000);
 }
 
+/* If the input is cut at any byte, the complete records before the cut and the remainder yield all
+ * records. */
 TEST(records__may_be_cut_anywhere)
 {
     enum { MOST = 90 };
@@ -381,7 +382,7 @@ TEST(records__recipes)
     struct key_format f = { .form = KEY_INT32 };
     CHECK(keys_follow("lower,int64", &f));
     CHECK(f.lower
-          && f.form == KEY_INT32); /* the options specified a different conversion */
+          && f.form == KEY_INT32); /* the options specify a different conversion */
     CHECK(!keys_follow("upper", &f));
     CHECK(!keys_follow("trim,int", &f));
     CHECK(!keys_follow(",", &f));

@@ -1,4 +1,4 @@
-/* test_reply_scan.c - replies that arrive in pieces, and invalid replies. */
+/* test_reply_scan.c - tests replies that arrive in several parts, and invalid replies. */
 #include "support/check.h"
 
 #include "reply_scan.h"

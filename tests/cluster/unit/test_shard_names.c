@@ -1,4 +1,5 @@
-/* test_shard_names.c - shard names, slots, routes and capacities: frozen values and properties. */
+/* test_shard_names.c - tests frozen values and properties of shard names, slots, routes and
+ * capacities. */
 #include "support/check.h"
 
 #include "shard_names.h"

@@ -1,4 +1,4 @@
-/* test_slot_map.c - which node owns which slot, according to CLUSTER SLOTS, MOVED and ASK. */
+/* test_slot_map.c - tests which node owns which slot according to CLUSTER SLOTS, MOVED and ASK. */
 #include "support/check.h"
 
 #include "slot_map.h"

@@ -8,7 +8,7 @@
 #include "redis_memory.h"
 #include "redis_secret.h"
 
-enum { SLAB = 14 << 10 }; /* larger allocations stay in place */
+enum { SLAB = 14 << 10 }; /* the server does not move larger allocations */
 
 struct redis_api redis;
 
@@ -17,7 +17,7 @@ struct RedisModuleDefragCtx {
     bool late;
     unsigned long cursor;
     size_t asked, moved;
-    bool hurry; /* stops as often as possible */
+    bool hurry; /* whether the server requests a stop at every opportunity */
 };
 
 static size_t server_live, server_turn;
@@ -125,8 +125,8 @@ static struct fake_entry *entry_of(struct fake *h, const char *name)
     return entry;
 }
 
-/* Defragments like a server: once, or repeatedly while there is more. Returns the number of
- * calls. */
+/* Defragments the way a server does: calls the module once, or repeatedly while more work remains.
+ * Returns the number of calls. */
 static size_t defragment(struct fake_entry *entry, RedisModuleDefragCtx *ctx)
 {
     size_t calls = 1;
