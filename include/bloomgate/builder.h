@@ -116,7 +116,7 @@ BG_API void bg_builder_on_progress(bg_builder *builder, bg_progress_fn progress,
  * used for the next filter. On error *filter is NULL and the builder keeps its keys, but
  * from then on bg_builder_count may count repeated keys only once.
  * Errors: BG_ENOMEM if memory runs out or the filter exceeds spec.max_bytes; BG_EFULL if a
- * size was set and the keys do not fit; BG_EBUILD if no seed worked, which does not happen
+ * size was set and the keys do not fit (BG_EINVAL for cuckoo and quotient); BG_EBUILD if no seed worked, which does not happen
  * with well-mixed hashes; BG_ECANCELED if the progress function returned false; BG_EINVAL
  * for NULL.
  */

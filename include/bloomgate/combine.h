@@ -5,7 +5,8 @@
  *     bg_filter_fold(all, 1, &half, NULL);           // half the size, a higher rate
  *     bg_filter_overlap(monday, tuesday, &o, NULL);  // how many keys they share
  *
- * bg_kind_traits reports which operations a kind supports.
+ * bg_kind_traits reports which operations a kind supports. Filters in shards can be merged
+ * and compared, but not folded, resized, compacted or enumerated (BG_ENOTSUP).
  */
 #ifndef BLOOMGATE_COMBINE_H
 #define BLOOMGATE_COMBINE_H

@@ -106,8 +106,8 @@ BG_API BG_MUST_CHECK bg_err bg_encoded_verify(const void *bytes, size_t n,
 
 /*
  * Merges n files of the same kind, geometry and hash, and saves the result to `to`.
- * Errors: those of bg_open and bg_save; BG_EINCOMPAT, naming the first file that differs
- * and the difference.
+ * Errors: those of bg_open and bg_save; BG_EINCOMPAT if a file differs; the message
+ * names the difference.
  */
 BG_API BG_MUST_CHECK bg_err bg_file_merge(const char *const *paths, size_t n,
                                           const char *to,

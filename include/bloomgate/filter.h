@@ -39,7 +39,8 @@
  *        "After" means later in the same thread, or ordered by anything that orders memory
  *        between threads (a lock, a join, a release store read by an acquire load, a
  *        message).
- *   (C2) A "maybe" stays a "maybe" until the key is removed or the filter is cleared.
+ *   (C2) A "maybe" stays a "maybe" until the key is removed, leaves the window of a window
+ *        filter, or the filter is cleared.
  *   (C3) An add reports whether the key was certainly new. If two threads add the same key
  *        at the same time, and a query before both adds would have answered "no", at least
  *        one add reports "new", and both adds may do so. In a `register` filter, exactly
@@ -236,8 +237,8 @@ BG_API bg_err bg_filter_remove_hash(bg_filter *filter, uint64_t hash);
 
 /*
  * Returns the number of times a key may have been added: at least the number of its adds
- * minus the number of its removes. 0 means that the key was certainly never added. Kinds
- * without BG_TRAIT_COUNT return 0 or 1.
+ * minus the number of its removes, except for adds that bg_filter_add_forced dropped. 0 means
+ * that the key was certainly never added. Kinds without BG_TRAIT_COUNT return 0 or 1.
  * Thread safety: MT-Safe. Cost: same as a query.
  */
 BG_API uint64_t bg_filter_count(const bg_filter *filter, const void *key, size_t len);

@@ -5,7 +5,8 @@
  * bytes in little-endian order. A caller that has already hashed a key passes the hash
  * (`_hash`); hash.h lists the requirements for such hashes.
  *
- * The batch functions (`_many`) accept an array of keys. A `bg_keys` describes that array
+ * Most batch functions (`_many`) accept an array of keys in any form; gates and tenants need
+ * the bytes of the keys and accept an array of `bg_bytes`. A `bg_keys` describes an array
  * without copying it:
  *
  *     bg_filter_may_contain_many(filter, bg_keys_u64(ids, n), maybe);

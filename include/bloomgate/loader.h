@@ -56,7 +56,7 @@ BG_API void bg_loader_free(bg_loader *loader);
  * certainly new.
  * Errors: those of bg_filter_add_many. After BG_EFULL, the filter contains an unknown
  * subset of the keys, so discard it and create a larger filter.
- * Thread safety: MT-Safe. Memory: 64 KiB of stack. Cost: lowest with a few thousand keys
+ * Thread safety: MT-Safe. Memory: 80 KiB of stack. Cost: lowest with a few thousand keys
  * per call.
  */
 BG_API BG_MUST_CHECK bg_err bg_loader_add_many(bg_loader *loader, bg_keys keys,

@@ -77,7 +77,7 @@ typedef struct bg_registry_options {
     double burst;                   /* inserts allowed at once; 0: one second's worth */
     uint64_t max_total_bytes;       /* memory limit for all tenants; 0: none */
     const char *directory;          /* for files of evicted tenants (copied); NULL: no
-                              eviction */
+                                       eviction */
     uint64_t idle; /* idle time until eviction in nanoseconds; 0: never */
     uint64_t (*clock)(void *context); /* monotonic time in ns; NULL: use the OS clock */
     void *context;                    /* argument of `clock` */

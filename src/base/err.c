@@ -3,6 +3,7 @@
 #include "base/errinfo.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -38,6 +39,12 @@ void bgi_err_clear(bg_errinfo *info)
 /* The longest text that is formatted before it is shortened: a path and a sentence. */
 enum { ERR_TEXT_MAX = 4096 + 1024 };
 
+/* Returns whether a byte continues a UTF-8 character, which must not be cut there. */
+static bool err_is_inside(char c)
+{
+    return ((unsigned char)c & 0xc0) == 0x80;
+}
+
 /* Formats a text. If a text does not fit, its middle is cut out, so that its end, which contains
  * the file name or the remedy, stays readable. */
 static __attribute__((format(printf, 3, 0))) void
@@ -54,7 +61,14 @@ err_format(char *to, size_t size, const char *format, va_list args)
         to[len] = '\0';
         return;
     }
-    const size_t kept = size - sizeof gap, head = kept / 2, tail = kept - head;
+    const size_t kept = size - sizeof gap;
+    size_t head = kept / 2, tail = kept - head;
+    while (head > 0 && err_is_inside(text[head])) {
+        head--;
+    }
+    while (tail > 0 && err_is_inside(text[len - tail])) {
+        tail--;
+    }
     memcpy(to, text, head);
     memcpy(to + head, gap, sizeof gap - 1);
     memcpy(to + head + sizeof gap - 1, text + len - tail, tail + 1);

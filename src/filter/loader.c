@@ -55,11 +55,13 @@ bg_err bg_loader_create(bg_filter *filter, bg_loader **loader, bg_errinfo *info)
 {
     struct bgi_memory memory;
     bgi_err_clear(info);
+    if (loader) {
+        *loader = NULL;
+    }
     if (!filter || !loader) {
         return bgi_err(info, BG_EINVAL, filter ? "loader" : "filter", "a pointer",
                        "NULL");
     }
-    *loader = NULL;
     if (filter->kind->traits & BG_TRAIT_STATIC) {
         return bgi_err_state(info, BG_ENOTSUP, "kind",
                              "a %s filter cannot be loaded key by key; use bg_builder",

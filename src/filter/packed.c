@@ -93,7 +93,7 @@ bg_err bg_packed_encode(const bg_filter *filter, void *to, size_t room, size_t *
         return bgi_err(info, BG_EINVAL, "filter",
                        "a filter and a pointer to receive the size", "NULL");
     }
-    *bytes = 0;
+    bgi_err_clear(info);
     uint64_t numbers = filter->kind->composed ? 0 : packed_numbers(filter, NULL);
     bg_err err = packed_check(filter, numbers, info);
     if (err) {
@@ -213,6 +213,7 @@ bg_err bg_packed_open(const void *bytes, size_t n, bg_packed **packed, bg_errinf
             "%p", bytes);
     }
     *packed = NULL;
+    bgi_err_clear(info);
     bg_err err = packed_split(bytes, n, &parts, info);
     if (err) {
         return err;

@@ -124,6 +124,9 @@ bg_err bg_slot_add(bg_slot *slot, const void *key, size_t len, bool *is_new)
 {
     bgi_grace_token token;
     struct view_news news = { 0, 0 };
+    if (is_new) {
+        *is_new = false;
+    }
     if (!slot) {
         return BG_EINVAL;
     }
@@ -142,6 +145,9 @@ bg_err bg_slot_add_u64(bg_slot *slot, uint64_t key, bool *is_new)
 {
     bgi_grace_token token;
     struct view_news news = { 0, 0 };
+    if (is_new) {
+        *is_new = false;
+    }
     if (!slot) {
         return BG_EINVAL;
     }
@@ -164,6 +170,12 @@ bg_err bg_slot_add_many(bg_slot *slot, bg_keys keys, uint64_t *is_new, size_t *d
     bgi_grace_token token;
     struct view_news news;
     size_t in = 0;
+    if (done) {
+        *done = 0;
+    }
+    if (added) {
+        *added = 0;
+    }
     if (!slot || !bgi_keys_are_valid(&keys)) {
         return BG_EINVAL;
     }

@@ -281,9 +281,12 @@ bg_err bg_open(const char *path, const bg_open_options *options, bg_filter **fil
 bg_err bg_open_with_info(const char *path, const bg_open_options *options,
                          bg_file_info *about, bg_filter **filter, bg_errinfo *info)
 {
+    if (filter) {
+        *filter = NULL;
+    }
     if (!filter || !about || about->struct_size != sizeof *about) {
         return bgi_err(
-            info, BG_EINVAL, "about, filter",
+            info, BG_EINVAL, "out, filter",
             "a bg_file_info with struct_size set, and a pointer for the filter", "%s",
             filter && about ? "a different struct_size" : "NULL");
     }

@@ -31,7 +31,8 @@ static bg_filter_info info_of(const bg_filter *filter)
     return info;
 }
 
-/* Returns for how many of ABSENT keys that were never added the filter answers "maybe". */
+/* Looks up ABSENT keys that were never added; returns for how many of them the filter answers
+ * "maybe". */
 static size_t false_positives(const bg_filter *filter)
 {
     size_t count = 0;
@@ -239,4 +240,42 @@ TEST(handles__are_null_after_invalid_arguments)
     CHECK_EQ(bg_oplog_open("path", NULL, NULL, &log, NULL, NULL), BG_EINVAL);
     CHECK(log == NULL);
     bg_filter_free(filter);
+}
+
+/* A rebuild that was given invalid keys, or hashes of an unknown hasher, cannot be committed. */
+TEST(rebuild__refused_keys_fail_the_commit)
+{
+    uint64_t keys[10] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 };
+    const bg_keys wrong[] = { bg_keys_fixed(keys, 0, 10), bg_keys_hashes(keys, 10) };
+    const bg_err expected[] = { BG_EINVAL, BG_EINCOMPAT };
+    for (size_t i = 0; i < 2; i++) {
+        bg_slot *slot = NULL;
+        bg_rebuild *rebuild = NULL;
+        bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
+        CHECK_OK(bg_slot_create(create(BG_KIND_BLOCKED, NULL), NULL, &slot, NULL));
+        CHECK_OK(bg_slot_add_many(slot, bg_keys_u64(keys, 10), NULL, NULL, NULL));
+        how.spec.items = ITEMS;
+        CHECK_OK(bg_slot_begin_rebuild(slot, &how, &rebuild, NULL));
+        CHECK_OK(bg_rebuild_add_many(rebuild, bg_keys_u64(keys, 5), NULL));
+        CHECK_EQ(bg_rebuild_add_many(rebuild, wrong[i], NULL), expected[i]);
+        CHECK_EQ(bg_rebuild_commit(rebuild, NULL, NULL), expected[i]);
+        CHECK_EQ(bg_slot_may_contain_many(slot, bg_keys_u64(keys, 10), NULL), 10);
+        bg_slot_free(slot);
+    }
+}
+
+/* Results are set even if the arguments are invalid. */
+TEST(results__are_set_after_invalid_arguments)
+{
+    size_t done = 7, added = 7;
+    bool is_new = true;
+    bg_loader *loader = (bg_loader *)(void *)&done;
+    CHECK_EQ(bg_slot_add_many(NULL, bg_keys_u64(NULL, 0), NULL, &done, &added),
+             BG_EINVAL);
+    CHECK_EQ(done, 0);
+    CHECK_EQ(added, 0);
+    CHECK_EQ(bg_slot_add(NULL, "apple", 5, &is_new), BG_EINVAL);
+    CHECK(!is_new);
+    CHECK_EQ(bg_loader_create(NULL, &loader, NULL), BG_EINVAL);
+    CHECK(loader == NULL);
 }

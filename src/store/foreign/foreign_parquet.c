@@ -367,11 +367,13 @@ static void parquet_words_out(const void *words, unsigned char *bytes, uint64_t 
 bg_err bg_foreign_to_filter(const bg_foreign *foreign, bg_filter **filter,
                             bg_errinfo *info)
 {
+    if (filter) {
+        *filter = NULL;
+    }
     if (!foreign || !filter) {
         return bgi_err(info, BG_EINVAL, "foreign, filter",
                        "a filter, and a pointer for the new filter", "NULL");
     }
-    *filter = NULL;
     bgi_err_clear(info);
     if (foreign->format != &foreign_parquet) {
         return bgi_err(info, BG_ENOTSUP, "format", "parquet", "%s",
@@ -407,11 +409,13 @@ static bool parquet_is_split(const bg_filter *filter)
 bg_err bg_foreign_from_filter(const bg_filter *filter, bg_foreign **foreign,
                               bg_errinfo *info)
 {
+    if (foreign) {
+        *foreign = NULL;
+    }
     if (!filter || !foreign) {
         return bgi_err(info, BG_EINVAL, "filter, foreign",
                        "a filter, and a pointer for the new filter", "NULL");
     }
-    *foreign = NULL;
     bgi_err_clear(info);
     const uint64_t bytes = bg_filter_size_bytes(filter);
     if (!parquet_is_split(filter) || bytes > INT32_MAX) {
