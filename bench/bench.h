@@ -1,6 +1,6 @@
 /*
- * bench.h - the subcommands of bgbench: each answers one question and has one file
- * (bench_<name>.c).
+ * bench.h - the subcommands of bgbench. Each answers one question and is in its own file,
+ * bench_<name>.c.
  */
 #ifndef BGB_BENCH_H
 #define BGB_BENCH_H

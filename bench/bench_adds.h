@@ -1,5 +1,5 @@
 /*
- * bench_adds.h - the benchmarks' add functions, for filters that have space for all keys.
+ * bench_adds.h - the benchmarks' add functions, for filters with space for all keys.
  */
 #ifndef BENCH_BENCH_ADDS_H
 #define BENCH_BENCH_ADDS_H

@@ -3,14 +3,14 @@
  * what does a decision cost?
  *
  * Hit ratios. A cache for a given number of objects serves a trace (cache_trace.h) in which
- * 70% of the distinct keys occur exactly once. The catalog has one tenth as many keys as
- * there are requests. Every row uses the same memory: the bytes of the bouncer's filter are
- * taken from the cache, in whole objects. The first quarter of the trace warms up the cache
- * and is not counted. "window" is the number of remembered keys, as a multiple of the
- * cache's objects; "stored" is the percentage of requests that put an object into the
- * cache. These values do not depend on a clock and are the same in every run, except for
- * false positives. The last tables show a workload that a bouncer is not suited for:
- * popularity changes before a key is requested again.
+ * 70% of the distinct keys occur exactly once. The catalog contains one key for every ten
+ * requests. Every row uses the same memory: the bytes of the bouncer's filter are taken from
+ * the cache, in whole objects. The first quarter of the trace warms up the cache and is not
+ * counted. "window" is the number of remembered keys, as a multiple of the cache's objects;
+ * "stored" is the percentage of requests that put an object into the cache. These values do not
+ * depend on a clock. They are the same in every run, except for the effect of false positives.
+ * The last tables show a workload that a bouncer is not suited for: popularity changes before a
+ * key is requested again.
  *
  * Speed. The windows count keys and are full. All keys are new, like most misses.
  */

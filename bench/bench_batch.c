@@ -1,12 +1,12 @@
 /*
  * bench_batch.c - do batches run at the speed at which memory delivers cache lines?
  *
- * There is one table per size and kind. It measures lookups and adds in batches, with keys
- * as hashes, integers, contiguous 16-byte records and 16-byte strings (pointer and length),
- * with and without atomic instructions. Each row shows its ratio to the limit (limit.h) for
- * a table of the same size: reading lines for lookups, rewriting lines for adds. 1.00 means
- * that the machine cannot do better with one line per key. Classic and partitioned filters
- * touch more than one line per key.
+ * Prints one table per size and kind. Measures batch lookups and adds, with keys passed as
+ * hashes, integers, contiguous 16-byte records and 16-byte strings (pointer and length), with
+ * and without atomic instructions. Each row shows its ratio to the limit (limit.h) for a table
+ * of the same size: reading lines for lookups, rewriting lines for adds. 1.00 means that the
+ * machine cannot do better with one line per key. Classic and partitioned filters touch more
+ * than one line per key.
  */
 #include "bench.h"
 #include "bench_adds.h"

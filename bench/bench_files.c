@@ -1,8 +1,8 @@
 /*
  * bench_files.c - how fast are saving and opening files, compared with memory and disk?
  *
- * Measures one file of --bytes bytes (default: 1 GiB) of kind blocked in the current
- * directory. All rows run several times, in turn, and the best time counts:
+ * Measures one blocked filter in a file of --bytes bytes (default: 1 GiB) in the current
+ * directory. All rows run several times, in turn; the best time is reported:
  *
  *     read memory       the limit of `verify in memory`: sums all words
  *     verify in memory  bg_encoded_verify
@@ -11,8 +11,8 @@
  *     save, not read    the same without reading back
  *     open, map, verify bg_open, bg_map and bg_verify of the file, which is in the page cache
  *
- * The ratio is the time of the row's limit divided by the time of the row: the limit is plain
- * write for `save`, read memory for `verify in memory`, and `open` for `map`.
+ * The ratio is the time of the row's limit divided by the time of the row. The limit is "plain
+ * write" for `save`, "read memory" for `verify in memory`, and `open` for `map`.
  *
  * Also measures small filters, because a server may have millions of them: a scalable
  * filter with one key is encoded and decoded in memory, with and without canaries, and

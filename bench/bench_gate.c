@@ -2,13 +2,13 @@
  * bench_gate.c - what does a gate cost compared with its filter, and how much does it
  * save?
  *
- * The first table looks up absent keys (16-byte records) at a rate of 1%: in the bare
- * filter, in the slot that holds it, and through the gate on that slot, in batches of 1024
- * and one by one. "over" is the additional time compared with the bare filter queried in
- * the same way, in nanoseconds. The ratio divides the two times, so 1 means equally fast.
- * The backing store behind the gate answers "absent" immediately, so the gate's rows
- * include a call and two clock readings for every false positive, but not the time of a
- * real store.
+ * The first table measures lookups of absent keys (16-byte records) at a false-positive rate of
+ * 1%: in the bare filter, in the slot that holds it, and through the gate on that slot, both in
+ * batches of 1024 and one by one. "over" is the additional time compared with the bare filter
+ * queried in the same way, in nanoseconds. The ratio divides the two times, so 1 means equally
+ * fast. The backing store behind the gate answers "absent" immediately, so the gate's rows
+ * include a call and two clock readings for every false positive, but not the time of a real
+ * store.
  *
  * The second table, with a real store, is in bench_gate_sqlite.c.
  */

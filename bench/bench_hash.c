@@ -2,10 +2,10 @@
  * bench_hash.c - what does hashing cost, by profile and key length, singly and in
  * batches?
  *
- * Keys are contiguous records of one width, few enough to stay in the L2 cache, so the hash
- * is measured, not the memory. Single hashes are independent of each other: this measures
- * throughput, not latency. The last form shows a profile in use: a batch of lookups in a
- * blocked filter with 1e5 keys at 1%. The ratio is the row's time divided by the time of
+ * Keys are contiguous records of one width, few enough to stay in the L2 cache, so that the
+ * rows measure hashing and not memory. Single hashes are independent of each other, so the rows
+ * measure throughput, not latency. The last form shows a profile in use: a batch of lookups in
+ * a blocked filter with 1e5 keys at 1%. The ratio is the row's time divided by the time of
  * `fast` for the same keys in the same form.
  */
 #include "bench.h"
@@ -90,8 +90,7 @@ static const struct {
     { "batch of lookups", hash_look_up },
 };
 
-/* Creates an empty filter with this profile: a negative answer takes as long as a
- * positive one. */
+/* Creates an empty filter with this profile; a negative answer takes as long as a positive one. */
 static bg_filter *hash_filter(bg_hash_profile profile)
 {
     static const uint8_t secret[BG_SECRET_BYTES] = { 1, 2,  3,  4,  5,  6,  7,  8,

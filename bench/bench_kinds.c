@@ -2,10 +2,10 @@
  * bench_kinds.c - how much memory and time does each Bloom kind need, and what is its
  * false-positive rate?
  *
- * For each kind, at 1% and at 0.1%, it prints the bits per key, the rate predicted for
- * exactly this geometry, the measured rate with its 95% interval, and the lookup time for
- * absent keys, singly and in batches. Status "off" means that the prediction differs from
- * the measured rate by more than 5% and is outside the interval.
+ * For each kind, at 1% and at 0.1%, prints the bits per key, the rate predicted for exactly
+ * this geometry, the measured rate with its 95% interval, and the lookup time for absent keys,
+ * singly and in batches. Status "off" means that the prediction differs from the measured rate
+ * by more than 5% and is outside the interval.
  */
 #include "bench.h"
 #include "keys.h"

@@ -2,9 +2,8 @@
  * bench_limit.c - what is the memory limit of this machine: on large and small pages,
  * for reading and rewriting, on one core and on all cores?
  *
- * For every table size, all prefetching methods run in turn, on both page sizes. The row
- * for each group shows its best prefetching method, which the rows for all cores use as
- * well.
+ * For every table size, all prefetching methods run in turn, on both page sizes. The row for
+ * each group shows the best prefetching method, which is also used in the rows for all cores.
  */
 #include "bench.h"
 #include "keys.h"
@@ -18,7 +17,7 @@
 enum {
     GROUPS = 4,
     SUBJECTS = GROUPS * BGB_LIMIT_WAYS,
-    LARGE_FROM = 2 << 20 /* no large pages are requested below this size */
+    LARGE_FROM = 2 << 20 /* below this size, no large pages are requested */
 };
 
 /* One size: two regions, and every prefetching method for each of the four groups (pages x

@@ -8,14 +8,14 @@
  * plain write(): 1 means equally fast. For rows with a sync, it depends more on the disk
  * than on the log: compare `always` with "write() and fdatasync()".
  *
- * Unlike in all other benchmarks, no thread is pinned: the time of a sync may depend on
- * the core that waits for it (3.9 ms on one core and 0.1 ms on the other core of a
- * virtual machine, with plain write() and fdatasync()). Comparing a pinned thread with
- * eight threads on all cores would measure that difference. "per sync" is a count that
- * does not depend on a clock: the number of appends that shared one sync.
+ * Unlike in all other benchmarks, no thread is pinned, because the time of a sync may depend on
+ * the core that waits for it. On a virtual machine, plain write() and fdatasync() took 3.9 ms
+ * on one core and 0.1 ms on the other. Comparing a pinned thread with eight threads on all
+ * cores would measure that difference. "per sync" is a count that does not depend on a clock:
+ * the number of appends that shared one sync.
  *
- * The file is created in $TMPDIR or the current directory. A directory in memory
- * (tmpfs) does not measure a disk.
+ * The file is created in $TMPDIR or the current directory. A directory in memory (tmpfs) would
+ * not measure a disk.
  */
 #define _GNU_SOURCE /* O_CLOEXEC */
 

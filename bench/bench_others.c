@@ -232,7 +232,7 @@ static void others_build(struct others *o)
         is_static ? others_finish(&spec, hashes, n, 1) : others_fill(&spec, hashes, n);
     o->build_ns = (double)(bgb_now_ns() - begin) / (double)n;
     if (is_static) {
-        bgb_machine_unpin(); /* otherwise all threads would share one core */
+        bgb_machine_unpin(); /* otherwise, all threads would share one core */
         begin = bgb_now_ns();
         bg_filter_free(others_finish(&spec, hashes, n, OTHERS_THREADS));
         o->threaded_ns = (double)(bgb_now_ns() - begin) / (double)n;

@@ -1,7 +1,7 @@
 /*
  * bench_peers.c - how fast are other libraries, at the same size and at the same rate?
  *
- * There is one table per size, peer and setting: 10 bits per key, 16 bits per key, and the
+ * Prints one table per size, peer and setting: 10 bits per key, 16 bits per key, and the
  * setting that results in 1% (--bits selects a different setting). Keys are 8-byte
  * integers, passed to the peers as byte strings. Each peer is compared with two Bloomgate
  * filters: one with the same bits per key, and one planned for the rate measured for the
@@ -13,8 +13,9 @@
  *
  * "build" measures everything up to the finished filter, including the allocation. Peers
  * use the pages that malloc provides: 4 KiB pages, unless the kernel uses large pages for
- * every process. They come from the distribution's packages, compiled for any CPU of the
- * architecture. RocksDB's filter has AVX2 code and would be faster if built for this CPU.
+ * every process. The peers come from the distribution's packages, which are compiled for the
+ * architecture's baseline CPU. RocksDB's filter has AVX2 code and would be faster if built for
+ * this CPU.
  */
 #include "bench.h"
 #include "bench_adds.h"

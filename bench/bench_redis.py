@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the module inside Redis or Valkey with the server's own commands, in one process.
+"""Compares the module's commands with the built-in commands of Redis or Valkey, in one server process.
 
   commands  BF.EXISTS and BF.ADD on a filter of --keys keys, compared with GET of as many strings:
             redis-benchmark with pipelines of 1, 16 and 64 requests, in turn; requests per second, and the

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compares RocksDB's own filters with Bloomgate's, using RocksDB's packaged db_bench. The databases have the
-same keys and differ only in the name of the filter policy. There is no block cache, and all gets are for absent keys.
+"""Compares RocksDB's own filters with Bloomgate's, using RocksDB's packaged db_bench. The databases contain the same
+keys and differ only in the name of the filter policy. There is no block cache, and all gets are for absent keys.
 
     blocks read      number of blocks read by the same absent gets in each database
     us/op            reported by db_bench; CPU time per get excludes opening the database. Databases take turns,

@@ -1,8 +1,8 @@
 /*
  * bench_scale.c - what happens when a filter outgrows one cache after another?
  *
- * There is one row per size, for one kind (default: blocked): single and batch lookups of
- * absent keys and the line limit at that size run in turn. The ratio is the time of the
+ * Prints one row per size, for one kind (default: blocked). Single lookups, batch lookups (both
+ * of absent keys) and the line limit at that size run in turn. The ratio is the time of the
  * limit divided by the time of the batch.
  */
 #include "bench.h"

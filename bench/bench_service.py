@@ -11,7 +11,7 @@
   small     many small filters, compared with as many strings of the size of such a filter in Redis: time per
             filter and per string to save all of them, and to load them at startup
 
-Both servers have the same keys: decimal numbers of 12 digits. The servers are loaded and measured one after
+Both servers hold the same keys: decimal numbers of 12 digits. The servers are loaded and measured one after
 the other, so that they do not affect each other. The client runs on the same machine, so the rates include
 its work; CPU times include only the server process (utime + stime).
 

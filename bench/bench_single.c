@@ -3,9 +3,9 @@
  *
  * Most rows use precomputed hashes and measure only the call and the filter. Beyond the
  * caches, the result depends on how many lookups the CPU overlaps. The ratio compares with
- * the limit (limit.h) for the same size, as for batches. The row "empty call" is the
- * minimum cost of any function that is not inlined: a lookup through the public function
- * needs such a call and an indirect jump.
+ * the limit (limit.h) for the same size, as for batches. The row "empty call" shows the minimum
+ * cost of any function that is not inlined. A lookup through the public function needs such a
+ * call and an indirect jump.
  */
 #include "bench.h"
 #include "keys.h"

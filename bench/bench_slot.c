@@ -2,11 +2,11 @@
  * bench_slot.c - what is the cost of reading a filter that may be replaced, and does a
  * replacement slow readers down?
  *
- * First table: single and batch lookups of absent keys, in a filter and in a slot that
- * holds this filter. The ratio compares with the filter.
+ * The first table measures single and batch lookups of absent keys, in a filter and in a slot
+ * that holds this filter. The ratio compares with the filter.
  *
- * Second table: one reader looks up absent keys, 16 at a time, and records the time of each
- * group of 16: while nothing else happens; while the filter is swapped for a copy of
+ * In the second table, one reader looks up absent keys, 16 at a time, and records the time of
+ * each group of 16: while nothing else happens; while the filter is replaced with a copy of
  * another filter, fifty times per second; and while it is repeatedly rebuilt from a source.
  * With two or more cores, the writer has its own core. Ratios compare the 99.9th percentile
  * with that of the quiet interval immediately before, so other work on the machine affects
@@ -229,7 +229,7 @@ enum {
     SLOT_P999 = SLOT_SAMPLES / 1000 * 999
 };
 
-/* Percentiles of the times that a reader measured, in nanoseconds per group. */
+/* Percentiles of the times measured by a reader, in nanoseconds per group. */
 struct slot_seen {
     double p50, p99, p999, most;
 };
@@ -262,7 +262,7 @@ static int slot_order_ratios(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* `ratios` are sorted; a quiet interval has none. */
+/* `ratios` is sorted. A quiet interval has no ratios. */
 static void slot_row(const char *name, uint64_t changes, struct slot_seen seen,
                      const double *ratios, int rounds)
 {
@@ -303,7 +303,7 @@ void bgb_bench_slot(const struct bgb_options *options)
     const uint64_t n = options->n_count ? options->n[0] : 1000000;
     slot_run_price(options, n);
     struct slot_race race = { .slot = slot_of(n), .stock = slot_filter(n), .n = n };
-    /* Only tests run for less time. */
+    /* Only tests use a shorter time. */
     race.rounds = options->seconds < 0.1 ? 1 : SLOT_ROUNDS;
     race.samples = bgb_alloc(SLOT_SAMPLES, sizeof *race.samples);
     bgb_table("slot_readers", "a reader while a filter of %llu keys is replaced",

@@ -330,7 +330,7 @@ int main(int argc, char **argv)
         || (l.count == 0) == (l.seconds == 0)) {
         load_usage();
     }
-    /* A reply is one line, or one line plus one for each key. */
+    /* A reply consists of one line, or of one line plus one line for each key. */
     l.lines = l.pipeline * (lines ? lines : l.per == 1 ? 1 : l.per + 1);
     load_run(&l);
     return 0;

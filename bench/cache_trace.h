@@ -8,7 +8,7 @@
  * exactly once. Optionally, popularity changes: from time to time, the keys exchange their
  * ranks.
  *
- * Cache. It evicts the least recently used object; all objects have the same size.
+ * Cache. The cache evicts the least recently used object. All objects have the same size.
  */
 #ifndef BGB_CACHE_TRACE_H
 #define BGB_CACHE_TRACE_H
@@ -30,7 +30,7 @@ struct bgb_trace {
     uint32_t key_count;
     double fresh;        /* share of requests for fresh keys */
     uint64_t different;  /* number of distinct keys */
-    uint64_t asked_once; /* number of distinct keys that were requested once */
+    uint64_t asked_once; /* number of distinct keys that were requested exactly once */
 };
 
 void bgb_trace_make(struct bgb_trace *trace);

@@ -1,6 +1,6 @@
 """Draws line charts and bar charts as SVG, with the standard library only.
 
-A chart is described by the data classes below; draw() converts one to text. The text depends only on the
+A chart is described by the data classes below; draw() converts a chart to text. The text depends only on the
 description, so the same data always produces the same bytes. Charts have their own background and follow the
 reader's preference for light or dark mode, even if a page embeds them with <img>."""
 
@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 WIDTH = 860
 MARGIN = 24
 LINE = 16
-TICKS = 34  # width of the numbers next to a y axis
+TICKS = 34  # width of the labels next to a y axis
 FOOTER_CHARS = 122  # characters of the monospaced font per line
 
 # Maps a name to the color of text and lines in light mode and in dark mode.

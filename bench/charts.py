@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Draws the charts in docs/charts from the JSON files there. With --measure, it measures first.
 
-Each chart has one ordinary command, which is printed on the chart. docs/charts/NAME.json holds the command, the CPU,
-the date and the command's raw output; docs/charts/NAME.svg is drawn from that file alone.
+Each chart has one ordinary command, which is printed on the chart. docs/charts/NAME.json contains the command, the
+CPU, the date and the command's raw output; docs/charts/NAME.svg is drawn from that file alone.
 
 usage: charts.py [--measure] [--build DIR] [--folder DIR] [NAME...]
        without --measure, only draws; without names, handles all charts"""

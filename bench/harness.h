@@ -55,7 +55,8 @@ struct bgb_subject {
  * visits each (three in a table of builds). Then fills in their results. */
 void bgb_run(struct bgb_subject *subjects, size_t count, double seconds);
 
-/* Return the number of BROKEN subjects in the whole program so far, and count another one. */
+/* The first returns the number of BROKEN subjects in the whole program so far; the second
+ * counts another one. */
 unsigned bgb_broken_count(void);
 void bgb_broken_add(const char *name, const char *why);
 

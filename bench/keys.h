@@ -13,8 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Streams have this many readable keys after their end, because prefetching runs
- * ahead. */
+/* Streams have this many readable keys after their end, because prefetching reads ahead. */
 enum { BGB_KEYS_SLACK = 256, BGB_RECORD_BYTES = 16 };
 
 enum bgb_set { BGB_SET_PRESENT = 1, BGB_SET_ABSENT, BGB_SET_FRESH, BGB_SET_RECORDS };
@@ -45,7 +44,7 @@ struct bgb_keys {
     uint64_t *absent;
     uint64_t *mixed;        /* present or absent at random, half and half */
     uint64_t *fresh;        /* keys to add: neither present nor looked up elsewhere */
-    uint64_t *present_hash; /* hashes of these keys: profile `fast`, seed 0 */
+    uint64_t *present_hash; /* hashes of these keys, with profile `fast` and seed 0 */
     uint64_t *absent_hash;
     uint64_t *mixed_hash;
     uint64_t *fresh_hash;

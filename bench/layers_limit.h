@@ -1,11 +1,11 @@
 /*
- * layers_limit.h - how fast can one line of each of several tables be read, at best?
+ * layers_limit.h - how fast can one line from each of several tables be read, at best?
  *
  * This is the equivalent of limit.h for filters with several layers or generations, where a
  * lookup of an absent key reads one line of each layer. The limit reads 8 bytes from the
- * same lines in tables of the same sizes, and tests none of them. It processes keys one
- * after another, or 64 keys through one table after another, and prefetches lines a number
- * of keys or tables ahead. A few trial passes determine the best method.
+ * same lines in tables of the same sizes, but tests none of them. It either processes one key
+ * after another, or processes 64 keys in one table after another. It prefetches lines for a
+ * given number of keys or tables ahead. A few trial passes determine the best method.
  */
 #ifndef BGB_LAYERS_LIMIT_H
 #define BGB_LAYERS_LIMIT_H

@@ -5,7 +5,8 @@
  * a loop that only fetches lines: it reads a stream of 64-bit random numbers, like the
  * hashes that filters process, and for each number h it reads 8 bytes from line mulhi(h,
  * lines), or ORs a bit into them, with the best prefetching method. It runs as a subject
- * alongside the others, so a ratio to it compares times measured under the same conditions.
+ * alongside the others, so a ratio to the limit compares times measured under the same
+ * conditions.
  *
  * A prefetching method consists of a distance and a target: the L1 cache, or only the L2
  * cache. With the L2 cache as the target, more lines can be in flight, which can double the
@@ -35,7 +36,7 @@ struct bgb_limit {
     const uint64_t *stream; /* followed by BGB_KEYS_SLACK readable words */
     enum bgb_limit_mode mode;
     struct bgb_limit_way way;
-    struct bgb_team *team; /* NULL: the calling thread alone */
+    struct bgb_team *team; /* NULL: only the calling thread */
     uint64_t team_ns;
     size_t first, n; /* the current work of the team */
 };

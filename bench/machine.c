@@ -79,7 +79,8 @@ void bgb_machine_unpin(void)
     (void)sched_setaffinity(0, sizeof machine_allowed, &machine_allowed);
 }
 
-/* Reads the first line of a file, without its newline; "unknown" if the file has none. */
+/* Reads the first line of a file, without its newline. The result is "unknown" if the file has
+ * no lines. */
 static void machine_line(const char *path, char *line, size_t room)
 {
     (void)snprintf(line, room, "unknown");

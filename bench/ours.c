@@ -194,7 +194,7 @@ static uint64_t ours_add_fixed_all(void *state, size_t first, size_t n)
         s->filter, bg_keys_fixed(s->bytes[first].data, BGB_RECORD_BYTES, n), s->bitmap);
 }
 
-/* Runs the pass for all keys in calls of 32 keys. */
+/* Runs the pass over all keys in calls of 32 keys. */
 #define OURS_BY_32(name)                                                               \
     static uint64_t ours_##name##_32(void *state, size_t first, size_t n)              \
     {                                                                                  \
@@ -216,7 +216,7 @@ OURS_BY_32(add_fixed)
 
 typedef uint64_t ours_pass(void *state, size_t first, size_t n);
 
-/* indexes: whether it is an add, the form, the grain */
+/* indexes: whether the operation is an add, the form of the keys, the keys per call */
 static ours_pass *const ours_passes[2][BGB_FORMS][3] = {
     { { ours_look_hash_one, ours_look_hash_32, ours_look_hash_all },
       { ours_look_u64_one, ours_look_u64_32, ours_look_u64_all },
@@ -251,8 +251,8 @@ static void ours_take_keys(struct bgb_ours *s, const struct bgb_keys *k,
     s->bytes = what.load == BGB_LOAD_ADD ? k->fresh_bytes : k->absent_bytes;
 }
 
-/* Sets the plausible share of positives: for absent keys this is about the rate at the current
- * fill, with six standard deviations for a pool of keys. */
+/* Sets the plausible share of positives. For absent keys, this is the rate at the current fill,
+ * give or take six standard deviations for a pool of keys. */
 static void ours_bounds(struct bgb_subject *subject, enum bgb_load load, double rate)
 {
     double noise = 6 * sqrt(rate / (double)subject->pool);
@@ -283,8 +283,8 @@ static double ours_rate(const bg_filter *filter)
     return info.rate;
 }
 
-/* Adds the whole pool once and looks up all of its keys. Returns the rate at this fill, which
- * is the highest fill that occurs; the bounds are derived from this rate. */
+/* Adds the whole pool once and looks up all its keys. Returns the rate at this fill, which is
+ * the highest fill that occurs. The bounds are derived from this rate. */
 static double ours_check_adds(struct bgb_ours *s, struct bgb_subject *subject,
                               enum bgb_form form)
 {

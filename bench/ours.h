@@ -4,9 +4,9 @@
  * Adds need fresh keys; otherwise, every bit would already be set. So a filter for adds
  * uses its own memory, whose pages have already been touched (bg_filter_create_at). It is
  * filled with n / 2 keys, and this state is saved. Every visit first restores the state and
- * then adds keys that were never added: there are no page faults and no clearing, and the
- * fill is between half and full, as in real use. Such rows are called "add". "re-add" adds
- * keys that are already present. "build" is a complete build: clear the filter, then add
+ * then adds keys that were never added. So there are no page faults and no clearing, and the
+ * filter is between half full and full, as in real use. Such rows are called "add". "re-add"
+ * adds keys that are already present. "build" is a complete build: clear the filter, then add
  * all n keys. It includes the page faults for memory that clearing returned to the kernel.
  */
 #ifndef BGB_OURS_H

@@ -30,7 +30,7 @@ void bgb_table(const char *bench, const char *title, ...)
 /* Prints a line of text below a table; omitted in JSON. */
 void bgb_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A row consists of a begin call, the cells from left to right, and an end call. NaN is
+/* A row is a begin call, calls for the cells from left to right, and an end call. NaN is
  * printed as "-" in a table and as null in JSON. A negative width aligns to the left.
  * */
 void bgb_row_begin(void);

@@ -3,9 +3,9 @@
  *
  * Every peer receives 8-byte integers as byte strings. The loops over keys are on the
  * peer's side of this interface, in its own language, so there is no extra call between
- * a key and the peer. A peer that was not found at build time is not part of the table
- * of peers (see bench/CMakeLists.txt). Go's bits-and-blooms is not included: a call
- * from C into Go costs more than the filter.
+ * a key and the peer. A peer that was not found at build time is missing from the table of
+ * peers (see bench/CMakeLists.txt). Go's bits-and-blooms is not included: a call from C into Go
+ * costs more than the filter.
  */
 #ifndef BGB_PEERS_H
 #define BGB_PEERS_H

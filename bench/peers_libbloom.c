@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* libbloom expects a rate and allocates n * -ln(rate) / ln(2)^2 bits. Its sizes have the type
+/* libbloom expects a rate and allocates n * -ln(rate) / ln(2)^2 bits. Its sizes are of type
  * int, which limits a filter to less than 2^31 bits. */
 static void *peers_libbloom_build(const uint64_t *keys, size_t n, double bits_per_key)
 {

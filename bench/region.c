@@ -1,5 +1,5 @@
 /*
- * region.c - mapped memory on large or small pages.
+ * region.c - maps memory with large or small pages.
  */
 #define _GNU_SOURCE /* madvise, MAP_ANONYMOUS */
 

@@ -1,6 +1,6 @@
 /*
- * fuzz_builder.c - an input is a spec and a list of keys, with repetitions, in all forms, with
- * well-mixed and arbitrary hashes. The built filter must answer "maybe" for every key; building
+ * fuzz_builder.c - an input is a spec and a list of keys in all forms, with duplicates and with
+ * well-mixed or arbitrary hashes. The built filter must answer "maybe" for every key; building
  * from the keys in reverse order with a different number of threads must produce the same
  * filter; a failed build must keep the keys.
  */

@@ -3,8 +3,8 @@
  * It creates two filters from one spec, adds, removes and counts keys, and copies, merges and
  * clears the filters. Each filter is compared with the exact multiset of its keys. A filter
  * must never answer "no" for a member, nor return a count below the true count (up to 8). An
- * add may be refused only with BG_EFULL and only by kinds with BG_TRAIT_FILLS_UP; a refused add
- * leaves the filter unchanged, and so does removing a key that is certainly absent.
+ * add may be refused only with BG_EFULL and only by kinds with BG_TRAIT_FILLS_UP. Neither a
+ * refused add nor the removal of a key that is certainly absent may change the filter.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -16,7 +16,7 @@ enum { SLOTS = 2, KEYS = 256, BATCH_MAX = 100, STEPS_MAX = 80, BYTES_MAX = 1 << 
 struct slot {
     bg_filter *filter;
     uint32_t in[KEYS];
-    bool overflowed; /* a forced add did not fit: counts are no longer exact */
+    bool overflowed; /* a forced add did not fit, so counts are no longer exact */
 };
 
 static struct slot slots[SLOTS];

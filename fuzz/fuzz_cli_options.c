@@ -1,6 +1,6 @@
 /*
- * fuzz_cli_options.c - command lines: arbitrary words, parsed with the options of any
- * subcommand, which is not run; and the number parsers.
+ * fuzz_cli_options.c - command lines: parses arbitrary words with the options of any
+ * subcommand, without running it. Also tests the number parsers.
  *
  * Input: one byte chooses the subcommand; the rest are words, separated by newlines. If the
  * first byte of a word is 0x80 or above, it selects the subcommand's option with that

@@ -28,8 +28,8 @@ static enum reply_state in_pieces(const char *bytes, size_t n, uint32_t cuts,
     return state;
 }
 
-/* Walks through a complete reply: it has as many items as it announces, and none beyond its
- * end. */
+/* Walks through a complete reply, which must contain as many items as it announces, none of
+ * them beyond its end. */
 static void walk(bg_bytes reply)
 {
     uint64_t left = 1;

@@ -485,7 +485,7 @@ static void do_cpu(struct fuzz_input *in)
     FUZZ_MUST(bg_cpu_current() == (err ? before : cpu));
 }
 
-/* Runs one step. A step on an empty slot creates a filter. */
+/* Runs one step. A step on an empty slot first creates a filter. */
 static void step(struct fuzz_input *in)
 {
     uint8_t what = fuzz_byte(in) % 16, which = fuzz_byte(in);

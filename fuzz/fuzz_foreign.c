@@ -56,7 +56,8 @@ static void check_read_again(const bg_foreign *foreign, const bg_foreign_options
     free(bytes);
 }
 
-/* An additional copy can be removed again; formats that do not count return an error. */
+/* If the format counts, an additional copy can be removed again; otherwise, removing returns an
+ * error. */
 static void check_remove(bg_foreign *foreign, const void *key, size_t len)
 {
     bg_foreign_info about = { .struct_size = sizeof about };
@@ -123,7 +124,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const double rate = fuzz_double(&in);
         how.seed = fuzz_any(&in);
         err = bg_foreign_create(format, items, rate, &how, &foreign, NULL);
-        /* The chosen options are now in the file, and need not be specified again. */
+        /* The chosen options are now in the file and need not be specified again. */
         how.seed = format == BG_FOREIGN_SQUID ? how.seed : 0;
     } else {
         err = bg_foreign_decode(format, in.data, in.left, &how, &foreign, NULL);

@@ -1,7 +1,7 @@
 /*
- * fuzz_hash.c - keys of any content and length with every profile: batches give the same
- * hashes as single calls, and every instruction set the same as scalar code; strings and
- * integers hash like their bytes; incomplete specs are refused.
+ * fuzz_hash.c - keys of any content and length with every profile. Batches give the same hashes
+ * as single calls, and every instruction set gives the same hashes as scalar code. Strings and
+ * integers have the same hash as their bytes. Incomplete specs are refused.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"

@@ -1,8 +1,8 @@
 /*
- * fuzz_keyring.c - an input is the text of a keyring. If the text is accepted, its secrets,
- * written in canonical form, must be read as the same secrets, and each is found by its key
- * ID; if it is refused, the error is one of a few sentences that contain numbers but no
- * part of the text.
+ * fuzz_keyring.c - an input is the text of a keyring. If the text is accepted, its secrets can
+ * be written in canonical form and read back unchanged, and each is found by its key ID. If the
+ * text is refused, the error is one of a few sentences that contain numbers but no part of the
+ * text.
  */
 #include "fuzz.h"
 

@@ -1,8 +1,8 @@
 /*
- * fuzz_leveldb.c - filters in LevelDB tables. The input is either bytes that replace a
- * filter, with the check value unchanged or corrected, which can be queried for any key; or
- * keys from which a filter is built that must answer "maybe" for all of them, even after
- * one of its bytes was changed.
+ * fuzz_leveldb.c - filters in LevelDB tables. The input is either bytes that replace a filter,
+ * with the check value unchanged or corrected, or a list of keys. The bytes can be queried for
+ * any key. A filter built from the keys must answer "maybe" for all of them, even after one of
+ * its bytes has been changed.
  */
 #include "bloomgate_leveldb.h"
 #include "fuzz.h"

@@ -163,7 +163,7 @@ static void live_step(struct fuzz_input *in, struct live *f)
     bool was = live_in(f, key);
     switch (fuzz_byte(in) % 8) {
     case 0:
-        /* The key may have expired with this very add. */
+        /* This very add may have caused the key to expire. */
         FUZZ_MUST(!added_u64(f->filter, key) || !was || !live_in(f, key));
         live_note(f, key, 1);
         FUZZ_MUST(bg_filter_may_contain_u64(f->filter, key));

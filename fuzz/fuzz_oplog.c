@@ -1,7 +1,7 @@
 /*
- * fuzz_oplog.c - an input is an operation log: unchanged, or with the header, the checksums
- * and, as chosen by the input, the numbers corrected, so that the code after these checks
- * is reached.
+ * fuzz_oplog.c - an input is an operation log. It is used unchanged, or with a corrected
+ * header, corrected checksums and, if the input requests it, corrected numbers, so that the
+ * code after these checks is reached.
  *
  * The reported frames must be complete, in order and the same for every reader; opening
  * truncates the data after them, and an appended record is then found there.

@@ -1,8 +1,7 @@
 /*
  * fuzz_packed.c - an input is a packed filter: arbitrary bytes, or bytes whose tail was
- * corrected. An opened filter can be queried without reading outside its memory, with the
- * same answers in batches and one by one; and a filter packed from these keys answers
- * "maybe" for all of them.
+ * corrected. Queries on an opened filter never read outside its memory, and batches agree with
+ * single lookups. A filter packed from the input's keys answers "maybe" for all of them.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"

@@ -388,7 +388,7 @@ static void model_check(struct world *w)
         const struct object *object =
             fake_find(&w->host.host, (bg_bytes){ names[name], 1 });
         if (!object || object->shape.kind == BG_KIND_WINDOW) {
-            model_forget(w, name); /* dropped, or in a window that forgets keys */
+            model_forget(w, name); /* dropped, or a window, which forgets keys */
             continue;
         }
         for (int i = 0; i < ITEMS; i++) {

@@ -1,8 +1,8 @@
 /*
  * fuzz_server_http.c - the service's HTTP input: arbitrary bytes as an HTTP stream, and the
- * interpretation of its fields and targets.
+ * parsing of its fields and targets.
  *
- * Input: one byte chooses the maximum size of bodies and the checks, 4 bytes choose how the
+ * Input: one byte chooses the maximum body size and the checks, and 4 bytes choose how the
  * stream is split; the rest is the stream.
  */
 #include "fuzz.h"

@@ -3,7 +3,7 @@
  * program that creates segments and frames with valid checksums around valid and invalid
  * content, and then damages them.
  *
- * An accepted record is an exact representation of its bytes. Frames of segments are reported
+ * Encoding an accepted record produces the same bytes again. Frames of segments are reported
  * in order and as they were created, and every gap is reported. A reader that skips damage
  * starts with the same frames as a reader that stops at it.
  */
@@ -175,7 +175,7 @@ struct told {
     uint64_t next, records, missing, gaps;
     bool large;      /* one of the gaps has a large or unknown number of frames */
     uint64_t digest; /* digest of all records, in order */
-    uint64_t stop;   /* stops after this many records, for a second walk; 0: never */
+    uint64_t stop;   /* number of records after which a second walk stops; 0: never */
     uint64_t digest_then;
 };
 

@@ -1,7 +1,8 @@
 /*
  * fuzz_server_key_form.c - spellings of keys: the rules of every form, compared with SQLite's
- * own results. A value is stored in a column with some declared type; if a lookup key finds it,
- * the filter may decide the key only if the column prints it in the same way.
+ * own results. A value is stored in a column with some declared type. If a lookup key finds the
+ * value, the filter may decide lookups of that key only if the column prints the value in the
+ * same form.
  *
  * Input: a byte for the declared type, one for the storage class of the value and the alphabet,
  * one for the length of the value; then the value and the key. With the small alphabet, the

@@ -1,6 +1,6 @@
 /*
  * fuzz_server_pgoutput.c - input from PostgreSQL: arbitrary bytes as messages in its
- * replication stream, as markers in it, and as a saved mark.
+ * replication stream, as markers in that stream, and as a saved mark.
  *
  * Input: one byte chooses how the rest is interpreted.
  */

@@ -1,6 +1,6 @@
 /*
- * fuzz_server_settings.c - the configuration file: arbitrary text, with its users and
- * gates; and names for which its users' permissions are checked.
+ * fuzz_server_settings.c - the configuration file: arbitrary text, including users and gates,
+ * and names for which the users' permissions are checked.
  *
  * Input: text, as in bloomgate.conf. A byte from 0x80 to 0xFE at the start of a line stands
  * for the name of the option with that index, so that the fuzzer need not find the names

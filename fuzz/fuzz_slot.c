@@ -1,7 +1,7 @@
 /*
- * fuzz_slot.c - an input is a program on a slot and a gate in front of it. The backing
- * store is a set of small integers; whatever happens to the slot, a lookup of a key in the
- * store answers "maybe", and a refused operation changes nothing.
+ * fuzz_slot.c - an input is a program on a slot and a gate in front of it. The backing store is
+ * a set of small integers. Whatever happens to the slot, a lookup of a key in the store answers
+ * "maybe". A refused operation changes nothing.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -238,7 +238,7 @@ static void clear(struct world *world)
     }
 }
 
-/* Merges a filter with a key that is not in the store. */
+/* Merges a filter that contains a key that is not in the store. */
 static void merge(struct world *world)
 {
     const uint64_t key = KEYS + (uint64_t)fuzz_byte(world->in);
@@ -382,7 +382,7 @@ static void check_figures(const struct world *world)
     (void)bg_slot_advise(world->slot, NULL, &gate.observed);
 }
 
-/* Moves a slot that nothing else refers to: the answers stay the same. */
+/* Moves a slot that nothing else refers to; its answers stay the same. */
 static void check_move(bg_slot **slot)
 {
     bool before[KEYS];

@@ -107,7 +107,7 @@ void LayOutKeys(struct fuzz_input *in)
         }
     }
     Ask(asked, n != 0, n);
-    if (n != 0) { /* damaged: any answer is acceptable, but no other effect */
+    if (n != 0) { /* damaged: any answer is acceptable, but no side effect */
         std::unique_ptr<unsigned char[]> damaged(new unsigned char[n]);
         memcpy(damaged.get(), block.get(), n);
         for (unsigned i = 0; i < 3; i++) {

@@ -1,11 +1,11 @@
 /*
  * fuzz_tables.c - untrusted bytes as Parquet, RedisBloom, BIP158, RocksDB and LevelDB filters.
- * No input may crash, hang or allocate more than a small multiple of its size; refused input
- * gets a reason; an accepted filter answers queries, accepts keys if it can, and when written
- * is read back with the same answers and the same bytes.
+ * No input may cause a crash, a hang, or allocations of more than a small multiple of its size.
+ * Refused input gets a reason. An accepted filter answers queries and accepts keys if its
+ * format allows it; when written and read back, it has the same answers and the same bytes.
  *
- * The first byte chooses the format and the operation. Blocks of tables have checksums that no
- * mutation would match, so they are corrected first if the input requests it.
+ * The first byte chooses the format and the operation. Table blocks have checksums that no
+ * mutation would match, so the checksums are corrected first if the input requests it.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -76,8 +76,8 @@ static void correct_named(void *context, const char *name, struct table_handle h
     }
 }
 
-/* Corrects the blocks that the names and the footer refer to, starting with the filter, in case
- * they overlap. */
+/* Corrects the checksums of the blocks that the names and the footer refer to, starting with
+ * the filter, in case blocks overlap. */
 static void correct_table(uint8_t *bytes, size_t n, bool rocks)
 {
     const size_t footer = rocks ? 53 : 48;
@@ -250,8 +250,8 @@ static bg_err read_one(bg_foreign_format format, const struct fuzz_input *in, bo
     bg_err err = bg_foreign_decode(format, bytes, in->left, how, f, &why);
     FUZZ_MUST((err == BG_OK) == (*f != NULL) && why.code == err);
     FUZZ_MUST((err == BG_OK) == (why.message[0] == 0));
-    /* Bits need up to twice the size of the input, parts twice that, and an unpacked index up
-     * to 22 times. */
+    /* Bits need up to twice the size of the input, parts up to four times, and an unpacked
+     * index up to 22 times. */
     FUZZ_MUST(taken <= 26 * in->left + 4096);
     free(bytes);
     return err;

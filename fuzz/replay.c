@@ -3,8 +3,8 @@
  *
  *     fuzz_x [--runs N] [--seed S] FILE-OR-DIRECTORY...
  *
- * Every file is run once. Then come N inputs that depend only on the seed: every second one
- * is a file with a few bytes changed (if there are files), the rest are random bytes. A
+ * Every file is run once. Then N inputs derived only from the seed are run: every other one is
+ * a file with a few bytes changed (if there are files), and the rest are random bytes. A
  * directory that does not exist counts as empty.
  */
 #define _DEFAULT_SOURCE /* scandir, alphasort */
@@ -91,7 +91,7 @@ static void read_path(const char *path)
     }
 }
 
-/* Generates one input in `buffer`; returns its size. Short inputs are the most common. */
+/* Generates one input in `buffer`; returns its size. Most inputs are short. */
 static size_t make_up(uint8_t *buffer, bool from_file)
 {
     size_t size;

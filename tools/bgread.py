@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Reads filter files without the library. It is written from docs/format.md alone, so it tests that page. It
-compares every checksum, number and canary. It is slow and uses only Python's standard library.
+"""Reads filter files without the library. It is written from docs/format.md alone, so it tests that page. It verifies
+every checksum, number and canary. It is slow and uses only Python's standard library.
 
 usage: bgread.py [--secret HEX] FILE          verify FILE and print its header
        bgread.py [--secret HEX] FILE KEY...   print "no" or "maybe" for every key
@@ -381,7 +381,7 @@ def check_sums(data, header):
         need(found == u32(data, header.table_at + 4 * block), f"crc of block {block}")
 
 
-# ---- Leaves (section 6): each consumes its bytes of the words and returns a query function ----
+# ---- Leaves (section 6): each function reads its part of the words and returns a query function ----
 
 MULTIPLIER = 0xd1342543de82ef95
 SPLIT_SALTS = [0x47b6137b, 0x44974d91, 0x8824ad5b, 0xa2b7289d, 0x705495c7, 0x2df1424b, 0x9efc4947, 0x5c6bfb31]
@@ -619,7 +619,7 @@ def mix(h, seed):
 
 
 def sealed(numbers, test):
-    """Handles the part that fuse and ribbon filters have in common."""
+    """Reads the numbers that fuse and ribbon filters have in common."""
     keys, lost = numbers[:2]
     need(lost <= 1, "second number of a static filter")
     return lambda h: lost or (keys and test(h, numbers[2:]))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks fuzz/COVERAGE.md: its table lists every public function of include/ once, and each harness
+"""Checks fuzz/COVERAGE.md: its table lists every public function in include/ once, and each harness
 in the table exists and calls the function. Prints every violation; exits with 1 if there is one."""
 
 import os

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Extracts the prose of the project: the text that people read in documents, comments and messages.
+"""Extracts the project's prose: the text that people read in documents, comments and messages.
 
 check_prose.py checks this prose and sample_prose.py draws sentences from it. A file is divided into pieces. A piece
 is one paragraph, list item, table cell, comment or string, with its line numbers. Its scope is one of these:

@@ -1,5 +1,5 @@
 // The headers in C++: they compile without warnings, and the declared functions work. This test
-// does not use the harness, which is C, but prints the same last line.
+// does not use the harness, which is written in C, but prints the same last line.
 #include "bloomgate/all.h"
 #include "support/adds.h"
 
@@ -38,7 +38,8 @@ static void uses_a_filter()
     MUST(added_many(filter, bg_keys_u64(numbers.data(), numbers.size()), maybe.data())
          == 100);
     MUST(maybe[0] == ~std::uint64_t(0) && maybe[1] == (std::uint64_t(1) << 36) - 1);
-    MUST(bg_filter_may_contain_many(filter, bg_keys_u64(numbers.data(), numbers.size()), nullptr)
+    MUST(bg_filter_may_contain_many(filter, bg_keys_u64(numbers.data(), numbers.size()),
+                                    nullptr)
          == 100);
 
     bg_filter_info info;

@@ -287,7 +287,7 @@ static inline bg_err create_planned(const bg_plan *plan, const bg_plan_request *
     return bg_filter_create(&spec, filter, NULL);
 }
 
-/* A plan, a filter created from it, its size, a merge and a fold, using only the public
+/* Plans a filter, creates it, checks its size, merges and folds it, using only the public
  * headers. */
 TEST(api__from_plan_to_estimate)
 {

@@ -24,7 +24,8 @@ struct job {
     bg_admission *door;
     uint64_t keys;
     atomic_uint ready;
-    atomic_uchar *refused; /* for each key, the number of threads that were refused */
+    atomic_uchar
+        *refused; /* for each key, the number of threads whose calls were refused */
     pthread_barrier_t together;
 };
 
@@ -145,7 +146,8 @@ TEST(admission__what_was_just_seen_is_admitted_while_periods_end)
 {
     struct job job = { .keys = (CHECK_SANITIZED ? 2000 : 20000) * check_scale() };
     bg_admission_info stats = { .struct_size = sizeof stats };
-    const uint64_t window = THREADS * CALLS; /* the calls of all threads in one batch */
+    const uint64_t window =
+        THREADS * CALLS; /* number of calls by all threads in one batch */
     CHECK_EQ(pthread_barrier_init(&job.together, NULL, THREADS), 0);
     job.door = make_door(window);
     run(&job, bring_own);

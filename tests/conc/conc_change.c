@@ -19,12 +19,12 @@ enum { FIXED = 2000, OWN = 200, WRITERS = 3, READERS = 2 };
 struct crowd {
     bg_filter *filter;
     size_t rounds;
-    int writing; /* number of writers that are still running */
+    int writing; /* number of writers still running */
 };
 
 struct member {
     struct crowd *crowd;
-    uint64_t first; /* first of its own keys */
+    uint64_t first; /* the first of this thread's own keys */
 };
 
 static void *write_and_take_back(void *arg)

@@ -9,8 +9,9 @@
  *   handover    exclusive filters, passed on under a lock
  *
  * After each test, the words must equal those of a filter that one thread built. All tests run
- * for every kind and every instruction set of this machine. One check is one answer about one
- * key. The thread sanitizer does not see vector reads, so it verifies only the scalar path.
+ * for every kind and every instruction set that this machine supports. One check is one answer
+ * about one key. The thread sanitizer does not see vector reads, so it verifies only the scalar
+ * path.
  */
 #define _POSIX_C_SOURCE 200809L /* pthread_rwlock */
 
@@ -187,7 +188,8 @@ static bg_filter *conc_filter(bg_kind kind, uint64_t items, double bits, uint32_
     return filter;
 }
 
-/* Checks that `filter` has the words that one thread produces from keys 0 .. n - 1. */
+/* Checks that `filter` has the same words as a filter that one thread builds from keys 0 .. n -
+ * 1. */
 static void conc_check_words(const bg_filter *filter, uint64_t seed, uint64_t n)
 {
     bg_filter *alone;
@@ -243,8 +245,8 @@ TEST(first_use)
 
 /* ---- Publish -------------------------------------------------------------------- */
 
-/* The keys that a thread has added: the first `count` of its range. Each is on its own cache
- * line. */
+/* The keys that a thread has added: the first `count` of its range. Each count is on its own
+ * cache line. */
 struct published {
     _Alignas(64) atomic_uint_fast64_t count;
 };
@@ -505,7 +507,7 @@ static void sets_work(struct member *m)
         return;
     }
     bool adding;
-    do { /* once more after all keys are added */
+    do { /* once more after all keys have been added */
         adding = atomic_load(&job->adding) > 0;
         switch (m->number - SET_ADDERS) {
         case 0: sets_copy(m, job, 0); break;

@@ -1,7 +1,7 @@
 /*
- * conc_gate.c - many threads on one gate: lookups of one key share a query; keys are
- * written in between; the backing store fails for all of them; the breaker allows a single
- * trial; and readers and writers run with all features enabled, where no lookup may return
+ * conc_gate.c - many threads on one gate: lookups of one key share a query; keys are written
+ * during lookups; the backing store fails for all threads; and the breaker allows a single
+ * trial. Finally, readers and writers run with all features enabled, and no lookup may return
  * "absent" for a key whose write has returned.
  */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
@@ -139,7 +139,7 @@ static uint64_t shared_so_far(const struct store *s)
 }
 
 /* Lets threads look up the key at the same time, until all of them share one query. The store
- * takes longer every time, so this eventually happens. Every outcome must be `expected`, in
+ * takes longer in each round, so this eventually happens. Every outcome must be `expected`, in
  * every round. */
 static void look_together(struct store *s, bg_outcome expected, bool blind)
 {
@@ -232,8 +232,8 @@ static void tell_of_key(struct store *s, int way)
     }
 }
 
-/* One thread's query is delayed; the key is written; a lookup that starts then must neither get
- * the old answer nor wait for it, and the old answer must not be cached. */
+/* One thread's query is delayed while the key is written. A lookup that starts after the write
+ * must neither get the old answer nor wait for it, and the old answer must not be cached. */
 TEST(gate__who_comes_after_a_write_does_not_join_who_came_before)
 {
     for (int way = 0; way < 3; way++) {
@@ -395,7 +395,7 @@ struct town {
     _Atomic uint64_t written[WRITERS]; /* all writes of lower keys have returned */
     atomic_bool done;
     atomic_uint false_negatives;
-    atomic_uint errors; /* number of queries that are to fail */
+    atomic_uint errors; /* number of queries that must fail */
     size_t keys;
     bg_slot *slot;
     bg_gate *gate;
@@ -427,7 +427,7 @@ static bg_store_answer town_ask(void *context, const void *key, size_t len,
     (void)len;
     (void)request;
     if (check_random_below(64) == 0) {
-        pause_ms(0); /* let other threads run in the middle of a query */
+        pause_ms(0); /* lets other threads run in the middle of a query */
     }
     const bool has = atomic_load(town_cell(t, key));
     if (check_random_below(64) == 0) {
@@ -466,7 +466,8 @@ static void *town_writes(void *arg)
     return NULL;
 }
 
-/* Looks up keys that were just written and keys that come next, singly and in batches. */
+/* Looks up keys that were just written and keys that will be written next, singly and in
+ * batches. */
 static void *town_reads(void *arg)
 {
     struct citizen *c = arg;
@@ -561,7 +562,7 @@ TEST(gate__what_was_written_is_found_by_all)
 struct past {
     struct town *town;
     bg_filter *all; /* has every key */
-    /* Whether a new base invalidates answers instead of bg_gate_forget_absent. */
+    /* Whether answers are invalidated by a new base instead of by bg_gate_forget_absent. */
     bool swaps;
 };
 

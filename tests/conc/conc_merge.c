@@ -1,14 +1,14 @@
 /*
- * conc_merge.c - many threads merge filters while other threads add, query and, for windows,
- * rotate, for every kind that can be merged.
+ * conc_merge.c - for every kind that can be merged, threads merge filters while other threads
+ * add and query keys and, for windows, rotate.
  *
  * There are two filters with the same spec. Some keys are in both filters from the start. Each
  * filter has a writer that keeps adding its own keys. Two threads keep merging one filter into
  * the other, one in each direction (kinds that count are merged in one direction and only a few
  * times, so that counts do not double endlessly). Readers look up the initial keys and the keys
  * that writers have announced. A single "no" is a failure: bg_filter_merge is MT-Safe, and (C1)
- * and (C2) of filter.h hold during a merge. At the end, after one more merge, each filter has
- * the keys of both.
+ * and (C2) of filter.h hold during a merge. At the end, after one more merge, each filter
+ * contains the keys of both.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -27,13 +27,13 @@ enum {
 
 struct side {
     bg_filter *filter;
-    uint64_t added; /* number of its own keys that are added */
+    uint64_t added; /* number of the side's own keys that have been added */
 };
 
 struct pair {
     struct side side[SIDES];
     bool both_ways;
-    int writing; /* number of writers that are still running */
+    int writing; /* number of writers still running */
 };
 
 struct thread {
@@ -71,7 +71,7 @@ static void *write_own(void *arg)
     return NULL;
 }
 
-/* Merges repeatedly; if counts add up, it merges only three times while the other filter is
+/* Merges repeatedly. For kinds that count, merges only three times while the other filter is
  * being filled. */
 static void *merge_from_the_other(void *arg)
 {
@@ -194,7 +194,7 @@ static void *merge_when_it_can(void *arg)
     while (!__atomic_load_n(&t->stop, __ATOMIC_RELAXED)) {
         bg_err err = bg_filter_merge(t->filter, t->other, NULL);
         CHECK(err == BG_OK || err == BG_EINCOMPAT); /* from another period */
-        /* The rotating thread needs the lock too. */
+        /* The rotating thread needs the lock as well. */
         (void)sched_yield();
     }
     return NULL;

@@ -1,6 +1,6 @@
 /*
- * Metrics are written while threads look up and add keys, and while the slot changes:
- * documents are complete, and counters never decrease. Prometheus would interpret a
+ * Writes metrics while threads look up and add keys and while the slot changes. Checks that
+ * documents are complete and that counters never decrease. Prometheus would interpret a
  * decrease as a restart, and count the whole value as an increase.
  */
 #include "support/filters.h"

@@ -5,8 +5,8 @@
  *
  * The oracle for reloaded tenants is exact. Every writer has its own keys, and announces its
  * progress after each add; a lookup of an announced key must return "maybe". The clock advances
- * by itself, so that every tenant is always due for eviction: this covers all interleavings of
- * an evictor and its victims.
+ * by itself, so every tenant is always due for eviction. This covers all interleavings of an
+ * evictor and its victims.
  */
 #define _GNU_SOURCE /* usleep */
 
@@ -118,8 +118,8 @@ TEST(registry__one_creator_per_name)
 
 struct table_crowd {
     bg_registry *registry;
-    _Atomic unsigned made;   /* names below this one exist permanently */
-    _Atomic unsigned rounds; /* rounds of the removing thread */
+    _Atomic unsigned made;   /* tenants with names below this one always exist */
+    _Atomic unsigned rounds; /* number of rounds of the removing thread */
     unsigned most;
     _Atomic unsigned roles;
 };
@@ -328,7 +328,7 @@ struct race {
     bg_registry *registry;
     /* Number of keys that each writer adds to each tenant. */
     uint64_t adds;
-    _Atomic uint64_t added[WRITERS][TENANTS]; /* number of keys added so far */
+    _Atomic uint64_t added[WRITERS][TENANTS]; /* number of keys that have been added */
     atomic_int writing;
     atomic_int resting; /* number of writers that wait for an eviction */
     atomic_uint roles;
@@ -489,7 +489,7 @@ static void race_once(bg_kind kind, bool saves)
     CHECK_EQ(stats.return_failures, 0);
     CHECK(stats.evictions > 0);
     CHECK(stats.returns + TENANTS - stats.in_memory == stats.evictions);
-    /* Checks them again, using only the files. */
+    /* Checks the tenants again, using only the files. */
     CHECK_OK(bg_registry_save(race.registry, NULL));
     bg_registry_free(race.registry);
     race.registry = open_registry(&options);
@@ -513,8 +513,8 @@ TEST(evict__no_add_is_lost_beside_saves)
 
 /* ---- A thread inside a tenant ------------------------------------------------------------- */
 
-/* A thread that stops in the middle of using a tenant: at the clock, which is read before the
- * slot is used, or in the hash, after the change was recorded. */
+/* A thread that stops in the middle of a tenant operation: in the clock function, which is
+ * called before the slot is used, or in the hash function, after the change was recorded. */
 static _Thread_local bool stops_at_clock, stops_in_hash;
 static atomic_bool has_stopped, may_go_on;
 
@@ -723,8 +723,9 @@ struct brawl {
     unsigned rounds;
 };
 
-/* A name belongs to the thread that creates it, so no other thread removes it: added keys must
- * be present until it is removed, no matter what earlier tenants with that name did on disk. */
+/* A name belongs to the thread that creates the tenant, and no other thread removes the tenant.
+ * So added keys must be present until the removal, no matter what earlier tenants with that
+ * name left on disk. */
 static void live_and_die(struct brawl *brawl, unsigned role)
 {
     char name[24];

@@ -106,7 +106,7 @@ static void ask_one(struct worker *me, unsigned adder, uint64_t i)
     }
 }
 
-/* Does the same by hash, with the hasher that was in use just before. */
+/* Does the same by hash, with the hasher that was in use immediately before. */
 static void ask_hashes(struct worker *me, const uint64_t keys[BATCH])
 {
     uint64_t hashes[BATCH], check = 0;
@@ -286,7 +286,7 @@ static void change(struct world *world, uint64_t random)
     bg_filter_free(filter);
 }
 
-/* A change that may not occur by chance: a mergeable base and delta. */
+/* This change might not occur by chance: a mergeable base and delta. */
 static void compact_for_sure(struct world *world)
 {
     bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
@@ -363,7 +363,7 @@ static void *pin_and_unpin(void *argument)
         bg_slot_pin(me->world->slot, &pin);
         const bg_filter *filter = bg_pin_filter(&pin, 0, NULL);
         uint64_t any = check_random_next(&me->random);
-        /* All of the filters have this key. */
+        /* All filters contain this key. */
         if (!bg_filter_may_contain_u64(filter, 1)) {
             atomic_fetch_add(&me->world->missed, 1);
         }
@@ -412,8 +412,8 @@ TEST(slot__swaps_under_pins)
 
 /* ---- Saturation ------------------------------------------------------------------------ */
 
-/* Numbers below `in_truth` are in the store, and numbers below `n` were also added; one thread
- * advances both, another one queries. */
+/* Integers below `in_truth` are in the store, and integers below `n` were also added. One
+ * thread advances both limits while another thread queries. */
 struct saturated {
     bg_slot *slot;
     _Atomic uint64_t in_truth, n;
@@ -445,7 +445,7 @@ static void *saturated_add(void *argument)
     const uint64_t last = atomic_load(&all->n) + atomic_load(&all->n) / 2;
     while (!atomic_load(&all->over)) {
         uint64_t key = atomic_load(&all->n);
-        if (key == last) { /* stop here, or the filter would saturate again */
+        if (key == last) { /* stops here; otherwise, the filter would saturate again */
             sched_yield();
             continue;
         }
@@ -484,9 +484,9 @@ static double rate_of(const bg_slot *slot)
     return maybes / 1e5;
 }
 
-/* A filter with 2.5 times the keys that it was created for is rebuilt for twice the true number
- * of keys, during adds and queries. At a scale of 10, there are 25 million keys in a filter for
- * 10 million. */
+/* A filter with 2.5 times as many keys as it was created for is rebuilt for twice the true
+ * number of keys, during adds and queries. At a scale of 10, there are 25 million keys in a
+ * filter for 10 million. */
 TEST(slot__a_saturated_filter_is_rebuilt_under_load)
 {
     static struct saturated all;
@@ -547,7 +547,7 @@ static void *reload_often(void *argument)
     how.flags = BG_SLOT_ANY_GENERATION;
     for (unsigned i = 0; i < 50; i++) {
         CHECK_OK(bg_slot_reload(me->slot, me->path, &how, NULL));
-        CHECK(bg_slot_may_contain_u64(me->slot, 1)); /* both files have this key */
+        CHECK(bg_slot_may_contain_u64(me->slot, 1)); /* both files contain this key */
     }
     return NULL;
 }

@@ -1,7 +1,7 @@
 /*
- * conc_slot_content.c - slots are merged into, cleared and rotated while threads add and
- * query keys: no merged key is lost by a concurrent rebuild, a key added after a clear has
- * returned is found, and no thread uses freed memory.
+ * conc_slot_content.c - filters are merged into slots, and slots are cleared and rotated, while
+ * threads add and query keys. A concurrent rebuild loses no merged key, a key added after a
+ * clear has returned is found, and no thread uses freed memory.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -17,7 +17,7 @@ enum { KEYS = 50, MERGES = 400, ITEMS = KEYS * MERGES, BATCH = 64 };
 
 struct world {
     bg_slot *slot;
-    /* Number of merges in the store, and in the slot. */
+    /* Number of merges that are in the store, and in the slot. */
     _Atomic uint64_t true_to, merged_to;
     atomic_bool over;
     _Atomic uint64_t checks, missed;

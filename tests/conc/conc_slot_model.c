@@ -12,7 +12,7 @@
  *   (M1) No lookup answers "no" for an acknowledged key.
  *   (M2) With numbers, bg_slot_may_contain_up_to with a key's own number never answers "no" for
  *        a key in the log, acknowledged or not.
- *   (M3) A saved file has every key up to the number that it states.
+ *   (M3) A saved file contains every key up to the number that it states.
  *
  * No change abandons keys: there is no BG_SLOT_DISCARD and no bg_slot_clear, and a migration is
  * settled forward only after all keys were re-added.
@@ -49,7 +49,7 @@ struct world {
     _Atomic uint64_t asked, tried, denied;
     uint64_t random; /* for the changes */
     uint64_t generation;
-    /* All keys up to this number were re-added since the migration started. */
+    /* All keys up to this number have been re-added since the migration started. */
     uint64_t added_again;
     char path[512];
     bool is_saved; /* there is a file */

@@ -1,8 +1,8 @@
 /*
- * exhaustive_files.c - tests all small damage to a file of every kind with more than one
- * block of words: each bit is flipped, the file is truncated to each length, and each block
- * is zeroed, replaced with every other block, and swapped with every other block. All
- * damage must be detected.
+ * exhaustive_files.c - tests all small damage to a file of every kind with more than one block
+ * of words. Each bit is flipped, the file is truncated to each length, and each block is
+ * zeroed, replaced with every other block, and swapped with every other block. All damage must
+ * be detected.
  *
  * Prints a table with the number of attempts; `make exhaustive` copies it into TESTING.md.
  */

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Tests docs/format.md: the table of the header matches the library, and the reader that was
-written from the page (tools/bgread.py) verifies every golden file, and files of many more
-geometries, and gives the same answers as the library.
-usage: check_reader.py PATH-OF-golden_files"""
+"""Tests docs/format.md: the header table matches the library, and the reader that was written from the page
+(tools/bgread.py) verifies every golden file and files with many more geometries. It gives the same answers as the
+library. usage: check_reader.py PATH-OF-golden_files"""
 
 import os
 import re

@@ -35,7 +35,7 @@ def check(what, good):
 
 
 def run(command, keys=(), text=None):
-    """Returns the output of a command that gets the keys as input, one line of digits each."""
+    """Returns the output of a command that reads the keys from its input, one line of hexadecimal digits per key."""
     lines = text if text is not None else "".join(key.hex() + "\n" for key in keys).encode()
     done = subprocess.run([str(word) for word in command], input=lines, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, check=False)
@@ -76,7 +76,7 @@ def integers(n, code):
 
 
 def compare(what, theirs, ours, asked_by_them, asked_by_us, keys):
-    """Compares their file with ours, and checks how many keys each side finds in the other side's file."""
+    """Compares their file with ours, and checks that each side finds the keys in the other side's file."""
     check(f"{what}: identical bytes", theirs == ours and theirs)
     check(f"{what}: they find every key in ours", asked_by_them == len(keys))
     check(f"{what}: we find every key in theirs", asked_by_us == len(keys))

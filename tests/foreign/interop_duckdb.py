@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests Parquet filters of DuckDB: every filter of a file that it writes can be read, has no
-false negatives, and a filter built from only the row group's values has the same bytes.
-usage: interop_duckdb.py PROBE DIRECTORY      DIRECTORY keeps the npm package between runs
+"""Tests Parquet filters from DuckDB: every filter in a file that DuckDB writes can be read and has no false
+negatives, and a filter built only from the row group's values has the same bytes. usage: interop_duckdb.py PROBE
+DIRECTORY DIRECTORY keeps the npm package between runs
   exit status 77: skipped because the package could not be downloaded"""
 
 import json
@@ -36,7 +36,7 @@ def have_package(folder):
     """Installs the package into the directory unless it is already there."""
     if not shutil.which("node") or not shutil.which("npm"):
         skip("no node or npm (Debian: nodejs npm)")
-    ready = os.path.join(folder, "ready")  # written last, so that a broken installation is repeated
+    ready = os.path.join(folder, "ready")  # written last, so that a failed installation is repeated
     if os.path.exists(ready):
         return
     os.makedirs(folder, exist_ok=True)

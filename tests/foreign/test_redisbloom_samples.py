@@ -34,7 +34,7 @@ def check(what, good):
 
 
 def tool(verb, sample, path, keys=()):
-    """Runs the tool; returns its exit status and output. Keys are lines of digits."""
+    """Runs the tool; returns its exit status and output. Keys are passed as lines of hexadecimal digits."""
     lines = "".join(key.encode().hex() + "\n" for key in keys).encode()
     done = subprocess.run([TOOL, verb, FORMATS[sample["type"]], path, "0", "0"], input=lines,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
@@ -80,7 +80,7 @@ def test_written(sample, path):
 
 
 def test_damage(sample, path):
-    """Changes each byte of the records up to the end of the header: one bit of it, and all of its bits."""
+    """Changes each byte of the records up to the end of the header: first one bit, then all bits."""
     whole = file_of(sample)
     free = FREE | (EXPANSION if len(sample["chunks"]) == 2 else set())
     for at in range(RECORD + len(sample["chunks"][0][1]) // 2):

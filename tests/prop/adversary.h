@@ -17,8 +17,8 @@ static inline unsigned adversary_filters(void)
     return MEASURE_SANITIZED ? 8 : measure_soaks() ? 32 * (unsigned)check_scale() : 64;
 }
 
-/* Alternates the keyed profiles: `keyed` hashes the integers here with SipHash, `keyed-int`
- * with AES, which takes too long without hardware support. */
+/* Alternates the keyed profiles: `keyed` hashes the integers here with SipHash, and `keyed-int`
+ * hashes them with AES, which takes too long without hardware support. */
 static inline bg_hash_profile adversary_keyed(unsigned turn)
 {
     return turn % 2 || bg_cpu_current() == BG_CPU_SCALAR ? BG_HASH_KEYED
@@ -43,8 +43,8 @@ static inline void victim_init(struct victim_spec *v, unsigned sample, uint64_t 
     v->spec.hash.secret = v->secret;
 }
 
-/* Creates a filter from a sample with `n` keys; stores its predicted rate in *predicted, unless
- * NULL. */
+/* Creates a filter with `n` keys from a sample; stores its predicted rate in *predicted, unless
+ * `predicted` is NULL. */
 static inline bg_filter *victim_full(unsigned sample, bg_hash_profile profile,
                                      uint64_t seed, const uint64_t *keys, size_t n,
                                      double *predicted)

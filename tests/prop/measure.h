@@ -4,8 +4,8 @@
  * A cell is one geometry, measured with one or more filters. Its uncertainty (sigma) is
  * relative to the predicted rate and has two sources: the number of hits, which is binomial,
  * and the filters themselves, since with few keys one filter may by chance be fuller than the
- * next. With 8 filters or more, the scatter between them reflects both sources; with fewer,
- * only the first is known, and the caller ensures that the second is small.
+ * next. With 8 filters or more, the scatter between them reflects both sources. With fewer
+ * filters, only the first source is known, and the caller ensures that the second is small.
  *
  * A cell is good if the measured rate is within 5% of the predicted rate. If 5% is less than 5
  * sigma, the cell is weak: the limit is then 5% + 4 sigma, and the cell is counted separately.

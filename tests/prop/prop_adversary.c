@@ -10,12 +10,12 @@
  *   harvest     find keys offline that the filter answers "maybe";
  *   forgery     find keys with exactly the hash of a member.
  *
- * `fast` is vulnerable to all three, as hash.h documents: these tests show that the attacks
- * work. `keyed` must withstand the same attacker, who has to guess the secret: after the
- * attack, the rate for absent keys is the predicted one, within 5% (and 4 sigma for weak
+ * `fast` is vulnerable to all three attacks, as hash.h documents, and these tests show that
+ * they work. `keyed` must withstand the same attacker, who has to guess the secret. After the
+ * attack, the rate for absent keys is within 5% of the predicted rate (5% and 4 sigma for weak
  * cells).
  *
- * Pollution is tested on the kinds that are sets of bits; prop_attack.c has the corresponding
+ * Pollution is tested on the kinds that are sets of bits; prop_attack.c tests the corresponding
  * attacks on other kinds.
  */
 #include "filter/handle.h"
@@ -63,7 +63,7 @@ static unsigned attack_fresh_bits(const bg_filter *filter, bg_filter *scratch,
 }
 
 /* Chooses ITEMS keys that fill `replica`, which the attacker believes to equal the filter, as
- * fast as possible: each is the best of several candidates. */
+ * fast as possible. Each key is the best of several candidates. */
 static void attack_pollute(bg_filter *replica, uint64_t *keys)
 {
     bg_filter *scratch;
@@ -212,7 +212,7 @@ static bg_filter *adaptive_fill(unsigned sample, bg_hash_profile profile,
     return filter;
 }
 
-/* Uses false positives that the attacker found by querying, and queries their neighbors: keys
+/* Takes false positives that the attacker found by querying, and queries their neighbors: keys
  * with one bit flipped, and the next integers. */
 static size_t adaptive_neighbours(const bg_filter *victim, size_t bases, size_t *asked)
 {

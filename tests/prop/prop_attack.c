@@ -1,6 +1,6 @@
 /*
- * prop_attack.c - attacks on operations that only some kinds have: refusing, removing, counting,
- * growing, forgetting, building.
+ * prop_attack.c - attacks on operations that only some kinds support: refusing, removing,
+ * counting, growing, forgetting and building.
  *
  * As in prop_adversary.c, the attacker knows this library and, for `fast`, the hash and its
  * seed; for `keyed`, the attacker guesses a secret and attacks with it. Attacks (Filic and
@@ -96,8 +96,8 @@ static double crowded(unsigned sample, bg_hash_profile profile, unsigned filters
     return m->hits / m->probes;
 }
 
-/* Kinds whose positions are derived from the high bits of a hash get too many keys in one
- * region. Static filters must be built, or report that they cannot be; see below. */
+/* In kinds whose positions are derived from the high bits of a hash, one region gets too many
+ * keys. Static filters must be built, or report that they cannot be; see below. */
 TEST(attack__crowding)
 {
     for (unsigned s = KIND_COUNT; s < SAMPLES; s++) {
@@ -139,8 +139,8 @@ static bool attack_fits(bg_filter *scratch, uint64_t key)
     return fits;
 }
 
-/* Keys that share a few buckets, which are soon full. Further keys are refused, nothing else
- * changes, and other keys are inserted as before. */
+/* Keys that share a few buckets, which are soon full. Further keys with these buckets are
+ * refused, nothing else changes, and other keys are inserted as before. */
 TEST(attack__cuckoo_evictions)
 {
     static uint64_t keys[EVICTED], others[EVICTED / 2];
@@ -245,8 +245,8 @@ TEST(attack__quotient_one_run)
 
 enum { MEMBERS = 2000, FLOOD = 100000 };
 
-/* One key is added very often, in every kind: other keys are not affected, and the key uses
- * almost no space. */
+/* One key is added very many times, in every kind. Other keys are not affected, and the key
+ * uses almost no space. */
 TEST(attack__flood_of_one_key)
 {
     static uint64_t members[MEMBERS];
@@ -281,8 +281,8 @@ TEST(attack__flood_of_one_key)
     }
 }
 
-/* Many keys are each added often enough to saturate their counters; then all of them are
- * removed. Saturated counters keep their value, and every member stays. */
+/* Many keys are each added enough times to saturate their counters; then all of them are
+ * removed. Saturated counters keep their value, and no member is lost. */
 TEST(attack__counting_saturation)
 {
     static uint64_t members[MEMBERS];
@@ -375,7 +375,7 @@ TEST(attack__deletion_of_strangers)
 }
 
 /* Twins: keys with the same hash. A caller that adds a twin may remove it, and the member
- * stays; removing a twin that was never added removes the member, unless the hash is keyed. */
+ * stays. Removing a twin that was never added removes the member, unless the hash is keyed. */
 TEST(attack__deletion_of_twins)
 {
     for (unsigned s = 0; s < SAMPLES; s++) {
@@ -542,7 +542,7 @@ static bg_builder *attacked_builder(unsigned sample, bg_hash_profile profile)
     return builder;
 }
 
-/* One key that is added very often, and keys with the same hash, count once. */
+/* One key that is added very many times counts once; so do keys with the same hash. */
 TEST(attack__builder_duplicates)
 {
     static uint64_t keys[MEMBERS], flood[FLOOD];
@@ -575,7 +575,7 @@ TEST(attack__builder_duplicates)
     }
 }
 
-/* Returns whether a filter was built from these keys. Otherwise the builder still has the keys,
+/* Returns whether a filter was built from these keys. If not, the builder still has the keys
  * and reports the reason. */
 static bool attacked_build(unsigned sample, bg_hash_profile profile,
                            const uint64_t *keys)

@@ -20,17 +20,18 @@
  *   - a lookup of a present key answers "maybe", and its count is at least its true count;
  *   - an add reports "new" if and only if the preceding lookup answered "no" (except for the add
  *     with which a full filter stops distinguishing keys);
- *   - added keys can be removed as often as they were added;
+ *   - added keys can be removed as many times as they were added;
  *   - a refused insert, merge or resize loses no key, and a refused merge leaves the filter
  *     identical;
  *   - a key in a window is present as long as its period is one of the last ones, and as long as
  *     it is younger than the window, as computed here; a window that has expired is empty.
  *
- * Keys are removed only if they are present: filter.h guarantees nothing for other keys. Keys
- * whose count has saturated a counter stay permanently; the exact count decreases nevertheless.
+ * Keys are removed only if they are present, because filter.h guarantees nothing for other
+ * keys. Keys whose count has saturated a counter stay permanently; the exact count decreases
+ * nevertheless.
  *
- * At the end, each kind prints its number of operations by type; one add, remove, query or count of
- * one key is one operation, even in a batch. soak.sh adds these up.
+ * At the end, each kind prints its number of operations by type. One add, remove, query or
+ * count of one key is one operation, even in a batch. soak.sh adds these numbers up.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -363,12 +364,13 @@ static void rotate(struct world *w, struct slot *s)
     }
 }
 
-/* Windows are merged only if they are in the same period. Windows that use time agree on it; of
- * other windows, the one that is behind is moved forward, unless that takes too long. */
+/* Windows are merged only if they are in the same period. Windows that use time are always in
+ * the same period. Of two other windows, the older one is moved forward, unless that takes too
+ * long. */
 static bool same_period(struct world *w, struct slot *a, struct slot *b)
 {
     if (w->motion == BY_COUNT && below(40)) {
-        return false; /* leaves the window some time to count */
+        return false; /* leaves the window enough time for its period to count */
     }
     for (int i = 0; i < 200; i++) {
         uint64_t pa = bg_filter_window_period(a->filter),

@@ -7,8 +7,8 @@
  * variants (samples.h) at 1% and 0.1%, which share one hasher. Members are added as keys;
  * static kinds get them through a builder. For the probes, each key is hashed once and the hash
  * is looked up in all filters; the first probes are also looked up as keys, and must give the
- * same answers. This is repeated with a different seed or secret, since by chance one filter is
- * fuller or emptier than the model predicts.
+ * same answers. This is repeated with different seeds or secrets, since a single filter may by
+ * chance be fuller or emptier than the model predicts.
  *
  * Kinds that are not sets of bits are tested with fewer filters and, except in soak tests, only
  * at 1% and with two profiles.
@@ -226,13 +226,14 @@ struct row {
 enum { ROWS = RATES * SAMPLES };
 static const double rates[RATES] = { 1e-2, 1e-3 };
 
-/* A weak hash first becomes visible in kinds that only set bits, so these are always tested. */
+/* A weak hash first becomes visible in kinds that only set bits, so these kinds are always
+ * tested. */
 static bool rows_always(unsigned sample)
 {
     return samples[sample].kind <= BG_KIND_REGISTER && !samples[sample].shards;
 }
 
-/* The other kinds get one filter for every this many filters of these kinds. */
+/* The other kinds get one filter for each group of this many filters of these kinds. */
 static double rows_skip(void)
 {
     return measure_soaks() ? 4 : 2;
@@ -374,8 +375,8 @@ static void keys_effort(struct row *rows, unsigned n, double filters, bool slow)
     }
 }
 
-/* Returns how many rows, counted from the first, take part in round `turn`: the kinds that are
- * not always run come last, and only in some rounds. */
+/* Returns how many rows, counted from the first, take part in round `turn`. The kinds that are
+ * not always tested are in the last rows, which take part only in some rounds. */
 static unsigned rows_in(const struct row *rows, unsigned n, double turn)
 {
     while (fmod(turn, rows_skip()) > 0 && !rows_always(rows[n - 1].sample)) {

@@ -43,7 +43,8 @@ static uint64_t large_run(bg_filter *filter, uint64_t *state, uint64_t n, bool a
     return count;
 }
 
-/* Checks that batches and single calls agree: looks up members, and adds some, one by one. */
+/* Checks that single calls agree with batches: looks up members and adds some of them again,
+ * one by one. */
 static void large_check_single(bg_filter *filter, uint64_t state)
 {
     for (unsigned i = 0; i < 200000; i++) {
@@ -94,7 +95,8 @@ static void large_check(bg_filter *filter, struct members members, double probes
     uint64_t added = large_run(filter, &state, members.n, true);
     uint64_t first_probe = state;
     CHECK(added <= members.n);
-    /* The expected number of keys that were not new, an upper bound reached by the last adds. */
+    /* The expected number of keys that were not new. This is an upper bound, because only the
+     * last adds have this rate. */
     double seen = (double)members.n * predicted;
     CHECK((double)(members.n - added) <= seen + 6 * sqrt(seen) + 6);
     state = members.start;

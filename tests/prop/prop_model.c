@@ -309,7 +309,7 @@ static void op_fold(struct world *world, struct slot *slot)
     CHECK(bg_filter_equal(folded, twin));
     model_check_all(world, slot, folded);
 
-    bg_spec spec = world->spec; /* equals a small filter to which the keys were added */
+    bg_spec spec = world->spec; /* equals a small filter with the same keys */
     bg_filter *direct;
     spec.bytes = info.bytes >> times;
     CHECK_OK(bg_filter_create(&spec, &direct, NULL));
@@ -472,8 +472,8 @@ static void model_kind(bg_kind kind)
 #define MODEL_CPU(NAME, number, text) BG_CPU_##NAME,
         BG_CPUS(MODEL_CPU)
     };
-    /* 2e6 checks for each kind; in soak tests 1.5e7 x scale, which is 7.5e8 for all kinds at
-     * scale 10. */
+    /* There are 2e6 checks for each kind; in soak tests, there are 1.5e7 x scale, which is
+     * 7.5e8 for all kinds at scale 10. */
     const double wanted = (measure_soaks() ? 1.5e7 * (double)check_scale() : 2e6)
                           / (MEASURE_SANITIZED ? 8 : 1);
     bg_cpu before = bg_cpu_current();

@@ -114,7 +114,7 @@ static bg_filter *rate_build(const bg_spec *spec, uint64_t *state, uint64_t n)
 }
 
 /* Like rate_cell, for kinds that fill up, grow, or are built. Some of these kinds have much
- * lower rates than requested: except in soak tests, those are measured with a tenth of the
+ * lower rates than requested. Except in soak tests, such rates are measured with a tenth of the
  * hits. */
 static void rate_other_cell(bg_kind kind, uint64_t items, double rate, uint64_t *state,
                             struct measure_summary *summary)
@@ -235,7 +235,7 @@ static void rate_window_cell(const struct rate_window *window, uint64_t *state,
     bg_filter_free(filter);
 }
 
-/* Sizes and rates for one mode, and one number of generations. */
+/* Tests all sizes and rates for one mode and one number of generations. */
 static void rate_window_grid(bg_window_mode mode, uint32_t generations, uint32_t kind,
                              struct measure_summary *summary)
 {

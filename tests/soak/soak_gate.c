@@ -14,8 +14,8 @@
  *              they are not in use.
  *   window     a window filter is rotated: keys added in the current period are found.
  *
- * Every answer about an announced key is checked. At the end, memory use must not have grown:
- * the maximum in the last quarter of the time is compared with the maximum in the second
+ * Every answer to a lookup of an announced key is checked. At the end, memory use must not have
+ * grown: the maximum in the last quarter of the time is compared with the maximum in the second
  * quarter.
  */
 #define _GNU_SOURCE /* usleep */
@@ -93,7 +93,7 @@ static bg_filter *new_filter(bg_kind kind, uint64_t items)
 
 /* ---- The gate and its backing store -------------------------------------------------------- */
 
-/* A key is 8 bytes: its owner and its index. The store occasionally does not answer. */
+/* A key is 8 bytes: its owner and its index. Occasionally, the store does not answer. */
 static bg_store_answer ask_truth(void *context, const void *key, size_t len,
                                  void *request)
 {

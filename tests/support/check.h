@@ -12,7 +12,7 @@
  *
  * Tests register themselves and run in the order of the source file; main() is in check.c.
  * A failed CHECK prints its location and values and ends the test; then the next test runs.
- * In a thread started by the test, a failed CHECK only counts as a failure, and the thread
+ * In a thread started by the test, a failed CHECK is only counted as a failure, and the thread
  * continues.
  *
  *     program             runs all tests  program --list      lists the tests

@@ -25,7 +25,7 @@ struct disk_lives {
     uint64_t whole; /* last acknowledgment of a complete life */
 };
 
-/* Directories for lives, on a file system where a sync costs nothing, if there is one. */
+/* Directories for lives, on a file system where a sync costs nothing, if one is available. */
 static inline const char *lives_folder(const char *name)
 {
     static char paths[4][256];
@@ -103,8 +103,8 @@ static inline bool lives_one(const struct disk_lives *lives,
     return came;
 }
 
-/* Runs a life for each fault at every call, or at every `step`th call; returns how many faults
- * occurred. */
+/* Runs one life for each fault at every call, or at every `step`th call. Returns how many
+ * faults occurred. */
 static inline unsigned long lives_with_every_fault(const struct disk_lives *lives,
                                                    enum disk_fault first,
                                                    enum disk_fault last,

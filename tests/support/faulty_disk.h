@@ -8,7 +8,7 @@
  * A power loss can be simulated. If `disk.folder` is set, the directory `disk.platter`
  * holds the content of the platter: the bytes of each file at its last sync, and the names
  * in the directory at its last sync, nothing else. disk_power_off() creates a directory
- * from it. This is the worst case for a file system: nothing reaches the disk without a
+ * from it. This is the worst case that a file system allows: nothing reaches the disk without a
  * sync.
  *
  * Not thread-safe, unless no fault is set and no power loss is simulated.
@@ -143,7 +143,7 @@ static void disk_note_new(int file)
     }
 }
 
-/* Fills the directory `to` with the content that is left after a power loss. */
+/* Fills the directory `to` with the content that remains after a power loss. */
 static inline void disk_power_off(const char *platter, const char *to)
 {
     char line[512], from[320], path[800];

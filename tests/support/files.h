@@ -150,8 +150,8 @@ static inline const char *files_folder(void)
 {
     static char folder[256]; /* shared with child processes */
     if (!*folder) {
-        /* The name includes the time, since a failed process with the same ID may have left its
-         * directory. */
+        /* The name includes the time, because a failed process with the same ID may have left
+         * its directory behind. */
         (void)snprintf(folder, sizeof folder, "%s/bloomgate-test-%ld-%lld",
                        temporary_root(), (long)getpid(), (long long)time(NULL));
     }

@@ -170,7 +170,7 @@ struct counting {
     bg_allocator hooks;
     size_t calls;      /* calls of allocate */
     size_t fail_at;    /* index of the call that fails, from 1; 0: none */
-    bool fail_onwards; /* all later calls fail as well */
+    bool fail_onwards; /* whether all later calls fail as well */
     size_t live;       /* blocks in use */
     size_t mistakes;   /* releases of unknown memory or with a different size */
     struct {
@@ -240,8 +240,9 @@ static inline bg_kind removing_kind(unsigned i)
     return BG_KIND_AUTO;
 }
 
-/* Adds n random keys below `adds` to both filters, to one of them in a batch, and queries n
- * keys below `asks`. The answers and the filters must be equal. n is at most 10000. */
+/* Adds n random keys below `adds` to both filters, in a batch to one of them and one by one to
+ * the other, and queries n keys below `asks`. The answers and the filters must be equal. n is
+ * at most 10000. */
 static inline void check_batch_agrees(bg_filter *one, bg_filter *many, size_t n,
                                       uint64_t adds, uint64_t asks)
 {
@@ -264,7 +265,8 @@ static inline void check_batch_agrees(bg_filter *one, bg_filter *many, size_t n,
     }
 }
 
-/* Builds a filter from n hashes derived from n with a builder, and checks that it finds them. */
+/* Uses a builder to build a filter from n hashes that are derived from n; checks that the
+ * filter finds them. */
 static inline bg_filter *build_of_hashes(const bg_spec *spec, uint64_t n)
 {
     bg_builder *builder = NULL;

@@ -77,7 +77,7 @@ static inline struct bytes bytes_golden(const char *name)
     return bytes_copy(buffer, n);
 }
 
-/* Returns the bytes that a filter is written as. */
+/* Returns the bytes of a written filter. */
 static inline struct bytes bytes_written(const bg_foreign *foreign)
 {
     struct bytes b = { 0 };
@@ -117,7 +117,7 @@ static inline bg_foreign *foreign_must(bg_foreign_format format, const struct by
     return foreign;
 }
 
-/* Checks that the bytes are refused with an error that names this field. */
+/* Checks that the bytes are refused with an error that includes the name of this field. */
 static inline void foreign_refused(bg_foreign_format format, const struct bytes *b,
                                    const bg_foreign_options *how, bg_err err,
                                    const char *what)

@@ -12,10 +12,10 @@ enum { KEYS = 4096, PRESENT = 1000 }; /* integer keys; the first 1000 are presen
 
 struct world {
     bool has[KEYS];        /* the backing store */
-    bg_store_answer fails; /* the store's answer instead, if not 0 */
+    bg_store_answer fails; /* if not 0, the store returns this answer instead */
     uint64_t asks, writes;
     uint64_t last_asked;
-    uint64_t now, step; /* the clock, and how far a query advances it */
+    uint64_t now, step; /* the time, and the amount by which a query advances it */
     void (*inside)(struct world *w, uint64_t key); /* called in the middle of a query */
     /* Called during a write, after the store was changed. */
     void (*writing)(struct world *w, uint64_t key);

@@ -1,8 +1,8 @@
 /*
  * http_story.h - the "story" of an HTTP stream as the parser reads it: the requests with
- * their bodies, and how the stream ended. The parser gets the stream in chunks of any size,
- * in memory that moves and ends at the last byte, so that a sanitizer detects reads beyond
- * it.
+ * their bodies, and how the stream ended. The parser gets the stream in chunks of any size. Its
+ * memory moves between calls and ends at the last byte, so that a sanitizer detects reads
+ * beyond it.
  */
 #ifndef TESTS_HTTP_STORY_H
 #define TESTS_HTTP_STORY_H
@@ -98,7 +98,7 @@ static inline bool http_story_end(struct http_story *story, int status,
     return false;
 }
 
-/* Performs one step of a head. Returns false if the head ends here or more bytes are needed. */
+/* Performs one step of a head. Returns false if the head ends here or if more bytes are needed. */
 static inline bool http_story_step_head(struct http_story *story, struct http_teller *t,
                                         const char *bytes, size_t n, size_t *done)
 {

@@ -27,7 +27,7 @@ struct movable {
     size_t live;           /* blocks in use */
     size_t offered;        /* blocks offered to the mover */
     size_t moved;          /* blocks that were moved */
-    size_t keep;           /* every keep-th block stays in place; 0: all move */
+    size_t keep;           /* every keep-th block stays in place; 0: all blocks move */
     size_t mistakes;       /* sizes and alignments that differ from the allocation */
     size_t leaks;          /* moved blocks that contained the secret */
     const uint8_t *secret; /* BG_SECRET_BYTES bytes, or NULL */

@@ -2,8 +2,8 @@
  * pages.h - kernel information about the pages of this process: their flags, and which of
  * them a core file would contain.
  *
- * This needs VmFlags in /proc/self/smaps. An emulator shows its own pages, and a sandbox
- * may hide the flags: pages_are_told returns whether they are available.
+ * This needs VmFlags in /proc/self/smaps. An emulator shows its own pages, and a sandbox may
+ * hide the flags. pages_are_told returns whether the flags are available.
  */
 #ifndef TESTS_PAGES_H
 #define TESTS_PAGES_H
@@ -84,7 +84,7 @@ static inline bool pages_have(const void *address, const char *flag)
     return has;
 }
 
-/* Returns how often the bytes occur in one memory area. */
+/* Returns how many times the bytes occur in one memory area. */
 static inline unsigned pages_count(const unsigned char *in, size_t n,
                                    const uint8_t *bytes, size_t length)
 {
@@ -97,8 +97,8 @@ static inline unsigned pages_count(const unsigned char *in, size_t n,
     return count;
 }
 
-/* Returns how often the bytes occur in memory that a core file of this process would contain,
- * including unused heap and stack. The caller must keep its own copy in hidden memory. */
+/* Returns how many times the bytes occur in memory that a core file of this process would
+ * contain, including unused heap and stack. The caller must keep its own copy in hidden memory. */
 static inline unsigned pages_dumped(const uint8_t *bytes, size_t length)
 {
     enum { PIECE = 1 << 16, EDGE = 64 };

@@ -1,8 +1,7 @@
 /*
  * reference_resp.h - a reference parser for the requests that resp.h describes, written as
- * simply as possible: all bytes are available, numbers are read by the C library and must
- * have the form in which it prints them, and words are built one byte at a time in separate
- * memory.
+ * simply as possible. All bytes are available. Numbers are read by the C library and must have
+ * the form in which it prints them. Words are built one byte at a time in separate memory.
  */
 #ifndef TESTS_REFERENCE_RESP_H
 #define TESTS_REFERENCE_RESP_H

@@ -1,7 +1,7 @@
 /*
  * resp_story.h - the "story" of a RESP stream as the parser reads it: the requests, and how the
- * stream ended. The parser gets the stream in chunks of any size, in memory that moves and ends
- * at the last byte, so that a sanitizer detects reads beyond it.
+ * stream ended. The parser gets the stream in chunks of any size. Its memory moves between
+ * calls and ends at the last byte, so that a sanitizer detects reads beyond it.
  */
 #ifndef TESTS_RESP_STORY_H
 #define TESTS_RESP_STORY_H

@@ -1,6 +1,6 @@
 /*
- * samples.h - samples of every kind of filter and its variants, to be filled with keys, for
- * tests that apply to all kinds.
+ * samples.h - samples of every filter kind and its variants, to be filled with keys, for tests
+ * that apply to all kinds.
  *
  *     for (unsigned i = 0; i < SAMPLES; i++) {
  *         bg_spec spec = sample_spec(i, n, 0.01);
@@ -11,8 +11,8 @@
  *
  * The first samples come from the list of kinds, so that a new kind is tested
  * automatically; the variants follow. A static kind is filled with a builder. A window is
- * filled as if it had been running for a long time: first with other keys, and then with
- * equal parts of the keys in all of its periods, so that it has the planned rate.
+ * filled as if it had been in use for a long time: first with other keys, and then with an
+ * equal share of the keys in each of its periods, so that it has the planned rate.
  */
 #ifndef SAMPLES_H
 #define SAMPLES_H

@@ -31,7 +31,8 @@
 
 struct world {
     struct server server;
-    struct session session; /* a session as for a background job: no work is deferred */
+    struct session
+        session; /* a session like that of a background job: no work is deferred */
     struct client client;
     struct buffer out;
     char config[600];

@@ -1,6 +1,6 @@
 /* The admission filter of a cache: it rejects a key at its first occurrence, admits it at the
- * second, and rejects it again if the first was too long ago. Batches give the same results as
- * single calls. Also tests statistics and invalid arguments. */
+ * second, and rejects it again if the first occurrence was too long ago. Batches give the same
+ * results as single calls. Also tests statistics and invalid arguments. */
 #include "support/check.h"
 #include "support/filters.h"
 
@@ -59,8 +59,8 @@ TEST(admission__the_second_time)
     bg_admission_free(door);
 }
 
-/* Expiry by count: a key is remembered for at least `items` calls and at most
- * items g / (g - 1). */
+/* Expiry by count: a key is remembered for at least `items` and at most items g / (g - 1)
+ * calls. */
 TEST(admission__forgets_by_count)
 {
     static const uint32_t generations[] = { 0, 2, 3, 8, 64 };

@@ -186,8 +186,8 @@ TEST(memory__hidden_is_left_out_of_core_files)
     }
 }
 
-/* At a limit, hidden memory is refused rather than replaced with memory that is not hidden,
- * even if ordinary memory would fit. */
+/* At a limit, an allocation of hidden memory fails; it is not replaced with memory that is not
+ * hidden, even if ordinary memory is available. */
 static size_t limit_room, limit_used;
 
 static bool limit_take(void *context, size_t bytes)

@@ -170,7 +170,7 @@ TEST(batch__keys_of_any_length)
         added(one, mixed[i].data, mixed[i].len);
     }
     CHECK_EQ(added_many(many, bg_keys_bytes(mixed, 300), NULL),
-             241); /* the empty key occurs once */
+             241); /* the empty key occurs only once */
     CHECK(bg_filter_equal(one, many));
     for (size_t width = 1; width < 40; width += 3) {
         size_t n = sizeof text / width;

@@ -364,8 +364,8 @@ TEST(builder__survives_bad_hashes)
 
 static struct counting c;
 
-/* Returns how many calls failed. Each failed call was repeated until it succeeded, except for
- * creation. */
+/* Returns how many calls failed. Each failed call, except for creation, was repeated until it
+ * succeeded. */
 static unsigned scenario(bg_kind kind, const bg_filter *model)
 {
     bg_spec spec = rate_spec(kind, 0.01);
@@ -432,7 +432,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Values with every kind of skew, sorted and compared with the C library's result. */
+/* Sorts values with every kind of skew and compares the result with that of the C library. */
 TEST(builder__sort_sorts_anything)
 {
     enum { MOST = 30000 };

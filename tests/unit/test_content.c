@@ -1,7 +1,7 @@
 /*
- * Filters are disassembled and reassembled, as files do it: every kind and variant is
- * restored as an equal filter and keeps working. Content that no filter of the kind can
- * have written is refused.
+ * Filters are disassembled and reassembled, as for files: every kind and variant is restored as
+ * an equal filter and keeps working. Content that no filter of the kind could have written is
+ * refused.
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -431,7 +431,7 @@ TEST(content__quotient_tables_with_a_wrong_bit)
     drop(&p);
 }
 
-/* If one shard uses all words, none are left for the next one, which must not grow without a
+/* If one shard uses all words, none are left for the next shard, which must not grow without a
  * limit. There would be 40 layers, of 64 B * 2^i each. */
 TEST(content__no_room_is_not_any_room)
 {

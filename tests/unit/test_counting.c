@@ -172,7 +172,7 @@ TEST(counting__saturated_counters_stay)
     for_each_variant(saturation_body);
 }
 
-/* Merging adds counters: a key that is in both must be removed twice. */
+/* Merging adds counters, so a key that is in both filters must be removed twice. */
 static void merge_body(const bg_spec *spec)
 {
     bg_filter *a = must_create(spec), *b = must_create(spec), *sum = must_create(spec);

@@ -1,6 +1,6 @@
 /*
- * Cuckoo filters: where fingerprints are placed, agreement with an exact multiset, the
- * predicted rate, full filters, and readers that miss nothing while writers relocate
+ * Cuckoo filters: the positions of fingerprints, agreement with an exact multiset, the
+ * predicted rate, full filters, and readers that miss no key while writers relocate
  * fingerprints.
  */
 #include "support/adds.h"
@@ -582,7 +582,7 @@ TEST(cuckoo__copies_of_a_key_are_bounded)
     }
 }
 
-/* Adds a member to a full filter that has no space for another copy: nothing is lost, whatever
+/* Adds a member to a full filter that has no space for another copy. No key is lost, whatever
  * is removed afterwards, and the filter still rejects most absent keys. */
 TEST(cuckoo__a_dropped_copy_ends_removes)
 {
@@ -624,8 +624,8 @@ TEST(cuckoo__a_dropped_copy_ends_removes)
 
 /* ---- Floods ----------------------------------------------------------------------- */
 
-/* Many different keys whose buckets all belong to a small set: keys that fit are inserted, the
- * rest are refused without searching the whole table, and nothing else changes. */
+/* Many different keys share a small set of buckets. Keys that fit are inserted, the rest are
+ * refused without searching the whole table, and nothing else changes. */
 static void check_flood(uint32_t k, uint64_t from, uint64_t to, uint64_t room)
 {
     uint64_t units = units_for(4000, k), buckets = buckets_of(units, k), in = 0;
@@ -1018,7 +1018,7 @@ TEST(cuckoo__readers_miss_nothing_beside_writers)
 }
 
 /*
- * One key that is always present at least once: a copy is added to one bucket, then the copy in
+ * One key is always present at least once: a copy is added to one bucket, and then the copy in
  * the other bucket is removed. In this way a key can move without being relocated. (A removal
  * uses the first bucket if it can, and the first bucket of the mirrored hash is the second
  * bucket of the original.)

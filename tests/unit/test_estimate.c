@@ -1,8 +1,8 @@
 /*
  * The estimates that a filter reports about itself. The intervals are documented to include the
- * true value 19 times out of 20. The test counts this over many seeded trials; the count may
- * fall short by four standard deviations, and by 1% for the model. To reject intervals that are
- * too wide, the test also compares their width with the actual scatter of the estimates; it
+ * true value 19 times out of 20. The test counts the seeded trials in which they do. The count
+ * may fall short by four standard deviations, plus 1% for the model. To reject intervals that
+ * are too wide, the test also compares their width with the actual scatter of the estimates; it
  * allows five standard errors of the observed scatter, and 3% for the model. Both bounds
  * tighten as BG_TEST_SCALE adds trials.
  */
@@ -19,7 +19,7 @@ enum { BYTES = 8192, MOST = 400000, TRIALS = 200 };
 
 static uint64_t hashes[MOST];
 
-/* How often the interval included the true value, and how the estimates scattered. */
+/* In how many trials the interval included the true value, and how the estimates scattered. */
 struct tally {
     double trials, inside, sum, squares, widths;
 };

@@ -1,7 +1,7 @@
 /*
- * Out of memory: an allocator fails at its n-th call, once or from then on, for every n
- * that a scenario reaches; and the OS itself has no free memory. Nothing leaks, nothing
- * crashes, the error is reported, and existing content is unchanged.
+ * Out of memory: an allocator fails only at its n-th call, or at all calls from the n-th on,
+ * for every n that a scenario reaches. Also tests an OS that has no free memory. Nothing leaks,
+ * nothing crashes, the error is reported, and existing content is unchanged.
  */
 #define _DEFAULT_SOURCE /* fork, setrlimit */
 
@@ -358,7 +358,7 @@ static int without_memory(void)
     if (!bg_filter_may_contain_u64(filter, 1) || bg_filter_may_contain_u64(filter, 2)) {
         return 6;
     }
-    /* And once the filter is freed, memory is available again. */
+    /* Once the filter is freed, memory is available again. */
     bg_filter_free(filter);
     if (bg_filter_create(&spec, &second, &why) != BG_OK) {
         return 7;

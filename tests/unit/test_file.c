@@ -273,7 +273,7 @@ TEST(file__versions)
     forge(bytes, 10, 2, 7); /* 1.7 */
     CHECK_OK(bg_decode(bytes, n, NULL, &back, &why));
     bg_filter_free(back);
-    forge(bytes, 300, 1, 1); /* a feature that only 1.7 has */
+    forge(bytes, 300, 1, 1); /* a feature that only version 1.7 has */
     CHECK_OK(bg_decode(bytes, n, NULL, &back, &why));
     bg_filter_free(back);
     unsigned char *old = malloc(n);
@@ -304,7 +304,8 @@ TEST(file__unknown_profiles_are_refused)
     bg_filter_free(filter);
 }
 
-/* Fields that a kind or a profile does not use are 0; no field has another default. */
+/* Fields that a kind or a profile does not use are 0; in fields that are used, 0 does not
+ * select a default. */
 TEST(file__headers_that_nobody_writes_are_refused)
 {
     static const struct {

@@ -1,7 +1,7 @@
 /*
- * Known defects of other filter loaders, tested with ours; each test is named after the ID
- * of the defect. All files here have valid checksums, as an attacker who knows the format
- * would write them. (Defects in RedisBloom's own format are tested in
+ * Known defects of other filter loaders, tested with Bloomgate's loader. Each test is named
+ * after the ID of the defect. All files here have valid checksums, as an attacker who knows the
+ * format would write them. (Defects in RedisBloom's own format are tested in
  * test_foreign_redisbloom.c.)
  */
 #include "support/adds.h"
@@ -59,7 +59,7 @@ TEST(cve_2024_25115__lengths_beyond_the_bytes)
     }
 }
 
-/* Input can trigger an assertion; this test runs with assertions enabled. */
+/* Input could trigger an assertion. This test runs with assertions enabled. */
 TEST(cve_2024_25116__no_assertion_is_reached)
 {
     for (uint64_t value = 0; value < 70; value++) {
@@ -151,7 +151,7 @@ TEST(mod_17621__rates_that_are_no_numbers)
     }
 }
 
-/* INT_MAX hash functions: unbounded work for every query. */
+/* INT_MAX hash functions cause unbounded work for every query. */
 TEST(mod_18487__work_per_query_is_bounded)
 {
     static const uint64_t ks[] = { 65, 255, 65536, INT32_MAX };
@@ -180,7 +180,7 @@ TEST(cve_2013_5700__filters_of_no_size)
     }
 }
 
-/* A truncated payload must not end the process. (For every length of every kind, see
+/* A truncated payload must not terminate the process. (For every length of every kind, see
  * file__every_truncation_is_noticed.) */
 TEST(cve_2026_21864__truncated_payloads)
 {

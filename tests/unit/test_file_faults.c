@@ -1,7 +1,8 @@
 /*
  * Files on a failing OS: every system call and every allocation fails once or permanently;
- * short reads and writes; a full disk; and the process is killed before and after every call.
- * Whatever happens, the path holds either the old file or the new one, and it is complete.
+ * reads and writes are short; the disk is full; and the process is killed before and after
+ * every call. Whatever happens, the path holds either the old file or the new one, and it is
+ * complete.
  *
  * The library's calls go through the functions below (the linker's --wrap), which count them.
  */

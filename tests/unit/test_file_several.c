@@ -182,7 +182,7 @@ TEST(files__split_and_join)
     files_clean();
 }
 
-/* A split that overwrites an older one and is killed leaves shards of both. Joined together,
+/* A split that is killed while overwriting an older split leaves shards of both. Joined together,
  * they would answer "no" for added keys. */
 TEST(files__join_refuses_two_splits)
 {

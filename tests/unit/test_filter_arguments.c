@@ -288,7 +288,7 @@ TEST(arguments__every_kind_is_made_for_one_key)
     }
 }
 
-/* Checks a filter that has overflowed: it reports no key as new and answers "maybe" for all
+/* Checks that a filter that has overflowed reports no key as new and answers "maybe" for all
  * keys. */
 static void check_gave_up(bg_filter *filter)
 {
@@ -312,7 +312,7 @@ TEST(arguments__every_kind_is_filled_past_its_capacity)
     enum { MADE_FOR = 500 };
     for (unsigned s = 0; s < SAMPLES; s++) {
         if (sample_is_static(s)) {
-            continue; /* has a fixed set of keys; see the builder tests */
+            continue; /* this kind has a fixed set of keys; see the builder tests */
         }
         bg_spec spec = sample_spec(s, MADE_FOR, 0.01);
         bg_filter *filter = must_create(&spec);

@@ -213,7 +213,7 @@ TEST(bip158__n_beyond_the_bytes)
     memcpy(b, five, sizeof b);
     b[0] = 6;
     refused(b, sizeof b, "N");
-    b[0] = 4; /* one complete item is left over */
+    b[0] = 4; /* one complete item remains */
     refused(b, sizeof b, "code");
 }
 

@@ -1,9 +1,9 @@
 /*
  * Foreign formats that consist of one plain Bloom filter. For each format, the test has the
- * bytes that the real software (or a program that reproduces its files byte for byte)
- * writes for 20 keys: we write the same bytes, read them, and find every key. The rest
- * tests untrusted input: every prefix of such a file, every byte changed, and headers with
- * false values.
+ * bytes that the real software (or a program that reproduces its files byte for byte) writes
+ * for 20 keys. The library must write the same bytes, read them, and find every key. The
+ * remaining tests use untrusted input: every prefix of such a file, every byte changed, and
+ * headers with false values.
  */
 #include "support/check.h"
 

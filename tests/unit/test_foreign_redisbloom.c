@@ -1,8 +1,8 @@
 /*
- * RedisBloom dumps are read, queried, grown and written as RedisBloom does it. Every known
- * defect in loaders for such dumps is tested by name. The large golden file was compared
- * byte by byte with the dump of RedisBloom 2.6.12 for the same keys; this file has its
- * checksum.
+ * RedisBloom dumps are read, queried, grown and written in the same way as in RedisBloom. Every
+ * known defect in loaders for such dumps is tested by name. The large golden file was compared
+ * byte by byte with the dump of RedisBloom 2.6.12 for the same keys; its checksum is in this
+ * file.
  */
 #include "support/check.h"
 #include "support/foreign_bytes.h"

@@ -1,7 +1,7 @@
 /*
  * RedisBloom's cuckoo filters: the example from its documentation is read, and "item1" is
- * found where the example shows it. Inconsistent input is refused: a misread filter would
- * answer "no" for items that it has. Files that RedisBloom itself has written are in
+ * found where the example shows it. Inconsistent input is refused, because a misread filter
+ * would answer "no" for items that it contains. Files that RedisBloom itself has written are in
  * foreign/redisbloom/samples.json, and foreign/test_redisbloom_samples.py compares them.
  */
 #include "support/check.h"
@@ -219,7 +219,7 @@ TEST(rediscuckoo__gives_filters_back)
         }
         CHECK_EQ(about_of(f).parts, 1);
         check_written(f, 0);
-        /* And the chain grows again, with empty filters. */
+        /* Then the chain grows again, with empty filters. */
         CHECK_OK(add_items(f, 100, 200));
         CHECK_EQ(count_items(f, 100, 200), 100);
         CHECK_EQ(about_of(f).items, 101);

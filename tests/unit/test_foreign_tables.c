@@ -273,8 +273,8 @@ TEST(leveldb__filter_offsets)
     refused_file(&f, f.filter, BG_EFORMAT, "base");
 }
 
-/* Filters without bits answer "no", and filters with too large a k answer "maybe"; neither case
- * divides by zero. */
+/* Filters without bits answer "no", and filters whose k is too large answer "maybe". Neither
+ * case divides by zero. */
 TEST(leveldb__cve_2013_5700_no_bits)
 {
     struct file f = take_apart("tables/leveldb_plain.ldb", false);
@@ -282,7 +282,7 @@ TEST(leveldb__cve_2013_5700_no_bits)
     const uint32_t array = bgi_load_le32(tail);
     unsigned char *offsets = f.b.at + f.filter.offset + array;
     for (uint32_t at = 4; at < f.filter.size - 5 - array; at += 4) {
-        /* All filters except the last are empty; the last has everything. */
+        /* All filters except the last are empty; the last contains all keys. */
         memset(offsets + at, 0, 4);
         offsets[at] = 1; /* ... and the first is one byte long */
     }
@@ -326,7 +326,7 @@ TEST(leveldb__index_keys)
     bytes_drop(&f.b);
 }
 
-/* A key can share only bytes that the previous key has. */
+/* A key can share with the previous key only bytes that the previous key has. */
 TEST(leveldb__shared_bytes_that_are_not_there)
 {
     static const unsigned char entries[] = {

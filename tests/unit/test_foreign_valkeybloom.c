@@ -1,7 +1,7 @@
 /*
  * valkey-bloom dumps, in the form that its BF.LOAD accepts. The golden files were created
  * once with the libraries that the module is built on (bloomfilter 3.0.1, bincode 1.3.3)
- * and the seed 3, 10, 17 ...: this file has the small one and the checksum of the large
+ * and the seed 3, 10, 17 ...: this file contains the small one and the checksum of the large
  * one.
  */
 #include "support/check.h"
@@ -297,8 +297,8 @@ TEST(valkeybloom__growth_keeps_to_the_bound)
     bg_foreign_free(f);
 }
 
-/* valkey-bloom allows expansions up to 2^32 and rates up to 1: the size of the next filter is
- * limited by the number of bytes in the last one. */
+/* valkey-bloom allows expansions up to 2^32 and rates up to 1, so the size of the next filter
+ * is limited by the number of bytes in the last one. */
 TEST(valkeybloom__growth_is_bounded_by_what_is_there)
 {
     struct bytes large = empty_object(UINT32_MAX, 0.01, 10, 7, 8);

@@ -1,6 +1,6 @@
 /*
  * The gate: every outcome; a failing backing store; audits; begin and finish; batches; writes
- * that cannot be added. The tests with threads are in conc_gate.c.
+ * whose keys cannot be added. The tests with threads are in conc_gate.c.
  */
 #include "support/adds.h"
 #include "support/gate_world.h"
@@ -315,7 +315,8 @@ static void look_while_writing(struct world *w, uint64_t key)
     CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
 }
 
-/* The store already has the key and the filter does not yet: this is normal during a write. */
+/* The store already has the key, but the filter does not have it yet. This is normal during a
+ * write. */
 TEST(gate__an_audit_during_a_write_is_no_alarm)
 {
     struct world *w = world_make(0.05);

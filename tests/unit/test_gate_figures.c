@@ -17,7 +17,7 @@ static double true_rate(const struct world *w)
     return (double)hits / (KEYS - PRESENT);
 }
 
-/* Every key is looked up equally often. */
+/* Every key is looked up the same number of times. */
 TEST(gate__observes_the_true_rate_and_avoids_as_planned)
 {
     static const double rates[] = { 0.2, 0.05, 0.01 };
@@ -42,7 +42,7 @@ TEST(gate__observes_the_true_rate_and_avoids_as_planned)
     }
 }
 
-/* In 95% of many samples, the interval should include the true rate. */
+/* The interval should include the true rate in 95% of the samples. */
 TEST(gate__the_observed_interval_is_one_of_95_percent)
 {
     enum { SAMPLES = 300, LOOKS = 1000 };
@@ -160,7 +160,7 @@ TEST(gate__learns_from_reports)
     uint64_t reports = 0, wrong = 0, passed = 0;
     for (uint64_t key = 0; key < KEYS; key++) {
         if (bg_gate_may_contain(w->gate, &key, sizeof key) && passed++ % 2 == 0) {
-            bg_gate_report(w->gate, w->has[key]); /* every second result is reported */
+            bg_gate_report(w->gate, w->has[key]); /* every other result is reported */
             reports++;
             wrong += !w->has[key];
         }
@@ -321,8 +321,8 @@ TEST(gate__a_rebuild_under_way_ends_no_doubt)
     world_end(w);
 }
 
-/* A key that is written while a file is read, or while a filter is swapped, need not be in it,
- * even if the caller passes BG_SLOT_DISCARD. */
+/* A key that is written while a file is being read, or while a filter is being swapped in, need
+ * not be in that file or filter, even if the caller passes BG_SLOT_DISCARD. */
 static bool write_while_read(void *context, uint64_t done, uint64_t all)
 {
     struct world *w = context;
@@ -382,7 +382,7 @@ TEST(gate__a_write_during_a_replacement_is_in_doubt)
     }
 }
 
-/* A base that is rebuilt while a file is being read has the keys that were written in the
+/* A base that is rebuilt while a file is being read contains the keys that were written in the
  * meantime, and ends the doubt about them. So the file, which is older, must not replace it. */
 static bool rebuild_while_read(void *context, uint64_t done, uint64_t all)
 {
@@ -440,8 +440,8 @@ static bg_filter *world_older(struct world *w, uint64_t key, const char *path)
     return older;
 }
 
-/* A file that may be older than such a key does not replace a base with the key, unless the
- * caller abandons the key. */
+/* A file that may be older than such a key does not replace a base that contains the key,
+ * unless the caller abandons the key. */
 TEST(gate__a_base_that_ended_a_doubt_stays)
 {
     struct world *w = world_make(0.05);

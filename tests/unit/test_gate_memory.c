@@ -22,7 +22,7 @@ TEST(gate__breaker_opens_rests_tries_and_closes)
     w->fails = BG_STORE_ERROR;
     CHECK_EQ(look(w, 1), BG_OUTCOME_UNKNOWN);
     CHECK_EQ(look(w, 1), BG_OUTCOME_UNKNOWN);
-    w->fails = BG_STORE_ABSENT; /* so there are not three failures in a row */
+    w->fails = BG_STORE_ABSENT; /* so there are no three failures in a row */
     CHECK_EQ(look(w, 1), BG_OUTCOME_PRESENT);
     w->fails = BG_STORE_ERROR;
     for (int i = 0; i < 3; i++) {
@@ -274,7 +274,7 @@ static void write_inside(struct world *w, uint64_t key)
     CHECK_OK(put(w, key));
 }
 
-/* The store answers "absent", and before the answer is delivered the key is written (in
+/* The store answers "absent", and the key is written before the answer is delivered (in
  * practice, by another thread). The outdated answer must not be cached. */
 TEST(gate__an_answer_that_a_write_has_overtaken_is_not_remembered)
 {

@@ -94,8 +94,8 @@ static void fill_random(uint8_t *bytes, size_t n)
 
 /* ---- Batches ---- */
 
-/* Checks batches of every size, also through a range, and that no byte after the end of `out`
- * is written. */
+/* Checks batches of every size, including parts of a batch, and checks that no byte after the
+ * end of `out` is written. */
 static void check_batches(const bg_hasher *hasher, const bg_keys *keys,
                           const uint64_t *expected, size_t most, size_t step)
 {
@@ -359,8 +359,8 @@ TEST(hash__avalanche)
 
 /*
  * Counters fall evenly into 256 classes by the highest and by the lowest byte of the hash. The
- * sum of squares is chi-squared with 255 degrees of freedom: its mean is 255, and it exceeds
- * 445 with probability 1e-12. (For a permutation it is slightly smaller.)
+ * sum of squares has a chi-squared distribution with 255 degrees of freedom. Its mean is 255,
+ * and it exceeds 445 with probability 1e-12. (For a permutation it is slightly smaller.)
  */
 static double chi_squared(const uint64_t *hashes, size_t n, int shift)
 {

@@ -1,6 +1,6 @@
 /*
- * Known answers: published test vectors, and values computed by other programs, for every
- * hash function on every instruction set of this machine.
+ * Known answers: published test vectors, and values computed by other programs, for every hash
+ * function on every instruction set that this machine supports.
  *
  * SipHash: the 64 messages 00, 00 01, ... of the reference code, with the key 00 .. 0f. The
  * values of SipHash-1-3 were computed by a Python program that agrees with CPython's own

@@ -542,7 +542,7 @@ TEST(keyring__secrets_are_not_repeated)
     files_clean();
 }
 
-/* A caller whose append has succeeded may use it at once. */
+/* A caller whose append has succeeded may use the new secret at once. */
 TEST(keyring__appends_of_several_processes_are_all_there)
 {
     enum { PROCESSES = 4, EACH = 8 };
@@ -696,8 +696,8 @@ TEST(keyring__secrets_are_hidden_and_not_inherited)
     files_clean();
 }
 
-/* Neither the bytes nor the digits of a secret that was created here remain after any of the
- * calls. */
+/* After each call, neither the bytes nor the digits of a secret that was created here remain in
+ * memory. */
 TEST(keyring__leaves_no_copies_behind)
 {
     struct bgi_memory memory;

@@ -1,6 +1,6 @@
 /*
- * Every kind with every k, in both modes, on every instruction set of this machine: the
- * same hashes produce the same words, the same answers and the same "new" results, one by
+ * Every kind with every k, in both modes, on every instruction set that this machine supports.
+ * The same hashes produce the same words, the same answers and the same "new" results, one by
  * one and in batches, with and without prefetching.
  */
 #include "support/adds.h"
@@ -91,7 +91,7 @@ static void prepare_expected(bg_kind kind, uint32_t k)
     seen_free(s);
 }
 
-/* Checks that the bitmap has the n expected answers, and nothing beyond them. */
+/* Checks that the bitmap contains the n expected answers, and nothing beyond them. */
 static void check_bitmap(const uint64_t *bitmap, const bool *expected, size_t n,
                          size_t count)
 {

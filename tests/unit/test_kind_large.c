@@ -58,7 +58,8 @@ static size_t place_bytes(const bg_filter *filter)
     return sliced ? 8 : filter->kind->unit_bytes(filter->core.k);
 }
 
-/* Hashes at the start, the end and the middle: each sets bits where it must, and nowhere else. */
+/* Tests hashes for the start, the end and the middle of the filter. Each sets bits where it
+ * must, and nowhere else. */
 static void check_corners(bg_filter *filter)
 {
     static const uint64_t corner[] = { 0, UINT64_MAX, UINT64_C(1) << 63,
@@ -85,8 +86,8 @@ static void check_corners(bg_filter *filter)
 
 /*
  * Hashes that differ only in their high bits, with the same low half, are spread over the
- * filter at equal distances that are powers of two: if any of these bits were lost, two
- * hashes would coincide. Every second hash is added.
+ * filter at equal distances that are powers of two. If any of these bits were lost, two hashes
+ * would coincide. Every other hash is added.
  */
 static void check_no_aliases(bg_filter *filter)
 {

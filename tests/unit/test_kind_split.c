@@ -1,5 +1,5 @@
 /*
- * `split` sets exactly the bits of Parquet's filters: compared with the formula in the
+ * `split` sets exactly the bits of Parquet's filters: they are compared with the formula in the
  * Parquet specification, which is reimplemented here, and with filters that DuckDB wrote
  * (golden/parquet).
  */

@@ -1,7 +1,8 @@
 /*
- * Groups looked up in several filters at a time: the answers are the same as from querying
- * the filters one by one, hash by hash, for every number of filters up to ten, every kind
- * of lookup, and full and partial groups, on every instruction set of this machine.
+ * Groups of hashes are looked up in several filters at a time. The answers are the same as
+ * those from querying the filters one by one, hash by hash, for every number of filters up to
+ * ten, every kind of lookup, and full and partial groups, on every instruction set that this
+ * machine supports.
  */
 #include "filter/handle.h"
 #include "live/layers.h"
@@ -99,7 +100,7 @@ static uint64_t one_by_one(const struct stack *s, const struct bgi_group *word)
     return maybe;
 }
 
-/* Runs as if the filters fitted into the cache, and as if they did not. */
+/* Runs both as if the filters fit into the cache and as if they did not. */
 static void check_word(struct stack *s, enum mix mix, unsigned n)
 {
     uint64_t hashes[64], after[64];

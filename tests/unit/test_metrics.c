@@ -543,7 +543,7 @@ static bool use_the_slot(void *context, const char *text, size_t len)
     return bg_slot_swap(context, empty_filter(), 0, BG_SLOT_DISCARD, NULL) == BG_OK;
 }
 
-/* Nothing is pinned or locked while the sink is at work. */
+/* Nothing is pinned or locked while the sink is running. */
 TEST(document__sink_may_change_the_slot)
 {
     bg_slot *slot = make_users();

@@ -141,7 +141,7 @@ TEST(number__is_the_shortest_that_is_read_back)
 
 static struct reader reader, other;
 
-/* Returns a string as the writer writes it, with its quotes. */
+/* Returns a string in the form in which the writer writes it, with its quotes. */
 static const char *written(const char *text, bool json)
 {
     static struct metrics_text out;
@@ -156,7 +156,7 @@ static const char *written(const char *text, bool json)
     return reader.text;
 }
 
-/* Returns the string that is read back from the written one. */
+/* Writes a string and returns the string that the reader gets back. */
 static const char *there_and_back(const char *text, bool json)
 {
     static char back[8][READER_VALUE];
@@ -535,7 +535,7 @@ static bool stubborn_sink(void *context, const char *text, size_t len)
 {
     struct stubborn *stubborn = context;
     CHECK(text && len > 0);
-    /* The sink is not called again after it returned "stop". */
+    /* The sink is not called again after it has returned "stop". */
     CHECK(stubborn->calls < stubborn->most);
     stubborn->longest = len > stubborn->longest ? len : stubborn->longest;
     return ++stubborn->calls < stubborn->most;

@@ -42,7 +42,8 @@ static void occupancy(unsigned bits, unsigned balls, double *after)
     }
 }
 
-/* Returns the probability that k throws hit set bits, after `balls` throws have set some. */
+/* Returns the probability that k throws all hit set bits, after `balls` throws have set some
+ * bits. */
 static double slow_rate_throws(unsigned bits, unsigned balls, unsigned k)
 {
     static double after[BITS_MAX + 1];
@@ -65,9 +66,9 @@ static double slow_rate_lanes(unsigned units, unsigned lanes, unsigned bits, uns
     return rate;
 }
 
-/* The model is exact down to 1e-10. Below that, it treats lanes as independent and loads as
- * Poisson-distributed, which overestimates the rate by a small factor and never underestimates
- * it. */
+/* The model is exact down to 1e-10. For lower rates, it treats lanes as independent and loads
+ * as Poisson-distributed, which overestimates the rate by a small factor and never
+ * underestimates it. */
 static void check_rate(const struct bgi_model *model, double n, double exact)
 {
     double rate = bgi_model_rate(model, n);
@@ -277,10 +278,10 @@ TEST(model__a_single_smallest_unit)
 }
 
 /*
- * With few keys in many bits, keys rarely share a bit, and the error of the estimate
- * derived from the set bits falls with the square root of the size: sixteen times the size
- * gives a quarter of the error. The remaining error is small compared with the two terms
- * that differ by it, so it must not be computed as their difference.
+ * With few keys in many bits, keys rarely share a bit, and the error of the estimate derived
+ * from the set bits falls with the square root of the size. A filter of sixteen times the size
+ * has a quarter of the error. The remaining error is small compared with the two terms that
+ * differ by it, so it must not be computed as their difference.
  */
 TEST(model__items_error_of_few_keys_falls_with_size)
 {

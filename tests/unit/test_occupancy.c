@@ -107,7 +107,7 @@ TEST(occupancy__of_more_cells_than_words_repeats_them)
     bg_filter_free(filter);
 }
 
-/* Layers, generations and slots all have words. */
+/* Layers, generations and slots all contain words. */
 TEST(occupancy__is_told_by_every_kind)
 {
     static const bg_kind kinds[] = { BG_KIND_COUNTING, BG_KIND_CUCKOO, BG_KIND_QUOTIENT,

@@ -1,8 +1,8 @@
 /*
  * The operation log: exactly the appended records are read back, whatever is truncated or
- * flipped; syncs follow the policy and are shared by threads; no record is replayed twice
- * after a snapshot; and the process dies, the disk fails or the power is lost at every
- * single system call.
+ * flipped; syncs follow the policy and are shared by threads; and no record is replayed twice
+ * after a snapshot. The process dies, the disk fails or the power is lost at every single
+ * system call.
  */
 #define _GNU_SOURCE /* flock, usleep */
 
@@ -348,7 +348,7 @@ TEST(oplog__no_flipped_bit_is_replayed)
             frame++;
         }
         CHECK_OK(err);
-        CHECK_EQ(report.frames, frame - 1); /* and no frame after the damaged one */
+        CHECK_EQ(report.frames, frame - 1); /* and no frame after the damaged frame */
         CHECK(report.code != BG_OK);
         CHECK(report.what[0]);
         CHECK_EQ(report.end + report.dropped, small.n);
@@ -500,7 +500,7 @@ TEST(oplog__only_one_has_it_open)
     bg_filter *filter = make(BG_KIND_BLOCKED);
     bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_NO, 0), *second = NULL;
     bg_errinfo why;
-    /* The second turn is after the file was replaced. */
+    /* The second round runs after the file was replaced. */
     for (int turn = 0; turn < 2; turn++) {
         CHECK_EQ(bg_oplog_open(path, filter, NULL, &second, NULL, &why), BG_EIO);
         CHECK_EQ(why.os_errno, EWOULDBLOCK);
@@ -674,7 +674,7 @@ TEST(oplog__threads_share_the_next_sync)
     join_workers(workers);
     disk.on_sync = NULL;
     CHECK_EQ(state_of(slow_log).synced, THREADS * 3);
-    /* One sync for the first thread, one for all others. */
+    /* One sync is for the first thread, and one for all others. */
     CHECK_EQ(state_of(slow_log).syncs, 2);
     CHECK_OK(bg_oplog_close(slow_log, NULL));
     slow_log = NULL;
@@ -855,7 +855,8 @@ TEST(oplog__a_snapshot_says_up_to_where_it_is_complete)
     files_clean();
 }
 
-/* A crash between the two steps: the snapshot is new, and the log still has its records. */
+/* After a crash between the two steps, the snapshot is new, and the log still has the records
+ * that the snapshot includes. */
 TEST(oplog__nothing_in_the_snapshot_is_replayed)
 {
     const char *path = files_path("log"), *snapshot = files_path("snapshot");
@@ -907,7 +908,7 @@ TEST(oplog__gaps_are_refused_and_short_logs_replaced)
     CHECK(back == NULL);
     CHECK_EQ(bg_oplog_open(path, filter, NULL, &log, NULL, &why), BG_EINCOMPAT);
     CHECK_STR(why.what, "position");
-    /* A log that ends before its snapshot: new records must not reuse record numbers. */
+    /* The log ends before its snapshot; new records must not reuse record numbers. */
     CHECK(unlink(path) == 0);
     log = open_log(path, filter, BG_OPLOG_SYNC_ALWAYS, 0);
     CHECK_OK(bg_oplog_append(log, NULL, &hash, 1, NULL, NULL));
@@ -1130,7 +1131,7 @@ static struct record life_record(uint64_t i)
                       : (struct record){ BG_OPLOG_ADD, hash_of(i % 20) };
 }
 
-/* Appends the frame that starts with number i and has 1 to 3 records, and applies it. */
+/* Appends a frame of 1 to 3 records that starts with number i, and applies it. */
 static bg_err life_step(bg_oplog *log, bg_filter *filter, uint64_t i, uint64_t *next)
 {
     uint8_t ops[3];
@@ -1208,7 +1209,7 @@ static void life_check_folder(const char *folder, uint64_t acknowledged)
     bg_filter_free(filter);
 }
 
-/* Runs the whole sequence, with snapshots in between and one close and reopen. Writes every
+/* Runs the whole sequence, including snapshots and one close and reopen. Writes every
  * acknowledged number to `acknowledged`. */
 static void life_live(const char *folder, int acknowledged)
 {
@@ -1241,7 +1242,7 @@ TEST(oplog__death_and_loss_of_power_at_every_call)
     const unsigned long step = CHECK_EMULATED ? 17 : CHECK_SANITIZED ? 5 : 1;
     const unsigned long deaths =
         lives_with_every_fault(&lives, DISK_STOP_BEFORE, DISK_STOP_AFTER, step);
-    CHECK(deaths * step > 100); /* number of calls in a run */
+    CHECK(deaths * step > 100); /* number of disk calls in a run */
 }
 
 TEST(oplog__death_at_any_moment)
@@ -1481,7 +1482,7 @@ TEST(oplog__opening_makes_file_and_name_safe)
     disk_empty_folder(after);
     (void)snprintf(path, sizeof path, "%s/log", folder);
     CHECK_OK(bg_oplog_close(open_log(path, filter, BG_OPLOG_SYNC_NO, 0), NULL));
-    disk.folder = folder; /* simulates that none of the log has been synced yet */
+    disk.folder = folder; /* simulates a log of which no part has been synced yet */
     disk.platter = platter;
     disk.on_write = count_written;
     written_again = 0;

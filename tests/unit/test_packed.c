@@ -1,5 +1,5 @@
 /*
- * Packed filters: they give the same answers as the filter, at any address that is a
+ * Packed filters: they give the same answers as the original filter, at any address that is a
  * multiple of 8, with every instruction set. Invalid bytes are refused, and every accepted
  * filter can be queried.
  */

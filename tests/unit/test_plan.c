@@ -220,7 +220,7 @@ TEST(plan__cheapest_is_a_minimum)
     }
 }
 
-/* More expensive calls lower the rate, more expensive memory raises it. */
+/* More expensive calls lower the chosen rate; more expensive memory raises it. */
 TEST(plan__cheapest_follows_the_prices)
 {
     bg_plan_request ask = request_of(1000000, 0);

@@ -1,5 +1,5 @@
 /*
- * Quotient filters: compared with an exact multiset, in every width, mode and instruction
+ * Quotient filters: comparison with an exact multiset, for every width, mode and instruction
  * set, with uniform and clustered hashes; full filters and floods of keys; rates, sizes and
  * estimates; listing, merging and resizing; threads.
  */
@@ -14,8 +14,8 @@
 
 enum { POOL = 700, SMALLEST = 256 /* quotients */ };
 
-/* Returns the number of slots in a block for remainders of k bits: as many as fit into 512 bits
- * with an offset of 8 bits and two more bits per slot. */
+/* Returns the number of slots in a block for remainders of k bits: the number that fits into
+ * 512 bits, with an offset of 8 bits and two more bits per slot. */
 static uint64_t slots_of_a_block(uint32_t k)
 {
     return k < 6 ? 63 : 504 / (k + 2);
@@ -58,8 +58,8 @@ static unsigned quotient_bits_of(const bg_filter *filter)
 
 /* ---- An exact multiset ----------------------------------------------------------- */
 
-/* Some hashes in ascending order, all different in the bits that are kept, and how often the
- * filter has each. */
+/* Some hashes in ascending order, all different in the bits that are kept, and the number of
+ * times each is in the filter. */
 static uint64_t pool[POOL], counts[POOL];
 static size_t pool_size;
 
@@ -216,7 +216,7 @@ TEST(quotient__known_words)
     bg_filter *filter = quotient_filter(8, 8, 0);
     const uint64_t *first = bgi_filter_words(filter), *second = first + 8;
     const uint64_t one = 1;
-    /* Quotient 48 three times, 49 twice: slots 48 .. 52. */
+    /* Quotient 48 is added three times and quotient 49 twice: they use slots 48 .. 52. */
     CHECK(added_hash(filter, 0x3033ull << 48));
     CHECK(added_hash(filter, 0x3011ull << 48));
     CHECK(added_hash(filter, 0x3155ull << 48));
@@ -284,7 +284,7 @@ TEST(quotient__does_not_wrap)
     while (bg_filter_add_hash(filter, last | n << 40, NULL) == BG_OK) {
         n++;
     }
-    /* This is as many as the whole filter allows. */
+    /* This is the maximum for the whole filter. */
     CHECK_EQ(n, 1 + SMALLEST - SMALLEST / 32 - 1);
     CHECK_EQ(bg_filter_may_contain_hash(filter, 0), false);
     for (uint64_t i = 0; i < n; i++) {

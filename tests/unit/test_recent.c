@@ -39,7 +39,7 @@ TEST(recent__a_later_era_finds_nothing_of_before)
     CHECK_EQ(bgi_recent_count(r, 1, 0), 1);
     CHECK_EQ(bgi_recent_count(r, 2, 0), 0);
     CHECK(!find(r, apple, 2, &token));
-    /* A lookup that started earlier does not find it either. */
+    /* A lookup that started earlier does not find the key either. */
     CHECK(!find(r, apple, 1, &token));
     CHECK_EQ(bgi_recent_count(r, 1, 0), 0);
     bgi_recent_free(r);
@@ -122,7 +122,7 @@ enum step {
 struct story {
     struct bgi_recent *r;
     uint64_t era, eras[2], tokens[2];
-    /* Number of writes and events, so far and at the time of each query. */
+    /* The number of writes and events until now, and until each query. */
     unsigned happened, asked[2];
     bool told[2];
 };
@@ -140,7 +140,8 @@ static void story_step(struct story *s, unsigned step)
         s->eras[who] = s->era;
     } else if (step % 3 == FIND) {
         (void)find(s->r, apple, s->eras[who], &s->tokens[who]);
-        s->asked[who] = s->happened; /* the lookup queries the store right after this */
+        s->asked[who] =
+            s->happened; /* the lookup queries the store immediately after this */
     } else {
         remember(s->r, apple, s->tokens[who]);
         s->told[who] = true;
@@ -352,7 +353,7 @@ TEST(gate__an_event_makes_the_remembered_void)
     }
 }
 
-/* The backing store has answered "absent", and the lookup has not received the answer yet. */
+/* The backing store has answered "absent", but the lookup has not received the answer yet. */
 static void event_inside(struct world *w, uint64_t key)
 {
     w->inside = NULL;
@@ -577,7 +578,8 @@ static bg_outcome look_by_ticket(struct world *w, uint64_t key)
 }
 
 /* The cache has a key, the filter loses it, and the key is written without using the gate. Once
- * an audit has found the key and the filter has it again, it is no longer cached as absent. */
+ * an audit has found the key and the filter has it again, the key is no longer cached as
+ * absent. */
 TEST(gate__what_an_audit_finds_is_not_remembered_as_absent)
 {
     static bg_outcome (*const ways[])(struct world *, uint64_t) = { look, look_in_batch,

@@ -490,7 +490,7 @@ TEST(gates__one_per_tenant)
         CHECK(bg_tenant_may_contain(acme, "new", 3));
         bg_tenant_release(acme);
         bg_tenant_release(other);
-        /* Evicts them again, with a different gate. */
+        /* Evicts the tenants again, with a different gate. */
         CHECK_EQ(pass(registry, IDLE), 2);
         acme = get_tenant(registry, "acme");
         other = get_tenant(registry, "other");
@@ -543,7 +543,7 @@ TEST(gates__learn_of_what_tenants_add)
     bg_registry_free(registry);
 }
 
-/* A gate is in doubt about a key that the filter lacks; a file could not record the doubt. */
+/* A gate is in doubt about a key that the filter lacks. A file could not record this doubt. */
 TEST(gates__doubtful_ones_stay)
 {
     bg_errinfo why;
@@ -613,8 +613,8 @@ TEST(gates__doubts_of_own_gates_stay)
     files_clean();
 }
 
-/* A base that ended a doubt is not replaced with an older file, even after it was evicted
- * twice. */
+/* A base that ended a doubt is not replaced with an older file, even after the base has been
+ * evicted twice. */
 TEST(gates__ended_doubts_stay_over_evictions)
 {
     const uint64_t key = 100;

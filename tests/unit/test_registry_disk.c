@@ -295,8 +295,8 @@ TEST(evict__no_room_to_come_back)
 
 /* ---- Files that have changed ------------------------------------------------------------- */
 
-/* The tenant answers "maybe", refuses adds, and retries after pauses that double; it recovers
- * when the file does. */
+/* The tenant answers "maybe", refuses adds, and retries with pauses that double. It recovers
+ * when the file is valid again. */
 static void check_away(bg_registry *registry, bg_tenant *tenant, bg_err expected)
 {
     bg_errinfo why;
@@ -540,8 +540,8 @@ TEST(folder__a_file_by_hand)
     bg_tenant *acme = get_tenant(registry, "acme");
     check_keys(acme, 0, 500);
     CHECK_NEAR(tenant_stats(acme).items, 500, 0.1);
-    /* A file that appears later is found when its tenant is created, instead of creating an
-     * empty filter. */
+    /* When a tenant is created, a file that has appeared in the meantime is loaded; no empty
+     * filter is created. */
     CHECK_OK(bg_save(filter, files_path("late.bg"), NULL, NULL));
     bg_tenant *late = get_tenant(registry, "late");
     check_keys(late, 0, 500);
@@ -637,8 +637,8 @@ static void fault_at(unsigned long at, enum disk_fault fault)
     disk.fault = fault;
 }
 
-/* Faults at every single disk call: the tenant stays in memory with all its keys, or is evicted
- * and can be reloaded with all of them; and the next tick works normally. */
+/* Every single disk call fails: the tenant stays in memory with all its keys, or is evicted and
+ * can be reloaded with all of them. The next tick works normally. */
 static void fail_everywhere(enum disk_fault fault, bool saving)
 {
     bool failed = true;
@@ -774,8 +774,8 @@ static void put_older_after_rename(const char *to)
     }
 }
 
-/* The file that is compared is the file that is read: the older file is never used, no matter
- * which open call it precedes, even right after the newer file was written. */
+/* The file that is compared is the file that is read. The older file is never used, no matter
+ * before which open call it appears, even immediately after the newer file was written. */
 TEST(evict__a_file_that_is_replaced_meanwhile_is_not_used)
 {
     for (unsigned moment = 0; moment < 3; moment++) {

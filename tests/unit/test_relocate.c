@@ -1,5 +1,5 @@
-/* Filters, foreign filters and slots whose memory is moved between any two operations: nothing
- * is lost, the old memory is never read, and no secret stays there. */
+/* Filters, foreign filters and slots whose memory is moved between any two operations: no key
+ * is lost, the old memory is never read, and no secret stays in it. */
 #include "support/adds.h"
 #include "support/mover.h"
 #include "support/samples.h"

@@ -1,6 +1,6 @@
 /*
- * Specifics of ribbon filters: their geometry, every width, their size, their exact bits,
- * and the same answers with every instruction set.
+ * Specifics of ribbon filters: their geometry, widths, size and exact bits, and the same
+ * answers with every instruction set.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -68,7 +68,7 @@ TEST(ribbon__every_width)
     }
 }
 
-/* Within 3% of k bits per key. */
+/* The size is within 3% of k bits per key. */
 TEST(ribbon__size_is_as_documented)
 {
     const uint64_t n = CHECK_EMULATED || CHECK_SANITIZED ? 100000 : 3000000;
@@ -97,7 +97,7 @@ TEST(ribbon__solver_picks_the_width)
     }
 }
 
-/* The same filter is queried with every instruction set of this machine. */
+/* The same filter is queried with every instruction set that this machine supports. */
 TEST(ribbon__instruction_sets_agree)
 {
     enum { N = 20000, ASK = 40000 };

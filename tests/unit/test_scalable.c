@@ -501,7 +501,7 @@ TEST(scalable__smallest_and_largest_first_capacity)
 
 static struct counting c;
 
-/* Grows, copies, merges, compacts; no added key may be lost. */
+/* Grows, copies, merges and compacts filters; no added key may be lost. */
 static unsigned fault_scenario(void)
 {
     bg_spec spec = scalable_spec(300, 0.01);
@@ -643,7 +643,8 @@ TEST(scalable__threads_lose_nothing_while_it_grows)
     CHECK_NEAR(info.items.value, added, 0.03);
     CHECK(info.rate < 0.0101);
     CHECK(info.saturated < 64 * THREADS * 12); /* (I4) of scalable.c */
-    /* Exactly one layer was created each time: as many as one thread would have created. */
+    /* Exactly one layer was created each time, so there are as many layers as one thread would
+     * have created. */
     bg_plan plan = plan_of(&spec, (double)added / 100);
     CHECK(info.bytes <= plan.bytes * 2 + 64 && info.bytes * 2 >= plan.bytes);
     bg_filter_free(filter);

@@ -1,6 +1,6 @@
 /*
- * Secrets of keyed filters in memory: no secret is where a core file would include it, and
- * none remains in freed memory.
+ * Secrets of keyed filters in memory: they are excluded from core files, and none remains in
+ * freed memory.
  */
 #define _GNU_SOURCE /* memmem */
 

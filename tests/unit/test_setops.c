@@ -21,7 +21,7 @@ static void check_members(const bg_filter *filter, size_t from, size_t to)
 
 /* ---- Folding --------------------------------------------------------------------- */
 
-/* Folding any number of times equals building at the smaller size. */
+/* A filter folded any number of times equals a filter built at the smaller size. */
 static void check_fold(bg_kind kind, uint32_t k, uint32_t flags)
 {
     enum { FOLDS = 4 };

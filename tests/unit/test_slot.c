@@ -524,7 +524,7 @@ static bg_err publish_next(void *context, bg_bytes *keys, size_t room, size_t *n
     save_keys(publisher->path, 500, 500, 1, NULL);
     CHECK_EQ(bg_watch_poll(publisher->watch, 10000, NULL, NULL), BG_EBUSY);
     CHECK_OK(bg_watch_poll(publisher->watch, 0, NULL,
-                           NULL)); /* and the failure is reported only once */
+                           NULL)); /* the failure is reported only once */
     *n = 0;
     return BG_OK;
 }
@@ -569,13 +569,13 @@ TEST(slot__a_watch_with_a_thread_of_its_own)
 
 /* ---- Rebuilding -------------------------------------------------------------------------- */
 
-/* A source of the numbers from 0 to n - 1; fails at `dies`. Keys are added to the slot while
- * the source is read. */
+/* A source of the integers from 0 to n - 1, which fails at `dies`. Keys are added to the slot
+ * while the source is read. */
 struct numbers {
     uint64_t n, at, dies;
     uint64_t key[64];
     bg_slot *slot;
-    uint64_t add; /* the next key to add in the meantime */
+    uint64_t add; /* the next key to add while the source is read */
     bool counted; /* the source is read twice; the first pass counts the keys */
     unsigned rewinds, stops;
 };
@@ -701,8 +701,8 @@ TEST(slot__what_has_adds_is_not_thrown_away)
 }
 
 /* A rebuild can be retried after any number of failures, with or without a delta. */
-/* Without a base, it is unknown which keys came before, even if there is a delta: this applies
- * while the first base is being created, and after that has failed. */
+/* Without a base, it is unknown which keys were added before, even if there is a delta. This
+ * applies while the first base is being created, and after its creation has failed. */
 static bool maybe_while_making(void *context, const bg_rebuild_progress *progress)
 {
     bg_slot *slot = context;

@@ -1,6 +1,6 @@
 /*
- * test_slot_content.c - the content of a slot as a whole: clearing it, merging into it and
- * rotating it, in every possible state; and copying it as its owner.
+ * test_slot_content.c - the content of a slot as a whole: clearing the slot, merging into it
+ * and rotating it, in every possible state; and copying it as its owner.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -266,7 +266,7 @@ TEST(slot_merge__goes_where_adds_go)
     CHECK_OK(bg_slot_begin_migration(slot, make(BG_KIND_BLOCKED, 9000), NULL));
     bg_filter *third = make_with(1000, 500);
     CHECK_EQ(bg_slot_merge(slot, third, NULL),
-             BG_EINCOMPAT); /* one of the two filters could accept it */
+             BG_EINCOMPAT); /* one of the two filters could accept the merge */
     CHECK(count_keys(slot, 1000, 500) < 20);
     bg_filter_free(third);
     bg_filter_free(other);
@@ -364,7 +364,7 @@ TEST(slot_rotate__moves_what_takes_adds)
 
 /* ---- Copies ------------------------------------------------------------------------- */
 
-/* Works as slot.h documents it for owners. */
+/* Copies the content in the way that slot.h documents for owners. */
 TEST(slot_copy__of_the_base_by_pin_and_copy)
 {
     bg_slot *slot = make_slot(make(BG_KIND_SCALABLE, 200), 0);

@@ -94,8 +94,8 @@ TEST(slot_guard__after_a_rebuild_that_failed)
 }
 
 /* A rebuild after several failed rebuilds keeps the last of their deltas. That delta does not
- * reach back to the start of the first rebuild: a base from in between leaves a gap, and the
- * slot is not complete. */
+ * reach back to the start of the first rebuild. A base from a time between the two leaves a
+ * gap, so the slot is not complete. */
 TEST(slot_guard__a_delta_reaches_back_to_its_own_beginning)
 {
     enum { STEP = 100 };
@@ -171,7 +171,8 @@ TEST(slot_guard__after_completeness_was_lowered)
     CHECK_OK(bg_slot_set_delta(slot, empty(), NULL));
     add_keys(slot, 5, 3);
     bg_slot_advance(slot, 8);
-    CHECK_OK(swap(slot, make_with(0, 3), 3, 0)); /* 3 and 4 were never added here */
+    CHECK_OK(
+        swap(slot, make_with(0, 3), 3, 0)); /* keys 3 and 4 were never added here */
     CHECK_EQ(bg_slot_complete_to(slot), 3);
     CHECK_OK(bg_slot_compact(slot, empty(), NULL));
     CHECK_EQ(swap(slot, make_with(0, 4), 4, 0), BG_EINCOMPAT);
@@ -398,7 +399,8 @@ TEST(slot_guard__migrates_or_not)
         if (!done) {
             bg_filter_free(other);
         }
-        /* For the slot's description, a view, and another view for settling. */
+        /* One allocation each for the slot's description, a view, and another view for
+         * settling. */
         CHECK(done == (at > 3));
         free_counted(slot, &counting);
     }
@@ -407,7 +409,7 @@ TEST(slot_guard__migrates_or_not)
 /* ---- Adds and advances at the same time -------------------------------------------------- */
 
 /* The allocator of a slot is called in the middle of a change, and a custom hash in the middle
- * of an add. There they act like another thread that advances the slot. */
+ * of an add. There, they act like another thread that advances the slot. */
 struct meanwhile {
     bg_slot *slot;
     uint64_t advance; /* advance to this number; 0: do nothing */

@@ -1,6 +1,6 @@
 /*
- * Slots whose filters are mapped files: when a process writes to such a file, the filter
- * answers "maybe" as soon as the write is detected, and from then on never answers "no" for
+ * Slots whose filters are mapped files. When a process writes to such a file, the filter
+ * answers "maybe" as soon as the write is detected, and from then on it never answers "no" for
  * a key that it had.
  */
 #define _GNU_SOURCE /* truncate */
@@ -76,7 +76,7 @@ static uint64_t count_of(const bg_slot *slot, uint64_t first)
     return found;
 }
 
-/* Writes the bytes of one file to another file in place, as cat does. */
+/* Overwrites another file in place with the bytes of one file, as cat does. */
 static void overwrite(const char *from, const char *to)
 {
     char bytes[4096];
@@ -95,7 +95,8 @@ static uint32_t is_degraded(bg_slot *slot)
     return health.degraded;
 }
 
-/* Creates a sealed slot with a mapped filter of generation 7 that has the keys from 0. */
+/* Creates a sealed slot with a mapped filter of generation 7 that contains the keys starting at
+ * 0. */
 static bg_slot *map_slot(const char *path, bg_kind kind, uint32_t shards)
 {
     bg_reload_options how = BG_RELOAD_OPTIONS_INIT;

@@ -3,7 +3,7 @@
  * with an exact model of the acknowledged keys.
  *
  * The world has a log: every written key gets the next number and is then added to the slot. A
- * filter or file that is complete up to N has every key in the log up to N. The slot is
+ * filter or file that is complete up to N contains every key in the log up to N. The slot is
  * advanced after every add, after some adds, or never. Failures are injected occasionally: the
  * source of a rebuild fails, the caller aborts a rebuild, files are damaged, and the slot runs
  * out of memory.
@@ -38,7 +38,7 @@ enum {
 
 struct file {
     char path[512];
-    uint64_t complete; /* has the keys in the log up to this number */
+    uint64_t complete; /* contains the keys in the log up to this number */
     uint64_t generation;
     bool there;
 };
@@ -48,13 +48,13 @@ struct world {
     struct counting memory; /* the slot's */
     uint64_t state;         /* state of the random number generator */
     uint64_t log;           /* the last number */
-    /* The number of a key in the log; 0 if it is not in the log. */
+    /* The number of each key in the log; 0 if the key is not in the log. */
     uint64_t number[KEYS];
     bool acked[KEYS];
     bool before[KEYS]; /* acknowledged before the migration started */
-    uint32_t advances; /* number of adds out of 4 that are followed by an advance */
+    uint32_t advances; /* how many of every 4 adds are followed by an advance */
     struct file files[FILES];
-    /* The lowest accepted generation; the last one written. */
+    /* The lowest accepted generation, and the last generation written. */
     uint64_t generation, published;
     bg_rebuild *rebuild;
     /* The source of a rebuild. */
@@ -248,9 +248,9 @@ static bool is_migrating(const struct world *world)
     return stats.migrating;
 }
 
-/* By settling forward, the caller states that the new filter has the keys of the old one, or
- * that they are no longer needed. The new filter has the keys that were added since the
- * migration started. */
+/* By settling forward, the caller states that the new filter contains the keys of the old one,
+ * or that those keys are no longer needed. The new filter has the keys that were added since
+ * the migration started. */
 static void settle(struct world *world)
 {
     const bool back = once_in(world, 2), migrating = is_migrating(world);

@@ -1,7 +1,7 @@
 /*
- * test_slot_push.c - rebuilds whose keys are pushed by the caller: the new base has every
- * key of the backing store and every key added in the meantime; if anything fails, the old
- * base stays.
+ * test_slot_push.c - rebuilds whose keys are pushed by the caller: the new base contains every
+ * key in the backing store and every key added in the meantime. If anything fails, the old base
+ * stays.
  */
 #include "base/bits.h"
 #include "bloomgate/all.h"
@@ -253,7 +253,7 @@ TEST(slot_push__refuses_what_cannot_be)
     CHECK_EQ(bg_slot_begin_rebuild(slot, NULL, &rebuild, NULL), BG_EINVAL);
     CHECK_EQ(bg_slot_begin_rebuild(slot, &how, NULL, NULL), BG_EINVAL);
     CHECK_EQ(stats_of(slot).rebuilding, 0);
-    CHECK_EQ(stats_of(slot).rebuild_failures, 1); /* the rebuild that was running */
+    CHECK_EQ(stats_of(slot).rebuild_failures, 1); /* the rebuild that was in progress */
     CHECK_OK(bg_slot_begin_rebuild(slot, &how, &rebuild, NULL));
     CHECK_EQ(bg_rebuild_add_many(rebuild, bg_keys_bytes(NULL, 1), NULL), BG_EINVAL);
     CHECK_EQ(bg_rebuild_add_many(NULL, bg_keys_bytes(NULL, 0), NULL), BG_EINVAL);

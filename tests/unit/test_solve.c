@@ -58,7 +58,8 @@ TEST(solve__promised_bits_per_key)
     CHECK(bits_for(BG_KIND_REGISTER, 0.001) <= 23.2);
 }
 
-/* No filter can use fewer bits than log2(1 / rate): a model that predicts fewer is wrong. */
+/* No filter can use fewer than log2(1 / rate) bits per key, so a model that predicts fewer is
+ * wrong. */
 TEST(solve__no_kind_beats_what_is_possible)
 {
     for (int i = 0; i < KIND_COUNT; i++) {
@@ -161,8 +162,8 @@ TEST(solve__k_is_the_best_for_a_size)
 
 /* ---- Bits per key ---------------------------------------------------------------- */
 
-/* The result matches the request to within one unit of the kind; a small filter is not
- * inflated. */
+/* The result matches the request to within one unit of the kind; small filters are not larger
+ * than requested. */
 TEST(solve__bits_per_key_are_kept)
 {
     static const uint64_t items[] = { 1, 10, 100, 1000, 1000000 };

@@ -1,7 +1,7 @@
 /*
- * Guarantees of all static kinds: every key of the set is answered "maybe", and absent keys
- * at the predicted rate, for any number of keys; copies and equality; adds to a filter that
- * accepts no keys.
+ * Guarantees of all static kinds: for any number of keys, the filter answers "maybe" for every
+ * key in the set and, at the predicted rate, for absent keys. Also tests copies and equality,
+ * and adds to a filter that accepts no keys.
  */
 #include "support/adds.h"
 #include "support/check.h"

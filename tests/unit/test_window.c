@@ -371,7 +371,7 @@ static void model_run(int mode, uint32_t g, uint64_t share, uint32_t flags)
             break;
         }
         if (step % 20 == 0) {
-            /* Small filters are overfull after a merge. */
+            /* Small filters are too full after a merge. */
             model_check(filter[f], when[f], g, fading(mode), share < 2000 ? 0.3 : 0.1);
         }
     }
@@ -387,7 +387,7 @@ TEST(window__like_an_exact_set_with_ages)
             model_run(mode, 8, 2000, BG_SPEC_EXCLUSIVE);
             model_run(mode, 24, 2000, 0);
         }
-        /* A period gets more than its share of keys. */
+        /* One period gets more than its share of keys. */
         model_run(BG_WINDOW_GENERATIONS, 8, 600, 0);
         model_run(BG_WINDOW_GENERATIONS, 24, 180, BG_SPEC_EXCLUSIVE);
     }

@@ -42,8 +42,8 @@ static double measured(const bg_filter *filter)
     return (double)ask_range(filter, absent, PROBES) / PROBES;
 }
 
-/* Returns an upper bound for the measurement of a true rate `rate`: it is exceeded once in
- * 30,000 runs. */
+/* Returns an upper bound for the measured rate if the true rate is `rate`; the bound is
+ * exceeded once in 30,000 runs. */
 static double at_most(double rate)
 {
     return rate + 4 * sqrt(rate / PROBES);
@@ -87,7 +87,7 @@ TEST(window_burst__all_keys_in_one_period_keep_the_rate)
     }
 }
 
-/* All keys of a window are added in each of its periods: every add renews a key. */
+/* All keys of a window are added in each of its periods, so every add renews a key. */
 TEST(window_burst__keys_that_are_renewed_keep_the_rate)
 {
     const uint32_t g = 8;
@@ -152,7 +152,7 @@ TEST(window_burst__without_room_nothing_is_lost)
     (void)add_range(filter, 0, ITEMS);
     CHECK_EQ(bg_filter_size_bytes(filter), plan.bytes);
     CHECK_EQ(ask_range(filter, 0, ITEMS), ITEMS);
-    CHECK(info_of(filter).rate > 0.01); /* and the filter reports the higher rate */
+    CHECK(info_of(filter).rate > 0.01); /* the filter reports the higher rate */
     bg_filter_free(filter);
 }
 

@@ -104,7 +104,7 @@ static uint64_t longest(uint32_t mode, uint32_t generations)
 /* ---- Another clock --------------------------------------------------------------------- */
 
 /* The key is added just before a period ends, and the file is opened with a clock whose period
- * is about to end: neither shortens the time for which the key is kept. */
+ * is about to end. Neither event shortens the time for which the key is kept. */
 TEST(window_time__any_clock_may_go_on_with_a_file)
 {
     static const uint64_t clocks[] = { 0, 7, 99, 50099, UINT64_MAX - 5 };
