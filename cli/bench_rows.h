@@ -29,8 +29,8 @@ struct bench_rows {
     uint64_t records;    /* records read */
     size_t keys, absent; /* number of distinct keys */
     double key_bytes;    /* mean length */
-    bool cut;            /* reading stopped at --most keys; the input has more */
-    const char *hash;    /* name of the hash profile */
+    bool cut;         /* reading stopped after --most keys; the input contains more */
+    const char *hash; /* name of the hash profile */
     struct bench_row rows[BENCH_KINDS];
     size_t count;
 };

@@ -80,7 +80,7 @@ struct chart_ticks {
     size_t count;
 };
 
-/* Returns the position of a value on an axis; 0 to 1 within the range. */
+/* Returns the position of a value on an axis, which is between 0 and 1 within the range. */
 static double chart_place(const struct chart_axis *axis, double value)
 {
     if (axis->log) {

@@ -14,7 +14,7 @@
 #include <stdio.h>
 
 struct chart_page {
-    FILE *to; /* writes to `text`; NULL: out of memory */
+    FILE *to; /* writes to `text`; NULL if out of memory */
     char *text;
     size_t size;
     double height; /* current height */

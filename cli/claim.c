@@ -28,7 +28,7 @@ enum {
 
 struct claim {
     char *name; /* name of the lock file */
-    int fd;     /* -1: shares the descriptor of the first claim */
+    int fd;     /* -1 if it shares the descriptor of the first claim */
     dev_t device;
     ino_t inode;
 };
@@ -73,7 +73,7 @@ static bool claim_share(struct claim *claim)
     return claim_is_there(claim);
 }
 
-/* Makes space for one more claim: split claims a file per shard. */
+/* Makes space for one more claim. There may be many, because split claims a file for each shard. */
 static bool claim_reserve(void)
 {
     struct rlimit files;

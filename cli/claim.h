@@ -31,9 +31,9 @@ enum { CLAIM_PATH = 4096 };
  * code. */
 int claim_file(const char *path);
 
-/* Claims the file that `path` leads to, and writes its name to `to`. Links are followed even if the
- * target does not exist. From then on, read and write `to`, because the links may be changed at any
- * time. */
+/* Claims the file that `path` leads to, and writes the file's name to `to`. Links are followed even
+ * if the target does not exist. From then on, read and write `to`, because the links may be changed
+ * at any time. */
 int claim_target(const char *path, char to[CLAIM_PATH]);
 
 /* Returns whether this command has claimed the file that `path` leads to, by this path or a

@@ -3,8 +3,7 @@
  * shards of a filter.
  *
  * Each chunk of records is one call: its keys are sent to all shards at once, in batches, and the
- * answers have the order of the input. Only one chunk is in flight at a time; the nodes work in
- * parallel.
+ * answers are in input order. Only one chunk is in flight at a time; the nodes work in parallel.
  */
 #include "cluster_actions.h"
 #include "flow.h"

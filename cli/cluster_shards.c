@@ -311,7 +311,7 @@ int cluster_merge(struct cluster_work *w)
 struct shards_facts {
     struct shards_told told;
     uint64_t capacity, items, bytes;
-    double estimate, rate, fullest; /* sums over all shards; the highest fill */
+    double estimate, rate, fullest; /* two sums over all shards, and the highest fill */
     char kind[32];
 };
 

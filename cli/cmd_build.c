@@ -90,7 +90,7 @@ struct build {
     uint64_t whole;         /* identity of the whole input, for building parts of it */
     bool refuses;           /* filters of this kind can become full */
     bool has_canaries;      /* the checkpoint already has canaries */
-    char made[SPEC_RECORD]; /* options of the filter, for checkpoints; "": unknown */
+    char made[SPEC_RECORD]; /* options of the filter, for checkpoints; "" if unknown */
     atomic_bool full;       /* the filter is full, and the error was reported */
     atomic_uint_fast64_t keys, news;
 };
@@ -528,8 +528,8 @@ static int build_read_mark(const char *path, const bg_file_info *about, struct b
     return CLI_OK;
 }
 
-/* Checkpoints of version 0.1 do not record which files they have read. For them, only changes after
- * the checkpoint was written can be detected. */
+/* Checkpoints from version 0.1 do not record which files were read. For these checkpoints, only
+ * changes made after the checkpoint was written can be detected. */
 static int build_check_age(const struct build *b, const char *path, size_t files,
                            uint64_t created)
 {

@@ -22,7 +22,7 @@ struct convert_options {
     struct open_options open;
     struct key_options keys;
     struct save_options save;
-    int to; /* index into filter_formats; 0: not set */
+    int to; /* index into filter_formats; 0 if not set */
     struct option_list from_keys;
     uint64_t items, seed;
     double rate;

@@ -104,8 +104,7 @@ static bool dedup_deliver(struct flow *flow, struct chunk *chunk)
     return (flow->write && chunk->count > 0) || dedup_goes_on(flow);
 }
 
-/* Moves the selected records together at the front of the chunk. This overwrites the chunk's
- * keys. */
+/* Packs the selected records at the front of the chunk. This overwrites the chunk's keys. */
 static void dedup_select(const struct dedup *d, struct chunk *chunk)
 {
     chunk->out_used =

@@ -52,9 +52,9 @@ struct watch {
     const struct watch_options *options;
     const char *path;
     bg_keyring *ring;
-    struct stat identity; /* identity of the last file checked; all zeros: no file */
+    struct stat identity; /* identity of the last file checked, or all zeros */
     bool looked;
-    char trouble[512]; /* why the file cannot be read; "" if it can */
+    char trouble[512]; /* why the file cannot be read, or "" */
     int code;          /* exit code of that error */
 
     bool known;         /* a good file has been read */

@@ -23,7 +23,8 @@ struct command {
     size_t size;         /* size of its options struct, which is zeroed at the start */
     struct option_use uses[COMMAND_USES + 1]; /* in addition to the common options */
     struct command_example examples[COMMAND_EXAMPLES];
-    const char *const *words; /* allowed arguments, NULL-terminated; NULL: file names */
+    const char *const
+        *words; /* NULL-terminated list of allowed arguments; NULL for file names */
     int (*run)(void *options,
                const struct arguments *arguments); /* returns an exit code */
 };

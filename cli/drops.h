@@ -13,20 +13,20 @@
  * measurement grants a number of new keys that preserves the guarantee, and no key is added
  * without a grant:
  *
- *   - A filter of fixed size accepts the keys it was created for. Beyond that, its rate exceeds the
- *     stated rate, but the share of lines dropped so far is lower, because the filter was emptier
- *     before. The difference is a budget that grants use up. Each grant assumes twice the measured
- *     rate, because the rate rises while keys are added.
+ *   - A fixed-size filter accepts as many keys as it was created for. Beyond that number, its rate
+ *     exceeds the stated rate, but the share of lines dropped so far is lower, because the filter
+ *     was emptier before. The difference is a budget that grants use up. Each grant assumes twice
+ *     the measured rate, because the rate rises while keys are added.
  *   - A scalable filter accepts any number of keys, until it cannot allocate another layer.
  *   - A window accepts keys while its rate is at or below the stated rate; above that rate, it has
  *     the same kind of budget. The fill of a small window varies by chance, so its budget is at
  *     least half a line. Several runs with the same state share a budget: `past` is the sum over
  *     the earlier runs.
  *
- * Without a grant, the filter is full. Lines whose keys are in the filter are still dropped
- * correctly; the first line with a new key ends the run. A filter that received far more keys than
- * it was created for (from `build`, `add` or version 0.1) reports nearly all new keys as seen. With
- * such a filter, the first line ends the run.
+ * If no more keys are granted, the filter is full. Lines whose keys are in the filter are still
+ * dropped correctly; the first line with a new key ends the run. A filter that received far more
+ * keys than it was created for (from `build`, `add` or version 0.1) reports nearly all new keys as
+ * seen. With such a filter, the first line ends the run.
  */
 #ifndef CLI_DROPS_H
 #define CLI_DROPS_H
@@ -55,7 +55,7 @@ struct drops {
     pthread_rwlock_t looking; /* read-locked by adds, write-locked by measurements */
     atomic_uint_fast64_t granted;
     bool closed;         /* the filter accepts no more keys */
-    uint64_t looked;     /* `unique` at the last measurement */
+    uint64_t looked;     /* value of `unique` at the last measurement */
     bg_filter_info info; /* filter info at the last measurement */
     double
         wrong; /* expected number of wrongly dropped lines up to the last measurement */

@@ -15,7 +15,7 @@
 
 struct open_options {
     const char *keyring;
-    int format; /* 0: detect; 1: bloomgate; then the foreign formats in order */
+    int format; /* index into filter_formats; 0 detects the format */
     bool tolerate;
     uint64_t part, version; /* for foreign formats: bg_foreign_options */
     const char *block_key;  /* likewise: 32 hexadecimal digits */
@@ -57,7 +57,7 @@ int filter_expect_ours(const char *path);
 /* Returns whether the file is a text file that points to a bloomgate filter (bg_publish). */
 bool filter_is_pointer(const char *path);
 
-/* Returns whether the first bytes are those of a bloomgate filter or of a pointer to one. */
+/* Returns whether these are the first bytes of a bloomgate filter or of a pointer file. */
 bool filter_looks_ours(const char *path);
 
 /* Sets the options for reading or creating a foreign filter, from the command line and the form of
@@ -81,7 +81,7 @@ size_t filter_ask(const struct filter_file *file, const bg_bytes *keys, size_t n
 void filter_metadata(const struct key_format *format, const char *note,
                      char text[BG_METADATA_MAX]);
 
-/* Reads the recipe from that line. The recipe is "" if there is no such line. */
+/* Reads the recipe from the line "keys: RECIPE". The recipe is "" if there is no such line. */
 void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE]);
 
 /* Converts keys as the file specifies, unless options specify a conversion. Refuses an --as option
@@ -96,7 +96,8 @@ int filter_expect_whole(const struct filter_file *file);
  * is not a file. Returns an exit code. */
 int filter_may_write(const char *path, bool force);
 
-/* Does the same for a filter file, and claims it, so that no other command changes it (claim.h). */
+/* Performs the same checks for a filter file, and claims the file, so that no other command changes
+ * it (claim.h). */
 int filter_claim(const char *path, bool force);
 
 #endif

@@ -127,8 +127,8 @@ static bool flow_cut_front(struct flow *flow, struct chunk *chunk)
     return end != NULL;
 }
 
-/* A part ends with the last line that starts before its end. Returns how many of the chunk's
- * bytes, all of them whole lines, belong to this part. */
+/* A part ends with the last line that starts before its end. Returns how many bytes of the chunk
+ * belong to this part; they always form whole lines. */
 static size_t flow_cut_back(struct flow *flow, const struct chunk *chunk, size_t whole,
                             bool *last)
 {

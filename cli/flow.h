@@ -33,7 +33,7 @@ struct flow {
     const struct key_format *format;
     unsigned threads;
     struct progress *progress; /* or NULL */
-    uint64_t leg; /* pause after reading this many bytes; 0: at the end of the input */
+    uint64_t leg; /* pause after reading this many bytes; 0 reads to the end */
 
     /* Processes the keys of a chunk (at least one key) in parallel with other threads. Returns
      * false to stop, with the exit code set by flow_fail. */
@@ -79,7 +79,7 @@ int flow_files(struct flow *flow, char **paths, size_t count, bool raw,
                const char *what, int when);
 
 /* Counts the records of regular files, which are read from the start; `input` is not changed.
- * Uses the format and the threads of `like`. Returns an exit code. */
+ * Uses the format and the number of threads from `like`. Returns an exit code. */
 int flow_count(const struct flow *like, const struct input *input, int when,
                uint64_t *records);
 

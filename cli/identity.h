@@ -2,9 +2,9 @@
  * identity.h - detects whether an input file has changed.
  *
  * Work that is resumed later, or divided among several runs, is correct only while its input stays
- * the same. An unchanged name and size do not prove that: a file can be replaced by a different
- * file of the same size. Reading the whole file again would cost as much as the work itself.
- * Therefore a file is identified by a hash of
+ * the same. The same name and size do not prove that a file is unchanged: it can be replaced by a
+ * different file of the same size. Reading the whole file again would cost as much as the work
+ * itself. Therefore a file is identified by a hash of
  *
  *   content   the size, and 64 blocks of 4 KiB spread evenly over the file: the same for copies;
  *   file      the same, the inode, and the times of the last modification and of the last status

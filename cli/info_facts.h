@@ -12,14 +12,14 @@ enum info_health { INFO_FINE, INFO_FULLER, INFO_OVERFLOWED, INFO_DEGRADED };
 struct info_facts {
     const char *path;
     bool ours;
-    bool complete; /* false: the secret is missing, so only the header is known */
+    bool complete; /* false if only the header is known (missing secret) */
     uint64_t file_bytes;
     bg_file_info about; /* files of bloomgate */
     char recipe[KEY_RECIPE];
     bg_filter_info info;     /* for bloomgate files, if `complete` */
     bg_foreign_info foreign; /* for files of other software */
-    double foreign_keys;     /* other software: estimated number of keys; 0: unknown */
-    double bits_per_key;     /* 0: unknown */
+    double foreign_keys; /* other software: estimated number of keys; 0 if unknown */
+    double bits_per_key; /* 0: unknown */
     enum info_health health;
     double times; /* with INFO_FULLER: the rate as a multiple of the design rate */
 };

@@ -32,10 +32,10 @@ struct input {
     uint64_t end; /* lines that start at this offset or later belong to the next part */
     bool cut; /* the part starts within a line, which belongs to the previous part */
     bool skipped;              /* the file is compressed and belongs to another part */
-    struct unpacker *unpacker; /* NULL: not compressed */
+    struct unpacker *unpacker; /* NULL if not compressed */
     char *ahead; /* bytes read to detect the format; later, compressed bytes */
     size_t ahead_used, ahead_at;
-    uint64_t done, size; /* bytes read so far; total size of all files (0: unknown) */
+    uint64_t done, size; /* bytes read so far; total size of all files, or 0 */
 };
 
 /* Prepares to read the first file, or stdin if there are no paths. Determines `size`, but opens

@@ -18,8 +18,8 @@ struct progress {
 
 void progress_begin(struct progress *progress, const char *what, enum say_when when);
 
-/* Reports `done` of `all` bytes (0: unknown). Cheap: redraws at most ten times per second. Call it
- * from one thread at a time. */
+/* Reports that `done` of `all` bytes are processed; `all` is 0 if unknown. Cheap: redraws at most
+ * ten times per second. Call it from one thread at a time. */
 void progress_tick(struct progress *progress, uint64_t done, uint64_t all);
 
 /* Removes the line. */

@@ -21,8 +21,8 @@
 /* The option values. */
 struct key_options {
     bool nul, prefixed, csv, crlf, trim, lower, raw;
-    uint64_t field;        /* counted from 1; 0: the whole record */
-    const char *delimiter; /* NULL: tab, or comma in CSV */
+    uint64_t field;        /* counted from 1; 0 selects the whole record */
+    const char *delimiter; /* NULL selects tab, or comma in CSV */
     int as;                /* enum key_form */
 };
 

@@ -14,7 +14,7 @@
 
 struct save_options {
     bool force;
-    const char *generation; /* an integer; NULL: keep the file's generation */
+    const char *generation; /* an integer; NULL keeps the file's generation */
 };
 extern const struct option_group save_options_group;
 extern const struct option_group force_options_group; /* only --force */

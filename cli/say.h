@@ -23,9 +23,9 @@ enum cli_exit {
 
 enum say_when { SAY_AUTO, SAY_ALWAYS, SAY_NEVER };
 
-/* Sets the subcommand name at the start of messages ("build"; NULL: none yet), whether notes are
- * suppressed, and when colors are used. SAY_AUTO enables colors on terminals that support them,
- * unless NO_COLOR is set. */
+/* Sets the subcommand name at the start of messages ("build", or NULL if it is not known yet),
+ * whether notes are suppressed, and when colors are used. SAY_AUTO enables colors on terminals that
+ * support them, unless NO_COLOR is set. */
 void say_begin(const char *command, bool quiet, enum say_when color);
 bool say_is_quiet(void);
 
@@ -48,7 +48,7 @@ enum cli_exit say_code(bg_err err);
 /* Prints the error in errno for a file. */
 int say_errno(const char *about);
 
-/* Print a note, which -q suppresses, and a warning, which -q does not suppress. */
+/* Print a note, which -q suppresses, or a warning, which -q does not suppress. */
 void say_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void say_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

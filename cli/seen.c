@@ -46,7 +46,7 @@ enum {
 
 /* ---- Expected number of lines --------------------------------------------------------------- */
 
-/* Returns the number of records in the first bytes of a file; 0: unknown. */
+/* Returns the number of records in the first bytes of a file, or 0 if it is unknown. */
 static uint64_t seen_count(const struct key_format *format, const char *path,
                            uint64_t *bytes)
 {
@@ -64,7 +64,8 @@ static uint64_t seen_count(const struct key_format *format, const char *path,
     return records;
 }
 
-/* Estimates the number of records in regular files from the first file; 0: unknown. */
+/* Estimates the number of records in regular files from the first file. Returns 0 if the number is
+ * unknown. */
 static uint64_t seen_guess(const struct input *input, const struct key_format *format)
 {
     uint64_t bytes = 0;

@@ -5,8 +5,8 @@
  * Choice of the filter. The number of distinct lines is unknown, and hardly any new line may be
  * wrongly dropped. By default, the filter is therefore scalable, with a rate of 1 in 1,000,000, and
  * memory grows with the number of distinct keys. --items, with --rate, creates a filter of exactly
- * that capacity; --memory creates a filter of that size; --window creates a filter that forgets old
- * keys; and --unordered creates a filter to which many threads can add concurrently, sized for the
+ * that capacity, and --memory a filter of that size. --window creates a filter that forgets old
+ * keys. --unordered creates a filter to which many threads can add keys concurrently, sized for the
  * number of lines.
  */
 #ifndef CLI_SEEN_H

@@ -19,7 +19,7 @@ struct measure_keys {
 
 struct measure_task {
     bg_spec spec;                         /* the kind must not be auto */
-    struct measure_keys present, absent;  /* `absent` has at least one key */
+    struct measure_keys present, absent;  /* `absent` contains at least one key */
     unsigned build_passes, lookup_passes; /* at most MEASURE_PASSES */
 };
 

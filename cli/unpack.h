@@ -12,8 +12,8 @@ enum unpack_format { UNPACK_PLAIN, UNPACK_GZIP, UNPACK_ZSTD };
 /* Detects the format from the first bytes. */
 enum unpack_format unpack_recognise(const char *bytes, size_t n);
 
-/* Returns whether the bytes, if there are too few to detect a format, may be the start of either
- * format. */
+/* Returns whether there are too few bytes to detect a format, but the bytes may be the start of one
+ * of the formats. */
 bool unpack_may_become(const char *bytes, size_t n);
 
 struct unpacker;

@@ -141,8 +141,8 @@ static bool cluster_take_auth(struct cluster *c, struct node_link *link)
     return item.type != '-';
 }
 
-/* Returns the value of the first 16 digits of a field in the reply to INFO, such as "run_id:"; 0 if
- * the field is missing. */
+/* Returns the value of the first 16 digits of a field in the reply to INFO, such as "run_id:", or 0
+ * if the field is missing. */
 static uint64_t cluster_read_field(bg_bytes text, const char *name)
 {
     const size_t skip = strlen(name);
@@ -261,8 +261,8 @@ static bool cluster_ask_map(struct cluster *c, uint16_t node, bg_err *err)
 }
 
 /* Requests the map from one node after another, until a node provides it or the deadline has
- * passed. Tries at least one node. Returns false if no node provides the map. Sets *err if further
- * attempts are pointless. */
+ * passed. Tries at least one node. Returns false if no node provides the map. Sets *err if retrying
+ * is pointless. */
 static bool cluster_refresh(struct cluster *c, bg_err *err)
 {
     const size_t count = c->map.count; /* nodes may be added in the meantime */

@@ -13,12 +13,13 @@
  *     anything else          is the answer, including errors
  *
  * A call fails when no request has been answered for the duration of `patience`. A request whose
- * answer was lost is sent again, so it may be executed twice. Requests must tolerate this: adds to
- * sets of bits do; counting filters count the key twice, which loses no key.
+ * answer was lost is retried, so it may be executed twice. Requests must tolerate repetition:
+ * adding a key to a set of bits twice changes nothing, and a counting filter counts the key twice,
+ * which loses no key.
  *
  * WAIT. Redis acknowledges a write before its replicas have it, so an acknowledged write can be
  * lost if the primary fails. With `replicas` set, a write counts as answered only when that many
- * replicas have it; otherwise it is sent again. WAIT covers the last write of its own connection,
+ * replicas have it; until then, it is retried. WAIT covers the last write of its own connection,
  * and an add that changes nothing is not a write: its bits may have been set by another client or
  * by an earlier attempt, and may not have reached a replica yet. Therefore a small write precedes
  * WAIT: SET {n}bloomgate/wait with an expiry, where {n} selects a slot of that node. A replica that
@@ -47,28 +48,27 @@
 /* Counters for requests, errors and connections. */
 struct cluster_tally {
     _Atomic uint64_t requests;                       /* requests sent to nodes */
-    _Atomic uint64_t repeated;                       /* requests sent again */
+    _Atomic uint64_t repeated;                       /* requests that were retried */
     _Atomic uint64_t moved, asked;                   /* MOVED and ASK replies */
     _Atomic uint64_t tryagain, clusterdown, passing; /* other transient errors */
     _Atomic uint64_t unopened, broken; /* connections that failed to open, or broke */
     _Atomic uint64_t refreshed;        /* requests for the map */
-    _Atomic int64_t
-        told; /* time of the last reply with the map (cluster_now); 0: never */
+    _Atomic int64_t told; /* time of the last reply with the map (cluster_now), or 0 */
 };
 
 struct cluster_options {
     const char *nodes;           /* "host:port,host:port": some nodes of the cluster */
     const char *user, *password; /* NULL: none */
-    const char *password_file;   /* file whose first line is the password; NULL: none */
+    const char *password_file;   /* file whose first line is the password, or NULL */
     struct node_tls_options tls;
     uint32_t
-        connect; /* milliseconds to open a connection, including TLS; 0: same as `timeout` */
-    uint32_t timeout;  /* milliseconds without a reply; 0: 5000 */
-    uint32_t patience; /* milliseconds to retry after the last success; 0: 30,000 */
-    uint32_t replicas; /* number of replicas that must have a write; 0: no WAIT */
-    uint32_t wait;     /* milliseconds to wait for the replicas, per attempt; 0: 1000 */
-    int stop_fd;       /* descriptor that cancels a call when readable; -1: none */
-    struct cluster_tally *tally; /* NULL: the client uses its own counters */
+        connect; /* milliseconds to open a connection, including TLS; 0 selects `timeout` */
+    uint32_t timeout;  /* milliseconds without a reply; 0 selects 5000 */
+    uint32_t patience; /* milliseconds to retry after a success; 0 selects 30,000 */
+    uint32_t replicas; /* number of replicas that must have a write; 0 disables WAIT */
+    uint32_t wait;     /* milliseconds per attempt for WAIT; 0 selects 1000 */
+    int stop_fd;       /* descriptor that cancels a call when readable, or -1 */
+    struct cluster_tally *tally; /* NULL if the client uses its own counters */
 };
 
 struct cluster;
@@ -99,7 +99,7 @@ struct cluster_ask {
     /* Internal. */
     bool done;
     unsigned slot;
-    uint16_t node, next; /* nodes that the request was sent to and is redirected to */
+    uint16_t node, next; /* indexes of the node last tried and the node to try next */
     bool asking;         /* send ASKING before the redirected request */
     size_t round;        /* the round in which the request was answered */
 

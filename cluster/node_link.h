@@ -5,7 +5,7 @@
  * sends all requests and receives all replies together (links_exchange), and then reads the replies
  * of each link in the order of its requests (link_take). A link that breaks during a round, times
  * out, or sends an invalid reply is closed, and keeps only the replies that arrived completely. The
- * caller sends the unanswered requests again, on a new connection. Sockets never block, so a full
+ * caller retries the unanswered requests on a new connection. Sockets never block, so a full
  * pipeline to one node does not delay the others. The timeout for opening a link, including TLS
  * (node_tls.h), is shorter than the timeout for a reply.
  *
@@ -42,7 +42,7 @@ struct link_process {
 /* Options for opening links, and failure counters. Several links share these values. */
 struct link_how {
     const struct node_tls *tls; /* NULL: no TLS */
-    uint32_t connect;           /* milliseconds to open a link; 0: same as a round */
+    uint32_t connect;           /* milliseconds to open; 0 selects the round timeout */
     _Atomic uint64_t *unopened,
         *broken; /* links that could not be opened; open links that broke */
 };
@@ -50,7 +50,7 @@ struct link_how {
 struct node_link {
     char host[LINK_HOST];
     uint16_t port;
-    const struct link_how *how;   /* NULL: same as all zeros */
+    const struct link_how *how;   /* NULL is equivalent to all zeros */
     struct node_secrecy *secrecy; /* NULL: no TLS */
     int fd;                       /* -1: closed */
     bool fresh;                   /* opened in this round */

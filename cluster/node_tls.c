@@ -18,7 +18,7 @@ struct node_tls {
 
 struct node_secrecy {
     SSL *ssl;
-    short sending, receiving; /* events that send and receive wait for; 0: none */
+    short sending, receiving; /* events that send and receive wait for, or 0 */
     bool asked; /* a missing certificate was requested, and nothing has arrived since */
     char wrong[NODE_TLS_WHY];
 };

@@ -5,8 +5,8 @@
  * always be issued by a trusted authority, which is either in a specified file or trusted by the
  * OS. By default, the certificate must also be valid for the host name or address of the
  * connection. Alternatively, it must be valid for one name that all nodes share, or for any name
- * ("*"), which is safe only if the authority issues certificates to nodes alone. Nodes that request
- * a client certificate receive the configured certificate.
+ * ("*"), which is safe only if the authority issues certificates exclusively to nodes. Nodes that
+ * request a client certificate receive the configured certificate.
  *
  * Calls behave like send and recv on non-blocking sockets. Processes must ignore SIGPIPE.
  * Thread safety: any thread may use a context; a connection belongs to one thread.
@@ -22,10 +22,10 @@ enum { NODE_TLS_WHY = 200 };
 
 struct node_tls_options {
     bool on;
-    const char *ca; /* file with CA certificates; NULL: the CAs trusted by the OS */
+    const char *ca;         /* file with CA certificates; NULL selects the OS's CAs */
     const char *cert, *key; /* files of the client certificate and its key; or NULL */
-    const char *
-        name; /* name in all node certificates; NULL: each node's host; "*": any name */
+    const char
+        *name; /* name in node certificates; NULL selects the host, "*" any name */
 };
 
 struct node_tls;     /* a context */

@@ -61,7 +61,7 @@ struct witness_errand {
     uint32_t shard;
     bg_bytes words[2 + WITNESS_DOUBTS];
     char fields[WITNESS_DOUBTS][WITNESS_FIELD];
-    const char *text; /* the new list; NULL: write a doubt instead */
+    const char *text; /* the new list; NULL if a doubt is written instead */
     char *why;
     bg_err *err;
 };
@@ -404,7 +404,7 @@ bg_err sharded_forget(struct sharded *filter, bg_errinfo *info)
     return cluster_call(filter->cluster, asks, filter->tags.shards, info);
 }
 
-/* Reads the witnesses of those shards of a job whose witnesses have not been read yet. If one of
+/* Reads the witnesses of a job's shards, except for witnesses that were already read. If one of
  * these shards has no witness, reads the witnesses of all shards of the filter. */
 static bg_err witness_prepare(struct sharded *filter, const bg_bytes *items, size_t n,
                               char why[WITNESS_WHY], bg_errinfo *info)
@@ -519,8 +519,8 @@ static void job_failed(struct sharded_job *job, const struct cluster_ask *ask,
     }
 }
 
-/* Returns whether a "no" from a command's shard counts. If not, discards the witness, which must be
- * read again. */
+/* Returns whether a "no" from a command's shard is trusted. If it is not, discards the witness,
+ * which must be read again. */
 static bool job_believes(struct sharded_job *job, const struct cluster_ask *ask,
                          const struct link_process *by, uint16_t shard)
 {

@@ -55,13 +55,13 @@ bg_err sharded_add(struct sharded *filter, const bg_bytes *items, size_t n,
                    uint64_t *added, uint64_t *is_new, bg_errinfo *info);
 
 /* Sets bits in `maybe` for the items that the filter may contain. After an error, also sets the
- * bits of items without an answer. Bits in `answered`, unless NULL, mark the items that were
+ * bits of items without an answer. Bits in `answered`, unless it is NULL, mark the items that were
  * answered. */
 bg_err sharded_ask(struct sharded *filter, const bg_bytes *items, size_t n,
                    uint64_t *answered, uint64_t *maybe, bg_errinfo *info);
 
 /*
- * A command for every shard, which consists of words[0], the name of the shard, and the other
+ * A command for every shard. The command consists of words[0], the name of the shard, and the other
  * words. `others`, unless NULL, are filters with the same number of shards; the names of their
  * corresponding shards follow the shard's name (BG.MERGE). `told` is called with the index of each
  * shard and its reply, including error replies, in any order.
@@ -84,9 +84,9 @@ bg_err sharded_each(struct sharded *filter, const struct sharded_order *order,
  * outdated witnesses with the processes in `view`, which must have been determined beforehand. With
  * an empty view, no witness is written. A shard in doubt gets a witness that marks it as doubted.
  * If any shard has a witness, shards that are in `recreated` or have no witness are in doubt as
- * well. With `complete`, which means that the operator has confirmed that the shards have all keys,
- * rewrites all witnesses. `why` contains the reason for the first doubted shard. Errors: those of
- * cluster_call; results up to the error are kept.
+ * well. If `complete` is set, the operator has confirmed that the shards have all keys, and all
+ * witnesses are rewritten. `why` contains the reason why the first doubted shard is in doubt.
+ * Errors: those of cluster_call; results up to the error are kept.
  */
 bg_err sharded_vouch(struct sharded *filter, const struct cluster_view *view,
                      bool complete, char why[WITNESS_WHY], bg_errinfo *info);

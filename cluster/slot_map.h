@@ -2,8 +2,8 @@
  * slot_map.h - the known nodes of a cluster, and the slots that they have.
  *
  * The map is read with CLUSTER SLOTS and updated by MOVED replies. The map may be out of date at
- * any time, which does no harm: a node that does not have a slot replies with a redirection to the
- * node that does. A server outside a cluster has all slots.
+ * any time, which does no harm: a node that does not have a slot redirects the client to the node
+ * that has it. A server outside a cluster has all slots.
  *
  *     CLUSTER SLOTS    a list of (first slot, last slot, (host, port, ...) of the primary,
  *                      replicas ...)

@@ -21,9 +21,9 @@ bool args_real(bg_bytes argument, double *value);
 const char *args_show(bg_bytes argument, char text[64]);
 
 /* Returns the object named by argv[1] if it belongs to one of these families (bits 1 << OBJECT_BF
- * ...). If the object does not exist, sends the error `missing`, unless it is NULL, and returns
- * NULL. If the object belongs to another family, sends WRONGTYPE and returns NULL. Sets *sent to
- * whether an error was sent. */
+ * ...). If the object does not exist, sends the error `missing`, unless `missing` is NULL, and
+ * returns NULL. If the object belongs to another family, sends WRONGTYPE and returns NULL. Sets
+ * *sent to whether an error was sent. */
 struct object *args_find(struct request *request, uint32_t families,
                          const char *missing, bool *sent);
 

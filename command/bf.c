@@ -6,7 +6,7 @@
  *   - options are parsed strictly: an unknown option is an error;
  *   - every error has a code, usually ERR;
  *   - querying a key of a different type returns WRONGTYPE, since "0" would be a false "no";
- *   - the requested false-positive rate holds for the whole filter, no matter how often it has
+ *   - the requested false-positive rate holds for the whole filter, no matter how many times it has
  *     grown;
  *   - capacities go up to 2^56, within the memory limits;
  *   - BF.* commands also work with filters created by BG.CREATE or loaded from files.
@@ -208,8 +208,8 @@ static bg_err bf_make(struct request *request, const struct bf_wish *wish,
     return err ? err : object_create(&shape, settings, object, info);
 }
 
-/* Checks whether a filter can grow to wish->scale_to items. The planner accepts growth factors up
- * to a million. */
+/* Checks whether a filter can grow to wish->scale_to items. The planner accepts growth factors of
+ * up to a million. */
 static const char *bf_check_scale(const struct request *request,
                                   const struct bf_wish *wish)
 {

@@ -16,7 +16,7 @@ enum {
     COMMAND_READONLY = 1u << 1, /* never changes data */
     COMMAND_DENYOOM = 1u << 2,  /* refused while memory usage exceeds its limit */
     COMMAND_FAST = 1u << 3, /* takes microseconds, regardless of the filter's size */
-    COMMAND_SLOW = 1u << 4, /* may take long; does not run on event-loop threads */
+    COMMAND_SLOW = 1u << 4, /* slow; does not run on event-loop threads */
     COMMAND_ADMIN = 1u << 5,
     COMMAND_NOAUTH = 1u << 6,  /* allowed before AUTH */
     COMMAND_LOADING = 1u << 7, /* allowed while the service is loading */
@@ -53,14 +53,14 @@ enum {
  * "CLIENT|KILL". */
 struct command {
     const char *name; /* in uppercase */
-    int arity;        /* number of arguments, including the name; negative: minimum */
+    int arity;        /* number of words, including the name; negative for a minimum */
     uint32_t flags;
     uint32_t categories;
     int first_key, last_key,
-        key_step; /* 0: no keys; last_key below 0: counted from the end */
+        key_step; /* 0 if there are no keys; a negative last_key counts from the end */
     void (*run)(struct request *request);
     /* For pipelines: runs n requests of this command for one name together, and sends a reply for
-     * each. The requests differ only in argv[2]. NULL: requests run one by one. */
+     * each. The requests differ only in argv[2]. If NULL, requests run one by one. */
     void (*run_many)(struct request *request, const bg_bytes *items, size_t n);
     const char
         *syntax; /* "key error_rate capacity [EXPANSION expansion] [NONSCALING]" */
@@ -80,7 +80,7 @@ struct command_table *command_table_create(const struct command *const *families
 void command_table_free(struct command_table *table);
 const struct command *command_find(const struct command_table *table, bg_bytes name);
 
-/* Returns the subcommand of a container with this name, or NULL if there is none. */
+/* Returns the container's subcommand with this name, or NULL if there is none. */
 const struct command *command_find_sub(const struct command_table *table,
                                        const struct command *container, bg_bytes name);
 

@@ -28,8 +28,8 @@ enum {
 
 /* ---- The copy ------------------------------------------------------------------------------ */
 
-/* Allocates memory for a copy and for `before` bytes in front of it, from the object's
- * allocator. */
+/* Uses the object's allocator to allocate memory for a copy and for the `before` bytes that precede
+ * it. */
 static void *dump_room(const struct object *object, size_t before, size_t n,
                        bg_errinfo *info)
 {
@@ -74,7 +74,7 @@ static bg_save_options dump_options(const struct object_shape *shape, uint32_t f
 }
 
 /* Encodes a filter into a buffer of exactly the right size, leaving `before` bytes free at the
- * start. Encodes the filter again if it has grown a layer after its size was computed. */
+ * start. Encodes the filter again if it has gained a layer since its size was computed. */
 static bg_err dump_encode(const struct object *object, const bg_filter *filter,
                           const bg_save_options *how, size_t before, void **bytes,
                           size_t *n, bg_errinfo *info)

@@ -55,7 +55,7 @@ struct load_words {
     const char *not_found;  /* no load is in progress */
     const char *place;      /* a chunk that does not follow the last one */
     const char *too_big;    /* a chunk that crosses the end of a link */
-    const char *bad_header; /* an invalid first chunk; NULL: same as `bad` */
+    const char *bad_header; /* an invalid first chunk; NULL selects `bad` */
     const char *bad;        /* an invalid dump */
 };
 
@@ -216,7 +216,7 @@ static uint64_t load_place(const struct load *load, uint64_t offset, uint64_t *l
 
 /* Stores a chunk at its offset. A repeated chunk is accepted if it is identical. Errors: BG_EBUSY
  * if the chunk does not follow the last one; BG_EINVAL if it crosses the end of a part; BG_ENOMEM,
- * in which case nothing has changed and the chunk can be sent again. */
+ * in which case nothing has changed and the chunk can be retried. */
 static bg_err load_put(struct object *object, uint64_t offset, const uint8_t *bytes,
                        size_t n, bg_errinfo *info)
 {

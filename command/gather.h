@@ -28,7 +28,7 @@
 #include <stdint.h>
 
 struct gather {
-    uint8_t *bytes; /* the buffer of `size` bytes, initially zero; NULL: not started */
+    uint8_t *bytes; /* the buffer of `size` bytes, initially zero, or NULL */
     size_t size;
     size_t given;
     bg_allocator allocator;     /* if `allocate` is NULL, nothing is counted */
@@ -40,8 +40,8 @@ struct gather {
  * NULL, nothing is counted. */
 bool gather_begin(struct gather *gather, size_t size, const bg_allocator *allocator);
 
-/* Counts the first n bytes with the allocator. Call it before they arrive. Returns false if the
- * allocator refuses the memory. */
+/* Counts the first n bytes with the allocator. Call it before the bytes arrive. Returns false if
+ * the allocator refuses the memory. */
 bool gather_count(struct gather *gather, size_t n);
 
 /* Frees the memory that gather_count allocated. Call it when all bytes have arrived and are about

@@ -3,7 +3,7 @@
  * (adapters/redis).
  *
  * A handler receives a request, finds or creates objects (object.h) through its host, and sends one
- * reply. It does not access sockets, files or threads. All functions that it calls must be
+ * reply. It does not access sockets, files or threads. All functions that the handler calls must be
  * thread-safe.
  *
  * Durability. A handler passes every change to an object to the host (`record`). The host writes
@@ -38,7 +38,7 @@ enum change_op {
 struct change {
     enum change_op op;
     size_t n;
-    const uint64_t *hashes; /* computed by the hasher of the object's base; or NULL */
+    const uint64_t *hashes; /* computed by the hasher of the object's base, or NULL */
     const bg_bytes *keys;   /* for imported filters, and while the hash changes */
     uint64_t value;
 };
@@ -66,10 +66,9 @@ struct command_settings {
     uint32_t cf_max_iterations;
     uint32_t cf_expansion_factor;
     uint32_t cf_max_expansions;
-    uint64_t max_filter_bytes; /* maximum size of one filter; 0: no limit */
+    uint64_t max_filter_bytes; /* maximum size of one filter; 0 if unlimited */
     uint32_t hash;             /* a bg_hash_profile, for new filters */
-    const bg_keyring
-        *keyring; /* secrets of keyed hashes; NULL: none, unless `secrets` is set */
+    const bg_keyring *keyring; /* secrets of keyed hashes, or NULL */
     const struct secret_source *secrets; /* replaces the keyring, unless NULL */
     /* The allocator for filters and their objects, which must outlive them. NULL selects malloc. A
      * host that sets it should generally use an object from one thread at a time, because
@@ -110,10 +109,10 @@ struct host_ops {
     /* Saves an object that was changed as a whole. May take long. */
     bg_err (*checkpoint)(struct host *host, struct object *object, bg_errinfo *info);
 
-    /* Returns whether an add may allocate about this many bytes. If so, its allocations are not
-     * refused, even if it needs more. May be NULL. A host that replicates adds needs this function:
-     * if a filter cannot grow but its replicas can, the filter may have false positives that the
-     * replicas do not have. */
+    /* Returns whether an add may allocate about this many bytes. If so, the add's allocations are
+     * not refused, even if it needs more bytes. May be NULL. A host that replicates adds needs this
+     * function: if a filter cannot grow but its replicas can, the filter may have false positives
+     * that the replicas do not have. */
     bool (*room)(struct host *host, uint64_t bytes);
 
     /* Returns the time in milliseconds since 1970. */

@@ -2,9 +2,9 @@
  * import_seeded.c - see import_seeded.h.
  *
  * The library computes the size of a valkey-bloom filter, so a temporary filter is created to
- * determine the size. A file with such a filter is then written as described in
- * foreign_valkeybloom.c, with all bits zero, and decoded like an imported file. Pages from calloc
- * that are only read use no memory.
+ * determine the size. Then a file with such a filter, whose bits are all zero, is written as
+ * described in foreign_valkeybloom.c and decoded like an imported file. Pages from calloc that are
+ * only read use no memory.
  */
 #include "import_seeded.h"
 

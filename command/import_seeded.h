@@ -13,7 +13,7 @@ enum { IMPORT_SEED_BYTES = 32 };
 struct import_seeded {
     uint64_t capacity;
     double rate, tightening;
-    uint32_t expansion; /* growth factor; 0: the filter does not grow */
+    uint32_t expansion; /* growth factor; 0 if the filter does not grow */
     const void *seed;   /* IMPORT_SEED_BYTES */
 };
 

@@ -426,9 +426,9 @@ static bg_err import_valkey(struct import_file *file, bg_errinfo *info)
     return err;
 }
 
-/* The formats whose values can be read. RedisBloom up to 2.0.1 wrote version 3 with one hash, and
- * RedisBloom 2.0.2 and later with a different one. A value in version 3 does not show which hash it
- * needs. */
+/* The formats whose values can be read. In version 3, RedisBloom up to 2.0.1 uses one hash, and
+ * RedisBloom 2.0.2 and later uses a different hash. A value in version 3 does not show which hash
+ * it needs. */
 static const struct import_kind {
     bg_foreign_format format;
     int version;

@@ -17,8 +17,8 @@
  * error, bits per entry, rate and tightening are doubles, `bytes` are strings, and the other
  * fields are unsigned integers.
  *
- * Fields are assembled into a file in their format, which the library's decoder then reads, so that
- * every number is validated in one place. Memory grows with the bytes received.
+ * Fields are assembled into a file in the other module's format, which the library's decoder then
+ * reads, so that every number is validated in one place. Memory grows with the bytes received.
  */
 #ifndef COMMAND_IMPORT_VALUE_H
 #define COMMAND_IMPORT_VALUE_H

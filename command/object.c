@@ -699,7 +699,7 @@ bg_err object_copy(const struct object *object, struct object **copy, bg_errinfo
     return BG_OK;
 }
 
-/* Returns the shape that a foreign filter gets when it is cleared: that of a native filter. */
+/* Returns the shape that a foreign filter gets when it is cleared: the shape of a native filter. */
 static void object_shape_native(const struct object *object,
                                 const struct command_settings *settings,
                                 struct object_shape *shape)
@@ -816,8 +816,8 @@ bg_err object_fold(struct object *object, uint32_t times, bg_errinfo *info)
     return err;
 }
 
-/* Returns a filter of half the size if at least a tenth of that filter would be free; otherwise
- * NULL. */
+/* Returns a filter of half the size if at least a tenth of the smaller filter would be free, and
+ * NULL otherwise. */
 static bg_filter *object_halved(const struct object *object)
 {
     bg_filter *smaller = NULL;

@@ -22,7 +22,8 @@
  * Threads. Queries, and adds to objects that `commute` (sets of bits that only fill up), need no
  * lock. All other changes, including changes to foreign filters, are recorded and applied while
  * holding `writing`, so that the journal records them in the order in which they happened. There is
- * no clear operation: an empty object replaces the old one under the name.
+ * no clear operation: an object is cleared by replacing it with an empty object under the same
+ * name.
  *
  * Long operations (doubling, folding, merging, copying) hold `writing` from object_occupy to
  * object_vacate. A thread that must not wait for long operations, such as an event loop, claims an
@@ -35,12 +36,12 @@
  * thread finds a bit set, the record of that bit has already been written. There are two
  * exceptions. In both, a key that is found may be a false positive that is no longer found after a
  * crash:
- *   - a scalable filter, where the layer of a key depends on the order of adds, unless the host
- *     guarantees their order (`ordered`);
+ *   - a scalable filter, in which a key's layer depends on the order of adds, unless the host
+ *     guarantees this order (`ordered`);
  *   - a filter that was changed as a whole (merged, folded, rebuilt, reloaded) and whose checkpoint
- *     is not complete: object_changing and object_keep count these changes. Until it is complete,
- *     no key is removed from the filter: if the removal were replayed on the previous content, it
- *     might remove a different key.
+ *     is not complete: object_changing and object_keep count these changes. Until the checkpoint is
+ *     complete, no key is removed from the filter: if the removal were replayed on the previous
+ *     content, it might remove a different key.
  */
 #ifndef COMMAND_OBJECT_H
 #define COMMAND_OBJECT_H
@@ -78,10 +79,10 @@ struct object_shape {
     uint64_t window_length; /* milliseconds */
     uint64_t window_count;
     /* origin */
-    uint32_t sealed;     /* 1: accepts no adds; its content is loaded from files */
-    uint32_t imported;   /* 1: the shape does not describe the content (see above) */
+    uint32_t sealed;     /* 1 if it accepts no adds; its content is loaded from files */
+    uint32_t imported;   /* 1 if the shape does not describe the content (see above) */
     uint32_t foreign;    /* a bg_foreign_format: the module that defines the bits */
-    uint64_t limit;      /* maximum size in bytes; 0: as in the settings */
+    uint64_t limit;      /* maximum size in bytes; 0 selects the configured limit */
     uint64_t generation; /* minimum for BG.RELOAD; 0 in objects, whose slot stores it */
 };
 
@@ -107,7 +108,7 @@ bg_err object_shape_hash(struct object_shape *shape, uint32_t profile,
                          const struct command_settings *settings, bg_errinfo *info);
 
 /* CF: sets the fingerprint size that suits the capacity, unless a rate is set. With log2(capacity)
- * + k fingerprint bits, the filter can double until it has billions of items before its rate
+ * + k fingerprint bits, the filter can keep doubling, up to billions of items, before its rate
  * reaches 3%. */
 void object_shape_quotient(struct object_shape *shape);
 
@@ -137,7 +138,7 @@ struct object {
     _Atomic bool reshaped;
     _Atomic uint32_t
         unkept; /* changes to the whole object without a complete checkpoint */
-    _Atomic uint32_t failed;  /* how many of these checkpoints failed */
+    _Atomic uint32_t failed;  /* number of these changes whose checkpoint failed */
     bool outgrown;            /* CF: may not grow further; under `writing` */
     _Atomic uint64_t rotated; /* windows: the window's own time at its last move */
     _Atomic uint64_t ahead;   /* the window's time minus the host's ticks */
@@ -256,7 +257,7 @@ uint64_t object_probe(const struct object *object, bg_bytes key);
  * if any. */
 bg_err object_rotate(struct object *object, struct host *host, bg_errinfo *info);
 
-/* Returns whether a time-based window is due to be moved. Acquires no lock. */
+/* Returns whether it is time to move a time-based window. Acquires no lock. */
 bool object_will_move(const struct object *object, struct host *host);
 
 /* Moves a window if it is due. Adds call this function; a host also calls it regularly, so that
@@ -302,7 +303,7 @@ bg_err object_keep(struct object *object, struct host *host, bg_errinfo *info);
 void object_unchanged(struct object *object);
 
 /* Call object_keeping before the host saves a whole object, and object_kept afterwards. Saving the
- * object also saves earlier changes whose own checkpoint failed. Pass the result of object_keeping
+ * object also saves earlier changes whose own checkpoints failed. Pass the result of object_keeping
  * to object_kept. */
 uint32_t object_keeping(struct object *object);
 void object_kept(struct object *object, uint32_t changes, bool done);
@@ -325,7 +326,7 @@ bg_err object_emptied(const struct object *object,
                       const struct command_settings *settings, struct object **empty,
                       bg_errinfo *info);
 
-/* Halves a filter this many times. Concurrent adds continue, and none is lost. */
+/* Halves a filter this many times. Keys can be added concurrently, and none is lost. */
 bg_err object_fold(struct object *object, uint32_t times, bg_errinfo *info);
 
 /* CF: halves a filter repeatedly, while at least a tenth of it stays free, but not below its

@@ -4,9 +4,9 @@
  * Objects that are sets of bits need no lock. Their adds are recorded first and then applied, since
  * adds can be replayed repeatedly and in any order. For all other objects, `writing` is held during
  * both steps, and adds are applied first and then recorded: these filters can be full, and rejected
- * adds must neither be replayed nor fill the journal. No add can observe the difference, because an
- * add of the same key waits for the lock. If recording fails, the add is undone where the kind of
- * filter supports it; otherwise the filter may contain a key that was not recorded.
+ * adds must neither be replayed nor fill the journal. Other adds cannot observe this order, because
+ * an add of the same key waits for the lock. If recording fails, the add is undone where the kind
+ * of filter supports it; otherwise the filter may contain a key that was not recorded.
  *
  * Removes and window moves are recorded first. Conditions that could reject a remove, such as a
  * rebuild in progress, are checked beforehand.
@@ -81,8 +81,8 @@ static bool adding_bit(const uint64_t *bits, size_t i)
 /*
  * Finds the keys that the filter does not contain yet. Only these keys need to be recorded and
  * added, except in the cases described in object.h. If there are several filters in the slot, a key
- * in one of them may be missing from another filter that accepts adds. The probe bypasses the
- * slot's counters, since it is not a user's query.
+ * that is in one filter may be missing from a different filter that accepts adds. The probe
+ * bypasses the slot's counters, since it is not a user's query.
  */
 static void adding_probe(struct adding *a)
 {
@@ -253,7 +253,7 @@ static void adding_tell(struct adding *a, const uint64_t *is_new, size_t n)
 }
 
 /* Adds keys to sets of bits, without a lock. Keys that are already present are not recorded.
- * Errors: BG_EINCOMPAT if the hash has changed in the meantime; the caller tries again. */
+ * Errors: BG_EINCOMPAT if the hash has changed in the meantime; the caller retries. */
 static bg_err adding_bits(struct adding *a, bg_errinfo *info)
 {
     uint64_t is_new[BG_BITMAP_WORDS(OBJECT_BATCH)] = { 0 };
@@ -343,8 +343,8 @@ bg_err object_grow(struct object *object, const struct host *host, bg_errinfo *i
                : err;
 }
 
-/* Returns how many of the added keys count as items: all of them if the kind can remove keys;
- * otherwise the new ones. */
+/* Returns how many of the added keys count as items: all of them if the kind can remove keys, and
+ * only the new keys otherwise. */
 static uint64_t adding_counts(const struct adding *a)
 {
     uint64_t news = 0;
@@ -390,8 +390,8 @@ static void adding_undo(struct adding *a)
     *a->done = 0;
 }
 
-/* Adds keys to all other objects. The caller holds `writing` while the adds are applied and
- * recorded. */
+/* Adds keys to objects that are not sets of bits. The caller holds `writing` while the adds are
+ * applied and recorded. */
 static bg_err adding_in_order(struct adding *a, bg_errinfo *info)
 {
     const bg_err err = adding_do(a, info);
@@ -544,7 +544,7 @@ bg_err object_add_absent(struct object *object, struct host *host, bg_bytes key,
         const bool there = object_probe(object, key) > 0;
         if (!there
             || atomic_load(
-                &object->unkept)) { /* an extra copy is safer than a missing one */
+                &object->unkept)) { /* an extra copy is safer than a missing copy */
             err = adding_all(&a, info);
         }
         *added = !err && !there;

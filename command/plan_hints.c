@@ -11,7 +11,7 @@
 
 struct hint {
     const char *when;
-    bg_kind kinds[3]; /* the smallest of these kinds is suggested; AUTO: no kind */
+    bg_kind kinds[3]; /* the smallest of these kinds is suggested; AUTO means no kind */
     double below;     /* maximum share of the recommended kind's memory */
     const char *but;
 };

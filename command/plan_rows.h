@@ -59,7 +59,7 @@ bool plan_is_sized(const bg_plan_request *ask);
  * A kind that can become full has a rate of 1 if the keys do not fit. */
 bool plan_takes_more(const struct plan_row *row, double rate_then);
 
-/* Returns the row of a kind if it has a plan, otherwise NULL. */
+/* Returns the row of a kind, or NULL if the kind has no plan. */
 const struct plan_row *plan_find(const struct plan_rows *plans, bg_kind kind);
 
 /* Returns the rate with `times` times as many keys as planned, or NaN if the filter does not accept

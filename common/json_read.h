@@ -1,6 +1,6 @@
 /*
- * json_read.h - parses untrusted JSON as a stream, without building a tree: a million keys need no
- * memory other than the text itself.
+ * json_read.h - parses untrusted JSON as a stream, without building a tree, so a million keys need
+ * no memory beyond the text itself.
  *
  *     struct json_reader r;
  *     json_read_begin(&r, text, n);
@@ -17,9 +17,9 @@
  *     }
  *     if (!json_read_end(&r)) { ... r.error, at r.at - r.text }
  *
- * Strings are decoded in place, so the text is modified; strings may contain NULs. The first
- * error is kept in `error`, and after it every function returns false, so that one check at the
- * end suffices. Parsing is strict: RFC 8259, UTF-8, no lone surrogates, at most 64 levels.
+ * Strings are decoded in place, so the text is modified; strings may contain NULs. The first error
+ * is stored in `error`. After an error, every function returns false, so one check at the end
+ * suffices. Parsing is strict: RFC 8259, UTF-8, no lone surrogates, at most 64 levels.
  */
 #ifndef COMMON_JSON_READ_H
 #define COMMON_JSON_READ_H
@@ -37,7 +37,7 @@ struct json_span {
 
 struct json_reader {
     char *text, *at, *end;
-    const char *error; /* the expected element; NULL: no error */
+    const char *error; /* the expected element; NULL if there is no error */
     int depth;
     bool fresh; /* nothing has been read since the last opening bracket */
 };

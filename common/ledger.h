@@ -15,8 +15,8 @@
  * Parts. A sixteenth of the limit, at most 64 MiB, is reserved for buffers, so that clients get
  * replies when filters have used all other memory. Buffers use at most half of the limit, so that
  * unfinished requests cannot block all adds. Small buffers may exceed both limits, by another
- * sixteenth of the whole limit in total, so that ordinary requests work when large ones have used
- * all memory.
+ * sixteenth of the whole limit in total, so that ordinary requests work when large requests have
+ * used all memory.
  *
  * Cost: one atomic addition, and four loads if there is a limit. Thread safety: MT-Safe.
  * Refusals are recorded per thread.

@@ -1,6 +1,6 @@
 /*
- * number.c - see number.h. Whole numbers are parsed digit by digit as integers: a double has 53
- * bits, and an integer must not be rounded.
+ * number.c - see number.h. Whole numbers are parsed digit by digit as integers, because a double
+ * has only 53 bits and an integer must not be rounded.
  */
 #include "number.h"
 
@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the factor of a unit letter, and moves *text past it; 0 if there is no such letter. */
+/* Returns the factor of a unit letter, and moves *text past the letter. Returns 0 if there is no
+ * such letter. */
 static double number_unit(const char **text)
 {
     static const char letters[] = "kMGTP";

@@ -3,8 +3,9 @@
  * memory.
  *
  * The codec contains the data that all filters of a policy share: the hasher, the name, and the
- * kind and bits per key of new filters. A filter describes its own layout, so kind and bits can
- * change each time a database is opened. The hash cannot change, and is part of the name.
+ * kind and bits per key of new filters. A filter describes its own layout, so the kind and the bits
+ * per key can change each time a database is opened. The hash cannot change, so it is part of the
+ * policy name.
  *
  * Thread safety: a codec is immutable after creation.
  */
@@ -64,7 +65,7 @@ static bg_err codec_check(const bg_leveldb_options *options, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Sets the policy name. It includes the hash, so that filters with a different hash are never
+/* Sets the policy name. The name includes the hash, so filters with a different hash are never
  * read. */
 static void codec_take_name(bg_leveldb_codec *codec, const bg_hash_spec *hash)
 {
@@ -118,8 +119,8 @@ const char *bg_leveldb_codec_name(const bg_leveldb_codec *codec)
 
 /* ---- Building ------------------------------------------------------------------------ */
 
-/* Hashes all keys. Keeps one of several equal adjacent keys. LevelDB passes keys in sorted order,
- * so equal keys are adjacent. */
+/* Hashes all keys. Removes adjacent duplicate keys. LevelDB passes keys in sorted order, so equal
+ * keys are adjacent. */
 static size_t codec_hash(const bg_leveldb_codec *codec, const char *const *keys,
                          const size_t *lengths, size_t n, uint64_t *hashes)
 {

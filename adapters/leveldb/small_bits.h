@@ -59,7 +59,7 @@ static inline uint32_t small_parity(uint64_t x)
     return (uint32_t)__builtin_parityll(x);
 }
 
-/* Returns a mask of the lowest `n` of 64 bits. */
+/* Returns a 64-bit mask with the lowest `n` bits set. */
 static inline uint64_t small_ones(size_t n)
 {
     return n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;

@@ -21,8 +21,8 @@
  * its value. The builder solves these equations for all keys (small_solve.c). The values of an
  * absent key match only by chance: once in 2^rows, regardless of the number of keys.
  *   Up to 128 columns, an equation spans all of them, so the number of columns can equal the number
- *   of keys: a random square matrix over bits can be solved with probability 0.29, and hence after
- *   3.5 seeds on average. If none of the eight seeds works, which happens in 6% of cases, one more
+ *   of keys: a random square system over GF(2) can be solved with probability 0.29, so 3.5 seeds
+ *   are needed on average. If none of the eight seeds works, which happens in 6% of cases, one more
  *   byte is used. With more keys, the coefficients of a key span 128 columns, starting at a
  *   position that its hash selects, and there must be more columns than keys. Such a ribbon has one
  *   row fewer than there are bits per key, and uses fewer bits than allowed.
@@ -68,8 +68,8 @@ static inline uint64_t small_filter_turn(uint64_t x, unsigned bits)
  * Computes the XOR of the layout, the length and all 8-byte words, with adjacent words rotated by
  * different numbers of bits. Returns the XOR of the 8 bytes of the result. Damage within one byte
  * changes at most one bit of each position mod 8, so the check always detects it; it misses other
- * damage once in 256 times. The check of all-zero bytes is not zero. Four independent sums allow
- * the CPU to overlap the loads.
+ * damage with probability 1/256. The check byte of all-zero data is not zero. Four independent sums
+ * allow the CPU to overlap the loads.
  */
 static uint8_t small_filter_check(const uint8_t *filter, size_t len)
 {
@@ -351,7 +351,7 @@ size_t small_filter_make(const struct small_shape *shape, const uint64_t *hashes
     }
     size_t bytes = small_filter_bytes(shape->columns, shape->rows);
     for (bytes = bytes < SMALL_MIN ? SMALL_MIN : bytes;; bytes += 1 + bytes / 128) {
-        size_t columns = bytes * 8 / shape->rows; /* computed as a reader does */
+        size_t columns = bytes * 8 / shape->rows; /* computed as in queries */
         if (columns > shape->limit) {
             return 0;
         }

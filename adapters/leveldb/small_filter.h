@@ -1,6 +1,6 @@
 /*
  * small_filter.h - filters with a few dozen keys each, as used in LevelDB. Every data block has a
- * filter, so a table incurs the overhead of a filter thousands of times.
+ * filter, so a table incurs the per-filter overhead thousands of times.
  *
  * small_filter.c describes the layout and its rationale. This file deals only with hashes and
  * bytes, independent of keys and LevelDB. The functions allocate no memory; the caller provides
@@ -30,7 +30,7 @@ struct small_shape {
     uint32_t k;       /* k of the Bloom filter, or 0 */
     size_t columns;   /* minimum number of columns of the ribbon */
     size_t limit;     /* maximum number of columns of the ribbon */
-    size_t max_bytes; /* maximum for the whole filter */
+    size_t max_bytes; /* maximum size of the whole filter */
 };
 
 /* One equation of the ribbon: its coefficients, where bit 0 belongs to column `start`, and the
@@ -57,8 +57,8 @@ size_t small_filter_make(const struct small_shape *shape, const uint64_t *hashes
 
 /*
  * Returns false if the hash is definitely not among the hashes of the filter. Returns true for
- * bytes that are not a complete filter of this layout. If `popcnt` is set, which requires
- * small_filter_can_popcnt, the result is the same, but faster.
+ * bytes that are not a complete filter of this layout. `popcnt` selects a faster implementation
+ * with the same results; it requires small_filter_can_popcnt.
  */
 bool small_filter_may_match(const uint8_t *filter, size_t len, uint64_t hash,
                             bool popcnt);

@@ -6,14 +6,15 @@
  *
  * If coefficients and values fit into one or two words, which is the usual case in LevelDB, the
  * whole matrix is brought to diagonal form: for each column, the first remaining equation that
- * contains it is XORed into all others that contain it. This is more work than necessary, but it
- * has no branches, and compilers vectorize it, so it is twice as fast as the other method.
+ * contains the column is XORed into all other equations that contain it. This is more work than
+ * necessary, but it has no branches, and compilers vectorize it, so it is twice as fast as the
+ * other method.
  *
  * Otherwise, elimination proceeds key by key. pivots[i] is the equation whose first column is i, if
- * there is one (its lowest bit is then set); bit 0 of its coefficients is column i. A new equation
- * is XORed with the pivot of its first column until there is no such pivot, and is then stored as
- * that pivot, or until it has no coefficients left. Afterwards, the columns are determined from
- * last to first.
+ * there is one (its lowest bit is then set); bit 0 of its coefficients is column i. As long as the
+ * first column of a new equation has a pivot, the equation is XORed with that pivot. This ends when
+ * the equation has no coefficients left, or when its first column has no pivot; the equation then
+ * becomes that pivot. Afterwards, the columns are determined from last to first.
  *
  * In both methods, an equation without coefficients must have zero values, like the equation of a
  * repeated key; otherwise it contradicts the others. Columns that are not the first of any equation

@@ -1,6 +1,6 @@
 /*
- * small_solve.h - solves the equations of a ribbon over bits. See small_filter.c for their
- * meaning.
+ * small_solve.h - solves a ribbon filter's linear equations over GF(2). See small_filter.c for the
+ * meaning of the equations.
  */
 #ifndef SMALL_SOLVE_H
 #define SMALL_SOLVE_H

@@ -3,9 +3,9 @@
  *
  * A server passes a module one pointer: the first word of the context that RedisModule_OnLoad
  * receives points to a function that looks up API functions by name. REDIS_API lists all functions
- * that the module uses. The REQUIRED ones exist in Redis 7.0, Valkey 8.0 and all later versions;
- * the OPTIONAL ones may be missing: test them for NULL. Valkey provides every function under its
- * Redis name, so one binary works with both.
+ * that the module uses. REQUIRED functions exist in Redis 7.0, Valkey 8.0 and all later versions.
+ * OPTIONAL functions may be missing, so test them for NULL. Valkey provides every function under
+ * its Redis name, so one binary works with both.
  *
  *     redis.ReplyWithLongLong(ctx, 1);
  *     if (redis.TryCalloc) { ... }

@@ -3,10 +3,10 @@
  *
  * Names. The server prefixes each name with the module name: bloomgate.NAME, or bf.NAME if the
  * loadmodule line contains `name bf`, which is the name of RedisBloom and valkey-bloom.
- * RedisBloom's names (bf-error-rate, ...) also work without a prefix where the server supports
- * it, which is Redis 8. valkey-bloom's names (bloom-capacity, ...) are aliases of the same
- * values. Names in the loadmodule line have no prefix; RedisBloom's old names (ERROR_RATE,
- * INITIAL_SIZE, CF_MAX_EXPANSIONS) work there, too.
+ * RedisBloom's names (bf-error-rate, ...) also work without a prefix on servers that support this
+ * (Redis 8). valkey-bloom's names (bloom-capacity, ...) are aliases of the same values. Names in
+ * the loadmodule line have no prefix; RedisBloom's old names (ERROR_RATE, INITIAL_SIZE,
+ * CF_MAX_EXPANSIONS) work there, too.
  *
  * Aliases: when the module is loaded, the server sets every name that is not in its configuration
  * file to its default. While the module is being loaded, setting a name to its default therefore
@@ -358,7 +358,7 @@ static int config_register_text(RedisModuleCtx *ctx, struct config_text *row,
                                       config_get_text, config_set_text, NULL, row);
 }
 
-/* Registers each name with the prefix and, if the server supports it, without one. */
+/* Registers each name with the prefix and, if the server supports it, also without the prefix. */
 static bool config_register_all(RedisModuleCtx *ctx)
 {
     const unsigned plain = REDIS_CONFIG_UNPREFIXED;

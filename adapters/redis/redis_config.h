@@ -13,8 +13,8 @@
  * primary or a file. */
 extern struct command_settings redis_settings, redis_settings_obeyed;
 
-/* Returns the module name: `name bf` in the loadmodule line, or bloomgate. redis_config_register
- * rejects invalid arguments later. */
+/* Returns the module name: the name in the loadmodule line (`name bf`), or bloomgate by default.
+ * redis_config_register rejects invalid arguments later. */
 const char *redis_config_name(RedisModuleString **argv, int argc);
 
 /* Registers all settings, and applies the values in the server's configuration file, and then the

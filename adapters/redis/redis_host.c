@@ -227,8 +227,9 @@ static bg_err host_abandon(struct object *object, bg_err err)
     return err;
 }
 
-/* Replicates an object that gets a name: as a creation if it is empty; otherwise as the command
- * itself, if the command has the same result `anywhere`, or as its content. */
+/* Replicates an object that gets a name. An empty object is replicated as a creation. Any other
+ * object is replicated as the command itself if the command has the same result `anywhere`, and as
+ * its content otherwise. */
 static bg_err host_send_object(struct redis_host *h, const struct object *object,
                                bool anywhere, bg_errinfo *info)
 {
@@ -275,7 +276,7 @@ static bg_err host_replace(struct host *host, bg_bytes name,
                            bg_errinfo *info)
 {
     struct redis_host *h = host_of(host);
-    (void)instead_of; /* h->first: commands run one at a time */
+    (void)instead_of; /* same as h->first: commands run one at a time */
     const bool anywhere = host_is(h, "BG.CLEAR") && !(h->first && h->first->foreign);
     bg_err err = host_adopt(h, object, info);
     (void)name; /* argv[1] */
@@ -543,7 +544,7 @@ static bg_err host_job_replace(struct host *host, bg_bytes name,
                                bg_errinfo *info)
 {
     struct redis_host *h = host_of(host);
-    (void)instead_of; /* h->first: host_job_finds compares it */
+    (void)instead_of; /* same as h->first, which host_job_finds compares */
     struct redis_pieces pieces = { .of = NULL };
     (void)name;
     bg_err err = host_adopt(h, object, info);
@@ -640,7 +641,7 @@ static bool host_must_wait(const struct redis_host *h)
            && redis_memory_is_held(h->first);
 }
 
-/* When a filter is used, frees its dump copy if the copy has not been read for too long. */
+/* Called when a filter is used. Frees the filter's dump copy if it was not read for too long. */
 static void host_tidy(struct redis_host *h)
 {
     if (h->first && atomic_load(&h->first->held) > 0) {

@@ -27,8 +27,8 @@ struct redis_argv {
 bool redis_argv_take(struct redis_argv *argv, RedisModuleString **of, size_t n);
 void redis_argv_give(struct redis_argv *argv);
 
-/* Returns the object of a key, or NULL. Returns false if the key has a different type. `mode`:
- * REDIS_READ or REDIS_WRITE. */
+/* Sets *object to the object stored in a key, or to NULL if the key does not exist. Returns false
+ * if the key has a different type. `mode` is REDIS_READ or REDIS_WRITE. */
 bool redis_host_find(RedisModuleCtx *ctx, RedisModuleString *name, int mode,
                      struct object **object);
 
@@ -37,7 +37,8 @@ bool redis_host_find(RedisModuleCtx *ctx, RedisModuleString *name, int mode,
 struct object *redis_host_place(RedisModuleCtx *ctx, RedisModuleString *name,
                                 struct object *object);
 
-/* Notifies clients that watch or cache a key, and subscribers of keyspace events, of a change. */
+/* Notifies clients that watch or cache a key, and subscribers to keyspace events, that the key has
+ * changed. */
 void redis_host_tell(RedisModuleCtx *ctx, RedisModuleString *key,
                      const struct object *object, const char *verb);
 

@@ -29,7 +29,7 @@ static const struct {
 };
 
 static RedisModuleType
-    *import_registered[IMPORT_TYPES]; /* NULL: another module has registered the type */
+    *import_registered[IMPORT_TYPES]; /* NULL if another module registered the type */
 
 bool redis_import_is(const RedisModuleType *type)
 {

@@ -52,8 +52,7 @@ static void memory_clear(char *memory, size_t bytes)
 
 enum {
     GUARD_STEP = 1 << 20, /* bytes between two checks of the server's memory */
-    GUARD_SHARE =
-        8 /* 1/8: share of maxmemory that a command may use if keys can be evicted */
+    GUARD_SHARE = 8 /* a command may use 1/8 of maxmemory if keys can be evicted */
 };
 
 static _Thread_local struct {
@@ -337,10 +336,10 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t come, gone;
     pthread_t thread;
-    pid_t process; /* ID of the process in which the thread runs; 0: none */
+    pid_t process; /* ID of the process in which the thread runs; 0 if none */
     bool stops;
     struct object *first; /* objects to free, linked by `entry` */
-    uint64_t waiting;     /* number of objects, including the one being freed */
+    uint64_t waiting;     /* number of objects, including the object being freed */
 } reaper = { .lock = PTHREAD_MUTEX_INITIALIZER,
              .come = PTHREAD_COND_INITIALIZER,
              .gone = PTHREAD_COND_INITIALIZER };

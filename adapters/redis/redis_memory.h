@@ -19,21 +19,21 @@ uint64_t redis_memory_used(void);
  * Switches the guard on or off. While it is on, allocations of this thread that do not fit into
  * maxmemory are refused: a command of a few bytes can require gigabytes, and the server checks its
  * memory only before each command. With an eviction policy, a command may allocate up to an eighth
- * of maxmemory even if there is no free memory, as other commands may. Call it on the server's main
- * thread, and not for data from a primary or a file.
+ * of maxmemory even if there is no free memory, just as the server's own commands may. Call it on
+ * the server's main thread, and not for data from a primary or a file.
  */
 void redis_memory_guard(bool on);
 
-/* Returns whether `bytes` fit. If they do, later allocations are not refused until the next call
- * or the end of the guard, even if `bytes` was too low an estimate. */
+/* Returns whether `bytes` bytes fit into maxmemory. If they do, later allocations are not refused
+ * until the next call or the end of the guard, even if `bytes` was too low an estimate. */
 bool redis_memory_grant(uint64_t bytes);
 
 /* Returns whether an allocation was refused since the guard was switched on. */
 bool redis_memory_refused(void);
 
 /* Moves the allocations of an object that the server wants to defragment. Returns nonzero if
- * allocations remain to be moved; call it again in that case. Does not move an object that is
- * held. */
+ * allocations remain to be moved; in that case, call the function again. Does not move an object
+ * that is held. */
 int redis_memory_defrag(RedisModuleDefragCtx *ctx, struct object **object);
 
 /* Enables or disables defragmentation (default: enabled). */
@@ -64,7 +64,7 @@ bool redis_memory_is_held(const struct object *object);
 /* Returns the number of objects that the background thread has yet to free. */
 uint64_t redis_memory_waiting(void);
 
-/* Returns whether this is the server's main thread and the server is over maxmemory, so that it is
+/* Returns whether this is the server's main thread and the server is over maxmemory and therefore
  * evicting keys. */
 bool redis_memory_is_short(void);
 

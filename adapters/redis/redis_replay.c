@@ -224,7 +224,7 @@ void redis_replay_rewrite(RedisModuleIO *io, RedisModuleString *key,
 /* ---- Received content ------------------------------------------------------------------------ */
 
 static struct {
-    char *name; /* the key, with its database number; NULL: no content */
+    char *name; /* the key, with its database number; NULL if none */
     size_t name_n;
     int db;
     struct gather gather;
@@ -293,7 +293,7 @@ struct replay {
     bg_bytes *argv;
     size_t argc;
     struct object *object; /* the object of the key, or NULL */
-    const char *verb;      /* name of the keyspace event; NULL: none yet */
+    const char *verb;      /* name of the keyspace event, or NULL */
     char why[BG_ERR_MESSAGE_MAX + 8];
 };
 

@@ -34,9 +34,10 @@ bg_err redis_replay_content(RedisModuleCtx *ctx, RedisModuleString *key,
 /* Returns whether there may be an AOF, replicas or other receivers of replicated commands. */
 bool redis_replay_is_heard(RedisModuleCtx *ctx);
 
-/* Do the same in two steps, for a thread with exclusive use of the object. The first step encodes
- * the content as strings, which takes long and needs no lock; the second step sends and frees the
- * strings under the server's lock. Without receivers, no strings are needed. */
+/* Do the same as redis_replay_content in two steps, for a thread with exclusive use of the object.
+ * The first step encodes the content as strings, which can take a long time and needs no lock; the
+ * second step sends and frees the strings under the server's lock. Without receivers, no strings
+ * are needed. */
 struct redis_pieces {
     RedisModuleString **of;
     size_t count, room;

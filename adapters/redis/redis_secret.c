@@ -20,9 +20,8 @@ struct redis_secret {
 static struct {
     pthread_mutex_t lock;
     struct redis_secret *first, *current, *before;
-    bool chosen; /* the current secret was set, not generated */
-    uint8_t
-        wanted[BG_KEY_ID_BYTES]; /* ID of the expected secret, if chosen but unknown */
+    bool chosen;                     /* the current secret was set, not generated */
+    uint8_t wanted[BG_KEY_ID_BYTES]; /* ID of an expected but unknown secret */
 } secrets = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* The secret that secret_of last returned to the handler on this thread. The secret is held until

@@ -131,8 +131,8 @@ static bg_err state_decode(const struct object_shape *shape, struct gather *cont
                : err;
 }
 
-/* Caps the growth limit of an object at the limit for new objects of this server. A limit of 0
- * means that the state comes from a primary or a file; the object then keeps its own limit. */
+/* Caps an object's growth limit at this server's limit for new objects. A limit of 0 means that the
+ * state comes from a primary or a file; the object then keeps its own limit. */
 static void state_limit(struct object_shape *shape, uint64_t most)
 {
     if (most && shape->limit > most) {

@@ -129,7 +129,7 @@ static bool reader_block(node *list, size_t n, node *one)
     return n > 0;
 }
 
-/* Parses the text after an opening bracket; `end` closes it. */
+/* Parses the text after an opening bracket, up to the closing bracket `end`. */
 static bool reader_choice(struct reader *r, char end, node *one)
 {
     const char ends[] = { '|', end, 0 };

@@ -197,7 +197,7 @@ static size_t type_free_effort(RedisModuleKeyOptCtx *ctx, const void *value)
     const struct object *object = value;
     return object && !redis_memory_is_short()
                ? 1 + (size_t)(object_bytes(object) / 4096) + object->shape.shards
-               : 1; /* NULL: an object that redis_host_place removed */
+               : 1; /* NULL if redis_host_place removed the object */
 }
 
 static void type_free(void *value)

@@ -19,7 +19,7 @@ static struct {
     struct task *first, **last;
     struct task *spare; /* a link, so that adding a task needs no allocation */
     _Atomic uint64_t done;
-    pid_t process; /* ID of the process in which the thread runs; 0: none */
+    pid_t process; /* ID of the process in which the thread runs; 0 if none */
 } worker = { .lock = PTHREAD_MUTEX_INITIALIZER,
              .come = PTHREAD_COND_INITIALIZER,
              .last = &worker.first };

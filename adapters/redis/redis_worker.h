@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Returns whether the thread exists, and starts it on the first call. Main thread only. */
+/* Starts the thread on the first call. Returns whether the thread exists. Main thread only. */
 bool redis_worker_there(void);
 
 /* Runs a function on the thread, which must exist. */

@@ -1,7 +1,7 @@
 /*
  * rocksdb_policy.cc - the RocksDB filter policy: glue code only.
  *
- * A table file gets one builder. RocksDB passes the keys and prefixes to it one by one; they are
+ * Each table file has one builder. RocksDB passes the keys and prefixes to it one by one; they are
  * hashed immediately, and the filter is laid out when the file (or a partition of its filter) ends.
  * A reader is created for every filter block that is loaded into memory, and queries the block in
  * place; see sst_filter.h.

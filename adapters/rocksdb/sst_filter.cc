@@ -1,8 +1,8 @@
 /*
- * sst_filter.cc - lays out a filter of a table file, and opens one.
+ * sst_filter.cc - lays out and opens the filters of table files.
  *
  * Invariants
- *   (I1) A filter answers "maybe" for all hashes that it was laid out from.
+ *   (I1) A filter answers "maybe" for every hash it was built from.
  *   (I2) Any bytes can be opened. If they are not fully valid, all answers are "maybe".
  *   (I3) The places of a group are below the places of the next group, so that adjacent groups
  *     share at most one line, and `packed.h` finds the line as it does for any hash.
@@ -36,7 +36,7 @@ constexpr size_t kEvenLines =
 constexpr size_t kAlignedFrom = 128
                                 << 10; /* filters of at least this size are aligned */
 constexpr uint64_t kMostGroups = 0xffffff;
-constexpr size_t kPriced = 512; /* keys per line; above, all prices are equal */
+constexpr size_t kPriced = 512; /* keys per line; beyond it, all prices are equal */
 constexpr unsigned char kVersion = 1;
 constexpr unsigned char kMark[3] = { 'b', 'g', 'R' };
 

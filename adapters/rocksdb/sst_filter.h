@@ -1,5 +1,5 @@
 /*
- * sst_filter.h - one filter of a table file, which is laid out from hashes and queried in place.
+ * sst_filter.h - the filter of a table file, which is laid out from hashes and queried in place.
  *
  * This file does not depend on RocksDB, so that it can be tested and fuzzed separately. HashKey
  * hashes keys, in the same way for all filters; everything else works on hashes.
@@ -132,10 +132,10 @@ class SstShape
     /* Returns the rate of a blocked filter of this size. */
     double Rate(size_t keys, size_t bytes) const;
 
-    /* Lays out a filter of these hashes, or a blocked filter if there are too few hashes for that
-     * kind with this many bits. Frees the pieces as it proceeds, unless `keep` is set. Returns the
-     * number of bytes in *buffer. Returns 0 if there are no hashes or if out of memory; readers of
-     * an empty filter always answer "maybe". */
+    /* Lays out a filter for these hashes. If there are too few hashes for the policy's kind with
+     * this many bits, lays out a blocked filter. Frees the pieces as it proceeds, unless `keep` is
+     * set. Returns the number of bytes in *buffer. Returns 0 if there are no hashes or if out of
+     * memory; readers of an empty filter always answer "maybe". */
     size_t LayOut(SstKind kind, HashPieces *hashes, bool keep,
                   std::unique_ptr<const char[]> *buffer) const;
 
@@ -233,9 +233,9 @@ inline uint64_t SstPlaces::Of(uint64_t hash) const
     return group * span + SstHigh(SstTurn(hash * groups, Way(group)), span);
 }
 
-/* The line is known only after its group's way has been loaded, but the line's page is known
- * earlier. If the page has not been used for a while, translating its address takes as long as
- * loading the line, so the page is prefetched first. */
+/* The line is known only after the group's 4-bit way has been loaded, but the page that contains
+ * the line is known earlier. If the page has not been used for a while, translating its address
+ * takes as long as loading the line, so the page is prefetched first. */
 inline bool SstAsked::MayMatch(uint64_t hash) const
 {
     __builtin_prefetch(words_ + SstHigh(hash, places_.groups) * stride_);
