@@ -160,7 +160,7 @@ static void batch_release(struct batch_table *t)
     bgb_region_free(&t->region);
 }
 
-/* Returns whether a subject writes, so that its limit is the rate at which lines can be
+/* Returns whether a subject writes. If so, its limit is the rate at which lines can be
  * rewritten. */
 static bool batch_writes(size_t i)
 {

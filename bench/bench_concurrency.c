@@ -3,11 +3,11 @@
  *
  * All schemes use the same keys, the same kind and the same total number of bits: one
  * mutex, one readers-writer lock, 64 shards with a mutex each, atomic instructions without
- * a lock (Bloomgate's shared mode), and 64 shards with atomic instructions. Filters behind
- * locks are created with BG_SPEC_EXCLUSIVE, as a caller would. Every scheme is measured
- * with single calls; the single mutex and the atomic instructions are also measured with
- * batches. The workloads are adds of fresh keys, lookups (half of them for present keys), and
- * nine lookups per add. Thread counts range from 1 to twice the number of cores. "ratio"
+ * a lock (Bloomgate's shared mode), and 64 shards with atomic instructions. Filters protected
+ * by locks are created with BG_SPEC_EXCLUSIVE, as a caller would create them. Every scheme is
+ * measured with single calls; the single mutex and the atomic instructions are also measured
+ * with batches. The workloads are adds of fresh keys, lookups (half of them for present keys),
+ * and nine lookups per add. Thread counts range from 1 to twice the number of cores. "ratio"
  * compares with one mutex at the same thread count; "scaling" compares with the same scheme on
  * one thread. All schemes and thread counts of a workload run in turn.
  */

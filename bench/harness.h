@@ -12,8 +12,8 @@
  * the memory back into the cache, and the timed passes. Every pass uses the next `chunk`
  * keys of the subject's pool and returns the number of positive answers. The harness checks
  * this number against the subject's bounds: for keys that were added, all answers must be
- * positive. A subject that fails is BROKEN, its speed is not reported, and the program
- * exits with code 1.
+ * positive. A subject that fails this check is marked BROKEN, its speed is not reported, and
+ * the program exits with code 1.
  */
 #ifndef BGB_HARNESS_H
 #define BGB_HARNESS_H

@@ -1,7 +1,7 @@
 /*
- * fuzz_plan.c - plans from arbitrary numbers. No request may crash, hang or overflow; a
- * refused request gets a reason; a plan respects the limits, its values are in range, and
- * the spec created from it leads to the same geometry again.
+ * fuzz_plan.c - plans from arbitrary numbers. No request may cause a crash, a hang or an
+ * overflow. A refused request gets a reason. A plan respects the limits, its values are in
+ * range, and the spec created from it leads to the same geometry again.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"

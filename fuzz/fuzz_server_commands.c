@@ -4,7 +4,8 @@
  * An input is a program: each step picks a command template, or any command with any words from
  * a dictionary, including chunks of earlier dumps, complete or with one byte changed. In all
  * cases, the following must hold:
- *   - a command sends exactly one reply, a pipeline one for each item, and errors have codes;
+ *   - a command sends exactly one reply, a pipeline sends one reply for each item, and errors
+ *   have codes;
  *   - objects keep their state when they are moved between commands (object_relocate);
  *   - no lookup answers "no" for an item that was added and not deleted or dropped with its
  *     filter, not even in an object restored from the journal (fake_host.h).
@@ -170,7 +171,7 @@ struct world {
                    [ITEMS]; /* minimum count of an item; 0: it need not be present */
     uint8_t *piece;         /* the last chunk of a dump */
     size_t piece_bytes;
-    uint64_t number; /* the number that came with it */
+    uint64_t number; /* the number that came with the chunk */
 };
 
 /* ---- Arguments -------------------------------------------------------------------------------------- */
@@ -189,7 +190,8 @@ static void put_text(struct arguments *to, const char *text)
     to->argc++;
 }
 
-/* A chunk, modified as the input specifies: complete, cut, or with one byte changed. */
+/* Appends a chunk as an argument: complete, cut, or with one byte changed, as the input
+ * specifies. */
 static void put_piece(struct world *w, struct arguments *to, bg_bytes bytes)
 {
     const uint8_t how = fuzz_byte(&w->in);
@@ -491,7 +493,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     w.host.settings.allocator = mode & 2 ? &fuzz_memory : NULL;
     for (int i = 0; i < STEPS && w.in.left; i++) {
         const uint8_t weather = fuzz_byte(&w.in);
-        w.host.now += weather; /* occasionally the disk fails */
+        w.host.now += weather; /* occasionally, the disk fails */
         w.host.record_fails = weather == 255 ? BG_EIO : BG_OK;
         w.host.checkpoint_fails = weather == 254 ? BG_EIO : BG_OK;
         w.host.create_fails = weather == 253 ? BG_EQUOTA : BG_OK;

@@ -285,7 +285,7 @@ TEST(gate__in_doubt_no_lookup_joins_another_one)
     atomic_store(&s.has, true); /* without the gate */
     look_in_thread(&after, &s);
     for (int i = 0; i < 2000 && atomic_load(&s.asks) < 2; i++) {
-        pause_ms(1); /* a lookup that joined the first one would wait for it */
+        pause_ms(1); /* a lookup that joined the first query would wait for it */
     }
     atomic_store(&s.may_go_on, true);
     join(after.thread);
@@ -586,7 +586,7 @@ static void *past_writes(void *arg)
     return NULL;
 }
 
-/* Looks up the keys around the last one, singly and by ticket. */
+/* Looks up the keys around the last written key, singly and by ticket. */
 static void *past_reads(void *arg)
 {
     struct citizen *c = arg;

@@ -632,7 +632,8 @@ TEST(evict__waits_for_those_who_are_in)
     files_clean();
 }
 
-/* Keys that are not in the file count as changed; otherwise the last tick would not write them. */
+/* A tenant with keys that are not in its file counts as changed; otherwise, the last tick would
+ * not write it. */
 TEST(evict__saves_wait_as_well)
 {
     bg_registry_options options = with_stops();

@@ -363,7 +363,7 @@ static void *pin_and_unpin(void *argument)
         bg_slot_pin(me->world->slot, &pin);
         const bg_filter *filter = bg_pin_filter(&pin, 0, NULL);
         uint64_t any = check_random_next(&me->random);
-        /* All filters contain this key. */
+        /* This key is in all filters. */
         if (!bg_filter_may_contain_u64(filter, 1)) {
             atomic_fetch_add(&me->world->missed, 1);
         }

@@ -5,9 +5,9 @@
  * Attacks (Gerbet, Kumar, Lauradoux, "The power of evil choices in Bloom filters", 2015):
  *
  *   pollution   insert only keys that set as many fresh bits as possible, so that the
- *               filter is full too early; if a key has one line or word, only keys of
- *               the first half of them, so that this half becomes completely full;
- *   harvest     find keys offline that the filter answers "maybe";
+ *               filter is full too early; if a key has one line or word, only keys of the first
+ *               half of the filter, so that this half becomes full;
+ *   harvest     find keys offline for which the filter answers "maybe";
  *   forgery     find keys with exactly the hash of a member.
  *
  * `fast` is vulnerable to all three attacks, as hash.h documents, and these tests show that

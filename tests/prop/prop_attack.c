@@ -139,7 +139,7 @@ static bool attack_fits(bg_filter *scratch, uint64_t key)
     return fits;
 }
 
-/* Keys that share a few buckets, which are soon full. Further keys with these buckets are
+/* Adds keys that share a few buckets, which are soon full. Further keys with these buckets are
  * refused, nothing else changes, and other keys are inserted as before. */
 TEST(attack__cuckoo_evictions)
 {
@@ -183,8 +183,8 @@ TEST(attack__cuckoo_evictions)
     }
 }
 
-/* Keys that belong to the last slots: the space after them is soon full. Each insert moves the
- * existing entries, and is refused if there is no space. */
+/* Adds keys that belong to the last slots, so the space after them is soon full. Each insert
+ * moves the existing entries, and is refused if there is no space. */
 TEST(attack__quotient_last_slots)
 {
     static uint64_t keys[ITEMS], others[ITEMS / 4];
@@ -472,8 +472,8 @@ static bg_filter *attacked_window(uint32_t mode, bool by_count, bg_hash_profile 
     return must_create(&v.spec);
 }
 
-/* Window by count: even one key that is added repeatedly moves the window, but not before the
- * documented number of adds. */
+/* In a window by count, even one key that is added repeatedly moves the window, but not before
+ * the documented number of adds. */
 static void oblivion_by_count(uint32_t mode, bg_hash_profile profile)
 {
     bg_filter *victim = attacked_window(mode, true, profile);
@@ -492,8 +492,8 @@ static void oblivion_by_count(uint32_t mode, bg_hash_profile profile)
     bg_filter_free(victim);
 }
 
-/* Window by time: a flood of keys does not move it. The flood raises the rate, which is
- * reported, until it has passed. */
+/* A flood of keys does not move a window by time. Until the flood has passed, it raises the
+ * rate, and the filter reports this. */
 static void oblivion_by_time(uint32_t mode, bg_hash_profile profile)
 {
     static uint64_t flood[20 * WINDOW];

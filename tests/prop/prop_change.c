@@ -209,7 +209,7 @@ static void note_add(struct world *w, struct slot *s, unsigned id, uint64_t peri
     s->stamp[id] = w->motion == BY_COUNT ? s->adds : w->now;
 }
 
-/* The state before adds: layers, rotations. */
+/* The state before adds, to detect new layers and rotations. */
 struct before {
     uint64_t bytes;
     uint64_t period;
@@ -364,13 +364,13 @@ static void rotate(struct world *w, struct slot *s)
     }
 }
 
-/* Windows are merged only if they are in the same period. Windows that use time are always in
- * the same period. Of two other windows, the older one is moved forward, unless that takes too
- * long. */
+/* Windows are merged only if they are in the same period. Rotating a window that uses time
+ * moves it to the current period. Of two other windows, the older one is moved forward, unless
+ * that takes too long. */
 static bool same_period(struct world *w, struct slot *a, struct slot *b)
 {
     if (w->motion == BY_COUNT && below(40)) {
-        return false; /* leaves the window enough time for its period to count */
+        return false; /* rarely merges, so that windows also advance by count */
     }
     for (int i = 0; i < 200; i++) {
         uint64_t pa = bg_filter_window_period(a->filter),
@@ -633,7 +633,7 @@ static void build_check(struct world *w, bg_filter *filter)
     }
     count(w, QUERY, w->ids);
     CHECK_EQ(bg_filter_add_u64(filter, name_of(0), NULL), BG_ENOTSUP);
-    /* Too late: from now on every key may be present. */
+    /* Adding to a static filter is too late: from now on, every key may be present. */
     (void)added_u64(copy, name_of(IDS));
     CHECK_EQ(bg_filter_may_contain_u64(copy, check_random()), true);
     bg_filter_free(copy);
@@ -665,7 +665,7 @@ static void build_run(bg_kind kind, struct tally *tally)
 
 /* ---- All kinds ----------------------------------------------------------------------- */
 
-/* Operations that must have occurred for a kind; otherwise this test covers less than it
+/* Operations that must have occurred for a kind; otherwise, this test covers less than it
  * claims. */
 static bool must_happen(bg_kind kind, enum act act)
 {

@@ -10,8 +10,8 @@
  * Each cell aims at 16,000 false positives (sigma 0.8%), in soak tests at 1000 x scale, over
  * enough filters that their own scatter is also small: 4e6 keys in total, x scale.
  *
- * Kinds that are not sets of bits, and windows, have fewer cells, more of which are weak except
- * in soak tests.
+ * Kinds that are not sets of bits, and windows, have fewer cells. Except in soak tests, more of
+ * these cells are weak.
  */
 #include "bloomgate/all.h"
 #include "bloomgate/builder.h"

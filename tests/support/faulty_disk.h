@@ -5,11 +5,10 @@
  * library's calls arrive here. Calls are counted; the call with index `disk.at` has the
  * fault `disk.fault`.
  *
- * A power loss can be simulated. If `disk.folder` is set, the directory `disk.platter`
- * holds the content of the platter: the bytes of each file at its last sync, and the names
- * in the directory at its last sync, nothing else. disk_power_off() creates a directory
- * from it. This is the worst case that a file system allows: nothing reaches the disk without a
- * sync.
+ * A power loss can be simulated. If `disk.folder` is set, the directory `disk.platter` holds
+ * only the content of the platter: the bytes of each file at its last sync, and the names in
+ * the directory at its last sync. disk_power_off() creates a directory from this content. This
+ * is the worst case that a file system allows: nothing reaches the disk without a sync.
  *
  * Not thread-safe, unless no fault is set and no power loss is simulated.
  */
@@ -54,7 +53,7 @@ static struct {
     bool patient;             /* syncs succeed at once, without syncing the real disk */
 } disk;
 
-#if __SIZEOF_POINTER__ == 4 /* names of these calls with 64-bit file offsets */
+#if __SIZEOF_POINTER__ == 4 /* names of the calls with 64-bit file offsets */
 #define __real_open      __real_open64
 #define __wrap_open      __wrap_open64
 #define __real_pwrite    __real_pwrite64
@@ -131,8 +130,8 @@ static void disk_note_sync(int file)
     (void)__real_rename(from, to);
 }
 
-/* Called for a new file: the platter's file with this inode number belonged to a different
- * file. */
+/* Called for a new file, because the platter's file with this inode number belonged to a
+ * different file. */
 static void disk_note_new(int file)
 {
     char path[320];

@@ -25,7 +25,7 @@ enum {
 };
 
 struct reader_family {
-    char name[READER_NAME]; /* the name that its samples have */
+    char name[READER_NAME]; /* the name of its samples */
     char type[16], unit[16];
     char help[200];
 };
@@ -202,7 +202,7 @@ static inline bool reader_same_labels(const struct reader_sample *a,
     return same;
 }
 
-/* Checks that families have different names, and samples different labels. */
+/* Checks that families have different names and that samples have different labels. */
 static inline void reader_check_unique(const struct reader *reader)
 {
     for (size_t i = 0; i < reader->families_n; i++) {

@@ -175,7 +175,7 @@ static uint64_t hash_in(uint64_t bucket, uint64_t buckets, uint64_t like)
     return (high + (high < UINT32_MAX)) << 32 | (uint32_t)like;
 }
 
-/* The alternate bucket of the alternate bucket is the first one: a key that starts at the
+/* The alternate bucket of the alternate bucket is the first one, so a key that starts at the
  * second bucket with the same fingerprint has the same two buckets. */
 TEST(cuckoo__other_bucket_is_its_own_inverse)
 {
@@ -315,7 +315,7 @@ static size_t probes_for(double rate)
 TEST(cuckoo__measured_rate_is_the_predicted_one)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
-        return; /* arithmetic is the same on every machine, and slow here */
+        return; /* the arithmetic is the same everywhere, and slow here */
     }
     const double loads[] = { 0.1, 0.5, 0.8, 0.95 };
     const uint64_t slots[] = { 2000, 300000 };
@@ -346,7 +346,7 @@ TEST(cuckoo__measured_rate_is_the_predicted_one)
 TEST(cuckoo__rate_of_tiny_filters)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
-        return; /* arithmetic is the same on every machine, and slow here */
+        return; /* the arithmetic is the same everywhere, and slow here */
     }
     const uint64_t buckets[] = { 1, 2, 3, 5 };
     for (int b = 0; b < 4; b++) {

@@ -196,8 +196,8 @@ static bg_filter *every_build(const bg_spec *spec, unsigned *failed)
     return filter;
 }
 
-/* Creates a filter for KEYS keys. Growth cannot fail: the filter continues without the new
- * layer and reports this. */
+/* Creates a filter for KEYS keys. If growth runs out of memory, the filter continues without
+ * the new layer and reports this. */
 static bg_filter *every_fill(unsigned sample, const bg_spec *spec, unsigned *failed)
 {
     bg_filter *filter = NULL;

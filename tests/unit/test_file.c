@@ -349,7 +349,7 @@ TEST(file__one_shard_is_refused)
     bg_filter_free(filter);
 }
 
-/* A static filter with one unit, which no builder creates: lookups would read beyond it. */
+/* No builder creates a static filter with one unit: lookups would read beyond it. */
 TEST(file__static_filters_without_room_for_a_key_are_refused)
 {
     for (unsigned i = 9; i < 11; i++) {

@@ -304,8 +304,8 @@ static void check_gave_up(bg_filter *filter)
     }
 }
 
-/* Eight times as many keys as the filter was created for: all accepted keys are found. A kind
- * that refuses keys keeps refusing them, accepts as many keys as it was created for, and
+/* Adds eight times as many keys as the filter was created for; all accepted keys are found. A
+ * kind that refuses keys keeps refusing them, accepts as many keys as it was created for, and
  * overflows only on adds. */
 TEST(arguments__every_kind_is_filled_past_its_capacity)
 {

@@ -109,7 +109,7 @@ TEST(gate__times_the_truth_and_traces_every_look_up)
     CHECK(stats_of(w->gate, false).store_nanoseconds < 720);
     bg_slot_unpin(w->slot, &pin);
     uint64_t before = stats_of(w->gate, false).store_nanoseconds;
-    /* The clock jumps to its maximum: a counter still advances. */
+    /* The clock jumps to its maximum; a counter still advances. */
     for (int jump = 0; jump < 3; jump++) {
         w->now = 1000;
         w->step = UINT64_MAX - 1000;

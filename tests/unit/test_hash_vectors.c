@@ -4,8 +4,9 @@
  *
  * SipHash: the 64 messages 00, 00 01, ... of the reference code, with the key 00 .. 0f. The
  * values of SipHash-1-3 were computed by a Python program that agrees with CPython's own
- * hash of bytes (PYTHONHASHSEED=0). AES-128: FIPS-197; keyed-int was computed with `openssl
- * enc -aes-128-ecb`. XXH3 and XXH64: the sanity checks of xxHash.
+ * hash of bytes (PYTHONHASHSEED=0). AES-128: the test vectors of FIPS-197. The values of
+ * keyed-int were computed with `openssl enc -aes-128-ecb`. XXH3 and XXH64: the sanity checks of
+ * xxHash.
  */
 #include "support/check.h"
 

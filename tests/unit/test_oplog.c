@@ -585,7 +585,7 @@ static void *work(void *argument)
         uint8_t ops[3] = { BG_OPLOG_ADD, BG_OPLOG_ADD, BG_OPLOG_MARK };
         uint64_t first, hash = me->number << 32 | i;
         uint64_t hashes[3] = { hash, ~hash, i };
-        if (me->filter && i % 3 == 2) { /* undo an earlier add of this thread */
+        if (me->filter && i % 3 == 2) { /* undoes an earlier add of this thread */
             hash = me->number << 32 | (i - 1);
             hashes[0] = hash;
             ops[0] = BG_OPLOG_REMOVE;

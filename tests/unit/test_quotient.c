@@ -374,7 +374,7 @@ TEST(quotient__counts_saturate)
 TEST(quotient__measured_rate_is_the_predicted_one)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
-        /* This tests only arithmetic, which is the same on every machine and slow here. */
+        /* This tests only arithmetic, which is the same on every machine but slow here. */
         return;
     }
     static const double loads[] = { 0.3, 0.6, 0.95 };

@@ -54,7 +54,7 @@ TEST(evict__idle_ones_go_and_come_back)
     files_clean();
 }
 
-/* Every kind that accepts adds. */
+/* Tests every kind that accepts adds. */
 TEST(evict__kinds)
 {
     unsigned tried = 0;
@@ -407,7 +407,7 @@ TEST(away__files_of_others)
     files_clean();
 }
 
-/* An older file of the same tenant: keys added since then are missing from it. */
+/* Tests an older file of the same tenant, from which recently added keys are missing. */
 TEST(away__older_file)
 {
     bg_registry_options options = on_disk();
@@ -527,7 +527,7 @@ TEST(folder__what_else_is_there)
     files_clean();
 }
 
-/* A filter that was saved manually: the number of its items is estimated. */
+/* The filter was saved manually, so the number of its items is estimated. */
 TEST(folder__a_file_by_hand)
 {
     bg_registry_options options = on_disk();

@@ -294,7 +294,7 @@ TEST(quotas__clock_jumps)
     bg_registry *registry = open_registry(&options);
     bg_tenant *acme = get_tenant(registry, "acme");
     add_all(acme, 0, 10);
-    /* Moving back grants no tokens, but time passes as usual afterwards. */
+    /* Moving the clock back grants no tokens, but time passes as usual afterwards. */
     the_time -= 900 * SECOND;
     CHECK_EQ(add(acme, 10), BG_EQUOTA);
     the_time += SECOND;

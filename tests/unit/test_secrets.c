@@ -124,7 +124,7 @@ TEST(secrets__none_is_in_memory_that_would_be_dumped)
         }
     }
     CHECK_EQ(pages_dumped(secret, BG_SECRET_BYTES), 0);
-    uint8_t copy[BG_SECRET_BYTES]; /* such a copy would be found */
+    uint8_t copy[BG_SECRET_BYTES]; /* the search finds such a copy */
     memcpy(copy, secret, sizeof copy);
     __asm__ volatile("" : : "r"(copy) : "memory");
     CHECK(pages_dumped(secret, BG_SECRET_BYTES) > 0);

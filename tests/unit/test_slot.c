@@ -196,9 +196,9 @@ TEST(slot__both_are_asked_during_a_migration)
     }
 }
 
-/* A filter that accepts no adds would lose the adds of the migration when the migration is settled,
- * or when the base is swapped, because a swap requires BG_SLOT_DISCARD only if the filter accepts
- * adds. */
+/* A filter that accepts no adds would lose keys added during the migration: when the migration
+ * is settled, or when the base is swapped, because a swap requires BG_SLOT_DISCARD only if the
+ * filter accepts adds. */
 TEST(slot__nobody_migrates_to_what_takes_no_adds)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
@@ -478,8 +478,8 @@ TEST(slot__a_watch_reloads_when_the_file_is_replaced)
     files_clean();
 }
 
-/* If the directory is moved away or deleted, the watch follows the file that is then at its
- * path. */
+/* If the directory is moved away or deleted, the watch follows the file that is then at the
+ * watched path. */
 TEST(slot__a_watch_finds_its_folder_again)
 {
     char folder[512], away[512], path[600];

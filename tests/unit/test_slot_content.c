@@ -266,7 +266,7 @@ TEST(slot_merge__goes_where_adds_go)
     CHECK_OK(bg_slot_begin_migration(slot, make(BG_KIND_BLOCKED, 9000), NULL));
     bg_filter *third = make_with(1000, 500);
     CHECK_EQ(bg_slot_merge(slot, third, NULL),
-             BG_EINCOMPAT); /* one of the two filters could accept the merge */
+             BG_EINCOMPAT); /* only one of the two filters could accept the merge */
     CHECK(count_keys(slot, 1000, 500) < 20);
     bg_filter_free(third);
     bg_filter_free(other);

@@ -264,8 +264,8 @@ TEST(slot_hash__in_a_migration)
     bg_slot_free(slot);
 }
 
-/* A sealed base with a different hasher, and a delta: the content of the base cannot be queried
- * by hash. */
+/* The slot has a sealed base with a different hasher, and a delta. The content of the base
+ * cannot be queried by hash. */
 TEST(slot_hash__beside_a_base_of_another_hasher_nothing_is_certainly_new)
 {
     bg_slot *slot = make_slot(make_with(0, 500), BG_SLOT_SEALED);

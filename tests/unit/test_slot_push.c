@@ -208,7 +208,7 @@ TEST(slot_push__is_given_up_when_a_merge_does_not_fit_the_next_base)
     bg_slot_free(slot);
 }
 
-/* The new base is too small for the pushed keys, or for keys added in the meantime: the old
+/* If the new base is too small for the pushed keys, or for keys added in the meantime, the old
  * base stays. */
 TEST(slot_push__that_was_too_small_fails)
 {

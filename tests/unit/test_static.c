@@ -217,7 +217,7 @@ TEST(static__all_ways_to_ask_agree)
     }
 }
 
-/* Random sets with some duplicate keys, compared with the exact answers. */
+/* Compares random sets with some duplicate keys with the exact answers. */
 TEST(static__model)
 {
     enum { MOST = 4000 };
@@ -411,7 +411,8 @@ static void *ask(void *context)
     return NULL;
 }
 
-/* Queries during an add: members are never missed, and after the add all answers are "maybe". */
+/* Runs queries during an add: members are never missed, and after the add all answers are
+ * "maybe". */
 TEST(static__threads_ask_while_one_adds)
 {
     enum { THREADS = 4 };

@@ -235,7 +235,7 @@ TEST(window__generations_have_the_planned_rate)
 TEST(window__aged_has_the_planned_rate)
 {
     if (CHECK_EMULATED) {
-        /* This tests only arithmetic, which is the same on every machine and slow here. */
+        /* This tests only arithmetic, which is the same on every machine but slow here. */
         return;
     }
     const uint32_t generations[] = { 2, 5, 8, 13, 24, 40 };
