@@ -51,7 +51,7 @@ static int keys_run(struct cluster_keys *k, const char *what,
 
 /* ---- Adding ------------------------------------------------------------------------------------- */
 
-/* Prints the records of a chunk whose add was acknowledged, as the chunk's answers indicate. */
+/* Prints the records whose adds were acknowledged, according to the chunk's answers. */
 static bool add_print(struct flow *flow, struct chunk *chunk)
 {
     const struct cluster_keys *k = flow->context;

@@ -81,13 +81,13 @@ struct build {
     struct progress progress;
     bg_spec spec;
     bg_filter *filter;   /* receives the keys */
-    bg_loader *loader;   /* adds the keys to the filter; or NULL */
-    bg_builder *builder; /* collects the hashes of the keys; or NULL */
+    bg_loader *loader;   /* adds the keys to the filter, or NULL */
+    bg_builder *builder; /* collects the hashes of the keys, or NULL */
     bool piles;          /* `pile` collects the hashes, with duplicates */
     struct hash_pile pile;
     bg_hasher hasher;       /* computes the hashes for `pile` */
-    uint64_t *files;        /* identity of each input file, for checkpoints; or NULL */
-    uint64_t whole;         /* identity of the whole input, for building parts of it */
+    uint64_t *files;        /* identity of each input file for checkpoints, or NULL */
+    uint64_t whole;         /* identity of the whole input, if a part is built */
     bool refuses;           /* filters of this kind can become full */
     bool has_canaries;      /* the checkpoint already has canaries */
     char made[SPEC_RECORD]; /* options of the filter, for checkpoints; "" if unknown */

@@ -50,8 +50,8 @@ enum { CANARY_ABSENT = 4096, CANARY_KIND = 10 }; /* position of "p" or "a" in a 
  *     few keys n, the bits may be spread unevenly over the cache lines, which multiplies the rate
  *     by about exp(k z / sqrt(n)), where z is normally distributed. 4 standard deviations are
  *     allowed. Fingerprint kinds (cuckoo, quotient, static kinds) are not affected.
- *   - 4096 keys are a sample. An alarm requires a result with a probability below 1 in a million at
- *     the allowed rate.
+ *   - 4096 keys are a sample. An alarm is raised only if the result has a probability below 1 in a
+ *     million at the allowed rate.
  */
 static const double canary_tolerated = 1.5, canary_deviations = 4,
                     canary_improbable = 1e-6;
@@ -68,7 +68,7 @@ struct canary_answers {
     double
         deviation; /* standard deviation of the logarithm of the rate, due to the spread of bits */
     bool hurt;         /* degraded or overflowed: some parts always answer "maybe" */
-    const char *fault; /* NULL: the filter passed */
+    const char *fault; /* NULL if the filter passed */
 };
 
 static void canary_print_keys(uint64_t generation)

@@ -34,7 +34,7 @@ static int split_may_write(const struct split_options *o, const char *prefix,
                            uint32_t shards)
 {
     char name[SPLIT_PATH];
-    int code = claim_file(prefix); /* first, so that two splits cannot deadlock */
+    int code = claim_file(prefix); /* claimed first to avoid deadlocks */
     for (uint32_t i = 0; i < shards && !code; i++) {
         code = split_name(prefix, i, name);
         code = code ? code : filter_claim(name, o->save.force);

@@ -28,7 +28,7 @@ void complete_escaped(const char *text, const char *special, char before);
 /* Prints a NULL-terminated list of words with a separator. */
 void complete_words(const char *const *words, const char *between);
 
-/* Prints the names of all subcommands, and help and version, which are not in the table. */
+/* Prints the names of all subcommands, as well as help and version, which are not in the table. */
 void complete_names(const char *between);
 
 /* The summaries of help and version. */

@@ -19,7 +19,7 @@ struct info_facts {
     bg_filter_info info;     /* for bloomgate files, if `complete` */
     bg_foreign_info foreign; /* for files of other software */
     double foreign_keys; /* other software: estimated number of keys; 0 if unknown */
-    double bits_per_key; /* 0: unknown */
+    double bits_per_key; /* 0 if unknown */
     enum info_health health;
     double times; /* with INFO_FULLER: the rate as a multiple of the design rate */
 };

@@ -26,7 +26,7 @@ struct input {
     struct input_part part;
 
     size_t at;       /* index of the path that is open or will be opened next */
-    int fd;          /* -1: none */
+    int fd;          /* -1 if no file is open */
     bool streams;    /* a pipe: reading may block for data */
     uint64_t offset; /* offset of the next byte in the decompressed file */
     uint64_t end; /* lines that start at this offset or later belong to the next part */

@@ -1,6 +1,6 @@
 /*
  * key_pool.c - see key_pool.h. Keys are stored in blocks and never move. The table contains key
- * numbers and is at most half full.
+ * indexes and is at most half full.
  */
 #include "key_pool.h"
 

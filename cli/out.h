@@ -1,7 +1,7 @@
 /*
- * out.h - writes data to stdout, and nothing else. Streams are written in large chunks without
- * buffering, so that the next program in a pipeline receives each chunk at once. Small documents
- * are written with stdio and checked at the end.
+ * out.h - writes data to stdout, which is used for nothing else. Streams are written in large
+ * chunks without buffering, so that the next program in a pipeline receives each chunk at once.
+ * Small documents are written with stdio and checked at the end.
  */
 #ifndef CLI_OUT_H
 #define CLI_OUT_H

@@ -83,8 +83,8 @@ bool chunk_reserve_out(struct chunk *chunk, size_t bytes);
 bool chunk_reserve_hashes(struct chunk *chunk, size_t n);
 bool chunk_reserve_answers(struct chunk *chunk, size_t n); /* bits */
 
-/* Returns how many of n bytes are whole records if more bytes may follow. The rest is the start
- * of a record. */
+/* Returns how many of the n bytes form whole records, given that more bytes may follow. The rest is
+ * the start of a record. */
 size_t keys_whole(const struct key_format *format, const char *bytes, size_t n);
 
 /* Finds the records and keys of a chunk. Reports errors. Returns an exit code. */

@@ -34,8 +34,8 @@ int screen_columns(void);
 bool screen_draw(const struct picture *picture);
 
 /* Waits for a key press for at most this time. Returns the key's character; 0 if no key was
- * pressed, a stop was requested (stop.h), or the size of the screen has changed; -1 if the reader
- * of stdout is closed. */
+ * pressed, a stop was requested (stop.h), or the size of the screen has changed; -1 if the terminal
+ * or the reader of stdout was closed. */
 int screen_wait(double seconds);
 
 #endif

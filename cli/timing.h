@@ -33,7 +33,7 @@ struct measured {
     double build_ns;   /* per key */
     double present_ns; /* per key, in batches */
     double absent_ns;
-    double single_ns; /* one call per key, half of the keys absent */
+    double single_ns; /* one call per key; half of the keys are absent */
     uint64_t lost;    /* number of keys that were not found; must be 0 */
 };
 

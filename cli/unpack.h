@@ -12,12 +12,12 @@ enum unpack_format { UNPACK_PLAIN, UNPACK_GZIP, UNPACK_ZSTD };
 /* Detects the format from the first bytes. */
 enum unpack_format unpack_recognise(const char *bytes, size_t n);
 
-/* Returns whether there are too few bytes to detect a format, but the bytes may be the start of one
- * of the formats. */
+/* Returns whether the bytes are too few to detect a format but may be the start of one of the
+ * formats. */
 bool unpack_may_become(const char *bytes, size_t n);
 
 struct unpacker;
-struct unpacker *unpacker_new(enum unpack_format format); /* NULL: out of memory */
+struct unpacker *unpacker_new(enum unpack_format format); /* NULL if out of memory */
 void unpacker_free(struct unpacker *unpacker);            /* NULL is allowed */
 
 /* One step of decompression: the input and output buffers, and how much of each was used. */

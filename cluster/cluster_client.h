@@ -58,7 +58,7 @@ struct cluster_tally {
 
 struct cluster_options {
     const char *nodes;           /* "host:port,host:port": some nodes of the cluster */
-    const char *user, *password; /* NULL: none */
+    const char *user, *password; /* NULL if not set */
     const char *password_file;   /* file whose first line is the password, or NULL */
     struct node_tls_options tls;
     uint32_t

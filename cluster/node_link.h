@@ -52,7 +52,7 @@ struct node_link {
     uint16_t port;
     const struct link_how *how;   /* NULL is equivalent to all zeros */
     struct node_secrecy *secrecy; /* NULL: no TLS */
-    int fd;                       /* -1: closed */
+    int fd;                       /* -1 if closed */
     bool fresh;                   /* opened in this round */
     bool connecting;              /* connect is in progress */
     bool greeting;                /* TLS handshake in progress */

@@ -22,7 +22,8 @@
  *   the data of a restarted primary has a new history by then, because every Redis process starts
  *   with a new history.
  * (W3) The process that served the shard when the witness was written may start a history that
- *   continues no other, as a primary does after an hour without a replica. A history that continues
+ *      continues no other history, as a primary does after an hour without a replica. A history
+ *      that continues
  *   an unlisted history belongs to another primary, whose data the process has copied since then.
  * (W4) A shard in doubt gets a field with the run ID of the process that served it, so that the
  *   doubt moves together with the data. The doubt persists, for all clients and across their

@@ -35,8 +35,8 @@ void map_free(struct slot_map *map);
  * nodes or the name is invalid. */
 uint16_t map_node(struct slot_map *map, bg_bytes host, uint16_t port);
 
-/* Does the same for "host:port". An empty host means the host of node `from`, unless `from` is
- * MAP_NOBODY. */
+/* Does the same as map_node for the text "host:port". An empty host means the host of node `from`,
+ * unless `from` is MAP_NOBODY. */
 uint16_t map_address(struct slot_map *map, bg_bytes address, uint16_t from);
 
 /* Assigns all slots to one node. */

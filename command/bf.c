@@ -40,8 +40,8 @@ struct bf_wish {
     double error, tightening;
     uint64_t capacity;
     uint64_t expansion;
-    uint64_t scale_to; /* 0: not set */
-    const void *seed;  /* NULL: not set */
+    uint64_t scale_to; /* 0 if not set */
+    const void *seed;  /* NULL if not set */
     bool has_expansion, nonscaling, nocreate;
 };
 

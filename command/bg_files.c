@@ -10,9 +10,9 @@
  * which drops the items added since the last load. ANYKIND allows a file with a different kind,
  * hash or secret; the name then gets a new object.
  *
- * A file with a lower generation than the last file is refused without DISCARD. The slot stores the
- * last generation, and the object's shape includes it wherever objects are saved (object_describe),
- * so it survives restarts, dumps and copies. BG.CLEAR resets it.
+ * A file with a lower generation than the last file loaded is refused unless DISCARD is set. The
+ * slot stores the last generation, and the object's shape includes it wherever objects are saved
+ * (object_describe), so it survives restarts, dumps and copies. BG.CLEAR resets it.
  */
 #include "bg_handlers.h"
 

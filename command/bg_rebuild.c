@@ -6,7 +6,7 @@
  *     BG.REBUILD name ADD item [item ...]        repeated, by any number of clients
  *     BG.REBUILD name COMMIT                     puts the new filter into service and saves it
  *
- * After BEGIN, every add to the filter is also applied to the new filter. No keys are therefore
+ * After BEGIN, every add to the filter is also applied to the new filter. Therefore, no keys are
  * lost if a client starts to read the backing store after BEGIN has returned. Until COMMIT, a crash
  * or ABORT leaves the filter unchanged. The new filter has the kind and the hash of the old one, so
  * adds that are recorded in the meantime apply to both. Each step holds `writing`.
@@ -178,7 +178,7 @@ void bgc_rebuild(struct request *request)
 {
     static const struct {
         const char *word;
-        size_t argc; /* 0: any */
+        size_t argc; /* 0 allows any number */
         void (*run)(struct request *request, struct object *object);
     } steps[] = { { "BEGIN", 0, rebuild_begin },
                   { "ADD", 0, rebuild_add },

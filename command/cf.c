@@ -33,7 +33,7 @@ static const uint64_t cf_capacity_most = UINT64_C(1) << 39;
 /* The options of RESERVE and INSERT. */
 struct cf_wish {
     uint64_t capacity, bucket_size, iterations, expansion, expansions;
-    double error; /* 0: not set */
+    double error; /* 0 if not set */
     bool nocreate;
 };
 

@@ -39,7 +39,7 @@ struct change {
     enum change_op op;
     size_t n;
     const uint64_t *hashes; /* computed by the hasher of the object's base, or NULL */
-    const bg_bytes *keys;   /* for imported filters, and while the hash changes */
+    const bg_bytes *keys;   /* for imported filters, and while the hash is changing */
     uint64_t value;
 };
 
@@ -110,9 +110,9 @@ struct host_ops {
     bg_err (*checkpoint)(struct host *host, struct object *object, bg_errinfo *info);
 
     /* Returns whether an add may allocate about this many bytes. If so, the add's allocations are
-     * not refused, even if it needs more bytes. May be NULL. A host that replicates adds needs this
-     * function: if a filter cannot grow but its replicas can, the filter may have false positives
-     * that the replicas do not have. */
+     * not refused, even if the add needs more bytes. May be NULL. A host that replicates adds needs
+     * this function: if a filter cannot grow but its replicas can, the filter may have false
+     * positives that the replicas do not have. */
     bool (*room)(struct host *host, uint64_t bytes);
 
     /* Returns the time in milliseconds since 1970. */

@@ -30,7 +30,8 @@
 struct import_source {
     uint64_t (*number)(struct import_source *source);
     double (*real)(struct import_source *source);
-    void *(*bytes)(struct import_source *source, size_t *n); /* NULL: failed */
+    void *(*bytes)(struct import_source *source,
+                   size_t *n); /* returns NULL on failure */
     void (*drop)(struct import_source *source, void *bytes);
     bool (*failed)(struct import_source *source);
 };

@@ -132,28 +132,26 @@ struct object {
     _Atomic uint32_t occupied; /* long operations that hold or await `writing` */
     _Atomic uint64_t
         items; /* number of new items or, if items can be deleted, of adds */
-    _Atomic uint64_t deleted; /* removes that found an item */
+    _Atomic uint64_t deleted; /* number of removals that found an item */
     _Atomic uint64_t expansions;
     _Atomic uint64_t refused; /* adds over the capacity, which never reached the slot */
     _Atomic bool reshaped;
-    _Atomic uint32_t
-        unkept; /* changes to the whole object without a complete checkpoint */
+    _Atomic uint32_t unkept;  /* whole-object changes without a complete checkpoint */
     _Atomic uint32_t failed;  /* number of these changes whose checkpoint failed */
-    bool outgrown;            /* CF: may not grow further; under `writing` */
+    bool outgrown;            /* CF: must not grow further; protected by `writing` */
     _Atomic uint64_t rotated; /* windows: the window's own time at its last move */
     _Atomic uint64_t ahead;   /* the window's time minus the host's ticks */
-    _Atomic bool
-        timed; /* whether this host moves the window, so that `ahead` is valid */
+    _Atomic bool timed;       /* this host moves the window, and `ahead` is valid */
     _Atomic uint64_t said_absent,
         said_present; /* BG.OBSERVE reports about items that the filter may contain */
     _Atomic uint64_t said_missing; /* number of wrong "no" answers reported */
-    struct bg_rebuild *rebuild;    /* a rebuild in progress, or NULL; under `writing` */
-    uint64_t rebuilt;              /* keys added to the rebuild; under `writing` */
+    struct bg_rebuild *rebuild; /* current rebuild, or NULL; protected by `writing` */
+    uint64_t rebuilt;           /* number of keys added to the rebuild */
     pthread_mutex_t
         dumping; /* protects the fields below; never locked while holding `writing` */
     struct dump *dump; /* a copy that is being read in chunks, or NULL */
     struct load *load; /* the chunks received so far, or NULL */
-    bool loading; /* a load is in progress, or its filter will replace this object */
+    bool loading; /* a load is in progress or its filter is replacing this object */
     _Atomic uint64_t held; /* memory used by `dump` and `load`, in bytes */
     uint64_t id;           /* set by the host */
     void *entry;           /* set by the host */
@@ -268,7 +266,7 @@ bg_err object_tick(struct object *object, struct host *host, bg_errinfo *info);
  * time. */
 void object_resume(struct object *object, uint64_t moved);
 
-/* Moves a filter that was swapped into the slot to the window's time. */
+/* Advances a filter that was swapped into the slot to the window's current time. */
 void object_position(struct object *object);
 
 /* The maximum time of a window, in milliseconds. It fits into the integers of all protocols, even
@@ -285,8 +283,7 @@ void object_vacate(const struct object *object);
 bool object_claim(struct object *object);
 void object_unclaim(struct object *object);
 
-/* Doubles a CF that is full. The caller holds `writing`. Errors: BG_EFULL if the filter may not
- * grow. */
+/* Doubles a full CF. The caller holds `writing`. Errors: BG_EFULL if the filter may not grow. */
 bg_err object_grow(struct object *object, const struct host *host, bg_errinfo *info);
 
 /* Applies a recorded change when the host replays a journal, before any other thread uses the

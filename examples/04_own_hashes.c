@@ -1,9 +1,9 @@
 /*
- * 04_own_hashes.c - who computes the hash?
+ * 04_own_hashes.c - three ways to compute the hash.
  *
- * Shows three answers: the filter, with a secret that protects against adversarial keys; the
- * caller, once for several filters; and the filter, with the caller's own hash function. It also
- * shows the effect of a poorly mixed hash.
+ * The filter computes the hash with a secret that protects against adversarial keys; the caller
+ * computes it once for several filters; or the filter computes it with the caller's own hash
+ * function. The example also shows the effect of a poorly mixed hash.
  */
 #include <bloomgate/bloomgate.h>
 #include <bloomgate/combine.h>

@@ -41,8 +41,7 @@ static int order(bg_registry *registry, const char *customer, int from, int to)
     return taken;
 }
 
-/* Returns how many of these orders the customer may have placed; -1: unknown
- * customer. */
+/* Returns how many of these orders the customer may have placed, or -1 for an unknown customer. */
 static int known(bg_registry *registry, const char *customer, int from, int to)
 {
     bg_tenant *tenant = NULL;

@@ -17,7 +17,7 @@ enum { OBJECTS = 256, POPULAR = 512, REQUESTS = 60000 };
 
 struct cache {
     uint64_t keys[OBJECTS];
-    uint64_t used[OBJECTS]; /* time of the last use; 0: free */
+    uint64_t used[OBJECTS]; /* time of the last use; 0 if free */
 };
 
 static bool cache_get(struct cache *cache, uint64_t key, uint64_t now)

@@ -1,9 +1,9 @@
 /*
  * 12_ad_frequency.c - "has this user seen this ad in the last hour?"
  *
- * A window filter expires keys automatically. An ad is shown unless the filter returns "maybe": no
- * user sees an ad twice within an hour, and at most one in a thousand ads is held back by a false
- * positive. The example uses a simulated clock, so it does not have to wait a day.
+ * A window filter expires keys automatically. An ad is shown unless the filter returns "maybe".
+ * Therefore, no user sees an ad twice within an hour, and at most one in a thousand ads is held
+ * back by a false positive. The example uses a simulated clock, so it does not have to wait a day.
  */
 #include <bloomgate/bloomgate.h>
 #include <bloomgate/window.h>
@@ -54,7 +54,7 @@ struct figures {
 /* Simulates a day in which random users are offered random ads. */
 static struct figures day(bg_filter *seen, uint64_t *now)
 {
-    static uint64_t last[USERS][ADS]; /* ground truth: last time shown; 0: never */
+    static uint64_t last[USERS][ADS]; /* ground truth: time last shown, or 0 */
     struct figures f = { 0 };
     uint64_t random = 1, end = *now + (uint64_t)24 * HOUR;
     for (; *now < end; *now += STEP) {

@@ -19,7 +19,7 @@
  * are zero. A hash has m coefficients and one value per row (small_equation_of). The set may
  * contain the hash if, in every row, the parity of the columns selected by its coefficients equals
  * its value. The builder solves these equations for all keys (small_solve.c). The values of an
- * absent key match only by chance: once in 2^rows, regardless of the number of keys.
+ * absent key match only by chance, with probability 2^-rows, regardless of the number of keys.
  *   Up to 128 columns, an equation spans all of them, so the number of columns can equal the number
  *   of keys: a random square system over GF(2) can be solved with probability 0.29, so 3.5 seeds
  *   are needed on average. If none of the eight seeds works, which happens in 6% of cases, one more

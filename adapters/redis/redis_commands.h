@@ -7,8 +7,8 @@
 
 bool redis_commands_register(RedisModuleCtx *ctx);
 
-/* Registers a command with its description, in addition to the table. Returns false after logging
- * the reason. */
+/* Registers a command and its description; also used for commands that are not in the table.
+ * Returns false after logging the reason. */
 bool redis_commands_add(RedisModuleCtx *ctx, const struct command *c,
                         redis_command_function run);
 

@@ -46,9 +46,9 @@ bg_err redis_secret_join(const uint8_t key_id[BG_KEY_ID_BYTES],
                          const uint8_t secret[BG_SECRET_BYTES],
                          struct redis_secret **held, bg_errinfo *info);
 
-/* Takes a reference to a secret and sets `key_id` to its ID. Selects the secret with the ID in
- * `key_id`; if there is none, the secret that redis_secrets.find last returned to this handler; and
- * otherwise the current secret. Returns NULL if there is no such secret. */
+/* Takes a reference to a secret and sets `key_id` to its ID. The secret is the first of these that
+ * exists: the secret with the ID in `key_id`, the secret that redis_secrets.find last returned to
+ * this handler, and the current secret. Returns NULL if there is no such secret. */
 struct redis_secret *redis_secret_hold(uint8_t key_id[BG_KEY_ID_BYTES]);
 
 /* Releases the secret that redis_secrets.find last returned to this thread. Call it at the end

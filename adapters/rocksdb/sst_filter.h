@@ -30,8 +30,8 @@
  *     hash x groups = [ group | rest ]            the two halves of one product
  *     place         = group x span + (turned x span >> 64)
  *
- * with span = 2^64 / groups; `turned` is the rest, rotated by 4 bits times the group's way. The
- * ways therefore differ in which 4 bits of the rest select the line. The number of groups is odd,
+ * with span = 2^64 / groups; `turned` is the rest, rotated by 4 bits times the group's way. Each
+ * way therefore uses 4 different bits of the rest to select the line. The number of groups is odd,
  * so all bits of the rest are as well distributed as the bits of the hash. A place is used like a
  * hash of the same group: its high bits select the line, and its low bits select the pattern.
  */
@@ -153,7 +153,7 @@ class SstShape
 
 /* The places of hashes in a blocked filter. */
 struct SstPlaces {
-    uint64_t groups = 0;                 /* 0: the hashes themselves are the places */
+    uint64_t groups = 0;                 /* 0 if the hashes themselves are the places */
     uint64_t span = 0;                   /* size of a group */
     const unsigned char *ways = nullptr; /* 4 bits per group */
 
