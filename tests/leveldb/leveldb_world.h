@@ -177,9 +177,8 @@ static inline uint64_t world_varint(const uint8_t **at)
 
 /* The filters that this policy created in a table. `data` is NULL if the table has none. */
 struct world_filters {
-    uint8_t *data; /* data of all filters */
-    uint8_t
-        *offsets; /* 4 bytes per filter start, and 4 for the end of the last filter */
+    uint8_t *data;    /* data of all filters */
+    uint8_t *offsets; /* each filter's start and the last filter's end, 4 bytes each */
     size_t n;
 };
 

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """Loads an existence service while its filter is rebuilt.
 
-The filter holds N IDs at a rate of 0.5%. The quiet phase sends lookups only, as fast as the
-client can. The second phase sends the same lookups while the filter is rebuilt from all IDs
-(BG.REBUILD, fed by another client) and 1,000 new IDs are added each second. Every ID that was
-added, before or during the rebuild, must be found afterwards: the test checks a sample of the N IDs
-and all new IDs. The new IDs are also checked throughout the run.
+The filter holds N IDs at a rate of 0.5%. The quiet phase sends only lookups, as fast as the client can. The second
+phase sends the same lookups while the filter is rebuilt from all IDs (BG.REBUILD, fed by another client) and 1,000 new
+IDs are added each second. Every ID that was added, before or during the rebuild, must be found afterwards: the test
+checks a sample of the N IDs and all new IDs. The new IDs are also checked throughout the run.
 
 Prints the latencies of both phases, their ratio, and the memory of the process next to the
 planned memory. Asserts that no ID was lost. Times are printed but not checked.

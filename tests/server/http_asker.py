@@ -32,7 +32,7 @@ check_contract.check = insist
 
 
 class Contract(check_contract.Contract):
-    """The OpenAPI document, as read by two validators."""
+    """The OpenAPI document, loaded by two validators."""
 
     def problems(self, value, schema, where="answer"):
         found = super().problems(value, schema, where)
@@ -62,7 +62,7 @@ class Asker(check_contract.Service):
         return self.told("POST", F, 201, {"name": name, "capacity": 1000, "error": 0.001, **spec})
 
     def status(self, method, path, body=None, headers=()):
-        """Returns only the status, and accepts any status."""
+        """Returns only the status, which may have any value."""
         link = http.client.HTTPConnection("127.0.0.1", self.url.port, timeout=60)
         link.request(method, path, body, dict(headers))
         response = link.getresponse()

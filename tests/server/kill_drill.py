@@ -2,7 +2,7 @@
 """Kills the service repeatedly while clients write, and verifies that all acknowledged changes are
 still present.
 
-Every client adds its own keys and records how many the service has acknowledged. After kill -9
+Every client adds its own keys and records how many of them the service has acknowledged. After kill -9
 and a restart, every acknowledged key must be present, in filters that only grow (BF) as well as
 in filters that count (CF, where it must be present exactly once), even if the kill interrupted a
 snapshot. Some clients are twins that add the same keys: a reply that a key already exists is as
@@ -182,7 +182,7 @@ class Mover(threading.Thread):
 
 
 class Disturber(threading.Thread):
-    """Changes its own filters and other filters in ways that no guarantee depends on."""
+    """Changes its own and other filters in ways that do not affect any guarantee."""
 
     COMMANDS = ["BF.ADD d1 {i}", "BF.MADD d2 {i} x y z", "CF.ADD d3 {i}", "CF.DEL d3 {i}", "BGSAVE",
                 "COPY bf-keys d4 REPLACE", "BG.FOLD d4", "RENAME d1 d5", "BG.MERGE d5 d2", "DEL d5",

@@ -1,6 +1,5 @@
-"""The service under test: starts it in its own directory with free ports, sends RESP commands,
-stops it, and searches its log for sanitizer reports. This module is also the runner for the scripts
-in this directory.
+"""Runs the service under test: starts it in its own directory with free ports, sends RESP commands, stops it, and
+searches its log for sanitizer reports. This module is also the runner for the scripts in this directory.
 
     import service
 
@@ -343,7 +342,7 @@ def wait_for(condition, seconds=30, what="a condition"):
 
 
 def work(n):
-    """Returns n, multiplied by a scale factor in `make soak`."""
+    """Returns n; in `make soak`, n is multiplied by a scale factor."""
     return n * max(1, int(os.environ.get("BG_TEST_SCALE", "1")))
 
 

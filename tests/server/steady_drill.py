@@ -5,8 +5,7 @@ Clients connect and disconnect; add, query and delete; create and drop filters; 
 dump, rebuild and rotate; take snapshots, send malformed requests, scrape metrics and read the
 dashboard's data. The set of names and the content of each filter are bounded, so memory has no
 reason to grow once every name has been used. Memory is sampled every second. After a warm-up of one
-fifth of the time, the mean of the last quarter may exceed the mean of the first quarter by at most
-a twentieth, or 4 MiB.
+fifth of the time, the mean of the last quarter may exceed the mean of the first quarter by at most 5%, or by 4 MiB.
 
 usage: steady_drill.py BLOOMGATED [--seconds 1800] [--seed N]"""
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Tests misbehaving clients: torn and endless requests, sockets that are half closed or never read,
-huge numbers, random bytes, and crowds of clients. The service stays within its memory limits, and a
+huge numbers, random bytes, and large numbers of clients. The service stays within its memory limits, and a
 well-behaved client keeps getting correct replies. Reply times are printed but not checked.
 usage: test_abuse.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
@@ -62,8 +62,8 @@ class Witness:
 
 
 def is_sanitized(s):
-    """Returns whether a sanitizer is active. Sanitizers use much memory themselves, so memory
-    bounds are then not checked."""
+    """Returns whether a sanitizer is active. Sanitizers use a lot of memory themselves, so memory bounds are not
+    checked when one is active."""
     return s.memory("VmSize") > 1 << 42
 
 
@@ -372,7 +372,7 @@ def test_endless_pipeline(s):
 
 
 def test_pipelines_of_all_sorts(s):
-    """Several connections send long pipelines that mix batches, jobs, errors and transactions."""
+    """Several connections send long pipelines with a mix of batches, jobs, errors and transactions."""
     def drive(part, wrong):
         try:
             rng = random.Random(part)

@@ -255,13 +255,13 @@ def test_tls_half_closed(program):
 @alone
 def test_tls_record_over_the_limit(program):
     """A request of nearly client-query-buffer-limit bytes leaves space for only a part of the
-    last TLS record. The rest of the record is read after the request, which runs as a job,
-    although the socket has no more bytes to read."""
+    last TLS record. The request runs as a job. Afterwards, the rest of the record is read, although the socket itself
+    has no more bytes to read."""
     limit = 1 << 20
     with Secret(program, "client-query-buffer-limit 1Mi", "proto-max-bulk-len 1Mi") as s, s.connect() as c:
         n = 5000  # with this many arguments, the request runs as a job
         words = ["BF.MADD", "k", *(f"{i:08}" for i in range(n))]
-        words[-1] += "x" * (limit - 10 - len(encode(*words)) - 5)  # its length has five more digits
+        words[-1] += "x" * (limit - 10 - len(encode(*words)) - 5)  # the length of this argument has five more digits
         data = encode(*words)
         assert len(data) == limit - 10
         c.send(data[:100])  # a separate record, so that no later record ends at the limit

@@ -92,7 +92,7 @@ def test_full_and_back_everysec(program):
 
 @alone
 def test_writers_report_without_a_journal(program):
-    """A gate must receive committed keys, whatever the state of the journal."""
+    """A gate must receive committed keys regardless of the state of the journal."""
     s = Service(program)
     path = os.path.join(s.folder, "keys.db")
     with sqlite3.connect(path) as db:
@@ -159,7 +159,7 @@ def test_a_damaged_journal(program):
         s.lines = (*s.lines, "damaged-journal doubt")
         for _ in range(2):
             s.start()
-            assert s.ask("BF.MEXISTS", "old", *range(200), "never") == [1] * 201  # it may contain any key
+            assert s.ask("BF.MEXISTS", "old", *range(200), "never") == [1] * 201  # the filter may contain any key
             assert isinstance(s.ask("BF.ADD", "old", "more"), Error)
             assert s.ask("BF.MEXISTS", "new", "x", "never") == [1, 0]  # this filter was created after the damage
             assert s.ask("BF.ADD", "new", "y") in (0, 1)
@@ -167,7 +167,7 @@ def test_a_damaged_journal(program):
         s.start()
         assert s.ask("SAVE") == OK
         s.kill()
-        s.lines = s.lines[:1]  # a snapshot does not include the damage
+        s.lines = s.lines[:1]  # the snapshot replaced the damaged journal, so the option is not needed
         s.start()
         assert s.ask("BF.MEXISTS", "old", 1, "never") == [1, 1]
         assert s.ask("BF.MEXISTS", "new", "x", "y", "never") == [1, 1, 0]
@@ -262,7 +262,7 @@ def test_a_replaced_folder(program):
         os.mkdir(data)
         wait_for(lambda: call(s, "GET", "/readyz")[0] == 503, what="unreadiness")
         wait_for(lambda: refused(s), what="refusal")
-        assert os.listdir(data) == []  # the directory may belong to another process
+        assert os.listdir(data) == []  # the new directory may belong to another process
         os.rmdir(data)
         os.rename(data + ".away", data)
         wait_for(lambda: call(s, "GET", "/readyz")[0] == 200, what="readiness")

@@ -354,9 +354,9 @@ def test_preconditions(s):
 
 
 def upload_while_adding(s, name, condition, prepare):
-    """Uploads an empty filter on a condition that holds until the first add. Each attempt adds the
-    key slightly later. Either the upload is refused, or it happens before the add, so an
-    acknowledged key is present afterwards."""
+    """Uploads an empty filter on a condition that holds until the first add. Each attempt adds its key slightly later
+    than the previous attempt. Either the upload is refused, or it happens before the add, so an acknowledged key is
+    present afterwards."""
     a, r, c = Asker(s), s.connect(), s.connect()
     s.ask("BF.RESERVE", "source", 0.0001, 1000000, "NONSCALING")
     response, file = a.ask("GET", f"{F}/source/file", 200)
@@ -690,7 +690,7 @@ def check_rights(admin, shop, reader):
     few.ask("GET", "/api/v1/info", 200)
     text = shop.told("GET", "/metrics", 200).decode()
     assert 'filter="shop:a"' in text and 'filter="other"' not in text
-    # events about other users' filters, or about no filter, are not reported
+    # events that concern other users' filters, or no filter at all, are not reported
     admin.ask("PUT", f"{F}/other/file", 422, b"junk", **KIND)
     shop.ask("PUT", f"{F}/shop%3Aa/file", 422, b"junk", **KIND)
     same({e.get("filter") for e in shop.told("GET", "/api/v1/events", 200)["events"]}, {"shop:a"})
@@ -863,7 +863,7 @@ def test_gates(program):
 
 @alone
 def test_fronts(program):
-    """Tests a filter over a cluster that does not exist; tests/cluster/test_front.py has the other
+    """Tests a front end for a cluster that does not exist; tests/cluster/test_front.py has the other
     tests."""
     with free_service(program, "sharded seen nodes=127.0.0.1:1 shards=4") as s:
         a = Asker(s)
@@ -988,7 +988,7 @@ def test_many_at_once(s):
 
 
 def test_zz_every_status_of_the_document(_):
-    """The tests above have seen every status in the document."""
+    """The tests above have received every status in the document."""
     if len(sys.argv) > 2:
         raise service.Skip("only some tests were run")
     missing = []

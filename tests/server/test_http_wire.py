@@ -292,7 +292,7 @@ def test_slow_clients_are_let_go(program):
         wires = [Wire(s) for _ in begun]
         for wire, data in zip(wires, begun):
             wire.send(data)
-        drip = Wire(s)  # a byte now and then does not help
+        drip = Wire(s)  # sending a byte now and then does not prevent that
         drip.send(f"POST {F}/slow/add HTTP/1.1\r\nHost: localhost\r\n{JSON}\r\nContent-Length: 100000\r\n\r\n")
         idle = Wire(s)  # a client that has not started a request may wait
         gone = threading.Event()
@@ -384,7 +384,7 @@ def test_large_uploads(s):
     for thread in threads:
         thread.join()
     same(sorted(statuses), [201, 201, 201, 422, 422, 422])
-    with Wire(s) as wire:  # an interrupted upload leaves nothing behind
+    with Wire(s) as wire:  # an interrupted upload leaves no files
         wire.send(f"PUT {F}/half/file HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(file)}\r\n\r\n", file[:1000000])
     wait_for(lambda: a.told("GET", "/api/v1/info", 200)["connections"]["http"] == 1, 10, "the connection to close")
     a.ask("GET", f"{F}/half", 404)

@@ -19,7 +19,7 @@ import service
 from service import Error, Service, alone, encode, wait_for
 
 MI = 1 << 20
-HEAD = 64 << 10  # more than the overhead of a filter apart from its bits
+HEAD = 64 << 10  # more than a filter's overhead in addition to its bits
 
 
 def memory(s):
@@ -228,7 +228,7 @@ def fill(s):
 @alone
 def test_small_requests_of_many_clients(program):
     """Small requests are not refused while buffers use the memory reserved for them, and do not
-    prevent adds. Their total size is limited, whatever the number of clients."""
+    prevent adds. Their total size is limited, regardless of the number of clients."""
     with Service(program, "maxmemory 16Mi", "appendfsync no") as s:
         fill(s)
         half = encode("BF.EXISTS", "f0", b"y" * 16000)[:-600]
@@ -394,7 +394,7 @@ def test_a_refused_lookup_leaves_others_alone(program):
         assert s.ask("BG.CREATE", "f", "KIND", "blocked", "BYTES", 40 * MI, "CAPACITY", 10) == "OK"
         assert s.ask("BG.LOOKUP", "g", large) == [1, b"present"]
         assert s.ask("CONFIG", "SET", "maxmemory", "8Mi") == "OK"
-        for _ in range(10):  # twice the number of source failures that open the breaker
+        for _ in range(10):  # twice the number of failures that open the circuit breaker
             with s.connect() as client:
                 assert is_oom(client.ask("BG.LOOKUP", "g", large))
         for _ in range(3):
@@ -404,7 +404,7 @@ def test_a_refused_lookup_leaves_others_alone(program):
 @alone
 def test_a_gate_that_does_not_fit(program):
     """A gate whose filter does not fit in memory queries its source. The limit also applies at startup. The gate
-    reports why the build failed, and that its source is up."""
+    reports why the build failed, and reports its source as up."""
     def about(name):
         with urllib.request.urlopen(f"http://127.0.0.1:{s.http_port}/api/v1/gates/{name}", timeout=60) as answer:
             return json.load(answer)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests what operators use: the program's own documentation (help, example file, man page), the
-systemd unit and the Dockerfile.
+"""Tests the files that operators use: the program's own documentation (help, example file, man page), the systemd unit
+and the Dockerfile.
 usage: test_operations.py BLOOMGATED"""
 
 import json

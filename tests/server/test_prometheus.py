@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Tests a real Prometheus with the service: the metrics that it scrapes, their values, and its
 alerts, each of which is triggered by provoking its cause. The rules are those in ops/prometheus,
-except that an alert waits one second instead of minutes. Alerts that take more than a minute, or
-that need a state that cannot be provoked, are tested only by promtool (ops/prometheus/*.test.yml).
+except that an alert waits one second instead of minutes. Alerts that take more than a minute to fire, or that need a
+state that the tests cannot provoke, are tested only by promtool (ops/prometheus/*.test.yml).
 
 usage: test_prometheus.py BLOOMGATED [PART OF A NAME...]
   UPDATE=1 in the environment writes the list of the service's metrics in docs/metrics.md"""
@@ -204,8 +204,7 @@ def both_forms(a):
 
 @alone
 def test_documents(program):
-    """promtool and the client library read both formats and find the same content, whatever the
-    names."""
+    """promtool and the client library read both formats and find the same content, whatever the filters are named."""
     s, _ = with_gate(program, "products", "follow=changes")
     with s:
         a = Asker(s)
@@ -596,7 +595,7 @@ def test_alerts_of_sources(program):
 
 @alone
 def test_alerts_of_fronts(program):
-    """One cluster does not listen at all; the other cluster has no shards."""
+    """The nodes of one cluster do not listen at all; the other cluster has no shards."""
     p = prometheus()
     with free_service(program) as node, \
             free_service(program, "sharded gone nodes=127.0.0.1:1 shards=4", f"sharded empty nodes=127.0.0.1:{node.port} shards=2") as s:

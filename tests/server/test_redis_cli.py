@@ -27,7 +27,7 @@ def cli(s, *words, stdin=None, check=True, timeout=120):
     return done.stdout.decode(errors="replace")
 
 
-# The input and the output with --no-raw, in RESP2, and in RESP3 where the output differs.
+# The input, and the output with --no-raw: in RESP2, and also in RESP3 where it differs.
 TRANSCRIPT = r"""
 > PING
 PONG

@@ -5,7 +5,7 @@ connections of its worker.
     tests/server/test_stalls.py PATH-OF-BLOOMGATED [part of a test's name]...
 
 No test compares times. The service has one worker, so the order of replies shows whether a
-request blocked it. Page faults show how much memory creating a filter touched."""
+request blocked it. The number of page faults shows how much memory was touched when a filter was created."""
 
 import base64
 import hashlib
@@ -63,7 +63,7 @@ def test_a_transaction_waits_without_its_worker(s):
 
 
 def test_waiting_writers_leave_threads_to_others(s):
-    """More connections than there are job threads wait for one filter; meanwhile, another filter is
+    """More connections than job threads wait for one filter; meanwhile, another filter is
     examined."""
     assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
     assert s.ask("BF.RESERVE", "other", "0.01", 1000) == "OK"
@@ -110,8 +110,7 @@ def test_requests_with_many_arguments(program):
 
 @service.alone
 def test_users_leave_threads_to_others(program):
-    """One user has more jobs than there are threads. Another user's job does not wait for all of
-    these jobs."""
+    """One user has more jobs than there are threads. Another user's job does not wait until all of them have ended."""
     with service.Service(program, "workers 1", "jobs 3", "appendfsync no", "user default on nopass +@all ~*", "user other on >x +@all ~*") as s:
         assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
         assert s.ask("BF.RESERVE", "small", "0.01", 1000) == "OK"
@@ -169,7 +168,7 @@ def test_users_of_http_leave_threads_to_others(program):
 
 
 def slow_hash(password):
-    """Returns a hash that takes 128 MiB to check, eight times the default, and eight times as
+    """Returns a password hash that needs 128 MiB to check, which is eight times the default and takes eight times as
     long."""
     salt = b"0123456789abcdef"
     digest = hashlib.scrypt(password, salt=salt, n=1 << 17, r=8, p=1, dklen=32, maxmem=1 << 28)

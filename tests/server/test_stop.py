@@ -184,8 +184,8 @@ def test_the_unix_socket_of_the_next(program):
 
 @alone
 def test_a_job_without_its_client(program):
-    """Stopping does not wait for a disconnected client, but the client's job is still running and
-    using parts of the service."""
+    """Stopping does not wait for a disconnected client, even though the client's job is still running and using parts
+    of the service."""
     with Service(program, http=True) as s:
         assert s.ask("BG.CREATE", "large", "KIND", "classic", "BYTES", "400000000", "K", "5") == OK
         with socket.create_connection(("127.0.0.1", s.http_port)) as c:
@@ -238,7 +238,7 @@ def test_connections_during_the_stop(program):
             for thread in threads:
                 thread.start()
             try:
-                time.sleep(0.05)  # makes the race likely: all threads are connecting; the result does not depend on it
+                time.sleep(0.05)  # all threads are connecting, so the race is likely; the result does not depend on it
                 s.process.send_signal(signal.SIGTERM)
                 assert s.wait() == 0
             finally:
@@ -308,7 +308,7 @@ def test_stop_while_loading(program):
             time.sleep(delay)  # anywhere during startup
             s.process.send_signal(signal.SIGTERM)
             code = s.wait()
-            assert code in (0, -signal.SIGTERM), s.read_log()[-2000:]  # or killed before the signal handler was installed
+            assert code in (0, -signal.SIGTERM), s.read_log()[-2000:]  # or killed before it installed the handler
         s.start()
         assert s.ask("DBSIZE") == n
         assert s.ask("BF.EXISTS", f"f{n - 1}", "x") == 1
@@ -335,7 +335,7 @@ def test_reload_under_load(program):
 
 @alone
 def test_revoking_a_user(program):
-    """SIGHUP works however often settings have changed, and while other clients change them."""
+    """SIGHUP works no matter how many times settings have changed, even while other clients are changing them."""
     with Service(program, "user default on nopass +@all ~*") as s:
         path = os.path.join(s.folder, "bloomgate.conf")
         with open(path, encoding="utf-8") as file:

@@ -229,7 +229,7 @@ class Case:
         return self.gates[0]
 
     def caught_up(self):
-        """Waits until everything committed so far has been reported to all gates."""
+        """Waits until all changes committed so far have been reported to all gates."""
         since = time.monotonic_ns()
         for gate in self.gates:
             if gate.is_running():
@@ -254,8 +254,7 @@ class Case:
 
 
 class Writers:
-    """Threads that write to the table of a case in many ways, no matter what happens to the
-    table."""
+    """Threads that write to a case's table in many ways, no matter what happens to the table."""
 
     def __init__(self, case, count=WRITERS):
         self.case = case

@@ -41,10 +41,10 @@ class Event:
 
     def __init__(self, name, function, modes, expect, key, setup, writers, monitor):
         self.name, self.function, self.modes, self.expect = name, function, modes, expect
-        self.key = key  # key type, or None for any type
-        self.setup = setup  # creates the table, and the gate unless the event creates it
+        self.key = key  # the key type, or None if the event runs with any type
+        self.setup = setup  # creates the table, and also the gate unless the event creates the gate
         self.writers = writers  # whether Writers run during the event
-        self.monitor = monitor  # whether oracle.Monitor runs; it must not if committed keys may disappear and return
+        self.monitor = monitor  # whether oracle.Monitor runs; must be false if committed keys may disappear and return
 
 
 def plain(case):
@@ -506,7 +506,7 @@ def lost_directory(case):
 
 @event("copy of the service's directory in use twice", expect=ANY)
 def directory_twice(case):
-    """A machine image was started twice, so two services have the same identity."""
+    """Two machines were started from the same image, so two services have the same identity."""
     case.gate.stop()
     twin = case.open_gate(wait=False, poll="5ms")
     twin.stop()
@@ -514,7 +514,7 @@ def directory_twice(case):
     shutil.copytree(case.gate.directory, twin.directory)
     case.gate.start()
     twin.start()
-    for _ in range(60):  # sometimes one service sees a change first, sometimes the other
+    for _ in range(60):  # either service may see a change first
         case.insert(2)
         time.sleep(0.005)
     case.close_gate(twin)
@@ -638,7 +638,7 @@ def negative_cache(case):
 
 @event("audit finds what was hidden", setup=table_only, expect=ANY, writers=False)
 def audit(case):
-    """An audit finds a key that was written despite the promise, so the filter is rebuilt."""
+    """A key is written despite the "read-only" promise. An audit finds the key, so the filter is rebuilt."""
     gate = case.open_gate(checked=False, follow="none", promise="read-only", audit="1")
     case.write(case.fresh(PRELOADED))
     keys = case.truth()

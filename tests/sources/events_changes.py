@@ -136,7 +136,7 @@ def schema_given_away(case):
 
 @event("objects created by an administrator, install=no", modes=POSTGRES_CHANGES, setup=nothing)
 def by_administrator(case):
-    """The script has all necessary statements, even for a role that owns nothing."""
+    """The script contains all necessary statements, even for a role that owns nothing."""
     case.create()
     case.sql("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN; GRANT USAGE ON SCHEMA public TO guest;"
              f"GRANT SELECT ON {case.table} TO guest")

@@ -184,7 +184,7 @@ ODD_VALUES = {
 
 @event("odd values of all types", modes=POSTGRES, setup=nothing, writers=False, expect=ANY)
 def odd_values(case):
-    """Half of the values are read, and half are followed."""
+    """The gate reads half of the values initially, and follows the other half as changes."""
     for n, (name, values) in enumerate(ODD_VALUES.items()):
         case.table = f"public.odd{n}"
         case.sql(f"CREATE TABLE {case.table} (id bigserial PRIMARY KEY, {case.column} {name})")
@@ -275,7 +275,7 @@ def without_primary_key(case):
 
 @event("table without a primary key", modes=POSTGRES, setup=without_primary_key, expect=ANY, writers=False)
 def no_primary_key(case):
-    """Applications can update and delete rows of such a table, even while it is followed."""
+    """Applications can update and delete rows of a table without a primary key, even while a gate follows the table."""
     gate = case.open_gate(wait=False)
     about = gate.wait(lambda about: about["trusted"] == "1" or about["text"], "trusted or refused")
     case.sql(f"UPDATE {case.table} SET {case.column} = {case.literal(*case.fresh())} WHERE id = 5")
@@ -388,8 +388,7 @@ def open_at_restart(case):
 
 @event("lookups that take too long", modes=POSTGRES, setup=table_only, expect=ANY, writers=False)
 def slow_lookups(case):
-    """Such lookups are canceled at the timeout, even in the database, and open the circuit
-    breaker."""
+    """Slow lookups are canceled at the timeout, even in the database, and open the circuit breaker."""
     gate = case.open_gate(checked=False, timeout="100ms", breaker_failures="2", breaker_rest="100s", lookup=(
         f"SELECT note FROM {case.table} WHERE {case.column} = $1 AND pg_sleep(100) IS NOT NULL"))
     for _ in range(20):
@@ -529,7 +528,7 @@ def create_numbers(case, column_type):
 
 @event("numeric column becomes text between two polls", modes=POSTGRES, key="text", setup=nothing, expect=ANY, writers=False)
 def numeric_to_text(case):
-    """The filter has numbers without trailing zeros, but text keeps trailing zeros."""
+    """The filter was built from numbers without trailing zeros, but text keeps trailing zeros."""
     create_numbers(case, "numeric")
     gate = case.open_gate(checked=False, poll="10s")
     require(gate.lookup(b"1.50") == "present", "the number is not found")
@@ -544,7 +543,7 @@ def numeric_to_text(case):
 @event("text column becomes numeric while the follower reconnects", modes=LOGICAL, key="text", setup=nothing, expect=ANY,
        writers=False)
 def text_to_numeric(case):
-    """The filter has text with trailing zeros. The filter is trusted until the follower has
+    """The filter was built from text with trailing zeros. The filter is trusted until the follower has
     compared the tables."""
     create_numbers(case, "text")
     proxy = case.through_proxy()
@@ -755,8 +754,7 @@ def origin_trigger(case):
 
 @event("all triggers disabled, and left so", modes=POSTGRES_CHANGES, expect=ANY)
 def disable_all(case):
-    """With install=yes, the service enables the triggers again. Until then, it does not trust the
-    filter."""
+    """With install=yes, the service re-enables the triggers. Until then, it does not trust the filter."""
     case.sql(f"ALTER TABLE {case.table} DISABLE TRIGGER ALL")
     case.insert(20)
 
@@ -859,7 +857,7 @@ def change_bookmark(case):
 
 @event("changes of another history", modes=POSTGRES_CHANGES, expect=ANY)
 def foreign_changes(case):
-    """A dump of another server has transaction IDs that this server has not reached yet."""
+    """A dump from another server contains transaction IDs that this server has not reached yet."""
     events = case.gate.events()
     case.gate.stop()
     (name,) = [table for table in our_tables(case) if table.rstrip('"').endswith("_change")]
@@ -1103,7 +1101,7 @@ def identity_lost(case):
 
 @event("replica identity lost with the key column", modes=LOGICAL, expect=ANY, writers=False)
 def identity_and_column_lost(case):
-    """The lost key column is a second reason why the gate cannot follow. UPDATE must still
+    """The lost key column is a second reason why the gate cannot follow the table. UPDATE must still
     succeed."""
     table = case.table
     (name,) = case.sql(f"SELECT quote_ident(conname) FROM pg_constraint WHERE conrelid = '{table}'::regclass"
@@ -1427,7 +1425,7 @@ def require_not_denied(gate, keys):
 
 @event("enum label renamed, but not visible yet", modes=POSTGRES, key="text", setup=private, expect=ANY, writers=False)
 def enum_label_unseen(case):
-    """The stream has the new label, while queries still return the old label."""
+    """The stream contains the new label, while queries still return the old label."""
     case.sql("CREATE TYPE public.mood AS ENUM ('sad', 'glad');"
              "CREATE TABLE public.moods (id bigserial PRIMARY KEY, mood public.mood)")
     gate = case.open_gate("moods", checked=False, keys="public.moods(mood)")
@@ -1641,7 +1639,7 @@ def swap_database(case):
 
 
 def evict(sql):
-    """Terminates the sessions of the private databases, and waits until they have ended."""
+    """Terminates all sessions in the private databases, and waits until they have ended."""
     while sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE 'bgs%'"):
         time.sleep(0.005)
 
@@ -1761,7 +1759,7 @@ def rewrite(case, sql):
 
 
 def truncate_ours(case, sql):
-    """Deletes changes that have not been read yet. (Another connection inserts rows first.)"""
+    """Deletes changes that have not been read yet, after another connection has inserted rows."""
     case.insert(2)
     for (table,) in sql("SELECT oid::regclass FROM pg_class WHERE relkind = 'r'"
                         " AND relnamespace = to_regnamespace('bloomgate')"):

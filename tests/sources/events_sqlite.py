@@ -33,8 +33,7 @@ def our_objects(case, kind):
 
 @event("write-ahead log", modes=SQLITE, setup=journal("wal"))
 def with_log(case):
-    """Readers with old snapshots prevent the log from being reset; checkpoints copy it to the
-    file."""
+    """Readers with old snapshots prevent the log from being reset; checkpoints copy the log to the database file."""
     with case.connect() as reader:
         reader("BEGIN")
         reader(f"SELECT count(*) FROM {case.table}")
@@ -111,7 +110,8 @@ def recursive(case):
 
 @event("triggers of the application", modes=SQLITE, key="text", expect=ANY)
 def application_triggers(case):
-    """Rows written by other triggers are followed; last_insert_rowid() and changes() are not affected."""
+    """Rows written by the application's own triggers are also followed; last_insert_rowid() and changes() are not
+    affected."""
     case.sql(f"CREATE TABLE log (x); CREATE TRIGGER app AFTER INSERT ON log BEGIN INSERT INTO {case.table}"
              f" ({case.column}) VALUES ('log-' || NEW.x); END")
     case.sql("INSERT INTO log VALUES (1), (2), (3)")
@@ -149,7 +149,7 @@ def odd_values(case):
         for value in ODD_VALUES[1::2]:
             case.sql(add.format(value))
         oracle.check(case)
-        for value in ODD_VALUES:  # the gate must not report keys as absent that the application finds
+        for value in ODD_VALUES:  # the gate must not report a key as absent if the application finds it
             key = case.sql(f"SELECT CAST({value} AS BLOB)")[0][0] or b""
             found = case.sql(f"SELECT 1 FROM {case.table} WHERE {case.column} = {value}")
             require(not found or not gate.denied([key]), f"{value} in a column {name or 'without a type'} is reported as absent")
@@ -374,7 +374,7 @@ def symbolic_link(case):
 
 @event("writer killed in a transaction", modes=SQLITE, setup=journal("delete"), expect=ANY)
 def killed_writer(case):
-    """The transaction's pages are already in the file. The next connection rolls them back."""
+    """The transaction's pages are already in the file. The next connection rolls the transaction back."""
     script = f"""import os, sqlite3
 d = sqlite3.connect({case.path!r}, timeout=60, isolation_level=None)
 d.execute("PRAGMA cache_size = 5")
@@ -444,7 +444,7 @@ def empty_changes_stopped(case):
 
 @event("sqlite_sequence reset", modes=SQLITE, expect=ANY)
 def reset_sequence(case):
-    """New changes reuse the numbers of old changes."""
+    """New changes reuse the sequence numbers of old changes."""
     for table in our_objects(case, "table"):
         case.sql("BEGIN IMMEDIATE")
         keys = case.write(case.fresh(10))
@@ -464,7 +464,7 @@ def raise_sequence(case):
 
 @event("change rows altered", modes=SQLITE, expect=ANY, writers=False)
 def alter_changes(case):
-    """Rows that were already read get different values."""
+    """Change rows that were already read get different values."""
     for table in our_objects(case, "table"):
         columns = [row[1] for row in case.sql(f"PRAGMA table_info({quote(table)})")]
         case.insert(10)
@@ -536,7 +536,7 @@ def old_snapshot(case):
 
 @event("a writer that holds the lock", modes=SQLITE, expect=ANY, writers=False)
 def held_lock(case):
-    """The follower waits for the lock. Until then, the gate has no proof that it is complete."""
+    """The follower waits for the lock. Until it gets the lock, the gate has no proof that the filter is complete."""
     with case.connect() as writer:
         writer("BEGIN EXCLUSIVE")
         keys = case.write(case.fresh(20), writer)

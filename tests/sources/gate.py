@@ -40,7 +40,7 @@ class Gate:
         return self.process is not None
 
     def stop(self):
-        """Shuts the service down. A sanitizer report is a failure."""
+        """Shuts the service down. A sanitizer report counts as a failure."""
         with self.lock:
             process, self.process = self.process, None
             process.stdin.close()
@@ -101,7 +101,7 @@ class Gate:
     # ---- Waiting --------------------------------------------------------------------------
 
     def wait(self, condition, what):
-        """Waits until the condition holds for the result of `about`."""
+        """Waits until the result of `about` satisfies the condition."""
         deadline = time.monotonic() + PATIENCE
         about = self.about()
         while not condition(about):
@@ -117,7 +117,7 @@ class Gate:
         return self.wait(lambda about: about["trusted"] == "0", "untrusted")
 
     def wait_caught(self, since=None):
-        """Waits until everything committed so far has been reported."""
+        """Waits until all changes committed so far have been reported."""
         since = time.monotonic_ns() if since is None else since
         return self.wait(lambda about: int(about["since"]) > since, "caught up")
 

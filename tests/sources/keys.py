@@ -1,8 +1,6 @@
-"""Keys of every type: the SQL literal of key number i, and the bytes that are used to query the
-gate.
+"""Provides keys of every type: the SQL literal of key number i, and the bytes that are used to query the gate.
 
-Keys with numbers below ABSENT may be in tables. Keys with numbers of ABSENT or more are never
-written.
+Keys with numbers below ABSENT may be in tables. Keys with numbers from ABSENT upward are never written.
 """
 
 import datetime

@@ -1,4 +1,4 @@
-"""Measures the cost and speed of following. Long runs print the results; no test depends on them.
+"""Measures the cost and speed of following a source's changes. Long runs print the results; no test depends on them.
 
     written        rows per second written by one connection, without and with a gate
     CPU and WAL    CPU time and WAL bytes of the server per row, without and with a gate
@@ -15,7 +15,7 @@ BATCH = 5000
 
 
 def cpu_seconds(pid):
-    """Returns the CPU time of a server and its processes, including processes that have ended."""
+    """Returns the CPU time of a server process and its children, including children that have ended."""
     total = 0
     for path in glob.glob("/proc/[0-9]*/stat"):
         try:
@@ -39,7 +39,7 @@ def costs(case):
 
 
 def fill(case, table, rows, start):
-    """Inserts rows from a SELECT, so that generating them costs this process nothing. Returns the
+    """Inserts rows from a SELECT, so this process spends no time generating them. Returns the
     largest lag."""
     lag = 0
     series = "generate_series({}, {}) i" if case.source == "postgres" else (

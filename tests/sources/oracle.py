@@ -1,4 +1,4 @@
-"""The check for all events: the gate never reports a committed key as absent.
+"""Checks the rule that holds for all events: the gate never reports a committed key as absent.
 
 While the event runs, `Monitor` looks up every key whose commit was acknowledged before the time up
 to which the gate claims to be complete. Afterwards, `settle` compares the gate with the table itself.
@@ -47,7 +47,7 @@ def check_works(case, gate):
 
 
 def settle(case):
-    """Verifies a gate after an event: at once, when it is trusted again, and after new writes."""
+    """Verifies a gate three times after an event: at once, when the gate is trusted again, and after new writes."""
     checked = check(case)
     for gate in case.gates:
         gate.wait_trusted()
@@ -120,8 +120,8 @@ class Monitor:
         return due
 
     def _confirm(self, gate, denied):
-        """Fails if the table still has a key that was reported as absent. Otherwise, the key was
-        deleted, or the server was replaced."""
+        """Fails if the table still contains a key that was reported as absent. If not, the key was deleted or the
+        server was replaced."""
         try:
             denied = set(denied) & self.case.truth()
             if denied:

@@ -5,9 +5,8 @@ pass it before it is released.
 
 usage: test_sources.py GATE_PROBE [--mode SOURCE/MODE]... [--event PART]... [--changes N] [--seed S] [--list]
 
-Prints a matrix. `--changes` is the number of keys to write per mode. With 100,000 or more, the
-suite also measures throughput and costs (to run only these: --event throughput). Exit status 77:
-PostgreSQL is not installed.
+Prints a matrix. `--changes` is the number of keys to write per mode. With 100,000 or more, the suite also measures
+throughput and costs (--event throughput runs only these measurements). Exit status 77: PostgreSQL is not installed.
 """
 
 import argparse
@@ -92,7 +91,7 @@ def run_mode(mode, arguments, report):
 
 
 def run_measure(world, mode, arguments):
-    """Measures the cost of following. Returns the cost in the form of an event's result."""
+    """Measures the cost of following a source's changes. Returns it in the form of an event's result."""
     source, follow = mode.split("/")
     case = Case(world, source, follow, arguments.probe, "text", 0, 0)
     result = {"event": "throughput", "mode": mode, "key": "text", "failure": None, "checked": 0, "seconds": 0}

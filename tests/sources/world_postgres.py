@@ -21,7 +21,7 @@ from pgwire import Connection, Lost, SqlError
 BIN = next(iter(sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)), None)
 PATIENCE = 60
 
-# fsync is off because writes must survive a server crash, but not a crash of this machine.
+# fsync is off because writes must survive a server crash, but need not survive a machine crash.
 SETTINGS = """
 listen_addresses = '127.0.0.1'
 unix_socket_directories = ''
@@ -168,7 +168,7 @@ class Proxy:
         self.flowing = threading.Event()
         self.flowing.set()
         self.between = None  # called with a client's data before it is forwarded
-        self.left = None  # number of bytes until all connections break; None: never
+        self.left = None  # bytes to forward before all connections break; None means never
         self.listener = socket.socket()
         self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.listener.bind(("127.0.0.1", 0))
@@ -243,7 +243,7 @@ class Proxy:
                 self.cut()
 
     def _take(self, size):
-        """Returns how many of the bytes may pass, and whether all connections then break."""
+        """Returns how many bytes may be forwarded, and whether all connections break afterwards."""
         with self.lock:
             if self.left is None:
                 return size, False
@@ -324,7 +324,7 @@ class Postgres:
         return self.add(server.standby(self.path("standby")))
 
     def tidy(self):
-        """Removes everything that an event left on the primary."""
+        """Removes all objects that an event left on the primary."""
         if not self.primary.is_running():
             self.primary.start()
         with self.primary.connect() as sql:

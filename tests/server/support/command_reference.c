@@ -1,6 +1,6 @@
 /*
  * command_reference.c - prints the list of commands for docs/commands.md from the tables that the
- * dispatcher uses. tools/check_commands.py compares it with the page, or updates the page.
+ * dispatcher uses. tools/check_commands.py compares the list with the page, or updates the page.
  */
 #define _GNU_SOURCE /* locks */
 
@@ -15,7 +15,7 @@
 static const struct {
     const char *title;
     const struct command *commands;
-    bool explained; /* false for commands that Redis documents */
+    bool explained; /* false for commands documented by Redis */
 } reference_families[] = {
     { "Bloom filters: BF.*", bf_commands, true },
     { "Filters with deletion: CF.*", cf_commands, true },
@@ -63,7 +63,7 @@ static void reference_flags(const struct command *command)
     }
 }
 
-/* Returns whether a row needs no entry: HELP, or a container that only has subcommands. */
+/* Returns whether a row needs no entry because it is HELP or a container with only subcommands. */
 static bool reference_is_obvious(const struct command *command)
 {
     const char *bar = strchr(command->name, '|');

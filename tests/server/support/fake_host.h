@@ -14,14 +14,14 @@
  *
  * The journal holds the data that a real host would have: the shape that an object was created
  * with, its content at the last checkpoint, and the records since then. fake_replay re-creates each
- * object from this data. In both objects, it looks up all keys that commands have used and as many
- * other keys; the results must be the same. fake_end calls it; tests may call it at any time.
+ * object from this data. It then looks up all keys that commands have used, and as many other keys,
+ * in both objects; the results must be the same. fake_end calls it; tests may call it at any time.
  */
 #ifndef FAKE_HOST_H
 #define FAKE_HOST_H
 
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* for locks and strsep; so include this header first */
+#define _GNU_SOURCE /* for locks and strsep, so this header must be included first */
 #endif
 
 #include "args.h"
@@ -54,7 +54,7 @@ struct fake_record {
 struct fake_entry {
     char name[64];
     struct object *object;
-    char shape[OBJECT_SHAPE_TEXT]; /* shape when it was created or last saved */
+    char shape[OBJECT_SHAPE_TEXT]; /* shape when the object was created or last saved */
     void *content;                 /* content at the last checkpoint, or NULL */
     size_t content_bytes;
     uint64_t items, deleted, expansions;
@@ -92,7 +92,7 @@ struct fake {
     size_t recorded, checkpoints;
     bg_err record_fails, checkpoint_fails, create_fails;
     const char *folder; /* directory for files, or NULL */
-    bg_outcome outcome; /* returned by all lookups */
+    bg_outcome outcome; /* the outcome that all lookups return */
     bool no_keys;       /* do not remember keys */
     bool forget;        /* do not replay: the test discards adds on purpose */
 };

@@ -125,7 +125,7 @@ static void probe_lookup(struct probe *probe, char *hex)
 }
 
 /* Returns whether the gate reports a key as absent without querying the source. An audit would hide
- * this result, so the audit is abandoned. */
+ * the filter's answer, so it is abandoned. */
 static bool probe_denies(struct probe *probe, bg_bytes key)
 {
     struct gates_ticket ticket = { .gate = NULL };
@@ -276,7 +276,7 @@ static void probe_wait(struct probe *probe, const char *condition)
 
 static void probe_print_about(struct probe *probe)
 {
-    const uint64_t now = source_now(); /* before the lag, so never too late */
+    const uint64_t now = source_now(); /* read before the lag, so it is never late */
     const struct gate_about a = probe_about(probe);
     bg_gate_info stats = { .struct_size = sizeof stats };
     if (bg_gate_get_info(a.gate, NULL, &stats) != BG_OK) {

@@ -1,6 +1,6 @@
 /*
- * source_model.h - a model of a gate: an exact set of keys instead of a filter. The model does what
- * source.h requires of a listener, and verifies that no committed key is missing from the set.
+ * source_model.h - a model of a gate: an exact set of keys instead of a filter. The model behaves
+ * as source.h requires of a listener, and verifies that no committed key is missing from the set.
  */
 #ifndef TESTS_SOURCE_MODEL_H
 #define TESTS_SOURCE_MODEL_H
@@ -17,8 +17,8 @@ struct model {
     size_t n, room;
     uint64_t changes; /* reported keys */
     uint64_t restarts, doubts, resumed, proofs;
-    uint64_t built;           /* value of `restarts` when all keys were read */
-    struct source_proof last; /* last proof in this epoch */
+    uint64_t built;           /* the value of `restarts` when all keys were read */
+    struct source_proof last; /* the last proof received in this epoch */
     char mark[SOURCE_MARK];
     int up; /* -1: not reported yet */
     char why[256], trouble[256];
@@ -183,7 +183,7 @@ static inline void model_free(struct model *m)
     free(m);
 }
 
-/* Starts following from a mark; NULL selects the beginning. */
+/* Starts following the source from a mark; NULL selects the beginning. */
 static inline void model_follow(struct model *m, struct source *source,
                                 const char *mark)
 {

@@ -20,7 +20,7 @@ struct world {
     char folder[256];
     char path[288];
     char url[320];
-    sqlite3 *db; /* connection of the application that writes */
+    sqlite3 *db; /* the connection of the application that writes */
 };
 
 /* Executes SQL; an error fails the test. */

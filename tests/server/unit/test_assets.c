@@ -1,5 +1,5 @@
-/* The dashboard's files as embedded in the program: all present, complete, and compliant with
- * the content security policy. */
+/* Tests that the dashboard's files embedded in the program are all present, complete, and compliant
+ * with the content security policy. */
 #include "assets.h"
 #include "support/check.h"
 

@@ -1,7 +1,7 @@
 /*
- * Names and their entries: every operation on names, compared with a plain list; the order of the
- * changes that the journal receives, and that nothing changes if the journal refuses a change; and
- * threads that concurrently find, create, rename, drop and expire names.
+ * Tests names and their entries. Every operation on names is compared with a plain list. The
+ * journal receives changes in the right order, and nothing changes if it refuses a change. Threads
+ * concurrently find, create, rename, drop and expire names.
  */
 #define _GNU_SOURCE
 
@@ -141,7 +141,7 @@ TEST(catalog__replacing_and_when_it_expires)
     CHECK_EQ(expiry_of(text("a")), 500);
     CHECK_EQ(catalog_expiring(catalog), 1);
     CHECK_EQ(mark_of(text("a"), 500), 0);
-    /* An expired entry no longer exists, so none of it is kept. */
+    /* An expired entry no longer exists, so its expiry time is not kept. */
     CHECK_OK(put(text("a"), 3, 0, 500));
     CHECK_EQ(mark_of(text("a"), 500), 3);
     CHECK_EQ(expiry_of(text("a")), 0);
@@ -175,13 +175,14 @@ static struct catalog_terms seen(bg_bytes name)
 TEST(catalog__replaces_and_drops_on_terms_only)
 {
     begin();
-    /* The name had no entry when it was seen, and another entry has it now. */
+    /* The name had no entry when the terms were read, but has one now. */
     struct catalog_terms none = seen(text("a"));
     CHECK_OK(put_on(text("a"), 1, &none, 1));
     CHECK_EQ(put_on(text("a"), 2, &none, 1), BG_ECANCELED);
     CHECK_EQ(catalog_drop_on(catalog, text("a"), &none, 1, NULL), BG_ECANCELED);
     CHECK_EQ(mark_of(text("a"), 1), 1);
-    /* A change is counted, and an entry that was seen before the change is not replaced. */
+    /* A change is counted, and terms that were read before the change no longer allow replacing the
+     * entry. */
     struct catalog_terms before = seen(text("a"));
     CHECK_OK(catalog_changing(entry_of(text("a")), NULL));
     CHECK_EQ(put_on(text("a"), 2, &before, 1), BG_ECANCELED);
@@ -269,7 +270,7 @@ TEST(catalog__renaming)
     CHECK_EQ(catalog_expiring(catalog), 0); /* its own expiry is dropped with it, the
                                                other's is not */
     CHECK_EQ(mark_of(text("b"), 1), 2);
-    /* Renames onto an expired name, and from an expired name. */
+    /* Renames an entry to an expired name, and an expired name to another name. */
     CHECK_OK(put(text("c"), 3, 0, 1));
     CHECK_OK(catalog_expire(catalog, text("c"), 10, 1, NULL));
     CHECK_EQ(catalog_rename(catalog, text("c"), text("d"), false, 10, NULL),
@@ -299,11 +300,11 @@ TEST(catalog__sweeping_goes_round)
     }
     CHECK_EQ(catalog_sweep(catalog, 100), 0);
     dropped += catalog_sweep(catalog, 100 + MANY);
-    CHECK(dropped < MANY / 2); /* not all names at once, */
+    CHECK(dropped < MANY / 2); /* one sweep does not drop all names, */
     for (unsigned i = 0; i < 3; i++) {
         dropped += catalog_sweep(catalog, 100 + MANY);
     }
-    CHECK_EQ(dropped, MANY / 2); /* but eventually all names */
+    CHECK_EQ(dropped, MANY / 2); /* but all are dropped eventually */
     CHECK_EQ(catalog_count(catalog), MANY / 2);
     CHECK_EQ(catalog_expiring(catalog), 0);
     catalog_reap(catalog);
@@ -569,7 +570,7 @@ static void check_a_and_b(void)
 {
     CHECK_EQ(mark_of(text("a"), 1), 1);
     CHECK_EQ(mark_of(text("b"), 1), 2);
-    CHECK_EQ(mark_of(text("b"), 100), 0); /* expired, whether or not it was swept */
+    CHECK_EQ(mark_of(text("b"), 100), 0); /* it has expired, swept or not */
     CHECK_EQ(mark_of(text("c"), 1), 0);
     CHECK_EQ(expiry_of(text("a")), 0);
     CHECK_EQ(catalog_count(catalog), 2);
@@ -717,7 +718,7 @@ static void *finder(void *unused)
             }
         }
         quiet_leave(&quiet, mine);
-        if (held) { /* held longer than the batch */
+        if (held) { /* the entry is held longer than the batch */
             CHECK_EQ(held->object->shape.items, held_mark);
             catalog_release(held);
             held = NULL;
@@ -811,11 +812,11 @@ TEST(catalog__all_at_once)
     end();
 }
 
-/* ---- Comparing and replacing during adds --------------------------------------------- */
+/* ---- Comparing and replacing entries during adds --------------------------------------------- */
 
 static _Atomic uint64_t acknowledged;
 
-/* The content is a number, which each adder increments. */
+/* The content is a number that each adder increments. */
 static void *adder(void *unused)
 {
     const int mine = quiet_sit(&quiet);

@@ -1,5 +1,4 @@
-/* BF.*: arguments, replies and error texts in both protocols, growth, and the records in the
- * journal. */
+/* Tests BF.*: arguments, replies and error texts in both protocols, growth, and journal records. */
 #include "server/support/fake_host.h"
 
 #include "ledger.h"
@@ -357,11 +356,11 @@ TEST(bf__a_scalable_filter_stops_at_its_limit)
     }
     CHECK(refused);
     CHECK(taken > 5000 && taken < 20000);
-    CHECK_STR(fake(&h, "BF.ADD k item0"), ":0"); /* the item exists already */
+    CHECK_STR(fake(&h, "BF.ADD k item0"), ":0"); /* the item already exists */
     CHECK_STR(fake(&h, "BF.EXISTS k item1"), ":1");
     fake_replay(&h);
-    h.settings.max_filter_bytes = 1 << 20; /* items are then accepted again */
-    h.forget = true; /* a replay would have this limit from the start */
+    h.settings.max_filter_bytes = 1 << 20; /* so that items are accepted again */
+    h.forget = true; /* no replay, which would use this limit from the start */
     CHECK(strncmp(fake(&h, "BF.ADD k other"), "-", 1) != 0);
     fake_end(&h);
 }

@@ -1,5 +1,5 @@
-/* BG.*: filters of any kind, whole-filter operations, files, rebuilds, gates; replies, error
- * texts, durability. */
+/* Tests BG.*: filters of any kind, whole-filter operations, files, rebuilds and gates, with their
+ * replies, error texts and durability. */
 #include "server/support/fake_host.h"
 #include "support/scratch.h"
 
@@ -338,8 +338,9 @@ TEST(bg__windows_do_not_follow_a_clock_that_is_set)
     }
 }
 
-/* A primary becomes a replica, which does not advance its windows, and then a primary again. Keys
- * that it received in between are as old as on the other primary, however they were sent. */
+/* A primary becomes a replica, which does not advance its windows, and then a primary again. The
+ * keys that it received as a replica expire at the same time as on the other primary, regardless of
+ * how they were sent. */
 TEST(bg__windows_go_on_where_another_host_left_them)
 {
     const bg_bytes key = { "second", 6 };
@@ -386,8 +387,7 @@ TEST(bg__windows_go_on_after_a_restart)
             CHECK_OK(object_tick(object_named(&h, "w"), &h.host, NULL));
         }
         struct object *object = object_named(&h, "w"), *copy = NULL;
-        CHECK_OK(
-            object_copy(object, &copy, NULL)); /* as if it were loaded from a file */
+        CHECK_OK(object_copy(object, &copy, NULL)); /* as if loaded from a file */
         h.now += 3600000;
         CHECK_OK(fake_replace(&h.host, (bg_bytes){ "w", 1 }, object, copy, NULL));
     }
@@ -465,7 +465,7 @@ TEST(bg__merges)
     CHECK_EQ(h.checkpoints, 1);
     has(&h, "all", 0, 350);
     fake_replay(&h);
-    CHECK_STR(fake(&h, "BG.MERGE s0 s1 s2"), "+OK"); /* into an existing filter */
+    CHECK_STR(fake(&h, "BG.MERGE s0 s1 s2"), "+OK"); /* the target exists */
     has(&h, "s0", 0, 350);
     CHECK(object_named(&h, "s0")->items > 330 && object_named(&h, "s0")->items < 370);
     CHECK_STR(fake(&h, "BG.MERGE s0 s0"), "+OK");
@@ -631,8 +631,8 @@ TEST(bg__observes)
         { "BG.ADD f here", ":1" },
         { "BG.OBSERVE f here PRESENT", ":1" },
         { "BG.OBSERVE f nobody FALSEPOSITIVE",
-          ":0" }, /* the filter answers "no", so it cannot be present */
-        { "BG.OBSERVE f nobody PRESENT", ":0" }, /* the filter lost an add */
+          ":0" }, /* the filter answers "no", so this is not a false positive */
+        { "BG.OBSERVE f nobody PRESENT", ":0" }, /* the filter has lost an added item */
     };
     struct fake h;
     size_t wrong = 0;
@@ -641,8 +641,7 @@ TEST(bg__observes)
     h.no_keys = true;
     fill(&h, "f", 1, 200);
     enum { ASKED = 20000 };
-    for (size_t i = 0; i < ASKED;
-         i++) { /* callers report every second false positive */
+    for (size_t i = 0; i < ASKED; i++) { /* callers report every other false positive */
         char line[64];
         (void)snprintf(line, sizeof line, "BG.EXISTS f absent-%zu", i);
         if (strcmp(fake(&h, line), ":1") == 0 && ++wrong % 2 == 0) {
@@ -734,7 +733,7 @@ TEST(bg__rebuilds)
     CHECK_EQ(h.checkpoints, checkpoints + 1);
     CHECK_STR(fake(&h, "BG.MEXISTS f item-50 item-51 item-52 new-1 item-10"),
               "[:1 :1 :1 :1 :1]");
-    CHECK_STR(fake(&h, "BG.EXISTS f item-99"), ":0"); /* the source lacked it */
+    CHECK_STR(fake(&h, "BG.EXISTS f item-99"), ":0"); /* not in the source */
     fill(&h, "f", 200, 900); /* it has capacity for the number of items it was
                                 rebuilt for */
     fake_replay(&h);

@@ -1,4 +1,4 @@
-/* CF.*: arguments, replies and error texts in both protocols, growth, counts, deletes,
+/* Tests CF.*: arguments, replies and error texts in both protocols, growth, counts, deletes and
  * durability. */
 #include "server/support/fake_host.h"
 
@@ -147,7 +147,7 @@ TEST(cf__wrong_types)
 static bool was_refused[1200000]; /* for each item number, set by the last
                                      add_numbered */
 
-/* Adds numbered items in pipelines; returns how many were refused. */
+/* Adds numbered items in pipelines; returns the number of refused items. */
 static size_t add_numbered(struct fake *h, const char *name, size_t from, size_t to)
 {
     enum { BATCH = 1000, DIGITS = 24 };
@@ -197,7 +197,7 @@ TEST(cf__grows_far_beyond_its_capacity)
     const struct object *object = h.entries[0].object;
     CHECK_EQ(atomic_load(&object->expansions), 10);
     CHECK(object_capacity(object) >= N && object_capacity(object) < 3 * N);
-    /* every add is undone, and no other item is lost */
+    /* half of the adds are undone, and no other item is lost */
     for (size_t i = 0; i < N / 2; i++) {
         char line[40];
         (void)snprintf(line, sizeof line, "CF.DEL k item-%zu", i);
@@ -356,7 +356,7 @@ TEST(cf__compacts)
         CHECK_STR(fake(&h, line), ":1");
     }
     CHECK_STR(fake(&h, "CF.COMPACT k"), "+OK");
-    CHECK_EQ(h.checkpoints, 1); /* saved in its current state */
+    CHECK_EQ(h.checkpoints, 1); /* the filter is saved in its current state */
     CHECK_EQ(object_bytes(h.entries[0].object), smallest);
     CHECK_EQ(found_numbered(&h, "k", 0, 100), 100);
     CHECK_EQ(add_numbered(&h, "k", 5000, 9000), 0); /* the filter grows again */
@@ -396,7 +396,7 @@ TEST(cf__nothing_happens_that_is_not_recorded)
     fake_end(&h);
 }
 
-/* Adds, deletes and counts against an exact model. */
+/* Compares adds, deletes and counts with an exact model. */
 TEST(cf__agrees_with_a_model)
 {
     enum { KEYS = 200, STEPS = 20000 };

@@ -1,4 +1,4 @@
-/* BG.SHARDED: shard names, routes and sizes in replies, and error messages. */
+/* Tests BG.SHARDED: shard names, routes and sizes in replies, and error messages. */
 #include "server/support/fake_host.h"
 
 TEST(sharded__names)

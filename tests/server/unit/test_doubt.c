@@ -1,7 +1,7 @@
 /*
- * A service with a damaged journal. Whichever frame or segment is lost, no added key is reported as
- * absent under any name, at startup or after the next snapshot, and no file is deleted. Also tests
- * which filters are in doubt, and when they are trusted again.
+ * A service with a damaged journal. No matter which frame or segment is lost, no added key is
+ * reported as absent under any name, either at startup or after the next snapshot, and no file is
+ * deleted. Also tests which filters are in doubt, and when they are trusted again.
  */
 #define _GNU_SOURCE
 
@@ -204,7 +204,7 @@ static void check_damaged(const char *whole, const char *damaged)
     says("BF.EXISTS whatever x", names ? ":1" : ":0");
     says("SAVE", "+OK");
     for (unsigned i = 0; i < 2; i++) {
-        reopen(damaged, ""); /* none of the damage is left */
+        reopen(damaged, ""); /* the snapshot has replaced the damaged journal */
         CHECK_EQ(in_doubt(), names);
         check_story();
         says("SAVE", "+OK");
@@ -246,7 +246,7 @@ TEST(doubt__any_frame_is_damaged)
         (void)snprintf(path, sizeof path, "%s", inside(whole, segments.at[i]));
         for (uint64_t n; (n = frame_bytes(path, at)) > 0; at += (long)n) {
             if (i + 1 == segments.n && frame_bytes(path, at + (long)n) == 0) {
-                break; /* only the mark is left: no record is missing */
+                break; /* this frame is the mark, so no record is missing */
             }
             copy_folder(whole, damaged);
             flip(inside(damaged, segments.at[i]), at + 36);
@@ -263,7 +263,7 @@ TEST(doubt__any_segment_is_missing)
     struct names segments;
     story(whole);
     list(whole, "journal-", &segments);
-    for (size_t i = 0; i <= segments.n; i++) { /* each one, and finally all */
+    for (size_t i = 0; i <= segments.n; i++) { /* each segment, and finally all */
         copy_folder(whole, damaged);
         for (size_t k = 0; k < segments.n; k++) {
             if (k == i || i == segments.n) {
@@ -295,7 +295,7 @@ TEST(doubt__the_end_is_missing)
     (void)snprintf(path, sizeof path, "%s", inside(whole, last));
     for (uint64_t n; (n = frame_bytes(path, at)) > 0; at += (long)n) {
         if (frame_bytes(path, at + (long)n) == 0) {
-            break; /* the mark: no record is missing */
+            break; /* this frame is the mark, so no record is missing */
         }
         for (long part = 0; part < 2; part++) {
             copy_folder(whole, damaged);
@@ -329,7 +329,7 @@ TEST(doubt__any_segment_is_replaced)
 
 /* ---- Which filters are in doubt, and for how long -------------------------------------------- */
 
-/* Loses the frame of a rename, which is followed only by one other frame and the mark. */
+/* Loses the frame that contains a rename. Only one other frame and the mark follow that frame. */
 static const char *make_doubtful(const char *name)
 {
     const char *folder = scratch_path(name);
@@ -368,7 +368,7 @@ TEST(doubt__names_that_nobody_knows)
     says("CF.EXISTS other x", ":1");
     says("CF.COUNT other x", ":1");
     says("BG.MEXISTS other x", "[:1]");
-    /* The filter cannot be created, neither by an add nor as a copy of another filter. */
+    /* The filter cannot be created, either by an add or as a copy of another filter. */
     CHECK(
         strncmp(world_ask(&w, "BF.ADD other y"), "-MISCONF the journal was damaged", 32)
         == 0);
@@ -405,7 +405,7 @@ TEST(doubt__names_that_are_dropped_are_free)
     says("BF.EXISTS later x", ":0");
     says("RENAMENX moved later", ":1"); /* the name is free */
     says("RENAME later moved", "+OK");
-    says("COPY moved another REPLACE", ":1"); /* its content is marked as complete */
+    says("COPY moved another REPLACE", ":1"); /* the copy is complete */
     says("BF.EXISTS another x", ":0");
     says("SAVE", "+OK");
     reopen(folder, "");

@@ -1,5 +1,5 @@
 /*
- * Dumps in chunks: a dumped filter can be loaded again if all chunks arrive in order and pass
+ * Tests dumps in chunks. A dumped filter can be loaded again if all chunks arrive in order and pass
  * verification. Any other data is refused with the error texts that clients expect, and the filter
  * never reports a key as absent in the meantime.
  */
@@ -29,7 +29,7 @@ static void pieces_free(struct pieces *pieces)
     pieces->count = 0;
 }
 
-/* Dumps with SCANDUMP into pieces: pairs in the form that LOADCHUNK accepts. */
+/* Dumps with SCANDUMP into pairs that LOADCHUNK accepts. */
 static void scan(struct fake *h, const char *command, const char *name,
                  struct pieces *to)
 {
@@ -103,7 +103,7 @@ static void fill(struct fake *h, const char *command, const char *name, size_t n
     }
 }
 
-/* Checks that both filters return the same answers, for members and other keys. */
+/* Checks that both filters return the same answers for added keys and for other keys. */
 static void same_answers(struct fake *h, const char *a, const char *b, size_t n)
 {
     const struct object *x = fake_find(&h->host, (bg_bytes){ a, strlen(a) });
@@ -127,7 +127,7 @@ TEST(dump__bf_round_trip)
     CHECK_STR(fake(&h, "BF.RESERVE k 0.01 300 EXPANSION 4"), "+OK");
     fill(&h, "BF.ADD", "k", 200);
     scan(&h, "BF.SCANDUMP", "k", &pieces);
-    CHECK(h.entries[0].object->dump == NULL); /* the dump was read to its end */
+    CHECK(h.entries[0].object->dump == NULL); /* the dump has been read to its end */
     CHECK_EQ(atomic_load(&h.entries[0].object->held), 0);
     for (size_t i = 0; i < pieces.count; i++) {
         CHECK_STR(load(&h, "BF.LOADCHUNK", "copy", &pieces.of[i]), "+OK");
@@ -291,8 +291,8 @@ TEST(dump__unfinished_answers_maybe)
     CHECK_STR(fake(&h, "BG.DUMP copy 0"),
               "-ERR the filter is not available: it is being loaded, or its content "
               "was lost");
-    fake_replay(&h); /* still unknown after a crash */
-    /* chunks out of order, repeated, and from another dump */
+    fake_replay(&h); /* the content is still unknown after a crash */
+    /* chunks that are out of order, repeated, or from another dump */
     CHECK_STR(
         bg_load(&h, "copy", pieces.of[2].bytes, pieces.of[2].n),
         "-ERR this chunk does not follow the previous one: load the chunks in order");
@@ -376,7 +376,7 @@ TEST(dump__forged_chunks)
     bg_dump(&h, "k", 1000000, &pieces);
     const size_t n = pieces.of[0].n - DUMP_HEADER;
     memcpy(stream, (uint8_t *)pieces.of[0].bytes + DUMP_HEADER, n);
-    /* above the limit: refused before anything is allocated */
+    /* above the limit, so it is refused before anything is allocated */
     CHECK(strncmp(load_forged(&h, "x", 1, 0, UINT64_C(1) << 60, "a", 1),
                   "-ERR Insufficient memory: the dump's size of 1152921504606846976",
                   60)
@@ -683,7 +683,7 @@ TEST(dump__redisbloom_forged)
         size_t at;
         uint8_t bytes[8];
         size_t n;
-        bool early; /* detected from the header alone */
+        bool early; /* the error is detected from the header alone */
     } forgeries[] = {
         { "no links", 8, { 0, 0, 0, 0 }, 4, true },
         { "2^32 - 1 links", 8, { 255, 255, 255, 255 }, 4, true },

@@ -1,4 +1,4 @@
-/* test_gates.c - the service's gates over SQLite: settings, life cycle, trust and threads. */
+/* test_gates.c - tests the service's gates over SQLite: settings, life cycle, trust and threads. */
 #define _GNU_SOURCE /* mkdtemp, nanosleep */
 
 #include "server/support/source_world.h"
@@ -152,7 +152,7 @@ static void add(struct gates *gates, struct gate_settings *settings)
     gate_settings_free(settings);
 }
 
-/* Looks up prefix-first to prefix-(last-1). Returns how many are not present. */
+/* Looks up prefix-first to prefix-(last-1). Returns the number of keys that are not present. */
 static size_t missing(struct gates *gates, const char *prefix, size_t first,
                       size_t last)
 {
@@ -592,7 +592,7 @@ TEST(gates__audits_wait_for_the_follower)
     world_begin(&w, false);
     world_products(&w, 100);
     usual(&settings, &w);
-    set(&settings, "poll", "1h"); /* the gate polls only on request */
+    set(&settings, "poll", "1h"); /* this gate polls only on request */
     set(&settings, "max-lag", "2h");
     set(&settings, "audit", "1");
     add(gates, &settings);
@@ -753,7 +753,7 @@ TEST(gates__no_wrong_no_while_another_process_writes)
 struct reader {
     struct gates *gates;
     atomic_bool *stop;
-    _Atomic size_t *lookups; /* lookups of all readers */
+    _Atomic size_t *lookups; /* the number of lookups by all readers */
     size_t wrong;
     pthread_t thread;
 };

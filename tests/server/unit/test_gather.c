@@ -1,6 +1,6 @@
 /*
- * Tests bytes that arrive in pieces: announced bytes use no memory, received bytes are available,
- * and released bytes are freed.
+ * Tests data that arrives in several parts: announced bytes use no memory, received bytes are
+ * available, and released bytes are freed.
  */
 #include "support/check.h"
 #include "support/filters.h"

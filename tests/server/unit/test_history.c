@@ -1,7 +1,7 @@
 /*
- * Statistics over time: points are returned where they were stored, omitted points are unknown,
- * minutes are the means of their points, rings wrap around, and the clock may stop, jump or move
- * back.
+ * Tests statistics over time. Points are returned where they were stored, and omitted points are
+ * unknown. The value of a minute is the mean of its points. Rings wrap around, and the clock may
+ * stop, jump or move back.
  */
 #include "history.h"
 
@@ -88,7 +88,7 @@ TEST(history__minutes_are_means)
 {
     struct history *h = history_create(1);
     double values[HISTORY_COARSE];
-    for (uint64_t i = 0; i < 90; i++) { /* three minutes; the last is not complete */
+    for (uint64_t i = 0; i < 90; i++) { /* three minutes, the last one partial */
         const uint64_t whole = i / 30 * 10 + i % 2;
         const double value = i % 30 == 29 ? (double)NAN : (double)whole;
         history_add(h, BEGIN + i * HISTORY_STEP, &value);

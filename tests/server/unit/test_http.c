@@ -1,7 +1,7 @@
 /*
- * test_http.c - HTTP requests: cut at every byte, refused for every possible reason, at their
- * limits, and randomized, with regular expressions as a reference; parsing of fields and targets;
- * and responses.
+ * test_http.c - tests HTTP requests (cut at every byte, refused for every possible reason, at their
+ * limits, and randomized, with regular expressions as a reference), the parsing of fields and
+ * targets, and responses.
  */
 #define _POSIX_C_SOURCE 200809L /* regcomp */
 
@@ -18,8 +18,8 @@
 
 enum { BODY_MAX = 1000 };
 
-/* Parses a stream whole, in two pieces cut anywhere, and in random pieces. The parsed requests must
- * always be the same. */
+/* Parses a stream as a whole, in two parts cut anywhere, and in random parts. The parsed requests
+ * must always be the same. */
 static void tell(struct http_story *story, const char *bytes, size_t n)
 {
     struct http_story other;
@@ -274,7 +274,7 @@ TEST(http__limits_of_heads)
     n = first + put_many(text + first, "a:b\r\n", 65);
     check_refused(text, n, 431, "the request has more than 64 header fields");
     for (int over = 0; over < 2;
-         over++) { /* a head of exactly 16 KiB, and one more byte */
+         over++) { /* a head of exactly 16 KiB, and a head with one more byte */
         n = first + put_many(text + first, "a:", 1);
         n += put_many(text + n, "x", HTTP_HEAD_BYTES - n - 4 + (size_t)over);
         n += put_many(text + n, "\r\n\r\n", 1);
@@ -327,7 +327,7 @@ TEST(http__a_head_is_looked_at_once)
         CHECK_EQ(http_parse(&r, text, there), HTTP_PARTIAL);
         CHECK(r.at + r.scanned + 1 >= there);
         memset(text, '\n', r.at);
-        if (r.at && r.scanned > 4) { /* skips the name, which is parsed last */
+        if (r.at && r.scanned > 4) { /* skips the field name, which is parsed last */
             memset(text + r.at + 3, '\n', r.scanned - 3);
         }
     }
@@ -391,7 +391,7 @@ TEST(http__chunks_that_are_refused)
     check_chunks_refused("10000000000000000\r\n", 413, large);
     check_chunks_refused("00000000000000000000000000000003e9\r\n", 413, large);
     char line[400] = "5;";
-    memset(line + 2, 'x', 254); /* with the CR, 256 bytes, which would fit */
+    memset(line + 2, 'x', 254); /* 256 bytes with the CR, which would fit */
     check_chunks_refused(line, 0, NULL);
     line[255] = '\r';
     check_chunks_refused(line, 0, NULL);
@@ -441,8 +441,8 @@ TEST(http__chunks_of_any_size)
 
 /* ---- Randomized -------------------------------------------------------------------------- */
 
-/* Matches a head with regular expressions: returns whether it is valid, and how its first line
- * is split. */
+/* Matches a head with regular expressions. Returns whether the head is valid, and how its first
+ * line is split. */
 static bool reference_head(const char *text, size_t n, regmatch_t first[5])
 {
     static const char *const line_is =
@@ -486,8 +486,9 @@ static const char *const pieces_of_heads[] = {
     "\n",   "B:\r\n",     "/%41",    "*",           "Cc : d\r\n", "\xc3\xa4"
 };
 
-/* Heads made of these pieces, with some bytes changed, are accepted if and only if the reference
- * accepts them, except that the parser may also refuse a head because of its Host fields. */
+/* Heads made of these parts, with some bytes changed, are accepted if and only if the reference
+ * accepts them. The only exception is that the parser may also refuse a head because of its Host
+ * fields. */
 TEST(http__random_heads_as_the_reference)
 {
     const size_t kinds = sizeof pieces_of_heads / sizeof *pieces_of_heads;
@@ -787,7 +788,7 @@ TEST(http__entity_tags)
 {
     static const struct {
         const char *value;
-        enum http_match strong, weak; /* for "1f" as If-Match, as If-None-Match */
+        enum http_match strong, weak; /* for "1f" in If-Match and in If-None-Match */
     } known[] = { { "\"1f\"", HTTP_MATCH_YES, HTTP_MATCH_YES },
                   { "W/\"1f\"", HTTP_MATCH_NO, HTTP_MATCH_YES },
                   { "\"a\", \"b,1\" ,\"1f\"", HTTP_MATCH_YES, HTTP_MATCH_YES },

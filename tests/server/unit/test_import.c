@@ -1,7 +1,7 @@
 /*
- * RedisBloom and valkey-bloom filters as objects: from BF.LOAD, from CF.LOADCHUNK, and from
- * the fields that their modules save. Incomplete or inconsistent data is refused, and never creates
- * a filter that reports its own items as absent.
+ * Tests RedisBloom and valkey-bloom filters as objects that are created by BF.LOAD, by
+ * CF.LOADCHUNK, or from the fields that the original modules save. Incomplete or inconsistent data
+ * is refused, and never creates a filter that reports its own items as absent.
  */
 #include "server/support/fake_host.h"
 
@@ -121,7 +121,7 @@ TEST(import__bf_load)
     CHECK_EQ(fake(&h, "BG.INFO k")[0], '[');
     CHECK_EQ(fake(&h, "BG.VERIFY k")[0], '[');
     CHECK_EQ(fake(&h, "BG.DIGEST k")[0], '$');
-    CHECK_STR(fake(&h, "BG.CLEAR k"), "+OK"); /* now in Bloomgate's format */
+    CHECK_STR(fake(&h, "BG.CLEAR k"), "+OK"); /* now in Bloomgate's own format */
     CHECK_STR(fake(&h, "BF.EXISTS k item-1"), ":0");
     free(file.bytes);
     fake_end(&h);
@@ -242,7 +242,7 @@ TEST(import__cuckoo_filter_is_dumped_as_it_came)
     fake_end(&h);
 }
 
-/* Tests filters of different sizes, the smallest first. */
+/* Tests filters of different sizes, starting with the smallest. */
 TEST(import__cuckoo_filters_of_different_sizes)
 {
     struct fake h;
@@ -266,7 +266,7 @@ TEST(import__cuckoo_filters_of_different_sizes)
     CHECK_EQ(fake(&h, "BG.INFO k")[0], '[');
     CHECK_STR(fake(&h, "BG.ADD k more"), ":1");
     CHECK_STR(fake(&h, "BG.DEL k more"), ":1");
-    /* loads in pieces, none of which crosses the end of a filter, and a header followed by an
+    /* loads in chunks, none of which crosses the end of a filter, and loads a header followed by an
      * address */
     uint8_t header[46] = { 0 };
     const uint8_t *slots = file.bytes + 16 + 38 + 16;
@@ -284,8 +284,8 @@ TEST(import__cuckoo_filters_of_different_sizes)
     fake_end(&h);
 }
 
-/* The header states the sizes: impossible sizes are refused early, and inconsistent sizes when the
- * data arrives. */
+/* The header states the sizes. Impossible sizes are refused early; inconsistent sizes are refused
+ * when the data arrives. */
 TEST(import__forged_cuckoo_filters)
 {
     static const struct {
@@ -320,7 +320,7 @@ TEST(import__forged_cuckoo_filters)
         if (strncmp(got, forgeries[f].expected, strlen(forgeries[f].expected)) != 0) {
             check_fail(__FILE__, __LINE__, "%zu: %s", f, got);
         }
-        if (h.entries_count) { /* in doubt, so the answer is "maybe" */
+        if (h.entries_count) { /* the filter is in doubt, so it answers "maybe" */
             CHECK_STR(fake(&h, "CF.EXISTS k item-1"), ":1");
             CHECK_STR(fake(&h, "CF.EXISTS k nobody"), ":1");
         }
@@ -542,7 +542,7 @@ TEST(import__fields_of_large_links)
     fields_end(&fields);
 }
 
-/* Fields may be missing from any position on, or have a different type at any position. */
+/* All fields after any position may be missing, and any field may have a different type. */
 TEST(import__fields_that_are_not_there)
 {
     static struct fields fields;

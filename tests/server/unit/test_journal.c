@@ -1,6 +1,6 @@
 /*
- * The journal on disk: appended records are read back; each policy keeps its promise; threads
- * share writes and syncs; segments are started and removed; and the process may die, the disk may
+ * Tests the journal on disk. Appended records are read back, each policy keeps its promise, threads
+ * share writes and syncs, and segments are started and removed. The process may die, the disk may
  * fail or be full, and power may be lost at every single system call.
  */
 #define _GNU_SOURCE /* kill, usleep */
@@ -57,7 +57,7 @@ static struct journal_state state_of(struct journal *journal)
     return state;
 }
 
-/* Appends one add, with the hash of number k, as a frame of 60 bytes. */
+/* Appends one add with the hash of number k; its frame has 60 bytes. */
 enum { FRAME = JOURNAL_HEAD + 8 + 8 + 4 + 8 };
 
 static bg_err append_add(struct journal *journal, uint64_t k, uint64_t *sequence,
@@ -140,7 +140,7 @@ static uint64_t size_of(const char *path)
     return stat(path, &about) == 0 ? (uint64_t)about.st_size : UINT64_MAX;
 }
 
-/* Makes the call after this many calls fail. */
+/* Makes one system call fail, after this many successful calls. */
 static void fail_call(enum disk_fault fault, unsigned long after)
 {
     disk.calls = 0;
@@ -403,7 +403,7 @@ TEST(journal__segments_begin_and_go)
     CHECK_EQ(removed, 3); /* all segments except the last */
     must_close(journal);
     CHECK_EQ(read_all(files_folder()).segments, 1);
-    /* Deleting more segments than was announced is detected. */
+    /* Deleting more segments than announced is detected. */
     journal = open_policy(JOURNAL_NO);
     (void)add(journal, 99);
     must_close(journal);
@@ -522,8 +522,8 @@ static void flip(const char *path, uint64_t at)
     (void)close(file);
 }
 
-/* Frames that are only in the page cache must not be reported as synced: a hole would be treated as
- * damage. */
+/* Frames that are only in the page cache must not be reported as synced: if they were lost, the
+ * hole would be treated as damage. */
 TEST(journal__written_is_not_synced)
 {
     (void)files_folder();
@@ -547,7 +547,7 @@ TEST(journal__written_is_not_synced)
     files_clean();
 }
 
-/* Frames that were cut off are not accepted again, in whatever blocks they reappear. */
+/* Frames that were cut off are not accepted again, no matter where they reappear. */
 TEST(journal__frames_of_another_run_are_not_believed)
 {
     unsigned char old[FRAME];
@@ -557,7 +557,7 @@ TEST(journal__frames_of_another_run_are_not_believed)
     CHECK(pread(file, old, FRAME, JOURNAL_HEADER + 9 * FRAME) == FRAME);
     CHECK(ftruncate(file, JOURNAL_HEADER + 9 * FRAME) == 0); /* frame 10 is cut off */
     (void)close(file);
-    must_close(open_policy(JOURNAL_NO)); /* the other frame 10: a mark */
+    must_close(open_policy(JOURNAL_NO)); /* writes a different frame 10: a mark */
     file = open(segment_path(2), O_RDWR);
     CHECK(file >= 0 && pwrite(file, old, FRAME, JOURNAL_HEADER) == FRAME);
     (void)close(file);
@@ -866,7 +866,7 @@ TEST(journal__threads_share_the_next_sync)
     disk.on_sync = NULL;
     struct journal_state state = state_of(slow_journal);
     CHECK_EQ(state.synced, THREADS);
-    CHECK(state.syncs <= 2); /* one for the first frame, one for all others */
+    CHECK(state.syncs <= 2); /* one sync for the first frame, and one for all others */
     CHECK(state.writes <= 2);
     must_close(slow_journal);
     files_clean();
@@ -917,7 +917,7 @@ TEST(journal__what_comes_meanwhile_is_not_promised)
     CHECK_EQ(state_of(slow_journal).written, 1);
     CHECK_OK(journal_sync(slow_journal, NULL));
     CHECK_EQ(journal_durable(slow_journal), 3);
-    CHECK_OK(journal_rotate(slow_journal, NULL, NULL)); /* the header is written, too */
+    CHECK_OK(journal_rotate(slow_journal, NULL, NULL)); /* the header is also written */
     disk.on_write = NULL;
     disk.on_sync = NULL;
     uint64_t next = journal_next(slow_journal);
@@ -927,7 +927,7 @@ TEST(journal__what_comes_meanwhile_is_not_promised)
     files_clean();
 }
 
-/* The size of the segment when the last sync started: the sync covers no more bytes than these. */
+/* The size of the segment when the last sync started. The sync covers no bytes beyond this size. */
 static _Atomic uint64_t promised_bytes;
 
 static void note_size(void)
@@ -1001,7 +1001,7 @@ TEST(journal__the_thread_works_under_every_policy)
 
 TEST(journal__the_thread_tells_what_others_synced_before_it_ran)
 {
-    disk.patient = true; /* syncs do not wait, so the thread mostly runs after them */
+    disk.patient = true; /* syncs do not wait, so the thread usually runs after them */
     for (int i = 0; i < 100; i++) {
         struct listener listener;
         struct journal *journal = open_policy(JOURNAL_ALWAYS);
@@ -1026,7 +1026,7 @@ TEST(journal__a_full_disk_can_be_emptied)
         bg_errinfo why;
         (void)add(journal, 0);
         CHECK_OK(journal_flush(journal, NULL));
-        (void)add(journal, 1); /* already in the filter, so it must not be lost */
+        (void)add(journal, 1); /* this add is in the filter, so it must not be lost */
         (void)add(journal, 2);
         fail_call(faults[i], 0);
         CHECK_EQ(journal_flush(journal, &why), BG_EIO);
@@ -1147,7 +1147,7 @@ TEST(journal__a_failed_sync_is_never_tried_again)
     check_failed(journal, EIO);
     number = 4;
     CHECK_OK(journal_reopen(journal, fill, &number, &why));
-    CHECK_EQ(journal_durable(journal), 6); /* the appended records are in the bases */
+    CHECK_EQ(journal_durable(journal), 6); /* the bases contain the appended records */
     CHECK_EQ(add(journal, 0), 7);
     CHECK_EQ(state_of(journal).segments, 1);
     must_close(journal);
@@ -1240,8 +1240,8 @@ TEST(journal__a_long_manifest_begins_a_fresh_segment)
     files_clean();
 }
 
-/* Whatever fails during recovery, the journal either stays failed or works, and a reader finds
- * either the old journal or the fresh one. */
+/* No matter what fails during recovery, the journal either stays failed or works, and a reader
+ * finds either the old journal or the fresh journal. */
 TEST(journal__coming_back_can_fail_at_every_call)
 {
     unsigned long failures = 0;
@@ -1306,7 +1306,7 @@ TEST(journal__a_segment_whose_name_may_get_lost_is_the_end)
     uint64_t number = 1;
     (void)add(journal, 0);
     CHECK_OK(journal_sync(journal, NULL));
-    fail_call(DISK_EIO, 1); /* open, write: the old segment continues */
+    fail_call(DISK_EIO, 1); /* the write fails, so the old segment stays in use */
     CHECK_EQ(journal_rotate(journal, NULL, &why), BG_EIO);
     disk.at = 0;
     CHECK_EQ(add(journal, 1), 2);
@@ -1324,7 +1324,7 @@ TEST(journal__a_segment_whose_name_may_get_lost_is_the_end)
     files_clean();
 }
 
-/* ---- The lifetime of a journal, ended at every call
+/* ---- The lifetime of a journal that ends at every call
  * ----------------------------------------------------- */
 
 /*
@@ -1503,7 +1503,7 @@ TEST(journal__death_and_loss_of_power_at_every_call)
     const unsigned long step = CHECK_EMULATED ? 17 : CHECK_SANITIZED ? 11 : 1;
     const unsigned long deaths =
         lives_with_every_fault(&lives, DISK_STOP_BEFORE, DISK_STOP_AFTER, step);
-    CHECK(deaths * step > 200); /* the calls in a lifetime */
+    CHECK(deaths * step > 200); /* the number of calls in a lifetime */
 }
 
 /* Handles an error as the service does: retries, or saves everything and reopens. */
@@ -1522,7 +1522,7 @@ static bool life_with_fault(const char *folder, unsigned long at, enum disk_faul
 {
     struct life life = { .changes = 0 };
     struct journal *journal = NULL;
-    uint64_t since = 0; /* changes since the last checkpoint */
+    uint64_t since = 0; /* the number of changes since the last checkpoint */
     disk.at = at;
     disk.fault = fault;
     disk.calls = 0;

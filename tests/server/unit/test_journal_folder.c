@@ -1,6 +1,7 @@
 /*
- * The journal and its directory: missing segments, including the newest one, without which the journal still
- * looks complete; a directory that is removed or replaced while the journal is open.
+ * Tests the journal and its directory: missing segments, including the newest segment, without
+ * which the journal still looks complete; and a directory that is removed or replaced while the
+ * journal is open.
  */
 #define _GNU_SOURCE
 
@@ -96,7 +97,7 @@ static void check_refused(const char *folder, const char *text, bool in_order)
         told.gaps = 0;
         CHECK_OK(journal_read(folder, true, tell, &told, &report, &why));
         CHECK_EQ(told.gaps, 1);
-        CHECK_EQ(told.behind, in_order ? again : 0); /* or reported at the end */
+        CHECK_EQ(told.behind, in_order ? again : 0); /* 0 if reported at the end */
         CHECK_EQ(report.damages, 1);
         journal = begin(folder, &beyond, NULL);
         CHECK(journal_next(journal) > 6); /* no sequence number is used twice */
@@ -193,7 +194,7 @@ TEST(journal_folder__no_header_can_be_read)
     CHECK_EQ(pwrite(file, "?", 1, 40), 1);
     CHECK_EQ(close(file), 0);
     CHECK_EQ(journal_read(folder, false, tell, &told, NULL, &why), BG_ECHECKSUM);
-    /* The lock file has a copy of the header, so the frames are trusted. */
+    /* The lock file contains a copy of the header, so the frames are trusted. */
     CHECK_OK(journal_read(folder, true, tell, &told, &report, &why));
     CHECK_EQ(told.last, 7);
     CHECK_EQ(report.damages, 1);
@@ -260,8 +261,8 @@ TEST(journal_folder__segments_of_another_journal)
 
 /* ---- A directory that is removed ---------------------------------------------------------- */
 
-/* Without journal.lock, a fresh segment of another journal does not replace the segments of this
- * journal. */
+/* If journal.lock is missing, a fresh segment of another journal must not replace the segments of
+ * this journal. */
 TEST(journal_folder__a_fresh_segment_of_another_journal)
 {
     const char *folder = scratch_path("fresh");

@@ -1,7 +1,7 @@
 /*
- * Reading the journal: if any part is truncated, flipped, lost or replaced, the reported frames are
- * still exactly the written frames, in order. A missing frame either belongs to a torn tail that
- * was never acknowledged, or is reported.
+ * Tests reading the journal. If any part is truncated, flipped, lost or replaced, the reported
+ * frames are still exactly the written frames, in order. A missing frame either belongs to a torn
+ * tail that was never acknowledged, or is reported.
  */
 #include "support/check.h"
 #include "support/journal_memory.h"
@@ -12,14 +12,14 @@ static struct memory_journal journal, whole;
 
 enum { HEARD_MAX = 4096 };
 
-/* The result of a walk: sequence numbers of frames, and gaps. */
+/* The result of a walk: the sequence numbers of the frames, and the gaps. */
 struct heard {
     uint64_t sequences[HEARD_MAX];
     size_t n;
-    uint64_t next;    /* number of the next frame */
-    uint64_t missing; /* number of frames */
+    uint64_t next;    /* sequence number of the next frame */
+    uint64_t missing; /* number of missing frames */
     size_t gaps;
-    uint64_t stop_at; /* return an error at this frame; 0: never */
+    uint64_t stop_at; /* the walk returns an error at this frame; 0 means never */
 };
 
 static uint64_t hash_of(uint64_t i)
@@ -65,7 +65,7 @@ static bg_err hear(void *context, uint64_t sequence,
     }
     CHECK(heard->next == 0 || sequence == heard->next);
     heard->next = sequence + 1;
-    if (record->type == JOURNAL_CHANGE) { /* must equal the written record */
+    if (record->type == JOURNAL_CHANGE) { /* the record must equal the written record */
         uint64_t hashes[3];
         struct journal_record as = record_of(sequence, hashes);
         CHECK_EQ(record->id, as.id);
@@ -197,16 +197,16 @@ TEST(journal_read__the_bytes_of_header_and_head)
     CHECK(memcmp(bytes, header_promised, sizeof header_promised) == 0);
     CHECK(memcmp(bytes + 56, header_check, 8) == 0);
     struct journal_header again = { .flags = 0 };
-    bytes[8] = 1; /* version 1 is read as well, */
+    bytes[8] = 1; /* version 1 can also be read, */
     memcpy(bytes + 56, first_check, 8);
     CHECK_OK(journal_header_read(bytes, &again, NULL));
     CHECK(again.flags == header.flags && again.number == 9 && again.run == 8
           && again.first == header.first
           && memcmp(again.id, header.id, JOURNAL_ID) == 0);
-    /* but its readers would delete packs, so they must reject version 2. */
+    /* but readers of version 1 would delete packs, so they must reject version 2. */
     CHECK(JOURNAL_VERSION > 1);
     uint64_t seed = journal_seed(header.id, header.run);
-    CHECK_EQ(seed, UINT64_C(0xa9709dd020604409)); /* likewise, for id and run */
+    CHECK_EQ(seed, UINT64_C(0xa9709dd020604409)); /* the seed is frozen too */
     struct journal_head head = { .length = 12,
                                  .sequence = 0x0201,
                                  .synced = 0x0102,
@@ -278,7 +278,7 @@ TEST(journal_read__holes_in_what_was_not_synced_are_torn)
             bg_err err = walk(false, &heard, &report, &why);
             CHECK_EQ(heard.n, bad - 1);
             if (behind < 12
-                && bad <= 12 - behind) { /* frame 12 states that it was synced */
+                && bad <= 12 - behind) { /* frame 12 states that the invalid frame was synced */
                 CHECK_EQ(err, BG_ECHECKSUM);
                 CHECK_EQ(why.offset, end_of(bad - 1));
                 CHECK(strstr(why.message, "segment 1 at byte"));
@@ -307,7 +307,7 @@ TEST(journal_read__settled_is_what_frames_say)
         CHECK(report.tail_settled <= end_of(40 - behind));
         CHECK(report.tail_settled >= end_of(40 - 2 * behind - 1));
     }
-    make_one(40, 40); /* no frame states anything */
+    make_one(40, 40); /* no frame states that another frame was synced */
     CHECK_OK(walk(false, &heard, &report, &why));
     CHECK_EQ(report.tail_settled, JOURNAL_HEADER);
     make_one(40, 0); /* each covers itself */
@@ -327,7 +327,7 @@ static void check_flip(size_t segment, size_t bit)
     unsigned char *byte = &journal.segments[segment].bytes[bit / 8];
     *byte ^= (unsigned char)(1u << bit % 8);
     bg_err err = walk(false, &heard, &report, &why);
-    if (!err) { /* a torn tail: only the last frames, which no later frame covers */
+    if (!err) { /* a torn tail contains only the last frames, which no later frame covers */
         CHECK_EQ(segment, 1);
         CHECK(report.torn.code);
         CHECK(report.next > 15 - 2);
@@ -485,7 +485,7 @@ TEST(journal_read__a_segment_that_was_cut_is_damage)
     }
 }
 
-/* A torn tail may be left in place when the next run starts. */
+/* A torn tail may still be present when the next run starts. */
 TEST(journal_read__what_is_behind_the_last_frame_of_a_segment_is_not_looked_at)
 {
     static struct heard heard;
@@ -502,7 +502,7 @@ TEST(journal_read__what_is_behind_the_last_frame_of_a_segment_is_not_looked_at)
     append(10);
     CHECK_OK(walk(false, &heard, &report, &why));
     CHECK_EQ(heard.n, 12);
-    journal.segments[0].bytes[end + 3]--; /* intact, but cut off anyway */
+    journal.segments[0].bytes[end + 3]--; /* now intact, but cut off anyway */
     CHECK_OK(walk(false, &heard, &report, &why));
     CHECK_EQ(heard.n, 12);
 }
@@ -518,7 +518,7 @@ TEST(journal_read__frames_of_others_are_not_believed)
     for (unsigned turn = 0; turn < 2; turn++) {
         make_one(5, 1);
         struct memory_segment *s = &journal.segments[0], other = *s;
-        other.header.id[3] ^= turn == 0 ? 1 : 0; /* another directory, another run */
+        other.header.id[3] ^= turn == 0 ? 1 : 0; /* changes the ID, then the run */
         other.header.run += turn;
         struct journal_record record = record_of(6, hashes);
         CHECK_OK(journal_record_bytes(&record, &n, NULL));
@@ -573,7 +573,7 @@ TEST(journal_read__a_fresh_segment_is_a_new_beginning)
     CHECK_EQ(report.first, 20);
     CHECK_EQ(report.keep, 20);
     CHECK_EQ(report.segments, 1);
-    journal.segments[1].bytes[3]++; /* whatever precedes the new segment */
+    journal.segments[1].bytes[3]++; /* damage before the new segment does not matter */
     journal.segments[2].n = 70;
     CHECK_OK(walk(false, &heard, &report, &why));
     CHECK_EQ(heard.n, 2);

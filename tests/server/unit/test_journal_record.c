@@ -1,6 +1,6 @@
 /*
- * Journal records: written records are read back, the bytes match the documented format,
- * and no other bytes are accepted as a record.
+ * Tests journal records. Written records are read back, the bytes match the documented format, and
+ * no other bytes are accepted as a record.
  */
 #include "journal_record.h"
 #include "support/check.h"
@@ -166,7 +166,7 @@ TEST(journal_record__the_bytes_of_a_change)
     static const unsigned char promised[] = {
         44, 0, 0, 0, 5, 1, 5, 0, 7, 0, 0, 0, 0, 0, 0, 0, /* head, id */
         2,  0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1,             /* n, the first hash */
-        9,  0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, /* the second, the value */
+        9,  0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, /* second hash, the value */
     };
     const uint64_t hashes[] = { UINT64_C(0x0102030405060708), 9 };
     struct journal_record in = {
@@ -236,7 +236,8 @@ TEST(journal_record__what_cannot_be_written_is_refused)
     CHECK_EQ(journal_record_bytes(&r, &n, NULL), BG_EINVAL);
 }
 
-/* Accepted bytes are reproduced when the record is written again. Rejected bytes get a reason. */
+/* Accepted bytes are reproduced when the record is written again. For rejected bytes, a reason is
+ * reported. */
 static void check_bytes(struct journal_cursor *cursor, size_t n)
 {
     static unsigned char again[BYTES_MAX];

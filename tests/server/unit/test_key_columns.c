@@ -1,4 +1,5 @@
-/* test_key_columns.c - the `keys` setting: the accepted syntax, and the SQL derived from it. */
+/* test_key_columns.c - tests the `keys` setting: the accepted syntax, and the SQL derived from it.
+ */
 #include "key_columns.h"
 
 #include "support/check.h"

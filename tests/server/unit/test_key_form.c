@@ -1,7 +1,7 @@
 /*
- * test_key_form.c - spellings of keys. The filter may decide only lookups of keys that are spelled
- * as the database prints them. The table was verified with PostgreSQL 15; the tests below verify
- * the rules for SQLite with SQLite itself.
+ * test_key_form.c - tests spellings of keys. The filter may answer only lookups of keys that are
+ * spelled the way the database prints them. The table was verified with PostgreSQL 15; the tests
+ * below verify the rules for SQLite with SQLite itself.
  */
 #include "key_form.h"
 
@@ -16,7 +16,7 @@
 
 static const struct {
     enum key_form form;
-    const char *key, *held; /* form in the filter; NULL: not canonical */
+    const char *key, *held; /* form in the filter; NULL if not canonical */
 } spellings[] = {
     { KEY_FORM_UNKNOWN, "a", NULL },
     { KEY_FORM_BYTES, "", "" },

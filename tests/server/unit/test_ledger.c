@@ -1,6 +1,6 @@
 /*
- * The ledger: which reservations are counted and refused, which thread a refusal is reported to,
- * and that all threads together do not exceed the limit.
+ * Tests the ledger: which reservations are counted or refused, which thread receives a refusal, and
+ * that all threads together do not exceed the limit.
  */
 #include "ledger.h"
 
@@ -30,7 +30,7 @@ TEST(ledger__refuses_beyond_the_limit)
     char why[LEDGER_WHY];
     ledger_limit(16 * MI);
     CHECK(!ledger_refusal(why));
-    CHECK(ledger_reserve(LEDGER_FILTERS, 15 * MI)); /* 1/16 is kept for buffers */
+    CHECK(ledger_reserve(LEDGER_FILTERS, 15 * MI)); /* 1/16 is reserved for buffers */
     CHECK(!ledger_is_full());
     CHECK(!ledger_reserve(LEDGER_TRANSFERS, 1));
     CHECK(ledger_refusal(why));
@@ -72,7 +72,7 @@ TEST(ledger__small_buffers_have_a_limit_of_their_own)
     ledger_release(LEDGER_BUFFERS, MI);
     CHECK(!ledger_is_full());
     ledger_release(LEDGER_BUFFERS, MI);
-    ledger_limit(8 * MI); /* less than the filters use */
+    ledger_limit(8 * MI); /* less than the filters already use */
     CHECK(ledger_reserve_small(MI));
     CHECK(!ledger_reserve_small(1));
     ledger_release(LEDGER_BUFFERS, MI);

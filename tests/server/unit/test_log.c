@@ -1,5 +1,5 @@
 /*
- * test_log.c - log lines as text and as JSON, a reader that is stuck, and the list of recent
+ * test_log.c - tests log lines as text and as JSON, a reader that is stuck, and the list of recent
  * events.
  */
 #define _GNU_SOURCE
@@ -20,7 +20,7 @@
 int __real_clock_gettime(clockid_t clock, struct timespec *now);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 
-static _Atomic time_t clock_stands; /* the clock is stopped at this second, if not 0 */
+static _Atomic time_t clock_stands; /* if not 0, the clock is stopped at this second */
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 {
@@ -169,7 +169,7 @@ TEST(line__long_ones_are_cut)
             }
         }
     }
-    /* more fields than fit: the fields that fit are complete */
+    /* more fields than fit; those that fit are complete */
     struct log_field fields[600];
     for (size_t i = 0; i < 600; i++) {
         fields[i] = log_count("field", 123456789);
@@ -267,7 +267,7 @@ TEST(repeated__is_told_in_the_next_period)
 {
     static const char often[] = "often", also[] = "as often";
     clock_stands = 1000000000;
-    log_tick(); /* left by other tests */
+    log_tick(); /* events left by other tests */
     begin(LOG_FORMAT_LOGFMT, LOG_LEVEL_INFO);
     for (unsigned i = 0; i < LOG_BURST + 7; i++) {
         log_warning(often, LOG_NONE);
@@ -338,7 +338,7 @@ static void nobody_reads(const int fds[2])
     memset(large, 'x', sizeof large);
     const uint64_t before = log_dropped();
     use_stderr(fds[1]);
-    for (size_t i = 0; i < 390; i++) { /* more than fits; must not block */
+    for (size_t i = 0; i < 390; i++) { /* more lines than fit, which must not block */
         log_info(message(i),
                  LOG_FIELDS(log_bytes("x", (bg_bytes){ large, sizeof large })));
     }
@@ -423,7 +423,8 @@ TEST(dropped__when_the_other_end_is_gone)
     (void)close(fds[1]);
 }
 
-/* The systemd journal announces its socket, and reads priorities. */
+/* systemd identifies the journal's socket in $JOURNAL_STREAM. The journal parses the priority at
+ * the start of each line. */
 TEST(journal__has_priorities)
 {
     int fds[2];
@@ -435,7 +436,7 @@ TEST(journal__has_priorities)
                    (unsigned long long)info.st_ino);
     CHECK(setenv("JOURNAL_STREAM", name, 1) == 0);
     use_stderr(fds[1]);
-    log_tick(); /* lines that the previous test has lost */
+    log_tick(); /* reports the lines that the previous test lost */
     (void)drain(fds[0], text, sizeof text);
     log_error("to the journal", LOG_NONE);
     log_info("of lower priority", LOG_NONE);

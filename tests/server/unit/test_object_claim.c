@@ -1,5 +1,5 @@
-/* Claims: a thread that must not wait for a long operation on an object can detect the operation in
- * advance. */
+/* Tests claims: a thread that must not wait for a long operation on an object can detect the
+ * operation in advance. */
 #define _GNU_SOURCE
 
 #include "object.h"
@@ -100,7 +100,7 @@ TEST(claim__a_large_window_stalls_when_its_period_ends)
     struct fake h;
     struct object *object =
         made(&h, "BG.CREATE k KIND window CAPACITY 10000000 ERROR 0.01 WINDOW 7000");
-    CHECK(object_will_stall(object, 1, &h.host)); /* the clock has not started */
+    CHECK(object_will_stall(object, 1, &h.host)); /* its clock has not started */
     CHECK_OK(object_tick(object, &h.host, NULL));
     CHECK(!object_will_stall(object, 1, &h.host));
     h.now += 7000;

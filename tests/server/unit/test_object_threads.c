@@ -1,7 +1,7 @@
 /*
- * Objects used by many threads: while some threads merge, fold, rebuild, dump and resize objects,
- * others add and query. An item whose add has returned is never reported as absent, and no thread
- * waits forever.
+ * Tests objects used by many threads. While some threads merge, fold, rebuild, dump and resize
+ * objects, others add and query items. An item whose add has returned is never reported as absent,
+ * and no thread waits forever.
  */
 #define _GNU_SOURCE
 
@@ -59,7 +59,7 @@ struct crowd {
     struct object *objects[OBJECTS];
     _Atomic int adding; /* number of threads that are still adding */
     _Atomic int next;   /* index of the next adder */
-    bool deletes;       /* every second item is deleted again */
+    bool deletes;       /* every other item is deleted again */
 };
 
 static size_t crowd_key(char text[32], size_t adder, size_t i)

@@ -1,6 +1,7 @@
 /*
- * test_pattern.c - name patterns: known results; every short pattern and name, compared with a
- * matcher that tries all possibilities; and patterns that take exponential time in naive matchers.
+ * test_pattern.c - tests name patterns: known results; every short pattern and name, compared with
+ * a matcher that tries all possibilities; and patterns that take exponential time in naive
+ * matchers.
  */
 #include "support/check.h"
 
@@ -55,7 +56,7 @@ TEST(pattern__known_answers)
         { "\\*", "x", false },
         { "a\\?c", "a?c", true },
         { "a\\?c", "abc", false },
-        { "\\", "\\", true }, /* at the end, it matches itself */
+        { "\\", "\\", true }, /* a backslash at the end matches itself */
         { "h\xC3\xA9llo*", "h\xC3\xA9llo w\xC3\xB6rld", true },
         { "h?llo", "h\xC3\xA9llo", false }, /* bytes, not characters */
         { "h??llo", "h\xC3\xA9llo", true },
@@ -91,7 +92,7 @@ TEST(pattern__any_case)
     CHECK(!pattern_matches_nocase("a", 1, "b", 1));
 }
 
-/* Tries all possibilities by recursion: for patterns of letters, ? and *. */
+/* Tries all possibilities recursively, for patterns of letters, ? and *. */
 static bool reference(const char *p, const char *n)
 {
     if (*p == 0) {

@@ -1,8 +1,8 @@
 /*
- * Persistence: random sequences of commands, compared with an exact model, with the directory
- * reopened after every few commands, in an orderly way or as after kill -9; with a disk that fails
- * or is full at every call; with the process dying at every call; and with threads that add during
- * snapshots.
+ * Tests persistence. Random sequences of commands are compared with an exact model, and the
+ * directory is reopened after every few commands, either in an orderly way or as after kill -9.
+ * Other tests use a disk that fails or is full at every call, a process that dies at every call,
+ * and threads that add during snapshots.
  *
  * The model records what must be present: for each name, a minimum count for each key. A
  * command that failed, or whose success was not durable when the process died, may or may not
@@ -39,10 +39,10 @@ static const struct make {
 enum { MAKES = sizeof makes / sizeof *makes }; /* MAKES itself: unknown */
 
 struct filter {
-    bool there, maybe; /* the filter exists; it may exist */
+    bool there, maybe; /* whether the filter exists, and whether it may exist */
     unsigned make;
     uint32_t count[KEYS]; /* minimum count */
-    uint32_t moved[KEYS]; /* windows: rotations since the key was added */
+    uint32_t moved[KEYS]; /* window rotations since the key was added */
     uint64_t expires;     /* 0: never; 1: unknown */
 };
 
@@ -280,13 +280,13 @@ static void model_doubt(struct model *m, const struct step *step)
     for (unsigned i = 0; i < NAMES; i++) {
         struct filter *f = &m->filters[i];
         const struct filter *g = &other.filters[i];
-        if (!f->there && g->there) { /* its content is unknown */
+        if (!f->there && g->there) { /* the filter's content is unknown */
             const unsigned make = g->make;
             *f = (struct filter){ .make = make, .expires = 1 };
             f->there = f->maybe = true;
         } else if (f->there && g->there && f->make != g->make) {
             memset(f->count, 0, sizeof f->count);
-            f->make = MAKES; /* unknown which: dropped at the next check */
+            f->make = MAKES; /* unknown, so it is dropped at the next check */
             f->expires = 1;
         } else {
             filter_doubt(f, g);
@@ -296,7 +296,7 @@ static void model_doubt(struct model *m, const struct step *step)
 
 /* ---- Comparing ------------------------------------------------------------------------------------- */
 
-static uint64_t denied, asked; /* keys that were never added */
+static uint64_t denied, asked; /* counts for keys that were never added */
 
 static void filter_check(struct world *w, unsigned i, struct filter *f)
 {
@@ -394,7 +394,7 @@ static void must_open(const char *folder, const char *lines)
     }
 }
 
-/* A step during which nothing fails. */
+/* Runs a step during which nothing fails. */
 static void step_well(struct model *m)
 {
     const struct step step = step_any(m);
@@ -412,7 +412,7 @@ static void end_somehow(struct model *m, bool in_order)
     if (in_order) {
         world_close(&w);
     } else {
-        const struct step last = step_any(m); /* its reply is never sent */
+        const struct step last = step_any(m); /* the reply is never sent */
         (void)step_do(&w, m, &last);
         model_doubt(m, &last);
         world_crash(&w);
@@ -477,7 +477,7 @@ TEST(persist__small_filters_share_a_pack)
     CHECK_STR(world_ask(&w, "SAVE"), "+OK");
     CHECK_EQ(count_files(folder, ".pack"), 1);
     CHECK_EQ(count_files(folder, ".bg"), 1);
-    for (unsigned again = 0; again < 2; again++) { /* cleaning keeps the pack */
+    for (unsigned again = 0; again < 2; again++) { /* cleanup keeps the pack */
         world_crash(&w);
         must_open(folder, "");
         many_check(0, MANY, "a", ":1");
@@ -487,7 +487,7 @@ TEST(persist__small_filters_share_a_pack)
     many_add(0, MANY / 4, "b"); /* more than half of the pack is in use */
     CHECK_STR(world_ask(&w, "SAVE"), "+OK");
     CHECK_EQ(count_files(folder, ".pack"), 1 + (MANY / 4 >= 64));
-    many_add(MANY / 4, MANY - 4, "b"); /* the last four are saved again, too, */
+    many_add(MANY / 4, MANY - 4, "b"); /* the last four are also saved again, */
     CHECK_STR(world_ask(&w, "SAVE"), "+OK");
     CHECK_STR(world_ask(&w, "SAVE"), "+OK"); /* by the next snapshot */
     CHECK_EQ(count_files(folder, ".pack"), 1);
@@ -504,7 +504,7 @@ TEST(persist__small_filters_share_a_pack)
     world_close(&w);
 }
 
-/* Statistics also stay the same if nothing is added during a snapshot. */
+/* If nothing is added during a snapshot, statistics also stay the same. */
 static const char *const about[] = { "BF.INFO a",   "BF.INFO b",   "CF.INFO c",
                                      "CF.DEBUG c",  "BF.CARD a",   "BG.DIGEST a",
                                      "BG.DIGEST b", "BG.DIGEST c", "BG.DIGEST d" };
@@ -579,8 +579,7 @@ static void heal(void)
     CHECK(persist_works(w.server.persist, why));
 }
 
-/* Runs a sequence in which call number `at` fails. Returns whether a call with this number
- * occurred. */
+/* Runs a sequence in which call number `at` fails. Returns whether that call occurred. */
 static bool faulty_story(const char *folder, enum disk_fault fault, unsigned long at,
                          unsigned policy)
 {
@@ -598,7 +597,7 @@ static bool faulty_story(const char *folder, enum disk_fault fault, unsigned lon
         } else {
             model_doubt(&m, &step);
         }
-        if (i % 10 == 9) { /* repeats steps that were refused in doubt */
+        if (i % 10 == 9) { /* retries steps that were refused in doubt */
             heal();
             model_check(&w, &m);
         }
@@ -686,7 +685,7 @@ TEST(persist__stopping_cuts_a_snapshot_short)
 
 /* ---- Crashes --------------------------------------------------------------------------------------------- */
 
-/* The child reports to the parent how far its steps are durable. */
+/* The child reports to the parent which steps are durable. */
 static void dying_story(const char *folder, enum disk_fault fault, unsigned long at,
                         unsigned policy, unsigned *safe)
 {

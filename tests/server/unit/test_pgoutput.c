@@ -1,4 +1,5 @@
-/* test_pgoutput.c - messages of the replication stream, and the text forms of markers and marks. */
+/* test_pgoutput.c - tests messages of the replication stream, and the text forms of markers and
+ * marks. */
 #define _GNU_SOURCE
 
 #include "pgoutput.h"
@@ -168,7 +169,8 @@ TEST(pgoutput__frames)
     CHECK(!pgoutput_frame_parse(BYTES(""), &frame));
 }
 
-/* Keys are the values of the key columns, in the order of the row, without duplicates. */
+/* Keys are the values of the key columns, in the order of the table's columns, without duplicates.
+ */
 TEST(pgoutput__key_columns)
 {
     struct key_columns columns = { .n = 0 };

@@ -1,6 +1,7 @@
 /*
- * Seats, and waiting for the batches that occupy them: removal waits for batches that may have
- * found the object, but not for batches that started later, so no batch uses a removed object.
+ * Tests seats, and waiting for the batches that occupy them. Removing an object waits for batches
+ * that may have found the object, but not for batches that started later, so no batch uses a
+ * removed object.
  */
 #include "quiet.h"
 
@@ -64,7 +65,7 @@ TEST(quiet__a_batch_is_waited_for)
         CHECK(!atomic_load(&one.waited));
     }
     /* Later batches of the same thread must not delay the waiter, although one of them is running
-     * whenever it checks. The waiter may start late, so there are many batches. */
+     * whenever the waiter checks. The waiter may start late, so there are many batches. */
     while (!atomic_load(&one.waited)) {
         quiet_leave(&one.quiet, seat);
         quiet_enter(&one.quiet, seat);
@@ -73,7 +74,7 @@ TEST(quiet__a_batch_is_waited_for)
     quiet_leave(&one.quiet, seat);
 }
 
-/* ---- Many batches: objects stay valid while a batch uses them -------------------------------- */
+/* ---- Many batches: objects stay valid while batches use them -------------------------------- */
 
 enum { READERS = 3, ROUNDS = 3000, ALIVE = 0x5eed, DEAD = 0xdead };
 

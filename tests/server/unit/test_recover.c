@@ -1,7 +1,7 @@
 /*
- * Recovery in individual cases, each of which once failed or might fail: bases that are missing,
- * damaged or keyed with an unknown secret; records that must outlive a failed checkpoint; a failed
- * journal; loads that never complete; windows; unneeded files; torn tails.
+ * Tests recovery in individual cases, each of which once failed or might fail: bases that are
+ * missing, damaged or keyed with an unknown secret; records that must outlive a failed checkpoint;
+ * a failed journal; loads that never complete; windows; unneeded files; torn tails.
  */
 #define _GNU_SOURCE
 
@@ -206,7 +206,7 @@ TEST(recover__a_base_is_cut_off)
     spoilt(scratch_path("cut"), cut, mend);
 }
 
-/* Another filter's file, intact and with the right secret. */
+/* Replaces the base with another filter's file, which is intact and has the right secret. */
 static void exchange(const char *path)
 {
     (void)snprintf(moved, sizeof moved, "%s", scratch_path("right"));
@@ -306,7 +306,7 @@ TEST(recover__a_failed_journal_and_a_missing_base)
         CHECK_STR(world_ask(&w, "BF.EXISTS other y"), ":1");
         ok("SAVE");
     }
-    CHECK_EQ(access(path, F_OK), 0); /* it holds a part of the content */
+    CHECK_EQ(access(path, F_OK), 0); /* the file holds a part of the content */
     CHECK_STR(world_ask(&w, "DEL bf"), ":1");
     ok("SAVE");
     CHECK_EQ(access(path, F_OK), -1); /* no longer needed */
@@ -428,7 +428,7 @@ TEST(recover__attempts_to_begin_a_fresh_journal_write_files_once)
     CHECK_EQ(mkdir(path, 0700), 0);
     for (int i = 0; i < 3; i++) {
         CHECK(strncmp(world_ask(&w, "SAVE"), "-MISCONF", 8) == 0);
-        CHECK_EQ(count_files(folder), 3); /* two earlier files, and one of bf */
+        CHECK_EQ(count_files(folder), 3); /* two earlier files, and one for bf */
     }
     CHECK_EQ(rmdir(path), 0);
     ok("SAVE");
@@ -462,7 +462,7 @@ static void journal_has_room(void)
     fill_up = false;
 }
 
-/* The file is saved, but that cannot be recorded. Earlier records must not be dropped. */
+/* The file is saved, but the save cannot be recorded. Earlier records must not be dropped. */
 TEST(recover__a_base_that_was_not_recorded)
 {
     const char *folder = scratch_path("unrecorded");
@@ -765,8 +765,7 @@ TEST(recover__a_refused_object_leaves_no_file)
     world_close(&w);
 }
 
-/* The thread that names an object may use the object until the thread is done, even if another
- * thread drops it. */
+/* The thread that names an object may keep using the object, even if another thread drops it. */
 TEST(recover__an_object_stays_for_who_made_it)
 {
     const char *folder = scratch_path("stays");
@@ -839,7 +838,7 @@ TEST(recover__expired_names_do_not_come_back)
     must_open(folder);
     CHECK_STR(world_ask(&w, "EXISTS a"), ":0");
     CHECK_STR(world_ask(&w, "PEXPIRETIME b"), ":4000000000000");
-    CHECK_STR(world_ask(&w, "BF.ADD a y"), ":1"); /* a new filter with that name */
+    CHECK_STR(world_ask(&w, "BF.ADD a y"), ":1"); /* this creates a new filter */
     again(folder);
     CHECK_STR(world_ask(&w, "BF.EXISTS a y"), ":1");
     CHECK_STR(world_ask(&w, "BF.EXISTS a x"), ":0");
@@ -902,7 +901,7 @@ TEST(recover__bounds_come_back)
     world_close(&w);
 }
 
-/* Many filters that were created and dropped cost little at recovery. */
+/* Recovery is fast even if many filters were created and dropped. */
 TEST(recover__many_that_are_gone)
 {
     enum { MANY = 20000 };
@@ -924,7 +923,7 @@ TEST(recover__many_that_are_gone)
     world_close(&w);
 }
 
-/* RedisBloom filters have their own files, and keys are recorded instead of hashes. */
+/* RedisBloom filters have their own file format, and the journal records keys instead of hashes. */
 TEST(recover__filters_of_redisbloom)
 {
     const char *folder = scratch_path("redisbloom");
@@ -1129,7 +1128,7 @@ TEST(recover__an_abandoned_start_denies_nothing)
     world_close(&w);
 }
 
-/* The policy follows the settings without delay. */
+/* A changed policy setting takes effect without delay. */
 TEST(recover__appendfsync_changes)
 {
     const char *folder = scratch_path("policy");

@@ -1,6 +1,6 @@
 /*
- * test_resp.c - RESP requests: cut at every byte, at their limits, malformed in every way that
- * has its own error, and randomized, compared with a reference that is as simple as possible.
+ * test_resp.c - tests RESP requests: cut at every byte, at their limits, malformed in every way
+ * that has its own error, and randomized, compared with a reference that is as simple as possible.
  */
 #include "support/check.h"
 #include "support/reference_resp.h"
@@ -9,7 +9,7 @@ static const struct resp_limits defaults = RESP_LIMITS_DEFAULT;
 
 #define TEXT(literal) (literal), sizeof(literal) - 1
 
-/* Parses a stream whole, in two pieces cut anywhere, in single bytes and in random pieces. The
+/* Parses a stream as a whole, in two parts cut anywhere, in single bytes and in random parts. The
  * parsed requests are always the same, and equal those of the reference. */
 static void tell(struct resp_story *story, const char *bytes, size_t n,
                  const struct resp_limits *limits)
@@ -253,7 +253,7 @@ TEST(resp__limits_of_lines)
         check_error_within(text, n, lines[i].error, 0, &small);
         check_error_within(text, n - 2, lines[i].error, 0, &small);
         n = padded(text, lines[i].before, '1', 100 - type, "");
-        tell(&story, text, n, &small); /* may still be too long */
+        tell(&story, text, n, &small); /* it may turn out to be too long */
         CHECK_EQ(story.end, RESP_PARTIAL);
         resp_story_free(&story);
         n = padded(text, lines[i].before, '1', 65537 - type, "");
@@ -473,7 +473,8 @@ static const char *const pieces_of_streams[] = { EXISTS,       "*1\r\n$4\r\nPING
                                                  "1",          "99999999",
                                                  "$1\r\na\r\n" };
 
-/* Tests streams of these pieces with some bytes changed, under limits that are easily reached. */
+/* Tests streams made of these parts with some bytes changed, with limits that are easily reached.
+ */
 TEST(resp__random_streams_as_the_reference)
 {
     const size_t kinds = sizeof pieces_of_streams / sizeof *pieces_of_streams;

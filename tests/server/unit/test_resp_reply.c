@@ -1,5 +1,5 @@
 /*
- * test_resp_reply.c - replies in RESP2 and RESP3, and the buffer that they are written to.
+ * test_resp_reply.c - tests replies in RESP2 and RESP3, and the buffer that they are written to.
  */
 #include "resp_reply.h"
 #include "support/check.h"
@@ -123,8 +123,8 @@ static int digits_of(const char *text)
     return digits;
 }
 
-/* Checks that the text reads back as the same value, and that no shorter decimal would: the nearest
- * decimal with one digit less does not. */
+/* Checks that the text reads back as the same value, and that no shorter decimal would, because the
+ * nearest decimal with one digit fewer does not. */
 static void check_real(double value)
 {
     char text[RESP_REAL_TEXT], shorter[RESP_REAL_TEXT];
@@ -229,7 +229,7 @@ TEST(buffer__stays_within_its_limit)
     buffer_put(&b, "01234567890123456789", 20);
     buffer_drop(&b, 5);
     CHECK(!buffer_space(
-        &b, SIZE_MAX - 17)); /* within the limit, but more than can be allocated */
+        &b, SIZE_MAX - 17)); /* within the limit, but too large to be allocated */
     CHECK(b.overflow);
     buffer_clear(&b, 0);
     if (!CHECK_SANITIZED) { /* a sanitizer would end the program */

@@ -1,5 +1,5 @@
 /*
- * test_settings.c - the table of options and everything that uses it: values, files, the
+ * test_settings.c - tests the table of options and everything that uses it: values, files, the
  * command line, the environment, CONFIG, reloading, and printed output.
  */
 #define _GNU_SOURCE
@@ -174,7 +174,7 @@ TEST(table__every_row_makes_sense)
         CHECK(table[i].value && *table[i].value);
         CHECK((table[i].type == SETTING_CHOICE) == (table[i].choices != NULL));
         CHECK(table[i].least <= table[i].most);
-        if (table[i].change == SETTING_LIVE) { /* such settings own no memory */
+        if (table[i].change == SETTING_LIVE) { /* these settings own no memory */
             CHECK(table[i].type != SETTING_TEXT && table[i].type != SETTING_SECRET);
             CHECK(table[i].type != SETTING_LIST && table[i].type != SETTING_USER);
             CHECK(table[i].type != SETTING_GATE);
@@ -986,7 +986,7 @@ TEST(config__changes_have_no_limit)
         }
     }
     CHECK_EQ(settings_now(run.store)->maxclients, CHANGES);
-    CHECK_EQ(first->maxclients, 10000); /* the settings from startup stay valid */
+    CHECK_EQ(first->maxclients, 10000); /* the settings used at startup stay valid */
 }
 
 /* State that depends on settings, such as the users. */
@@ -1101,7 +1101,7 @@ TEST(reload__takes_what_can_change)
     CHECK_STR(now->requirepass, "b");
     CHECK_EQ(now->users.count, 1);
     CHECK_EQ(now->maxclients, 50);
-    CHECK_STR(first->requirepass, "a"); /* still valid for readers */
+    CHECK_STR(first->requirepass, "a"); /* the old settings stay valid for readers */
     /* CONFIG SET lasts until then */
     CHECK_STR(set("timeout 77"), "");
     CHECK(settings_reload(run.store, hear, &told));
@@ -1109,8 +1109,8 @@ TEST(reload__takes_what_can_change)
     CHECK_EQ(settings_now(run.store)->port, 1);
 }
 
-/* Options that need a restart point to memory that stays valid, however often the file is
- * reloaded. */
+/* Options that need a restart point to memory that stays valid, no matter how many times the file
+ * is reloaded. */
 TEST(reload__again_and_again)
 {
     char line[256], text[128];

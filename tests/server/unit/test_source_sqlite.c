@@ -1,4 +1,4 @@
-/* test_source_sqlite.c - SQLite as a source: settings, lookups, and reading all keys. */
+/* test_source_sqlite.c - tests SQLite as a source: settings, lookups, and reading all keys. */
 #define _GNU_SOURCE /* mkdtemp, usleep */
 
 #include "server/support/source_world.h"
@@ -36,7 +36,8 @@ TEST(source__names_of_objects_are_valid_and_differ)
     static const char first[] = "abyzABYZ0189-_.";
     enum { NAMES = sizeof first - 1 };
     char *objects[2 * NAMES];
-    for (size_t i = 0; i < 2 * NAMES; i++) { /* differing in the last letter */
+    for (size_t i = 0; i < 2 * NAMES;
+         i++) { /* names that differ only in the last character */
         char name[41];
         (void)snprintf(name, sizeof name, "%s%c",
                        i < NAMES ? "n" : "123456789012345678901234567890123456789",

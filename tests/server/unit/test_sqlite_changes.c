@@ -1,9 +1,9 @@
 /*
- * test_sqlite_changes.c - follow=changes over SQLite. Whatever happens to the table, the triggers, the change
- * table or the file, every committed key is read or reported.
+ * test_sqlite_changes.c - tests follow=changes over SQLite. No matter what happens to the table,
+ * the triggers, the change table or the file, every committed key is read or reported.
  *
- * The follower is a thread. Most tests let it poll only on demand (POLL_NEVER), so that changes
- * between two polls go unobserved.
+ * The follower is a thread. Most tests let the follower poll only on demand (POLL_NEVER), so that
+ * changes between two polls go unobserved.
  */
 #define _GNU_SOURCE /* mkdtemp, usleep */
 
@@ -17,7 +17,7 @@ enum { POLL_NEVER = 50000 };
 
 static const char ALL[] = "SELECT sku FROM products";
 
-/* A database, a source, and a model of a gate. */
+/* A database, its source, and a model of a gate. */
 struct scene {
     struct world w;
     struct source_settings settings;
@@ -111,7 +111,7 @@ TEST(changes__reports_inserts_and_updates)
         world_do(&s.w, "ROLLBACK");
         scene_check(&s, 1);
         CHECK_EQ(model_peek(s.m)->last.position,
-                 position + 3); /* only keys that changed */
+                 position + 3); /* one position for each key that changed */
         CHECK(!model_has(s.m, "undone"));
         scene_end(&s);
     }
@@ -130,7 +130,8 @@ TEST(changes__reports_every_way_to_write)
     world_do(&s.w, "UPDATE OR REPLACE products SET sku = 'sku-6' WHERE sku = 'sku-7'");
     world_do(&s.w, "INSERT INTO products (sku) SELECT 'copy of ' || sku FROM products");
     scene_check(&s, 1);
-    /* Other connections: attached, with recursive triggers, without trust in the schema. */
+    /* Another connection attaches the file, uses recursive triggers and does not trust the schema.
+     */
     sqlite3 *other;
     char sql[512];
     CHECK(sqlite3_open(":memory:", &other) == SQLITE_OK);
@@ -507,7 +508,7 @@ TEST(changes__records_keys_before_other_triggers_can_fail)
                    " 'raised' BEGIN INSERT INTO log VALUES (1); END");
     world_do(&s.w, "CREATE TRIGGER logs_updates AFTER UPDATE ON products BEGIN"
                    " INSERT INTO log VALUES (1); END");
-    scene_check(&s, 2); /* the schema has changed, and the triggers are created again */
+    scene_check(&s, 2); /* the schema has changed, and the triggers are re-created */
     for (size_t i = 0; i < sizeof fails / sizeof *fails; i++) {
         CHECK(sqlite3_exec(s.w.db, fails[i], NULL, NULL, NULL) == SQLITE_CONSTRAINT);
     }
@@ -849,7 +850,7 @@ TEST(changes__resumes_while_an_application_deletes_its_log)
     world_do(&s.w, "PRAGMA locking_mode = EXCLUSIVE");
     world_do(&s.w, "INSERT INTO products (sku) VALUES ('between')");
     scene_follow(&s, mark);
-    usleep(20000); /* the follower is waiting for the lock, most likely */
+    usleep(20000); /* the follower is most likely waiting for the lock */
     world_end(&s.w);
     world_open(&s.w);
     world_do(&s.w, "INSERT INTO products (sku) VALUES ('after')");
@@ -966,7 +967,7 @@ TEST(changes__starts_a_new_epoch_when_it_is_distrusted)
 {
     struct scene s;
     scene_begin(&s, false);
-    /* Only an audit can detect writes from a connection with disabled triggers. */
+    /* Only an audit can detect writes from a connection on which triggers are disabled. */
     CHECK(sqlite3_db_config(s.w.db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL)
           == SQLITE_OK);
     world_do(&s.w, "INSERT INTO products (sku) VALUES ('unrecorded')");
@@ -978,8 +979,8 @@ TEST(changes__starts_a_new_epoch_when_it_is_distrusted)
     scene_end(&s);
 }
 
-/* The service may have failed to delete the file of the filter, or have lost the deletion in a
- * crash. */
+/* The service may have failed to delete the filter's file, or a crash may have undone the deletion.
+ */
 TEST(changes__does_not_resume_a_distrusted_filter)
 {
     struct scene s;

@@ -1,5 +1,5 @@
-/* Compressed bytes: the output is small and restores the input, and malformed bytes are
- * rejected. */
+/* Tests compression: the output is small and can be decompressed to the input, and malformed bytes
+ * are rejected. */
 #include "squeeze.h"
 
 #include "support/check.h"

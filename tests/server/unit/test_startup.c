@@ -1,5 +1,6 @@
 /*
- * test_startup.c - directories, keyrings, limits, pid files, and messages to the service manager.
+ * test_startup.c - tests directories, keyrings, limits, pid files, and messages to the service
+ * manager.
  */
 #define _GNU_SOURCE
 
@@ -181,7 +182,7 @@ static int few_descriptors(void)
     if (startup_descriptors(10) != 10) {
         return 2;
     }
-    if (startup_descriptors(300) != 300) { /* up to the hard limit */
+    if (startup_descriptors(300) != 300) { /* below the hard limit */
         return 3;
     }
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < 556) {

@@ -1,4 +1,4 @@
-/* test_syntax.c - lines that describe arguments, and their parsed form. */
+/* test_syntax.c - tests lines that describe arguments, and their parsed form. */
 #define _GNU_SOURCE
 
 #include "server.h"

@@ -1,5 +1,5 @@
 /*
- * test_tls.c - TLS contexts: certificates created by the test, handshakes in memory, and
+ * test_tls.c - tests TLS contexts: certificates created by the test, handshakes in memory, and
  * replacing certificates while connections are open.
  */
 #define _GNU_SOURCE
@@ -22,7 +22,7 @@ struct identity {
     X509 *certificate;
 };
 
-/* Creates a certificate for a name, signed by `by`, or self-signed. */
+/* Creates a certificate for a name, signed by `by` or, if that is NULL, self-signed. */
 static struct identity identity(const char *name, const struct identity *by,
                                 long serial)
 {

@@ -1,6 +1,6 @@
 /*
- * test_users.c - rules, permissions, passwords, password guessing and rates, including tricks that
- * an attacker might try.
+ * test_users.c - tests rules, permissions, passwords, password guessing and rates, including tricks
+ * that an attacker might try.
  */
 #define _GNU_SOURCE
 
@@ -137,10 +137,10 @@ TEST(rules__commands)
             CHECK(user_may_run(u, c));
         }
     }
-    CHECK(!user_may_run(u, &other_commands[0])); /* not in the table */
+    CHECK(!user_may_run(u, &other_commands[0])); /* this command is not in the table */
     u = user("+@all -BF.Add");
     CHECK(!may(u, "BF.ADD") && may(u, "BF.EXISTS"));
-    u = user("-bf.add +@all"); /* from left to right */
+    u = user("-bf.add +@all"); /* rules apply from left to right */
     CHECK(may(u, "BF.ADD"));
     u = user("+@all nocommands +ping");
     CHECK(may(u, "PING") && !may(u, "DEL"));
@@ -338,7 +338,7 @@ TEST(users__passwords)
     CHECK(!check("b", "one")); /* off */
     CHECK(!check("c", "one") && !check("", "one") && !check("A", "one"));
     CHECK(check("\xC3\xA9", "\xE2\x82\xAC"));
-    CHECK(!check("a", "bc"));                   /* name and password are separated */
+    CHECK(!check("a", "bc")); /* the name and the password are separated */
     CHECK(!check("n", "") && !check("n", "x")); /* enabled, but without a password */
     CHECK(!users_check(users, (bg_bytes){ "a\0", 2 }, bytes("one")));
     CHECK(!users_check(users, bytes("a"), (bg_bytes){ "one\0", 4 }));
@@ -365,7 +365,7 @@ TEST(users__hashed_passwords_are_recalled)
     const struct user *a = check("a", "pear");
     CHECK(a);
     CHECK(recall("a", "pear") == a);
-    CHECK(!recall("b", "pear")); /* for one user only */
+    CHECK(!recall("b", "pear")); /* applies to one user only */
     CHECK(!recall("a", "peer") && !recall("a", ""));
     CHECK(check("b", "pear") && recall("b", "pear"));
     CHECK(check("nobody", "pear") == NULL);
@@ -406,7 +406,7 @@ TEST(users__retired_ones_are_freed)
     }
     user_let_go(a);
     quiet_enter(&readers, seat);
-    for (int i = 0; i < 3; i++) { /* a batch may have found it in that client */
+    for (int i = 0; i < 3; i++) { /* a batch may have found the user in that client */
         users_reclaim(users, &readers);
         CHECK_EQ(users_retired(users), 1);
     }
@@ -639,7 +639,7 @@ TEST(guesses__a_minute_forgives_one)
     begin("");
     fail("10.0.0.1", "a", 1000, 6);
     CHECK_EQ(wait_of("10.0.0.1", "a", 1000), 200);
-    fail("10.0.0.1", "a", 1000 + 60000, 1); /* the remaining 5, and one more */
+    fail("10.0.0.1", "a", 1000 + 60000, 1); /* the remaining 5 attempts, and one more */
     CHECK_EQ(wait_of("10.0.0.1", "a", 61000), 200);
     CHECK_EQ(wait_of("10.0.0.1", "a", 61000 + 7 * 60000), 0);
     fail("10.0.0.1", "a", 61000 + 8 * 60000, 4); /* from the start */
@@ -702,7 +702,7 @@ TEST(rate__is_kept)
                                              rounding */
     CHECK(!user_take(u, 3, 5050, &wait));
     CHECK(!user_take(u, 101, 50000, &wait));
-    CHECK_EQ(wait, UINT64_MAX); /* this many are never allowed at once */
+    CHECK_EQ(wait, UINT64_MAX); /* this many adds are never allowed at once */
     CHECK(user_take(u, 100, 50000, NULL));
     CHECK(!user_take(u, 50, 50000, &wait));
     CHECK(wait >= 50 && wait <= 52);
@@ -729,7 +729,7 @@ TEST(rate__of_settings)
     CHECK(
         load("user u on >p\nuser v on >p rate=7\ninsert-rate 1000\ninsert-burst 2000"));
     CHECK(user_is_current(u));
-    CHECK(user_take(u, 900, 1000, NULL)); /* the old debt is small now */
+    CHECK(user_take(u, 900, 1000, NULL)); /* the old debt is now small */
     CHECK(!user_take(v, 8, 100000, NULL));
 }
 

@@ -1,4 +1,4 @@
-/* test_worker.c - workers in isolation: which worker gets a connection. */
+/* test_worker.c - tests workers in isolation: which worker gets a connection. */
 #define _GNU_SOURCE
 
 #include "support/scratch.h"

@@ -258,7 +258,7 @@ async function tryFilter(browser) {
   const { page } = window;
   await signIn(window);
   await go(window, "#/?search=browse%3Amain");
-  await page.locator("table.filters tbody tr .c-fill").first().click(); // anywhere in the row
+  await page.locator("table.filters tbody tr .c-fill").first().click(); // any cell of the row works
   await until("a row links to its filter", async () => (await page.locator("h1").textContent()) === "browse:main");
   await until("the title names the filter", async () => (await page.title()) === "browse:main · Bloomgate");
   await settle(window);

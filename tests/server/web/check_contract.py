@@ -466,7 +466,7 @@ def ask_users(s):
 
 
 def drop_all(s):
-    """Drops everything left by this test or by an interrupted run."""
+    """Drops all filters left by this test or by an interrupted run."""
     for _ in range(100):
         _, page = s.ask("GET", f"{F}?pattern=contract%3A*&count=100", 200)
         for f in page["filters"]:

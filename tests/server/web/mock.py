@@ -60,8 +60,8 @@ def wilson(hits, trials):
 
 
 class Filter:
-    """A generated filter. Its values are a function of its seed and the time, so that all responses
-    at one point in time are consistent."""
+    """A generated filter. Its values depend only on its seed and the time, so all responses at one point in time are
+    consistent."""
 
     def __init__(self, name, seed, born, kind=None, capacity=None, rate=None):
         made = random.Random(seed)
@@ -263,8 +263,7 @@ class World:
     # -- the service as a whole --
 
     def totals(self, now):
-        """Returns the totals over all filters, computed once per second, because the service would
-        cache them."""
+        """Returns the totals over all filters, computed once per second, because the service caches them."""
         with self.lock:
             if self.sampled.get("at", -9) < now - 0.9 or self.options.frozen or self.sampled.get("n") != len(self.filters):
                 all_of = [f.summary(now) for f in self.filters.values()]
@@ -317,7 +316,7 @@ class World:
         begin = math.floor(now / step) * step - (n - 1) * step
         points = [begin + i * step for i in range(n)]
         wave = lambda t, seed, base, part=0.25: max(0.0, base * (1 + part * math.sin(t / 97 + seed) + part / 2 * math.sin(t / 13 + seed * 3) + 0.05 * math.sin(t * 1.7 + seed)))
-        quiet = lambda t: n > 40 and begin + n * step * 0.08 > t  # nothing was recorded yet
+        quiet = lambda t: n > 40 and begin + n * step * 0.08 > t  # nothing had been recorded yet
         series = {}
         if f:
             g = f.figures(now)
@@ -366,7 +365,7 @@ def bits_for(kind, p):
 
 
 def rate_with(kind, bits_per_key, p, multiple):
-    """Returns the rate with this multiple of the keys; None if they do not fit."""
+    """Returns the rate with this multiple of the number of keys, or None if that many keys do not fit."""
     if kind in ("fuse", "ribbon"):
         return p if abs(multiple - 1) < 1e-9 else None
     if kind in ("cuckoo", "quotient"):
