@@ -66,7 +66,7 @@ size_t LevelLook(const void *filter, const uint64_t *keys, size_t n)
 
 } // namespace
 
-/* The setting is a whole number of bits per key: 10 comes closest to 1%. */
+/* The setting is a whole number of bits per key; 10 comes closest to a rate of 1%. */
 extern "C" const struct bgb_peer bgb_peer_leveldb = {
     "LevelDB", LevelBuild, LevelRelease, LevelBytes, LevelLook, nullptr, 10,
 };

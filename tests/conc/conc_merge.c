@@ -6,9 +6,9 @@
  * filter has a writer that keeps adding its own keys. Two threads keep merging one filter into
  * the other, one in each direction (kinds that count are merged in one direction and only a few
  * times, so that counts do not double endlessly). Readers look up the initial keys and the keys
- * that writers have announced. A single "no" is a failure: bg_filter_merge is MT-Safe, and (C1)
- * and (C2) of filter.h hold during a merge. At the end, after one more merge, each filter
- * contains the keys of both.
+ * that writers have announced. A single "no" is a failure, because bg_filter_merge is MT-Safe,
+ * and (C1) and (C2) of filter.h hold during a merge. At the end, after one more merge, each
+ * filter contains the keys of both.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"

@@ -108,7 +108,7 @@ def refused(data, secret=SECRET):
 
 
 def check_damage():
-    """Some flipped bits in every file, a different secret, and a truncated file."""
+    """Checks that the reader refuses every file with a flipped bit or a different size, and a wrong secret."""
     for name in sorted(os.listdir(GOLDEN)):
         if not name.endswith(".bg"):
             continue

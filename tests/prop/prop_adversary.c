@@ -12,7 +12,7 @@
  *
  * `fast` is vulnerable to all three attacks, as hash.h documents, and these tests show that
  * they work. `keyed` must withstand the same attacker, who has to guess the secret. After the
- * attack, the rate for absent keys is within 5% of the predicted rate (5% and 4 sigma for weak
+ * attack, the rate for absent keys is within 5% of the predicted rate (5% plus 4 sigma for weak
  * cells).
  *
  * Pollution is tested on the kinds that are sets of bits; prop_attack.c tests the corresponding

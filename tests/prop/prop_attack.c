@@ -124,7 +124,7 @@ TEST(attack__crowding)
 
 enum { EVICTED = 1000, FEW_WORDS = 16 };
 
-/* Returns whether all positions that a key can have are in the first words: fills `scratch`,
+/* Returns whether all positions that a key can have are in the first words. Fills `scratch`,
  * which is empty, with copies of the key until no more fit, and then empties it again. */
 static bool attack_fits(bg_filter *scratch, uint64_t key)
 {
@@ -575,8 +575,8 @@ TEST(attack__builder_duplicates)
     }
 }
 
-/* Returns whether a filter was built from these keys. If not, the builder still has the keys
- * and reports the reason. */
+/* Returns whether a filter was built from these keys. If the build fails, the builder still has
+ * the keys and reports the reason. */
 static bool attacked_build(unsigned sample, bg_hash_profile profile,
                            const uint64_t *keys)
 {

@@ -236,7 +236,7 @@ static unsigned every_derive(unsigned sample, const bg_filter *filter)
     return failed;
 }
 
-/* A merge may need memory for shards that can be full, and for layers. */
+/* A merge may need memory for shards, which can be full, and for layers. */
 static unsigned every_merge(unsigned sample, bg_filter *filter, const bg_spec *spec)
 {
     unsigned failed = 0;

@@ -169,7 +169,7 @@ TEST(init_at__refuses_memory_that_is_misaligned_or_too_small)
     free(memory);
 }
 
-/* The handle holds the secret: freeing the filter wipes it completely. */
+/* The handle holds the secret, so freeing the filter wipes the handle completely. */
 TEST(filter__free_wipes_the_handle)
 {
     const uint8_t secret[BG_SECRET_BYTES] = {

@@ -300,8 +300,8 @@ TEST(rediscuckoo__other_formats_do_not_remove)
 
 /* ---- Invalid filters --------------------------------------------------------------- */
 
-/* If there are more or fewer items than fingerprints, a field does not have the assumed
- * meaning. */
+/* If the number of items differs from the number of fingerprints, a field does not have the
+ * assumed meaning. */
 TEST(rediscuckoo__items_that_are_not_there)
 {
     refused64(ITEMS, 0, "items");

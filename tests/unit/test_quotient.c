@@ -71,7 +71,8 @@ static int compare_hashes(const void *a, const void *b)
 
 enum spread { EVENLY, CROWDED, AT_THE_END };
 
-/* `crowded`: half of the hashes share a few quotients; `at the end`: they share the last ones. */
+/* `crowded`: half of the hashes share a few quotients; `at the end`: they share the last
+ * quotients. */
 static void make_pool(unsigned kept, enum spread spread)
 {
     uint64_t mask = UINT64_MAX << (64 - kept), all[POOL];

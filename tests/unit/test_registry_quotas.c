@@ -106,7 +106,7 @@ TEST(quotas__bytes_of_one_that_grows)
     CHECK(in > 1000 && tenant_stats(acme).bytes > 2 * first); /* it has grown */
     CHECK_EQ(tenant_stats(acme).limited_bytes, 1);
     CHECK_EQ(registry_stats(registry).bytes, tenant_stats(acme).bytes);
-    /* The designed rate holds: no key was added beyond the capacity. */
+    /* The designed rate holds, because no key was added beyond the capacity. */
     check_keys(acme, 0, in);
     CHECK(count_found(acme, 1 << 20, (1 << 20) + 10000) < 150);
     bg_tenant_release(acme);

@@ -178,8 +178,8 @@ TEST(scalable__single_and_batch_agree)
     bg_filter_free(many);
 }
 
-/* Batches of every length, with members and other keys, after each new layer: on most machines
- * the last layers exceed the L2 cache. */
+/* Looks up batches of every length, with members and other keys, after each new layer. On most
+ * machines, the last layers exceed the L2 cache. */
 TEST(scalable__batches_agree_with_every_number_of_layers)
 {
     enum { MOST = CHECK_EMULATED ? 5 : 10, KEYS = 200 };
@@ -583,7 +583,7 @@ struct conc {
     bool done[THREAD_KEYS / 100];
 };
 
-/* Adds its keys in batches of a hundred, half of them singly, and publishes its progress. */
+/* Adds its keys by hundreds, alternately one by one and in a batch, and publishes its progress. */
 static void *conc_add(void *context)
 {
     struct conc *t = context;

@@ -226,7 +226,7 @@ TEST(slot_merge__adds_what_is_in_another_filter)
     bg_slot_free(slot);
 }
 
-/* Bits from a merge are not counted as adds: the actual adds look ordinary. */
+/* Bits from a merge are not attributed to adds, so the actual adds look ordinary. */
 TEST(slot_merge__is_no_pollution)
 {
     bg_slot *slot = make_slot(make(BG_KIND_BLOCKED, 20000), 0);

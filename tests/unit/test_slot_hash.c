@@ -130,8 +130,8 @@ TEST(slot_hash__refuses_what_has_no_hasher)
     CHECK_EQ(bg_slot_count(NULL, "a", 1), 1);
 }
 
-/* Every kind that accepts adds: keys added by hash are found by key, and the bitmap equals the
- * results of single adds. */
+/* For every kind that accepts adds, keys added by hash are found by key, and the bitmap equals
+ * the results of single adds. */
 TEST(slot_hash__adds_as_keys_do)
 {
     static const bg_kind kinds[] = { BG_KIND_BLOCKED,  BG_KIND_CLASSIC,
