@@ -262,8 +262,9 @@ TEST(slot_push__refuses_what_cannot_be)
     bg_slot_free(slot);
 }
 
-/* A rebuild with a different secret, for a caller that hashes once: hashes with the old secret
- * never get into the new filter, nor do hashes with the new secret get into the old one. */
+/* The caller hashes each key once, and a rebuild uses a different secret. Hashes with the old
+ * secret are never added to the new filter, nor are hashes with the new secret added to the old
+ * one. */
 TEST(slot_push__with_another_hasher)
 {
     bg_slot *slot = make_slot(make(BG_KIND_BLOCKED, 2000), 0);
