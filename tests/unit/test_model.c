@@ -305,7 +305,7 @@ TEST(model__items_error_of_few_keys_falls_with_size)
     }
 }
 
-/* ---- few keys in more bits than any machine has, a case found by fuzz_plan ------- */
+/* ---- Few keys in more bits than any machine has, found by fuzz_plan -------------- */
 
 TEST(model__rates_are_never_negative)
 {
