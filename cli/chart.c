@@ -97,8 +97,8 @@ static void chart_tick(struct chart_ticks *ticks, double at, bool named)
     }
 }
 
-/* Places ticks at powers of ten and their multiples. If there are few decades, 2 and 5 get labels,
- * too. */
+/* Places ticks at powers of ten and their multiples. If there are few decades, 2 and 5 are also
+ * labeled. */
 static void chart_log_ticks(const struct chart_axis *axis, struct chart_ticks *ticks)
 {
     const double low = fmin(axis->low, axis->high), high = fmax(axis->low, axis->high);

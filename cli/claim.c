@@ -38,7 +38,7 @@ static size_t claim_count, claim_room;
 
 enum claim_state { CLAIM_MADE, CLAIM_BUSY, CLAIM_REMOVED, CLAIM_FAILED };
 
-/* Returns whether the lock file is still the one that was locked. */
+/* Returns whether the lock file is still the file that was locked. */
 static bool claim_is_there(const struct claim *claim)
 {
     struct stat named;
@@ -46,7 +46,7 @@ static bool claim_is_there(const struct claim *claim)
            && claim->inode == named.st_ino;
 }
 
-/* Returns whether this command already holds the claim, by this path or a different one. */
+/* Returns whether this command already holds the claim, through this path or a different path. */
 static bool claim_is_held(const char *name)
 {
     struct stat named;

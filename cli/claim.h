@@ -13,9 +13,10 @@
  *   (L3) the holder removes only its own lock file: if that file was already removed, another
  *        command may have created and locked a new one;
  *   (L4) a command that claims several files needs only one descriptor: the lock files are hard
- *        links to the first one, if the file system supports them. A holder that is killed leaves
- *        behind several names for one file. The next command that locks this file by one of these
- *        names removes the name and starts over, so that the names do not block each other.
+ *        links to the first lock file, if the file system supports hard links. A holder that is
+ *        killed leaves behind several names for one file. The next command that locks this file by
+ *        one of these names removes the name and starts over, so that the names do not block each
+ *        other.
  *
  * Commands that only read need no claim: they open either the old file or the new one.
  */
@@ -36,8 +37,8 @@ int claim_file(const char *path);
  * at any time. */
 int claim_target(const char *path, char to[CLAIM_PATH]);
 
-/* Returns whether this command has claimed the file that `path` leads to, by this path or a
- * different one. The file does not have to exist. */
+/* Returns whether this command has claimed the file that `path` leads to, through this path or a
+ * different path. The file does not have to exist. */
 bool claim_holds(const char *path);
 
 /* Releases all claims. main calls it when a command ends. */

@@ -39,7 +39,7 @@ struct shard_dump {
     bg_errinfo why;
 };
 
-/* Stores a chunk. Returns false if the chunk does not follow the previous one. */
+/* Stores a chunk. Returns false if the chunk does not follow the previous chunk. */
 static bool dump_keep(struct shard_dump *d, const struct dump_chunk *chunk)
 {
     if (chunk->offset == 0) {

@@ -67,7 +67,7 @@ void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE])
         const size_t skip = sizeof filter_recipe_name - 1;
         if (n > skip && memcmp(line, filter_recipe_name, skip) == 0) {
             /* A recipe that is too long is truncated; it is then an unknown recipe, but not an
-             * empty one. */
+             * empty recipe. */
             const size_t kept = n - skip < KEY_RECIPE ? n - skip : KEY_RECIPE - 1;
             memcpy(recipe, line + skip, kept);
             recipe[kept] = 0;
@@ -148,7 +148,7 @@ int filter_claim(const char *path, bool force)
     char to[CLAIM_PATH];
     const bool is_file = strcmp(path, "-") != 0;
     int code = is_file ? claim_file(path) : CLI_OK;
-    /* The new file replaces a link, so commands that change the link's target must wait, too. */
+    /* The new file replaces a link, so commands that change the link's target must also wait. */
     code = code || !is_file ? code : claim_target(path, to);
     return code ? code : filter_may_write(path, force);
 }

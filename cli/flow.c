@@ -165,7 +165,7 @@ static bool flow_await_others(struct flow *flow)
 }
 
 /* Returns the length of the whole records in a chunk. Bytes before `searched` do not contain the
- * end of a line: a record of many megabytes arrives through a pipe in small chunks, and must not be
+ * end of a line. A record of many megabytes arrives through a pipe in small chunks, and must not be
  * searched again for each chunk. For records other than lines, the search cannot be resumed in the
  * middle; they are searched only when the buffer is full. */
 static size_t flow_whole(const struct flow *flow, const struct chunk *chunk,

@@ -1,7 +1,7 @@
 /*
  * hash_pile.h - collects hashes of keys in the order of their arrival, including duplicates.
  *
- * A bg_builder creates a filter from a set of keys: a key that occurs twice is added once. Kinds
+ * A bg_builder creates a filter from a set of keys, so a key that occurs twice is added once. Kinds
  * that can remove keys (BG_TRAIT_REMOVE) count how many times a key was added, and a key is lost
  * when it has been removed that many times. Keys for these kinds are therefore collected here, with
  * duplicates.

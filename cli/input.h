@@ -47,7 +47,7 @@ void input_end(struct input *input);
 /* Returns whether two paths are equal or lead to the same regular file. */
 bool input_is_same_file(const char *a, const char *b);
 
-/* Returns whether `path` leads to one of the input files, so that writing to it would destroy
+/* Returns whether `path` leads to one of the input files, in which case writing to it would destroy
  * input. */
 bool input_reads(const struct input *input, const char *path);
 

@@ -15,7 +15,7 @@
 BG_MUST_CHECK bg_err insert_keys(bg_filter *filter, const bg_bytes *keys, size_t n,
                                  size_t *done, size_t *news);
 
-/* Does the same with hashes, for every kind that accepts keys one by one. */
+/* Does the same as insert_keys with hashes, for every kind that accepts keys one by one. */
 BG_MUST_CHECK bg_err insert_hashes(bg_filter *filter, const uint64_t *hashes, size_t n,
                                    size_t *done);
 

@@ -58,8 +58,8 @@ static bool main_is(const char *name, const char *either, const char *other)
     return strcmp(name, either) == 0 || strcmp(name, other) == 0;
 }
 
-/* Returns whether the first argument selects the short form: bloomgate --cluster NODES ACTION
- * ... is bloomgate cluster --cluster NODES ACTION ... */
+/* Returns whether the first argument selects the short form: bloomgate --cluster NODES ACTION ...
+ * is short for bloomgate cluster --cluster NODES ACTION ... */
 static bool main_is_cluster(const char *name)
 {
     return strcmp(name, "--cluster") == 0 || strncmp(name, "--cluster=", 10) == 0;

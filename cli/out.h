@@ -13,8 +13,8 @@
  * is not reported. out_code then returns the exit code. */
 bool out_write(const char *bytes, size_t n);
 
-/* Does the same, but writes all bytes even if a stop is requested in the meantime, for data that
- * is already recorded as written. */
+/* Does the same as out_write for data that is already recorded as written: all bytes are written
+ * even if a stop is requested in the meantime. */
 bool out_write_through(const char *bytes, size_t n);
 
 /* Flushes stdout. Returns `code`, or a different exit code if flushing or an earlier write

@@ -92,7 +92,7 @@ int keys_split(const struct key_format *format, struct chunk *chunk);
 
 /* Copies the records whose bit in `answers` is set (or not set, if `others` is true) to `to`, which
  * may be the chunk's own bytes. `to` needs one more byte than the records, because a newline is
- * added to a last line without one. Returns the number of bytes copied. */
+ * added to the last line if it has none. Returns the number of bytes copied. */
 size_t chunk_select(const struct key_format *format, const struct chunk *chunk,
                     bool others, char *to);
 

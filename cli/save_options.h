@@ -2,8 +2,8 @@
  * save_options.h - saves a changed filter to a file. The generation, notes and key ID of the
  * original file are kept unless options change them.
  *
- * The generation determines the canaries. When it changes, a file that had canaries gets the
- * canaries of the new generation, if its kind accepts keys.
+ * The generation determines the canaries. When the generation changes, the canaries of the new
+ * generation are added to a file that had canaries, if its kind accepts keys.
  */
 #ifndef CLI_SAVE_OPTIONS_H
 #define CLI_SAVE_OPTIONS_H

@@ -56,8 +56,8 @@ void stop_prepare(void)
     stop_on(SIGTERM, (int)SA_RESETHAND);
     stop_on(SIGXCPU, (int)SA_RESETHAND);
     if (!stop_is_ignored(SIGHUP)) { /* nohup */
-        /* When a terminal closes, the kernel and the shell both send SIGHUP: the second signal must
-         * not end the shutdown that the first one started. */
+        /* When a terminal closes, the kernel and the shell both send SIGHUP. The second signal must
+         * not end the shutdown that the first signal started. */
         stop_on(SIGHUP, 0);
     }
     stop_ignore(SIGPIPE);

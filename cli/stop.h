@@ -16,8 +16,8 @@ void stop_prepare(void);
 bool stop_wanted(void);
 
 /* Returns a descriptor that becomes readable when a stop is requested, for threads that wait in
- * poll: a signal interrupts only one thread, which may not be the waiting one. Returns -1 if there
- * is no such descriptor. */
+ * poll. It is needed because a signal interrupts only one thread, which may not be the waiting
+ * thread. Returns -1 if there is no such descriptor. */
 int stop_fd(void);
 
 #endif

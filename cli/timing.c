@@ -153,7 +153,7 @@ static bg_err measure_fill(const struct measure_task *task, bg_filter **filter,
     return err;
 }
 
-/* Builds the filter several times, and keeps the last one. */
+/* Builds the filter several times, and keeps the last filter. */
 static bg_err measure_build(const struct measure_task *task, bg_filter **filter,
                             double *ns, bg_errinfo *why)
 {

@@ -555,8 +555,8 @@ static bool cluster_marker(struct cluster *c, uint16_t node, char *text, size_t 
     return false;
 }
 
-/* Adds the marker and WAIT after a node's writes. A node without slots gets no marker, and its
- * writes have to be repeated later. */
+/* Adds the marker and WAIT after a node's writes. No marker is sent to a node without slots, and
+ * its writes have to be repeated later. */
 static bool cluster_put_wait(struct cluster *c, uint16_t node)
 {
     struct node_link *link = c->map.nodes[node];

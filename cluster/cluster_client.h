@@ -20,11 +20,11 @@
  * WAIT. Redis acknowledges a write before its replicas have it, so an acknowledged write can be
  * lost if the primary fails. With `replicas` set, a write counts as answered only when that many
  * replicas have it; until then, it is retried. WAIT covers the last write of its own connection,
- * and an add that changes nothing is not a write: its bits may have been set by another client or
- * by an earlier attempt, and may not have reached a replica yet. Therefore a small write precedes
- * WAIT: SET {n}bloomgate/wait with an expiry, where {n} selects a slot of that node. A replica that
- * has this write has all earlier writes, unless the process replaces its data in between. The
- * client therefore handles these writes as `steady` requests (see below).
+ * and an add that changes nothing is not a write. The bits of such an add may have been set by
+ * another client or by an earlier attempt, and may not have reached a replica yet. Therefore a
+ * small write precedes WAIT: SET {n}bloomgate/wait with an expiry, where {n} selects a slot of that
+ * node. A replica that has this write has all earlier writes, unless the process replaces its data
+ * in between. The client therefore handles these writes as `steady` requests (see below).
  *
  * Processes. A node that restarts has the data of its last save and may have lost later writes,
  * without its clients noticing. Therefore INFO is the first request on every connection, and each
@@ -36,7 +36,7 @@
  * reused, so a history that is the same before and after the round was the same throughout.
  *
  * Passwords and certificates may be in files, which are read when a client is opened. After a
- * failure, close the client and open a new one, so that changed files take effect.
+ * failure, close the client and open a new client, so that changed files take effect.
  *
  * Thread safety: one thread per client; several clients may share a tally.
  */

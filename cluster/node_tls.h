@@ -47,8 +47,8 @@ void node_tls_close(
  * Otherwise returns -1 and sets errno. After EPROTO, node_tls_wrong returns the reason. */
 int node_tls_greet(struct node_secrecy *s);
 
-/* Behave like send and recv, with errors as above. node_tls_receive returns 0 if the connection
- * is closed. */
+/* Behave like send and recv, and report errors as node_tls_greet does. node_tls_receive returns 0
+ * if the connection is closed. */
 ssize_t node_tls_send(struct node_secrecy *s, const void *bytes, size_t n);
 ssize_t node_tls_receive(struct node_secrecy *s, void *bytes, size_t n);
 

@@ -2,9 +2,9 @@
  * shard_witness.h - detects that a shard may have lost keys because its server restarted.
  *
  * A primary that restarts before its replica is promoted loads the data of its last save, stays the
- * primary, and makes its replica copy that data. WAIT does not help: it counts replicas, and this
- * replica had the write before it copied the older data. The shard then reports acknowledged keys
- * as absent, and nothing in its replies reveals the loss.
+ * primary, and makes its replica copy that data. WAIT does not help, because it counts replicas,
+ * and this replica had the write before it copied the older data. The shard then reports
+ * acknowledged keys as absent, and nothing in its replies reveals the loss.
  *
  * Therefore each shard has a witness, a hash in the same slot. It lists the process that served the
  * shard when the witness was written, and all processes that were running in the cluster at that
@@ -22,9 +22,9 @@
  *   the data of a restarted primary has a new history by then, because every Redis process starts
  *   with a new history.
  * (W3) The process that served the shard when the witness was written may start a history that
- *      continues no other history, as a primary does after an hour without a replica. A history
- *      that continues
- *   an unlisted history belongs to another primary, whose data the process has copied since then.
+ *   continues no other history, as a primary does after an hour without a replica. A history that
+ *   continues an unlisted history belongs to another primary, whose data the process has copied
+ *   since then.
  * (W4) A shard in doubt gets a field with the run ID of the process that served it, so that the
  *   doubt moves together with the data. The doubt persists, for all clients and across their
  *   restarts, until the operator marks the shard as complete.
@@ -33,11 +33,11 @@
  *   does not mark the shards of such a process as complete.
  * (W6) A delayed client writes to whichever server has the slot by then. Writing the list therefore
  *   never overwrites a doubt, and the operator's command deletes only the doubts that it has read.
- * (W7) A "no" counts if the process that sent it is listed both before and after the query, and had
- *   the same history throughout: the witness is read after the query, and INFO is sent after both
- *   commands (cluster_client.h). Otherwise a client would not notice that the process has copied
- *   other data, or that another client has recorded a doubt before the slot moved to a listed
- *   process.
+ * (W7) A "no" is trusted if the process that sent it is listed both before and after the query, and
+ *   had the same history throughout: the witness is read after the query, and INFO is sent after
+ *   both commands (cluster_client.h). Otherwise a client would not notice that the process has
+ *   copied other data, or that another client has recorded a doubt before the slot moved to a
+ *   listed process.
  * (W8) If some shards of a filter have a witness, the filter is in use, and a shard without a
  *   witness has lost the witness along with its keys. Such a shard is in doubt, even if it was
  *   re-created by a client that does not support witnesses. `create` records doubts before it
@@ -91,7 +91,7 @@ bool witness_has(const struct witness *witness, const struct link_process *proce
 
 enum witness_verdict {
     WITNESS_GOOD,
-    WITNESS_NONE,    /* there is no witness: the process is trusted until one exists */
+    WITNESS_NONE,    /* no witness exists yet, and the process is trusted */
     WITNESS_DOUBT,   /* keys may be lost */
     WITNESS_RESTART, /* keys may be lost in a restart not yet recorded in the witness */
     WITNESS_NO_MEMORY

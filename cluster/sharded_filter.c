@@ -605,8 +605,8 @@ static uint16_t job_shard(const struct sharded_job *job,
     return job->shards[job->order[part->begin]];
 }
 
-/* Appends requests that read the witnesses of all shards to the commands. Servers without witnesses
- * get no such request. */
+/* Appends requests that read the witnesses of all shards to the commands. No such request is sent
+ * to servers without witnesses. */
 static void job_read_witnesses(struct sharded_job *job)
 {
     for (size_t i = 0; i < job->count; i++) {

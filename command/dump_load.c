@@ -53,7 +53,7 @@ struct load {
 struct load_words {
     uint32_t families;
     const char *not_found;  /* no load is in progress */
-    const char *place;      /* a chunk that does not follow the last one */
+    const char *place;      /* a chunk that does not follow the last chunk */
     const char *too_big;    /* a chunk that crosses the end of a link */
     const char *bad_header; /* an invalid first chunk; NULL selects `bad` */
     const char *bad;        /* an invalid dump */
@@ -61,8 +61,8 @@ struct load_words {
 
 /* ---- Received bytes -------------------------------------------------------------------------- */
 
-/* Stops counting the received bytes: they are freed, or replaced by the filter while it is
- * decoded (gather.h). */
+/* Stops counting the received bytes, which are freed, or replaced by the filter while it is decoded
+ * (gather.h). */
 static void load_uncount(struct object *object)
 {
     struct load *load = object->load;
@@ -215,8 +215,8 @@ static uint64_t load_place(const struct load *load, uint64_t offset, uint64_t *l
 }
 
 /* Stores a chunk at its offset. A repeated chunk is accepted if it is identical. Errors: BG_EBUSY
- * if the chunk does not follow the last one; BG_EINVAL if it crosses the end of a part; BG_ENOMEM,
- * in which case nothing has changed and the chunk can be retried. */
+ * if the chunk does not follow the last chunk; BG_EINVAL if it crosses the end of a part;
+ * BG_ENOMEM, in which case nothing has changed and the chunk can be retried. */
 static bg_err load_put(struct object *object, uint64_t offset, const uint8_t *bytes,
                        size_t n, bg_errinfo *info)
 {

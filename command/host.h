@@ -111,8 +111,8 @@ struct host_ops {
 
     /* Returns whether an add may allocate about this many bytes. If so, the add's allocations are
      * not refused, even if the add needs more bytes. May be NULL. A host that replicates adds needs
-     * this function: if a filter cannot grow but its replicas can, the filter may have false
-     * positives that the replicas do not have. */
+     * this function: otherwise, if a filter cannot grow but its replicas can, the filter may have
+     * false positives that the replicas do not have. */
     bool (*room)(struct host *host, uint64_t bytes);
 
     /* Returns the time in milliseconds since 1970. */

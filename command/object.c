@@ -197,7 +197,7 @@ void object_free(struct object *object)
     object_give(object);
 }
 
-/* Locks are not moved: they are initialized again at the new address. */
+/* Locks are not moved, but initialized again at the new address. */
 void object_relocate(struct object **object, const bg_mover *mover)
 {
     struct object *o = *object;

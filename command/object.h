@@ -259,7 +259,7 @@ bg_err object_rotate(struct object *object, struct host *host, bg_errinfo *info)
 bool object_will_move(const struct object *object, struct host *host);
 
 /* Moves a window if it is due. Adds call this function; a host also calls it regularly, so that
- * windows without adds forget keys, too. */
+ * windows without adds also forget keys. */
 bg_err object_tick(struct object *object, struct host *host, bg_errinfo *info);
 
 /* Sets the time to which a window was moved before it was loaded; the window continues from that

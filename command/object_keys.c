@@ -166,7 +166,7 @@ static bool adding_fits(const struct adding *a, uint64_t bytes, bool needed)
 }
 
 /* Estimates the size of the next layer in bytes. Each layer is `width` times as large as the
- * previous one. */
+ * previous layer. */
 static uint64_t adding_next_layer(const struct object *object, uint64_t width)
 {
     const double bytes = (double)object_bytes(object), layers = object_layers(object);
@@ -185,8 +185,9 @@ static uint64_t adding_next_layer(const struct object *object, uint64_t width)
  * would not fit. If the layer would fit, adds continue, and the library soon tries again. If the
  * host provides `room`, it is called before the library first tries to grow. If the filter came
  * from another server, the library does not enforce the limit of this server, so a layer that
- * certainly exceeds it is also refused in advance. Small layers are not refused individually, and a
- * sharded filter has many of them, so adds also fail as soon as all memory is used up.
+ * definitely exceeds the limit is also refused in advance. Small layers are not refused
+ * individually, and a sharded filter has many of them, so adds also fail as soon as all memory is
+ * used up.
  */
 static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
 {
@@ -655,7 +656,7 @@ static uint64_t object_period(const struct object_shape *shape)
  * The window's time is recorded with every move. After a restart, or after another host has moved
  * the window, the time resumes from the last record when this host first reads its ticks. Time that
  * no host has measured does not count. A move is recorded at least OBJECT_STEPS times per period,
- * so hardly any measured time is lost. A result of 0 means that the window's time is stopped
+ * so very little measured time is lost. A result of 0 means that the window's time is stopped
  * because another host moves the window. Keys are then added at the other host's time, and the time
  * that this host has measured is discarded.
  */

@@ -1,5 +1,5 @@
 /*
- * plan_hints.c - hints on when to choose a kind other than the recommended one: a list of
+ * plan_hints.c - hints on when to choose a kind other than the recommended kind: a list of
  * situations, each with suitable kinds (plan_rows.h).
  */
 #include "plan_rows.h"

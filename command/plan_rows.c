@@ -18,7 +18,7 @@ const char *plan_word(const struct plan_word *words, const char *field)
 }
 
 /* Replaces field names with option names. An underscore identifies a field name, because no English
- * word contains one. */
+ * word contains an underscore. */
 static void plan_translate(const struct plan_word *words, const char *from, char *to,
                            size_t room)
 {

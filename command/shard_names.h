@@ -9,8 +9,8 @@
  *
  * Names. The tag of shard i of S is the smallest integer, in decimal digits, whose slot is in the
  * i-th of S equal parts of the slots: slot * S / 16384 == i, rounded down. Shards are therefore
- * distributed as evenly as slots. A tag depends only on i and S: the i-th shards of all filters
- * with S shards are in the same slot, where BG.MERGE can merge them. S is part of the name: a
+ * distributed as evenly as slots. A tag depends only on i and S, so the i-th shards of all filters
+ * with S shards are in the same slot, where BG.MERGE can merge them. S is part of the name, so a
  * client with a wrong S finds no filter, which is an error, and never queries the wrong shard.
  *
  * Routing. An item belongs to shard XXH64(item, seed SHARD_SEED) * S / 2^64, rounded down. This

@@ -6,7 +6,7 @@
  *   (C3) if several threads add the same key at the same time, the add returns true ("new") in at
  *     least one of them, and with BG_SPEC_ONE_WINNER in exactly one.
  * (C1) relies on (C2): once a lookup of a key has returned "maybe", all later lookups of that key
- *   do, too.
+ *   also return "maybe".
  */
 #include <bloomgate/bloomgate.h>
 

@@ -20,12 +20,12 @@
  * contain the hash if, in every row, the parity of the columns selected by its coefficients equals
  * its value. The builder solves these equations for all keys (small_solve.c). The values of an
  * absent key match only by chance, with probability 2^-rows, regardless of the number of keys.
- *   Up to 128 columns, an equation spans all of them, so the number of columns can equal the number
- *   of keys: a random square system over GF(2) can be solved with probability 0.29, so 3.5 seeds
- *   are needed on average. If none of the eight seeds works, which happens in 6% of cases, one more
- *   byte is used. With more keys, the coefficients of a key span 128 columns, starting at a
- *   position that its hash selects, and there must be more columns than keys. Such a ribbon has one
- *   row fewer than there are bits per key, and uses fewer bits than allowed.
+ *   With up to 128 columns, an equation spans all of them, so the number of columns can equal the
+ *   number of keys. A random square system over GF(2) can be solved with probability 0.29, so 3.5
+ *   seeds are needed on average. If none of the eight seeds works, which happens in 6% of cases,
+ *   one more byte is used. With more keys, the coefficients of a key span 128 columns, starting at
+ *   a position that its hash selects, and there must be more columns than keys. Such a ribbon has
+ *   one row fewer than there are bits per key, and uses fewer bits than allowed.
  *
  * Bloom filter. It has m = bits positions. Position i of a hash is derived from one half of a mix
  * of the hash and i / 2. It is cheaper to build, and is used for more than a million keys.

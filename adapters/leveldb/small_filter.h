@@ -50,7 +50,8 @@ struct small_shape small_shape_for(size_t n, uint32_t bits_per_key, bool bloom);
 /*
  * Writes a filter of n hashes to `out`, which has space for shape->max_bytes bytes, and returns its
  * length. `scratch` has space for shape->limit equations; it is not used for a Bloom filter.
- * Returns 0 if no ribbon was found, which is extremely unlikely; build a Bloom filter in that case.
+ * Returns 0 if no ribbon was found, which is extremely unlikely; in that case, build a Bloom
+ * filter.
  */
 size_t small_filter_make(const struct small_shape *shape, const uint64_t *hashes,
                          size_t n, struct small_equation *scratch, uint8_t *out);

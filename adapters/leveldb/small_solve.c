@@ -11,10 +11,10 @@
  * other method.
  *
  * Otherwise, elimination proceeds key by key. pivots[i] is the equation whose first column is i, if
- * there is one (its lowest bit is then set); bit 0 of its coefficients is column i. As long as the
- * first column of a new equation has a pivot, the equation is XORed with that pivot. This ends when
- * the equation has no coefficients left, or when its first column has no pivot; the equation then
- * becomes that pivot. Afterwards, the columns are determined from last to first.
+ * there is such an equation (its lowest bit is then set); bit 0 of its coefficients is column i. As
+ * long as the first column of a new equation has a pivot, the equation is XORed with that pivot.
+ * This ends when the equation has no coefficients left, or when its first column has no pivot; the
+ * equation then becomes that pivot. Afterwards, the columns are determined from last to first.
  *
  * In both methods, an equation without coefficients must have zero values, like the equation of a
  * repeated key; otherwise it contradicts the others. Columns that are not the first of any equation

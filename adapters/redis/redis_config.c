@@ -6,7 +6,7 @@
  * RedisBloom's names (bf-error-rate, ...) also work without a prefix on servers that support this
  * (Redis 8). valkey-bloom's names (bloom-capacity, ...) are aliases of the same values. Names in
  * the loadmodule line have no prefix; RedisBloom's old names (ERROR_RATE, INITIAL_SIZE,
- * CF_MAX_EXPANSIONS) work there, too.
+ * CF_MAX_EXPANSIONS) also work there.
  *
  * Aliases: when the module is loaded, the server sets every name that is not in its configuration
  * file to its default. While the module is being loaded, setting a name to its default therefore

@@ -25,7 +25,7 @@ bool redis_config_register(RedisModuleCtx *ctx, RedisModuleString **argv, int ar
 bool redis_config_obeys(void);
 
 /* Returns the number of times that the server has changed between primary and replica. A job that
- * was started in one term must not write in another. The caller holds the server's lock. */
+ * was started during one term must not write during another. The caller holds the server's lock. */
 uint64_t redis_config_term(void);
 
 #endif

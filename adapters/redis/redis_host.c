@@ -633,8 +633,8 @@ static bool host_job_fits(struct redis_host *h, int flags)
 /* ---- Requests -------------------------------------------------------------------------------- */
 
 /* Returns whether a command must be refused because the worker thread is using its object. Commands
- * from a primary are never refused, because refusing one would make the replica differ from its
- * primary. */
+ * from a primary are never refused, because refusing a command would make the replica differ from
+ * its primary. */
 static bool host_must_wait(const struct redis_host *h)
 {
     return h->first && h->command->flags & COMMAND_SLOW && !redis_config_obeys()

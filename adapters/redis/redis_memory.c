@@ -422,7 +422,8 @@ bool redis_memory_is_held(const struct object *object)
     return held;
 }
 
-/* Returns whether the object is held by another thread. In that case its last holder frees it. */
+/* Returns whether the object is held by another thread. In that case, the last holder frees the
+ * object. */
 static bool memory_is_left(struct object *object)
 {
     pthread_mutex_lock(&reaper.lock);

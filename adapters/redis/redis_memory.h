@@ -17,10 +17,10 @@ uint64_t redis_memory_used(void);
 
 /*
  * Switches the guard on or off. While it is on, allocations of this thread that do not fit into
- * maxmemory are refused: a command of a few bytes can require gigabytes, and the server checks its
- * memory only before each command. With an eviction policy, a command may allocate up to an eighth
- * of maxmemory even if there is no free memory, just as the server's own commands may. Call it on
- * the server's main thread, and not for data from a primary or a file.
+ * maxmemory are refused. This is necessary because a command of a few bytes can require gigabytes,
+ * and the server checks its memory only before each command. With an eviction policy, a command may
+ * allocate up to an eighth of maxmemory even if there is no free memory, just as the server's own
+ * commands may. Call it on the server's main thread, and not for data from a primary or a file.
  */
 void redis_memory_guard(bool on);
 

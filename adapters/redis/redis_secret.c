@@ -1,4 +1,5 @@
-/* redis_secret.c - see redis_secret.h. A list is sufficient: there are few secrets, usually one. */
+/* redis_secret.c - see redis_secret.h. A list is sufficient, because there are few secrets, usually
+ * just one. */
 #include "redis_secret.h"
 
 #include "object.h"
@@ -15,7 +16,7 @@ struct redis_secret {
     uint8_t secret[BG_SECRET_BYTES];
 };
 
-/* The table holds two secrets: the current one, and the previous one. If CONFIG SET fails, the
+/* The table holds two secrets: the current secret and the previous secret. If CONFIG SET fails, the
  * server restores the previous secret by its ID. */
 static struct {
     pthread_mutex_t lock;

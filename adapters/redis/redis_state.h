@@ -29,8 +29,8 @@ bg_bytes redis_state_secret(const struct object *object);
 
 /* Writes the content in chunks of at most 1 MiB, without a copy in memory. Before the first chunk,
  * sets *n to the total size. Writes nothing and returns BG_OK if the content is unknown. The object
- * must not change in the meantime: call this on the server's main thread, in its child, or with
- * exclusive use of the object. */
+ * must not change in the meantime: call this function on the server's main thread, in its child
+ * process, or with exclusive use of the object. */
 bg_err redis_state_content(const struct object *object, bg_file_write_fn write,
                            void *context, size_t *n, bg_errinfo *info);
 

@@ -5,7 +5,7 @@
  *
  * Numbers and strings use the server's encoding. redis_state.h describes the fields. Memory for the
  * content grows with the chunks received, not with its announced size (gather.h). Errors are
- * logged, and make RESTORE or the loading of the file fail: they never produce a filter that
+ * logged, and make RESTORE or the loading of the file fail. They never produce a filter that
  * answers "no".
  *
  * Values are also saved in a forked child process, so saving acquires no lock that another thread
@@ -189,8 +189,8 @@ static size_t type_memory(RedisModuleKeyOptCtx *ctx, const void *value, size_t s
 
 /* Returns the effort of freeing an object, in the server's units: approximately the number of pages
  * and shards. The server frees up to 64 units on its main thread. A server that is evicting keys
- * must free the object immediately: it does not account for memory that another thread is still
- * freeing, and would evict more keys. */
+ * must free the object immediately, because it does not account for memory that another thread is
+ * still freeing, and would evict more keys. */
 static size_t type_free_effort(RedisModuleKeyOptCtx *ctx, const void *value)
 {
     (void)ctx;

@@ -9,15 +9,15 @@
  * Kinds. Static filters are smaller, but take several times as long to build, so they pay off where
  * files are long-lived. RocksDB reports the level of a file. The bottommost level gets the policy's
  * own kind, and so do files whose level is unknown because they are written for ingestion
- * (SstFileWriter). All other files get blocked filters, with enough bits for the same rate: a get
- * queries all levels, and the upper levels hold few of the keys.
+ * (SstFileWriter). All other files get blocked filters, with enough bits for the same rate, because
+ * a get queries all levels, and the upper levels hold few of the keys.
  *
  * Names. One factory handles "bloomgate" and "bloomgate:<anything>", so that invalid names get an
  * error message. The compatibility name, by which RocksDB finds filter blocks in files, contains
  * the layout version, but not the bits per key and the kind, which are stored in the filters.
  *
- * Thread safety: a policy is immutable. A builder is used by one thread, a reader by any number of
- * threads.
+ * Thread safety: a policy is immutable. A builder is used by one thread; a reader can be used by
+ * any number of threads.
  */
 #include "bloomgate_rocksdb.h"
 
@@ -325,7 +325,7 @@ const rocks::FilterPolicy *Produce(const std::string &name,
 }
 
 /* The factory that RocksDB calls. If the name comes from an OPTIONS file, RocksDB discards the
- * message and runs without a filter, unnoticed. The error is therefore printed here, too. */
+ * message and runs without a filter, unnoticed. The error is therefore also printed here. */
 const rocks::FilterPolicy *
 ProduceAloud(const std::string &name, std::unique_ptr<const rocks::FilterPolicy> *guard,
              std::string *error)

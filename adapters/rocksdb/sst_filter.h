@@ -22,10 +22,10 @@
  *
  * Balance. A blocked filter works best if its lines are evenly filled: by chance, some lines get
  * many more keys than others, and have many more false positives. Here, all keys are known when a
- * filter is laid out. The lines are divided into groups of 16, and for each group, the best of 16
- * ways to distribute its keys over its lines is chosen: the one with the fewest false positives.
- * This avoids 6% of the false positives, at a cost of 1/4 bit per line and one multiplication per
- * lookup. Without balancing, a filter would have to be 1.2% larger.
+ * filter is laid out. The lines are divided into groups of 16. There are 16 ways to distribute a
+ * group's keys over its lines, and the way with the fewest false positives is chosen. This avoids
+ * 6% of the false positives, at a cost of 1/4 bit per line and one multiplication per lookup.
+ * Without balancing, a filter would have to be 1.2% larger.
  *
  *     hash x groups = [ group | rest ]            the two halves of one product
  *     place         = group x span + (turned x span >> 64)
