@@ -61,7 +61,8 @@ $ seq 5000 | bloomgate add -t 1 -o over.bg f.bg
 ! bloomgate add: over.bg: blocked, about 5,021 keys, 2.4 KiB, false-positive rate 27.2%
 ! bloomgate add: warning: the filter holds more keys than its capacity of 2,000; its false-positive rate is above the requested rate
 
-# Duplicates of a key do not fill a cuckoo filter: if a duplicate does not fit, the key can no longer be removed.
+# Duplicates of a key do not fill a cuckoo filter. If a duplicate does not fit, the key can no
+# longer be removed.
 $ yes same | head -70000 > same; for options in "-n 1" "-n 1M" ""; do bloomgate build -qf -k cuckoo $options copies.bg same; bloomgate check -c copies.bg same; seq 20 > others; bloomgate check -c -v copies.bg others; cat same | bloomgate build -qf -k cuckoo $options copies.bg; bloomgate check -c copies.bg same; done
 70000
 20
@@ -79,8 +80,8 @@ $ for kind in counting quotient; do bloomgate build -qf -k $kind -n 10 copies.bg
 70000
 70000
 
-# Duplicates are counted the same way in a file and in a pipe: a key stays until it has been removed
-# as many times as it was added.
+# Duplicates are counted the same way in a file and in a pipe, and a key stays until it has been
+# removed as many times as it was added.
 $ (seq 100; seq 51 100) > twice; for kind in counting cuckoo quotient; do bloomgate build -qf -k $kind file.bg twice; cat twice | bloomgate build -qf -k $kind pipe.bg; cat /dev/null | bloomgate build -qf -k $kind none.bg; bloomgate canary none.bg | grep verdict; for f in file pipe; do seq 100 | bloomgate remove --strict -q $f.bg; seq 51 100 | bloomgate check -c $f.bg; bloomgate canary $f.bg | grep verdict; done; done
 verdict      passed
 50

@@ -117,5 +117,6 @@ $ bloomgate canary --keys missing.bg
 ! bloomgate canary: missing.bg: No such file or directory
 ? 4
 
-# A new filter passes, however small it is: a chance false positive must not cause a failure.
+# A new filter passes no matter how small it is, because a chance false positive must not cause a
+# failure.
 $ for kind in blocked classic partitioned split register counting cuckoo quotient fuse ribbon scalable; do for rate in 1e-1 1e-2 1e-3 1e-4; do for n in 1 5 10 30 300; do seq $n | bloomgate build -qf -k $kind -n $n -p $rate small.bg; bloomgate canary -q small.bg || echo $kind $rate $n; done; done; done

@@ -131,8 +131,8 @@ $ umask 077; . $CLI_TESTS/claim.sh; holder add -q f.bg; ls -l f.bg.bloomgate-loc
 $ ln -s nowhere f.bg.bloomgate-lock; bloomgate add f.bg b 2>&1 | sed 's|[^ ]*/||'; rm f.bg.bloomgate-lock
 bloomgate add: f.bg.bloomgate-lock: Too many levels of symbolic links
 
-# A link may be redirected to another file at any time: the file that is read is also the file that
-# is locked and replaced, and messages name that file.
+# A link may be redirected to another file at any time. Even so, the file that is read is the file
+# that is locked and replaced, and messages name that file.
 $ echo no filter > other; ln -s other switched; bloomgate add --format bloomgate switched a; bloomgate dedup --state switched a
 ! bloomgate add: /.../other: not a bloomgate filter file
 ! bloomgate dedup: /.../other: not a bloomgate filter file

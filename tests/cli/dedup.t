@@ -107,8 +107,8 @@ $ bloomgate dedup --stats /nowhere/x lines
 ! bloomgate dedup: /nowhere/x: No such file or directory
 ? 4
 
-# Runs that use the same window state share one budget of wrongly dropped lines: a full window stays
-# full.
+# Runs that use the same window state share one budget of wrongly dropped lines, so a full window
+# stays full.
 $ for run in 1 2 3; do seq ${run}00000 ${run}40000 | bloomgate dedup -q -c -s full -w 1h -n 10k 2> said | awk '{ print ($1 > 10000) }'; grep -c "the filter is full" said; done; rm full
 1
 1
@@ -117,8 +117,9 @@ $ for run in 1 2 3; do seq ${run}00000 ${run}40000 | bloomgate dedup -q -c -s fu
 0
 1
 
-# No mode drops more than its rate: a full filter of fixed size ends the run. The lines printed
-# before the run ends are correct, and lines that are already in the filter need no space.
+# No mode drops more lines than its rate allows. If a filter of fixed size is full, the run ends.
+# The lines printed before the run ends are correct, and lines that are already in the filter need
+# no space.
 $ bloomgate dedup -n 10k -p 1% many > few
 ! bloomgate dedup: stopped after 15,774 lines: the filter is full (about 15,015 keys), and more than 1% of new lines would be dropped; use a larger --items, or omit it so that the filter grows
 ! bloomgate dedup: 15,774 lines, 14,848 unique, 926 dropped; wrongly dropped: 148 expected (0.99%); blocked filter, 12.1 KiB
@@ -138,7 +139,8 @@ $ bloomgate dedup -q -c -n 100 <(seq 100000)
 ! bloomgate dedup: stopped after 136 lines: the filter is full (about 136 keys), and more than 0.0001% of new lines would be dropped; use a larger --items, or omit it so that the filter grows
 ? 5
 
-# Without --items, the lines of plain files are counted: long lines at the start do not make the filter too small.
+# Without --items, the lines of plain files are counted, so the filter is large enough even if the
+# first lines are long.
 $ python3 -c "print(('h' * 4000 + '\n') * 64, end='')" > long; cat long many > mixed
 $ for input in mixed "long many" "many long"; do bloomgate dedup -q --unordered -c $input; done
 129537

@@ -248,7 +248,7 @@ $ mv part.1 part.x; mv part.2 part.1; mv part.x part.2; bloomgate join part 3 no
 $ cp a.bg part.0; bloomgate join part 3 no.bg
 ! bloomgate join: part: shard: found a file that is not a shard, expected bloomgate-shard: 0 of 3
 ? 3
-# A shard accepts no keys: keys that belong to other shards would not be found after join.
+# A shard accepts no keys, because keys that belong to other shards would not be found after join.
 $ bloomgate split -q $CLI_TESTS/../golden/files/shards.bg alone; cp alone.0 kept; for change in 'add alone.0 a' 'add -o out.bg alone.0 a' 'remove alone.0 a' 'dedup --state alone.0 a'; do bloomgate $change; echo $?; done; cmp alone.0 kept
 2
 2

@@ -197,7 +197,7 @@ classic      1.1 GiB   9.6   7         1%     15.7%   99.5%  memory      7  2.23
 partitioned  1.1 GiB   9.6   7         1%     15.7%   99.5%  memory      7  2.23
 blocked      1.2 GiB   9.9   6         1%     12.3%   98.6%  memory      1  2.31
 
-# The recommended rate has the minimum cost: twice the rate and half the rate both cost more.
+# The recommended rate has the minimum cost: both twice that rate and half that rate cost more.
 $ cost() { bloomgate plan -n 1G -k blocked --queries-per-second 50k --call-cost 1e-7 --memory-cost 1e-6 --json "$@" | python3 -c 'import json, sys; print(json.load(sys.stdin)["kinds"][0]["cost_per_second"])'; }; python3 -c 'import sys; a, b, c = map(float, sys.argv[1:]); print(a < b, a < c)' $(cost) $(cost -p 1.5e-4) $(cost -p 3.5e-5)
 True True
 

@@ -157,7 +157,7 @@ $ for s in INT TERM HUP XCPU; do mkfifo $s; bloomgate build -f -t 4 stop/old.bg 
 130
 $ mkfifo KILL; bloomgate build -f stop/old.bg < KILL & exec 3> KILL; seq 100 >&3; sleep 0.3; kill -KILL $!; wait $! 2> /dev/null; echo $?
 137
-# A killed command leaves its lock file, which is no longer locked: see claim.t.
+# A killed command leaves its lock file, which is no longer locked (see claim.t).
 $ ls stop; cmp stop/old.bg kept.bg
 keys
 old.bg
@@ -379,7 +379,7 @@ c|plain||
 $ printf 'a;"b;c";d\n' | bloomgate build -q semicolon.bg --csv --delimiter ';' --field 2; echo 'b;c' | bloomgate check semicolon.bg
 b;c
 
-# Quotes within a field are ordinary characters: no line is merged with the next.
+# Quotes within a field are ordinary characters, so no line is merged with the next.
 $ printf 'Alice,5ft10"\nBob,6ft1"\n"C""D","x" y"\nEve,""\n' > feet.csv; bloomgate dedup -q -t 4 --csv feet.csv
 Alice,5ft10"
 Bob,6ft1"

@@ -323,12 +323,11 @@ def test_primary_is_killed_while_adding(world):
         start = time.monotonic()
         wait_for(lambda node=heir: node.info("replication")["role"] == "master", "a failover", 60)
         failover = time.monotonic() - start
-        # The new primary has no replica, so writes to its slots cannot be acknowledged until it has
-        # one again.
+        # The new primary has no replica, so writes to its slots cannot be acknowledged until it has a replica again.
         victim.launch()
         adder.wait_for(3000)
     keys = adder.end()
-    victim.kill()  # killed again: the current primaries have all keys
+    victim.kill()  # killed again, because the current primaries have all keys
     check_all(world, "killed", keys)
     print(f"  {before} keys before, {len(keys) - before} after; the replica took over after {failover:.1f} s")
 

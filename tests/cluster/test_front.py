@@ -402,8 +402,8 @@ def complete(program, cluster):
 
 @service.alone
 def test_a_server_that_is_started_again(program):
-    """A shard has lost acknowledged keys: no key is reported as absent until the operator marks the
-    filter as complete."""
+    """After a shard has lost acknowledged keys, no key is reported as absent until the operator marks the filter as
+    complete."""
     with Front(program, "replicas=1", http=True) as (front, s):
         wait_for_state(s, "up")
         node = front.cluster.nodes[2]

@@ -568,8 +568,7 @@ def test_late_witnesses_erase_no_doubt():
 
 
 def test_shards_that_are_created_again():
-    """A server was emptied, or a shard was deleted: the re-created shard reports no key as
-    absent."""
+    """After a server was emptied or a shard was deleted, the re-created shard reports no key as absent."""
     for options, shards, code in (((), 6, 3), (("--missing",), 6, 0), (("--missing",), 1, 0)):
         cluster = made()
         node = cluster.nodes[1]
@@ -623,8 +622,8 @@ def test_missing_shards_are_doubted_before_they_are_created():
 
 
 def test_create_that_was_interrupted():
-    """If no shard has a witness, the filter is not in use yet: the missing shards are created, and
-    all shards are complete."""
+    """If no shard has a witness, the filter is not in use yet, so the missing shards are created and all shards are
+    complete."""
     cluster = made()
     for node in cluster.nodes:
         node.hashes.clear()

@@ -43,7 +43,7 @@ static inline void world_start(struct world *w, const char *name,
     w->options = leveldb_options_create();
     w->read = leveldb_readoptions_create();
     w->write = leveldb_writeoptions_create();
-    w->cache = leveldb_cache_create_lru(0); /* no cache: each read loads its block */
+    w->cache = leveldb_cache_create_lru(0); /* no cache, so each read loads its block */
     leveldb_options_set_create_if_missing(w->options, 1);
     leveldb_options_set_compression(w->options, 0);
     leveldb_options_set_cache(w->options, w->cache);

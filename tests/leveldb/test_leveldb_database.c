@@ -351,7 +351,7 @@ TEST(database__large_blocks)
     world_compact(&w);
     size_t lost = 0;
     for (size_t i = 0; i < KEYS;
-         i += 37) { /* each lookup is slow: a block is a megabyte */
+         i += 37) { /* lookups are slow because a block is a megabyte */
         lost += !world_has(&w, 2 * i, 1) || world_has(&w, 2 * i + 1, 1);
     }
     CHECK_EQ(lost, 0);

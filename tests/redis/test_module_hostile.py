@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Modifies DUMP and BG.DUMP payloads in many ways, sends them with RESTORE, BG.LOAD,
-BF.LOADCHUNK and BG.REPLAY, and then uses the server. The server either rejects a payload or gets a
-working filter; it never crashes or leaks memory. The server is configured to ignore the RESTORE
-checksum, because an attacker can compute a valid one.
+BF.LOADCHUNK and BG.REPLAY, and then uses the server. The server either rejects a payload or creates a working filter
+from it; the server never crashes or leaks memory. The server is configured to ignore the RESTORE checksum, because an
+attacker can compute a valid one.
 
     --payloads 1e6    number of random payloads per server, instead of a few thousand
 

@@ -394,7 +394,8 @@ def test_samples_by_loadchunk(h):
 
 
 def test_samples_go_on(h):
-    """Adding and deleting items produces the same bytes as in RedisBloom, even after being saved."""
+    """Adding and deleting items produces the same bytes as in RedisBloom, even after the filter is saved and
+    reloaded."""
     for sample in samples():
         name, family = sample["name"], sample["type"] == "MBbloomCF" and "CF" or "BF"
         if not sample.get("more"):

@@ -11,7 +11,7 @@ import redis_host
 from redis_host import Error, Host, alone, caught_up, free_port, replica_of, wait_for
 from service import encode
 
-LARGE = 8 << 20  # bytes: the thread verifies dumps of at least 4 MiB
+LARGE = 8 << 20  # in bytes; the thread verifies only dumps of at least 4 MiB
 PAUSE = 0.2      # how long the server reads nothing, in seconds
 
 
@@ -57,7 +57,7 @@ def loads(h):
 
 
 def is_unknown(h, name):
-    """Checks that the content of the filter is unknown: it answers "maybe" for every key."""
+    """Checks that the filter's content is unknown, so the filter answers "maybe" for every key."""
     return h.ask("BG.INFO", name)[1] == b"unknown" and h.ask("BG.EXISTS", name, "nothing") == 1
 
 
@@ -157,8 +157,8 @@ def test_shutdown_while_loading(pattern):
 
 @alone
 def test_becomes_a_replica(pattern):
-    """If a job starts on a primary that then becomes a replica, its result is not written, even if
-    the server is a primary again."""
+    """If a job starts on a primary that then becomes a replica, its result is not written, even if the server has
+    become a primary again."""
     with Host(pattern.program, pattern.module) as h:
         chunks = chunks_of(h)
         gone = ("REPLICAOF", "127.0.0.1", free_port())

@@ -74,8 +74,7 @@ def test_copied(h):
 
 @alone
 def test_the_generation_stays(pattern):
-    """A filter that was loaded from a file of the service keeps its generation, however it is
-    saved."""
+    """A filter that was loaded from one of the service's files keeps its generation, no matter how it is saved."""
     state = "1 0 0 0 0 0 0;family=bg kind=blocked items=100 rate=0.01 hash=fast generation=9"
 
     def generation(h, name):

@@ -42,7 +42,7 @@ def memory(h, field):
 
 
 def more(h, act):
-    """Returns the peak memory of the server during an action, minus its memory before."""
+    """Returns the peak memory of the server during an action, minus its memory before the action."""
     try:
         with open(f"/proc/{h.process.pid}/clear_refs", "w", encoding="ascii") as file:
             file.write("5")
@@ -78,8 +78,8 @@ def children(h):
 
 
 def more_in_child(h, command):
-    """Returns the peak memory of the child process that a command starts, minus that of the server.
-    The child ends slowly, so that there is time to measure."""
+    """Returns the peak memory of the child process that a command starts, minus the memory of the server.
+    The child exits slowly, which leaves time to measure its memory."""
     h.ask("CONFIG", "SET", "rdb-key-save-delay", 100000)
     before, most = memory(h, "VmRSS"), 0
     assert not isinstance(h.ask(command), Error), command

@@ -388,7 +388,7 @@ def within_period(found):
 
 
 def period(host):
-    """Returns the number of the current period; only the clock changes the window."""
+    """Returns the number of the current period; only the clock advances the window."""
     reply = host.ask("BG.ROTATE", "w")
     assert not isinstance(reply, Error), reply
     return reply

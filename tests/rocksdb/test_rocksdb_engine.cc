@@ -1,6 +1,6 @@
 /*
- * Tests real databases. Get, MultiGet and iterators find every key, whatever kind and size of
- * filter was written and whichever policy reads it. Lookups of absent keys read no block, the kind
+ * Tests real databases. Get, MultiGet and iterators find every key, no matter which kind and size
+ * of filter was written and which policy reads it. Lookups of absent keys read no block, the kind
  * of a filter depends on its level, and invalid names get an error message.
  */
 #include <cstring>

@@ -5,8 +5,8 @@ still present.
 Every client adds its own keys and records how many of them the service has acknowledged. After kill -9
 and a restart, every acknowledged key must be present, in filters that only grow (BF) as well as
 in filters that count (CF, where it must be present exactly once), even if the kill interrupted a
-snapshot. Some clients are twins that add the same keys: a reply that a key already exists is as
-binding as a reply that the key was added. A mover creates, renames and drops filters: after a kill,
+snapshot. Some clients are twins that add the same keys, because a reply that a key already exists is as
+binding as a reply that the key was added. A mover creates, renames and drops filters. After a kill,
 each renamed filter has only its new name and all its keys, and dropped filters no longer exist.
 Disturbers run at the same time: they copy, merge, fold, clear, expire, and request snapshots.
 Recovery is repeatable: the digest of a filter after one start equals its digest after the next.
@@ -167,7 +167,7 @@ class Mover(threading.Thread):
             pass
 
     def verify(self, connection):
-        """Returns the problems: filters that are missing, have two names, lack keys or should
+        """Returns a list of problems: filters that are missing, have two names, lack keys or should
         have been dropped."""
         wrong = []
         for i in range(max(0, self.dropped - 5), self.dropped):
@@ -204,7 +204,7 @@ class Disturber(threading.Thread):
                 self.connection.send(encode(*line.split()))
                 try:
                     self.connection.reply()
-                except RuntimeError: # a command error: another client may have dropped its filter
+                except RuntimeError: # a command error, because another client may have dropped the filter
                     pass
                 self.commands += 1
         except (OSError, ConnectionError):

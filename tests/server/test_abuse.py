@@ -336,7 +336,7 @@ def test_idle_timeout(program):
 
 
 def test_endless_pipeline(s):
-    """A million requests are sent before any reply is read: all are answered, in order."""
+    """A million requests are sent before any reply is read. All of them are answered in order."""
     n = work(1000000)
     s.ask("BF.RESERVE", "k", "0.01", str(n))
     before = s.memory()
@@ -364,7 +364,7 @@ def test_endless_pipeline(s):
         for i in range(n):
             line = c.line()
             assert line in (b":0", b":1"), line
-            wrong += i % 2 == 0 and line == b":1"  # a false positive: the key was queried before it was added
+            wrong += i % 2 == 0 and line == b":1"  # a false positive, because the key was queried before it was added
         thread.join()
         assert c.ask("PING") == Status("PONG")
         assert wrong < n / 2 * 0.02, wrong

@@ -74,7 +74,7 @@ def full_and_back(program, policy):
         limit(s, journal_size(s) + 20000)
         more, i = add_until_refused(s, i)
         told += more
-        s.kill()  # the same with a kill in between
+        s.kill()  # the same test with a kill in between
         s.start()
         check(s, told)
         assert s.ask("BF.EXISTS", "back", "x") == 1
@@ -274,7 +274,7 @@ def test_a_replaced_folder(program):
 
 @alone
 def test_a_removed_segment(program):
-    """The filters are in memory: a fresh journal with all filters replaces the removed journal."""
+    """The filters are still in memory, so a fresh journal with all filters replaces the removed journal."""
     with Service(program, "appendfsync always", http=True) as s:
         assert s.ask("BF.ADD", "k", "x") == 1
         os.unlink(glob.glob(s.folder + "/data/journal-*.log")[-1])

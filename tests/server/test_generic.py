@@ -836,8 +836,8 @@ def test_tenants(program):
 
 @alone
 def test_tenants_and_files(program):
-    """The directory of files is shared: a user's patterns apply to file names as well as filter
-    names. DBSIZE counts the filters that a user may read."""
+    """The directory of files is shared, so a user's patterns apply to file names as well as filter names. DBSIZE counts
+    the filters that a user may read."""
     no = Error("NOPERM No permissions to access a file with that name")
     with Service(program,
                  "user default on nopass allcommands allkeys",

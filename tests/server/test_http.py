@@ -954,8 +954,7 @@ def check_loading(s, pipe):
 
 
 def test_many_at_once(s):
-    """Threads create, fill, query, list, download, rename and drop filters: no response is a
-    server error."""
+    """Threads create, fill, query, list, download, rename and drop filters; no response is a server error."""
     problems = []
 
     def work(number):

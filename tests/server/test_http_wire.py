@@ -161,7 +161,7 @@ def test_expect_continue(s):
         same(wire.answer()[0], 200)
     for path, headers, status in (("/none", JSON, 404), ("/healthz", JSON, 405), (f"{F}/e/add", "Content-Type: text/plain", 403),
                                   (f"{F}/e/add", f"{JSON}\r\nSec-Fetch-Site: cross-site", 403)):
-        with Wire(s) as wire:  # refused: reported at once, without waiting for the body
+        with Wire(s) as wire:  # the refusal is reported at once, without waiting for the body
             wire.send(f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n")
             found, fields, _ = wire.answer()
             same((path, found, fields.get("connection"), wire.is_over()), (path, status, "close", True))
@@ -172,7 +172,7 @@ def test_expect_continue(s):
 
 @alone
 def test_bodies_of_strangers_are_not_read(program):
-    """A client without permission is refused before it has sent the body, whatever its size."""
+    """A client without permission is refused before it has sent the body, regardless of the body's size."""
     with free_service(program, "requirepass secret") as s:
         for credentials, status in (("", 401), ("Authorization: Basic eDp5\r\n", 401)):
             with Wire(s) as wire:
@@ -261,8 +261,8 @@ def test_malformed_requests(s):
 
 
 def test_noise(s):
-    """Random bytes, and randomly changed requests: the service responds or closes the
-    connection, and keeps running."""
+    """If random bytes or randomly changed requests are sent, the service responds or closes the connection, and keeps
+    running."""
     chance = random.Random(7)
     good = request("POST", f"{F}/n/add", b'{"keys":["a","b"]}', JSON) + request("GET", "/api/v1/plan?items=10&error=0.1")
     for i in range(service.work(300)):

@@ -24,7 +24,7 @@ def prepare():
     version = subprocess.run(["node", "--version"], stdout=subprocess.PIPE, check=True).stdout
     if int(version.decode().lstrip("v").split(".")[0]) < 20:
         raise Skip(f"the clients need node 20, found {version.decode().strip()}")
-    ready = os.path.join(FOLDER, "ready")  # written last, so that a broken installation is repeated
+    ready = os.path.join(FOLDER, "ready")  # written last, so an incomplete installation is retried
     wanted = "\n".join(PACKAGES) + "\n"
     if os.path.exists(ready):
         with open(ready, encoding="utf-8") as file:

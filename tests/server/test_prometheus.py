@@ -515,7 +515,7 @@ def keep_port(s):
 
 
 def check_loading(p, s):
-    """The service never finishes loading: one of its files is a pipe without a writer."""
+    """The service never finishes loading because one of its files is a pipe without a writer."""
     from test_http import load_foreign  # pylint: disable=import-outside-toplevel
     s.forget()
     load_foreign(s, "foreign")

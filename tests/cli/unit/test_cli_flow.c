@@ -256,7 +256,8 @@ static int compare_lines(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Returns the lines sorted: parts interleave several files, so their order differs. */
+/* Returns the lines in sorted order, because parts interleave several files and change the order.
+ */
 static char *sorted(const char *bytes, size_t n)
 {
     char *copy = malloc(n + 1), *result = malloc(n + 1), *rest = copy;

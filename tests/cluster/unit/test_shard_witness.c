@@ -1,4 +1,4 @@
-/* Shard witnesses: a written witness can be read back, and lists only the processes that were
+/* Tests shard witnesses: a written witness can be read back, and lists only the processes that were
  * written. */
 #include "support/check.h"
 

@@ -435,8 +435,8 @@ TEST(catalog__any_sequence)
     }
 }
 
-/* A scan returns every name that exists throughout it exactly once, whatever else is created
- * and dropped. */
+/* A scan returns every name that exists throughout it exactly once, no matter which other names are
+ * created and dropped. */
 TEST(catalog__scanning_while_names_come_and_go)
 {
     enum { STAY = 500 };
@@ -812,7 +812,7 @@ TEST(catalog__all_at_once)
     end();
 }
 
-/* ---- Comparing and replacing entries during adds --------------------------------------------- */
+/* ---- Comparing and replacing entries during adds ------------------------------------- */
 
 static _Atomic uint64_t acknowledged;
 

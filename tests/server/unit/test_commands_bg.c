@@ -926,7 +926,8 @@ TEST(bg__files)
     fake_end(&h);
 }
 
-/* Older files are refused whatever has happened to the filter since, unless it was cleared. */
+/* Older files are refused no matter what has happened to the filter since, unless it was cleared.
+ */
 TEST(bg__no_older_files)
 {
     struct fake h;

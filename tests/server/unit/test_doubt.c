@@ -306,7 +306,7 @@ TEST(doubt__the_end_is_missing)
     CHECK(at > 64);
 }
 
-/* A segment has the content of another segment, or no content: its frames are lost as if the
+/* If a segment has the content of another segment, or no content, its frames are lost as if the
  * segment were missing. */
 TEST(doubt__any_segment_is_replaced)
 {

@@ -391,7 +391,7 @@ TEST(dump__forged_chunks)
     CHECK_EQ(h.items[0].type, '[');
     CHECK(object_bytes(h.entries[1].object) <= 64 << 10);
     check_state(&h, "x", true, false);
-    /* the dump as a whole is invalid: the content stays unknown, and can be loaded again */
+    /* the dump as a whole is invalid, so the content stays unknown and can be loaded again */
     CHECK_STR(
         load_forged(&h, "x", 2, 0, 1, "a", 1),
         "-ERR received bad data: the chunks do not match the checksum of the dump: "

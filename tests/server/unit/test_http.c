@@ -312,8 +312,8 @@ TEST(http__limits_of_heads)
     }
 }
 
-/* Parsed bytes of a head are not read again: the test overwrites them, except for the
- * incomplete line. */
+/* Parsed bytes of a head are not read again. To verify this, the test overwrites them, except for
+ * the incomplete line. */
 TEST(http__a_head_is_looked_at_once)
 {
     static char text[16384];
@@ -391,7 +391,7 @@ TEST(http__chunks_that_are_refused)
     check_chunks_refused("10000000000000000\r\n", 413, large);
     check_chunks_refused("00000000000000000000000000000003e9\r\n", 413, large);
     char line[400] = "5;";
-    memset(line + 2, 'x', 254); /* 256 bytes with the CR, which would fit */
+    memset(line + 2, 'x', 254); /* 256 bytes including the CR, which would fit */
     check_chunks_refused(line, 0, NULL);
     line[255] = '\r';
     check_chunks_refused(line, 0, NULL);

@@ -373,7 +373,7 @@ TEST(journal_folder__a_folder_is_replaced)
     CHECK_EQ(report.segments, 1);
 }
 
-/* Only the lock file is removed: another process could lock the directory. */
+/* If only the lock file is removed, another process could lock the directory. */
 TEST(journal_folder__the_lock_is_removed)
 {
     const char *folder = scratch_path("unlocked");
@@ -386,7 +386,8 @@ TEST(journal_folder__the_lock_is_removed)
     CHECK_EQ(journal_close(journal, NULL), BG_EIO);
 }
 
-/* Only the segment is removed: the directory is still locked, so a fresh segment can be started. */
+/* If only the segment is removed, the directory is still locked, so a fresh segment can be started.
+ */
 TEST(journal_folder__the_segment_is_removed)
 {
     const char *folder = scratch_path("unlinked");

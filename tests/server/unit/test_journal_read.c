@@ -28,7 +28,7 @@ static uint64_t hash_of(uint64_t i)
     return check_random_next(&state);
 }
 
-/* Frame number i always has the same record: one add with one to three hashes. */
+/* Frame number i always contains the same record, an add with one to three hashes. */
 static struct journal_record record_of(uint64_t i, uint64_t hashes[3])
 {
     for (uint64_t k = 0; k < 3; k++) {

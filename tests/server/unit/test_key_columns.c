@@ -1,4 +1,4 @@
-/* test_key_columns.c - tests the `keys` setting: the accepted syntax, and the SQL derived from it.
+/* test_key_columns.c - tests the `keys` setting: its syntax, and the SQL derived from it.
  */
 #include "key_columns.h"
 

@@ -291,8 +291,8 @@ static bg_bytes printed(sqlite3_stmt *row)
     return (bg_bytes){ data ? data : "", (size_t)sqlite3_column_bytes(row, 0) };
 }
 
-/* Verifies that the filter holds, under this key, every row that the key finds, however the key is
- * bound. */
+/* Verifies that the filter holds, under this key, every row that the key finds, regardless of how
+ * the key is bound. */
 static void check_finds(sqlite3_stmt *lookup, enum key_form form, bg_bytes key)
 {
     int64_t number = 0;

@@ -267,7 +267,7 @@ TEST(repeated__is_told_in_the_next_period)
 {
     static const char often[] = "often", also[] = "as often";
     clock_stands = 1000000000;
-    log_tick(); /* events left by other tests */
+    log_tick(); /* reports repetitions left by other tests */
     begin(LOG_FORMAT_LOGFMT, LOG_LEVEL_INFO);
     for (unsigned i = 0; i < LOG_BURST + 7; i++) {
         log_warning(often, LOG_NONE);

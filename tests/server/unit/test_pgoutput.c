@@ -169,7 +169,7 @@ TEST(pgoutput__frames)
     CHECK(!pgoutput_frame_parse(BYTES(""), &frame));
 }
 
-/* Keys are the values of the key columns, in the order of the table's columns, without duplicates.
+/* Keys are the values of the key columns, in table-column order, without duplicates.
  */
 TEST(pgoutput__key_columns)
 {

@@ -172,7 +172,7 @@ TEST(recover__a_base_is_missing)
     spoilt(scratch_path("missing"), move_away, move_back);
 }
 
-/* Flips a bit of the content: the digest covers the table of checksums. */
+/* Flips a bit of the file. Calling it again restores the bit. */
 static void flip(const char *path)
 {
     FILE *file = fopen(path, "r+e");
@@ -338,8 +338,8 @@ TEST(recover__a_checkpoint_on_a_failed_journal_deletes_nothing)
     world_close(&w);
 }
 
-/* The journal fails in the same way, but the service then saves everything: changes that it accepts
- * afterwards are kept. */
+/* The journal fails in the same way, but the service then saves all filters, so changes that it
+ * accepts afterwards are kept. */
 TEST(recover__a_snapshot_after_a_failed_sync_begins_a_fresh_journal)
 {
     const char *folder = scratch_path("fresh");
@@ -1057,8 +1057,8 @@ static void refuses(const char *line)
     }
 }
 
-/* An older file never replaces a newer one: in the process that loaded the newer file, after a
- * restart from records or from a manifest, or when the base is lost. */
+/* An older file never replaces a newer file, whether in the process that loaded the newer file,
+ * after a restart from records or from a manifest, or when the base is lost. */
 TEST(recover__the_generation_of_files)
 {
     const char *folder = scratch_path("generations");

@@ -473,7 +473,7 @@ static const char *const pieces_of_streams[] = { EXISTS,       "*1\r\n$4\r\nPING
                                                  "1",          "99999999",
                                                  "$1\r\na\r\n" };
 
-/* Tests streams made of these parts with some bytes changed, with limits that are easily reached.
+/* Tests streams of these parts with some bytes changed, using limits that are easily reached.
  */
 TEST(resp__random_streams_as_the_reference)
 {

@@ -130,7 +130,7 @@ TEST(changes__reports_every_way_to_write)
     world_do(&s.w, "UPDATE OR REPLACE products SET sku = 'sku-6' WHERE sku = 'sku-7'");
     world_do(&s.w, "INSERT INTO products (sku) SELECT 'copy of ' || sku FROM products");
     scene_check(&s, 1);
-    /* Another connection attaches the file, uses recursive triggers and does not trust the schema.
+    /* This connection attaches the file, uses recursive triggers and distrusts the schema.
      */
     sqlite3 *other;
     char sql[512];
@@ -979,7 +979,7 @@ TEST(changes__starts_a_new_epoch_when_it_is_distrusted)
     scene_end(&s);
 }
 
-/* The service may have failed to delete the filter's file, or a crash may have undone the deletion.
+/* The service may have failed to delete the filter's file, or a crash may have undone that.
  */
 TEST(changes__does_not_resume_a_distrusted_filter)
 {

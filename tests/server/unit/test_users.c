@@ -639,7 +639,7 @@ TEST(guesses__a_minute_forgives_one)
     begin("");
     fail("10.0.0.1", "a", 1000, 6);
     CHECK_EQ(wait_of("10.0.0.1", "a", 1000), 200);
-    fail("10.0.0.1", "a", 1000 + 60000, 1); /* the remaining 5 attempts, and one more */
+    fail("10.0.0.1", "a", 1000 + 60000, 1); /* 5 remaining failures, and one more */
     CHECK_EQ(wait_of("10.0.0.1", "a", 61000), 200);
     CHECK_EQ(wait_of("10.0.0.1", "a", 61000 + 7 * 60000), 0);
     fail("10.0.0.1", "a", 61000 + 8 * 60000, 4); /* from the start */

@@ -26,7 +26,7 @@ def have_package(folder):
     for program in ("node", "npm", "chromium"):
         if not shutil.which(program):
             skip(f"no {program} (Debian: nodejs npm chromium)")
-    ready = os.path.join(folder, "ready")  # written last, so that a broken installation is repeated
+    ready = os.path.join(folder, "ready")  # written last, so an incomplete installation is retried
     if os.path.exists(ready):
         with open(ready, encoding="utf-8") as file:
             if file.read().strip() == PACKAGE:
