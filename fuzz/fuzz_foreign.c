@@ -56,8 +56,8 @@ static void check_read_again(const bg_foreign *foreign, const bg_foreign_options
     free(bytes);
 }
 
-/* If the format counts, an additional copy can be removed again; otherwise, removing returns an
- * error. */
+/* If the format supports removal, a copy of the key can be removed; otherwise, removing returns
+ * an error. */
 static void check_remove(bg_foreign *foreign, const void *key, size_t len)
 {
     bg_foreign_info about = { .struct_size = sizeof about };

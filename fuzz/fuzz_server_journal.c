@@ -175,7 +175,7 @@ struct told {
     uint64_t next, records, missing, gaps;
     bool large;      /* one of the gaps has a large or unknown number of frames */
     uint64_t digest; /* digest of all records, in order */
-    uint64_t stop;   /* number of records after which a second walk stops; 0: never */
+    uint64_t stop;   /* number of records after which digest_then is set; 0: never */
     uint64_t digest_then;
 };
 

@@ -619,7 +619,7 @@ def mix(h, seed):
 
 
 def sealed(numbers, test):
-    """Reads the numbers that fuse and ribbon filters have in common."""
+    """Reads the two numbers that fuse and ribbon filters have in common, and returns a query function."""
     keys, lost = numbers[:2]
     need(lost <= 1, "second number of a static filter")
     return lambda h: lost or (keys and test(h, numbers[2:]))

@@ -70,7 +70,7 @@ static void about(const bg_foreign *foreign)
            (unsigned long long)info.items, info.rate);
 }
 
-/* Returns an empty foreign filter of the same size, created by way of a Bloomgate filter. */
+/* Converts the foreign filter to a Bloomgate filter and clears it; returns this empty filter. */
 static bg_filter *empty_like(const bg_foreign *foreign)
 {
     bg_filter *filter;

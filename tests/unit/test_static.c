@@ -217,7 +217,8 @@ TEST(static__all_ways_to_ask_agree)
     }
 }
 
-/* Compares random sets with some duplicate keys with the exact answers. */
+/* Builds filters from random sets with some duplicate keys, and compares them with the exact
+ * answers. */
 TEST(static__model)
 {
     enum { MOST = 4000 };
