@@ -118,7 +118,7 @@ def test_what_is_refused(t):
     code, _, said = t.run("info", "seen", *t.tls, "--tls-name", "*")
     assert code == 0, said
     for words, what in ((("--tls", "--tls-ca", secure.path("none.pem")), "tls-ca: "), (("--tls", "--tls-cert", secure.path("client.pem")), "tls-key"),
-                        ((*t.tls[:5], "--tls-key", other.path("client.key")), "tls-key: "), (("--tls-ca", "x"), "need --tls")):
+                        ((*t.tls[:5], "--tls-key", other.path("client.key")), "tls-key: "), (("--tls-ca", "x"), "require --tls")):
         code, _, said = t.run("info", "seen", *words)
         assert code and what in said, (words, said)
 

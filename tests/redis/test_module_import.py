@@ -450,8 +450,8 @@ def test_cuckoo_filters_by_restore(h):
 def test_cuckoo_filters_that_disagree(h):
     """If any number is wrong, the value is refused, and the log names the wrong number."""
     fields = cuckoo_fields(256, keys_of(40), keys_of(40, "b"))
-    names = ["filters", "buckets", "items", None, "bytes of a filter", None, "buckets of a filter",
-             "buckets of a filter", "bytes of a filter"]
+    buckets, size = "number of buckets in a filter", "number of bytes in a filter"
+    names = ["filters", buckets, "items", None, size, None, buckets, buckets, size]
     for at, name in enumerate(names):
         if name:
             forged = list(fields)
