@@ -212,8 +212,8 @@ static bool build_is_divided(const struct build *b)
            || b->spec.kind == BG_KIND_BLOCKED || b->spec.kind == BG_KIND_SPLIT;
 }
 
-/* Canaries need space like other keys. With many keys, the additional space does not matter, unless
- * filters of this kind accept a limited number of keys. */
+/* Canaries need as much space as other keys. With many keys, the additional space does not matter,
+ * unless filters of this kind accept a limited number of keys. */
 static void build_count_canaries(struct build *b)
 {
     const bool limited =

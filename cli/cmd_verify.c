@@ -130,7 +130,7 @@ static int verify_ours(const struct verify_options *o, const char *path)
     return err ? CLI_NO : CLI_OK;
 }
 
-/* ---- Files of other software ------------------------------------------------------------------ */
+/* ---- Files from other software ---------------------------------------------------------------- */
 
 static int verify_foreign(const struct verify_options *o, const char *path,
                           struct filter_file *file)

@@ -272,7 +272,7 @@ static int filter_open_ours(const char *path, const struct open_options *options
     return CLI_OK;
 }
 
-/* ---- Files of other software ------------------------------------------------------------------ */
+/* ---- Files from other software ---------------------------------------------------------------- */
 
 struct filter_bytes {
     char *bytes;

@@ -14,8 +14,8 @@
  * write therefore process the same chunks.
  *
  * Chunks from files are large enough to be worth the synchronization, and small enough for the
- * cache. A chunk from a pipe contains whatever is available, so that the answer for a line is
- * written immediately. For the same reason, delivering does not wait for reading (there are two
+ * cache. A chunk from a pipe contains all bytes that are available, so that the answer for a line
+ * is written immediately. For the same reason, delivering does not wait for reading (there are two
  * locks), and no thread waits for a pipe while other threads are working, because one of them may
  * end the flow.
  */

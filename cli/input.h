@@ -51,8 +51,8 @@ bool input_is_same_file(const char *a, const char *b);
  * input. */
 bool input_reads(const struct input *input, const char *path);
 
-/* Returns whether all files are regular, uncompressed, and of known size, so that they can be read
- * twice, and starting at any position. */
+/* Returns whether all files are regular, uncompressed, and of known size. Such files can be read
+ * twice, starting at any position. */
 bool input_is_plain(const struct input *input);
 
 /* Result of input_read. */

@@ -2,11 +2,11 @@
  * seen.h - the memory of dedup: a filter that contains the keys seen so far, created according to
  * the options or loaded from a state file.
  *
- * Choice of the filter. The number of distinct lines is unknown, and almost no new lines may be
- * wrongly dropped. By default, the filter is therefore scalable, with a rate of 1 in 1,000,000, and
- * memory grows with the number of distinct keys. --items, with --rate, creates a filter of exactly
- * that capacity, and --memory a filter of that size. --window creates a filter that forgets old
- * keys. --unordered creates a filter to which many threads can add keys concurrently, sized for the
+ * Filter selection. The number of distinct lines is unknown, and almost no new lines may be wrongly
+ * dropped. By default, the filter is therefore scalable, with a rate of 1 in 1,000,000, and memory
+ * grows with the number of distinct keys. --items, with --rate, creates a filter of exactly that
+ * capacity, and --memory a filter of that size. --window creates a filter that forgets old keys.
+ * --unordered creates a filter to which many threads can add keys concurrently, sized for the
  * number of lines.
  */
 #ifndef CLI_SEEN_H

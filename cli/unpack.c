@@ -20,7 +20,7 @@ struct unpacker {
 
 static const char unpack_gzip_magic[3] = { '\x1f', '\x8b', '\x08' };
 static const char unpack_zstd_magic[4] = { '\x28', '\xb5', '\x2f', '\xfd' };
-/* Magic number of a skippable frame, with which pzstd output starts; its first byte is 0x50 to
+/* The magic number of a skippable frame, with which pzstd output starts. Its first byte is 0x50 to
  * 0x5f. */
 static const char unpack_skip_magic[4] = { '\x50', '\x2a', '\x4d', '\x18' };
 

@@ -2,10 +2,10 @@
  * reply_scan.h - an incremental parser for RESP2 replies: finds the end of a reply and reads its
  * items.
  *
- * Bytes may arrive in chunks of any size. A scan finds the end of a reply, and stores its position,
- * so that each byte is examined once. The parser allocates nothing, regardless of the sizes in
- * headers. A complete reply is then read item by item. An array is an item that contains the number
- * of items after it.
+ * Bytes may arrive in chunks of any size. A scan finds the end of a reply. It stores its own
+ * position, so each byte is examined only once. The parser allocates nothing, regardless of the
+ * sizes in headers. A complete reply is then read item by item. An array is an item that contains
+ * the number of items after it.
  *
  *     +OK\r\n   -ERR text\r\n   :12\r\n   $3\r\nabc\r\n   $-1\r\n   *2\r\n and two replies
  *     *-1\r\n

@@ -431,7 +431,7 @@ static bg_err witness_prepare(struct sharded *filter, const bg_bytes *items, siz
 
 /* ---- Items ----------------------------------------------------------------------------------- */
 
-/* The items of a call, sorted by shard, so that each command has consecutive items. */
+/* The items of a call, sorted by shard, so that the items of each command are consecutive. */
 struct sharded_job {
     struct sharded *filter;
     const bg_bytes *items;

@@ -303,7 +303,7 @@ static struct object *bf_find_or_make(struct request *request,
                 object_free(object);
             }
         }
-        if (err && err != BG_EBUSY) { /* BG_EBUSY: another client has just created it */
+        if (err && err != BG_EBUSY) { /* BG_EBUSY: another client just created it */
             bf_made_not(request, err, &info);
             return NULL;
         }

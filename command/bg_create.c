@@ -3,7 +3,7 @@
  *
  * Without CAPACITY, BITS and BYTES, the filter is scalable and starts at bf-initial-size. Without a
  * rate or size, the filter's rate is bf-error-rate. A Bloom-type filter created with CAPACITY
- * rejects further items at that capacity, so that it keeps its rate, unless OVERFILL is set.
+ * rejects further items at that capacity to keep its rate, unless OVERFILL is set.
  */
 #include "bg_handlers.h"
 

@@ -53,7 +53,7 @@ void bgc_jaccard(struct request *request);
 
 /* Writes the digest of an object's content as text. Objects with the same kind, size, hash and
  * content have the same digest, at any time and on any machine. `still` means that no other thread
- * modifies the object, so that no copy is needed. */
+ * modifies the object, so no copy is needed. */
 bg_err bgc_digest_of(const struct object *object, bool still,
                      char text[BG_DIGEST_TEXT_BYTES], bg_errinfo *info);
 void bgc_verify(struct request *request);

@@ -224,7 +224,7 @@ static struct object *cf_find_or_make(struct request *request,
         }
         bg_errinfo info = { 0 };
         const bg_err err = cf_create(request, wish, &info);
-        if (err && err != BG_EBUSY) { /* BG_EBUSY: another client has just created it */
+        if (err && err != BG_EBUSY) { /* BG_EBUSY: another client just created it */
             args_failed(request, err, &info, "ERR Couldn't create Cuckoo Filter");
             return NULL;
         }

@@ -103,8 +103,8 @@ static bg_err dump_encode(const struct object *object, const bg_filter *filter,
     return err;
 }
 
-/* Starts to read an object. `still` means that the object does not change in the meantime, so that
- * no copy is needed. */
+/* Starts to read an object. `still` means that the object does not change in the meantime, so no
+ * copy is needed. */
 static bg_err dump_read_begin(const struct object *object, bool still,
                               struct object_reading *reading, bg_errinfo *info)
 {

@@ -11,8 +11,8 @@
  *     chunk     magic 8 | checksum 8 | stream 8 | offset 8 | total 8 | bytes of the stream
  *
  * All numbers are little-endian. `checksum` is the XXH64, with seed 0, of all bytes after it.
- * `stream` is the same hash of the whole stream, so that chunks of two dumps are never mixed. A
- * chunk contains its own offset, so an interrupted load can continue where it stopped.
+ * `stream` is the same hash of the whole stream, so chunks of two dumps are never mixed. A chunk
+ * contains its own offset, so an interrupted load can continue where it stopped.
  *
  * BF.SCANDUMP dumps filters imported from RedisBloom in RedisBloom's format, without these
  * headers, and BF.LOADCHUNK loads them.

@@ -5,8 +5,8 @@
  * A sender announces the size of a filter in advance. The announced size only reserves address
  * space, which is plentiful. Memory is used only for bytes that have arrived, since the kernel
  * provides pages on first write. The buffer does not have to move when it grows. The memory of
- * bytes that have been read is returned to the kernel immediately, so that while a filter is
- * created from its file, each part is in memory only once.
+ * bytes that have been read is returned to the kernel immediately. While a filter is created from
+ * its file, each part is therefore in memory only once.
  *
  *     |  released, reads as zeros  |  received  |  zeros, no memory yet  |
  *     0                          given                                 size

@@ -357,7 +357,7 @@ bool object_will_stall(const struct object *object, size_t n, struct host *host)
 uint64_t object_bytes(const struct object *object);
 uint64_t object_capacity(const struct object *object);
 
-/* Returns whether the object grows when it becomes full, so that its capacity is not a limit. */
+/* Returns whether the object grows when it is full, in which case its capacity is not a limit. */
 bool object_grows(const struct object *object);
 
 /* Returns the counters of the object's slot, including adds that were rejected before they

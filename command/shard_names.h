@@ -14,7 +14,8 @@
  * client with a wrong S finds no filter, which is an error, and never queries the wrong shard.
  *
  * Routing. An item belongs to shard XXH64(item, seed SHARD_SEED) * S / 2^64, rounded down. This
- * mapping is independent of the hash that the filters use, which may be keyed and may differ.
+ * mapping is independent of the filters' own hash, which may be keyed and may differ between
+ * filters.
  *
  * None of this is stored anywhere: everything is derived from NAME and S. The scheme is frozen like
  * a file format. docs/cluster.md describes it with examples for clients in other languages.

@@ -30,7 +30,7 @@ struct small_shape {
     uint32_t k;       /* k of the Bloom filter, or 0 */
     size_t columns;   /* minimum number of columns of the ribbon */
     size_t limit;     /* maximum number of columns of the ribbon */
-    size_t max_bytes; /* maximum size of the whole filter */
+    size_t max_bytes; /* maximum size of the whole filter in bytes */
 };
 
 /* One equation of the ribbon: its coefficients, where bit 0 belongs to column `start`, and the

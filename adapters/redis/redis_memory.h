@@ -1,5 +1,5 @@
 /*
- * redis_memory.h - allocates the memory of filters from the server, so that it is part of
+ * redis_memory.h - allocates memory for filters from the server, so that this memory is part of
  * used_memory and counts toward maxmemory. Also frees large filters without blocking the server.
  */
 #ifndef REDIS_MEMORY_H

@@ -133,7 +133,7 @@ class Builder : public rocks::FilterBitsBuilder
 #endif
 
   private:
-    const SstShape shape_; /* a copy: the policy may be deleted first */
+    const SstShape shape_; /* a copy, because the policy may be deleted first */
     const SstKind kind_;
     const bool verify_;
     bool finished_ = false; /* hashes_ belongs to the previous filter */

@@ -4,8 +4,8 @@
  * Invariants
  *   (I1) A filter answers "maybe" for every hash it was built from.
  *   (I2) Any bytes can be opened. If they are not fully valid, all answers are "maybe".
- *   (I3) The places of a group are below the places of the next group, so that adjacent groups
- *     share at most one line, and `packed.h` finds the line as it does for any hash.
+ *   (I3) The places of a group are below the places of the next group, so adjacent groups share at
+ *        most one line, and `packed.h` finds the line as it does for any hash.
  *
  * The price of a line is its false-positive rate: each of its n keys has set one bit in each of k
  * lanes, out of 8 lanes of 64 bits or 16 lanes of 32 bits.
@@ -319,8 +319,8 @@ size_t SstShape::Lines(size_t keys) const
     if (lines < kEvenLines) {
         return lines < 1 ? 1 : static_cast<size_t>(lines);
     }
-    /* Rounds to an odd number of groups: groups that end at line boundaries are balanced better.
-     * */
+    /* Rounds to an odd number of groups, because groups that end at line boundaries are balanced
+     * better. */
     return (2 * static_cast<size_t>(lines / (2 * kGroupLines)) + 1) * kGroupLines;
 }
 

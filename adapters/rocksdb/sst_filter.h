@@ -1,8 +1,8 @@
 /*
  * sst_filter.h - the filter of a table file, which is laid out from hashes and queried in place.
  *
- * This file does not depend on RocksDB, so that it can be tested and fuzzed separately. HashKey
- * hashes keys, in the same way for all filters; everything else works on hashes.
+ * This file does not depend on RocksDB, so it can be tested and fuzzed separately. HashKey hashes
+ * keys, in the same way for all filters; everything else works on hashes.
  *
  * Layout, version 1 (little-endian):
  *
@@ -110,7 +110,7 @@ class HashPieces
     size_t count_ = 0;
 };
 
-/* The parameters of filters. Thread safety: immutable after creation. */
+/* The parameters with which filters are laid out. Thread safety: immutable after creation. */
 class SstShape
 {
   public:
