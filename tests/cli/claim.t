@@ -109,7 +109,8 @@ f.bg.bloomgate-lock
 $ . $CLI_TESTS/claim.sh; holder add -q f.bg; waiter add f.bg b; kill $waiting; wait $waiting; echo $?; release
 130
 
-# dedup --count prints the number of lines in the saved state, so the counts of both runs add up to all lines.
+# dedup --count prints the number of lines in the saved state, so the counts from both runs add up
+# to the total number of lines.
 $ . $CLI_TESTS/claim.sh; holder dedup -q -c --state count.bg > first; seq 5 >&3; kill $holding; wait $holding; echo $?; exec 3>&-; seq 5 | bloomgate dedup -q -c --state count.bg > second; wc -l < first; echo $(($(cat first) + $(cat second)))
 130
 1

@@ -1,4 +1,4 @@
-# bloomgate cluster: tests only its command line. tests/cluster tests its behavior with clusters.
+# bloomgate cluster: checks only the command line; tests/cluster tests the behavior with clusters.
 
 $ bloomgate cluster
 ! bloomgate cluster: expected an action and the NAME of a filter

@@ -243,8 +243,8 @@ class World:
         return ("--port", "0", "--tls-port", str(port)) if self.secure else ("--port", str(port))
 
     def is_ready(self):
-        """Returns whether all running nodes have all slots in their slot maps, and each replica is
-        connected to its primary."""
+        """Returns whether the slot maps of all running nodes cover all slots and each replica is connected to its
+        primary."""
         for node in filter(Node.is_alive, self.nodes):
             try:
                 state = dict(line.split(":", 1) for line in node.ask("CLUSTER", "INFO").decode().split("\r\n") if line)

@@ -250,7 +250,7 @@ def denied_by_servers(world, name, keys):
 
 
 def save(node):
-    """Saves the data of a node, even while the node is saving for a replica."""
+    """Makes a node save its data, even while the node is saving for a replica."""
     def saved():
         try:
             return node.ask("SAVE") == "OK"

@@ -337,7 +337,7 @@ def test_restart_while_it_is_asked():
 
 
 def test_processes_that_were_there_are_believed():
-    """Slots move to another node, as in a failover, with the acknowledged keys and the witness."""
+    """As in a failover, slots move to another node together with the acknowledged keys and the witness."""
     cluster = made()
     assert run(cluster, "add", "-w", "1", "f", keys=INPUT).returncode == 0
     for key, members in list(cluster.nodes[1].keys.items()):

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Reads the output of metrics_sample with the software that it is meant for (promtool, the parsers
-of Prometheus' client library, and a strict JSON parser) and compares the results. Uses Debian's
-interpreter, because the client library is Debian's.
+of Prometheus' client library, and a strict JSON parser) and compares the results. Uses Debian's Python interpreter,
+because the client library is a Debian package.
 usage: check_metrics.py METRICS_SAMPLE"""
 
 import json

@@ -143,7 +143,7 @@ def test_stops(shared):
     shared.stop()
 
 
-alone = service.alone  # marks a test that gets an unstarted Host as a template
+alone = service.alone  # marks a test that receives an unstarted Host as a template
 
 
 def options_of(usage):

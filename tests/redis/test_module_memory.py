@@ -520,7 +520,7 @@ def test_stored_expansion_is_bounded(h):
 
 
 def test_stored_limits_are_not_believed(h):
-    """A payload does not determine how far a filter may grow on this server, and cannot contain values that
+    """A payload does not determine how large a filter may grow on this server, and cannot contain values that
     no command accepts."""
     h.forget()
     h.ask("CONFIG", "SET", "rdbcompression", "no")

@@ -1,5 +1,5 @@
-// Shared by the client scripts: counts checks, and loads packages from the directory in which node
-// was started.
+// Functions shared by the client scripts. They count checks and load packages from the directory in
+// which node was started.
 import { createRequire } from "node:module";
 import { isDeepStrictEqual, inspect } from "node:util";
 

@@ -6,8 +6,8 @@ phase sends the same lookups while the filter is rebuilt from all IDs (BG.REBUIL
 IDs are added each second. Every ID that was added, before or during the rebuild, must be found afterwards: the test
 checks a sample of the N IDs and all new IDs. The new IDs are also checked throughout the run.
 
-Prints the latencies of both phases, their ratio, and the memory of the process next to the
-planned memory. Asserts that no ID was lost. Times are printed but not checked.
+Prints the latencies of both phases, their ratio, and the actual and planned memory of the process. Asserts that no ID
+was lost. Times are printed but not checked.
 
 usage: existence_drill.py BIN [--ids 2e8] [--seconds 10]"""
 

@@ -8,7 +8,7 @@ in filters that count (CF, where it must be present exactly once), even if the k
 snapshot. Some clients are twins that add the same keys, because a reply that a key already exists is as
 binding as a reply that the key was added. A mover creates, renames and drops filters. After a kill,
 each renamed filter has only its new name and all its keys, and dropped filters no longer exist.
-Disturbers run at the same time: they copy, merge, fold, clear, expire, and request snapshots.
+Disturbers run at the same time. They copy, merge, fold, clear and expire filters, and request snapshots.
 Recovery is repeatable: the digest of a filter after one start equals its digest after the next.
 
 usage: kill_drill.py BLOOMGATED [--kills N] [--policy always|everysec|no] [--seed N]
@@ -101,7 +101,7 @@ class Service:
                 connection = Connection(self.port)
                 connection.ask("BF.CARD", "none")
                 return connection
-            except (OSError, RuntimeError): # not listening yet, or loading
+            except (OSError, RuntimeError): # the service is not listening yet, or is still loading
                 time.sleep(0.005)
         raise RuntimeError("the service does not become ready")
 

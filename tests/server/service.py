@@ -380,7 +380,7 @@ def run_all(tests, shared):
 
 
 def alone(test):
-    """Marks a test that gets the path of the program instead of a running service."""
+    """Marks a test that receives the path of the program instead of a running service."""
     test.alone = True
     return test
 

@@ -207,7 +207,7 @@ def test_a_missing_journal(program):
         s.start()
         assert s.ask("BF.EXISTS", "k", "x") == 1
         assert s.ask("BF.MEXISTS", "other", "x", "y") == [1, 1]
-        with s.connect() as c:  # in a pipeline, which batches the requests
+        with s.connect() as c:  # sent in a pipeline, so the requests are batched
             assert c.pipeline([("BF.EXISTS", "k", "x")] * 3) == [1, 1, 1]
         assert "names_in_doubt:1" in str(s.ask("INFO", "persistence"))
         assert isinstance(s.ask("BF.ADD", "k", "y"), Error)

@@ -41,7 +41,7 @@ def test_document_is_sound(_):
 
 
 def test_contract(s):
-    """Runs the checks of check_contract.py."""
+    """Runs the checks in check_contract.py."""
     http_asker.check_contract.try_all(f"http://127.0.0.1:{s.http_port}", CONTRACT,
                                       CONTRACT.check_itself())
 

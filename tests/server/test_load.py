@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs everything at once: the writers, movers and disturbers of kill_drill.py, redis-benchmark,
+"""Runs all loads at once: the writers, movers and disturbers of kill_drill.py, redis-benchmark,
 clients that connect and disconnect, snapshots, and metrics. After an orderly stop, every
 acknowledged key must be present. Run this with a sanitizer build to find races and leaks.
 usage: test_load.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""

@@ -253,7 +253,7 @@ def test_requests_that_cannot_be_stored(program):
     """The client gets an error over RESP and over HTTP, after the reply to its previous request."""
     with Service(program, "workers 1", "maxmemory 16Mi", "appendfsync no", http=True) as s:
         fill(s)
-        hogs = [s.connect() for _ in range(60)]  # these use up the memory that is reserved for buffers
+        hogs = [s.connect() for _ in range(60)]  # these requests use up the memory reserved for buffers
         for hog in hogs:
             send(hog, encode("BF.EXISTS", "f0", b"y" * 25000)[:-600])
         wait_for(lambda: memory(s)["used_memory_buffers"] > MI - (64 << 10), what="requests to be read")

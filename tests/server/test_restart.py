@@ -81,7 +81,7 @@ def facts(reply):
 
 
 def state(c):
-    """Returns everything that a restart must preserve."""
+    """Returns all state that a restart must preserve."""
     names = sorted(c.ask("KEYS", "*"))
     seen = {"names": names}
     for name in names:

@@ -175,7 +175,7 @@ def test_the_unix_socket_of_the_next(program):
         s.process.send_signal(signal.SIGTERM)
         wait_for(lambda: is_deaf(s), what="the listener to close")
         if os.path.exists(s.unix):
-            os.unlink(s.unix)  # as a new service does if the socket has no listener
+            os.unlink(s.unix)  # a new service does this if the socket has no listener
         following.bind(s.unix)
         s.stop()
         assert os.path.exists(s.unix)

@@ -213,7 +213,7 @@ class Case:
         gate.end()
 
     def refusal(self, name="g", **settings):
-        """Starts a gate that must not become trusted. Returns the message with the reason."""
+        """Starts a gate that must not become trusted. Returns the message that contains the reason."""
         try:
             gate = self.open_gate(name, wait=False, checked=False, **settings)
         except Failure as failure:

@@ -1554,7 +1554,7 @@ def lagging_replica(case):
 
 @event("address points to a standby for a while", modes=POSTGRES, setup=private, expect=ANY)
 def follow_standby(case):
-    """A standby cannot be followed. The gate must not mistake it for the primary."""
+    """A standby cannot be followed. The gate must not mistake the standby for the primary."""
     standby = case.world.standby(case.server)
     standby.wait_for(case.server)
     case.insert(20)

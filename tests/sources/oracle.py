@@ -16,8 +16,8 @@ SAMPLE = 400
 
 
 def check(case, gates=None):
-    """Verifies that the gates, once caught up, report no key as absent that is currently in the
-    table. Returns the number of keys."""
+    """Verifies that once the gates have caught up, they report no key in the table as absent. Returns the number of
+    keys."""
     keys, since = case.truth(), time.monotonic_ns()
     for gate in gates or case.gates:
         gate.wait_caught(since)

@@ -21,7 +21,7 @@
 
 enum { FILES = 5 };
 
-/* Files of lines, and the expected result, which consists of all lines, each with a newline. */
+/* Files that contain lines, and the expected result: all lines, each followed by a newline. */
 struct files {
     char *folder;
     char *paths[FILES];

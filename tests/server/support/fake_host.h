@@ -640,7 +640,7 @@ static inline const char *fake_argv(struct fake *h, const bg_bytes *argv, size_t
     return h->text;
 }
 
-/* Does the same for a line of words. */
+/* Runs a command that is passed as a line of words. */
 static inline const char *fake(struct fake *h, const char *line)
 {
     static char words[1 << 16];

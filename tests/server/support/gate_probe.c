@@ -276,7 +276,7 @@ static void probe_wait(struct probe *probe, const char *condition)
 
 static void probe_print_about(struct probe *probe)
 {
-    const uint64_t now = source_now(); /* read before the lag, so it is never late */
+    const uint64_t now = source_now(); /* read before the lag, so never too large */
     const struct gate_about a = probe_about(probe);
     bg_gate_info stats = { .struct_size = sizeof stats };
     if (bg_gate_get_info(a.gate, NULL, &stats) != BG_OK) {

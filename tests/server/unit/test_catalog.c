@@ -267,8 +267,7 @@ TEST(catalog__renaming)
     CHECK_EQ(catalog_count(catalog), 2);
     CHECK_OK(catalog_rename(catalog, text("a"), text("b"), false, 1, NULL));
     CHECK_EQ(catalog_count(catalog), 1);
-    CHECK_EQ(catalog_expiring(catalog), 0); /* its own expiry is dropped with it, the
-                                               other's is not */
+    CHECK_EQ(catalog_expiring(catalog), 0); /* b's old expiry is dropped as well */
     CHECK_EQ(mark_of(text("b"), 1), 2);
     /* Renames an entry to an expired name, and an expired name to another name. */
     CHECK_OK(put(text("c"), 3, 0, 1));

@@ -734,8 +734,7 @@ TEST(bg__rebuilds)
     CHECK_STR(fake(&h, "BG.MEXISTS f item-50 item-51 item-52 new-1 item-10"),
               "[:1 :1 :1 :1 :1]");
     CHECK_STR(fake(&h, "BG.EXISTS f item-99"), ":0"); /* not in the source */
-    fill(&h, "f", 200, 900); /* it has capacity for the number of items it was
-                                rebuilt for */
+    fill(&h, "f", 200, 900); /* the new capacity is sufficient */
     fake_replay(&h);
     CHECK_STR(fake(&h, "BG.REBUILD f BEGIN 5 ERROR 0.5"), "+OK");
     CHECK_STR(fake(&h, "BG.REBUILD f ADD other"), ":1");

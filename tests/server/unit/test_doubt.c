@@ -164,7 +164,7 @@ static void story(const char *folder)
     world_add(&w, "early", 0, 3);
     CHECK(world_ack(&w));
     world_close(&w);
-    must_open(folder, ""); /* in its own segment */
+    must_open(folder, ""); /* opening starts a new segment */
     says("RENAME early late", "+OK");
     world_add(&w, "late", 3, 5);
     says("COPY cuckoo copy", ":1");
@@ -272,7 +272,7 @@ TEST(doubt__any_segment_is_missing)
         }
         check_damaged(whole, damaged);
     }
-    /* A directory written by version 0.1 does not record the newest segment, but it has filter
+    /* A directory written by version 0.1 does not record the newest segment, but it contains filter
      * files. */
     copy_folder(whole, damaged);
     for (size_t k = 0; k < segments.n; k++) {
@@ -425,8 +425,8 @@ TEST(doubt__an_operator_can_forget)
     struct names files, before;
     list(inside(folder, "filters"), "", &before);
     CHECK_EQ(before.n, 1);
-    /* A file that no object uses may belong to a filter that was created and saved in the missing
-     * part. */
+    /* An unused file may belong to a filter that was created and saved in the missing part of the
+     * journal. */
     disk_copy(filter_file(folder, before.at[0]),
               filter_file(folder, "00000000000000000000000000000000.bg"));
     for (int i = 0; i < 2; i++) {

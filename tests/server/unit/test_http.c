@@ -749,7 +749,7 @@ TEST(http__authorization)
     }
 }
 
-/* Decodes Base64 of arbitrary bytes, encoded by the test. */
+/* The test encodes arbitrary bytes as Base64 and checks that they are decoded correctly. */
 TEST(http__basic_is_binary_safe)
 {
     static const char digits[] =

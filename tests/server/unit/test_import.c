@@ -22,7 +22,7 @@ static size_t item_key(char key[32], size_t i)
     return (size_t)snprintf(key, 32, "item-%zu", i);
 }
 
-/* Creates the file of a filter in the given format, with this many items. */
+/* Creates a filter file in the given format, with this many items. */
 static struct file foreign_file(bg_foreign_format format, size_t capacity, double rate,
                                 size_t items)
 {

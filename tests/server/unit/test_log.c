@@ -474,7 +474,7 @@ TEST(threads__lines_do_not_mix)
 {
     pthread_t threads[4];
     for (size_t i = 0; i < 400; i++) {
-        (void)message(i); /* one thread writes the texts */
+        (void)message(i); /* creates all texts before the threads start */
     }
     begin(LOG_FORMAT_LOGFMT, LOG_LEVEL_DEBUG);
     const uint64_t lost = log_dropped(), repeated = log_repeated();

@@ -22,7 +22,7 @@ enum { NAMES = 6, KEYS = 48, GENERATIONS = 4 };
 
 /* ---- The model ------------------------------------------------------------------------------- */
 
-/* How filters are created; filters with `counts` support removes. */
+/* The ways in which filters are created. Filters with `counts` support removals. */
 static const struct make {
     const char *command, *options;
     bool counts, window;

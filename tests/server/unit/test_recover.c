@@ -393,7 +393,7 @@ TEST(recover__files_that_were_removed_are_written_again)
     }
 }
 
-/* A filter is replaced many times between two snapshots. Only its last files remain. */
+/* A filter is replaced many times between two snapshots. Only the filter's last files remain. */
 TEST(recover__replacing_a_filter_deletes_its_files)
 {
     const char *folder = scratch_path("replaced");
@@ -512,7 +512,7 @@ TEST(recover__adds_rely_on_what_is_kept)
     CHECK(world_ask(&w, "BG.MERGE a b")[0] == '-');
     disk.at = 0;
     world_has(&w, "a", 0, 100);
-    world_add(&w, "a", 0, 20); /* all keys are present already */
+    world_add(&w, "a", 0, 20); /* all keys are already present */
     again(folder);
     world_has(&w, "a", 0, 20);
     /* The next snapshot saves the result, so adds can then rely on the content in memory. */
@@ -718,7 +718,7 @@ TEST(recover__files_that_nobody_needs_go)
     CHECK_EQ(count_files(folder), 9);
     again(folder);
     CHECK_EQ(count_files(folder), 9);
-    /* Simulates a file left by a process that died. */
+    /* Simulates a file that a dead process left. */
     char path[700];
     (void)snprintf(path, sizeof path,
                    "%s/filters/0123456789abcdef0123456789abcdef.bg.tmp.1.0000002a",
@@ -1028,7 +1028,7 @@ TEST(recover__filters_of_other_modules)
 
 /* ---- Files that are loaded ------------------------------------------------------------------------------- */
 
-/* Saves a filter with some keys as a file of a generation. */
+/* Saves a filter with some keys to a file with the given generation. */
 static void save_generation(const char *folder, const char *name, unsigned keys,
                             uint64_t generation)
 {

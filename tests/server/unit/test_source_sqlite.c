@@ -278,7 +278,7 @@ TEST(source__finds_keys_in_refused_columns)
     world_end(&w);
 }
 
-/* SQLite may compile a pattern search again for each key, which is not a change of the schema. */
+/* SQLite may compile a pattern search again for each key, which is not a schema change. */
 TEST(source__looks_up_patterns)
 {
     struct world w;

@@ -755,8 +755,8 @@ TEST(changes__notices_a_deleted_log)
     scene_end(&s);
 }
 
-/* SQLite keeps a log for each name of the file, so the follower cannot see commits under another
- * name. */
+/* SQLite keeps a separate log for each name of a file, so the follower cannot see commits under
+ * another name. */
 TEST(changes__refuses_hard_links)
 {
     struct scene s;

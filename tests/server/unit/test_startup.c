@@ -40,7 +40,7 @@ TEST(folder__is_made_and_locked)
     CHECK_EQ(second, -1);
     CHECK(strstr(why, "is in use by another service"));
     (void)close(lock);
-    CHECK(startup_folder(dir, &lock, why)); /* closing the file released the lock */
+    CHECK(startup_folder(dir, &lock, why)); /* closing the file has released the lock */
     (void)close(lock);
     CHECK(fcntl(lock, F_GETFD) == -1);
 }
