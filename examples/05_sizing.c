@@ -1,10 +1,10 @@
 /*
  * 05_sizing.c - how large must a filter be, and what will its false-positive rate be?
  *
- * Shows the information that a plan provides before anything is allocated: all Bloom kinds side by
- * side; the rate for a given amount of memory; the cheapest size if memory and wasted calls have a
- * price; a size that allows for growth; and the rate required by a latency objective. Finally, it
- * checks that a filter created from a plan behaves as planned.
+ * Shows the information that a plan provides before anything is allocated: a comparison of all
+ * Bloom kinds; the rate for a given amount of memory; the cheapest size if memory and wasted calls
+ * have a price; a size that allows for growth; and the rate required by a latency objective.
+ * Finally, it checks that a filter created from a plan behaves as planned.
  */
 #include <bloomgate/bloomgate.h>
 #include <bloomgate/inspect.h>

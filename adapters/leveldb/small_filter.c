@@ -37,7 +37,7 @@
  *
  * Invariants
  *   (S1) A filter that make() wrote answers "maybe" for each of its hashes.
- *   (S2) may_match() reads filter[0 .. len) and nothing else, for any bytes.
+ *   (S2) may_match() reads only filter[0 .. len), even if the bytes are invalid.
  *   (S3) Damage within one byte never turns a "maybe" into a "no" (up to SMALL_CHECKED bytes).
  *
  * Based on: P. Dillinger, S. Walzer, Ribbon filter, 2021.

@@ -145,7 +145,8 @@ static bool commands_describe(RedisModuleCommand *made, const struct command *c)
 
 /* ---- Registration ---------------------------------------------------------------------------- */
 
-/* Returns whether the module supports a command: files and gates exist only in the service. */
+/* Returns whether the module supports a command. It does not support commands that need files or
+ * gates, which exist only in the service. */
 static bool commands_fit(const struct command *c)
 {
     static const char *const not_here[] = { "BG.PUBLISH", "BG.RELOAD", "BG.LOOKUP",

@@ -319,7 +319,7 @@ size_t SstShape::Lines(size_t keys) const
     if (lines < kEvenLines) {
         return lines < 1 ? 1 : static_cast<size_t>(lines);
     }
-    /* Rounds to an odd number of groups, because groups that end at line boundaries are balanced
+    /* Rounds to an odd number of whole groups. Groups that end at line boundaries are balanced
      * better. */
     return (2 * static_cast<size_t>(lines / (2 * kGroupLines)) + 1) * kGroupLines;
 }

@@ -56,9 +56,9 @@ enum class SstKind { kBlocked, kFuse, kRibbon };
 uint64_t HashKey(const char *data, size_t size);
 
 /* The hashes of a future filter, stored in separate pieces, so that growing does not copy them and
- * each piece can be freed while the filter is laid out. A hash that equals one of the last two is
- * dropped: the versions of a key arrive one after another, alternating with their prefix, which
- * stays the same for many keys. */
+ * each piece can be freed while the filter is laid out. A hash that equals one of the last two
+ * hashes is dropped, because the versions of a key arrive one after another, alternating with their
+ * prefix, which stays the same for many keys. */
 class HashPieces
 {
   public:
