@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Tests the additional memory for large filters: saving them (SAVE, or in a child process), sending
-them to a replica, writing them to an AOF, and loading them from any of these or from chunks needs
-little extra memory, never a second copy of the filter. Announcing a size in a payload allocates no
-memory. The kernel measures the memory: the peak memory of the process (VmHWM) is compared with its memory before the
-action or at the end.
+"""Tests the additional memory for large filters. Saving them (SAVE, or in a child process), sending them to a replica,
+writing them to an AOF, and loading them from any of these or from chunks needs little extra memory, never a second copy
+of the filter. Announcing a size in a payload allocates no memory. The kernel measures the memory: the peak memory of
+the process (VmHWM) is compared with its memory before the action or at the end.
 usage: test_module_memory.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]
 BG_TEST_SCALE=32: with filters of 1 GiB."""
 

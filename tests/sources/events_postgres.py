@@ -1698,8 +1698,8 @@ def between_messages(case, share, *actions):
     """Runs an action before some of the messages that the service sends. Each of these messages is
     delayed until the action has ended.
 
-    Thus, at every step of starting, polling and reading, two consecutive statements of the service
-    can see different states of the database.
+    Thus, at every step of starting, polling and reading, two consecutive statements from the service can see different
+    database states.
     """
     lock, count = threading.Lock(), itertools.count(1)
     done = 0

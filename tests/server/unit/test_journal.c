@@ -413,8 +413,8 @@ TEST(journal__segments_begin_and_go)
     files_clean();
 }
 
-/* Segments are removed one at a time, each with a sync of the directory: otherwise a power loss
- * could leave a gap. */
+/* Segments are removed one at a time, each with a sync of the directory, because a power loss could
+ * otherwise leave a gap. */
 TEST(journal__segments_go_one_after_the_other)
 {
     struct journal *journal = open_policy(JOURNAL_NO);
@@ -1096,7 +1096,7 @@ TEST(journal__an_append_that_has_to_write_says_that_it_cannot)
     files_clean();
 }
 
-/* Writes a manifest without content, and a number that identifies it. */
+/* Writes as many empty manifests as the context says; fails if that number is 0. */
 static bg_err fill(void *context, struct journal_draft *draft, bg_errinfo *info)
 {
     struct journal_record records[2] = { { .type = JOURNAL_MANIFEST_BEGIN },
@@ -1346,7 +1346,7 @@ static void life_change(struct life *life, uint64_t hash)
     life->changes++;
 }
 
-/* Returns record i of the 3 records of the manifest. */
+/* Returns record i of the manifest, which has 3 records. */
 static struct journal_record life_manifest(const struct life *life, unsigned i)
 {
     return (struct journal_record){

@@ -478,7 +478,7 @@ TEST(recover__a_base_that_was_not_recorded)
         disk.on_create = journal_becomes_full; /* called when the segment is created */
         CHECK(world_ask(&w, "SAVE")[0] == '-');
         journal_has_room();
-        /* Now the journal becomes full at the second new file, which is the filter's. */
+        /* Now the journal becomes full at the second new file, which belongs to the filter. */
         world_add(&w, name, 50, 60);
         CHECK(world_ack(&w));
         struct entry *entry = entry_of(name);

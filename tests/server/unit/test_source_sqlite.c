@@ -259,7 +259,7 @@ TEST(source__finds_keys_of_every_type)
     world_end(&w);
 }
 
-/* A column that cannot be a key has no filter, but lookups find its values. */
+/* A column that cannot be a key has no filter, but lookups still find its values. */
 TEST(source__finds_keys_in_refused_columns)
 {
     struct world w;
