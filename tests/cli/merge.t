@@ -140,7 +140,8 @@ $ (trap '' XFSZ; ulimit -f 16; bloomgate merge -f big.bg big.bg big.bg)
 $ cmp big.bg before.bg; ls *tmp* .*tmp* 2>/dev/null
 ? 2
 
-# A damaged filter is refused; --tolerate accepts its intact blocks.
+# A damaged filter is refused; with --tolerate, the result answers "maybe" for keys in damaged
+# blocks.
 $ cp b.bg damaged.bg; printf '\377\377' | dd of=damaged.bg bs=1 seek=8300 conv=notrunc status=none
 $ bloomgate merge out.bg a.bg damaged.bg
 ! bloomgate merge: damaged.bg: block: found block 0: c2d66b6b instead of 0b32f603, expected the checksum in the table

@@ -292,7 +292,7 @@ def test_slow_clients_are_let_go(program):
         wires = [Wire(s) for _ in begun]
         for wire, data in zip(wires, begun):
             wire.send(data)
-        drip = Wire(s)  # sending a byte now and then does not prevent that
+        drip = Wire(s)  # sending a byte now and then does not prevent the disconnect
         drip.send(f"POST {F}/slow/add HTTP/1.1\r\nHost: localhost\r\n{JSON}\r\nContent-Length: 100000\r\n\r\n")
         idle = Wire(s)  # a client that has not started a request may wait
         gone = threading.Event()

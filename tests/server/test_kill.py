@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-ROUNDS = 13 * max(1, int(os.environ.get("BG_TEST_SCALE", "1")))  # two kills for each of the two policies
+ROUNDS = 13 * max(1, int(os.environ.get("BG_TEST_SCALE", "1")))  # per round: two kills for each policy
 
 
 def main():

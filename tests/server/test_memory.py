@@ -19,7 +19,7 @@ import service
 from service import Error, Service, alone, encode, wait_for
 
 MI = 1 << 20
-HEAD = 64 << 10  # more than a filter's overhead in addition to its bits
+HEAD = 64 << 10  # more than a filter's overhead beyond its bits
 
 
 def memory(s):

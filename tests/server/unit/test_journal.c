@@ -1096,7 +1096,7 @@ TEST(journal__an_append_that_has_to_write_says_that_it_cannot)
     files_clean();
 }
 
-/* Writes as many empty manifests as the context says; fails if that number is 0. */
+/* Writes the given number of empty manifests; fails if that number is 0. */
 static bg_err fill(void *context, struct journal_draft *draft, bg_errinfo *info)
 {
     struct journal_record records[2] = { { .type = JOURNAL_MANIFEST_BEGIN },
