@@ -94,6 +94,7 @@ bg_err bg_packed_encode(const bg_filter *filter, void *to, size_t room, size_t *
                        "a filter and a pointer to receive the size", "NULL");
     }
     bgi_err_clear(info);
+    *bytes = 0;
     uint64_t numbers = filter->kind->composed ? 0 : packed_numbers(filter, NULL);
     bg_err err = packed_check(filter, numbers, info);
     if (err) {
