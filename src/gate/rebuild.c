@@ -125,6 +125,22 @@ static bg_err rebuild_make(struct bg_rebuild *r, const bg_filter *base,
     return bg_filter_create(&spec, &r->filter, info);
 }
 
+/* Adds r->next to the draft of the slot; only a delta is queried at once. */
+static bg_err rebuild_join_draft(struct bg_rebuild *r, struct slot_draft *draft,
+                                 bg_role role, bool takes, bg_errinfo *info)
+{
+    if (!r->next) {
+        return bgi_err_state(info, BG_ENOMEM, "slot",
+                             "cannot allocate memory for another filter in the slot");
+    }
+    if (!slot_draft_put(draft, r->next, role, role == BG_ROLE_DELTA, takes)) {
+        return bgi_err_state(info, BG_EBUSY, "slot",
+                             "the slot has %zu filters, the maximum; compact it first",
+                             draft->count);
+    }
+    return BG_OK;
+}
+
 /* Seals all current filters, and lets the new delta accept adds. Failed rebuilds leave their
  * deltas in the slot; when the limit is near, the last delta is reused. */
 static bg_err rebuild_put_delta(struct bg_rebuild *r, struct slot_draft *draft,
@@ -142,30 +158,14 @@ static bg_err rebuild_put_delta(struct bg_rebuild *r, struct slot_draft *draft,
     guard_layered(&draft->guard, r->joined, slot_draft_seal(draft),
                   slot_draft_find(draft, BG_ROLE_DELTA) != NULL);
     r->next = view_filter_make(r->how.delta, slot_allocator(r->slot));
-    if (!r->next || !slot_draft_put(draft, r->next, BG_ROLE_DELTA, true, true)) {
-        return r->next ? bgi_err_state(info, BG_EBUSY, "slot",
-                                       "the slot has %zu filters, the maximum; "
-                                       "compact or rebuild it first",
-                                       draft->count)
-                       : bgi_err_state(info, BG_ENOMEM, "slot",
-                                       "cannot allocate memory for another delta");
-    }
-    return BG_OK;
+    return rebuild_join_draft(r, draft, BG_ROLE_DELTA, true, info);
 }
 
 static bg_err rebuild_put_next(struct bg_rebuild *r, struct slot_draft *draft,
                                bg_errinfo *info)
 {
     r->next = view_filter_make(r->filter, slot_allocator(r->slot));
-    if (!r->next || !slot_draft_put(draft, r->next, BG_ROLE_NEXT, false, !r->sealed)) {
-        return r->next ? bgi_err_state(info, BG_EBUSY, "slot",
-                                       "the slot has %zu filters, the maximum; "
-                                       "compact it first",
-                                       draft->count)
-                       : bgi_err_state(info, BG_ENOMEM, "slot",
-                                       "cannot allocate memory for another filter");
-    }
-    return BG_OK;
+    return rebuild_join_draft(r, draft, BG_ROLE_NEXT, !r->sealed, info);
 }
 
 /* Publishes r->next, which then accepts adds. */
@@ -301,9 +301,15 @@ bg_err rebuild_open(struct bg_rebuild *r, uint64_t expected, bg_errinfo *info)
     return err;
 }
 
-bg_err rebuild_put(struct bg_rebuild *r, bg_keys keys, bg_errinfo *info)
+bg_err rebuild_refuse(struct bg_rebuild *r, bg_err err)
 {
     int before = BG_OK;
+    atomic_compare_exchange_strong(&r->refused, &before, (int)err);
+    return err;
+}
+
+bg_err rebuild_put(struct bg_rebuild *r, bg_keys keys, bg_errinfo *info)
+{
     bg_err err;
     if (r->builder) {
         (void)pthread_mutex_lock(&r->building);
@@ -313,7 +319,7 @@ bg_err rebuild_put(struct bg_rebuild *r, bg_keys keys, bg_errinfo *info)
         err = bg_filter_add_many(r->filter, keys, NULL, NULL, NULL);
     }
     if (err) {
-        atomic_compare_exchange_strong(&r->refused, &before, (int)err);
+        (void)rebuild_refuse(r, err);
         return bgi_err_state(info, err, "new filter",
                              "cannot add more than %llu keys to the new filter: %s",
                              (unsigned long long)atomic_load(&r->keys),

@@ -40,6 +40,9 @@ bg_err rebuild_claim(struct bg_rebuild *r, bg_slot *slot,
  * it accept adds. */
 bg_err rebuild_open(struct bg_rebuild *r, uint64_t expected, bg_errinfo *info);
 
+/* Records that the new filter lacks keys, so that the commit fails with `err`, and returns it. */
+bg_err rebuild_refuse(struct bg_rebuild *r, bg_err err);
+
 /* Adds keys from the backing store. Any number of threads may call this function. */
 bg_err rebuild_put(struct bg_rebuild *r, bg_keys keys, bg_errinfo *info);
 

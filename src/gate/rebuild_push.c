@@ -77,14 +77,6 @@ bg_err bg_slot_begin_rebuild(bg_slot *slot, const bg_rebuild_options *options,
     return BG_OK;
 }
 
-/* Records that the new filter lacks keys, so that the commit fails with the same error. */
-static bg_err push_refuse(struct bg_rebuild *r, bg_err err)
-{
-    int before = BG_OK;
-    atomic_compare_exchange_strong(&r->refused, &before, (int)err);
-    return err;
-}
-
 bg_err bg_rebuild_add_many(bg_rebuild *rebuild, bg_keys keys, bg_errinfo *info)
 {
     bgi_err_clear(info);
@@ -92,14 +84,14 @@ bg_err bg_rebuild_add_many(bg_rebuild *rebuild, bg_keys keys, bg_errinfo *info)
         return bgi_err(info, BG_EINVAL, "rebuild", "a rebuild that was begun", "NULL");
     }
     if (!bgi_keys_are_valid(&keys)) {
-        return push_refuse(rebuild, bgi_err_state(info, BG_EINVAL, "keys",
-                                                  "the array of keys is not valid"));
+        return rebuild_refuse(rebuild, bgi_err_state(info, BG_EINVAL, "keys",
+                                                     "the array of keys is not valid"));
     }
     if (keys.form == BG_KEYS_HASHES && !keys.check) {
-        return push_refuse(rebuild,
-                           bgi_err_state(info, BG_EINCOMPAT, "keys",
-                                         "the hasher of these hashes is unknown; use "
-                                         "bg_keys_hashes_of"));
+        return rebuild_refuse(
+            rebuild, bgi_err_state(info, BG_EINCOMPAT, "keys",
+                                   "the hasher of these hashes is unknown; use "
+                                   "bg_keys_hashes_of"));
     }
     return keys.count ? rebuild_put(rebuild, keys, info) : BG_OK;
 }
