@@ -35,7 +35,7 @@ struct shard_dump {
     size_t used, total;
     uint64_t stream;
     int64_t cursor;
-    bool anew; /* the shard has moved, and the dump must be restarted */
+    bool restart; /* the shard has moved, and the dump must be restarted */
     bg_errinfo why;
 };
 
@@ -50,7 +50,7 @@ static bool dump_keep(struct shard_dump *d, const struct dump_chunk *chunk)
         d->total = (size_t)chunk->total;
     }
     if (chunk->stream != d->stream || chunk->offset != d->used) {
-        d->anew = true;
+        d->restart = true;
         return false;
     }
     uint8_t *bytes = realloc(d->bytes, d->used + chunk->n + 1);
@@ -75,7 +75,7 @@ static void dump_told(void *context, uint32_t shard, bg_bytes reply)
                             data = reply_next(reply, &at);
     (void)shard;
     if (list.type == '-') {
-        d->anew = d->cursor > 0;
+        d->restart = d->cursor > 0;
         (void)cluster_fail(&d->why, BG_EIO, "%.*s",
                            (int)(list.text.len < 200 ? list.text.len : 200),
                            (const char *)list.text.data);
@@ -112,11 +112,11 @@ static int dump_read(struct cluster_work *w, uint32_t shard, struct shard_dump *
         if (sharded_one(&w->filter, shard, &order, &why)) {
             return cluster_say(w, &why);
         }
-        if (d->anew && ++tries < 5) {
+        if (d->restart && ++tries < 5) {
             *d = (struct shard_dump){ .bytes = d->bytes };
             continue;
         }
-        if (d->why.code || d->anew) {
+        if (d->why.code || d->restart) {
             return cluster_say(w, &d->why);
         }
         if (d->cursor == 0) {

@@ -537,10 +537,10 @@ static void load_stream(struct request *request, const struct load_words *words,
     const bool same = load && !load->foreign && load->stream == chunk.stream
                       && load->total == chunk.total;
     if (!same && chunk.offset == 0) {
-        const struct load anew = { .stream = chunk.stream,
-                                   .total = chunk.total,
-                                   .size = chunk.total };
-        err = load_begin(object, &anew, request->host->settings->allocator, &info);
+        const struct load fresh = { .stream = chunk.stream,
+                                    .total = chunk.total,
+                                    .size = chunk.total };
+        err = load_begin(object, &fresh, request->host->settings->allocator, &info);
     } else if (!same) {
         err = BG_EBUSY;
     }
@@ -620,11 +620,11 @@ static bg_err load_read_cuckoo(bg_bytes data, const struct command_settings *set
 static void load_redis_header(struct request *request, const struct load_words *words,
                               bg_bytes data)
 {
-    struct load anew = { .size = 0 };
+    struct load fresh = { .size = 0 };
     bg_errinfo info = { 0 };
     bg_err err = words->families == ARGS_CF
-                     ? load_read_cuckoo(data, request->host->settings, &anew, &info)
-                     : load_read_header(data, request->host->settings, &anew, &info);
+                     ? load_read_cuckoo(data, request->host->settings, &fresh, &info)
+                     : load_read_header(data, request->host->settings, &fresh, &info);
     if (err == BG_EFORMAT && words->bad_header) {
         reply_errorf(&request->reply, "%s: %s", words->bad_header, info.message);
         return;
@@ -638,7 +638,7 @@ static void load_redis_header(struct request *request, const struct load_words *
         return;
     }
     pthread_mutex_lock(&object->dumping);
-    err = load_begin(object, &anew, request->host->settings->allocator, &info);
+    err = load_begin(object, &fresh, request->host->settings->allocator, &info);
     if (!err) {
         err = load_write(object, LOAD_RECORD, data.data, data.len, &info);
         if (err) {
