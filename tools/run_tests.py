@@ -144,7 +144,7 @@ def tidy(checks, leave_out="^$"):
 
 
 def lint():
-    """format, layers, and clang-tidy, which also compiles every file with clang's warnings"""
+    """format, layers, prose, and clang-tidy, which also compiles every file with clang's warnings"""
     check("clang-format (make format)", ["clang-format", "--dry-run", "-Werror", *sources(".c", ".h")])
     check("check_layers", ["python3", "tools/check_layers.py"])
     check("check_prose", ["python3", "tools/check_prose.py"])
