@@ -1,5 +1,5 @@
 /*
- * bloomgate_leveldb.h - a LevelDB filter policy with Bloomgate's filters.
+ * bloomgate_leveldb.h - a LevelDB filter policy that uses Bloomgate filters.
  *
  * bg_leveldb_policy(10) replaces leveldb_filterpolicy_create_bloom(10). In both functions, the
  * argument is the number of bits per key:
@@ -13,11 +13,11 @@
  *
  * LevelDB queries its filter policy before it reads a block, so a get for an absent key usually
  * reads nothing. At 10 bits per key, the false-positive rate of LevelDB's own filter is about 1 in
- * 100. With Bloomgate's filter, it is 1 in 1000 with the same memory, or 1 in 128 with 70% of the
+ * 100. Bloomgate's filter has a rate of 1 in 1000 in the same memory, or 1 in 128 in 70% of the
  * memory (7 bits per key). By default, filters are built by solving equations over all keys of a
  * block (BG_KIND_RIBBON). A Bloom filter (BG_KIND_CLASSIC) is also available. It is cheaper to
- * build, and its false-positive rate is somewhat lower than LevelDB's. Every Bloomgate policy
- * reads both kinds, regardless of the kind it builds.
+ * build, and its false-positive rate is somewhat lower than LevelDB's. Every Bloomgate policy reads
+ * both kinds, regardless of the kind it builds.
  *
  * Existing databases. Tables store the name of the policy that built their filters, and LevelDB
  * ignores filters stored under a different name. A database can therefore be opened with this
@@ -30,8 +30,8 @@
  *   - A policy must outlive every database that was opened with it.
  *   - The policy name depends on the hash. If you change the seed or the secret, existing filters
  *     are not used until compaction rebuilds them.
- *   - A comparator that treats different bytes as the same key needs a filter policy that treats
- *     them as the same key, too. This policy compares bytes, as LevelDB's own policy does.
+ *   - If a comparator treats keys with different bytes as equal, the filter policy must do so as
+ *     well. This policy compares bytes, as LevelDB's own policy does.
  */
 #ifndef BLOOMGATE_LEVELDB_H
 #define BLOOMGATE_LEVELDB_H
@@ -62,8 +62,8 @@ typedef struct bg_leveldb_options {
     uint32_t kind;         /* BG_KIND_RIBBON (also BG_KIND_AUTO) or BG_KIND_CLASSIC */
     uint32_t bits_per_key; /* 1 to 24; 0 selects 10 */
     uint32_t reserved;     /* 0 */
-    bg_hash_spec hash; /* all zero: `fast` with seed 0; for untrusted keys, use a keyed
-                 profile */
+    bg_hash_spec hash;     /* all zero selects `fast` with seed 0; for untrusted keys,
+                              use a keyed profile */
 } bg_leveldb_options;
 
 /* Initializer: bg_leveldb_options options = BG_LEVELDB_OPTIONS_INIT; */
@@ -102,7 +102,7 @@ BG_API BG_MUST_CHECK bg_err bg_leveldb_policy_create(const bg_leveldb_options *o
 
 /* ---- For wrappers, without LevelDB ---------------------------------------------------- */
 
-/* A codec, which builds and queries filters. Opaque. */
+/* A codec builds and queries filters. Opaque. */
 typedef struct bg_leveldb_codec bg_leveldb_codec;
 
 /* Creates a codec. Errors: those of bg_leveldb_policy_create. Thread safety: MT-Safe. */
@@ -122,9 +122,10 @@ BG_API const char *bg_leveldb_codec_name(const bg_leveldb_codec *codec);
 /*
  * Builds a filter from n keys. Returns it in memory allocated with malloc, which the caller must
  * free, and sets *bytes to its length. Keys may be in any order and may be repeated. If n is 0 or
- * memory runs out, the filter has no bytes and matches every key; the result may then be NULL.
- * Thread safety: MT-Safe. Cost: about 100 ns per key at 37 keys, at most 400 ns; 30 ns for a Bloom
- * filter.
+ * memory runs out, the filter is zero bytes long and matches every key; the result may then be
+ * NULL.
+ * Thread safety: MT-Safe. Cost: about 100 ns per key for a filter with 37 keys, and at most 400 ns
+ * per key; 30 ns per key for a Bloom filter.
  */
 BG_API char *bg_leveldb_codec_make(const bg_leveldb_codec *codec,
                                    const char *const *keys, const size_t *lengths,
@@ -132,7 +133,7 @@ BG_API char *bg_leveldb_codec_make(const bg_leveldb_codec *codec,
 
 /*
  * Returns false if the filter was certainly not built with this key. Returns true if it may have
- * been, if the layout of the filter is unknown, or if the filter is found to be damaged. One
+ * been, if the filter has an unknown layout, or if damage to the filter is detected. One
  * damaged byte is always detected. Several damaged bytes are detected with a probability of
  * 255/256 (in filters up to 4 KiB). Thread safety: MT-Safe. Cost: less than 20 ns for a filter
  * with 37 keys.

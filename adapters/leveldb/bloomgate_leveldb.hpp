@@ -1,5 +1,5 @@
 /*
- * bloomgate_leveldb.hpp - a LevelDB filter policy with Bloomgate's filters, for C++.
+ * bloomgate_leveldb.hpp - a LevelDB filter policy for C++ that uses Bloomgate filters.
  *
  *     leveldb::Options options;
  *     options.filter_policy = new bloomgate::LevelPolicy(10);   // bits per key

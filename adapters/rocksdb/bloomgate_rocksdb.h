@@ -1,10 +1,10 @@
 /*
- * bloomgate_rocksdb.h - a RocksDB filter policy with Bloomgate's filters.
+ * bloomgate_rocksdb.h - a RocksDB filter policy that uses Bloomgate filters.
  *
  *     rocksdb::BlockBasedTableOptions table;
  *     table.filter_policy.reset(bloomgate::NewFilterPolicy(10));
  *
- * Once libbloomgate_rocksdb.so is loaded (linked, or with LD_PRELOAD), you can also select a
+ * Once libbloomgate_rocksdb.so is loaded (by linking or with LD_PRELOAD), you can also select a
  * policy by name, in an OPTIONS file or wherever RocksDB accepts a policy name:
  *
  *     filter_policy=bloomgate:10            blocked filters, 10 bits per key
@@ -12,7 +12,7 @@
  *     filter_policy=bloomgate:9.5:fuse      ... or fuse filters
  *
  * Every Bloomgate policy reads the filters of all other Bloomgate policies, regardless of the bits
- * per key and the kind. Unknown and damaged filters answer "maybe", so the block is read as it
+ * per key and the kind. Unrecognized and damaged filters answer "maybe", so the block is read as it
  * would be without a filter. See docs/rocksdb.md.
  */
 #ifndef BLOOMGATE_ROCKSDB_H

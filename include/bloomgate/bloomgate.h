@@ -18,8 +18,8 @@
  *   memory.h       place filters in your own memory, move them, limit the total
  *   file_tools.h   publish, encode, merge, split, compare and patch files
  *   oplog.h        log the changes since the last save
- *   foreign.h      filters of other software: Parquet, Guava, RedisBloom and others
- *   packed.h       a filter inside a block of a storage engine
+ *   foreign.h      filters from other software: Parquet, Guava, RedisBloom and others
+ *   packed.h       a filter inside a storage-engine block
  *   keyring.h      secrets of keyed filters
  *   cpu.h          which instruction set is used
  *   server.h       long-running services: slots, gates, tenants, admission, metrics
@@ -28,7 +28,7 @@
  * The library opens no sockets. It opens only the files that the caller specifies and,
  * once, the kernel's description of the CPU caches. It prints nothing, never exits and
  * installs no signal handlers. Two functions start threads: bg_builder_finish_threaded,
- * whose threads end before it returns, and bg_watch_thread_start. The library needs no
+ * whose threads exit before it returns, and bg_watch_thread_start. The library needs no
  * initialization. Its only global state is the detected CPU, the memory guard (memory.h),
  * and the counters that track which threads are inside slot lookups.
  */

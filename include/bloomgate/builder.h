@@ -28,9 +28,9 @@
  * Sizing. The number of keys need not be known in advance: spec.items is ignored, and the
  * filter is sized for the number of distinct keys added. Builders support all kinds except
  * scalable and window (BG_ENOTSUP). With BG_KIND_BLOCKED or BG_KIND_AUTO, for example, the
- * builder creates a filter of exactly the right size and adds the keys. A key that was
- * added more than once counts once. The same set of keys produces the same filter,
- * regardless of order and repetition.
+ * builder creates a filter of exactly the right size and adds the keys. A key that was added more
+ * than once is counted only once. The same set of keys produces the same filter, regardless of
+ * order and repetition.
  *
  * Memory. The builder stores 8 bytes per add, including repeated keys, and reserves up to
  * half as much again. The reserved part occupies only address space until it is used.
@@ -43,7 +43,7 @@
  * all of this work except the adds is done in parallel.
  *
  * Threads. A builder belongs to one thread at a time: all functions are MT-Excl.
- * bg_builder_finish_threaded starts threads, which end before it returns.
+ * bg_builder_finish_threaded starts threads, which exit before it returns.
  */
 #ifndef BLOOMGATE_BUILDER_H
 #define BLOOMGATE_BUILDER_H

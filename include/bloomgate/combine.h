@@ -40,7 +40,7 @@ BG_API BG_MUST_CHECK bg_err bg_filter_create_like(const bg_filter *filter,
  * refused. `quotient` filters may differ in size if bg_filter_resize could turn one into
  * the other.
  * Errors: BG_EINCOMPAT if the filters differ in kind, size, k or hash, or if two windows
- * differ in their periods; the message names the difference. BG_ENOTSUP unless the kind
+ * differ in their periods; the message describes the difference. BG_ENOTSUP unless the kind
  * has BG_TRAIT_MERGE. BG_EFULL if the keys of both filters do not fit; `filter` is then
  * unchanged, except that a sharded filter with concurrent adds may have received part of
  * `other`. BG_ENOMEM can occur only for a sharded filter or a filter that must grow.

@@ -9,8 +9,8 @@
  * All kinds share one format (docs/format.md), which is identical on every machine.
  * Checksums cover every byte: a flipped bit or a truncated file is always detected, and
  * never causes a false "no". Saving writes a temporary file in the same directory, syncs
- * it, reads it back, verifies it and only then renames it, so the path always refers to a
- * complete file, either the old file or the new file.
+ * it, reads it back, verifies it and only then renames it. The path therefore always refers to a
+ * complete file, either the old one or the new one.
  *
  * Checksums detect accidental damage. They do not stop an attacker who can write to the
  * files.
@@ -70,7 +70,7 @@ typedef struct bg_open_options {
     const struct bg_window_options
         *window; /* the clock of a window; all other options come from the file */
     const bg_allocator *allocator;
-    uint64_t max_bytes;           /* refuse larger filters; 0: no limit */
+    uint64_t max_bytes;           /* refuse larger filters; 0 means no limit */
     bg_file_progress_fn progress; /* or NULL */
     void *context;
 } bg_open_options;
@@ -85,7 +85,7 @@ typedef struct bg_save_options {
     uint32_t struct_size; /* sizeof(bg_save_options) */
     uint32_t flags;       /* BG_FILE_NO_SYNC, _NO_READ_BACK, _FROZEN, _NO_CANARIES */
     uint64_t generation;  /* user-defined generation number; determines the canaries */
-    uint64_t created;     /* seconds since 1970; 0: now */
+    uint64_t created;     /* seconds since 1970; 0 selects the current time */
     uint8_t key_id[BG_KEY_ID_BYTES]; /* user-defined name of the secret */
     const char *metadata; /* user-defined lines of UTF-8 text, for example to record how
                              keys are normalized; or NULL */
@@ -103,8 +103,8 @@ typedef struct bg_file_info {
     uint32_t struct_size;  /* sizeof(bg_file_info) */
     uint32_t major, minor; /* version of the format */
     uint32_t kind;         /* a bg_kind */
-    uint32_t flags;        /* flags of the spec */
-    uint32_t width;        /* width of the spec */
+    uint32_t flags;        /* flags from the spec */
+    uint32_t width;        /* width from the spec */
     uint32_t k;
     uint32_t shards;
     uint32_t profile; /* a bg_hash_profile */
@@ -120,7 +120,7 @@ typedef struct bg_file_info {
     uint64_t created;
     uint64_t file_bytes;
     uint64_t word_bytes;
-    uint64_t blocks; /* blocks of 64 KiB, each with a checksum */
+    uint64_t blocks; /* number of 64 KiB blocks, each with a checksum */
     uint8_t digest[BG_DIGEST_BYTES];
     char digest_text[BG_DIGEST_TEXT_BYTES];
     char metadata[BG_METADATA_MAX];
@@ -129,7 +129,7 @@ typedef struct bg_file_info {
 /* The result of verifying a file. */
 typedef struct bg_verify_report {
     uint32_t struct_size;  /* sizeof(bg_verify_report) */
-    uint32_t checks;       /* number of checks: header, digest, numbers, blocks ... */
+    uint32_t checks;       /* number of checks performed (header, digest, blocks ...) */
     uint64_t bad;          /* number of failed checks; 0 if the file is intact */
     uint64_t bad_blocks;   /* number of damaged blocks */
     uint64_t blocks;       /* number of blocks */
@@ -175,19 +175,18 @@ BG_API BG_MUST_CHECK bg_err bg_open(const char *path, const bg_open_options *opt
  * are first used. Only the header and its tables are checked, not the blocks, so verify
  * the file once when you receive it. Adds change private copies of pages, not the file. If
  * the file is truncated while it is mapped, or its disk fails, the process receives
- * SIGBUS. So map only files that are always replaced by a rename, as bg_save does, and
- * never written in place. Filters of kinds in which keys move (cuckoo, quotient,
- * counting), windows, and all filters on big-endian machines are read into memory instead,
- * as by bg_open.
+ * SIGBUS. Therefore, map only files that are never written in place and are always replaced by a
+ * rename, as bg_save does. Filters of kinds in which keys move (cuckoo, quotient, counting),
+ * windows, and all filters on big-endian machines are read into memory instead, as with bg_open.
  * Errors: those of bg_open. Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_map(const char *path, const bg_open_options *options,
                                    bg_filter **filter, bg_errinfo *info);
 
 /*
- * Performs all possible checks of a file: sizes, header, digest, the content and structure
- * of all blocks, and the canaries. Returns BG_OK if the file is intact, and the first
- * error otherwise. `report`, unless NULL, describes all errors.
+ * Performs all checks on a file: its sizes, the header, the digest, the content and structure of
+ * all blocks, and the canaries. Returns BG_OK if the file is intact, and the first error otherwise.
+ * `report`, unless NULL, describes all errors.
  * Thread safety: MT-Safe. Cost: reads the file.
  */
 BG_API BG_MUST_CHECK bg_err bg_verify(const char *path, const bg_open_options *options,

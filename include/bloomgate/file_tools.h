@@ -106,8 +106,8 @@ BG_API BG_MUST_CHECK bg_err bg_encoded_verify(const void *bytes, size_t n,
 
 /*
  * Merges n files of the same kind, geometry and hash, and saves the result to `to`.
- * Errors: those of bg_open and bg_save; BG_EINCOMPAT if a file differs; the message
- * names the difference.
+ * Errors: those of bg_open and bg_save; BG_EINCOMPAT if the files differ in kind, geometry or hash;
+ * the message describes the difference.
  */
 BG_API BG_MUST_CHECK bg_err bg_file_merge(const char *const *paths, size_t n,
                                           const char *to,
@@ -140,7 +140,8 @@ BG_API BG_MUST_CHECK bg_err bg_file_join(const char *from, uint32_t shards,
 /* The difference between two files. */
 typedef struct bg_file_difference {
     uint32_t struct_size; /* sizeof(bg_file_difference) */
-    bool same_layout;     /* false: blocks not comparable; other fields are 0 */
+    bool same_layout;     /* false if the blocks cannot be compared; the other fields
+                             are then 0 */
     uint64_t blocks;      /* number of blocks in each file */
     uint64_t different;   /* number of blocks that differ */
     uint64_t patch_bytes; /* size of the patch that bg_file_patch would write */
@@ -152,9 +153,9 @@ BG_API BG_MUST_CHECK bg_err bg_file_diff(const char *from, const char *to,
                                          bg_errinfo *info);
 
 /*
- * Writes a patch that turns `from` into `to`. The patch consists of the header, the table
- * of numbers, and the blocks that differ. If the files have different layouts, the patch
- * includes all blocks.
+ * Writes a patch that turns `from` into `to`. The patch consists of the header, the numbers and the
+ * checksum table of `to`, and the blocks that differ. If the files have different layouts, the
+ * patch includes all blocks.
  */
 BG_API BG_MUST_CHECK bg_err bg_file_patch(const char *from, const char *to,
                                           const char *patch, bg_errinfo *info);

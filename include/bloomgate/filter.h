@@ -39,7 +39,7 @@
  *        "After" means later in the same thread, or ordered by anything that orders memory
  *        between threads (a lock, a join, a release store read by an acquire load, a
  *        message).
- *   (C2) A "maybe" stays a "maybe" until the key is removed, leaves the window of a window
+ *   (C2) A "maybe" stays a "maybe" until the key is removed, the key leaves the window of a window
  *        filter, or the filter is cleared.
  *   (C3) An add reports whether the key was certainly new. If two threads add the same key
  *        at the same time, and a query before both adds would have answered "no", at least
@@ -318,12 +318,12 @@ typedef struct bg_filter_info {
     bg_hash_profile hash;
     uint64_t hash_check; /* see bg_hasher_check */
     bg_cpu cpu;          /* the instruction set in use */
-    uint32_t flags;      /* flags of the spec */
-    uint32_t width;      /* width of the spec; 0 if the kind has none */
+    uint32_t flags;      /* flags from the spec */
+    uint32_t width;      /* width from the spec; 0 if the kind does not use it */
     bool
-        overflowed; /* true: bg_filter_add_forced added a key that did not fit, so every
+        overflowed; /* true if bg_filter_add_forced added a key that did not fit, so every
                        query answers "maybe" */
-    bool degraded;  /* true: damaged parts of the file answer "maybe" */
+    bool degraded;      /* true if damaged parts of the file answer "maybe" */
     uint32_t shards;    /* number of shards; 1 for an undivided filter */
     uint64_t saturated; /* counting: counters at their maximum, which no longer count;
                            cuckoo: copies of keys that did not fit; scalable, and

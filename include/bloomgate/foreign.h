@@ -86,13 +86,14 @@ typedef struct bg_foreign bg_foreign;
 
 /* Options for reading or creating a filter. NULL selects the defaults. */
 typedef struct bg_foreign_options {
-    uint32_t struct_size;  /* sizeof(bg_foreign_options) */
-    uint32_t keys;         /* a bg_foreign_keys */
-    uint32_t version;      /* format version; 0: the default (see docs/foreign.md) */
-    uint32_t part;         /* zero-based index of a filter in a multi-filter file */
-    uint64_t seed;         /* seed or tweak of a new filter, if the format has one */
+    uint32_t struct_size; /* sizeof(bg_foreign_options) */
+    uint32_t keys;        /* a bg_foreign_keys */
+    uint32_t version; /* format version; 0 selects the default (see docs/foreign.md) */
+    uint32_t part;    /* zero-based index of a filter in a multi-filter file */
+    uint64_t seed;    /* seed or tweak of a new filter, if the format has one */
     const uint8_t *secret; /* BIP158: the filter's 16-byte key */
-    uint64_t max_bytes; /* memory limit, in addition to twice the input size; 0: none */
+    uint64_t max_bytes;    /* memory limit, in addition to twice the input size; 0 means
+                              no limit */
     const bg_allocator *allocator; /* or NULL */
 } bg_foreign_options;
 

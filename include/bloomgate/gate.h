@@ -85,7 +85,7 @@ typedef enum bg_store_answer {
 #define BG_OUTCOMES(X)                                                                 \
     X(ABSENT_BY_FILTER, 0, "absent_by_filter")                                         \
     X(ABSENT_BY_CACHE, 1, "absent_by_cache") /* by the negative cache */               \
-    X(ABSENT_BY_STORE, 2, "absent_by_truth") /* a false positive of the filter */      \
+    X(ABSENT_BY_STORE, 2, "absent_by_truth") /* a false positive in the filter */      \
     X(PRESENT, 3, "present")                                                           \
     X(UNKNOWN, 4, "unknown") /* the backing store failed: the key may be present */    \
     X(FAILED, 5, "failed")   /* the backing store failed, with BG_GATE_FAIL_CLOSED */  \
@@ -131,8 +131,8 @@ typedef struct bg_trace {
     uint32_t outcome;     /* a bg_outcome */
     uint64_t key_hash;    /* the key's hash, computed by the filter's hasher; or 0 */
     uint64_t store_nanoseconds; /* duration of the query; 0 if there was none */
-    bool audited;               /* true: the filter's "no" was audited */
-    bool shared;                /* true: answered by another lookup's query */
+    bool audited;               /* true if the filter's "no" was audited */
+    bool shared;                /* true if the lookup used another lookup's query */
 } bg_trace;
 
 /*
@@ -159,12 +159,13 @@ typedef struct bg_gate_options {
     void (*alarm)(void *context, const bg_alarm *alarm);
     /* Called for each finished lookup; may be NULL. */
     void (*trace)(void *context, const bg_trace *trace);
-    uint64_t (*clock)(void *context); /* monotonic time in ns; NULL: use the OS clock */
+    uint64_t (*clock)(void *context); /* monotonic time in ns; NULL uses the OS clock */
     double audit;                     /* share of "no" answers to check, 0 to 1 */
-    uint32_t negative_entries;        /* maximum number of cached keys; 0: no cache */
-    uint32_t negative_key;            /* maximum bytes in a cached key; 0 selects 128 */
+    uint32_t negative_entries; /* maximum number of cached keys; 0 disables the cache */
+    uint32_t negative_key;     /* maximum bytes in a cached key; 0 selects 128 */
     uint64_t negative_ttl;     /* lifetime of a cached key in ns; 0 selects 1 s */
-    uint32_t breaker_failures; /* consecutive failures to open the breaker; 0: never */
+    uint32_t breaker_failures; /* consecutive failures that open the breaker; 0 disables
+                                  the breaker */
     uint32_t reserved;         /* 0 */
     uint64_t breaker_rest;     /* time in ns until the next attempt; 0 selects 1 s */
     const bg_allocator *allocator; /* or NULL */
@@ -243,7 +244,7 @@ BG_API bg_outcome bg_gate_begin(bg_gate *gate, const void *key, size_t len,
 
 /*
  * Finishes a lookup with the answer from the backing store, and returns the outcome of the
- * lookup. Any thread may call this function. The ticket of an audit raises no alarm if the
+ * lookup. Any thread may call this function. An audit ticket raises no alarm if the
  * slot has received a new base since bg_gate_begin, because the answer may be older than
  * that base. If the ticket is not pending, returns BG_OUTCOME_UNKNOWN and changes nothing.
  * Thread safety: MT-Safe.
@@ -271,12 +272,12 @@ BG_API bool bg_gate_may_contain(bg_gate *gate, const void *key, size_t len);
  * in doubt: every lookup queries the backing store, even for keys in the negative cache.
  * The doubt ends when a base that includes the key replaces the current base, either
  * through a bg_slot_rebuild that starts later or through any other replacement with
- * BG_SLOT_DISCARD. So there is never a false "no".
+ * BG_SLOT_DISCARD. Lookups therefore never return a false "no".
  *
  * A write that fails may still have taken effect. If your callback cannot determine
- * whether the write took effect, let it return BG_OK: an unnecessary key in the filter
+ * whether the write took effect, it should return BG_OK: an unnecessary key in the filter
  * costs a query, but a missing key would cause a false "no".
- * Errors: those of `write`, with the filter unchanged; BG_ENOTSUP if the gate has no
+ * Errors: those of `write`, in which case the filter is unchanged; BG_ENOTSUP if the gate has no
  * `write` callback; those of bg_slot_add.
  * Thread safety: MT-Safe.
  */
@@ -284,8 +285,8 @@ BG_API BG_MUST_CHECK bg_err bg_gate_write(bg_gate *gate, const void *key, size_t
                                           void *request);
 
 /*
- * Does the same as bg_gate_write for a key that the caller has already written to the
- * backing store.
+ * Performs the remaining steps of bg_gate_write for a key that the caller has already written to
+ * the backing store.
  * Errors: those of bg_slot_add, with the same consequences as in bg_gate_write.
  * Thread safety: MT-Safe.
  */
@@ -326,7 +327,7 @@ BG_API void bg_gate_report(bg_gate *gate, bool was_present);
 /* See bg_gate_get_info. Counters start at 0 when the gate is created. */
 typedef struct bg_gate_info {
     uint32_t struct_size;       /* sizeof(bg_gate_info), set by the caller */
-    uint32_t breaker;           /* 0: closed, 1: open, 2: trying */
+    uint32_t breaker;           /* 0 (closed), 1 (open) or 2 (trying) */
     uint64_t lookups;           /* finished lookups */
     uint64_t outcomes[6];       /* number of lookups for each bg_outcome */
     uint64_t store_calls;       /* queries to the backing store, including audits */
@@ -344,10 +345,10 @@ typedef struct bg_gate_info {
     uint64_t write_errors;      /* failed writes */
     uint64_t negative_entries;  /* valid keys in the negative cache */
     uint64_t negative_hits;     /* lookups answered by the negative cache */
-    bool doubtful; /* true: a key could not be added, or bg_gate_doubt was called; every
-                      lookup queries the backing store */
-    bool drifting; /* true: `health` was passed, and the observed rate exceeds the
-                      predicted rate by more than chance explains */
+    bool doubtful; /* true if a key could not be added or bg_gate_doubt was called;
+                      every lookup then queries the backing store */
+    bool drifting; /* true if `health` was passed and the observed rate exceeds the
+                      predicted rate by more than chance can explain */
     bg_estimate observed; /* false-positive rate of the current base: share of absent
                              keys for which the filter answered "maybe" */
     double predicted;     /* predicted rate from `health`; 0 if `health` is NULL */

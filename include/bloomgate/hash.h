@@ -19,9 +19,9 @@
  *
  * Caveats
  *   - A seed is not a secret. Key pairs that collide under XXH3 for many seeds are
- *     publicly known, so an attacker who chooses keys can create false positives in a
- *     `fast` filter, and can fill the filter faster than ordinary keys would, especially
- *     if its kind keeps each key in one block. Use a keyed profile for untrusted keys.
+ *     publicly known, so an attacker who chooses keys can create false positives in a `fast`
+ *     filter. Such keys can also fill the filter faster than ordinary keys would, especially if its
+ *     kind keeps each key in one block. Use a keyed profile for untrusted keys.
  *   - Two filters can be merged or compared only if they hash identically: they must have
  *     the same profile, and the same seed or secret. With `custom`, the name, the function
  *     and its context must be the same.

@@ -88,9 +88,9 @@ BG_API uint64_t bg_hash_str(const bg_hasher *hasher, const char *key);
 BG_API uint64_t bg_hash_u64(const bg_hasher *hasher, uint64_t key);
 
 /*
- * Writes the hashes of an array of keys to `out`. Each hash equals the result of the
- * function for a single key. Keys that are already hashes are copied. The keyed profiles
- * hash several keys in parallel. `keys` must be a valid view: see keys.h.
+ * Writes the hashes of an array of keys to `out`. Each hash equals the result of the corresponding
+ * single-key function. Keys that are already hashes are copied. The keyed profiles hash several
+ * keys in parallel. `keys` must be a valid view: see keys.h.
  * Thread safety: MT-Safe.
  */
 BG_API void bg_hash_many(const bg_hasher *hasher, bg_keys keys, uint64_t *out);

@@ -72,8 +72,8 @@ BG_API BG_MUST_CHECK bg_err bg_filter_occupancy(const bg_filter *filter, double 
 BG_API double bg_predict_rate(bg_kind kind, uint64_t bytes, uint32_t k, uint64_t items);
 
 /*
- * Measures the speed of hashing on this machine, which takes a few milliseconds, and sets
- * plan->keyed_hash_ns.
+ * Measures the hashing speed on this machine and sets plan->keyed_hash_ns. The measurement takes a
+ * few milliseconds.
  * Thread safety: MT-Safe for different plans.
  */
 BG_API void bg_plan_calibrate(bg_plan *plan);

@@ -13,7 +13,7 @@
  *     bg_loader_create(filter, &loader, &why);
  *     // in each thread:
  *     bg_loader_add_many(loader, bg_keys_bytes(keys, n), NULL);
- *     // when all threads have ended:
+ *     // when all threads have exited:
  *     bg_loader_free(loader);
  *
  * Regions are used for blocked and split filters created with BG_SPEC_EXCLUSIVE, because

@@ -61,17 +61,17 @@ typedef struct bg_mover {
 
 /*
  * Offers `mover` every block of memory that the filter received from spec.allocator, and
- * updates *filter. Content and answers do not change. Memory from the OS, the caller or a
- * mapped file stays in place. If an argument is NULL, nothing is moved. All other pointers
- * to the filter become invalid, so the caller must be the filter's only user. For a filter
- * in a slot, use bg_slot_relocate. Secrets are removed from a block while the block is
- * moved, so no copy of a secret is left in the old memory.
+ * updates *filter. The filter's content and answers do not change. Memory from the OS, the caller
+ * or a mapped file stays in place. If an argument is NULL, nothing is moved. All other pointers to
+ * the filter become invalid, so the caller must be the filter's only user. For a filter in a slot,
+ * use bg_slot_relocate. Secrets are removed from a block while the block is moved, so no copy of a
+ * secret is left in the old memory.
  * Thread safety: MT-Excl. Cost: one call per block.
  */
 BG_API void bg_filter_relocate(bg_filter **filter, const bg_mover *mover);
 
 /*
- * Counts the memory that the library allocates from the OS for all filters in the process,
+ * A guard counts the memory that the library allocates from the OS for all filters in the process,
  * and can refuse allocations. The library calls `take` before an allocation; if `take`
  * returns false, the operation fails with BG_ENOMEM. The library calls `give` after
  * freeing memory, with the same number of bytes. Both functions may be called from any

@@ -93,8 +93,7 @@ BG_API BG_MUST_CHECK bg_err bg_metrics_write_known(const bg_metrics_item *items,
 /*
  * Writes the metrics of a registry, and of up to `max_tenants` of its tenants that are in
  * memory (0: none). The label `filter` is the name of the tenant. Reporting a tenant does
- * not count as using it: idle tenants are still evicted, and no evicted tenant is read
- * back.
+ * not count as using it: idle tenants are still evicted, and evicted tenants are not loaded.
  * Errors: those of bg_metrics_write. Thread safety: MT-Safe. Cost: same as bg_metrics_write
  * for these tenants.
  */

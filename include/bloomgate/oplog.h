@@ -90,7 +90,7 @@ typedef struct bg_oplog_options {
                              report from bg_oplog_apply or bg_oplog_recover; 0 for a new
                              filter */
     uint64_t generation;  /* generation of the snapshot on which a new log is based */
-    uint64_t (*clock)(void *context); /* monotonic time in ns; NULL: use the OS clock */
+    uint64_t (*clock)(void *context); /* monotonic time in ns; NULL uses the OS clock */
     void *context;                    /* argument of `clock` */
     const bg_allocator *allocator;    /* or NULL */
 } bg_oplog_options;
@@ -136,24 +136,23 @@ typedef struct bg_oplog_info {
 /*
  * Opens a log for appending, and creates it if it does not exist. A log belongs to a kind
  * and a hasher; the log of a filter with a different kind or hasher is refused. The whole
- * log is read to find its end. Bytes after the last complete frame are cut off; `report`,
- * unless NULL, describes how many bytes were cut off, and why. To inspect a log without
- * changing it, use bg_oplog_replay. The remaining records are rewritten and synced, and
- * the directory is synced as well.
+ * log is read to find its end. Bytes after the last complete frame are discarded; `report`, unless
+ * NULL, describes how many bytes were discarded, and why. To inspect a log without changing it, use
+ * bg_oplog_replay. The remaining records are rewritten and synced, and the directory is synced as
+ * well.
  *
- * options->position is compared with the log. A log that starts after the position lacks
- * operations, and is refused. A log that ends before the position contains only operations
- * that the filter already includes, and is replaced with an empty log that starts at the
- * position. A log with records at or after the position is refused, because the filter
- * lacks these records and its next snapshot would drop them. Apply them with
- * bg_oplog_apply (`from` = position), and open the log with report->next as the position.
- * A process that has waited for another process to close the log must apply the new
- * records before it opens the log.
+ * options->position is compared with the log. A log that starts after the position is missing
+ * operations and is refused. A log that ends before the position contains only operations that the
+ * filter already includes, and is replaced with an empty log that starts at the position. A log
+ * with records at or after the position is refused, because these records are missing from the
+ * filter and would be lost at the next snapshot. Apply them with bg_oplog_apply (`from` =
+ * position), and open the log with report->next as the position. A process that has waited for
+ * another process to close the log must apply the new records before it opens the log.
  * Errors: BG_EIO, with EWOULDBLOCK if another process has the log open; BG_EFORMAT,
  * BG_EVERSION or BG_ECHECKSUM for a damaged header or a record from a newer version;
  * BG_EINCOMPAT for the log of a different filter, or if operations are missing from the
  * log or the filter; BG_EINVAL; BG_ENOMEM. On error *log is NULL. A refused log is
- * unchanged; after BG_EIO its torn tail may have been cut off.
+ * unchanged; after BG_EIO its torn tail may have been discarded.
  * Thread safety: MT-Safe. Cost: reads and writes the file.
  */
 BG_API BG_MUST_CHECK bg_err bg_oplog_open(const char *path, const bg_filter *filter,
@@ -162,9 +161,8 @@ BG_API BG_MUST_CHECK bg_err bg_oplog_open(const char *path, const bg_filter *fil
                                           bg_errinfo *info);
 
 /*
- * Closes a log, after syncing it unless the policy is `no`; NULL is allowed. Returns the
- * error of the sync, or the error that made the log unusable earlier. The log is closed
- * even on error.
+ * Closes a log, after syncing it unless the policy is `no`; NULL is allowed. Returns the error from
+ * the sync, or the error that made the log unusable earlier. The log is closed even on error.
  * Thread safety: MT-Excl.
  */
 BG_API bg_err bg_oplog_close(bg_oplog *log, bg_errinfo *info);
@@ -178,7 +176,7 @@ BG_API bg_err bg_oplog_close(bg_oplog *log, bg_errinfo *info);
  * If the write fails, nothing is appended. If the disk was full, the log can be used again
  * once space is available. After any other failed write, and after any failed sync, the
  * log is unusable: this call and every later call return the same error. With `always`,
- * the records after the last successful sync are then cut off if the OS allows it. A
+ * the records after the last successful sync are then discarded if the OS allows it. A
  * failed sync is never retried, because the result of a retry would be meaningless. Either
  * close the log, recover, and open the log again, or save the filter.
  * Errors: BG_EIO; BG_EINVAL.
@@ -191,7 +189,7 @@ BG_API BG_MUST_CHECK bg_err bg_oplog_append(bg_oplog *log, const uint8_t *ops,
 /*
  * Appends records as bg_oplog_append does, and applies their adds, removes, rotations and
  * clears to `filter`. Even with concurrent calls, records are applied in the order of the
- * log. Keys are added as bg_filter_add_forced does. If the write fails, the filter is
+ * log. Adds keys as bg_filter_add_forced does. If the write fails, the filter is
  * unchanged. If the sync fails, the filter has changed, but the change may not survive a
  * crash. Do not change the filter in any other way. Queries may run at the same time,
  * except during a clear.
@@ -229,7 +227,7 @@ BG_API BG_MUST_CHECK bg_err bg_oplog_get_info(bg_oplog *log, bg_oplog_info *out)
 /*
  * Saves the filter to `snapshot` with bg_save, adding the line "oplog: N" to
  * options->metadata. The line means that the snapshot includes all operations numbered
- * below N. Then replaces the log with a new log that starts at N. Whenever a crash occurs,
+ * below N. Then replaces the log with a new log that starts at N. No matter when a crash occurs,
  * the snapshot and the log together contain every synced operation, and no operation is
  * replayed twice.
  *
@@ -270,7 +268,7 @@ typedef bool (*bg_oplog_visit_fn)(void *context, uint64_t first, const uint8_t *
 /*
  * Passes all records of a log to `visit`, frame by frame, up to the end or up to the first
  * frame that is incomplete or damaged. Such a frame does not cause an error; `report`,
- * unless NULL, describes where and why reading ended. If `visit` is NULL, only the report
+ * unless NULL, describes where and why reading stopped. If `visit` is NULL, only the report
  * is produced. The file is not changed.
  * Errors: BG_EFORMAT, BG_EVERSION or BG_ECHECKSUM for an invalid header, or for a complete
  * frame with an operation that this version does not support; BG_EIO; BG_ENOMEM;
@@ -285,7 +283,7 @@ BG_API BG_MUST_CHECK bg_err bg_oplog_replay(const char *path, bg_oplog_visit_fn 
  * Applies the records numbered `from` and above to a filter. `from` is the number up to
  * which the filter is complete: the position of its snapshot, or 0 for an empty filter.
  * report->next is set to the number up to which the filter is complete afterwards, which
- * is never below `from`. Keys are added as bg_filter_add_forced does.
+ * is never below `from`. Adds keys as bg_filter_add_forced does.
  * Errors: those of bg_oplog_replay; BG_EINCOMPAT for the log of a different filter, or for
  * a log that starts after `from`; BG_ENOTSUP if the kind does not support an operation.
  * Thread safety: MT-Excl on the filter.

@@ -1,5 +1,5 @@
 /*
- * packed.h - a filter inside a block of a storage engine, queried in place.
+ * packed.h - a filter inside a storage-engine block, queried in place.
  *
  * A storage engine keeps a filter as bytes in its own files, with its own checksums and
  * its own cache, and passes these bytes to a query. A packed filter consists of the bits,

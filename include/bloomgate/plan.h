@@ -57,7 +57,7 @@ typedef struct bg_plan_request {
                                  calls wasted on false positives. Limits the rate to
                                  latency_objective / call_seconds: a higher or unset
                                  rate is changed to that limit, and a size whose rate
-                                 exceeds it is refused. Must be less than call_seconds; 0: no
+                                 exceeds it is refused. Must be less than call_seconds; 0 means no
                                  objective */
 } bg_plan_request;
 
@@ -82,7 +82,7 @@ typedef struct bg_plan {
     double rate_2x;       /* false-positive rate with twice as many keys */
     double rate_10x;      /* false-positive rate with ten times as many keys */
     double fill;          /* share of set bits at `items` */
-    uint32_t cache_level; /* lowest cache level that the filter fits in; 4: none */
+    uint32_t cache_level; /* lowest cache level that the filter fits in; 4 if none */
     uint32_t
         lines_per_lookup; /* cache lines read for a key that may be in the filter */
     double keyed_hash_ns; /* additional nanoseconds per 16-byte key for `keyed` instead

@@ -26,16 +26,15 @@
  * counted. They do not affect other tenants.
  *
  * bg_registry_tick evicts tenants that have not been used for `idle` nanoseconds: it
- * writes them to `directory` and frees their memory. The next use of an evicted tenant
- * reads it back, and waits until it is loaded. If its file cannot be read, the tenant
- * answers "maybe" and refuses adds, and the read is retried later with backoff; there is
- * never a false "no". A new registry contains the tenants whose files are in its
- * directory.
+ * writes them to `directory` and frees their memory. The next use of an evicted tenant waits until
+ * the tenant has been loaded from its file. If its file cannot be read, the tenant answers "maybe"
+ * and refuses adds, and the read is retried later with backoff; there is never a false "no". A new
+ * registry contains the tenants whose files are in its directory.
  *
  * Caveats
  *   - Keys that are only in memory are lost when the process dies; the tenant is then
  *     restored from its file. bg_registry_save writes all modified tenants.
- *   - When a tenant is read back, the counters of its slot and gate restart at 0, but the
+ *   - When an evicted tenant is loaded, the counters of its slot and gate restart at 0, but the
  *     counters of the tenant itself (bg_tenant_info) do not.
  *   - Only one registry at a time may use a directory.
  */
@@ -66,20 +65,20 @@ typedef struct bg_tenant bg_tenant;
 
 /* Options for creating a registry and its tenants. */
 typedef struct bg_registry_options {
-    uint32_t struct_size;           /* sizeof(bg_registry_options) */
-    uint32_t max_tenants;           /* maximum number of tenants; 0 selects 65536 */
-    bg_spec spec;                   /* spec for the filter of a new tenant */
-    const bg_gate_options *gate;    /* gate of a new tenant (copied); NULL: no gate */
+    uint32_t struct_size;        /* sizeof(bg_registry_options) */
+    uint32_t max_tenants;        /* maximum number of tenants; 0 selects 65536 */
+    bg_spec spec;                /* spec for the filter of a new tenant */
+    const bg_gate_options *gate; /* gate of a new tenant (copied); NULL for no gate */
     const bg_open_options *opening; /* options for opening files, not copied; or NULL */
-    uint64_t max_items;             /* quota for distinct keys per tenant; 0: none */
-    uint64_t max_bytes;             /* memory quota per tenant; 0: none */
-    double inserts_per_second;      /* insert quota per tenant; 0: none */
-    double burst;                   /* inserts allowed at once; 0: one second's worth */
-    uint64_t max_total_bytes;       /* memory limit for all tenants; 0: none */
-    const char *directory;          /* for files of evicted tenants (copied); NULL: no
-                                       eviction */
-    uint64_t idle; /* idle time until eviction in nanoseconds; 0: never */
-    uint64_t (*clock)(void *context); /* monotonic time in ns; NULL: use the OS clock */
+    uint64_t max_items;        /* quota for distinct keys per tenant; 0 means none */
+    uint64_t max_bytes;        /* memory quota per tenant; 0 means none */
+    double inserts_per_second; /* insert quota per tenant; 0 means none */
+    double burst; /* inserts allowed at once; 0 selects one second's worth */
+    uint64_t max_total_bytes; /* memory limit for all tenants; 0 means none */
+    const char *directory;    /* for files of evicted tenants (copied); NULL disables
+                                 eviction */
+    uint64_t idle; /* idle time in nanoseconds until eviction; 0 disables eviction */
+    uint64_t (*clock)(void *context); /* monotonic time in ns; NULL uses the OS clock */
     void *context;                    /* argument of `clock` */
     const bg_allocator *allocator;    /* or NULL */
 } bg_registry_options;
@@ -197,7 +196,7 @@ BG_API BG_MUST_CHECK bg_err bg_tenant_add_many(bg_tenant *tenant, const bg_bytes
 /*
  * Returns false if the key was certainly never added to the tenant, and true if it may have
  * been, or if the file of the tenant cannot be read.
- * Thread safety: MT-Safe; waits if the tenant is evicted and has to be read back.
+ * Thread safety: MT-Safe; waits if the tenant was evicted and has to be loaded.
  */
 BG_API bool bg_tenant_may_contain(bg_tenant *tenant, const void *key, size_t len);
 
@@ -227,14 +226,14 @@ BG_API bg_gate *bg_tenant_gate(bg_tenant *tenant);
 /* See bg_tenant_get_info. */
 typedef struct bg_tenant_info {
     uint32_t struct_size;     /* sizeof(bg_tenant_info), set by the caller */
-    bool in_memory;           /* false: evicted */
+    bool in_memory;           /* false if the tenant is evicted */
     uint64_t items;           /* number of added keys that were certainly new */
     uint64_t bytes;           /* size of the tenant's filters in bytes */
     uint64_t limited_items;   /* adds refused because of max_items */
     uint64_t limited_bytes;   /* adds refused because of max_bytes or max_total_bytes */
     uint64_t limited_rate;    /* adds refused because of inserts_per_second */
     uint64_t evictions;       /* number of evictions */
-    uint64_t returns;         /* number of times its file was read back */
+    uint64_t returns;         /* number of times the tenant was loaded from its file */
     uint64_t return_failures; /* number of failed attempts to read the tenant's file */
 } bg_tenant_info;
 
@@ -253,8 +252,8 @@ typedef struct bg_registry_info {
     uint64_t created;         /* number of tenants created */
     uint64_t removed;         /* number of tenants removed */
     uint64_t evictions;       /* number of evictions */
-    uint64_t returns;         /* number of times an evicted tenant was read back */
-    uint64_t return_failures; /* number of failed attempts to read a tenant back */
+    uint64_t returns;         /* number of times an evicted tenant was loaded */
+    uint64_t return_failures; /* number of failed attempts to load a tenant */
     uint64_t limited;         /* adds and creations refused because of a quota */
 } bg_registry_info;
 

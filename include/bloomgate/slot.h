@@ -92,7 +92,7 @@ typedef struct bg_slot_options {
     uint32_t struct_size;             /* sizeof(bg_slot_options) */
     uint32_t flags;                   /* BG_SLOT_SEALED, BG_SLOT_SMALL */
     uint64_t complete;                /* initial value of bg_slot_complete_to */
-    uint64_t (*clock)(void *context); /* monotonic time in ns; NULL: use the OS clock */
+    uint64_t (*clock)(void *context); /* monotonic time in ns; NULL uses the OS clock */
     void *context;                    /* argument of `clock` */
     const bg_allocator *allocator;    /* for the slot, not for its filters; or NULL */
 } bg_slot_options;
@@ -216,9 +216,9 @@ BG_API uint64_t bg_slot_count(const bg_slot *slot, const void *key, size_t len);
  *
  * Hashing keys in advance saves time if each key is used several times, for example
  * queried, added and written to a log. A hash is valid for one hasher only, and a slot can
- * receive filters with a different hasher at any time. So slots accept hashes only
- * together with their check value (bg_keys_hashes_of), and each function compares the
- * check value with the hashers of the filters it uses:
+ * receive filters with a different hasher at any time. Slots therefore accept hashes only together
+ * with their check value (bg_keys_hashes_of), and each function compares the check value with the
+ * hashers of the filters it uses:
  *
  *     err = bg_slot_hash_many(slot, keys, hashes, &check);
  *     if (!err)
@@ -247,7 +247,7 @@ BG_API bg_err bg_slot_remove_hash(bg_slot *slot, uint64_t hash, uint64_t check);
 
 /*
  * A pin on the filters of a slot. While a pin is held, no filter in the pinned list is
- * freed, even if the filter is replaced. So do not hold a pin for long.
+ * freed, even if the filter is replaced. Therefore, do not hold a pin for long.
  */
 typedef struct bg_pin {
     const void *opaque[3];
@@ -297,9 +297,9 @@ BG_API const bg_filter *bg_pin_filter(const bg_pin *pin, size_t i, bg_role *role
  * base contains such keys if it was merged with a delta, was rebuilt, or accepted adds
  * before it was sealed (by bg_slot_set_delta or by a rebuild with a delta, even if the
  * rebuild failed). Such a base can be replaced only by a filter that is at least as
- * complete as the slot was at that time. The value of bg_slot_complete_to is used for this
- * comparison only if bg_slot_advance was called after the last of these adds. Every later
- * replacement must be at least as complete, too.
+ * complete as the slot was when the base was merged, rebuilt or sealed. The value of
+ * bg_slot_complete_to is used for this comparison only if bg_slot_advance was called after the last
+ * of these adds. Every later replacement must be at least as complete.
  * Errors: BG_EINCOMPAT if keys would be lost, the base accepts adds, or the base ended the
  * doubt of a gate (bg_gate_doubt), unless `flags` includes BG_SLOT_DISCARD; BG_EBUSY
  * during a rebuild, or if a rebuild or a replacement with BG_SLOT_DISCARD started after
@@ -341,7 +341,7 @@ BG_API BG_MUST_CHECK bg_err bg_slot_end_migration(bg_slot *slot, bool back,
  * merges it. The call returns after the last add to a sealed filter has finished.
  *
  * If you use bg_slot_complete_to, the delta is assumed to contain all keys above that
- * number. So no key with a higher number may have been added before the call; otherwise
+ * number. Therefore, no key with a higher number may have been added before the call; otherwise
  * the slot will overestimate the completeness of a base that is later installed under the
  * delta. Pause writers, and call bg_slot_advance with the number of the last key that was
  * added. The same applies to bg_slot_compact and bg_slot_rebuild.
@@ -408,7 +408,7 @@ BG_API BG_MUST_CHECK bg_err bg_slot_rotate(bg_slot *slot, uint64_t now,
 
 /*
  * Returns the number up to which the slot is complete. A filter includes only keys that
- * were added to it, not keys that other machines have written since. So a slot keeps a
+ * were added to it, not keys that other machines have written since. A slot therefore keeps a
  * number that increases with the writes to the backing store, such as a log position or a
  * timestamp. All keys written up to that number are in the slot.
  *
@@ -425,7 +425,7 @@ BG_API uint64_t bg_slot_complete_to(const bg_slot *slot);
  * again. Do not advance during the swap or reload, because the slot cannot detect which
  * keys are missing. Do not advance to a number while keys with higher numbers are being
  * added, or after such keys have been added. Otherwise, when a file replaces the base
- * (bg_slot_swap), the slot would treat those keys as keys up to that number.
+ * (bg_slot_swap), the slot would treat those keys as if their numbers were not higher.
  * Thread safety: MT-Safe.
  */
 BG_API void bg_slot_advance(bg_slot *slot, uint64_t sequence);
@@ -501,7 +501,7 @@ BG_API BG_MUST_CHECK bg_err bg_slot_save(bg_slot *slot, const char *path,
                                          const bg_save_options *options,
                                          bg_errinfo *info);
 
-/* A watch: reloads a slot when its file is replaced. Opaque. */
+/* A watch reloads a slot when its file is replaced. Opaque. */
 typedef struct bg_watch bg_watch;
 
 /*
@@ -565,16 +565,16 @@ typedef struct bg_source {
                    bg_errinfo *info);
     bg_err (*rewind)(void *context, bg_errinfo *info);
     void *context;
-    uint64_t count; /* number of keys; 0: unknown */
+    uint64_t count; /* number of keys; 0 if unknown */
 } bg_source;
 
 /* The progress of a rebuild. */
 typedef struct bg_rebuild_progress {
     uint32_t struct_size; /* sizeof(bg_rebuild_progress) */
-    bool counting;     /* true: keys are being counted; false: keys are being added */
-    uint64_t keys;     /* keys processed so far */
-    uint64_t expected; /* number of keys; 0: unknown */
-    double seconds;    /* elapsed time */
+    bool counting; /* true while keys are being counted, false while they are added */
+    uint64_t keys; /* keys processed so far */
+    uint64_t expected;      /* number of keys; 0 if unknown */
+    double seconds;         /* elapsed time */
     double keys_per_second; /* average speed */
     double seconds_left;    /* estimated remaining time; negative if unknown */
 } bg_rebuild_progress;
@@ -592,7 +592,7 @@ typedef struct bg_rebuild_options {
                              the new base accepts the adds */
     double headroom; /* capacity of the new filter as a multiple of the number of keys,
                         up to 1e6; 0 selects 2 */
-    uint64_t complete; /* number up to which the source is complete; 0: unknown */
+    uint64_t complete; /* number up to which the source is complete; 0 if unknown */
     /* reports progress, and returns false to cancel the rebuild; may be NULL */
     bool (*progress)(void *context, const bg_rebuild_progress *progress);
     void *context; /* argument of `progress` */
@@ -606,7 +606,7 @@ typedef struct bg_rebuild_options {
 /* The result of a rebuild. */
 typedef struct bg_rebuild_report {
     uint32_t struct_size; /* sizeof(bg_rebuild_report) */
-    bool undersized;      /* true: the source had more keys than planned */
+    bool undersized;      /* true if the source had more keys than planned */
     uint64_t keys;        /* number of keys received */
     uint64_t items;       /* number of keys the new filter is sized for */
     double seconds;       /* elapsed time */
@@ -655,10 +655,10 @@ typedef struct bg_rebuild bg_rebuild;
  *     err = bg_rebuild_commit(rebuild, NULL, &why);
  *
  * When the call returns, the new base (or `delta`) receives every add, and all adds that
- * bypassed it have finished. So no key is lost if you read the backing store after the
- * call. `progress` is not called. Until bg_rebuild_commit or bg_rebuild_abort, all other
- * changes to the slot except merges fail with BG_EBUSY, and the slot must not be freed.
- * The call transfers ownership of `delta` to the slot, even on error.
+ * bypassed it have finished. No key is lost if you read the backing store after the call.
+ * `progress` is not called. Until bg_rebuild_commit or bg_rebuild_abort, all other changes to the
+ * slot except merges fail with BG_EBUSY, and the slot must not be freed. The call transfers
+ * ownership of `delta` to the slot, even on error.
  * Errors: those of bg_slot_rebuild; BG_EINVAL if spec.items is 0. On error *rebuild is
  * NULL.
  * Thread safety: MT-Safe.
@@ -671,15 +671,15 @@ BG_API BG_MUST_CHECK bg_err bg_slot_begin_rebuild(bg_slot *slot,
 /*
  * Adds keys to the new filter.
  * Errors: BG_EFULL if a kind with BG_TRAIT_FILLS_UP is full; BG_EINCOMPAT for hashes from
- * a different hasher; BG_ENOMEM for a static kind. After these errors the new filter lacks
- * keys, so bg_rebuild_commit returns the same error. BG_EINVAL for NULL.
+ * a different hasher; BG_ENOMEM for a static kind. After these errors, keys are missing from the
+ * new filter, so bg_rebuild_commit returns the same error. BG_EINVAL for NULL.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_rebuild_add_many(bg_rebuild *rebuild, bg_keys keys,
                                                 bg_errinfo *info);
 
 /*
- * Ends a rebuild by replacing the filters of the slot with the new base. Frees the handle,
+ * Finishes a rebuild by replacing the slot's filters with the new base. Frees the handle,
  * even on error. `report`, unless NULL, describes the result.
  * Errors: the error of the first bg_rebuild_add_many call that failed; those of
  * bg_slot_rebuild. On error the slot keeps its filters, plus `delta` if there is one.
@@ -716,9 +716,9 @@ typedef struct bg_slot_info {
     uint64_t retired;          /* number of replaced lists that still have readers */
     uint64_t complete;         /* see bg_slot_complete_to */
     uint64_t generation;       /* see bg_slot_generation */
-    uint64_t base_since;       /* when the base was installed, by the slot's clock */
-    bool rebuilding;           /* true: a rebuild is in progress */
-    bool migrating;            /* true: a migration is in progress */
+    uint64_t base_since; /* time on the slot's clock when the base was installed */
+    bool rebuilding;     /* true if a rebuild is in progress */
+    bool migrating;      /* true if a migration is in progress */
     char digest[BG_DIGEST_TEXT_BYTES]; /* digest of the base's file, or "" */
     bg_errinfo last_failure;           /* error of the last failed reload or rebuild */
 } bg_slot_info;
@@ -736,8 +736,8 @@ BG_API BG_MUST_CHECK bg_err bg_slot_get_info(const bg_slot *slot, bg_slot_info *
 /* The combined state of all queried filters in a slot. See bg_slot_get_health. */
 typedef struct bg_slot_health {
     uint32_t struct_size; /* sizeof(bg_slot_health), set by the caller */
-    bool degraded;        /* true: damaged parts of a file answer "maybe" */
-    bool overflowed;  /* true: a key did not fit, so a filter answers "maybe" to every
+    bool degraded;        /* true if damaged parts of a file answer "maybe" */
+    bool overflowed;  /* true if a key did not fit, so a filter answers "maybe" to every
                          query; see bg_filter_info */
     uint32_t filters; /* number of queried filters */
     uint64_t bytes;   /* total size of the queried filters in bytes */
@@ -749,9 +749,11 @@ typedef struct bg_slot_health {
     double rate;            /* predicted false-positive rate of all filters combined */
     bg_estimate measured;   /* false-positive rate measured with BG_SLOT_PROBES absent
                                keys, chosen differently each time */
-    double bits_per_insert; /* bits set per new key; 0: no adds or not measured */
+    double bits_per_insert; /* bits set per new key; 0 if there were no adds or the
+                               value was not measured */
     double honest_per_insert; /* bits that a key would set without an attack */
-    bool polluted; /* true: bits_per_insert is significantly above honest_per_insert */
+    bool polluted;            /* true if bits_per_insert is significantly higher than
+                                 honest_per_insert */
     uint32_t reserved;
 } bg_slot_health;
 

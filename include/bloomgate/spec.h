@@ -93,9 +93,9 @@ typedef struct bg_spec {
                            memory, so writers of kinds with locks or counters rarely
                            collide. Not supported for static kinds and windows */
     uint32_t reserved;  /* 0 */
-    uint64_t max_bytes; /* refuse filters above this size; 0: no limit */
+    uint64_t max_bytes; /* refuse filters above this size; 0 means no limit */
     bg_hash_spec hash;  /* all zero selects `fast` with seed 0 */
-    const bg_allocator *allocator; /* NULL selects memory from the OS, on 2 MiB pages
+    const bg_allocator *allocator; /* NULL selects memory from the OS, in 2 MiB pages
                                       for large filters. The struct is copied, but its
                                       context must outlive the filter */
     const struct bg_window_options
