@@ -21,9 +21,10 @@ static double bench_bits(const struct bench_row *row)
 static void bench_heading(const struct bench_rows *bench)
 {
     char keys[NUMBER_TEXT], records[NUMBER_TEXT], rate[NUMBER_TEXT];
-    printf("%s distinct keys from %s%s records, %.1f bytes each, hash profile %s; rate "
-           "%s;\n"
-           "nanoseconds of CPU time per key, one thread, median of %d passes\n\n",
+    printf("%s distinct keys from %s%s records, %.1f bytes on average; hash profile "
+           "%s; false-positive rate %s\n"
+           "times in nanoseconds of CPU time per key, one thread, median of %d "
+           "passes\n\n",
            number_show(bench->keys, keys), bench->cut ? "the first " : "",
            number_show(bench->records, records), bench->key_bytes, bench->hash,
            number_show_rate(bench->rate, rate), BENCH_PASSES);

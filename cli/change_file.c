@@ -95,10 +95,9 @@ static int change_check_ours(struct change *c)
             c->file.path, c->file.recipe, now);
     }
     if (*now && !*c->file.recipe) { /* other software may have converted the keys */
-        say_warning(
-            "%s: the format does not record how keys are converted ('%s'); use the "
-            "same options for lookups",
-            c->file.path, now);
+        say_warning("%s: the file does not record how keys are converted; use the same "
+                    "conversion ('%s') for lookups",
+                    c->file.path, now);
     }
     return saving_begin(&c->options->save, &c->file.about,
                         (enum say_when)c->options->common.progress, &c->saving);

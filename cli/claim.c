@@ -167,8 +167,9 @@ static int claim_pause(const char *path, const struct progress *since, double mo
     if (progress_seconds(since) >= most) {
         return say_failed(
             CLI_IO,
-            "%s: another bloomgate command is changing this file; try again when that "
-            "command has finished, or wait longer (BLOOMGATE_LOCK_WAIT=5m)",
+            "%s: another bloomgate command is changing this file; try again when "
+            "that command has finished, or set a longer wait (for example, "
+            "BLOOMGATE_LOCK_WAIT=5m)",
             path);
     }
     (void)poll(&stop, 1, CLAIM_AGAIN);
@@ -315,7 +316,8 @@ static int claim_follow(const char *path, char to[CLAIM_PATH])
             return CLI_OK;
         }
     }
-    return say_failed(CLI_USAGE, "%s: path is too long, or has too many links", path);
+    return say_failed(
+        CLI_USAGE, "%s: path is too long, or contains too many symbolic links", path);
 }
 
 /* Releases all but the first `kept` claims. */

@@ -83,7 +83,7 @@ static void dump_told(void *context, uint32_t shard, bg_bytes reply)
     }
     if (list.type != '*' || list.number != 2 || data.type != '$') {
         (void)cluster_fail(&d->why, BG_EFORMAT,
-                           "BG.DUMP: the reply is not a cursor and a chunk");
+                           "BG.DUMP: invalid reply, expected a cursor and a chunk");
         return;
     }
     d->cursor = dump_cursor(&cursor);
@@ -140,8 +140,9 @@ static int dump_expect_listed(const struct cluster_work *w, uint32_t shard)
                ? CLI_OK
                : say_failed(
                    CLI_DATA,
-                   "%s: shard %u may lack keys: the process that serves it changed "
-                   "during the dump; run the command again",
+                   "%s: shard %u: keys may be missing from the dump, because the "
+                   "shard's server process changed during the dump; run the command "
+                   "again",
                    w->name, shard);
 }
 

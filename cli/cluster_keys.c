@@ -178,7 +178,7 @@ int cluster_check(struct cluster_work *work)
     if (k.unanswered) {
         say_warning(
             "%s: some shards did not reply or may have lost keys, so some of the %s "
-            "affected lines are reported as \"maybe\"",
+            "lines checked at that time are reported as \"maybe\"",
             work->name, number_show(k.unanswered, lines));
     }
     return code ? code : out_finish(k.selected ? CLI_OK : CLI_NO);

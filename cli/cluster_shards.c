@@ -96,8 +96,8 @@ int cluster_renew(struct cluster_work *w)
     const int code = cluster_vouch(w, &w->filter, VOUCH_RENEW, &doubted, why);
     if (!code && doubted) {
         say_warning(
-            "%s: %u of %u shards may have lost keys and never answer \"no\" until you "
-            "run bloomgate --cluster NODES complete %s: %s",
+            "%s: %u of %u shards may have lost keys and will not answer \"no\" until "
+            "you run bloomgate --cluster NODES complete %s (reason: %s)",
             w->name, doubted, w->filter.tags.shards, w->name, why);
     }
     return code;
@@ -395,7 +395,8 @@ static int info_print(struct cluster_work *w, const struct shards_facts *f)
            number_show(f->capacity / shards, b));
     printf("  size         %s\n", number_show_bytes(f->bytes, a));
     printf("  keys stored  about %s\n", number_show((uint64_t)(f->estimate + 0.5), a));
-    printf("  fullest      %.1f%% of a shard's bits are set\n", 100 * f->fullest);
+    printf("  fullest      %.1f%% of the bits are set in the fullest shard\n",
+           100 * f->fullest);
     printf("  current rate %s\n", number_show_rate(f->rate / shards, a));
     for (uint32_t i = 0; i < shards; i++) {
         char node[300];

@@ -113,12 +113,13 @@ const struct command command_add = {
     .summary = "add keys to a filter file",
     .usage = "[options] FILTER [KEYS...]",
     .about =
-        "Reads keys from files, or from stdin, and adds them to the filter. Keys are "
-        "extracted from lines as recorded in the file. The file is replaced atomically "
-        "at the end. If anything fails, the file is unchanged: for example, when the "
-        "filter has no space for all keys (exit code 5). Notes, key id and generation "
-        "are kept.\n\nKeys can also be added to filters in other formats, if the "
-        "format supports it. Commands that change the same file wait for each other.",
+        "Reads keys from files, or from stdin, and adds them to the filter. The key "
+        "conversions recorded in the file (--trim, --lower, --as) also apply to the "
+        "new keys. The file is replaced atomically at the end. If anything fails, "
+        "for example because the filter has no space for all keys (exit code 5), the "
+        "file is unchanged. The notes, key ID and generation are kept.\n\nKeys can "
+        "also be added to filters in other formats, if the format supports it. "
+        "Commands that change the same file wait for each other.",
     .size = sizeof(struct change_options),
     .uses = { { &add_group, 0 },
               { &save_options_group, offsetof(struct change_options, save) },

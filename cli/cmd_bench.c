@@ -207,8 +207,7 @@ static int bench_check(const struct bench *b)
         refused += row->err != BG_OK;
         if (!row->err && row->result.lost) {
             code = say_failed(CLI_DATA,
-                              "%s: %" PRIu64 " keys were lost; this is a bug, please "
-                              "report it",
+                              "%s: %" PRIu64 " keys were lost; please report this bug",
                               bg_kind_name(row->kind), row->result.lost);
         }
     }
@@ -253,17 +252,18 @@ const struct command command_bench = {
     .summary = "measure all kinds of filters with your keys",
     .usage = "[options] [KEYS...]",
     .about =
-        "Reads keys from files, or from stdin, builds a filter of each kind from them, "
-        "and measures on this machine: build time per key; lookup time in batches of "
-        "present keys, in batches of absent keys, and one key at a time (half of them "
-        "absent); bits per key; and the measured and predicted false-positive rates. "
-        "Times are nanoseconds of CPU time per key for one thread, the median of 5 "
-        "passes, including hashing.\n\nAt most --most distinct keys are kept in "
-        "memory; the rest of the input is not read. Duplicate keys are ignored. Absent "
-        "keys are created from these keys by appending two bytes, 01 and 7f; a result "
-        "that is itself one of the keys is skipped.\n\nIf a filter answers \"no\" for "
-        "a key that was added to it, which would be a bug, the command reports the "
-        "error and exits with code 3.",
+        "Reads keys from files, or from stdin, builds a filter of each kind from "
+        "them, and reports the results for this machine: the build time per key; the "
+        "lookup time for batches of present keys, for batches of absent keys, and "
+        "for single keys (half of them absent); the bits per key; and the measured "
+        "and predicted false-positive rates. Times are in nanoseconds of CPU time "
+        "per key for one thread, including hashing. Each time is the median of 5 "
+        "passes.\n\nAt most --most distinct keys are kept in memory; the rest of the "
+        "input is not read. Duplicate keys are ignored. Absent keys are created by "
+        "appending two bytes, 01 and 7f, to each key; a result that is also an input "
+        "key is skipped.\n\nIf a filter answers \"no\" for a key that was added to "
+        "it, which would be a bug, the command reports the error and exits with code "
+        "3.",
     .size = sizeof(struct bench_options),
     .uses = { { &bench_group, 0 },
               { &key_options_group, offsetof(struct bench_options, keys) },

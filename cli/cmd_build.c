@@ -502,7 +502,7 @@ static int build_read_mark(const char *path, const bg_file_info *about, struct b
     if (numbers[3] != b->input.size) {
         return say_failed(CLI_DATA,
                           "%s: the input has changed: it had %" PRIu64
-                          " bytes, and now has %" PRIu64
+                          " bytes and now has %" PRIu64
                           "; start over with -f instead of --resume",
                           path, numbers[3], b->input.size);
     }
@@ -703,7 +703,7 @@ static int build_may_write(const struct build *b)
                        && S_ISREG(about.st_mode) && about.st_size > 0
                        && !filter_looks_ours(b->path);
     return other ? say_usage("%s: already exists and is not a bloomgate filter; OUT "
-                             "precedes KEYS",
+                             "must come before KEYS",
                              b->path)
                  : filter_claim(b->path, b->options->force);
 }
@@ -733,13 +733,13 @@ static int build_check(const struct build *b)
         return code;
     }
     if (b->input.part.n > 1 && b->format.records != KEY_RECORDS_SEPARATED) {
-        return say_usage("--shard requires records that are lines or end with NUL");
+        return say_usage("--shard requires records that end with a newline or NUL");
     }
     if ((b->options->checkpoint > 0 || b->options->resume)
         && (build_is_static((bg_kind)b->spec.kind) || !input_is_plain(&b->input))) {
         return say_usage(
-            "--checkpoint and --resume require uncompressed regular files and a kind "
-            "that is not static");
+            "--checkpoint and --resume require uncompressed regular files and a "
+            "non-static kind");
     }
     return CLI_OK;
 }
@@ -833,16 +833,16 @@ const struct command command_build = {
     .summary = "create a filter file from keys",
     .usage = "[options] OUT [KEYS...]",
     .about =
-        "Reads keys from files, or from stdin, and writes a filter built from them to "
-        "OUT. OUT is replaced atomically at the end, or is unchanged if anything "
+        "Reads keys from files, or from stdin, and writes a filter built from them "
+        "to OUT. OUT is replaced atomically at the end, or is unchanged if anything "
         "fails.\n\nThe default false-positive rate is 1%. Without --items, "
         "uncompressed regular files are read twice, the first time to count their "
         "keys. Keys from a pipe are added to a scalable filter, which starts with a "
-        "capacity of 1,048,576 keys (1.7 MiB at 1%) and grows. With any other --kind, "
-        "they are first collected in memory, at 8 bytes per key. Files compressed with "
-        "gzip or zstd are decompressed.\n\nHow keys are extracted from lines (--trim, "
-        "--lower, --as) is recorded in the file, and bloomgate check processes its "
-        "input in the same way.",
+        "capacity of 1,048,576 keys (1.7 MiB at 1%) and grows. With any other "
+        "--kind, the keys are first collected in memory, which takes 8 bytes per "
+        "key. Files compressed with gzip or zstd are decompressed.\n\nKey "
+        "conversions (--trim, --lower, --as) are recorded in the file, and bloomgate "
+        "check applies the same conversions to its input.",
     .size = sizeof(struct build_options),
     .uses = { { &build_group, 0 },
               { &spec_options_group, offsetof(struct build_options, spec) },

@@ -170,7 +170,8 @@ static void canary_print(const struct canary_answers *a)
     char value[NUMBER_TEXT], low[NUMBER_TEXT], high[NUMBER_TEXT], rate[NUMBER_TEXT];
     printf("generation   %" PRIu64 "\n", a->generation);
     printf("present      %zu of %d found\n", a->present, BG_CANARY_COUNT);
-    printf("absent       %zu of %d answered \"maybe\": %s (%s to %s), predicted %s\n",
+    printf("absent       %zu of %d reported as \"maybe\": %s (%s to %s), predicted "
+           "%s\n",
            a->absent, CANARY_ABSENT, number_show_rate(a->measured.value, value),
            number_show_rate(a->measured.low, low),
            number_show_rate(a->measured.high, high),
@@ -231,7 +232,7 @@ static int canary_keys(const struct canary_options *o,
     bg_errinfo why;
     bg_file_info about = { .struct_size = sizeof about };
     if (arguments->count == 0 && !o->generation) {
-        return say_usage("missing argument FILTER, or option --generation");
+        return say_usage("expected FILTER or --generation");
     }
     if (arguments->count == 1 && !o->generation) {
         const int code = filter_expect_ours(arguments->items[0]);
@@ -270,14 +271,15 @@ const struct command command_canary = {
     .summary = "test a filter with keys whose answers are known",
     .usage = "[options] FILTER",
     .about =
-        "Looks up the 16 keys that bloomgate build adds to every filter, and 4096 keys "
-        "that are never added. All 16 must be found; the share of the 4096 for which "
-        "the filter answers \"maybe\" is the measured false-positive rate. Exit code: "
-        "0 if all canaries are found, and the rate is below one half and not "
-        "significantly higher than the filter's fill predicts; 1 if not; higher on "
-        "errors.\n\nOther software can also add canaries: --keys prints them, 24 bytes "
-        "each, in hexadecimal. bloomgate canary --generation N then looks them up in "
-        "any format whose keys are byte strings.",
+        "Looks up the 16 keys that bloomgate build adds to every filter, and 4096 "
+        "keys that are never added. All 16 added keys must be found. The share of "
+        "the 4096 absent keys for which the filter answers \"maybe\" is the measured "
+        "false-positive rate. Exit code: 0 if all canaries are found and the "
+        "measured rate is acceptable (below one half, and not significantly higher "
+        "than the filter's fill predicts), 1 if not, higher on errors.\n\nOther "
+        "software can also add canaries: --keys prints them, 24 bytes each, in "
+        "hexadecimal. bloomgate canary --generation N then looks them up in a filter "
+        "of any format whose keys are byte strings.",
     .size = sizeof(struct canary_options),
     .uses = { { &canary_group, 0 },
               { &open_options_group, offsetof(struct canary_options, open) } },

@@ -181,11 +181,11 @@ const struct command command_check = {
     .usage = "[options] FILTER [KEYS...]",
     .about =
         "Reads lines from files, or from stdin, and prints those whose key may be in "
-        "the filter, or with -v those whose key is definitely not in it. Lines are "
+        "the filter, or, with -v, those whose key is definitely not in it. Lines are "
         "printed unchanged and in order.\n\nFILTER may be a bloomgate file or a file "
-        "written by other software (--format). Exit code: 0 if a line was selected, 1 "
-        "if none was, higher on errors. With -q, nothing is printed, and the command "
-        "exits at the first selected line.",
+        "written by other software (--format). Exit code: 0 if a line was selected, "
+        "1 if none was, higher on errors. With -q, nothing is printed, and the "
+        "command exits at the first selected line.",
     .size = sizeof(struct check_options),
     .uses = { { &check_group, 0 },
               { &key_options_group, offsetof(struct check_options, keys) },

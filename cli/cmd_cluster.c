@@ -18,19 +18,19 @@
 #define AT(field) offsetof(struct cluster_settings, field)
 static const struct option cluster_table[] = {
     { "cluster", 'C', OPTION_TEXT, AT(nodes), "NODES",
-      "HOST:PORT[,HOST:PORT...] of nodes, or of a server", NULL },
+      "HOST:PORT[,HOST:PORT...] of nodes or a single server", NULL },
     { "shards", 's', OPTION_COUNT, AT(shards), "S", "number of shards (default: 16)",
       NULL },
     { "replicas", 'w', OPTION_COUNT, AT(replicas), "N",
       "replicas that must acknowledge an add (default: 0)", NULL },
     { "wait", 0, OPTION_SECONDS, AT(wait), "T",
-      "replica timeout of each attempt (default: 1s)", NULL },
+      "time to wait for replicas per attempt (default: 1s)", NULL },
     { "connect-timeout", 0, OPTION_SECONDS, AT(connect), "T",
       "connect timeout (default: --timeout)", NULL },
     { "timeout", 0, OPTION_SECONDS, AT(timeout), "T", "reply timeout (default: 5s)",
       NULL },
     { "patience", 0, OPTION_SECONDS, AT(patience), "T",
-      "how long to retry after the last reply (default: 30s)", NULL },
+      "time to retry after the last reply (default: 30s)", NULL },
     { "batch", 0, OPTION_COUNT, AT(batch), "N", "keys per command (default: 500)",
       NULL },
     { "user", 0, OPTION_TEXT, AT(user), "NAME",
@@ -39,12 +39,12 @@ static const struct option cluster_table[] = {
       "file whose first line is the password", NULL },
     { "tls", 0, OPTION_FLAG, AT(tls), NULL, "connect with TLS", NULL },
     { "tls-ca", 0, OPTION_TEXT, AT(tls_ca), "FILE",
-      "trusted CA certificates (default: those of the OS)", NULL },
+      "trusted CA certificates (default: OS trust store)", NULL },
     { "tls-cert", 0, OPTION_TEXT, AT(tls_cert), "FILE", "client certificate", NULL },
     { "tls-key", 0, OPTION_TEXT, AT(tls_key), "FILE",
       "private key of the client certificate", NULL },
     { "tls-name", 0, OPTION_TEXT, AT(tls_name), "NAME",
-      "name in node certificates (default: host; *: any)", NULL },
+      "expected certificate name (default: host; *: any)", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 static const struct option_group cluster_group = { "Cluster", cluster_table };
@@ -57,20 +57,20 @@ static const struct option cluster_create_table[] = {
     { "kind", 'k', OPTION_TEXT, AT(kind), "KIND",
       "create: kind of filter (default: blocked)", NULL },
     { "hash", 0, OPTION_TEXT, AT(hash), "PROFILE",
-      "create: fast or keyed (default: the server's)", NULL },
-    { "seed", 0, OPTION_COUNT, AT(seed), "N", "create: seed for fast", NULL },
+      "create: hash, fast or keyed (default: the server's)", NULL },
+    { "seed", 0, OPTION_COUNT, AT(seed), "N", "create: seed for --hash fast", NULL },
     { "missing", 0, OPTION_FLAG, AT(missing), NULL,
       "create: accept shards that already exist", NULL },
     { "acknowledged", 0, OPTION_FLAG, AT(acknowledged), NULL,
-      "add: print each line whose key was added", NULL },
+      "add: print each line whose add was acknowledged", NULL },
     { "invert", 'v', OPTION_FLAG, AT(invert), NULL,
-      "check: print lines that are definitely not members", NULL },
+      "check: print lines definitely not in the filter", NULL },
     { "count", 'c', OPTION_FLAG, AT(count), NULL,
       "check: print only the number of selected lines", NULL },
     { "annotate", 'a', OPTION_FLAG, AT(annotate), NULL,
       "check: prefix every line with \"maybe\" or \"no\"", NULL },
     { "open", 0, OPTION_FLAG, AT(open_on_error), NULL,
-      "check: answer \"maybe\" for nodes that do not reply", NULL },
+      "check: answer \"maybe\" if a node does not reply", NULL },
     { "force", 'f', OPTION_FLAG, AT(force), NULL, "dump: overwrite existing files",
       NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
@@ -199,26 +199,27 @@ const struct command command_cluster = {
     .about =
         "A filter NAME with S shards consists of S filters named {tag}NAME/0ofS, "
         "{tag}NAME/1ofS and so on, distributed over the nodes of a cluster with the "
-        "bloomgate module. Each key belongs to one shard. A single Redis or bloomgated "
-        "server also works. Use the same --shards every time. bloomgate --cluster "
-        "NODES ACTION ... is the same command; BLOOMGATE_CLUSTER can also provide the "
-        "nodes.\n\ncreate NAME creates the shards, each large enough for its share of "
-        "--items. add NAME [KEYS...] and check NAME [KEYS...] read keys from files or "
-        "stdin. info NAME prints sizes, rates, and which node has which shard. merge "
-        "NAME OTHER... adds all keys of other filters with the same number of shards "
-        "and the same design. dump NAME PREFIX writes the shards to the files "
-        "PREFIX.0, PREFIX.1 and so on. drop NAME deletes the shards.\n\nA server that "
-        "restarts may have lost acknowledged keys, even with --replicas. Its shards "
-        "then never answer \"no\": check fails, or with --open reports their keys as "
-        "\"maybe\". Add all keys again, then run complete NAME to mark all shards as "
-        "complete.\n\nSlots may move and primaries may fail while the command runs: "
-        "unanswered requests are sent again. With --replicas 1, an add is acknowledged "
-        "only after a replica has received it, so that it survives the failure of its "
-        "primary. --acknowledged prints the lines whose add was acknowledged. If nodes "
-        "do not reply within --patience, add and check fail; check --open reports "
-        "their keys as \"maybe\" instead. A missing shard is always an error.\n\nWith "
-        "--tls, a node must present a certificate issued by an authority in --tls-ca, "
-        "for the host name under which the cluster lists it. Passwords are never "
+        "bloomgate module. Each key belongs to one shard. A single Redis or "
+        "bloomgated server also works. Use the same --shards every time. bloomgate "
+        "--cluster NODES ACTION ... is the same command; BLOOMGATE_CLUSTER can also "
+        "provide the nodes.\n\ncreate NAME creates the shards, each large enough for "
+        "its share of --items. add NAME [KEYS...] and check NAME [KEYS...] read keys "
+        "from files or stdin. info NAME prints sizes, rates, and the node of each "
+        "shard. merge NAME OTHER... adds all keys from other filters, which must "
+        "have the same number of shards and the same parameters. dump NAME PREFIX "
+        "writes the shards to the files PREFIX.0, PREFIX.1 and so on. drop NAME "
+        "deletes the shards.\n\nA server that restarts may have lost acknowledged "
+        "keys, even with --replicas. Its shards then never answer \"no\": check "
+        "fails, or with --open reports their keys as \"maybe\". Add all keys again, "
+        "then run complete NAME to mark all shards as complete.\n\nIf a slot moves "
+        "or a primary fails while the command is running, unanswered requests are "
+        "retried. With --replicas 1, an add is acknowledged only after a replica has "
+        "received it, so the key survives a failure of the primary. --acknowledged "
+        "prints the lines whose add was acknowledged. If nodes do not reply within "
+        "--patience, add and check fail; check --open reports their keys as "
+        "\"maybe\" instead. A missing shard is always an error.\n\nWith --tls, each "
+        "node must present a certificate that was issued by an authority in --tls-ca "
+        "for the host name that the cluster lists for the node. Passwords are never "
         "arguments: use BLOOMGATE_PASSWORD or --password-file.",
     .size = sizeof(struct cluster_settings),
     .uses = { { &cluster_group, 0 },

@@ -46,9 +46,9 @@ static const struct option convert_table[] = {
 static const struct option_group convert_group = { "Converting", convert_table };
 
 static const char convert_possible[] =
-    "a filter does not store its keys, so only formats with the same bits can be "
-    "converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use "
-    "--from-keys for other formats";
+    "a filter does not store its keys, so conversion is possible only between "
+    "formats with identical bits: parquet, and bloomgate filters of kind split with "
+    "hash xxh64 and seed 0; use --from-keys for other formats";
 
 static bool convert_to_ours(const struct convert_options *o)
 {
@@ -280,19 +280,20 @@ static int convert_command(void *options, const struct arguments *arguments)
 
 const struct command command_convert = {
     .name = "convert",
-    .summary = "convert filters from and to other formats",
+    .summary = "convert filters to and from other formats",
     .usage = "[options] --to FORMAT IN OUT | --from-keys FILE OUT",
     .about =
-        "A filter does not store its keys, so only formats with exactly the same bits "
-        "can be converted: Parquet, and bloomgate's kind split with hash xxh64 and "
-        "seed 0 (bloomgate build --kind split --hash xxh64). The resulting bloomgate "
-        "file has checksums, can be merged, and records how its keys are converted, "
-        "which you specify with --as. Converting a filter to its own format extracts "
-        "it from a file that contains more.\n\n--from-keys builds a filter in another "
-        "format from keys, with the size that the other software would choose for "
-        "--items and --rate. --as specifies the type of the keys, such as int64 for "
-        "Guava's longFunnel. --format-version selects the version of a format, and "
-        "--block-key sets the BIP 158 key.",
+        "A filter does not store its keys, so conversion is possible only between "
+        "formats with identical bits: Parquet, and bloomgate filters of kind split "
+        "with hash xxh64 and seed 0 (bloomgate build --kind split --hash xxh64). The "
+        "resulting bloomgate file has checksums, can be merged, and records the key "
+        "conversion that you specify with --as. Converting a filter to its own "
+        "format extracts it from a file that also contains other "
+        "data.\n\n--from-keys builds a filter in another format from keys, with the "
+        "size that the other software would choose for --items and --rate. --as "
+        "specifies the type of the keys, such as int64 for Guava's longFunnel. "
+        "--format-version selects the version of a format, and --block-key sets the "
+        "BIP 158 key.",
     .size = sizeof(struct convert_options),
     .uses = { { &convert_group, 0 },
               { &save_options_group, offsetof(struct convert_options, save) },

@@ -65,8 +65,7 @@ static int calibrate_row(const struct plan_rows *plans, const struct plan_row *r
         say_warning("%s could not be measured: %s", bg_kind_name(row->kind), words);
     }
     return *measured && speed->lost
-               ? say_failed(CLI_DATA,
-                            "%s: %llu keys were lost; this is a bug, please report it",
+               ? say_failed(CLI_DATA, "%s: %llu keys were lost; please report this bug",
                             bg_kind_name(row->kind), (unsigned long long)speed->lost)
                : CLI_OK;
 }

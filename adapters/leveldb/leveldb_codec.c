@@ -88,7 +88,8 @@ bg_err bg_leveldb_codec_create(const bg_leveldb_options *options,
     }
     bg_leveldb_codec *made = calloc(1, sizeof *made);
     if (!made) {
-        return codec_error(info, BG_ENOMEM, "memory", 0, "enough for a filter policy");
+        return codec_error(info, BG_ENOMEM, "memory", 0,
+                           "enough memory for a filter policy");
     }
     err = bg_hasher_init(&made->hasher, &options->hash, info);
     if (err) {

@@ -184,13 +184,15 @@ bool redis_commands_add(RedisModuleCtx *ctx, const struct command *c,
     }
     RedisModuleCommand *made = redis.GetCommand(ctx, name);
     if (!made || !commands_describe(made, c)) {
-        redis.Log(ctx, "warning", "cannot describe the command %s", c->name);
+        redis.Log(ctx, "warning", "cannot set the documentation of command %s",
+                  c->name);
         return false;
     }
     if (redis.SetCommandACLCategories) {
         commands_categories(c, commands_own, categories, sizeof categories);
         if (redis.SetCommandACLCategories(made, categories) != REDIS_OK) {
-            redis.Log(ctx, "notice", "cannot set the ACL categories of %s", c->name);
+            redis.Log(ctx, "notice", "cannot set the ACL categories of command %s",
+                      c->name);
         }
     }
     return true;

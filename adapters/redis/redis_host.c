@@ -334,7 +334,7 @@ static bg_err host_checkpoint(struct host *host, struct object *object,
     const bg_err err = redis_replay_content(h->client.ctx, h->names[1], object, info);
     if (err) {
         redis.Log(h->client.ctx, "warning",
-                  "a filter was changed, but the change cannot be replicated: %s",
+                  "a filter was changed, but the change could not be replicated: %s",
                   bg_strerror(err));
     }
     return err;

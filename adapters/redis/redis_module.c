@@ -27,8 +27,8 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
     const char *missing = redis_api_load(ctx);
     if (missing) { /* the server's log function may be missing */
         (void)fprintf(stderr,
-                      "bloomgate: this server lacks %s: use Redis 7.0 or later, or "
-                      "Valkey 8.0 or later\n",
+                      "bloomgate: this server does not provide %s: use Redis 7.0 or "
+                      "later, or Valkey 8.0 or later\n",
                       missing);
         return REDIS_ERR;
     }
@@ -36,7 +36,7 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
     const char *name = redis_config_name(argv, argc);
     if (redis.IsModuleNameBusy(name)) {
         redis.Log(ctx, "warning",
-                  "bloomgate: another module with the name %s is loaded", name);
+                  "bloomgate: another module named %s is already loaded", name);
         return REDIS_ERR;
     }
     redis.SetModuleAttribs(ctx, name, MODULE_VERSION, REDIS_API_VERSION);

@@ -114,8 +114,8 @@ static bg_err secret_make(bg_errinfo *info)
     if (secrets.chosen) {
         return object_error(
             info, BG_EINVAL,
-            "no secret with the ID %.16s is known: set bloomgate.secret to the 32 "
-            "digits of the secret",
+            "the secret with ID %.16s is unknown: set bloomgate.secret to the "
+            "secret's 32 hexadecimal digits",
             (const char *)secrets.wanted);
     }
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) {

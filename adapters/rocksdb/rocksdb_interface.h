@@ -31,9 +31,9 @@
 #define BLOOMGATE_ROCKSDB_VERSION (ROCKSDB_MAJOR * 100 + ROCKSDB_MINOR)
 
 #if BLOOMGATE_ROCKSDB_VERSION < 700
-#error "RocksDB before 7.0 has a different filter interface (supported: 7.0 to 11.9)."
+#error "RocksDB versions before 7.0 have a different filter API (use 7.0 to 11.9)."
 #elif BLOOMGATE_ROCKSDB_VERSION > 1109
-#error "This RocksDB has an unknown vtable layout (supported: 7.0 to 11.9). See above."
+#error "This RocksDB version has an unknown vtable layout (use 7.0 to 11.9). See above."
 #endif
 
 #define BLOOMGATE_ROCKSDB_HAS_ALT   (BLOOMGATE_ROCKSDB_VERSION >= 906)

@@ -292,20 +292,21 @@ std::string Parse(const std::string &name, Parsed *to)
         second == std::string::npos ? "blocked" : name.substr(second + 1);
     if (!ParseBits(bits, &to->millibits) || to->millibits < kLeastBits
         || to->millibits > kMostBits) {
-        return "bloomgate:<bits>[:<kind>]: bits per key must be a number from 2 to 64, with up "
-               "to three decimals, found '"
+        return "bloomgate:<bits>[:<kind>]: bits per key must be a number from 2 to "
+               "64, with at most three decimals; found '"
                + bits + "'";
     }
     const auto *found =
         std::find_if(std::begin(kKinds), std::end(kKinds),
                      [&](const NamedKind &k) { return kind == k.name; });
     if (found == std::end(kKinds)) {
-        return "bloomgate:<bits>[:<kind>]: kind must be blocked, fuse or ribbon, found '"
+        return "bloomgate:<bits>[:<kind>]: kind must be blocked, fuse or ribbon; "
+               "found '"
                + kind + "'";
     }
     to->kind = found->kind;
     if (to->kind == SstKind::kFuse && to->millibits < kLeastFuseBits) {
-        return "bloomgate:<bits>:fuse: fuse requires at least 9 bits per key, found '"
+        return "bloomgate:<bits>:fuse: fuse requires at least 9 bits per key; found '"
                + bits + "'; use ribbon for fewer bits";
     }
     return "";

@@ -1,4 +1,4 @@
-# bloomgate add and remove: add keys to files and remove them.
+# bloomgate add and remove: add keys to filter files and remove keys from them.
 
 $ seq 1000 > a; seq 1001 1500 > b
 $ bloomgate build -q --items 2000 --generation 5 --note hello --trim f.bg a
@@ -14,7 +14,7 @@ $ bloomgate info f.bg | grep -E 'generation|canaries|note|keys  '
   note         hello
 $ bloomgate canary -q f.bg
 
-# Keys are read from a pipe, with one thread. Keys that are already in the filter are not counted as
+# One thread reads keys from a pipe. Keys that are already in the filter are not counted as
 # new. The file specifies that keys are trimmed.
 $ sed 's/$/   /' b | bloomgate add -t 1 f.bg
 ! bloomgate add: f.bg: keys added: 500, definitely new: 0
@@ -49,7 +49,7 @@ $ bloomgate add -g six f.bg b
 $ echo 1 | bloomgate build -q --items 2000 --no-canaries bare.bg; bloomgate add -q -g 3 bare.bg b; bloomgate info bare.bg | grep canaries
   canaries     none
 
-# The file mode is preserved, and a link stays a link.
+# The file mode is preserved, and a symbolic link remains a link.
 $ chmod 640 f.bg; ln -s f.bg link.bg; echo linked | bloomgate add -q link.bg; stat -c %F link.bg; stat -c %a f.bg; echo linked | bloomgate check -c f.bg
 symbolic link
 640
@@ -80,8 +80,8 @@ $ for kind in counting quotient; do bloomgate build -qf -k $kind -n 10 copies.bg
 70000
 70000
 
-# Duplicates are counted the same way in a file and in a pipe, and a key stays until it has been
-# removed as many times as it was added.
+# Duplicates are counted the same way in a file and in a pipe, and a key stays in the filter until
+# it has been removed as many times as it was added.
 $ (seq 100; seq 51 100) > twice; for kind in counting cuckoo quotient; do bloomgate build -qf -k $kind file.bg twice; cat twice | bloomgate build -qf -k $kind pipe.bg; cat /dev/null | bloomgate build -qf -k $kind none.bg; bloomgate canary none.bg | grep verdict; for f in file pipe; do seq 100 | bloomgate remove --strict -q $f.bg; seq 51 100 | bloomgate check -c $f.bg; bloomgate canary $f.bg | grep verdict; done; done
 verdict      passed
 50
@@ -131,7 +131,7 @@ $ seq 100 | bloomgate build -q --kind scalable --items 100 s.bg; seq 20000 | blo
 $ seq 20000 | bloomgate check -c s.bg
 20000
 
-# A full disk, invalid keys or missing input leave the file unchanged.
+# A full disk, invalid keys or missing input leaves the file unchanged.
 $ seq 100000 | bloomgate build -q --items 100000 big.bg; cp big.bg before.bg
 $ (trap '' XFSZ; ulimit -f 16; echo x | bloomgate add big.bg) 2>&1 | sed 's/: .*big/: big/'
 bloomgate add: big.bg: File too large
@@ -211,7 +211,7 @@ $ echo x | bloomgate add -q --keyring ring k.bg; echo x | bloomgate check -c --k
 1
   key id       one
 
-# Filters created by other software.
+# Keys can be added to filters created by other software.
 $ bloomgate convert -q --from-keys a --items 2000 --to guava g.bf; bloomgate add --format guava g.bf b
 ! bloomgate add: g.bf: keys added: 500, definitely new: 500
 $ bloomgate check -c --format guava g.bf a b
@@ -285,9 +285,9 @@ $ bloomgate remove -t 1 --keyring ring kc.bg c
 ! bloomgate remove: kc.bg: keys removed: 100, definitely not in the filter: 0
 ! bloomgate remove: kc.bg: counting, about 16 keys, 1.2 KiB, false-positive rate 2.60e-05%
 
-# Keys converted differently from the file's settings would never be found by lookups.
+# Lookups would never find a key that was converted with settings other than the file's.
 $ echo Bob | bloomgate build -q --items 100 plain.bg; echo Eve | bloomgate add -q --lower plain.bg
-! bloomgate add: warning: plain.bg: the format does not record how keys are converted ('lower'); use the same options for lookups
+! bloomgate add: warning: plain.bg: the file does not record how keys are converted; use the same conversion ('lower') for lookups
 $ seq 9 | bloomgate build -q --items 100 --as int64 int64.bg; seq 9 | bloomgate add -q --as int32 int64.bg
 ! bloomgate add: int64.bg: its keys are converted with 'int64'; use the same --as, or omit it
 ! Try 'bloomgate add --help'.

@@ -5,8 +5,8 @@ $ seq 20000 | sed 's/^/user-/' > keys
 
 # The filters and the measured rates are the same on every machine.
 $ bloomgate bench keys
-20,000 distinct keys from 20,000 records, 9.4 bytes each, hash profile fast; rate 1%;
-nanoseconds of CPU time per key, one thread, median of 5 passes
+20,000 distinct keys from 20,000 records, 9.4 bytes on average; hash profile fast; false-positive rate 1%
+times in nanoseconds of CPU time per key, one thread, median of 5 passes
 |
                        bits...batches,...rate,...rate,
 kind             size  /key...build...predicted  measured
@@ -23,7 +23,7 @@ ribbon       17.4 KiB   7.1...0.781%     0.86%
 scalable     33.8 KiB  13.8...0.201%    0.205%
 window       47.2 KiB  19.4...0.884%     0.78%
 
-# Measures selected kinds at a different rate and prints them as JSON, in the order of --help.
+# Measures selected kinds at a different rate and prints them as JSON, in the order used by --help.
 $ bloomgate bench -k ribbon --kind blocked -p 0.1% --json keys > bench.json; python3 -m json.tool < bench.json > /dev/null
 $ cat > show.py <<< 'import json, sys; b = json.load(sys.stdin); kinds = b.pop("kinds"); b.pop("cpu"); print(b); [print({n: v if not n.endswith("_ns") else v > 0 for n, v in k.items()}) for k in kinds]'
 $ python3 show.py < bench.json
@@ -31,7 +31,7 @@ $ python3 show.py < bench.json
 {'kind': 'blocked', 'possible': True, 'bytes': 38912, 'bits_per_key': 15.5648, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.00100261, 'rate': 0.0011, 'rate_low': 0.000726567, 'rate_high': 0.00166505, 'lost': 0}
 {'kind': 'ribbon', 'possible': True, 'bytes': 25440, 'bits_per_key': 10.176, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.000976562, 'rate': 0.00085, 'rate_low': 0.000530788, 'rate_high': 0.00136092, 'lost': 0}
 
-# Keys from stdin: duplicates are counted once, and --max-keys selects the first N distinct keys.
+# Keys from stdin: duplicates are counted once, and --most selects the first N distinct keys.
 $ cat keys keys | bloomgate bench -k blocked --json | python3 show.py
 {'schema': 'bloomgate.bench.1', 'records': 40000, 'keys': 20000, 'absent_keys': 20000, 'cut': False, 'key_bytes': 9.4447, 'rate': 0.01, 'hash': 'fast', 'passes': 5}
 {'kind': 'blocked', 'possible': True, 'bytes': 24832, 'bits_per_key': 9.9328, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.0100501, 'rate': 0.01035, 'rate_low': 0.00903838, 'rate_high': 0.0118497, 'lost': 0}
@@ -42,7 +42,7 @@ $ cat keys keys | bloomgate bench -k blocked --most 20k --json - | python3 show.
 {'schema': 'bloomgate.bench.1', 'records': 40000, 'keys': 20000, 'absent_keys': 20000, 'cut': False, 'key_bytes': 9.4447, 'rate': 0.01, 'hash': 'fast', 'passes': 5}
 {'kind': 'blocked', 'possible': True, 'bytes': 24832, 'bits_per_key': 9.9328, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.0100501, 'rate': 0.01035, 'rate_low': 0.00903838, 'rate_high': 0.0118497, 'lost': 0}
 $ bloomgate bench -k blocked --most 5k keys | head -1
-5,000 distinct keys from the first 5,000 records, 8.8 bytes each, hash profile fast; rate 1%;
+5,000 distinct keys from the first 5,000 records, 8.8 bytes on average; hash profile fast; false-positive rate 1%
 
 # Keys are extracted from records as in bloomgate build.
 $ sed 's/user-//' keys | bloomgate bench -k classic --as int64 --json | python3 show.py
@@ -52,7 +52,7 @@ $ printf '%s\n' a,1 b,1 c,2 | bloomgate bench -k classic --csv --field 2 --json 
 {'schema': 'bloomgate.bench.1', 'records': 3, 'keys': 2, 'absent_keys': 2, 'cut': False, 'key_bytes': 1, 'rate': 0.01, 'hash': 'fast', 'passes': 5}
 {'kind': 'classic', 'possible': True, 'bytes': 8, 'bits_per_key': 32, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 1.62446e-05, 'rate': 0, 'rate_low': 0, 'rate_high': 0.65762, 'lost': 0}
 
-# Absent keys are derived from the keys; a derived key that is itself a key is skipped.
+# Absent keys are derived from the input keys; a derived key that equals an input key is skipped.
 $ printf '%s\n' a $'a\x01\x7f' $'a\x01\x7f\x01\x7f' b | bloomgate bench -k classic --json | python3 show.py
 {'schema': 'bloomgate.bench.1', 'records': 4, 'keys': 4, 'absent_keys': 2, 'cut': False, 'key_bytes': 2.5, 'rate': 0.01, 'hash': 'fast', 'passes': 5}
 {'kind': 'classic', 'possible': True, 'bytes': 8, 'bits_per_key': 16, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.000229067, 'rate': 0, 'rate_low': 0, 'rate_high': 0.65762, 'lost': 0}
@@ -64,15 +64,15 @@ $ echo | bloomgate bench -k fuse --json | python3 show.py
 $ echo a | bloomgate bench | wc -l
 17
 
-# Keys can be hashed with a seed or with a different function.
+# Keys can be hashed with a seed or with a different hash function.
 $ bloomgate bench -k blocked --hash xxh64 --seed 7 keys --json | python3 show.py
 {'schema': 'bloomgate.bench.1', 'records': 20000, 'keys': 20000, 'absent_keys': 20000, 'cut': False, 'key_bytes': 9.4447, 'rate': 0.01, 'hash': 'xxh64', 'passes': 5}
 {'kind': 'blocked', 'possible': True, 'bytes': 24832, 'bits_per_key': 9.9328, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.00999813, 'rate': 0.0109, 'rate_low': 0.00955198, 'rate_high': 0.0124359, 'lost': 0}
 
-# A kind that does not support the request is reported, and the others are measured.
+# Kinds that cannot reach the requested rate are reported, and the remaining kinds are measured.
 $ bloomgate bench -k split -k classic -p 1e-12 -m 100 keys
-100 distinct keys from the first 100 records, 6.9 bytes each, hash profile fast; rate 1.00e-10%;
-nanoseconds of CPU time per key, one thread, median of 5 passes
+100 distinct keys from the first 100 records, 6.9 bytes on average; hash profile fast; false-positive rate 1.00e-10%
+times in nanoseconds of CPU time per key, one thread, median of 5 passes
 |
                 bits...batches,...rate,...rate,
 kind      size  /key...build...predicted  measured

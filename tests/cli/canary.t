@@ -4,7 +4,7 @@ $ seq 10000 > keys; bloomgate build -q --items 10000 --generation 7 f.bg keys
 $ bloomgate canary f.bg
 generation   7
 present      16 of 16 found
-absent       43 of 4096 answered "maybe": 1.05% (0.78% to 1.41%), predicted 0.991%
+absent       43 of 4096 reported as "maybe": 1.05% (0.78% to 1.41%), predicted 0.991%
 verdict      passed
 $ bloomgate canary -q f.bg
 $ bloomgate canary --json f.bg
@@ -14,7 +14,7 @@ $ bloomgate canary --json f.bg
 $ bloomgate build -q --items 10000 --no-canaries bare.bg keys; bloomgate canary bare.bg
 generation   0
 present      0 of 16 found
-absent       44 of 4096 answered "maybe": 1.07% (0.801% to 1.44%), predicted 0.984%
+absent       44 of 4096 reported as "maybe": 1.07% (0.801% to 1.44%), predicted 0.984%
 verdict      failed: the filter has no canaries of this generation
 ? 1
 $ bloomgate canary -q bare.bg
@@ -41,7 +41,7 @@ verdict      failed: the filter has no canaries of this generation
 $ bloomgate add -q --format go --as hex g.bin k7; bloomgate canary -g 7 g.bin
 generation   7
 present      16 of 16 found
-absent       39 of 4096 answered "maybe": 0.952% (0.697% to 1.3%), predicted 1.03%
+absent       39 of 4096 reported as "maybe": 0.952% (0.697% to 1.3%), predicted 1.03%
 verdict      passed
 $ bloomgate canary g.bin | head -2
 generation   0
@@ -51,7 +51,7 @@ present      0 of 16 found
 $ bloomgate build -q --items 1000 full.bg keys; bloomgate canary full.bg
 generation   0
 present      16 of 16 found
-absent       4050 of 4096 answered "maybe": 98.9% (98.5% to 99.2%), predicted 99%
+absent       4050 of 4096 reported as "maybe": 98.9% (98.5% to 99.2%), predicted 99%
 verdict      failed: the filter answers "maybe" for almost all keys
 ? 1
 
@@ -63,7 +63,7 @@ $ bloomgate canary hurt.bg
 $ bloomgate canary --tolerate hurt.bg
 generation   7
 present      16 of 16 found
-absent       4096 of 4096 answered "maybe": 100% (99.9% to 100%), predicted 100%
+absent       4096 of 4096 reported as "maybe": 100% (99.9% to 100%), predicted 100%
 verdict      failed: the filter is damaged, or had no space for some keys
 ! bloomgate canary: warning: hurt.bg: has damaged blocks, which answer "maybe"
 ? 1
@@ -82,7 +82,7 @@ $ bloomgate canary k.bg
 $ bloomgate canary --keyring ring k.bg
 generation   0
 present      16 of 16 found
-absent       38 of 4096 answered "maybe": 0.928% (0.677% to 1.27%), predicted 0.997%
+absent       38 of 4096 reported as "maybe": 0.928% (0.677% to 1.27%), predicted 0.997%
 verdict      passed
 $ bloomgate canary --keys k.bg | head -1
 626c6f6f6d676174653a703a000000000000000000000000
@@ -93,7 +93,7 @@ $ bloomgate canary
 ! Try 'bloomgate canary --help'.
 ? 2
 $ bloomgate canary --keys
-! bloomgate canary: missing argument FILTER, or option --generation
+! bloomgate canary: expected FILTER or --generation
 ! Try 'bloomgate canary --help'.
 ? 2
 $ bloomgate canary --keys keys

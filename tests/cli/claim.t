@@ -18,7 +18,7 @@ bloomgate add: link.bg: waiting for another bloomgate command to finish changing
 $ bloomgate build -q --items 1000 --kind counting c.bg base; bloomgate build -q --items 1000 --folds 1 --generation 2 g.bg a; bloomgate diff -q --patch p f.bg f.bg
 $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder add -q c.bg; bloomgate remove c.bg base; echo $?; release
 4
-! bloomgate remove: c.bg: another bloomgate command is changing this file; try again when that command has finished, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
+! bloomgate remove: c.bg: another bloomgate command is changing this file; try again when that command has finished, or set a longer wait (for example, BLOOMGATE_LOCK_WAIT=5m)
 $ . $CLI_TESTS/claim.sh; refused f.bg "add f.bg b" "merge -f f.bg f.bg g.bg" "fold -f f.bg g.bg" "convert -f --to bloomgate f.bg f.bg" "diff -f --apply p f.bg f.bg" "build -f -n 10 f.bg a" "dedup -q --state f.bg a" "add -f -o f.bg g.bg a" "join -f x 2 f.bg"
 4 1 add f.bg b
 4 1 merge -f f.bg f.bg g.bg
@@ -37,7 +37,7 @@ part.1
 part.0
 part.1
 part.2
-! bloomgate split: part.1: another bloomgate command is changing this file; try again when that command has finished, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
+! bloomgate split: part.1: another bloomgate command is changing this file; try again when that command has finished, or set a longer wait (for example, BLOOMGATE_LOCK_WAIT=5m)
 
 # All of split's locks share one file descriptor. A killed split leaves several links to one lock
 # file; the next split removes them.
@@ -57,19 +57,19 @@ piece.2
 
 # A link cannot be replaced while its target is being changed, and vice versa.
 $ export BLOOMGATE_LOCK_WAIT=0; cp g.bg target.bg; ln -s target.bg over.bg; . $CLI_TESTS/claim.sh; holder add -q target.bg; bloomgate merge -f over.bg over.bg g.bg; release; holder add -q -f -o over.bg over.bg; bloomgate add target.bg b; bloomgate add over.bg b; release
-! bloomgate merge: over.bg: another bloomgate command is changing this file; try again when that command has finished, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
-! bloomgate add: target.bg: another bloomgate command is changing this file; try again when that command has finished, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
-! bloomgate add: over.bg: another bloomgate command is changing this file; try again when that command has finished, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
+! bloomgate merge: over.bg: another bloomgate command is changing this file; try again when that command has finished, or set a longer wait (for example, BLOOMGATE_LOCK_WAIT=5m)
+! bloomgate add: target.bg: another bloomgate command is changing this file; try again when that command has finished, or set a longer wait (for example, BLOOMGATE_LOCK_WAIT=5m)
+! bloomgate add: over.bg: another bloomgate command is changing this file; try again when that command has finished, or set a longer wait (for example, BLOOMGATE_LOCK_WAIT=5m)
 
 # Files that do not exist yet can be claimed.
 $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder dedup -q --state new.bg; bloomgate dedup -q --state new.bg b; bloomgate build -n 10 new.bg b; echo a >&3; release; bloomgate check -c new.bg a b
 a
 1
-! bloomgate dedup: new.bg: another bloomgate command is changing this file; try again when that command has finished, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
-! bloomgate build: new.bg: another bloomgate command is changing this file; try again when that command has finished, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
+! bloomgate dedup: new.bg: another bloomgate command is changing this file; try again when that command has finished, or set a longer wait (for example, BLOOMGATE_LOCK_WAIT=5m)
+! bloomgate build: new.bg: another bloomgate command is changing this file; try again when that command has finished, or set a longer wait (for example, BLOOMGATE_LOCK_WAIT=5m)
 $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder build -q -n 10 out.bg; bloomgate build -n 10 out.bg b; release; bloomgate check -c out.bg b
 0
-! bloomgate build: out.bg: another bloomgate command is changing this file; try again when that command has finished, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
+! bloomgate build: out.bg: another bloomgate command is changing this file; try again when that command has finished, or set a longer wait (for example, BLOOMGATE_LOCK_WAIT=5m)
 ? 1
 
 # A link to a file that does not exist yet is followed, even through other links, and stays a link.
@@ -80,7 +80,7 @@ folder/hop.bg
 to.bg
 hop.bg
 to.bg
-! bloomgate dedup: folder/to.bg: another bloomgate command is changing this file; try again when that command has finished, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
+! bloomgate dedup: folder/to.bg: another bloomgate command is changing this file; try again when that command has finished, or set a longer wait (for example, BLOOMGATE_LOCK_WAIT=5m)
 $ ln -s nowhere/to.bg lost.bg; ln -s lost.bg round.bg; bloomgate dedup --state round.bg b
 ! bloomgate dedup: round.bg: No such file or directory
 ? 4

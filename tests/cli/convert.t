@@ -56,19 +56,19 @@ present      16 of 16 found
 
 # A filter does not store its keys, so some conversions are impossible.
 $ bloomgate convert --to guava s.bg no
-! bloomgate convert: s.bg: cannot convert a filter of kind split with hash xxh64 to guava: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for other formats
+! bloomgate convert: s.bg: cannot convert a filter of kind split with hash xxh64 to guava: a filter does not store its keys, so conversion is possible only between formats with identical bits: parquet, and bloomgate filters of kind split with hash xxh64 and seed 0; use --from-keys for other formats
 ? 2
 $ bloomgate convert --to parquet b.bg no
-! bloomgate convert: b.bg: cannot convert a filter of kind blocked with hash fast to parquet: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for other formats
+! bloomgate convert: b.bg: cannot convert a filter of kind blocked with hash fast to parquet: a filter does not store its keys, so conversion is possible only between formats with identical bits: parquet, and bloomgate filters of kind split with hash xxh64 and seed 0; use --from-keys for other formats
 ? 2
 $ bloomgate build -q --kind split --hash xxh64 --seed 3 --items 1000 s3.bg keys; bloomgate convert --to parquet s3.bg no
-! bloomgate convert: s3.bg: cannot convert a filter of kind split with hash xxh64 to parquet: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for other formats
+! bloomgate convert: s3.bg: cannot convert a filter of kind split with hash xxh64 to parquet: a filter does not store its keys, so conversion is possible only between formats with identical bits: parquet, and bloomgate filters of kind split with hash xxh64 and seed 0; use --from-keys for other formats
 ? 2
 $ bloomgate convert --to bloomgate --format guava guava.out no
-! bloomgate convert: guava.out: cannot convert a filter in guava format to bloomgate: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for other formats
+! bloomgate convert: guava.out: cannot convert a filter in guava format to bloomgate: a filter does not store its keys, so conversion is possible only between formats with identical bits: parquet, and bloomgate filters of kind split with hash xxh64 and seed 0; use --from-keys for other formats
 ? 2
 $ bloomgate convert --to go --format guava guava.out no
-! bloomgate convert: guava.out: cannot convert a filter in guava format to go: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for other formats
+! bloomgate convert: guava.out: cannot convert a filter in guava format to go: a filter does not store its keys, so conversion is possible only between formats with identical bits: parquet, and bloomgate filters of kind split with hash xxh64 and seed 0; use --from-keys for other formats
 ? 2
 $ cp $CLI_TESTS/../golden/tables/rocksdb_xxh3.sst t.sst; bloomgate convert --to rocksdb t.sst no
 ! bloomgate convert: t.sst: filters in rocksdb format are read-only
@@ -157,7 +157,7 @@ $ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring; bloomg
 ! bloomgate convert: k.bg: its keys are hashed with a secret; use --keyring FILE
 ? 2
 $ bloomgate convert --keyring ring --to parquet k.bg no
-! bloomgate convert: k.bg: cannot convert a filter of kind blocked with hash keyed to parquet: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for other formats
+! bloomgate convert: k.bg: cannot convert a filter of kind blocked with hash keyed to parquet: a filter does not store its keys, so conversion is possible only between formats with identical bits: parquet, and bloomgate filters of kind split with hash xxh64 and seed 0; use --from-keys for other formats
 ? 2
 
 # --part and --block-key imply the format.

@@ -41,7 +41,7 @@ $ bloomgate info l9.bg | grep -E 'generation|canaries'
 $ bloomgate canary l9.bg
 generation   9
 present      16 of 16 found
-absent       0 of 4096 answered "maybe": 0% (0% to 0.0937%), predicted 0.00607%
+absent       0 of 4096 reported as "maybe": 0% (0% to 0.0937%), predicted 0.00607%
 verdict      passed
 
 # Filters that cannot be merged are reported.
@@ -181,7 +181,7 @@ $ bloomgate fold no.bg missing.bg
 $ bloomgate fold -q -g 5 half5.bg both.bg; bloomgate canary half5.bg
 generation   5
 present      16 of 16 found
-absent       108 of 4096 answered "maybe": 2.64% (2.19% to 3.17%), predicted 2.58%
+absent       108 of 4096 reported as "maybe": 2.64% (2.19% to 3.17%), predicted 2.58%
 verdict      passed
 
 # Shards.

@@ -6,7 +6,7 @@ $ bloomgate build -q ten.bg ten
 # If a key file is passed in place of the filter, the message does not suggest -f, which would
 # overwrite the file.
 $ bloomgate build ten ten.bg
-! bloomgate build: ten: already exists and is not a bloomgate filter; OUT precedes KEYS
+! bloomgate build: ten: already exists and is not a bloomgate filter; OUT must come before KEYS
 ! Try 'bloomgate build --help'.
 ? 2
 $ bloomgate build ten.bg ten

@@ -255,7 +255,7 @@ def test_restart_from_an_old_save():
         done = run(cluster, *words)
         assert done.returncode == 3 and "of 16 shards may have lost keys" in done.stderr, done
     done = run(cluster, "add", "f", keys=INPUT)
-    assert done.returncode == 0 and 'may have lost keys and never answer "no" until' in done.stderr, done
+    assert done.returncode == 0 and 'may have lost keys and will not answer "no" until' in done.stderr, done
     assert check(cluster).returncode == 4, "adding some keys does not make the filter complete"
     done = run(cluster, "complete", "misspelled")
     assert done.returncode == 3 and "NOFILTER" in done.stderr, done

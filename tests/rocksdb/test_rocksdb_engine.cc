@@ -1,7 +1,7 @@
 /*
- * Tests real databases. Get, MultiGet and iterators find every key, no matter which kind and size
- * of filter was written and which policy reads it. Lookups of absent keys read no block, the kind
- * of a filter depends on its level, and invalid names get an error message.
+ * Tests real databases. Get, MultiGet and iterators find every key, whatever the kind and size of
+ * the filter, and whatever policy reads it. Lookups of absent keys read no blocks, the kind of a
+ * filter depends on its level, and invalid policy names return an error message.
  */
 #include <cstring>
 #include <filesystem>
@@ -31,7 +31,7 @@ using namespace ROCKSDB_NAMESPACE;
 
 constexpr int kKeys = 10000;
 
-/* Even numbers exist; odd numbers are absent. */
+/* Returns the key for a number. Keys with even numbers exist; keys with odd numbers are absent. */
 std::string Key(int number)
 {
     char text[32];
@@ -157,8 +157,8 @@ class Store
         return lost;
     }
 
-    /* Reads the keys in batches of 50 that include absent keys, and counts lost keys and absent
-     * keys that are found. */
+    /* Reads keys in batches of 50 that include absent keys. Returns the number of keys with a wrong
+     * result: existing keys that are lost, and absent keys that are found. */
     int LostInBatches()
     {
         int lost = 0;
@@ -309,8 +309,8 @@ void absent_keys_cost_no_reads()
     }
 }
 
-/* As the filter sizes show, the bottommost level has filters of the policy's kind, and other levels
- * have blocked filters. */
+/* The bottommost level uses the policy's kind of filter, and other levels use blocked filters. The
+ * test detects the kind by the size of the filters. */
 void the_bottom_has_its_own_kind()
 {
     const Scratch scratch;
@@ -407,7 +407,7 @@ void verification_finds_what_is_missing()
          { "bloomgate:10", "bloomgate:10:fuse", "bloomgate:10:ribbon" }) {
         Made made(name, true);
         for (int round = 0; round < 3;
-             round++) { /* builders are used for consecutive partitions */
+             round++) { /* a builder is reused for consecutive partitions */
             MUST(made.builder->EstimateEntriesAdded() == 0);
             for (int i = 0; i < 3000; i++) {
                 made.builder->AddKey(Key(round * 5000 + i));
@@ -423,7 +423,8 @@ void verification_finds_what_is_missing()
             } else {
                 MUST(made.builder->MaybePostVerify(content).ok());
             }
-            MUST(made.builder->MaybePostVerify("anything").ok()); /* nothing is kept */
+            MUST(made.builder->MaybePostVerify("anything")
+                     .ok()); /* no hashes are kept */
             const std::unique_ptr<FilterBitsReader> reader(
                 made.policy->GetFilterBitsReader(content));
             int denied = 0;
@@ -485,7 +486,7 @@ void names_are_explained()
     };
     for (const Wrong &wrong :
          { Wrong{ "bloomgate:0", "from 2 to 64" }, Wrong{ "bloomgate:x", "found 'x'" },
-           Wrong{ "bloomgate:10:nothing", "blocked, fuse or ribbon, found 'nothing'" },
+           Wrong{ "bloomgate:10:nothing", "blocked, fuse or ribbon; found 'nothing'" },
            Wrong{ "bloomgate:", "found ''" }, Wrong{ "bloomgate:65", "from 2 to 64" },
            Wrong{ "bloomgate:-3", "found '-3'" },
            Wrong{ "bloomgate:1e1", "found '1e1'" },
@@ -540,16 +541,17 @@ int main()
     static const MustCase cases[] = {
         { "no key is lost", no_key_is_lost },
         { "absent keys cost no reads", absent_keys_cost_no_reads },
-        { "the bottommost level has its own kind", the_bottom_has_its_own_kind },
-        { "files to be ingested use the bottommost kind",
+        { "the bottommost level uses the policy's kind of filter",
+          the_bottom_has_its_own_kind },
+        { "files to be ingested use the bottommost level's kind of filter",
           files_to_be_ingested_are_for_the_bottom },
-        { "policies read each other", policies_read_each_other },
-        { "built-in filters are left alone", built_in_filters_are_left_alone },
+        { "policies read each other's filters", policies_read_each_other },
+        { "built-in filters keep working", built_in_filters_are_left_alone },
         { "verification finds missing keys", verification_finds_what_is_missing },
         { "readers accept any bytes and any batch",
           readers_take_any_bytes_and_any_batch },
-        { "invalid names are explained", names_are_explained },
-        { "names are preserved", names_come_back },
+        { "invalid policy names return an error message", names_are_explained },
+        { "policy names are preserved", names_come_back },
     };
     return MustRun(cases);
 }
