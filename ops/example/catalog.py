@@ -15,7 +15,7 @@ SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "catalog.sql")
 
 def make(path, products):
     if os.path.exists(path):
-        sys.exit(f"{path}: already exists")
+        sys.exit(f"{path} already exists")
     with open(SCRIPT, encoding="utf-8") as f:
         script = re.sub(r"SELECT \d+ AS products", f"SELECT {products} AS products", f.read(), count=1)
     database = sqlite3.connect(path)
@@ -25,7 +25,7 @@ def make(path, products):
 
 def add(path, products, every):
     if not os.path.exists(path):
-        sys.exit(f"{path}: does not exist")
+        sys.exit(f"{path} does not exist")
     database = sqlite3.connect(path, timeout=30, isolation_level=None)
     for n in range(products):
         if n:
@@ -33,7 +33,7 @@ def add(path, products, every):
         number = database.execute("SELECT max(id) + 1 FROM products").fetchone()[0]
         sku = f"NEW-{number:06d}"
         database.execute("INSERT INTO products (sku, name, category, cents) VALUES (?, ?, 'new', 100)",
-                         (sku, f"new product no. {number}"))
+                         (sku, f"new product {number}"))
         print(sku, flush=True)
     database.close()
 
