@@ -77,8 +77,9 @@ BG_API void bg_admission_free(bg_admission *admission);
 BG_API bool bg_admission_admit(bg_admission *admission, const void *key, size_t len);
 
 /*
- * Decides about each key in an array as bg_admission_admit does, and remembers the keys. Returns
- * the number of admitted keys, and sets their bits in the bitmap `admitted` unless it is NULL.
+ * Decides whether to admit each key in an array, as bg_admission_admit does, and remembers the
+ * keys. Returns the number of admitted keys, and sets their bits in the bitmap `admitted` unless it
+ * is NULL.
  * Thread safety: same as bg_admission_admit.
  */
 BG_API size_t bg_admission_admit_many(bg_admission *admission, bg_keys keys,

@@ -2,7 +2,7 @@
  * combine.h - merge, fold, resize, compact and compare filters.
  *
  *     bg_filter_merge(all, monday, NULL);            // union of two filters
- *     bg_filter_fold(all, 1, &half, NULL);           // half the size, a higher rate
+ *     bg_filter_fold(all, 1, &half, NULL);           // half the size at a higher rate
  *     bg_filter_overlap(monday, tuesday, &o, NULL);  // how many keys they share
  *
  * bg_kind_traits reports which operations a kind supports. Filters in shards can be merged

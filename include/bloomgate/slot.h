@@ -425,7 +425,7 @@ BG_API uint64_t bg_slot_complete_to(const bg_slot *slot);
  * again. Do not advance during the swap or reload, because the slot cannot detect which
  * keys are missing. Do not advance to a number while keys with higher numbers are being
  * added, or after such keys have been added. Otherwise, when a file replaces the base
- * (bg_slot_swap), the slot would treat those keys as if their numbers were not higher.
+ * (bg_slot_swap), the slot would treat those keys as if their numbers did not exceed `sequence`.
  * Thread safety: MT-Safe.
  */
 BG_API void bg_slot_advance(bg_slot *slot, uint64_t sequence);
