@@ -186,7 +186,7 @@ static void dedup_tell(const struct dedup *d, const bg_filter_info *info)
              number_show_bytes(bg_filter_size_bytes(d->seen.filter), bytes));
     if (dedup_is_overfull(info)) {
         say_warning("the filter has a capacity of %s keys and holds about %s: new "
-                    "lines are now dropped at a rate of %s",
+                    "lines are now wrongly dropped at a rate of %s",
                     number_show(info->design_items, lines),
                     number_show((uint64_t)info->items.value, unique),
                     number_show_rate(info->rate, share));
@@ -366,26 +366,27 @@ const struct command command_dedup = {
     .about =
         "Reads lines from files, or from stdin, and prints the first occurrence of "
         "each line, in order. This is what awk '!seen[$0]++' does, in a fraction of "
-        "the memory. Lines are remembered in a filter, which reports a small share of "
-        "new lines as already seen; these lines are dropped. The expected number of "
-        "wrongly dropped lines is reported at the end, unless -q is set.\n\nBy "
-        "default, the filter grows with the number of distinct lines, at a "
-        "false-positive rate of 1 in 1,000,000: about 6 bytes per line, and "
-        "temporarily up to twice as much. --items fixes its size for that number of "
-        "lines, and --memory fixes its size in bytes. When a fixed-size filter is so "
-        "full that more new lines than --rate allows would be dropped, dedup stops "
-        "with exit code 5. All lines up to that point are printed.\n\n--window "
-        "remembers only the last N keys (up to one seventh more may be remembered), or "
-        "the keys of a time period; a key that occurs again is renewed. A period "
-        "requires --items, and time between runs does not count.\n\n--state loads the "
-        "filter from an earlier run, and saves it atomically at the end, even if the "
-        "command is interrupted or the filter is full: the state then contains exactly "
-        "the lines that were printed. After any other error, the old state is kept. "
-        "Keys must be extracted and hashed in the same way in all runs. The size and "
-        "the rate of a state do not change: --items, --rate and --memory are refused "
-        "if the state does not satisfy them.\n\nWith --unordered, each thread adds and "
-        "prints lines independently. Exactly one of several equal lines is printed, "
-        "but not always the first. It uses a filter of kind register, which does not "
+        "the memory. Lines are remembered in a filter, which reports a small share "
+        "of new lines as already seen; these lines are dropped. The expected number "
+        "of wrongly dropped lines is reported at the end, unless -q is set.\n\nBy "
+        "default, the filter grows with the number of distinct lines and has a "
+        "false-positive rate of 1 in 1,000,000. It takes about 6 bytes per line, and "
+        "temporarily up to twice as much. --items sizes the filter for a fixed "
+        "number of lines, and --memory fixes its size in bytes. When a fixed-size "
+        "filter is so full that more new lines than --rate allows would be dropped, "
+        "dedup stops with exit code 5. All lines up to that point are "
+        "printed.\n\n--window remembers only the last N keys (or up to one seventh "
+        "more), or the keys of a time period; each occurrence renews a key. A time "
+        "period requires --items, and the time between runs does not "
+        "count.\n\n--state loads the filter from an earlier run, and saves it "
+        "atomically at the end, even if the command is interrupted or the filter is "
+        "full: the state then contains exactly the lines that were printed. After "
+        "any other error, the old state is kept. Keys must be extracted and hashed "
+        "in the same way in all runs. The size and the rate of a state do not "
+        "change: --items, --rate and --memory are refused if the state does not "
+        "satisfy them.\n\nWith --unordered, each thread adds and prints lines "
+        "independently. Exactly one of several equal lines is printed, but not "
+        "always the first. This mode uses a filter of kind register, which does not "
         "grow, at a rate of 1 in 100,000 by default. Without --items and --memory, "
         "uncompressed regular files are read twice, the first time to count their "
         "lines. Piped input and a new --state file require --items or --memory.",

@@ -145,7 +145,7 @@ static void diff_print(const struct diff *d)
                number_show(d->found.blocks, all), number_show(d->found.different, some),
                number_show(d->found.patch_bytes, bytes));
     } else {
-        printf("layout     different: a patch contains all blocks\n");
+        printf("layout     different, so a patch contains all blocks\n");
     }
     if (*d->header) {
         printf("header     differs in: %s\n", d->header);
@@ -208,20 +208,21 @@ const struct command command_diff = {
     .summary = "compare filter files, create and apply patches",
     .usage = "[options] A B | --apply FILE A OUT",
     .about =
-        "Reports whether two filters are equal, in how many 64 KiB blocks their files "
-        "differ, and the size of a patch from A to B. Blocks are compared by the "
-        "checksums in the files, which is fast. Exit code: 0 if the filters are equal, "
-        "1 if not, higher on errors. Filters are equal even if headers differ in "
-        "creation time, generation or notes.\n\n"
-        "--patch writes a patch from A to B. --apply applies it, and verifies the new "
-        "file before renaming it to OUT. A patch applies only to the file it was "
-        "created for.",
+        "Reports whether two filters are equal, in how many 64 KiB blocks their "
+        "files differ, and the size of a patch from A to B. Blocks are compared by "
+        "their checksums, which are stored in the files, so the comparison is fast. "
+        "Exit code: 0 if the filters are equal, 1 if not, higher on errors. Filters "
+        "can be equal even if their headers differ in creation time, generation or "
+        "notes.\n\n"
+        "--patch writes a patch from A to B. --apply applies a patch, and verifies "
+        "the new file before renaming it to OUT. A patch applies only to the file it "
+        "was created for.",
     .size = sizeof(struct diff_options),
     .uses = { { &diff_group, 0 },
               { &open_ours_group, offsetof(struct diff_options, open) } },
     .examples = { { "bloomgate diff --patch day.patch monday.bg tuesday.bg",
-                    "write the changes from Monday to Tuesday" },
+                    "write a patch from Monday's to Tuesday's filter" },
                   { "bloomgate diff --apply day.patch monday.bg tuesday.bg",
-                    "apply them to Monday's filter on another machine" } },
+                    "apply the patch to Monday's filter on another machine" } },
     .run = diff_command,
 };

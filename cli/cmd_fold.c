@@ -70,12 +70,13 @@ const struct command command_fold = {
     .summary = "halve the size of a filter file",
     .usage = "[options] OUT FILTER",
     .about =
-        "Writes a filter of half the size to OUT, or of 1/2^N of the size with --times "
-        "N. The new filter answers \"maybe\" for the same keys, at a higher "
-        "false-positive rate, and equals the filter that would result from adding the "
-        "keys to a filter of the smaller size.\n\nFolding works for Bloom kinds whose "
-        "size can be halved. bloomgate build --folds N creates such filters, and "
-        "bloomgate info prints how many times a filter can be folded.",
+        "Writes a filter of half the size to OUT, or of 1/2^N of the size with "
+        "--times N. The new filter still answers \"maybe\" for every added key, but "
+        "has a higher false-positive rate. It equals the filter that would result "
+        "from adding the same keys to a filter of the smaller size.\n\nFolding works "
+        "for Bloom kinds whose size can be halved. bloomgate build --folds N creates "
+        "such filters, and bloomgate info prints how many times a filter can be "
+        "folded.",
     .size = sizeof(struct fold_options),
     .uses = { { &fold_group, 0 },
               { &save_options_group, offsetof(struct fold_options, save) },

@@ -140,15 +140,15 @@ const struct command command_info = {
     .summary = "describe filter files",
     .usage = "[options] FILTER...",
     .about =
-        "Prints the format, kind and geometry of each file, its capacity, how keys are "
-        "converted and hashed, its generation and its digest. It also prints how full "
-        "the filter is: the estimated number of distinct keys with its 95% confidence "
-        "interval, the current false-positive rate, and whether the filter is within "
-        "its design limits. For files written by other software, info prints the "
+        "Prints the format, kind, geometry, capacity, key conversion, hash, "
+        "generation and digest of each filter. It also prints how full the filter "
+        "is: the estimated number of distinct keys with its 95% confidence interval, "
+        "the current false-positive rate, and whether the filter is within its "
+        "design limits. For files written by other software, info prints the "
         "properties that the format records.\n\nFor a filter with a secret, only the "
-        "header is printed, unless --keyring is set.\n\n--bits draws the filter as up "
-        "to 64 by 16 cells, shaded by the share of bits set. In a filter that fills "
-        "evenly, all cells look alike.",
+        "header is printed, unless --keyring is set.\n\n--bits draws the filter as "
+        "up to 64 by 16 cells, shaded by the share of bits set. In a filter that "
+        "fills evenly, all cells look alike.",
     .size = sizeof(struct info_options),
     .uses = { { &info_group, 0 },
               { &open_options_group, offsetof(struct info_options, open) } },

@@ -48,7 +48,8 @@ static int merge_compare(const struct filter_file *first,
                           first->path, other->path, first->recipe, other->recipe);
     }
     if (memcmp(first->about.key_id, other->about.key_id, BG_KEY_ID_BYTES) != 0) {
-        return say_failed(CLI_DATA, "%s and %s: hashed with different secrets",
+        return say_failed(CLI_DATA,
+                          "%s and %s: the keys were hashed with different secrets",
                           first->path, other->path);
     }
     return merge_compare_shards(first, other);
@@ -119,10 +120,10 @@ const struct command command_merge = {
         "adding all their keys to one filter of the same size. The filters must have "
         "the same kind, size and hash: build them with the same --items and --rate, "
         "for example from parts of the input (--shard). If the input changed between "
-        "the builds, its parts are refused; if parts are missing, merge prints a "
-        "warning.\n\nNotes, key id and generation come from the first filter. With -f, "
-        "OUT may be one of the filters: it is replaced atomically at the end, or is "
-        "unchanged if anything fails.",
+        "the builds, merge refuses its parts; if parts are missing, merge prints a "
+        "warning.\n\nThe notes, key ID and generation are taken from the first "
+        "filter. With -f, OUT may be one of the filters: it is replaced atomically "
+        "at the end, or is unchanged if anything fails.",
     .size = sizeof(struct merge_options),
     .uses = { { &save_options_group, offsetof(struct merge_options, save) },
               { &open_ours_group, offsetof(struct merge_options, open) } },

@@ -35,7 +35,7 @@ static const struct option plan_table[] = {
     { "call-cost", 0, OPTION_REAL, AT(call_cost), "COST",
       "cost of a call to the backing store", NULL },
     { "memory-cost", 0, OPTION_REAL, AT(memory_cost), "COST",
-      "cost of 1 GiB for one second, in the same unit", NULL },
+      "cost of 1 GiB of memory per second, in the same unit", NULL },
     { "call-time", 0, OPTION_SECONDS, AT(call_time), "TIME",
       "duration of a backing-store call, e.g. 5ms", NULL },
     { "latency", 0, OPTION_SECONDS, AT(latency), "TIME",
@@ -174,19 +174,20 @@ const struct command command_plan = {
         "Plans a filter of each kind for the given number of keys and prints its "
         "properties: its size, its false-positive rate when full and with 2 and 10 "
         "times as many keys, the smallest cache that it fits into, and the number of "
-        "cache lines a lookup reads. Nothing is created. Below the table, plan prints "
-        "which kind bloomgate build selects by default, why, and when another kind is "
-        "better. The rates are computed for the actual layouts, not with the textbook "
-        "formula.\n\nInstead of a rate, specify a number of bits per key, a size, or "
-        "an objective. --call-time and --latency limit the rate so that unnecessary "
-        "calls do not delay an absent key by more than --latency on average. With "
-        "--queries-per-second, plan reports how many calls are avoided and wasted per "
-        "second; with --call-cost and --memory-cost, it also reports the cost of the "
-        "calls and the memory, and if no rate is specified, it finds the rate with the "
-        "lowest total cost.\n\n--calibrate builds the planned filters, up to 64 MiB "
-        "and 8 million keys each (static kinds: 4 million), and measures them on this "
-        "machine with one thread and integer keys.\n\n--plot draws two charts: the "
-        "rate against the number of keys, and bits per key against the rate.",
+        "cache lines a lookup reads. Nothing is created. Below the table, plan "
+        "prints which kind bloomgate build selects by default, why, and when another "
+        "kind is better. The rates are computed for the actual layouts, not with the "
+        "textbook formula.\n\nInstead of a rate, you can specify a number of bits "
+        "per key, a size, or an objective. --call-time and --latency limit the rate "
+        "so that unnecessary calls do not delay lookups of absent keys by more than "
+        "--latency on average. With --queries-per-second, plan reports how many "
+        "calls are avoided and wasted per second. With --call-cost and "
+        "--memory-cost, it also reports the cost of the calls and the memory. If no "
+        "rate is specified, it then selects the rate with the lowest total "
+        "cost.\n\n--calibrate builds the planned filters, up to 64 MiB and 8 million "
+        "keys each (static kinds: 4 million), and measures them on this machine with "
+        "one thread and integer keys.\n\n--plot draws two charts: the rate against "
+        "the number of keys, and bits per key against the rate.",
     .size = sizeof(struct plan_options),
     .uses = { { &spec_options_group, offsetof(struct plan_options, spec) },
               { &plan_group, 0 } },

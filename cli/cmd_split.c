@@ -119,12 +119,12 @@ const struct command command_split = {
     .summary = "write each shard of a filter to a file",
     .usage = "[options] FILTER PREFIX",
     .about =
-        "Writes each shard of a sharded filter to its own file, PREFIX.0, PREFIX.1 and "
-        "so on. A shard contains only the keys whose hash maps to it, so it cannot "
-        "answer lookups for other keys. bloomgate join recombines the "
-        "shards.\n\nPrograms create sharded filters (shards in a bg_spec, see "
-        "libbloomgate(3)). bloomgate build --shard is different: it creates a complete "
-        "filter from a part of the input, for bloomgate merge.",
+        "Writes each shard of a sharded filter to its own file, PREFIX.0, PREFIX.1 "
+        "and so on. A shard contains only the keys whose hash maps to it, so it "
+        "cannot answer lookups for other keys. bloomgate join recombines the "
+        "shards.\n\nSharded filters are created with the library (field shards of "
+        "bg_spec, see libbloomgate(3)). bloomgate build --shard is different: it "
+        "creates a complete filter from a part of the input, for bloomgate merge.",
     .size = sizeof(struct split_options),
     .uses = { { &force_options_group, offsetof(struct split_options, save) },
               { &open_ours_group, offsetof(struct split_options, open) } },

@@ -78,7 +78,8 @@ static void verify_print(const char *path, const bg_verify_report *report, bool 
     if (report->bad == 0) {
         if (!say_is_quiet()) {
             printf("%s: intact%s\n", path,
-                   asked ? "" : ", but its keys cannot be checked without --keyring");
+                   asked ? ""
+                         : ", but its canaries cannot be checked without --keyring");
         }
         return;
     }
@@ -195,14 +196,14 @@ const struct command command_verify = {
     .summary = "check filter files for damage",
     .usage = "[options] FILTER...",
     .about =
-        "Reads each file completely and checks every checksum, the internal structure, "
-        "and the answers for its canaries. Prints \"intact\", or the first error, its "
-        "position, and the number of damaged blocks. Exit code: 0 if all files are "
-        "intact, 1 if a file is damaged, higher if a file cannot be checked, because "
-        "it does not exist, is not a filter, or was written by a newer "
-        "version.\n\nWithout a filter's secret, everything except its canaries can be "
-        "verified. Most formats used by other software have no checksum, so only the "
-        "structure can be checked. With -q, only damaged files are printed.",
+        "Reads each file completely and checks every checksum, the internal "
+        "structure, and the filter's answers for its canaries. Prints \"intact\", or "
+        "the first error, its position, and the number of damaged blocks. Exit code: "
+        "0 if all files are intact, 1 if a file is damaged, higher if a file cannot "
+        "be checked because it does not exist, is not a filter, or was written by a "
+        "newer version.\n\nWithout a filter's secret, everything except its canaries "
+        "can be verified. Most formats used by other software have no checksum, so "
+        "only the structure can be checked. With -q, only damaged files are printed.",
     .size = sizeof(struct verify_options),
     .uses = { { &verify_group, 0 },
               { &open_options_group, offsetof(struct verify_options, open) } },

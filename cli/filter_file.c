@@ -121,8 +121,8 @@ int filter_may_write(const char *path, bool force)
 {
     struct stat about;
     if (strcmp(path, "-") == 0) {
-        return say_usage("expected a file, not stdout; for a file with that name, use "
-                         "./-");
+        return say_usage("expected a file, not stdout; to write to a file named '-', "
+                         "use ./-");
     }
     if (lstat(path, &about) != 0) {
         return CLI_OK;
@@ -233,7 +233,7 @@ int filter_secret(const char *path, const struct open_options *options,
     }
     file->hash = (bg_hash_spec){ .profile = file->about.profile };
     if (bg_keyring_find(file->ring, file->about.key_id, &file->hash, &why)) {
-        return say_failed(CLI_DATA, "%s: does not contain the secret of %s",
+        return say_failed(CLI_DATA, "%s: does not contain the secret for %s",
                           options->keyring, path);
     }
     opening->hash = &file->hash;

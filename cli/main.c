@@ -112,7 +112,8 @@ int main(int argc, char **argv)
         count++;
     }
     if (name[0] == '-') {
-        return say_usage("unknown option '%s'; options follow the subcommand", name);
+        return say_usage("unknown option '%s'; options must follow the subcommand",
+                         name);
     }
     const struct command *command = command_find(name);
     if (!command) {

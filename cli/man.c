@@ -24,10 +24,11 @@ static const struct {
     enum cli_exit code;
     const char *means;
 } man_exits[] = {
-    { CLI_OK, "Success; for check: at least one line was selected." },
+    { CLI_OK, "Success. For check, at least one line was selected." },
     { CLI_NO,
-      "For check: no line was selected; for verify, diff and canary: damaged, "
-      "different, or failed; for remove --strict: a key was not in the filter." },
+      "For check, no line was selected. For verify, a file is damaged; for diff, the "
+      "filters differ; for canary, the test failed. For remove --strict, a key was "
+      "not in the filter." },
     { CLI_USAGE, "Invalid command line." },
     { CLI_DATA, "A filter or an input is damaged or invalid." },
     { CLI_IO, "OS error: no such file, no permission, disk full, or another command is "
@@ -156,10 +157,11 @@ static const char man_about[] =
     "the options. Options and arguments may appear in any order.";
 
 static const struct man_entry man_numbers[] = {
-    { "10k 5M 2G 1T 1P", "Powers of 1000; an optional B may follow." },
-    { "64Ki 512Mi 2Gi", "Powers of 1024." },
-    { "1e6 2.5k", "An exponent or a fraction. A count must be a whole number after "
-                  "conversion." },
+    { "10k 5M 2G 1T 1P",
+      "Decimal suffixes (powers of 1000), optionally followed by B." },
+    { "64Ki 512Mi 2Gi", "Binary suffixes (powers of 1024)." },
+    { "1e6 2.5k", "Numbers with an exponent or a fraction. A count must still be a "
+                  "whole number." },
     { "0.001 1e-3 0.1% 1/1000", "Rates between 0 and 1, exclusive." },
     { "30s 5m 2h 1d 1.5ms", "Times. The default unit is seconds." },
 };
@@ -176,7 +178,8 @@ static const struct man_entry man_recipes[] = {
     { "--as int64, --as int32",
       "Parse the text as a decimal integer. The key is the integer as 8 or 4 bytes, "
       "little-endian." },
-    { "--as hex", "Parse the text as hexadecimal digits, two per byte of the key." },
+    { "--as hex",
+      "Parse the text as hexadecimal digits, two for each byte of the key." },
     { "--as utf16",
       "Convert the text from UTF-8. The key is the text in UTF-16, little-endian." },
 };
@@ -192,9 +195,9 @@ static const struct man_entry man_environment[] = {
       "Sizes of the L1, L2 and L3 caches, such as 48K,2M,260M (default: the sizes of "
       "this machine). Set it to plan filters for another machine." },
     { "BLOOMGATE_LOCK_WAIT",
-      "How long a command waits while another command is changing the same file, such "
-      "as 5m (default: 60s). It then fails with exit code 4. With 0, it fails "
-      "immediately." },
+      "How long a command waits while another command is changing the same file, "
+      "such as 5m (default: 60s). After that time, the command fails with exit code "
+      "4. With 0, the command fails immediately." },
 };
 
 static void man_formats(void)
@@ -210,15 +213,16 @@ static void man_formats(void)
         stdout,
         "bloomgate also reads filters written by other software. Most of these files "
         "do not identify their format, so bloomgate tries each reader. If several "
-        "readers accept a file, set --format. Its values are auto, bloomgate, and");
+        "readers accept a file, set --format. The possible formats are auto, "
+        "bloomgate, and");
     for (size_t i = 0; i < n; i++) {
         printf("\\fB");
         roff_inside(stdout, names[i]);
         printf("\\fR%s\n", i + 1 < n ? "," : ".");
     }
     roff_paragraphs(stdout,
-                    "These formats do not record how keys were converted to bytes. For "
-                    "guava and spark, specify it with --as.");
+                    "These formats do not record how keys were converted to bytes. "
+                    "For guava and spark, specify the conversion with --as.");
 }
 
 static void man_commands(void)

@@ -21,7 +21,7 @@ int map_find(const bg_filter *filter, struct occupancy_map *map)
     const size_t cells = map->columns * map->rows;
     map->cell_bytes = all / cells;
     if (bg_filter_occupancy(filter, map->shares, cells)) {
-        return say_failed(CLI_DATA, "the filter does not provide the distribution of "
+        return say_failed(CLI_DATA, "this filter cannot report the distribution of "
                                     "its bits");
     }
     for (size_t i = 0; i < cells; i++) {

@@ -180,7 +180,7 @@ static int parts_keep(const struct part_set *set, char metadata[BG_METADATA_MAX]
     }
     memcpy(metadata, text, sizeof text);
     (void)parts_list(set, false, list, 64); /* truncated if it is too long */
-    say_warning("lines are missing: of %" PRIu32
+    say_warning("the filter is incomplete: of %" PRIu32
                 " parts, the following have not been merged yet: %s",
                 set->count, list);
     return CLI_OK;

@@ -142,7 +142,7 @@ static void report_heading(const struct plan_rows *plans)
         printf(", at the cheapest rate");
     }
     if (ask->latency_objective > 0) {
-        printf(", at most %s per absent key",
+        printf(", mean delay at most %s per absent key",
                report_time(ask->latency_objective, text));
     }
     printf("\n\n");
@@ -187,7 +187,7 @@ static void report_automatic(const struct plan_rows *plans)
     const bg_plan *plan = &plans->automatic.plan;
     char bytes[NUMBER_TEXT], rate[NUMBER_TEXT];
     if (!plans->automatic.err && plan->kind != plans->best.plan.kind) {
-        printf("Without --kind, the choice would be %s: %s, %s false positives.\n",
+        printf("Without --kind, plan would choose %s: %s, %s false positives.\n",
                bg_kind_name(plan->kind), number_show_bytes(plan->bytes, bytes),
                number_show_rate(plan->rate, rate));
     }
@@ -244,10 +244,10 @@ static void report_speeds(const struct plan_rows *plans,
 {
     static struct columns table;
     printf("\n"
-           "Measured on this machine: lookups per second of CPU time, one thread, "
-           "integer keys, median of 5\n"
-           "passes; filters from these plans with at most 64 MiB and 8M keys (static "
-           "kinds: 4M)\n\n");
+           "Measured on this machine with one thread and integer keys: lookups per "
+           "second of CPU time, median\n"
+           "of 5 passes. Filters are built as planned, but with at most 64 MiB and 8M "
+           "keys (static kinds: 4M).\n\n");
     columns_add(&table, "", "kind", true);
     columns_add(&table, "", "keys", false);
     columns_add(&table, "", "size", false);

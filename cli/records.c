@@ -58,7 +58,7 @@ static int keys_delimiter(const char *text, char *delimiter)
         return CLI_OK;
     }
     if (strlen(text) != 1) {
-        return say_usage("--delimiter: found '%s', expected one character, or \\t",
+        return say_usage("--delimiter: found '%s', expected one character or \\t",
                          text);
     }
     *delimiter = text[0];

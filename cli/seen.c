@@ -23,9 +23,9 @@ static const struct option seen_table[] = {
     { "rate", 'p', OPTION_RATE, AT(rate), "P",
       "tolerated share of dropped new lines (default: 1e-6)", NULL },
     { "memory", 'm', OPTION_BYTES, AT(memory), "SIZE",
-      "fixed size, instead of --rate: 512M, 2Gi", NULL },
+      "fixed size instead of --rate, such as 512M or 2Gi", NULL },
     { "window", 'w', OPTION_TEXT, AT(window), "N|TIME",
-      "remember only the last N keys, or the last 10m", NULL },
+      "remember the last N keys, or keys from the last 10m", NULL },
     { "state", 's', OPTION_TEXT, AT(state), "FILE",
       "load the filter from FILE, and save it there", NULL },
     { "unordered", 0, OPTION_FLAG, AT(unordered), NULL,
@@ -111,7 +111,7 @@ static int seen_check_window(const char *text, bg_window_options *window)
     return strlen(text) < SEEN_WINDOW && seen_read_window(text, window)
                ? CLI_OK
                : say_usage("--window: found '%s', expected a number of keys of at "
-                           "least 8 (10k, 5M), or a time (90s, 10m, 1d)",
+                           "least 8 (10k, 5M), or a time period (90s, 10m, 1d)",
                            text);
 }
 
@@ -153,8 +153,8 @@ static int seen_count_items(const struct seen *seen, const struct input *input,
     if (!input_is_plain(input) || o->state) {
         return say_usage("--unordered requires --items or --memory %s",
                          o->state
-                             ? "with a new --state: the number of distinct keys in all "
-                               "runs"
+                             ? "for a new --state; --items is the number of distinct "
+                               "keys in all runs"
                              : "if the input is not an uncompressed regular file");
     }
     const int code = flow_count(&like, input, seen->progress, items);

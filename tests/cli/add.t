@@ -205,7 +205,7 @@ $ echo x | bloomgate add k.bg
 ! bloomgate add: k.bg: its keys are hashed with a secret; use --keyring FILE
 ? 2
 $ echo x | bloomgate add --keyring other k.bg
-! bloomgate add: other: does not contain the secret of k.bg
+! bloomgate add: other: does not contain the secret for k.bg
 ? 3
 $ echo x | bloomgate add -q --keyring ring k.bg; echo x | bloomgate check -c --keyring ring k.bg; bloomgate info k.bg | grep 'key id'
 1

@@ -33,7 +33,7 @@ $ bloomgate dedup -c < /dev/null
 0
 ! bloomgate dedup: 0 lines, 0 unique, 0 dropped; wrongly dropped: fewer than 0.01 expected; scalable filter, 5.9 MiB
 
-# With two files, the last line of each may lack a newline.
+# With two input files, the last line of each file may be missing its newline.
 $ printf 'a\nx' > one; printf 'x\ny' > two
 $ bloomgate dedup -q one two
 a
@@ -42,7 +42,7 @@ y
 $ bloomgate dedup -q -d one two
 x
 
-# The output is identical to that of awk, for any number of threads and for files and pipes.
+# The output is identical to awk's output for any number of threads, from files and from pipes.
 $ python3 -c "import random; r = random.Random(1); print('\n'.join(str(r.randrange(150000)) for _ in range(300000)))" > many
 $ awk '!seen[$0]++' many > awk.out
 $ for t in 1 2 8; do bloomgate dedup -q -t $t many | cmp - awk.out; done
@@ -71,12 +71,12 @@ $ bloomgate dedup --unordered --window 10 many
 ! Try 'bloomgate dedup --help'.
 ? 2
 
-# Prints the summary as text and as JSON. A filter that is a little too small causes a warning, and
-# drops about as many lines as expected.
+# The summary is printed as text or as JSON. A filter that is a little too small causes a warning,
+# and drops about as many lines as expected.
 $ bloomgate dedup many > /dev/null
 ! bloomgate dedup: 300,000 lines, 129,536 unique, 170,464 dropped; wrongly dropped: fewer than 0.01 expected; scalable filter, 5.9 MiB
 $ bloomgate dedup -q --stats stats.json -n 100k -p 1% many > most
-! bloomgate dedup: warning: the filter has a capacity of 100,000 keys and holds about 129,363: new lines are now dropped at a rate of 2.78%
+! bloomgate dedup: warning: the filter has a capacity of 100,000 keys and holds about 129,363: new lines are now wrongly dropped at a rate of 2.78%
 $ cat stats.json
 {"schema": "bloomgate.dedup.1", "lines": 300000, "unique": 128803, "duplicates": 171197, "wrongly_dropped_expected": 720.816, "wrongly_dropped_share": 0.00556513, "kind": "blocked", "filter_bytes": 124160, "filter_items": 129363, "filter_design_items": 100000, "filter_rate": 0.0278024, "overfull": true}
 $ python3 -c "import json; s = json.load(open('stats.json')); w = 129536 - sum(1 for _ in open('most')); assert abs(w / s['wrongly_dropped_expected'] - 1) < 0.1, w; assert s['lines'] == s['unique'] + s['duplicates'] == 300000"
@@ -93,7 +93,7 @@ kept.bg: intact
 ! Try 'bloomgate dedup --help'.
 ! bloomgate dedup: --stats kept.bg: this file is also an input or the --state file; choose another file
 ! Try 'bloomgate dedup --help'.
-! bloomgate dedup: --window: found 'foo', expected a number of keys of at least 8 (10k, 5M), or a time (90s, 10m, 1d)
+! bloomgate dedup: --window: found 'foo', expected a number of keys of at least 8 (10k, 5M), or a time period (90s, 10m, 1d)
 ! Try 'bloomgate dedup --help'.
 $ ln -s later soon; bloomgate dedup -s later --stats ./later lines; bloomgate dedup -s soon --stats later lines; bloomgate dedup -s ./later --stats soon lines
 ! bloomgate dedup: --stats ./later: this file is also an input or the --state file; choose another file
@@ -117,13 +117,13 @@ $ for run in 1 2 3; do seq ${run}00000 ${run}40000 | bloomgate dedup -q -c -s fu
 0
 1
 
-# No mode drops more lines than its rate allows. If a filter of fixed size is full, the run ends.
-# The lines printed before the run ends are correct, and lines that are already in the filter need
-# no space.
+# No mode drops more lines than its rate allows. If a fixed-size filter is full, the run stops. The
+# lines printed until then are correct, and lines that are already in the filter take up no
+# additional space.
 $ bloomgate dedup -n 10k -p 1% many > few
 ! bloomgate dedup: stopped after 15,774 lines: the filter is full (about 15,015 keys), and more than 1% of new lines would be dropped; use a larger --items, or omit it so that the filter grows
 ! bloomgate dedup: 15,774 lines, 14,848 unique, 926 dropped; wrongly dropped: 148 expected (0.99%); blocked filter, 12.1 KiB
-! bloomgate dedup: warning: the filter has a capacity of 10,000 keys and holds about 15,015: new lines are now dropped at a rate of 4.81%
+! bloomgate dedup: warning: the filter has a capacity of 10,000 keys and holds about 15,015: new lines are now wrongly dropped at a rate of 4.81%
 ? 5
 $ awk '!seen[$0]++' <(head -15774 many) > head.out; python3 -c "few = list(open('few')); every = list(open('head.out')); assert set(few) <= set(every) and len(few) > 0.985 * len(every), (len(few), len(every))"
 $ for options in "-n 1" "-n 10 -p 1%" "-n 1000" "-m 4k" "-n 100 -m 200" "--unordered -n 100" "--unordered -n 3k -t 8" "--unordered -m 8k"; do bloomgate dedup -q $options many > part 2> said; echo $?; grep -c 'filter is full' said; LC_ALL=C sort part | uniq -d | wc -l; done | sort | uniq -c
@@ -183,19 +183,19 @@ $ bloomgate dedup -w 10m lines
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ bloomgate dedup -w 7 lines
-! bloomgate dedup: --window: found '7', expected a number of keys of at least 8 (10k, 5M), or a time (90s, 10m, 1d)
+! bloomgate dedup: --window: found '7', expected a number of keys of at least 8 (10k, 5M), or a time period (90s, 10m, 1d)
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ bloomgate dedup -w soon lines
-! bloomgate dedup: --window: found 'soon', expected a number of keys of at least 8 (10k, 5M), or a time (90s, 10m, 1d)
+! bloomgate dedup: --window: found 'soon', expected a number of keys of at least 8 (10k, 5M), or a time period (90s, 10m, 1d)
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ bloomgate dedup -w 1ms -n 10 lines
-! bloomgate dedup: --window: found '1ms', expected a number of keys of at least 8 (10k, 5M), or a time (90s, 10m, 1d)
+! bloomgate dedup: --window: found '1ms', expected a number of keys of at least 8 (10k, 5M), or a time period (90s, 10m, 1d)
 ! Try 'bloomgate dedup --help'.
 ? 2
 
-# With a state file, the next run continues where the last one ended.
+# With a state file, the next run continues where the previous run stopped.
 $ bloomgate dedup -q -s state.bg lines
 b
 a
@@ -229,7 +229,7 @@ $ bloomgate dedup -q -s register.bg --unordered -n 1k lines | wc -l
 $ bloomgate dedup -q -s register.bg --unordered lines | wc -l
 0
 
-# A state file has space for its canaries, and dedup reports when the file is full. The file
+# A state file has space for its canaries, and dedup reports a full state file. The file
 # contains the lines that were printed.
 $ for n in 1 2 5 10; do for i in $(seq 10); do rm -f small.bg; seq $((i*1000)) $((i*1000+n-1)) | bloomgate dedup -q -c -p 1e-6 -n $n -s small.bg; done; done | sort -n | uniq -c
      10 1
@@ -260,11 +260,11 @@ $ seq 10 | bloomgate dedup -q -s grown.bg -p 1e-5
 ! bloomgate dedup: grown.bg: was created for any number of keys at a rate of 0.01%, with a size of ... MiB, and does not satisfy the specified --items, --rate or --memory: omit them, or start a new state
 ? 3
 $ bloomgate dedup -s new.bg --unordered lines
-! bloomgate dedup: --unordered requires --items or --memory with a new --state: the number of distinct keys in all runs
+! bloomgate dedup: --unordered requires --items or --memory for a new --state; --items is the number of distinct keys in all runs
 ! Try 'bloomgate dedup --help'.
 ? 2
 
-# A state file that received far more keys than its capacity reports new lines as seen. The run ends
+# A state file with far more keys than its capacity would report new lines as seen. The run stops
 # instead of dropping these lines.
 $ seq 100000 | bloomgate build -q -k register -n 1000 -p 0.1% over.bg 2> /dev/null
 $ for options in "" "-d" "-t 1" "--unordered -t 4"; do seq 200001 300000 | bloomgate dedup -q $options -s over.bg > out; echo $?; cat out; done
@@ -281,7 +281,7 @@ $ seq 10 | bloomgate dedup -q -n 100 -s over2.bg > out; seq 100000 | bloomgate a
 ! bloomgate dedup: stopped after 0 lines: the filter is full (about ... keys), and more than ...% of new lines would be dropped; start a new state with a larger --items
 ? 5
 
-# The options must match the state.
+# The options must match those of the state file.
 $ bloomgate dedup -s state.bg --lower lines
 ! bloomgate dedup: state.bg: the file's keys were converted with different options ('', not 'lower'); use the same --trim, --lower and --as
 ? 3
@@ -328,7 +328,7 @@ $ bloomgate dedup -s lines/x.bg lines
 ! bloomgate dedup: lines/x.bg: Not a directory
 ? 4
 
-# A link to a state file stays a link.
+# A link to a state file remains a link.
 $ mkdir there; seq 3 | bloomgate dedup -q -s there/s.bg; ln -s there/s.bg s.link; seq 5 | bloomgate dedup -q -s s.link; readlink s.link; seq 6 | bloomgate dedup -q -s there/s.bg
 1
 2

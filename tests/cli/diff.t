@@ -1,4 +1,4 @@
-# bloomgate diff: compares files, creates and applies patches.
+# bloomgate diff: compares filter files, and creates and applies patches.
 
 $ seq 200000 > keys; bloomgate build -q --items 200000 a.bg keys
 $ cp a.bg same.bg; bloomgate diff a.bg same.bg
@@ -10,7 +10,7 @@ $ bloomgate diff -q a.bg same.bg
 $ bloomgate diff --json a.bg same.bg
 {"schema": "bloomgate.diff.1", "a": "a.bg", "b": "same.bg", "same": true, "same_layout": true, "blocks": 4, "different": 0, "patch_bytes": 8272, "header": ""}
 
-# With one additional key, some of the blocks differ.
+# One additional key changes some of the blocks.
 $ echo new | bloomgate add -q -o b.bg a.bg
 $ bloomgate diff a.bg b.bg | grep -v header
 filters    different
@@ -36,7 +36,7 @@ $ bloomgate diff --json g4.bg g5.bg
 $ bloomgate build -q --items 100000 small.bg keys
 $ bloomgate diff a.bg small.bg
 filters    different
-layout     different: a patch contains all blocks
+layout     different, so a patch contains all blocks
 header     differs in: ...design items, design rate
 ? 1
 $ bloomgate diff --json a.bg small.bg
@@ -114,7 +114,7 @@ $ seq 100 | bloomgate build -q --items 100 --hash keyed --keyring other k3.bg
 $ bloomgate diff -q k1.bg k2.bg
 $ bloomgate diff -q --keyring ring k1.bg k2.bg
 $ bloomgate diff --keyring other -q k1.bg k2.bg
-! bloomgate diff: other: does not contain the secret of k1.bg
+! bloomgate diff: other: does not contain the secret for k1.bg
 ? 3
 $ bloomgate diff k1.bg k3.bg
 filters    different

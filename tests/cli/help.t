@@ -74,7 +74,7 @@ $ bloomgate zzz
 ! Try 'bloomgate --help'.
 ? 2
 $ bloomgate --bild
-! bloomgate: unknown option '--bild'; options follow the subcommand
+! bloomgate: unknown option '--bild'; options must follow the subcommand
 ! Try 'bloomgate --help'.
 ? 2
 $ bloomgate ''
@@ -82,7 +82,7 @@ $ bloomgate ''
 ! Try 'bloomgate --help'.
 ? 2
 
-# In man pages, characters that are special in troff are escaped.
+# Man pages escape characters that have a special meaning in troff.
 $ bloomgate help --man build | head -6
 .TH BLOOMGATE\-BUILD 1 "" "bloomgate 0.2.0" "User Commands"
 .SH NAME

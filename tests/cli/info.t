@@ -119,7 +119,8 @@ $ seq 3 | bloomgate build -q --items 100 --no-canaries --seed 5 --generation 12 
   generation   12
   canaries     none
 
-# Health. A filter with as many keys as it was designed for is fine, even if it is small.
+# Health. A filter that contains the number of keys it was designed for is healthy, even if it is
+# small.
 $ for n in 100 200 500 1000 2000; do seq $n > keys; bloomgate build -q -f small.bg keys; bloomgate info small.bg | grep health; done | uniq -c; rm keys small.bg
       5   health       fine
 $ seq 5000 | bloomgate build -q --items 1000 over.bg
@@ -175,7 +176,7 @@ k.bg
 $ bloomgate info --json k.bg | grep -o '"complete": [a-z]*'
 "complete": false
 $ bloomgate info --keyring other k.bg
-! bloomgate info: other: does not contain the secret of k.bg
+! bloomgate info: other: does not contain the secret for k.bg
 ? 3
 $ bloomgate info --keyring missing k.bg
 ! bloomgate info: missing: No such file or directory
@@ -223,7 +224,7 @@ $ (trap '' XFSZ; ulimit -f 2; bloomgate info -f --svg map.svg large.bg); python3
 ! bloomgate info: map.svg: File too large
 ? 2
 
-# Filters created by other software.
+# Filters created by other software are described too.
 $ seq 1000 | bloomgate convert -q --from-keys - --items 1000 --to guava g.bf; bloomgate info g.bf
 g.bf
   format       guava

@@ -12,13 +12,13 @@ $ sed -i '/^one /s/$/ retired/' ring; bloomgate keyring ring
 one	retired
 two	current
 
-# The file contains the secrets, which have 32 digits each and are all different.
+# The file contains the secrets. Each has 32 digits, and no two are equal.
 $ awk '/^(one|two) / { print length($2) }' ring; awk '/^(one|two) / { print $2 }' ring | sort -u | wc -l
 32
 32
 2
 
-# A filter can use a secret, and then lookups need the keyring.
+# A filter can be built with a secret; its lookups then require the keyring.
 $ seq 100 | bloomgate build -q -n 100 --keyring ring f.bg
 $ seq 100 | bloomgate check -c --keyring ring f.bg
 100
@@ -33,7 +33,7 @@ $ seq 100 | bloomgate check -c f.bg
 $ sed -i '/^two /s/$/ retired/' ring; bloomgate keyring -q --new three ring; seq 100 | bloomgate check -c --keyring ring f.bg
 100
 $ sed -i '/^two /d' ring; seq 100 | bloomgate check -c --keyring ring f.bg
-! bloomgate check: ring: does not contain the secret of f.bg
+! bloomgate check: ring: does not contain the secret for f.bg
 ? 3
 
 # Errors.

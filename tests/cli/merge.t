@@ -122,14 +122,14 @@ $ bloomgate merge k.bg k1.bg k2.bg
 ! bloomgate merge: k1.bg: its keys are hashed with a secret; use --keyring FILE
 ? 2
 $ bloomgate merge --keyring other k.bg k1.bg k2.bg
-! bloomgate merge: other: does not contain the secret of k1.bg
+! bloomgate merge: other: does not contain the secret for k1.bg
 ? 3
 $ bloomgate merge -q --keyring ring k.bg k1.bg k2.bg
 $ bloomgate check -c --keyring ring k.bg a b
 2000
 $ cat ring other > rings; chmod 600 rings
 $ bloomgate merge --keyring rings kk.bg k1.bg k3.bg
-! bloomgate merge: k1.bg and k3.bg: hashed with different secrets
+! bloomgate merge: k1.bg and k3.bg: the keys were hashed with different secrets
 ? 3
 
 # If the disk is full, the old file is kept, and no other file is left.
@@ -195,7 +195,7 @@ $ bloomgate join part 3 joined.bg
 ! bloomgate join: joined.bg: 3 shards
 $ bloomgate diff joined.bg $CLI_TESTS/../golden/files/shards.bg
 filters    equal
-layout     different: a patch contains all blocks
+layout     different, so a patch contains all blocks
 header     differs in: created, design items
 $ bloomgate verify joined.bg part.0
 joined.bg: intact

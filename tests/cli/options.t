@@ -91,11 +91,11 @@ $ bloomgate build -k '' x.bg ten
 ! Try 'bloomgate build --help'.
 ? 2
 $ bloomgate check --delimiter ab ten.bg ten
-! bloomgate check: --delimiter: found 'ab', expected one character, or \t
+! bloomgate check: --delimiter: found 'ab', expected one character or \t
 ! Try 'bloomgate check --help'.
 ? 2
 $ bloomgate check --delimiter '' ten.bg ten
-! bloomgate check: --delimiter: found '', expected one character, or \t
+! bloomgate check: --delimiter: found '', expected one character or \t
 ! Try 'bloomgate check --help'.
 ? 2
 $ bloomgate check --csv --delimiter '"' ten.bg ten

@@ -1,6 +1,6 @@
 # bloomgate plan: recommends a filter. Transcripts assume caches of 32 KiB, 1 MiB and 32 MiB.
 
-# Comparison of all kinds.
+# By default, plan compares all kinds.
 $ bloomgate plan -n 100M -p 0.1%
 100,000,000 keys, false-positive rate at most 0.1%
 |
@@ -32,7 +32,7 @@ Alternatives if:
   - there may be twice as many keys: plan for them (--growth 2); otherwise blocked has 3.84% false
     positives, 38 times as many
 
-# Cache sizes of another machine can be specified.
+# The cache sizes of a different machine can be specified.
 $ BLOOMGATE_CACHES=48K,2M,260M bloomgate plan -n 100M -p 0.1% | awk '$1 == "blocked" || $1 == "counting" { print $1, $9 }'
 blocked L3
 counting memory
@@ -93,7 +93,7 @@ cuckoo  1.7 MiB  14.0  12     0.167%      full  full  L3        2
 |
 Planned cuckoo: as requested; 1.7 MiB, 0.167% false positives.
   bloomgate build --kind cuckoo --items 1000000 --bits-per-key 14 OUT KEYS
-Without --kind, the choice would be blocked: 1.7 MiB, 0.185% false positives.
+Without --kind, plan would choose blocked: 1.7 MiB, 0.185% false positives.
 $ bloomgate plan -n 1M -p 1% -k blocked | tail -5
   bloomgate build --kind blocked --items 1000000 --rate 0.01 OUT KEYS
 |
@@ -104,15 +104,16 @@ $ bloomgate plan -n 1M -p 1% -k scalable --growth 4 --folds 2 | tail -4
 Planned scalable: as requested; 3 layers of blocked filters, each 2 times as large as the previous
   one; 11.5 MiB, 0.36% false positives.
   bloomgate build --kind scalable --items 1000000 --rate 0.01 --folds 2 OUT KEYS
-Without --kind, the choice would be blocked: 4.7 MiB, 1% false positives.
+Without --kind, plan would choose blocked: 4.7 MiB, 1% false positives.
 $ bloomgate plan -n 1M -p 1% -k split --bits 8 --folds 3 | tail -5
-Without --kind, the choice would be blocked: 1.2 MiB, 0.997% false positives.
+Without --kind, plan would choose blocked: 1.2 MiB, 0.997% false positives.
 |
 Alternatives if:
   - there may be twice as many keys: plan for them (--growth 2); otherwise split has 15.3% false
     positives, 15 times as many
 
-# Kind blocked is not recommended where it is wasteful. If no kind is suitable, none is recommended.
+# The blocked kind is not recommended where it would waste memory. If no kind is suitable, none is
+# recommended.
 $ bloomgate plan -n 1M -p 1e-8 | tail -15
 |
 Not possible:
@@ -166,7 +167,7 @@ $ bloomgate plan -n 1M -p 1% --growth 2.5 | sed -n '1p;/^blocked/p;/build/p'
 blocked       3.0 MiB   9.9   6         1%     12.3%   98.6%  L3        1
   bloomgate build --kind blocked --items 2500000 --rate 0.01 OUT KEYS
 
-# For a lookup rate, plan shows the calls avoided and wasted.
+# If a lookup rate is specified, plan shows how many calls are avoided and how many are wasted.
 $ bloomgate plan -n 1G -p 1% --queries-per-second 50k --absent-share 90% | head -7
 1,000,000,000 keys, false-positive rate at most 1%
 |
@@ -197,13 +198,13 @@ classic      1.1 GiB   9.6   7         1%     15.7%   99.5%  memory      7  2.23
 partitioned  1.1 GiB   9.6   7         1%     15.7%   99.5%  memory      7  2.23
 blocked      1.2 GiB   9.9   6         1%     12.3%   98.6%  memory      1  2.31
 
-# The recommended rate has the minimum cost: both twice that rate and half that rate cost more.
+# The recommended rate has the minimum cost: doubling it or halving it increases the cost.
 $ cost() { bloomgate plan -n 1G -k blocked --queries-per-second 50k --call-cost 1e-7 --memory-cost 1e-6 --json "$@" | python3 -c 'import json, sys; print(json.load(sys.stdin)["kinds"][0]["cost_per_second"])'; }; python3 -c 'import sys; a, b, c = map(float, sys.argv[1:]); print(a < b, a < c)' $(cost) $(cost -p 1.5e-4) $(cost -p 3.5e-5)
 True True
 
 # A latency objective of 10 us with calls of 5 ms requires a rate of 0.2%.
 $ bloomgate plan -n 1M --call-time 5ms --latency 10us | sed -n '1p;/^blocked/p;/delay/p'
-1,000,000 keys, at most 10 us per absent key
+1,000,000 keys, mean delay at most 10 us per absent key
 blocked      1.6 MiB  13.8   9       0.2%     6.41%    98.7%  L3        1
   Unnecessary calls delay lookups of absent keys by 10 us on average.
 $ bloomgate plan -n 1M -p 0.1% --call-time 1s | grep delay
@@ -259,10 +260,10 @@ blocked classic counting cuckoo fuse partitioned quotient register ribbon scalab
 bytes.svg
 plan.svg
 
-# Each kind that has a plan is measured.
+# Every kind for which a plan is possible is measured.
 $ bloomgate plan -n 10k -p 1% --calibrate -q | sed -n '/Measured/,$p'
-Measured on this machine: lookups per second of CPU time, one thread, integer keys, median of 5
-passes; filters from these plans with at most 64 MiB and 8M keys (static kinds: 4M)
+Measured on this machine with one thread and integer keys: lookups per second of CPU time, median
+of 5 passes. Filters are built as planned, but with at most 64 MiB and 8M keys (static kinds: 4M).
 |
 ...build...batches,...one
 kind          keys      size...ns/key ...

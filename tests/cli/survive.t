@@ -1,5 +1,5 @@
-# Tests that reading keys is robust. The code is shared by all subcommands; these tests use build,
-# check and dedup.
+# Tests that keys are read reliably from unusual and interrupted input. All subcommands share the
+# code; these tests use build, check and dedup.
 
 # ---- Lines ----
 
@@ -20,7 +20,7 @@ $ bloomgate dedup -q long | wc; cat long | bloomgate dedup -q | wc
 $ bloomgate build -q -n 10 long.bg long; bloomgate check -c long.bg < long; rm long
 4
 
-# Lines may contain NUL and bytes that are not UTF-8, and the last line may lack a newline.
+# Lines may contain NUL bytes and invalid UTF-8, and the last line may be missing its newline.
 $ printf 'a\0b\na\0c\na\0b\n\xff\xfe\n\xc3\n\xff\xfe' > bytes
 $ bloomgate dedup -q bytes | od -An -c
    a  \0   b  \n   a  \0   c  \n 377 376  \n 303  \n
@@ -147,8 +147,8 @@ got 4
 got 5
 0
 
-# If a command is stopped while it waits for a pipe, the old file is kept, and no other file is
-# left.
+# If a command is stopped while it waits for a pipe, the old file is kept, and no temporary file is
+# left behind.
 $ mkdir stop; seq 5 > stop/keys; bloomgate build -q stop/old.bg stop/keys; cp stop/old.bg kept.bg
 $ for s in INT TERM HUP XCPU; do mkfifo $s; bloomgate build -f -t 4 stop/old.bg < $s & exec 3> $s; seq 100 >&3; sleep 0.3; kill -$s $!; wait $!; echo $?; exec 3>&-; done
 130
@@ -157,7 +157,7 @@ $ for s in INT TERM HUP XCPU; do mkfifo $s; bloomgate build -f -t 4 stop/old.bg 
 130
 $ mkfifo KILL; bloomgate build -f stop/old.bg < KILL & exec 3> KILL; seq 100 >&3; sleep 0.3; kill -KILL $!; wait $! 2> /dev/null; echo $?
 137
-# A killed command leaves its lock file, which is no longer locked (see claim.t).
+# A killed command leaves its lock file behind, which is no longer locked (see claim.t).
 $ ls stop; cmp stop/old.bg kept.bg
 keys
 old.bg
@@ -189,7 +189,8 @@ b
 
 # ---- Parts ----
 
-# Lines have many lengths, so parts start at arbitrary positions; each line is in exactly one part.
+# Line lengths vary, so parts can start at any position within a line; each line is in exactly one
+# part.
 $ python3 -c "for i in range(3000): print(str(i) * (i % 40 + 1))" > parts
 $ for i in 1 2 3; do bloomgate build -q -n 3000 -p 1e-6 --shard $i/3 part$i.bg parts; done; bloomgate check -c part1.bg --also part2.bg --also part3.bg parts
 3000
@@ -224,7 +225,7 @@ $ bloomgate info part2.bg | grep note
   note         bloomgate-part: 2 of 3 of ...
 $ bloomgate merge -q some.bg part3.bg part1.bg; bloomgate info some.bg | grep note
   note         bloomgate-part: 1,3 of 3 of ...
-! bloomgate merge: warning: lines are missing: of 3 parts, the following have not been merged yet: 2
+! bloomgate merge: warning: the filter is incomplete: of 3 parts, the following have not been merged yet: 2
 $ bloomgate merge -qf some.bg some.bg part2.bg; bloomgate diff -q some.bg all.bg; bloomgate info some.bg | grep note
 ? 1
 $ head -1000 parts >> parts; bloomgate build -qf -n 3000 -p 1e-6 --shard 3/3 part3.bg parts; bloomgate merge -q no.bg part1.bg part2.bg part3.bg
@@ -247,7 +248,7 @@ $ bloomgate build -qf -n 10 --note 'bloomgate-part: 1 of 1 of 0' x.bg parts
 
 # A filter cannot be written to stdout, and "-" is not a file name.
 $ echo 1 | bloomgate build -q -n 1 -; ls -- - 2>&-
-! bloomgate build: expected a file, not stdout; for a file with that name, use ./-
+! bloomgate build: expected a file, not stdout; to write to a file named '-', use ./-
 ! Try 'bloomgate build --help'.
 ? 2
 $ echo 1 | bloomgate build -q -n 1 ./-; ls ./-; rm ./-
@@ -255,7 +256,7 @@ $ echo 1 | bloomgate build -q -n 1 ./-; ls ./-; rm ./-
 
 # ---- Checkpoints ----
 
-# If a build stops between the first file and the second, the keys in the second file are not lost.
+# If a build stops between the first and the second file, the keys in the second file are not lost.
 $ python3 -c "import sys; sys.stdout.writelines('%0100d\n' % i for i in range((64 << 20) // 101 + 100))" > first; (seq 1000000 1001000; echo bad) > second
 $ bloomgate build -q -n 1M --as int64 --checkpoint 1ms resumed.bg first second
 ! bloomgate build: second: at byte 8008: not valid int64: 'bad'
@@ -335,7 +336,7 @@ $ (seq 9000001 12000000; echo 999) > second; for kind in cuckoo quotient; do blo
 0
 0
 
-# A signal stops the build; the test retries if the build finished before the signal arrived.
+# A signal stops the build; the test retries if the build finishes before the signal arrives.
 $ seq 18000000 > first
 $ for try in $(seq 50); do bloomgate build -q -f -n 18M --trim --checkpoint 1ms cut.bg first & until [ -e cut.bg.partial ] || ! kill -0 $! 2>&-; do sleep 0.01; done; kill -INT $! 2>&-; wait $!; code=$?; [ $code = 0 ] || break; done; rm -f cut.bg; echo $code
 130
@@ -379,7 +380,7 @@ c|plain||
 $ printf 'a;"b;c";d\n' | bloomgate build -q semicolon.bg --csv --delimiter ';' --field 2; echo 'b;c' | bloomgate check semicolon.bg
 b;c
 
-# Quotes within a field are ordinary characters, so no line is merged with the next.
+# Quotes within a field are ordinary characters, so they do not merge a line with the next one.
 $ printf 'Alice,5ft10"\nBob,6ft1"\n"C""D","x" y"\nEve,""\n' > feet.csv; bloomgate dedup -q -t 4 --csv feet.csv
 Alice,5ft10"
 Bob,6ft1"
@@ -418,7 +419,7 @@ $ bloomgate build -q far.bg --field 99 fields; bloomgate check -c far.bg nothing
 $ printf 'a\tb\n' | bloomgate build -qf tab.bg --field 2 --delimiter '\t'; echo b | bloomgate check tab.bg
 b
 $ bloomgate dedup --field 2 --delimiter ab fields
-! bloomgate dedup: --delimiter: found 'ab', expected one character, or \t
+! bloomgate dedup: --delimiter: found 'ab', expected one character or \t
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ bloomgate dedup -0 --csv fields

@@ -7,7 +7,7 @@ $ bloomgate verify -q whole.bg
 $ bloomgate verify --json whole.bg
 {"schema": "bloomgate.verify.1", "file": "whole.bg", "format": "bloomgate", "whole": true, "canaries_asked": true, "blocks": 2, "bad_blocks": 0, "bad": 0}
 
-# Damage in one block, two blocks, the header, the digest, the numbers, or the table is reported.
+# Damage is reported in one block, in two blocks, and in the header, digest, numbers and table.
 $ cp whole.bg one.bg; printf 'x' | dd of=one.bg bs=1 seek=80000 conv=notrunc status=none
 $ bloomgate verify one.bg
 one.bg: damaged: block at byte 73728: found block 1: ea075e99 instead of fd551bfa, expected the checksum in the table; 1 of 2 blocks are damaged
@@ -82,13 +82,13 @@ $ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring
 $ printf 'two 100102030405060708090a0b0c0d0e0f\n' > other; chmod 600 other
 $ bloomgate build -q --items 1000 --hash keyed --keyring ring keyed.bg keys
 $ bloomgate verify keyed.bg
-keyed.bg: intact, but its keys cannot be checked without --keyring
+keyed.bg: intact, but its canaries cannot be checked without --keyring
 $ bloomgate verify --keyring ring keyed.bg
 keyed.bg: intact
 $ bloomgate verify --keyring ring --json keyed.bg
 {"schema": "bloomgate.verify.1", "file": "keyed.bg", "format": "bloomgate", "whole": true, "canaries_asked": true, "blocks": 1, "bad_blocks": 0, "bad": 0}
 $ bloomgate verify --keyring other keyed.bg
-! bloomgate verify: other: does not contain the secret of keyed.bg
+! bloomgate verify: other: does not contain the secret for keyed.bg
 ? 3
 $ cp keyed.bg hurt.bg; printf 'x' | dd of=hurt.bg bs=1 seek=8200 conv=notrunc status=none
 $ bloomgate verify hurt.bg
@@ -103,7 +103,7 @@ $ sed s/two/one/ other > wrong; chmod 600 wrong; bloomgate verify --keyring wron
 ! bloomgate verify: keyed.bg: hash: found a different one, expected the secret or function that the filter was created with
 ? 3
 
-# Filters created by other software.
+# Filters created by other software can be verified too.
 $ bloomgate convert -q --from-keys keys --items 100000 --to guava f.bf; bloomgate verify --format guava f.bf
 f.bf: guava, its structure is valid; the format has no checksum
 $ bloomgate verify --format guava --json f.bf
