@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Checks docs/charts: each SVG is exactly what its JSON file renders to, is well-formed XML, loads nothing
-from elsewhere, and shows the CPU, the date and the command of its measurement. docs/benchmarks.md shows every
-chart."""
+"""Checks docs/charts: each SVG is identical to a new rendering of its JSON file, is well-formed XML, loads no external
+resources, and shows the CPU, date and command of the measurement. docs/benchmarks.md must show every chart."""
 
 import json
 import os

@@ -6,7 +6,7 @@ $ printf 'x\n1\n2\n' | bloomgate check numbers.bg
 1
 2
 
-# If the last line lacks a newline, one is added.
+# If the last line has no newline, one is added.
 $ printf 'x\n1\n2' | bloomgate check numbers.bg
 1
 2

@@ -11,7 +11,8 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM = os.path.abspath(sys.argv[1])
 
-# Each case: a command line, completions that must be offered at its end, and completions that must not be offered.
+# Each case contains a command line, completions that must be offered at its end, and completions that must not be
+# offered.
 CASES = [
     ("bloomgate ", ["build", "check", "completion", "help", "version"], ["--force", "blocked"]),
     ("bloomgate bui", ["build"], ["check"]),
@@ -26,7 +27,8 @@ CASES = [
     ("bloomgate completion ", ["bash", "zsh", "fish"], ["build"]),
     ("bloomgate help ch", ["check"], ["build"]),
 ]
-# Command lines, and whether file names are offered at the end. None are offered if the option expects a number.
+# Command lines, each with a flag that is true if file names must be offered at the end. File names are not offered if
+# the option expects a number.
 FILES = [("bloomgate check some_f", True), ("bloomgate check --keyring some_f", True),
          ("bloomgate check --threads some_f", False)]
 
@@ -53,7 +55,7 @@ def by_fish(script, line):
 
 def by_zsh(script, line):
     text = output("zsh", "-f", os.path.join(HERE, "offers.zsh"), script, line)
-    listed = text.split("\r\r\n", 1)[-1].rsplit("END", 1)[0]  # skips the echoed input
+    listed = text.split("\r\r\n", 1)[-1].rsplit("END", 1)[0]  # skip the echoed input
     for sign in ("\x1b[J", "\x1b[0m", "\x1b[K", "\x1b[A", "\x1b[27m", "\x1b[24m", "\r"):
         listed = listed.replace(sign, " ")
     return listed.replace(line, " ").split()
@@ -68,7 +70,7 @@ def main():
         os.environ["HOME"] = os.environ["XDG_CONFIG_HOME"] = folder
         for shell, offers in (("bash", by_bash), ("zsh", by_zsh), ("fish", by_fish)):
             if not shutil.which(shell):
-                print(f"{shell} is not installed: skipped")
+                print(f"{shell} is not installed, so its tests are skipped")
                 continue
             script = os.path.join(folder, f"script.{shell}")
             with open(script, "w", encoding="utf-8") as f:

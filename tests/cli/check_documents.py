@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the ```console blocks in documents: commands after "$ ", followed by their output and
-messages. The blocks of a document share a directory. `...` matches any text within a line; a line
-of only three dots matches any number of lines.
+messages. All blocks in a document run in the same directory. `...` matches any text within a line; a line that consists
+of `...` matches any number of lines.
 usage: check_documents.py BLOOMGATE DOCUMENT... [--update]      --update: write the actual results"""
 
 import re
@@ -15,7 +15,7 @@ BLOCK = re.compile(r"^```console\n(.*?)^```$", re.S | re.M)
 
 
 def fits(expected, found):
-    """Matches as in transcripts; a line "..." matches any number of lines."""
+    """Compares lines as transcript.fits does; a line "..." also matches any number of lines."""
     if "..." not in expected:
         return transcript.fits(expected, found)
     at = expected.index("...")

@@ -14,7 +14,7 @@ release() {
     wait $holding
 }
 
-# Starts a command. Returns when the command has printed something or has ended.
+# Starts a command. Returns when the command has printed a message or has exited.
 waiter() {
     : > said
     bloomgate "$@" 2>> said 3>&- &
@@ -22,8 +22,8 @@ waiter() {
     until grep -q . said || ! kill -0 $waiting 2> /dev/null; do :; done
 }
 
-# Runs each command while another command changes FILE. Prints each command's exit code, and how
-# many times it reports that FILE is being changed.
+# Runs each command while another command changes FILE. For each command, prints the exit code and
+# the number of times that it reported that FILE is being changed.
 refused() {
     local file=$1 command
     shift

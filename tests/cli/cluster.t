@@ -1,4 +1,5 @@
-# bloomgate cluster: checks only the command line; tests/cluster tests the behavior with clusters.
+# bloomgate cluster: tests only how the command line is parsed; tests/cluster runs the command
+# against clusters.
 
 $ bloomgate cluster
 ! bloomgate cluster: expected an action and the NAME of a filter

@@ -1,4 +1,4 @@
-# Prints the completions that zsh offers when Tab is pressed at the end of a line, in a shell on a pseudo-terminal.
+# Runs zsh on a pseudo-terminal and prints the completions that it offers when Tab is pressed at the end of a line.
 # usage: zsh -f offers.zsh SCRIPT LINE
 zmodload zsh/zpty
 zpty -b shell zsh -f -i

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Reads a chart page created by bloomgate. Prints its title and, for each chart, the heading and
-the number of lines or rows of bars. Fails if the file is not well-formed, or if any text is outside
-the picture.
+the number of lines or rows of bars. Fails if the file is not well-formed, or if any text extends beyond the picture.
 usage: svg.py FILE.svg"""
 
 import sys
@@ -11,16 +10,16 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def inside(root):
-    """Checks that all texts are within the picture."""
+    """Exits with an error if any text extends beyond the picture."""
     width, height = float(root.get("width")), float(root.get("height"))
     for text in root.iter(SVG + "text"):
         x, y, size = (float(text.get(name)) for name in ("x", "y", "font-size"))
-        length = 0.62 * size * len(text.text)  # wide letters
+        length = 0.62 * size * len(text.text)  # assume wide letters
         shift = {"start": 0, "middle": 0.5, "end": 1}[text.get("text-anchor")]
         upright = not text.get("transform")
         left, right = (x - shift * length, x + (1 - shift) * length) if upright else (x - size, x)
         if left < 0 or right > width or y < 0 or y > height:
-            sys.exit(f"cut off: {text.text}")
+            sys.exit(f"the text extends beyond the picture: {text.text}")
 
 
 def main():

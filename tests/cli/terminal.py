@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Tests the behavior of bloomgate on a terminal, which a tmux server provides.
+"""Tests how bloomgate behaves on a terminal, which a tmux server provides.
 
-Progress, colors, prompts and the screen of `bloomgate watch` appear only on a terminal. No test depends on
-timing: every step waits until the screen shows the expected content, for at most a minute.
+Progress, colors, prompts and the screen of `bloomgate watch` appear only on a terminal. No test depends on timing,
+because every step waits up to a minute for the screen to show the expected content.
 usage: terminal.py BLOOMGATE      exit code 77: tmux is not installed"""
 
 import os
@@ -42,7 +42,7 @@ class Terminal:
         self.tmux("send-keys", *keys)
 
     def begin(self, command):
-        """Types a command on an empty screen."""
+        """Clears the screen and types a command."""
         self.type("clear", "Enter")
         self.until(lambda: "ended" not in self.screen(), self.screen)
         self.commands += 1
@@ -50,9 +50,9 @@ class Terminal:
         self.type("Enter")
 
     def ends(self, code):
-        """Waits until the command ends, and checks its exit code."""
+        """Waits for the command to exit, and checks its exit code."""
         found = self.shows(rf"(?m)^(?:\^C)?ended {self.commands} (\d+)$").group(1)
-        assert found == str(code), f"{found}, expected {code}:\n{self.screen()}"
+        assert found == str(code), f"expected exit code {code}, got {found}:\n{self.screen()}"
 
     def shows(self, pattern, codes=False):
         """Waits until the screen matches the pattern."""
@@ -113,7 +113,7 @@ def progress_is_drawn_on_terminals_only(terminal):
     for options, to in (("", "2> said"), ("-q", ""), ("--progress=never", "")):
         enough(terminal, False)
         terminal.begin(f"{SLOW} | bloomgate build -f {options} slow.bg {to}")
-        end = time.monotonic() + 1.5  # longer than the delay before drawing
+        end = time.monotonic() + 1.5  # longer than the delay before progress is drawn
         while time.monotonic() < end:
             assert "reading" not in terminal.screen(), terminal.screen()
             time.sleep(0.05)
@@ -186,8 +186,8 @@ def watch_fits_every_size(terminal):
     build(terminal, "seen.bg", 1000, "-n", "1000")
     begin_watch(terminal)
     terminal.tmux("resize-window", "-x", "30", "-y", "5")
-    # A single capture must match completely, because a screen drawn for the old size, wrapped and
-    # scrolled, may appear first.
+    # The pattern must match one complete capture, because the screen may first show the drawing for the old size,
+    # wrapped and scrolled.
     terminal.shows(r"\Aseen\.bg\n  .{0,28}\n  .{0,28}\n  fill        \[####.{0,12}\n  rate.{0,24}\Z")
     terminal.tmux("resize-window", "-x", str(COLUMNS), "-y", str(ROWS))
     terminal.shows(r"(?m)fill        \[#+\.+\] \d+\.\d%$(.|\n)*press q to quit")
@@ -198,7 +198,7 @@ def watch_fits_every_size(terminal):
 def watch_ends_by_signals(terminal):
     build(terminal, "seen.bg", 1000, "-n", "1000")
     begin_watch(terminal)
-    terminal.type("C-z")  # disabled while watch uses the screen
+    terminal.type("C-z")  # has no effect while watch uses the screen
     terminal.type("C-c")
     expect_restored(terminal, 130)
     terminal.begin("rm -f seen.bg; echo what was there; stty -g > before; bloomgate watch -i 50ms seen.bg; "

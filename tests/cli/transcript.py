@@ -10,8 +10,8 @@ A transcript contains commands, each followed by its expected results:
     # anything                               a comment
 
 `...` matches any text within a line. Output lines that are empty or start with one of these
-characters are prefixed with `|`. Commands of one transcript share a directory; $CLI_TESTS is the
-directory of this script.
+characters are prefixed with `|`. All commands in a transcript run in the same directory; $CLI_TESTS is the directory
+that contains this script.
 usage: transcript.py BLOOMGATE TRANSCRIPT... [--update]      --update: write the actual results"""
 
 import os
@@ -24,7 +24,7 @@ SIGNS = ("$", "!", "?", "#", "|")
 
 
 def shown(text, sign=""):
-    """Returns output as transcript lines."""
+    """Converts output to transcript lines."""
     if not text:
         return []
     lines = text.split("\n")
@@ -51,7 +51,7 @@ def parse(path):
             elif line.startswith("#") or line == "" or not blocks:
                 before.append(line)
             elif before:
-                sys.exit(f"{path}: output after an empty line or comment: {line}")
+                sys.exit(f"{path}: expected a command after an empty line or a comment, got {line}")
             else:
                 blocks[-1][2].append(line)
     return blocks, before
@@ -68,7 +68,7 @@ def fits(expected, found):
 
 
 def play(path, environment, update):
-    """Returns the numbers of commands that passed and that failed."""
+    """Runs a transcript. Returns the number of commands that passed and the number that failed."""
     blocks, rest = parse(path)
     good = bad = 0
     written = []
@@ -88,8 +88,8 @@ def play(path, environment, update):
 
 
 def surroundings(program):
-    """Returns the environment for commands. Cache sizes are fixed, so that output is the same on
-    every machine."""
+    """Returns the environment for commands. It sets fixed cache sizes, so that the output is the same on every
+    machine."""
     environment = {**os.environ, "BLOOMGATE_CACHES": "32K,1M,32M", "PATH": os.path.dirname(os.path.abspath(program)) + ":" + os.environ["PATH"],
                    "LC_ALL": "C.UTF-8", "TERM": "xterm", "CLI_TESTS": os.path.dirname(os.path.abspath(__file__))}
     environment.pop("NO_COLOR", None)

@@ -1,4 +1,4 @@
-# bloomgate watch with stdout that is not a terminal; terminal.py tests the rest.
+# bloomgate watch when stdout is not a terminal; terminal.py tests it on a terminal.
 
 $ seq 1000 > keys; bloomgate build -q -g 7 --note 'of today' seen.bg keys
 $ bloomgate watch --once seen.bg
@@ -13,7 +13,7 @@ seen.bg
   file        9.3 KiB, changed ...
   note        of today
 
-# A pointer file.
+# A pointer file is followed.
 $ cp seen.bg seen-1.bg; printf 'bloomgate-pointer 1\nseen-1.bg\n' > pointer; bloomgate watch --once pointer | head -4
 pointer
   kind        blocked, hash profile fast
@@ -73,7 +73,7 @@ $ bloomgate watch --once .
 ! bloomgate watch: .: path: found a different type of file, expected a regular file
 ? 3
 
-# Prints one line per change until a signal ends the command.
+# Prints one line per change until a signal stops the command.
 $ touch log; cp seen.bg log.bg; bloomgate watch -i 20ms log.bg > log & wait_for() { until [ $(wc -l < log) = $1 ] || ! kill -0 $!; do sleep 0.02; done; }; wait_for 1; seq 5000 | bloomgate build -q -f -n 5k -g 8 log.bg; wait_for 2; rm log.bg; wait_for 3; cp bad.bg new; mv new log.bg; wait_for 4; cp seen.bg new; mv new log.bg; wait_for 5; kill -TERM $!; wait $!; echo $?; cat log
 130
 ...Z log.bg: blocked, about 1,026 items, fill 50.4%, rate 0.986%, generation 7, digest ..., 9.3 KiB

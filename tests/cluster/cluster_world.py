@@ -85,12 +85,12 @@ def wait_for(condition, what, seconds=60):
         value = condition()
         if value:
             return value
-        assert time.monotonic() < end, f"waited {seconds} s for {what}"
+        assert time.monotonic() < end, f"timed out after {seconds} s while waiting for {what}"
         time.sleep(0.02)
 
 
 class Secure:
-    """Certificates issued by a private authority and stored in a new directory, and a shared password."""
+    """A new directory with certificates from a private certificate authority, and a shared password."""
 
     def __init__(self, folder, password="of-the-cluster"):
         self.folder, self.password = folder, password
@@ -108,7 +108,7 @@ class Secure:
         assert done.returncode == 0, done.stderr
 
     def issue(self, name, whom):
-        """Creates NAME.pem and NAME.key for a subject."""
+        """Creates NAME.pem and NAME.key for a subject alternative name."""
         with open(self.path("extensions"), "w", encoding="utf-8") as file:
             file.write(f"subjectAltName={whom}\n")
         self.run("req", *self.new_key(f"{name}.key"), "-out", "request", "-subj", f"/CN={name}")
@@ -243,7 +243,7 @@ class World:
         return ("--port", "0", "--tls-port", str(port)) if self.secure else ("--port", str(port))
 
     def is_ready(self):
-        """Returns whether the slot maps of all running nodes cover all slots and each replica is connected to its
+        """Returns true if the slot map of every running node covers all slots and every replica is connected to its
         primary."""
         for node in filter(Node.is_alive, self.nodes):
             try:

@@ -1,4 +1,4 @@
-"""Fake cluster nodes that store sets instead of filters, and simulate every kind of failure that a
+"""Fake cluster nodes that store sets instead of filters and can simulate every kind of failure that a
 client may encounter. Each node is a thread that serves RESP; `trouble` is called before each
 command."""
 
@@ -13,11 +13,11 @@ from shard_reference import crc16
 
 
 class Hang(Exception):
-    """Makes the node stop answering on this connection."""
+    """Makes the node stop replying on this connection."""
 
 
 class Cut(Exception):
-    """Makes the node send these bytes and close the connection."""
+    """Makes the node send the exception's bytes and close the connection."""
 
 
 def slot_of(key):
@@ -28,8 +28,8 @@ def slot_of(key):
     return crc16(key) % 16384
 
 
-# Returns a dump with one chunk: magic, XXH64 of the rest, stream, offset and length, followed by an
-# empty line and the file.
+# A dump with one chunk, which contains the magic, the XXH64 of the remaining bytes, the stream, the offset and the
+# length, followed by an empty line and the file.
 DUMP = b"BGdump1\n" + struct.pack("<QQQQ", 0xb86d0311b50bb964, 1, 0, 7) + b"\nshard!"
 
 
@@ -48,7 +48,7 @@ class Node:
         threading.Thread(target=self.accept, daemon=True).start()
 
     def save(self):
-        """Returns a copy of the data that a save to disk would contain, for restart()."""
+        """Returns a copy of the node's data, as if saved to disk, for restart()."""
         return copy.deepcopy((self.keys, self.hashes))
 
     def restart(self, saved):

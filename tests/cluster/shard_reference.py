@@ -1,5 +1,4 @@
-"""Implements shard names and routes solely from their description in docs/cluster.md, as a
-reference for the C code."""
+"""A reference for the C code: computes shard names and routes based only on the description in docs/cluster.md."""
 
 import functools
 import math

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests the command-line tool with a filter that is sharded over a real cluster of three primaries
-and three replicas: documented names and routes, exact merges, slots that move, and a primary that
-is killed while keys are being added. Every acknowledged key is found afterwards.
+"""Tests the command-line tool with a filter that is sharded across a real cluster of three primaries and three
+replicas. The tests cover the documented names and routes, exact merges, slots that move, and a primary that is killed
+while keys are being added. Every acknowledged key must be found afterward.
 usage: test_cluster.py BLOOMGATE MODULE [SERVER [SCALE]]      SERVER: redis-server, valkey-server"""
 
 import os
@@ -45,9 +45,9 @@ def create(world, *names):
 
 
 class Adder:
-    """A running `bloomgate cluster add`, and the keys that have been acknowledged so far. Until it
-    is stopped, it receives batches of a few thousand keys; each batch is sent when most of the previous batch has been
-    acknowledged. When the filter is full, the same keys are resent."""
+    """A running `bloomgate cluster add` command, and the keys that have been acknowledged so far. Until it is stopped,
+    the command receives keys in batches of 500, while at most 5,000 keys are unacknowledged. When the filter reaches
+    its capacity, the same keys are sent again."""
 
     def __init__(self, world, name, *options):
         self.process = subprocess.Popen([PROGRAM, "--cluster", world.addresses(), "--timeout", "1s", "--patience", "60s",
@@ -87,18 +87,18 @@ class Adder:
             thread.join()
         error = self.process.stderr.read()
         assert self.process.wait() == 0, error
-        assert len(self.acknowledged) == self.sent, "all are added"
+        assert len(self.acknowledged) == self.sent, "not all keys were acknowledged"
         return self.acknowledged
 
 
 def check_all(world, name, keys):
-    """Checks that the filter may contain all keys, and that its false-positive rate is as expected."""
+    """Checks that the filter may contain all keys, and that its false-positive rate is not too high."""
     text = "".join(key + "\n" for key in keys)
     missing = cli(world, "check", "-v", name, keys=text).stdout.split()
-    assert not missing, f"{len(missing)} of {len(keys)} acknowledged keys are lost: {missing[:5]}"
+    assert not missing, f"{len(missing)} of {len(keys)} acknowledged keys were lost: {missing[:5]}"
     others = "".join(f"other-{i}\n" for i in range(20000))
     found = int(cli(world, "check", "-c", name, keys=others).stdout)
-    assert found < 20000 * 0.001 * 3, f"{found} false positives"
+    assert found < 20000 * 0.001 * 3, f"expected fewer than 60 false positives, got {found}"
 
 
 def shard_slots(name):
@@ -151,7 +151,7 @@ def test_dump(world):
             assert subprocess.run([PROGRAM, "info", path], capture_output=True).returncode in (0, 2)
             verified = subprocess.run([PROGRAM, "info", "--json", path], capture_output=True, text=True)
             assert "keyed" in verified.stdout + verified.stderr
-        # A filter with an unkeyed hash can be queried from its files.
+        # If a filter's hash is unkeyed, its dump files can be queried.
         cli(world, "create", "-n", "10000", "--hash", "fast", "open")
         cli(world, "add", "open", keys="".join(key + "\n" for key in keys))
         cli(world, "dump", "open", os.path.join(folder, "o"))
@@ -187,8 +187,8 @@ def test_info_and_drop(world):
 
 
 def test_slots_move_while_adding(world):
-    """Moves slots with redis-cli, as an operator would, and then moves the slots of the shards back
-    and forth with cluster commands."""
+    """Moves slots with redis-cli, as an operator would, and then moves the shards' slots from node to node with CLUSTER
+    commands."""
     create(world, "moved")
     adder = Adder(world, "moved")
     adder.wait_for(1000)
@@ -197,7 +197,7 @@ def test_slots_move_while_adding(world):
                            "--cluster-to", target.name(), "--cluster-slots", str(min(5000, 300 * SCALE)), "--cluster-yes"],
                           capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
-    assert world.primary_of(shard_slots("moved")[0], world.nodes[2]) is target, "at least one shard was moved"
+    assert world.primary_of(shard_slots("moved")[0], world.nodes[2]) is target, "redis-cli did not move the first shard"
     moves = 0
     for _ in range(2 * SCALE):
         for slot in shard_slots("moved"):
@@ -208,12 +208,11 @@ def test_slots_move_while_adding(world):
             adder.wait_for(100)
     keys = adder.end()
     check_all(world, "moved", keys)
-    print(f"  {len(keys)} keys, {moves} shard moves, in addition to those by redis-cli")
+    print(f"  {len(keys)} keys, {moves} shard moves in addition to those made by redis-cli")
 
 
 def test_replica_that_lags(world):
-    """Writes that only a primary has received are not acknowledged, even if there are no more keys
-    to add."""
+    """Keys that only the primary has received are not acknowledged, even if adding them again changes nothing."""
     create(world, "lag")
     wait_for(world.is_ready, "all replicas")
     name = shard_reference.names("lag", SHARDS)[0]
@@ -250,7 +249,7 @@ def denied_by_servers(world, name, keys):
 
 
 def save(node):
-    """Makes a node save its data, even while the node is saving for a replica."""
+    """Makes a node save its data. Retries while the node is already saving, for example for a replica."""
     def saved():
         try:
             return node.ask("SAVE") == "OK"
@@ -261,7 +260,7 @@ def save(node):
 
 
 def promote(heir):
-    """Makes a replica the primary. A failover times out in the server after 5 s, so the command is retried."""
+    """Promotes a replica to primary. A failover times out in the server after 5 s, so the command is retried."""
     def promoted():
         if heir.info("replication")["role"] == "master":
             return True
@@ -274,8 +273,8 @@ def promote(heir):
 
 
 def test_primary_comes_back_with_an_old_save(world):
-    """A primary that restarts before a failover loses keys that its replica had; the lost keys are
-    not reported as absent."""
+    """A primary that restarts before a failover loses keys that its replica contained. The lost keys must not be
+    reported as absent."""
     create(world, "restarted")
     wait_for(world.is_ready, "all replicas")
     victim = world.primary_of(shard_slots("restarted")[3])
@@ -291,10 +290,10 @@ def test_primary_comes_back_with_an_old_save(world):
     lost = denied_by_servers(world, "restarted", keys) > 0
     done = cli(world, "check", "-v", "-c", "--open", "restarted", keys=text)
     assert done.stdout == "0\n", done
-    # A replica that started to copy data from the restarted primary before its own promotion is in
-    # doubt, even if it kept the keys.
+    # A replica that started to copy data from the restarted primary before its own promotion is reported as incomplete,
+    # even if it kept the keys.
     assert "may have lost keys" in cli(world, "info", "restarted").stdout or not lost
-    if lost:  # the replica has copied the remaining data; after its promotion, it reports no key as absent
+    if lost:  # the replica has copied the incomplete data, so after its promotion no key may be reported as absent
         promote(world.replica_of(world.primary_of(shard_slots("restarted")[3])))
         wait_for(world.is_ready, "the cluster")
         assert cli(world, "check", "-v", "-c", "--open", "restarted", keys=text).stdout == "0\n"
@@ -323,13 +322,14 @@ def test_primary_is_killed_while_adding(world):
         start = time.monotonic()
         wait_for(lambda node=heir: node.info("replication")["role"] == "master", "a failover", 60)
         failover = time.monotonic() - start
-        # The new primary has no replica, so writes to its slots cannot be acknowledged until it has a replica again.
+        # The new primary has no replica, so writes to its slots cannot be acknowledged until the old primary becomes
+        # its replica.
         victim.launch()
         adder.wait_for(3000)
     keys = adder.end()
-    victim.kill()  # killed again, because the current primaries have all keys
+    victim.kill()  # the remaining primaries must contain all keys
     check_all(world, "killed", keys)
-    print(f"  {before} keys before, {len(keys) - before} after; the replica took over after {failover:.1f} s")
+    print(f"  {before} keys before the kill, {len(keys) - before} keys after it; the replica took over after {failover:.1f} s")
 
 
 def main():

@@ -21,10 +21,10 @@ with cluster_world.World(SERVER, MODULE) as world:
     print(done.stdout + done.stderr, end="")
     end = time.monotonic() + 30
     while (left := sum(node.ask("DBSIZE") for node in world.nodes)) and time.monotonic() < end:
-        time.sleep(0.1)  # replicas delete keys slightly later
+        time.sleep(0.1)  # replicas delete keys slightly later than primaries
     rows = [line.split() for line in done.stdout.splitlines()[2:]]
     good = done.returncode == 0 and left == 0 and len(rows) == 3 and int(rows[0][4]) < int(rows[2][4])
     if not good:
-        print(f"exit code {done.returncode}, {left} keys are left")
+        print(f"exit code {done.returncode}, {left} keys left")
 print("1 passed, 0 failed" if good else "0 passed, 1 failed")
 sys.exit(not good)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests the service as a front end: names that it forwards to a cluster of fake nodes, and its
-replies if nodes fail.
+"""Tests the service as a front end: how it forwards names to a cluster of fake nodes, and how it replies when nodes
+fail.
 usage: test_front.py BLOOMGATED [PART OF A NAME...]"""
 
 import http.client
@@ -23,7 +23,7 @@ KEYS = [f"key-{i}" for i in range(300)]
 
 
 class Front:
-    """A service that is the front end of its own cluster."""
+    """A fake cluster, and a service that is its front end."""
 
     def __init__(self, program, *words, lines=(), http=False):
         self.cluster = fake_nodes.FakeCluster(3)
@@ -58,7 +58,7 @@ def test_forwards(program):
         assert s.ask("BG.EXISTS", "seen", "x") == 0 == s.ask("BF.EXISTS", "seen", "x")
         assert s.ask("BF.MEXISTS", "seen", "x", *KEYS, "y") == [0] + [1] * 300 + [0]
         assert front.cluster.members() == {key.encode() for key in KEYS + ["a", "b", "c"]}
-        for name in shard_reference.names("seen", 16):  # each shard is on its own node
+        for name in shard_reference.names("seen", 16):  # every key is in the right shard
             for key in front.cluster.owner(shard_reference.slot(name)).keys[name.encode()]:
                 assert shard_reference.names("seen", 16)[shard_reference.route(key, 16)] == name
         with s.connect() as c:
@@ -83,8 +83,8 @@ def test_replies_stay_in_order(program):
 
 @service.alone
 def test_pipelines_are_batches(program):
-    """Requests in pipelines are batched. The pipelines contain runs of similar requests, other requests between the
-    runs, and a different request at the end."""
+    """Requests in pipelines are batched. The pipelines contain runs of similar requests, with different requests
+    between the runs and at the end."""
     with Front(program) as (front, s):
         with s.connect() as c:
             adds = [("BF.ADD", "seen", key) for key in KEYS]
@@ -129,7 +129,7 @@ def test_doubt_is_maybe(program):
 
 @service.alone
 def test_some_shards_fail(program):
-    """Answers from working shards are trusted; the reply to a list of adds ends at the first failure."""
+    """Answers from working shards are trusted; the reply to BG.MADD ends at the first key that could not be added."""
     with Front(program) as (front, s):
         front.cluster.trouble = lambda node, words: \
             b"-FULL no room\r\n" if node.number == 2 and words[0] == b"BG.MADD" else None
@@ -139,10 +139,11 @@ def test_some_shards_fail(program):
         keys = [KEYS[there.index(0)], KEYS[there.index(1)], KEYS[there.index(2)], *KEYS]
         answer = s.ask("BG.MADD", "seen", *keys)
         assert answer[:-1] == [1, 1] and answer[-1].startswith("FULL the shard '{"), answer
-        assert s.ask("BG.MADD", "seen", *keys[2:]).startswith("FULL"), "the whole reply is an error if no key succeeds before the first failure"
+        assert s.ask("BG.MADD", "seen", *keys[2:]).startswith("FULL"), "expected a single error, because the first key could not be added"
         front.cluster.trouble = lambda node, words: \
             b"-NOFILTER gone\r\n" if node.number == 2 and words[0].startswith(b"BG.") else None
-        # A missing shard is not in doubt. A node that answers slowly, as it may on a busy machine, is in doubt.
+        # A missing shard is an error. The answer is "maybe" only if a node replies too slowly, which can happen on a
+        # busy machine, so the test retries.
         service.wait_for(lambda: str(s.ask("BG.MEXISTS", "seen", *KEYS)).startswith("NOFILTER"), what="the error")
 
 
@@ -159,7 +160,7 @@ def test_what_is_not_forwarded(program):
             assert "over a cluster" in c.ask("BF.ADD", "seen", "a")
             assert c.ask("EXEC").startswith("EXECABORT")
         assert s.ask("BF.ADD", "seen").startswith("ERR wrong number of arguments")
-        assert s.ask("BF.ADD", "seen2", "a") == 1, "a different name is a different filter"
+        assert s.ask("BF.ADD", "seen2", "a") == 1, "a different filter name was treated as sharded"
 
 
 @service.alone
@@ -195,7 +196,7 @@ def test_nobody_else_waits(program):
                 assert other.ask("BF.ADD", "local", i) == 1
             try:
                 early = waiting.socket.recv(1)
-                assert not early, "the request was answered before the others, so the test proves nothing"
+                assert not early, "the request was answered before the other requests, so the test proves nothing"
             except BlockingIOError:
                 pass
             waiting.socket.settimeout(30)
@@ -218,19 +219,19 @@ def test_stops_meanwhile(program):
 
 
 def of_node(cluster, number):
-    """Returns the KEYS whose shards are on a node, and the other KEYS."""
+    """Returns the KEYS whose shards are on a node, and the remaining KEYS."""
     names = shard_reference.names("seen", 16)
     at = [cluster.owner(shard_reference.slot(names[shard_reference.route(key.encode(), 16)])).number for key in KEYS]
     return [key for key, node in zip(KEYS, at) if node == number], [key for key, node in zip(KEYS, at) if node != number]
 
 
 def is_watch(words):
-    """Returns whether the service itself sent the request, to check that a shard exists."""
+    """Returns true if the request is part of a health check by the service."""
     return words[0] != b"BG.MADD" and (words[-1] in (b"", b"SLOTS", b"replication") or words[-1].endswith(b"/witness"))
 
 
 def lose(front, number, how=fake_nodes.Cut):
-    """Makes a node close every connection, or hang."""
+    """Makes a node close every connection or, if `how` is Hang, stop replying."""
     def trouble(node, words):
         if node.number == number:
             raise how(b"")
@@ -243,7 +244,7 @@ def wait_for_state(s, state, name="seen"):
 
 
 def figures(s):
-    """Returns {(metric, labels as text): value} for the front ends."""
+    """Returns {metric with labels: value} for all front-end metrics."""
     text = Asker(s).told("GET", "/metrics", 200)
     lines = [line.rsplit(" ", 1) for line in text.decode().splitlines() if line.startswith("bloomgate_front_")]
     return {line[0]: float(line[1]) for line in lines}
@@ -258,7 +259,7 @@ def test_one_node_is_lost(program):
         assert s.ask("BF.MADD", "seen", *gone[:2], *there[:2]) == [1] * 4
         wait_for_state(s, "up")
         lose(front, 2)
-        facts = wait_for_state(s, "partly")  # without a request
+        facts = wait_for_state(s, "partly")  # detected without any request
         assert 0 < facts["shards"]["down"] < 16 and facts["shards"]["up"] == 16 - facts["shards"]["down"], facts
         assert facts["nodes"] == {"count": 3, "reached": 2} and f"127.0.0.1:{front.cluster.nodes[2].port}: " in facts["error"], facts
         for node in front.cluster.nodes:
@@ -269,7 +270,7 @@ def test_one_node_is_lost(program):
         assert s.ask("BG.ADD", "seen", there[7]) == 1
         answer = s.ask("BG.MADD", "seen", there[7], gone[7], there[8])
         assert answer[0] == 0 and answer[1].startswith("FAILED") and len(answer) == 2, answer
-        assert all(is_watch(words) for words in front.cluster.nodes[2].seen), "the node is not contacted"
+        assert all(is_watch(words) for words in front.cluster.nodes[2].seen), "a client request was sent to the failed node"
         found = figures(s)
         for metric, value in (('checked_keys_total{filter="seen",result="unreachable"}', 2), ('checked_keys_total{filter="seen",result="maybe"}', 1),
                               ('checked_keys_total{filter="seen",result="no"}', 1), ('added_keys_total{filter="seen",result="rejected"}', 2),
@@ -283,15 +284,15 @@ def test_one_node_is_lost(program):
         front.up()
         wait_for_state(s, "up")
         assert s.ask("BF.MEXISTS", "seen", gone[0], gone[5], there[7]) == [1, 0, 1]
-        assert s.ask("BG.ADD", "seen", gone[7]) == 1, "refused keys were not added"
+        assert s.ask("BG.ADD", "seen", gone[7]) == 1, "a refused key was added"
         log = s.read_log()
         assert log.count("the cluster does not answer") == 1 == log.count("the cluster answers again"), log
 
 
 @service.alone
 def test_unanswered_adds_are_unknown(program):
-    """Adds that get no answer are reported differently from refused adds, and are not retried until
-    a health check succeeds."""
+    """Adds without a reply are counted as unknown, not as rejected. The shard accepts adds again when a health check
+    has succeeded."""
     with Front(program, http=True) as (front, s):
         wait_for_state(s, "up")
         gone, there = of_node(front.cluster, 2)
@@ -321,7 +322,7 @@ def test_adds_wait_for_replicas(program):
         facts = Asker(s).told("GET", "/api/v1/fronts/seen", 200)
         assert facts["state"] == "up" and facts["shards"]["unwritable"] == 1, facts
         assert s.ask("BF.MEXISTS", "seen", "a", "x") == [1, 0]
-        assert "replicas received the write" in s.ask("BF.ADD", "seen", "c") and "replicas" in facts["error"], "the shard is known to accept no adds"
+        assert "replicas received the write" in s.ask("BF.ADD", "seen", "c") and "replicas" in facts["error"], "the shard is not known to refuse adds"
         front.cluster.replicas = 1
         service.wait_for(lambda: s.ask("BF.ADD", "seen", "c") in (0, 1), what="adds to be accepted again")
         log = s.read_log()
@@ -330,8 +331,8 @@ def test_adds_wait_for_replicas(program):
 
 @service.alone
 def test_starts_without_a_cluster(program):
-    """The service starts, reports that it is not ready, answers according to its settings, and
-    connects to the cluster once the cluster starts."""
+    """The service starts, reports that it is not ready, answers requests as configured, and connects to the cluster
+    when the cluster starts."""
     def nobody(_, __):
         raise fake_nodes.Cut(b"")
     second = "sharded strict nodes=127.0.0.1:1 shards=4 fail=closed timeout=300ms patience=300ms"
@@ -361,8 +362,8 @@ def test_starts_without_a_cluster(program):
 
 @service.alone
 def test_a_node_that_hangs_stalls_nobody(program):
-    """More requests than there are threads are sent to a node that hangs. These requests return, and so do all other
-    requests."""
+    """Sends a hanging node more requests than the service has threads. These requests are answered, and so are all
+    other requests."""
     second = fake_nodes.FakeCluster(1)
     for name in shard_reference.names("other", 4):
         second.nodes[0].keys[name.encode()] = set()
@@ -387,14 +388,14 @@ def test_a_node_that_hangs_stalls_nobody(program):
         for key in gone:
             assert s.ask("BF.EXISTS", "seen", key) == 1
         assert s.ask("BF.EXISTS", "seen", there[0]) == 0
-        assert all(is_watch(words) for words in front.cluster.nodes[2].seen), "no client waits for the node"
+        assert all(is_watch(words) for words in front.cluster.nodes[2].seen), "a client request was sent to the hanging node"
         front.up()
         wait_for_state(s, "up")
     second.close()
 
 
 def complete(program, cluster):
-    """Marks the filter as complete, as the operator does when all keys have been added again."""
+    """Marks the filter as complete, as an operator does after adding all keys again."""
     bloomgate = os.path.join(os.path.dirname(program), "bloomgate")
     done = subprocess.run([bloomgate, "--cluster", cluster.addresses(), "complete", "seen"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done
@@ -412,7 +413,7 @@ def test_a_server_that_is_started_again(program):
         gone, there = of_node(front.cluster, 2)
         assert s.ask("BG.MADD", "seen", *gone, *there) == [1] * 300
         assert s.ask("BG.MEXISTS", "seen", *gone, *there, "absent") == [1] * 300 + [0]
-        for _ in range(5):  # regardless of when the last health check ran
+        for _ in range(5):  # the result must not depend on when the last health check ran
             node.restart(saved)
             assert s.ask("BG.MEXISTS", "seen", *gone) == [1] * len(gone)
         facts = wait_for_state(s, "partly")
@@ -422,10 +423,10 @@ def test_a_server_that_is_started_again(program):
         assert figures(s)['bloomgate_front_shards{filter="seen",state="incomplete"}'] == facts["shards"]["incomplete"]
         assert s.ask("BG.MEXISTS", "seen", gone[0], "absent-1", "absent-2") [0] == 1
         assert s.ask("BG.MEXISTS", "seen", *there[:5]) == [1] * 5
-        assert s.ask("BG.MADD", "seen", *gone) == [1] * len(gone), "adds are accepted"
+        assert s.ask("BG.MADD", "seen", *gone) == [1] * len(gone), "adds were not accepted"
         rounds = sum(words[0] == b"CLUSTER" or words[0] == b"INFO" for words in node.seen)
         service.wait_for(lambda: sum(words[0] == b"CLUSTER" or words[0] == b"INFO" for words in node.seen) > rounds + 2, what="rounds of health checks")
-        assert Asker(s).told("GET", "/api/v1/fronts/seen", 200)["state"] == "partly", "the doubt does not end by itself"
+        assert Asker(s).told("GET", "/api/v1/fronts/seen", 200)["state"] == "partly", "the shards were reported as complete without a command from the operator"
         again = service.Service(program, f"sharded seen nodes={front.cluster.addresses()}", http=True)
         with again as other:  # another front end, which has not observed the restart
             assert other.ask("BG.MEXISTS", "seen", *gone) == [1] * len(gone)
@@ -472,8 +473,8 @@ def test_redirections_are_counted(program):
         name = shard_reference.names("seen", 16)[shard_reference.route(b"a", 16)]
         slot = shard_reference.slot(name)
         old, new = front.cluster.owner(slot), front.cluster.nodes[2]
-        assert old is not new, "no test"
-        assert s.ask("BF.ADD", "seen", "a") == 1  # the client has the old address
+        assert old is not new, "the slot is already on the new node, so the test proves nothing"
+        assert s.ask("BF.ADD", "seen", "a") == 1  # the client now knows the old address
         new.keys[name.encode()] = old.keys.pop(name.encode())
         front.cluster.moving[slot] = new
         assert s.ask("BF.EXISTS", "seen", "a") == 1
@@ -512,7 +513,7 @@ def test_keys_over_http(program):
             status, text = plain(s, method, path, body)
             assert status == 422 and b"a cluster filter" in text, (path, status, text)
         status, text = plain(s, "POST", F, {"name": "seen", "capacity": 10, "error": 0.01})
-        assert status == 400 and b"over a cluster" in text, "it does not refer to a filter"
+        assert status == 400 and b"over a cluster" in text, "expected status 400, because the path does not name a filter"
         a.make("local")
         status, text = plain(s, "PUT", f"{F}/seen/file", a.told("GET", f"{F}/local/file", 200), "application/vnd.bloomgate")
         assert status == 400 and b"a sharded filter" in text, (status, text)
@@ -534,7 +535,7 @@ def test_keys_over_http(program):
 
 
 def plain(s, method, path, body=None, kind="application/json"):
-    """Sends a request without validating it against the contract."""
+    """Sends a request without validating it against the API description."""
     connection = http.client.HTTPConnection("127.0.0.1", s.http_port, timeout=30)
     connection.request(method, path, json.dumps(body) if isinstance(body, dict) else body, {"Content-Type": kind, "X-Bloomgate": "1"})
     response = connection.getresponse()
@@ -545,8 +546,8 @@ def plain(s, method, path, body=None, kind="application/json"):
 
 @service.alone
 def test_passwords_are_read_anew(program):
-    """The password is stored in a file. After the password is changed both in the file and in the cluster, the front
-    end keeps working."""
+    """The password is read from a file. After it changes in the cluster and in the file, the front end connects
+    again."""
     folder = tempfile.mkdtemp(prefix="bloomgate-front-")
     path = os.path.join(folder, "password")
 

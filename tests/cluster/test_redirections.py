@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Tests the command-line tool with fake nodes: redirections, and nodes that fail, hang, or send
-wrong or invalid replies. In all cases, no acknowledged key is missing, and no added key is reported
-as absent.
+"""Tests the command-line tool with fake nodes: redirections, and nodes that fail, hang, or send incorrect or malformed
+replies. In every case, no acknowledged key may be missing, and no added key may be reported as absent.
 usage: test_redirections.py BLOOMGATE [PART OF A NAME...]"""
 
 import itertools
@@ -48,7 +47,7 @@ def add_and_check(cluster, *options):
 
 
 class Times:
-    """Makes the first n commands with the given name fail, or the first n commands with any name."""
+    """Makes the first n commands with the given name fail, or the first n commands if `name` is None."""
 
     def __init__(self, n, what, name=None):
         self.left, self.what, self.name = n, what, name
@@ -72,12 +71,12 @@ def test_plain():
     done = run(cluster, "create", "-n", "1000", "f")
     assert done.returncode == 3 and "16 of 16 shards already exist" in done.stderr, done
     assert run(cluster, "create", "--missing", "-n", "1000", "f").returncode == 0
-    assert all(node.keys for node in cluster.nodes), "shards are on all nodes"
+    assert all(node.keys for node in cluster.nodes), "a node has no shards"
 
 
 def test_moved():
     cluster = made()
-    cluster.told = [0] * 16384  # all nodes report that the first node has all slots
+    cluster.told = [0] * 16384  # all nodes report that the first node owns all slots
     add_and_check(cluster)
 
 
@@ -87,12 +86,12 @@ def test_moved_for_ever():
         b"-MOVED 5 %s\r\n" % cluster.nodes[1 - node.number].address().encode() if words[0] == b"BG.MADD" else None
     done = run(cluster, "add", "--acknowledged", "f", keys=INPUT, quick=True)
     assert done.returncode == 4 and "gave up" in done.stderr and not done.stdout, done
-    assert sum(len(node.seen) for node in cluster.nodes) < 20000, "it pauses"
+    assert sum(len(node.seen) for node in cluster.nodes) < 20000, "the command does not pause between attempts"
 
 
 def test_asked():
     cluster = made(2)
-    for key in list(cluster.nodes[0].keys):  # the first node has lost its filters, but still has its slots
+    for key in list(cluster.nodes[0].keys):  # the first node's filters have moved, but it still owns the slots
         cluster.moving[fake_nodes.slot_of(key)] = cluster.nodes[1]
         cluster.nodes[1].keys[key] = cluster.nodes[0].keys.pop(key)
     add_and_check(cluster)
@@ -121,14 +120,14 @@ def test_hanging():
 
 
 def test_nobody_but_hanging_nodes():
-    """Each node may use its full timeout, but the overall timeout limits the total."""
+    """Each request may take its full timeout, but the overall timeout limits the total time."""
     cluster = made(20)
     for node in cluster.nodes:
         node.seen.clear()
     cluster.trouble = lambda node, words: raises(fake_nodes.Hang())()  # CLUSTER SLOTS as well
     done = run(cluster, "check", "f", keys=INPUT, quick=True)
     assert done.returncode == 4 and "timed out waiting for a reply" in done.stderr, done
-    assert 1 <= sum(bool(node.seen) for node in cluster.nodes) < 10, "not all nodes are tried one after another"
+    assert 1 <= sum(bool(node.seen) for node in cluster.nodes) < 10, "expected fewer than 10 nodes to be tried before the overall timeout"
 
 
 def test_nonsense():
@@ -149,8 +148,8 @@ def test_promises_take_no_memory():
 
 
 def test_wrong_answers():
-    """A list that is too short, or not a list, is an error; no key is reported as absent because of
-    such a reply."""
+    """A reply that is not a list, or is too short a list, is an error, and must not cause any key to be reported as
+    absent."""
     for wrong in (b"*1\r\n:0\r\n", b"*0\r\n", b":0\r\n", b"+OK\r\n", b"$-1\r\n", b"*-1\r\n"):
         cluster = made()
         assert run(cluster, "add", "f", keys=INPUT).returncode == 0
@@ -160,7 +159,7 @@ def test_wrong_answers():
         cluster.trouble = Times(1, wrong, b"BG.MEXISTS")
         done = run(cluster, "check", "-v", "--open", "f", keys=INPUT, quick=True)
         assert done.returncode == 1 or wrong == b"*1\r\n:0\r\n", (wrong, done)
-        assert len(done.stdout.split()) <= 1, (wrong, done)  # only the key whose reply is 0
+        assert len(done.stdout.split()) <= 1, (wrong, done)  # at most the key that was answered with 0
 
 
 def test_missing_filter():
@@ -187,7 +186,7 @@ def test_nobody_answers():
 
 
 def test_replicas():
-    """An add is acknowledged only when the replicas have it."""
+    """An add is acknowledged only after the replicas have received it."""
     cluster = made()
     cluster.replicas = 0
     done = run(cluster, "add", "-w", "1", "--wait", "20ms", "--acknowledged", "f", keys=INPUT, quick=True)
@@ -196,11 +195,11 @@ def test_replicas():
     cluster.replicas = 1
     done = run(cluster, "add", "-w", "1", "--acknowledged", "f", keys=INPUT)
     assert done.returncode == 0 and done.stdout == INPUT, done
-    for node in cluster.nodes:  # each WAIT follows a write, which is always replicated
+    for node in cluster.nodes:  # each WAIT follows a SET, which is always replicated
         waits = [i for i, words in enumerate(node.seen) if words[0] == b"WAIT"]
         assert waits and all(node.seen[i - 1][0] == b"SET" for i in waits), node.seen
         assert all(cluster.owner(fake_nodes.slot_of(node.seen[i - 1][1])) is node for i in waits)
-    cluster.trouble = Times(3, b"-ASK 1 127.0.0.1:1\r\n", b"SET")  # a marker that was not written proves nothing
+    cluster.trouble = Times(3, b"-ASK 1 127.0.0.1:1\r\n", b"SET")  # if the SET fails, the WAIT proves nothing
     add_and_check(cluster, "-w", "1")
 
 
@@ -232,7 +231,7 @@ def check(cluster, *options):
 
 
 def complete(cluster):
-    """Adds all keys, and marks the filter as complete."""
+    """Adds all keys and marks the filter as complete."""
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
     assert run(cluster, "complete", "f").returncode == 0
     assert check(cluster, "-v").stdout == "0\n"
@@ -246,7 +245,7 @@ def test_restart_from_an_old_save():
     assert run(cluster, "add", "-w", "1", "f", keys=INPUT).returncode == 0
     assert check(cluster, "-v").stdout == "0\n"
     cluster.nodes[1].restart(saved)
-    for _ in range(2):  # waiting does not help
+    for _ in range(2):  # retrying does not help
         done = check(cluster)
         assert done.returncode == 4 and "its server restarted and may have lost keys" in done.stderr, done
         done = check(cluster, "-v", "--open")
@@ -256,7 +255,7 @@ def test_restart_from_an_old_save():
         assert done.returncode == 3 and "of 16 shards may have lost keys" in done.stderr, done
     done = run(cluster, "add", "f", keys=INPUT)
     assert done.returncode == 0 and 'may have lost keys and will not answer "no" until' in done.stderr, done
-    assert check(cluster).returncode == 4, "adding some keys does not make the filter complete"
+    assert check(cluster).returncode == 4, "adding keys made the filter complete"
     done = run(cluster, "complete", "misspelled")
     assert done.returncode == 3 and "NOFILTER" in done.stderr, done
     done = run(cluster, "complete", "f")
@@ -267,7 +266,7 @@ def test_restart_from_an_old_save():
 
 
 def test_restart_while_it_is_merged():
-    """If a server restarts during a merge, the data merged from that server may lack keys."""
+    """If a server restarts during a merge, keys may be missing from the data merged from that server."""
     cluster = made()
     saved = cluster.nodes[1].save()
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
@@ -283,8 +282,7 @@ def test_restart_while_it_is_merged():
 
 
 def test_merged_filters_have_witnesses():
-    """A filter created by a merge reports no key as absent after a restart that lost the next
-    merge."""
+    """After a restart that loses the most recent merge, the merged filter reports no key as absent."""
     cluster = made()
     assert run(cluster, "create", "-n", "1000", "empty").returncode == 0
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
@@ -298,8 +296,8 @@ def test_merged_filters_have_witnesses():
 
 
 def test_restart_while_it_is_completed():
-    """The operator's command applies only to data that existed when it started. A restarted
-    server without replicas does not continue its previous replication history."""
+    """`complete` applies only to data that existed when the command started. A restarted server without replicas does
+    not continue its previous replication history."""
     for word in (b"HGETALL", b"HSET"):
         cluster = made()
         node = cluster.nodes[1]
@@ -314,7 +312,7 @@ def test_restart_while_it_is_completed():
                 raise fake_nodes.Cut(b"")
         cluster.trouble = trouble
         done = run(cluster, "complete", "f")
-        assert word == b"HSET" or done.returncode == 3 and "its server restarted in the meantime" in done.stderr, done
+        assert word == b"HSET" or done.returncode == 3 and "its server restarted during the command" in done.stderr, done
         done = check(cluster, "-v")
         assert done.returncode == 4 and "may have lost keys" in done.stderr, (word, done)
         complete(cluster)
@@ -333,11 +331,11 @@ def test_restart_while_it_is_asked():
             raise fake_nodes.Cut(b"")
     cluster.trouble = trouble
     done = run(cluster, "--batch", "10", "check", "-c", "-v", "f", keys=INPUT, quick=True)
-    assert done.returncode == 4 and "the process that answered is not listed in the witness" in done.stderr, done
+    assert done.returncode == 4 and "the server process that replied is not listed in the witness" in done.stderr, done
 
 
 def test_processes_that_were_there_are_believed():
-    """As in a failover, slots move to another node together with the acknowledged keys and the witness."""
+    """Slots move to another node together with the acknowledged keys and the witnesses, as in a failover."""
     cluster = made()
     assert run(cluster, "add", "-w", "1", "f", keys=INPUT).returncode == 0
     for key, members in list(cluster.nodes[1].keys.items()):
@@ -368,8 +366,8 @@ def fail_over(cluster):
 
 
 def test_replicas_are_witnessed():
-    """A replica that was running when keys were added may be promoted; a replica that was started
-    later is in doubt."""
+    """A replica that was running when the keys were added is trusted after its promotion; a replica that was started
+    later is considered incomplete."""
     for late in (False, True):
         cluster, _ = replicated()
         if late:
@@ -381,8 +379,8 @@ def test_replicas_are_witnessed():
 
 
 def test_replica_of_a_server_that_was_started_again():
-    """The replica was never restarted, but has copied the data that remained on its restarted primary, so it is in
-    doubt after its promotion."""
+    """The replica was never restarted, but it has copied the incomplete data of its restarted primary, so it is
+    considered incomplete after its promotion."""
     cluster, saved = replicated()
     cluster.nodes[1].restart(saved)
     cluster.nodes[3].follow(cluster.nodes[1])
@@ -392,8 +390,8 @@ def test_replica_of_a_server_that_was_started_again():
 
 
 def test_holder_copies_a_server_that_was_started_again():
-    """The process served the shard when the saved witness was written, but comes back with the data that remained in
-    another, restarted process."""
+    """The process served the shard when the saved witness was written, but has since copied the incomplete data of
+    another process, which restarted."""
     cluster, _ = replicated()
     first, second = cluster.nodes[1], cluster.nodes[3]
     fail_over(cluster)
@@ -411,7 +409,7 @@ def test_holder_copies_a_server_that_was_started_again():
 
 
 def copy_the_rest(cluster, saved):
-    """The replica is promoted and restarts with its saved data; the primary copies this data and is promoted again."""
+    """Promotes the replica and restarts it with its saved data. The primary copies this data and is promoted again."""
     first, second = cluster.nodes[1], cluster.nodes[3]
     second.promote()
     second.restart(saved)
@@ -420,9 +418,9 @@ def copy_the_rest(cluster, saved):
 
 
 def test_data_are_copied_while_it_is_asked():
-    """A process copies the incomplete data of another process, and is queried on a connection that
-    was opened earlier: between two rounds of queries, between two queries of a round, or between
-    the last query and the end of a round."""
+    """A process copies the incomplete data of another process between two rounds of queries, between two queries in a
+    round, or between the last query and the end of a round. It is then queried on a connection that was opened
+    earlier."""
     for word, number in ((b"BG.MEXISTS", 1), (b"BG.MEXISTS", 2), (b"BG.MEXISTS", 40), (b"HGETALL", 1), (b"HGETALL", 7),
                          (b"INFO", 2), (b"INFO", 3), (b"INFO", 4)):
         cluster, saved = replicated()
@@ -435,11 +433,11 @@ def test_data_are_copied_while_it_is_asked():
         done = run(cluster, "--batch", "20", "check", "-c", "-v", "--open", "f",
                    keys=INPUT * (30 if number == 4 else 2))
         assert done.stdout == "0\n", (word, number, done)
-        assert next(count) > number, (word, number, "the case occurred")
+        assert next(count) > number, (word, number, "the case did not occur")
 
 
 def test_restart_while_it_is_dumped():
-    """A primary restarts, sends a shard, and is replaced by its replica, which has all keys, before the dump ends."""
+    """Before the dump ends, a primary restarts, sends a shard, and is replaced by its replica, which has all keys."""
     for change in ("none", "restart", "copy"):
         cluster, saved = replicated()
         first, second = cluster.nodes[1], cluster.nodes[3]
@@ -465,7 +463,7 @@ def test_restart_while_it_is_dumped():
 
 
 def test_data_are_replaced_before_wait():
-    """A primary becomes a replica of its former replica, which lacks a write, and is promoted again
+    """A primary becomes a replica of its former replica, which has not received a write, and is promoted again
     before it executes WAIT."""
     for word in (b"BG.MADD", b"SET", b"WAIT"):
         cluster, _ = replicated()
@@ -491,8 +489,8 @@ def test_data_are_replaced_before_wait():
 
 
 def test_promoted_servers_without_a_witness():
-    """A promoted process is trusted if there is no witness yet, and is listed in the first
-    witness."""
+    """A promoted process is trusted if there is no witness yet, and it is listed in the first witness that is
+    written."""
     cluster = made()
     for node in cluster.nodes:
         node.hashes.clear()
@@ -504,8 +502,8 @@ def test_promoted_servers_without_a_witness():
 
 
 def test_doubt_moves_with_the_data():
-    """Slots that move away from a server in doubt stay in doubt if a client read the witnesses
-    before the move."""
+    """Shards that move away from an incomplete server are still considered incomplete if a client recorded this in the
+    witnesses before the move."""
     cluster, saved = replicated()
     cluster.nodes[1].restart(saved)
     assert "may have lost keys" in run(cluster, "add", "f", keys="a\n").stderr
@@ -519,8 +517,8 @@ def test_doubt_moves_with_the_data():
 
 
 def restart_and_move(cluster, saved):
-    """The second node restarts, another client records that the shards are in doubt, and the slots
-    move to the third node."""
+    """Restarts the second node, lets another client record that its shards are incomplete, and moves their slots to the
+    third node."""
     cluster.trouble = lambda node, words: None
     cluster.nodes[1].restart(saved)
     assert "may have lost keys" in run(cluster, "add", "f", keys="a\n").stderr
@@ -530,8 +528,7 @@ def restart_and_move(cluster, saved):
 
 
 def test_doubt_is_noted_while_it_is_asked():
-    """A client that has already read the witness detects that another client has recorded a
-    doubt."""
+    """A client that has already read the witness detects that another client has marked the shard as incomplete."""
     cluster = made()
     saved = cluster.nodes[1].save()
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
@@ -546,8 +543,7 @@ def test_doubt_is_noted_while_it_is_asked():
 
 
 def test_late_witnesses_erase_no_doubt():
-    """A client is delayed while it writes witnesses, and writes them to the server that now has the
-    slots."""
+    """A client is delayed while it writes witnesses, so it writes them to the server that now owns the slots."""
     for word in ("add", "complete"):
         cluster = made()
         saved = cluster.nodes[1].save()
@@ -568,7 +564,7 @@ def test_late_witnesses_erase_no_doubt():
 
 
 def test_shards_that_are_created_again():
-    """After a server was emptied or a shard was deleted, the re-created shard reports no key as absent."""
+    """After a server has been emptied or a shard has been deleted, the re-created shard reports no key as absent."""
     for options, shards, code in (((), 6, 3), (("--missing",), 6, 0), (("--missing",), 1, 0)):
         cluster = made()
         node = cluster.nodes[1]
@@ -585,7 +581,8 @@ def test_shards_that_are_created_again():
 
 
 def test_shards_that_another_client_creates_again():
-    """The other client does not support witnesses. Shards without a witness are in doubt if other shards have one."""
+    """The other client does not write witnesses. Shards without a witness are considered incomplete if other shards
+    have one."""
     for add in (False, True):
         cluster = made()
         node = cluster.nodes[1]
@@ -600,8 +597,8 @@ def test_shards_that_another_client_creates_again():
 
 
 def test_missing_shards_are_doubted_before_they_are_created():
-    """Lookups report no key as absent while `create --missing` is running or after it was killed."""
-    for lost in (True, False):  # `lost`: the witnesses are lost as well
+    """No key is reported as absent while `create --missing` is running or after it has been killed."""
+    for lost in (True, False):  # if `lost` is true, the witnesses are lost as well
         cluster = made()
         node = cluster.nodes[1]
         assert run(cluster, "add", "f", keys=INPUT).returncode == 0
@@ -642,8 +639,8 @@ def test_history_changes_by_itself():
 
 
 def test_shards_of_others():
-    """Shards without a witness are trusted; the first add writes one. Servers that do not support
-    strings have no witnesses."""
+    """If no shard has a witness, all shards are trusted; the first add writes witnesses. Servers that do not support
+    hashes have no witnesses."""
     cluster = made()
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
     for node in cluster.nodes:

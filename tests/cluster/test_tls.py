@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests a cluster of three primaries with TLS, client certificates and a password. The command-line
-tool, and the service as a front end, connect to the cluster and report an error if they cannot. The
-front end loses a node that is paused and a node that is killed, and reconnects.
+"""Tests a cluster of three primaries with TLS, client certificates and a password. Both the command-line tool and the
+service (as a front end) must connect to the cluster, and report an error if they cannot. The front end must reconnect
+after a node has been paused or killed.
 usage: test_tls.py BLOOMGATE BLOOMGATED MODULE [SERVER]"""
 
 import os
@@ -25,7 +25,7 @@ with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/c
 
 
 class Tried:
-    """The programs under test, and their cluster."""
+    """The programs under test and their cluster."""
 
     def __init__(self, cli, program, world, folder):
         self.cli, self.program, self.world, self.folder = os.path.abspath(cli), program, world, folder
@@ -42,7 +42,7 @@ class Tried:
         return done.returncode, done.stdout, done.stderr
 
     def refused(self, *words, what, password="of-the-cluster"):
-        """Checks that the command fails with the address of a node and this error."""
+        """Checks that the command fails and that its message contains `what` and the address of a node."""
         code, _, said = self.run("info", "seen", "--timeout", "2s", "--patience", "200ms", *words, password=password)
         assert code and what in said and any(node.address() + ": " in said for node in self.world.nodes), (words, code, said)
 
@@ -55,7 +55,7 @@ class Tried:
         return service.Service(self.program, line + " ".join(words), http=True)
 
     def keys_of(self, node):
-        """Returns the keys whose shards are on a node, and the other keys."""
+        """Returns the keys whose shards are on a node, and the remaining keys."""
         ports = [self.world.primary_of(shard_reference.slot(NAMES[shard_reference.route(key.encode(), 16)])).port for key in KEYS]
         return [key for key, port in zip(KEYS, ports) if port == node.port], [key for key, port in zip(KEYS, ports) if port != node.port]
 
@@ -124,7 +124,7 @@ def test_what_is_refused(t):
 
 
 def test_no_tls_there(t):
-    """Connects to a port without TLS, and to a port that never answers."""
+    """Connects to a port that does not use TLS, and to a port that never answers."""
     with service.Service(t.program) as plain:
         done = subprocess.run([t.cli, "--cluster", f"127.0.0.1:{plain.port}", "info", "seen", *t.tls, "--patience", "200ms"],
                               capture_output=True, text=True, timeout=60)
@@ -133,7 +133,7 @@ def test_no_tls_there(t):
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         done = subprocess.run([t.cli, "--cluster", address, "info", "seen", *t.tls, "--connect-timeout", "200ms", "--patience", "200ms"],
                               capture_output=True, text=True, timeout=60)
-        assert done.returncode and f"{address}: no connection with TLS within 200 ms" in done.stderr, done.stderr
+        assert done.returncode and f"{address}: cannot establish a connection with TLS within 200 ms" in done.stderr, done.stderr
 
 
 def test_front(t):

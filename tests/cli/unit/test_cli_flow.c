@@ -1,6 +1,6 @@
 /*
- * test_cli_flow.c - tests that keys pass through several threads once and in order, for all
- * files, threads, legs and parts; and that errors end the flow.
+ * test_cli_flow.c - tests that every key passes through the threads exactly once and in order, for
+ * different files, thread counts, legs and parts, and that errors stop the flow.
  */
 #define _GNU_SOURCE /* memmem */
 
@@ -65,7 +65,7 @@ static void files_add(struct files *files, const char *bytes, size_t n)
     }
 }
 
-/* Adds a file of random lines, about `size` bytes in total. Each line starts with its line number. */
+/* Adds a file of about `size` bytes that contains random lines. */
 static void files_add_random(struct files *files, size_t size, size_t longest)
 {
     char *bytes = malloc(size + 1);
@@ -80,7 +80,7 @@ static void files_add_random(struct files *files, size_t size, size_t longest)
             bytes[n++] = '\n';
         }
     }
-    n -= n && check_random_below(2) && bytes[n - 1] == '\n'; /* no newline at the end */
+    n -= n && check_random_below(2) && bytes[n - 1] == '\n'; /* no final newline */
     files_add(files, bytes, n);
     free(bytes);
 }
@@ -90,7 +90,7 @@ static void files_add_random(struct files *files, size_t size, size_t longest)
 struct collected {
     char *bytes;
     size_t n, room;
-    uint64_t next; /* the number of the next expected chunk */
+    uint64_t next; /* the lowest number that the next chunk may have */
     bool ordered;
     uint64_t fail_at; /* `work` or `deliver` fails at this chunk */
     int fail_work, fail_deliver;
@@ -99,7 +99,7 @@ struct collected {
 static bool collect_work(struct flow *flow, struct chunk *chunk)
 {
     struct collected *c = flow->context;
-    if (chunk->number % 3 == 1) { /* some are slow */
+    if (chunk->number % 3 == 1) { /* every third chunk is slow */
         const struct timespec nap = { 0, 200000 };
         (void)nanosleep(&nap, NULL);
     }
@@ -138,7 +138,8 @@ static struct flow flow_of(struct input *input, struct collected *c, unsigned th
                           .context = c };
 }
 
-/* Runs the flow over one part of all files, in legs of `leg` bytes; 0 selects a single leg. */
+/* Runs the flow over one part of the files, in legs of `leg` bytes. If `leg` is 0, there is a
+ * single leg. */
 static int collect(const struct files *files, struct collected *c, unsigned threads,
                    uint64_t leg, struct input_part part)
 {
@@ -205,7 +206,7 @@ TEST(flow__legs)
     files_end(&files);
 }
 
-/* After each leg, another flow continues from the position that the previous flow reports. */
+/* Runs each leg in a new flow, which continues at the position that the previous flow reported. */
 static void check_resumed(const struct files *files, unsigned threads, uint64_t leg,
                           struct input_part part, struct collected *c)
 {
@@ -256,7 +257,7 @@ static int compare_lines(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Returns the lines in sorted order, because parts interleave several files and change the order.
+/* Returns the lines in sorted order. Parts interleave several files, so the order of lines differs.
  */
 static char *sorted(const char *bytes, size_t n)
 {
@@ -366,11 +367,11 @@ TEST(flow__errors_end_it)
         c = (struct collected){ .fail_deliver = CLI_IO, .fail_at = 2 };
         CHECK_EQ(collect(&files, &c, threads[i], 0, (struct input_part){ 0, 1 }),
                  CLI_IO);
-        CHECK(c.ordered && c.next == 3); /* two good chunks, and the failed chunk */
+        CHECK(c.ordered && c.next == 3); /* two delivered chunks and the failed chunk */
         CHECK(memcmp(c.bytes, files.all, c.n) == 0);
         free(c.bytes);
         c = (struct collected){ .fail_deliver = -1,
-                                .fail_at = 2 }; /* no more input is needed */
+                                .fail_at = 2 }; /* stop early without an error */
         CHECK_EQ(collect(&files, &c, threads[i], 0, (struct input_part){ 0, 1 }),
                  CLI_OK);
         CHECK(c.ordered && c.next == 3);
@@ -418,7 +419,7 @@ TEST(flow__what_cannot_be_read)
 struct pipe_talk {
     int fd;
     sem_t answered;
-    bool answers; /* each line was answered before the next one was written */
+    bool answers; /* every line has been answered before the next line was written */
 };
 
 static void *pipe_writer(void *argument)
@@ -503,7 +504,7 @@ TEST(flow__enough_of_a_pipe)
         struct pipe_talk talk = { 0 };
         int ends[2];
         CHECK(pipe(ends) == 0 && write(ends[1], "a\nb\n", 4) == 4);
-        (void)alarm(60); /* ends the test if a thread does wait */
+        (void)alarm(60); /* ends the test if a thread waits */
         CHECK_EQ(run_pipe(ends[0], threads, &talk, pipe_enough), CLI_OK);
         (void)alarm(0);
         (void)close(ends[0]);

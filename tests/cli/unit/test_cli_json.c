@@ -1,4 +1,4 @@
-/* test_cli_json.c - tests the JSON output byte by byte. */
+/* test_cli_json.c - tests that the JSON output is correct byte for byte. */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 
 #include "support/check.h"
@@ -42,7 +42,7 @@ TEST(json__a_document)
     free(out.text);
 }
 
-/* Checks the text that is written for a field. */
+/* Checks how a text is written in JSON. */
 static void check_text(const char *text, const char *written)
 {
     static const char front[] = "{\"schema\": \"", back[] = "\"}\n";
@@ -68,7 +68,7 @@ TEST(json__text)
                "\\u0008\\u000c\\u000a\\u000d\\u0009\\u0001\\u001f\\u007f");
     check_text("\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80",
                "\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80");
-    /* Invalid UTF-8: an invalid byte, truncated and overlong sequences, half a surrogate pair, and
+    /* Invalid UTF-8: an invalid byte, truncated and overlong sequences, an unpaired surrogate, and
      * values above the last code point. */
     check_text("a\xFF"
                "b",
@@ -84,7 +84,7 @@ TEST(json__text)
     check_text("\xC3\"", REPLACED "\\\"");
 }
 
-/* Nesting deeper than the writer can record must not write out of bounds. */
+/* If lists are nested deeper than the writer can track, it must not write out of bounds. */
 TEST(json__too_deep)
 {
     struct json json;

@@ -1,4 +1,4 @@
-/* test_cli_number.c - tests parsing and formatting of numbers. */
+/* test_cli_number.c - tests how numbers are parsed and formatted. */
 #include "support/check.h"
 
 #include "number.h"
@@ -88,12 +88,12 @@ TEST(number__counts)
     for (size_t i = 0; i < COUNT(bad); i++) {
         uint64_t value;
         if (number_count(bad[i], &value)) {
-            check_fail(__FILE__, __LINE__, "'%s' is not a count", bad[i]);
+            check_fail(__FILE__, __LINE__, "'%s' was accepted as a count", bad[i]);
         }
     }
 }
 
-/* Integers are not rounded. */
+/* Large integers are not rounded. */
 TEST(number__random_counts)
 {
     for (size_t i = 0; i < 10000 * check_scale(); i++) {
@@ -133,7 +133,7 @@ TEST(number__rates)
     for (size_t i = 0; i < COUNT(bad); i++) {
         double value;
         if (number_rate(bad[i], &value)) {
-            check_fail(__FILE__, __LINE__, "'%s' is not a rate", bad[i]);
+            check_fail(__FILE__, __LINE__, "'%s' was accepted as a rate", bad[i]);
         }
     }
 }

@@ -1,6 +1,6 @@
 /*
- * test_cli_option.c - tests the option parser with a table of every type, and checks that the
- * tables of all subcommands are suitable for generating help, man pages and completions.
+ * test_cli_option.c - tests the option parser with a table that contains every option type. Checks
+ * that help, man pages and completions can be generated from the tables of all subcommands.
  */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 
@@ -60,7 +60,8 @@ static const struct option_use uses[] = {
 
 enum { WORDS = 80 };
 
-/* The words of a command line, separated by spaces; "~" is an empty word. */
+/* A command line and the result of parsing it. Its words are separated by spaces; "~" is an empty
+ * word. */
 struct line {
     char text[2048];
     char *words[WORDS];
@@ -242,7 +243,8 @@ static bool is_name(const char *name)
            && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == strlen(name);
 }
 
-/* Returns the size of a field of this type. Each field must be inside the subcommand's struct. */
+/* Returns the size of a field of this type, to check that every field is inside the subcommand's
+ * struct. */
 static size_t type_size(enum option_type type)
 {
     switch (type) {
@@ -265,7 +267,7 @@ static void check_option(const struct command *command, const struct option_use 
 {
     size_t at, letters = 0;
     CHECK(is_name(o->name));
-    CHECK(option_find(all, o->name, &at) == o); /* no other option hides it */
+    CHECK(option_find(all, o->name, &at) == o); /* no other option has this name */
     CHECK_EQ(at, use->at + o->at);
     CHECK(at + type_size(o->type) <= command->size);
     CHECK(o->letter == 0 || isalnum((unsigned char)o->letter));

@@ -1,6 +1,7 @@
 /*
- * test_cli_records.c - tests splitting bytes into records and keys: random bytes in every format,
- * cut at every position, are compared with a reference that is as simple as possible.
+ * test_cli_records.c - tests how bytes are split into records and keys. Random bytes in every
+ * format are cut at every position, and the results are compared with those of a reference that is
+ * as simple as possible.
  */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 
@@ -40,7 +41,7 @@ static struct key_format random_format(void)
     return f;
 }
 
-/* Returns mostly bytes that are significant in the format. */
+/* Returns a random byte, usually one that has a meaning in the format. */
 static char random_character(const struct key_format *f)
 {
     static const char any[] =
@@ -48,7 +49,7 @@ static char random_character(const struct key_format *f)
     static const char text[] = "aZ09 \xC3\xA9";
     static const char digits[] = "0123456789abcdefAF-\n\n";
     const bool is_text = f->form == KEY_TEXT || f->form == KEY_UTF16;
-    /* Two of three characters in text, and one of fifty in numbers, are arbitrary. */
+    /* Two in three characters of text, and one in fifty characters of numbers, come from `any`. */
     if (check_random_below(150) < (is_text ? 100 : 3)) {
         return any[check_random_below(sizeof any - 1)];
     }
@@ -74,8 +75,8 @@ static size_t random_bytes(const struct key_format *f, char *bytes, size_t most)
     return n;
 }
 
-/* Splits the bytes and compares the result with the reference. Sets *refused if the bytes contain a
- * record without a valid key. */
+/* Splits the bytes and compares the result with the reference. Sets *refused to true if a record
+ * has no valid key. */
 static void check_split(const struct key_format *f, struct chunk *chunk, bool *refused)
 {
     struct stream_capture said;
@@ -108,8 +109,8 @@ TEST(records__are_those_of_the_reference)
     chunk_free(&chunk);
 }
 
-/* Tests every combination of options, with fields that contain a key, and with quotes and blanks in
- * all positions around the key. Random input hardly ever contains such records. */
+/* Valid keys for the test of every combination of options, which places quotes and blanks in all
+ * positions around each key. Random input rarely contains such records. */
 static const char *const formed_texts[][4] = {
     [KEY_TEXT] = { "", "aB", "Hello, \"\"World\"\"", "user12345678901234567890" },
     [KEY_INT64] = { "0", "-1", "12345678", "18446744073709551615" },
@@ -139,7 +140,7 @@ static size_t put_record(const struct key_format *f, const char *text, bool quot
     return n;
 }
 
-/* Checks all texts of a form, each with and without quotes and blanks, in one chunk. */
+/* Checks all texts of one form in a single chunk, each with and without quotes and blanks. */
 static size_t check_formed(const struct key_format *f)
 {
     char bytes[4 * 2 * 15 * 256];
@@ -147,7 +148,8 @@ static size_t check_formed(const struct key_format *f)
     struct chunk chunk = { 0 };
     for (size_t text = 0; text < 4; text++) {
         for (unsigned quoted = 0; quoted < 2; quoted++) {
-            /* Quotes and blanks are part of the text unless an option removes them. */
+            /* Quotes and blanks belong to the text unless an option removes them, so skip the
+             * invalid numbers. */
             const bool plain = quoted && f->records != KEY_RECORDS_CSV;
             if (plain && f->form != KEY_TEXT && f->form != KEY_UTF16) {
                 continue;
@@ -184,17 +186,16 @@ TEST(records__every_combination_of_options)
         const unsigned kind = rest / 9;
         f.records = kind == 2 ? KEY_RECORDS_CSV : KEY_RECORDS_SEPARATED;
         f.separator = kind == 1 ? 0 : '\n';
-        f.field = kind == 2 && f.field == 0 ? 1 : f.field; /* as in keys_format */
-        if (f.delimiter != '\t'
-            || !f.trim) { /* a blank that separates fields is not trimmed */
+        f.field = kind == 2 && f.field == 0 ? 1 : f.field; /* as keys_format does */
+        if (f.delimiter != '\t' || !f.trim) { /* trimming would remove tab delimiters */
             records += check_formed(&f);
         }
     }
     CHECK(records > 20000);
 }
 
-/* If the input is cut at any byte, the complete records before the cut and the remainder yield all
- * records. */
+/* Wherever the input is cut, the complete records before the cut and the remaining bytes together
+ * yield all records. */
 TEST(records__may_be_cut_anywhere)
 {
     enum { MOST = 90 };
@@ -217,7 +218,7 @@ TEST(records__may_be_cut_anywhere)
     chunk_free(&back);
 }
 
-/* Tests separators at every position around the 64 bytes that are examined together. */
+/* Tests separators at every position in and around the 64-byte groups that are examined at once. */
 TEST(records__separators_at_every_place)
 {
     const struct key_format f = { .separator = '\n', .delimiter = '\t' };
@@ -259,7 +260,7 @@ static void check_keys(const struct key_format *f, const char *bytes, size_t n,
                    sizeof expected / sizeof *expected);                                \
     } while (0)
 
-/* The expected results are written by hand, so that the reference is not the only check. */
+/* The expected results are handwritten, so that the tests do not rely on the reference alone. */
 TEST(records__by_hand)
 {
     const struct key_format lines = { .separator = '\n', .delimiter = '\t' };
@@ -334,7 +335,7 @@ TEST(records__what_has_no_key_is_named)
 }
 
 /* Tests every first byte, followed by bytes at the limits of the valid ranges: overlong sequences,
- * half a surrogate pair, values above the last code point, and truncated sequences. */
+ * unpaired surrogates, values above the last code point, and truncated sequences. */
 TEST(records__utf8_at_its_limits)
 {
     static const char second[] = "\x01\x7F\x80\x8F\x90\x9F\xA0\xBF\xC0\xFF";
@@ -364,7 +365,7 @@ TEST(records__utf8_at_its_limits)
     chunk_free(&chunk);
 }
 
-/* Options are written to a recipe and read back unchanged. */
+/* Options that are written to a recipe and parsed again are unchanged. */
 TEST(records__recipes)
 {
     for (int i = 0; i < 20; i++) {
@@ -381,8 +382,7 @@ TEST(records__recipes)
     }
     struct key_format f = { .form = KEY_INT32 };
     CHECK(keys_follow("lower,int64", &f));
-    CHECK(f.lower
-          && f.form == KEY_INT32); /* the options specify a different conversion */
+    CHECK(f.lower && f.form == KEY_INT32); /* an explicit form takes precedence */
     CHECK(!keys_follow("upper", &f));
     CHECK(!keys_follow("trim,int", &f));
     CHECK(!keys_follow(",", &f));
