@@ -256,7 +256,7 @@ static void link_scan(struct node_link *link)
         const enum reply_state state = reply_scan(
             &link->scan, link->in.bytes + link->begin, link->in.used - link->begin);
         if (state == REPLY_BAD) {
-            link_break(link, "sent an invalid RESP reply");
+            link_break(link, "the node sent an invalid RESP reply");
         }
         if (state != REPLY_WHOLE) {
             return;
@@ -373,7 +373,7 @@ static int64_t links_hurry(struct node_link *const *links, size_t n, int64_t end
             continue;
         }
         if (link->open_until <= now) {
-            link_break(link, "no connection%s within %u ms",
+            link_break(link, "cannot establish a connection%s within %u ms",
                        link->connecting ? "" : " with TLS", link->how->connect);
         } else if (link->open_until < end) {
             end = link->open_until;

@@ -174,12 +174,12 @@ enum witness_verdict witness_read(const struct cluster_ask *ask, bg_bytes reply,
             "user");
     }
     if (item.type != '*') {
-        return witness_doubt(why, "its witness is not a list of fields");
+        return witness_doubt(why, "the reply for its witness is not a list of fields");
     }
     if (item.number <= 0) {
         if (known) {
-            return witness_doubt(why,
-                                 "its witness is lost, so keys may be lost as well");
+            return witness_doubt(
+                why, "its witness was lost, so keys may have been lost as well");
         }
         if (!witness_reserve(witness, 1)) {
             return WITNESS_NO_MEMORY;

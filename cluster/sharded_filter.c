@@ -362,7 +362,7 @@ static void witness_doubt_late(struct sharded *filter, const struct cluster_view
             && !witness_runs(view, filter->holders[i])) {
             filter->doubted[i] = true;
             (void)snprintf(why, WITNESS_WHY,
-                           "shard %u: its server restarted in the meantime", i);
+                           "shard %u: its server restarted during the command", i);
         }
     }
 }
@@ -529,7 +529,7 @@ static bool job_believes(struct sharded_job *job, const struct cluster_ask *ask,
         witness_free(witness);
         job->filter->doubted[shard] = true;
         static const char changed[] =
-            "the process that answered is not listed in the witness";
+            "the server process that replied is not listed in the witness";
         job_failed(job, ask,
                    *job->why ? (bg_bytes){ job->why, strlen(job->why) }
                              : (bg_bytes){ changed, sizeof changed - 1 });
@@ -570,7 +570,7 @@ static void job_answered(struct cluster_ask *ask, bg_bytes reply)
         }
     }
     if (n != part->n) {
-        job_failed(job, ask, (bg_bytes){ "a list of the wrong length", 22 });
+        job_failed(job, ask, (bg_bytes){ "unexpected list length", 22 });
     }
 }
 

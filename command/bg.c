@@ -64,16 +64,17 @@ const struct command bg_commands[] = {
       "O(N) where N is the size in bytes", "0.1.0" },
     { "BG.FOLD", -2, BG_CHANGE, BG_AT_NAME, bgc_fold, NULL, "name [times]",
       "Halves the size of a filter, which raises its false-positive rate; returns "
-      "its size in bytes",
+      "the new size in bytes",
       "O(N) where N is the size in bytes", "0.1.0" },
     { "BG.INTERSECTCARD", 3, BG_EXAMINE, CATEGORY_GATE, 1, 2, 1, bgc_intersectcard,
       NULL, "name name",
-      "Estimates the number of items that two filters have in common: estimate, low, "
-      "high",
+      "Estimates the number of items that two filters have in common; returns the "
+      "estimate and its lower and upper bounds",
       "O(N) where N is the size in bytes", "0.1.0" },
     { "BG.JACCARD", 3, BG_EXAMINE, CATEGORY_GATE, 1, 2, 1, bgc_jaccard, NULL,
       "name name",
-      "Estimates the Jaccard similarity of two filters, 0 to 1: estimate, low, high",
+      "Estimates the Jaccard similarity of two filters, from 0 to 1; returns the "
+      "estimate and its lower and upper bounds",
       "O(N) where N is the size in bytes", "0.1.0" },
     { "BG.ROTATE", 2, BG_CHANGE, BG_AT_NAME, bgc_rotate, NULL, "name",
       "Advances a window filter to the current time, or to its next period; returns "
@@ -87,7 +88,8 @@ const struct command bg_commands[] = {
       "O(N) where N is the number of items", "0.1.0" },
     { "BG.INFO", 2, BG_EXAMINE, BG_AT_NAME, bgc_info, NULL, "name",
       "Returns all information about a filter: geometry, items, fill, rates, state",
-      "O(N) where N is the number of parts; reads at most 4 MiB of each", "0.1.0" },
+      "O(N) where N is the number of parts; reads at most 4 MiB of each part",
+      "0.1.0" },
     { "BG.VERIFY", 2, BG_EXAMINE, BG_AT_NAME, bgc_verify, NULL, "name",
       "Checks the structure of a filter in memory", "O(N) where N is the size in bytes",
       "0.1.0" },
@@ -101,8 +103,8 @@ const struct command bg_commands[] = {
       "pass the returned cursor until it is 0",
       "O(N) where N is the size in bytes", "0.1.0" },
     { "BG.LOAD", -2, BG_CHANGE, BG_AT_NAME, dump_bg_load, NULL, "name [chunk]",
-      "Loads a chunk of a dump, or returns the progress if there is no chunk; the last "
-      "chunk creates the filter",
+      "Loads a chunk of a dump, or returns the progress if no chunk is specified; "
+      "the last chunk creates the filter",
       "O(N) where N is the size in bytes", "0.1.0" },
     { "BG.PUBLISH", -3, BG_EXAMINE | COMMAND_ADMIN | COMMAND_WRITES_FILE, BG_AT_FILES,
       bgc_publish, NULL, "name file [VERSIONED]",
@@ -124,7 +126,7 @@ const struct command bg_commands[] = {
     { "BG.WROTE", -3,
       COMMAND_WRITE | COMMAND_FAST | COMMAND_UNRECORDED | COMMAND_LOADING, BG_AT_NAME,
       bgc_wrote, NULL, "gate key [key ...]",
-      "Adds keys to a gate's filter after they were committed to its source",
+      "Adds keys to a gate's filter after the keys have been committed to its source",
       "O(N) where N is the number of keys", "0.1.0" },
     { "BG.PLAN", -3, BG_EXAMINE | COMMAND_LOADING | COMMAND_STALE, BG_NO_NAME, bgc_plan,
       NULL,

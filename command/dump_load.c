@@ -321,7 +321,7 @@ static bg_err load_decode(const struct object_shape *shape,
     } else if (!err && bg_hasher_profile(bg_filter_hasher(filter)) != shape->hash) {
         err = object_error(
             info, BG_EFORMAT,
-            "the filter in the dump has a different hash than its description");
+            "the hash of the filter in the dump does not match the description line");
     }
     err = err ? err : object_adopt(shape, filter, NULL, made, info);
     if (err) {
@@ -337,7 +337,7 @@ static bg_err load_decode_foreign(const struct object_shape *shape,
 {
     bg_foreign *foreign = NULL;
     if (!object_shape_is_foreign(shape)) {
-        return object_error(info, BG_EFORMAT, "the dump has an unknown format, %u",
+        return object_error(info, BG_EFORMAT, "the dump has the unknown format %u",
                             shape->foreign);
     }
     bg_err err = load_read_foreign(
@@ -565,14 +565,14 @@ static bg_err load_read_header(bg_bytes data, const struct command_settings *set
         || (data.len - REDIS_HEADER) % REDIS_LINK != 0
         || (data.len - REDIS_HEADER) / REDIS_LINK != dump_get32(p + 8)) {
         return object_error(info, BG_EFORMAT,
-                            "the header has an invalid size, %zu bytes", data.len);
+                            "the header has the invalid size of %zu bytes", data.len);
     }
     *load = (struct load){ .foreign = BG_FOREIGN_REDISBLOOM, .header = data.len };
     load->size = LOAD_RECORD + data.len;
     for (size_t at = REDIS_HEADER; at < data.len; at += REDIS_LINK) {
         const uint64_t bytes = dump_get64(p + at);
         if (bytes == 0 || bytes > most || load->total + bytes > most) {
-            return bytes == 0 ? object_error(info, BG_EFORMAT, "a link has no bytes")
+            return bytes == 0 ? object_error(info, BG_EFORMAT, "a link is empty")
                               : load_too_large(bytes, most, info);
         }
         load->total += bytes;

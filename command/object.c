@@ -116,7 +116,7 @@ bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
     *object = NULL;
     if (bg_filter_window_time(filter) > OBJECT_TIME_MAX) {
         return object_error(info, BG_EFORMAT,
-                            "the time of the window is %llu, expected at most %llu",
+                            "the window's time is %llu, expected at most %llu",
                             (unsigned long long)bg_filter_window_time(filter),
                             (unsigned long long)OBJECT_TIME_MAX);
     }
@@ -170,8 +170,8 @@ bg_err object_create(const struct object_shape *shape,
         && shape->check != bg_hasher_check(bg_filter_hasher(filter))) {
         bg_filter_free(filter);
         err = object_error(info, BG_EINVAL,
-                           "the keyring has another secret with this key ID: add the "
-                           "secret that the filter was created with");
+                           "the keyring has a different secret with this key ID: add "
+                           "the secret that the filter was created with");
     }
     if (!err) {
         err = object_adopt(shape, filter, NULL, object, info);
@@ -623,8 +623,8 @@ bg_err object_merge(struct object *object, struct host *host, const struct objec
         return object_error(
             info, BG_EINCOMPAT, "%s",
             object == from ? "a filter that counts items cannot be merged into itself"
-                           : "the filter accepts no adds: its content is loaded from "
-                             "files");
+                           : "the filter does not accept adds: its content is loaded "
+                             "from files");
     }
     bg_pin pin;
     const bg_filter *filter = NULL;

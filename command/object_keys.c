@@ -32,8 +32,8 @@ static bg_err object_takes(const struct object *object, bg_errinfo *info)
     if (object->shape.sealed
         || bg_kind_traits((bg_kind)object->shape.kind) & BG_TRAIT_STATIC) {
         return object_error(info, BG_ENOTSUP,
-                            "the filter accepts no adds: its content is loaded from "
-                            "files");
+                            "the filter does not accept adds: its content is loaded "
+                            "from files");
     }
     return BG_OK;
 }
@@ -216,8 +216,8 @@ static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
     if (grows && most && (over ? more : least) > (most > bytes ? most - bytes : 0)) {
         return object_error(
             info, BG_ENOMEM,
-            "the filter is full and cannot grow: a larger one would exceed the limit "
-            "of %llu bytes",
+            "the filter is full and cannot grow: a larger filter would exceed the "
+            "limit of %llu bytes",
             (unsigned long long)most);
     }
     const uint64_t next =

@@ -427,7 +427,7 @@ static bg_err catalog_moved(bg_errinfo *info)
         *info = (bg_errinfo){ .code = BG_ECANCELED };
         (void)snprintf(info->message, sizeof info->message,
                        "another client replaced, changed or dropped the filter while "
-                       "the command ran; repeat the command");
+                       "the command was running; repeat the command");
     }
     return BG_ECANCELED;
 }

@@ -493,7 +493,7 @@ static void command_getkeysandflags(struct request *request)
 const struct command command_commands[] = {
     { "COMMAND", -1, COMMAND_CONTAINER | COMMAND_LOADING | COMMAND_STALE,
       CATEGORY_CONNECTION, 0, 0, 0, command_all, NULL, "",
-      "Lists the commands of the service", "O(N) where N is the number of commands",
+      "Lists the service's commands", "O(N) where N is the number of commands",
       "0.1.0" },
     { "COMMAND|COUNT", 2, COMMAND_FLAGS, CATEGORY_CONNECTION, 0, 0, 0,
       command_count_run, NULL, "", "Returns the number of commands", "O(1)", "0.1.0" },

@@ -157,7 +157,8 @@ const struct command config_commands[] = {
       "O(N) where N is the number of options", "0.1.0" },
     { "CONFIG|SET", -4, CONFIG_FLAGS | COMMAND_SLOW, 0, 0, 0, 0, config_set, NULL,
       "parameter value [parameter value ...]",
-      "Changes all given options or none, until the next restart",
+      "Changes the given options until the next restart; if one is invalid, changes "
+      "none of them",
       "O(N) where N is the number of options", "0.1.0" },
     { "CONFIG|RESETSTAT", 2, CONFIG_FLAGS, 0, 0, 0, 0, config_resetstat, NULL, "",
       "Resets the counters in the Stats section of INFO; metrics are not reset", "O(1)",

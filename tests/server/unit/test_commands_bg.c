@@ -1,5 +1,5 @@
-/* Tests BG.*: filters of any kind, whole-filter operations, files, rebuilds and gates, with their
- * replies, error texts and durability. */
+/* Tests the BG.* commands for filters of any kind, operations on whole filters, files, rebuilds and
+ * gates. Covers replies, error messages and durability. */
 #include "server/support/fake_host.h"
 #include "support/scratch.h"
 
@@ -10,7 +10,8 @@
 static void run(struct fake *h, const char *expected, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Runs a formatted command and checks its reply; NULL accepts any reply except an error. */
+/* Runs a formatted command and checks its reply. If `expected` is NULL, any reply except an error
+ * is accepted. */
 static void run(struct fake *h, const char *expected, const char *format, ...)
 {
     char line[256];
@@ -142,7 +143,8 @@ TEST(bg__create_words)
           == 0);
     h.settings.max_filter_bytes = 0;
     h.create_fails = BG_EQUOTA;
-    CHECK_STR(fake(&h, "BG.CREATE x CAPACITY 1000"), "-LIMIT create: told to fail");
+    CHECK_STR(fake(&h, "BG.CREATE x CAPACITY 1000"),
+              "-LIMIT create: simulated failure");
     fake_end(&h);
 }
 
@@ -219,13 +221,14 @@ TEST(bg__keys)
         { "BG.DEL q a IF 0", "-ERR expected: item [IF count], with a count above 0" },
         { "BG.DEL q a b c", "-ERR expected: item [IF count], with a count above 0" },
         { "CF.COUNT q a",
-          ":1" }, /* CF.* work on filters that can delete, BF.* on all filters of BG */
+          ":1" }, /* CF.* commands work on BG filters that can delete, and BF.* commands on all BG
+                     * filters */
         { "CF.ADD q z", ":1" },
         { "BF.EXISTS q z", ":1" },
         { "BF.ADD o z", ":1" },
         { "CF.ADD o a",
           "-WRONGTYPE Operation against a key holding the wrong kind of value" },
-        { "CF.ADD c a", ":1" }, /* BG.* work on all families */
+        { "CF.ADD c a", ":1" }, /* BG.* commands work on all families */
         { "BG.EXISTS c a", ":1" },
         { "BG.ADD c a", ":0" },
         { "BG.COUNT c a", ":2" },
@@ -246,9 +249,9 @@ TEST(bg__keys)
     CHECK_STR(fake_pipeline(&h, "BG.ADD", "none", items, 2),
               "-NOFILTER no such filter 'none' -NOFILTER no such filter 'none'");
     h.record_fails = BG_EIO;
-    CHECK_STR(fake(&h, "BG.ADD o new"), "-MISCONF record: told to fail");
-    CHECK_STR(fake(&h, "BG.ADD q new"), "-MISCONF record: told to fail");
-    CHECK_STR(fake(&h, "BG.DEL q z"), "-MISCONF record: told to fail");
+    CHECK_STR(fake(&h, "BG.ADD o new"), "-MISCONF record: simulated failure");
+    CHECK_STR(fake(&h, "BG.ADD q new"), "-MISCONF record: simulated failure");
+    CHECK_STR(fake(&h, "BG.DEL q z"), "-MISCONF record: simulated failure");
     h.record_fails = BG_OK;
     CHECK_STR(fake(&h, "BG.MEXISTS q new z"), "[:0 :1]");
     fake_end(&h);
@@ -264,13 +267,14 @@ TEST(bg__windows_move_with_the_clock)
     for (int second = 1; second <= 10; second++) {
         h.now = begin + 1000 * (uint64_t)second;
         run(&h, ":1", "BG.ADD w item-%d", second);
-        CHECK_STR(fake(&h, "BG.EXISTS w first"), ":1"); /* for a whole window */
+        CHECK_STR(fake(&h, "BG.EXISTS w first"),
+                  ":1"); /* found for the length of a whole window */
     }
     h.now = begin + 14000;
     CHECK_STR(fake(&h, "BG.ADD w last"), ":1");
     CHECK_STR(fake(&h, "BG.EXISTS w first"), ":0");
     CHECK_STR(fake(&h, "BG.EXISTS w item-9"), ":1");
-    fake_replay(&h); /* times are recorded, so the same keys are forgotten */
+    fake_replay(&h); /* times are recorded, so a replay forgets the same keys */
     struct object *object = object_named(&h, "w");
     const size_t before = h.recorded;
     CHECK_OK(object_tick(object, &h.host, NULL)); /* nothing to do */
@@ -278,7 +282,7 @@ TEST(bg__windows_move_with_the_clock)
     h.now = begin + 100000;
     CHECK_OK(object_tick(object, &h.host, NULL)); /* a host does this periodically */
     CHECK_STR(fake(&h, "BG.MEXISTS w item-9 last"), "[:0 :0]");
-    h.now = begin; /* a clock that is set back changes nothing */
+    h.now = begin; /* setting the clock back changes nothing */
     CHECK_STR(fake(&h, "BG.ADD w odd"), ":1");
     CHECK_STR(fake(&h, "BG.EXISTS w odd"), ":1");
     fake_end(&h);
@@ -310,7 +314,7 @@ TEST(bg__windows_merge_in_the_same_period)
     fake_end(&h);
 }
 
-/* Setting the wall clock, forward or back, neither moves a window nor stops it. */
+/* Setting the wall clock forward or back neither rotates a window nor stops its rotation. */
 TEST(bg__windows_do_not_follow_a_clock_that_is_set)
 {
     static const char *const modes[] = { "", " AGED" };
@@ -338,9 +342,9 @@ TEST(bg__windows_do_not_follow_a_clock_that_is_set)
     }
 }
 
-/* A primary becomes a replica, which does not advance its windows, and then a primary again. The
- * keys that it received as a replica expire at the same time as on the other primary, regardless of
- * how they were sent. */
+/* A primary becomes a replica, whose windows do not advance by themselves, and then a primary
+ * again. The keys that it received as a replica expire at the same time as on the other primary,
+ * regardless of how they were sent. */
 TEST(bg__windows_go_on_where_another_host_left_them)
 {
     const bg_bytes key = { "second", 6 };
@@ -349,7 +353,7 @@ TEST(bg__windows_go_on_where_another_host_left_them)
         struct fake h;
         fake_begin(&h);
         run(&h, "+OK", "BG.CREATE w WINDOW 10000 CAPACITY 1000 GENERATIONS 2");
-        h.now += 10000 - h.now % 10000 + 9900; /* the end of a period */
+        h.now += 10000 - h.now % 10000 + 9900; /* near the end of a period */
         CHECK_STR(fake(&h, "BG.ADD w first"), ":1");
         h.now += 2000;
         h.stepped = h.now;
@@ -365,13 +369,15 @@ TEST(bg__windows_go_on_where_another_host_left_them)
         h.now += 30000;
         CHECK_OK(object_tick(object_named(&h, "w"), &h.host, NULL));
         CHECK_STR(fake(&h, "BG.EXISTS w second"), ":0");
-        (void)fake(&h, "BG.DROP w"); /* no record contains the change */
+        (void)fake(
+            &h, "BG.DROP w"); /* the change was not recorded, so the filter must not be
+                                 * replayed */
         fake_end(&h);
     }
 }
 
-/* Each restart delays a window by at most a fraction of a period. Only the time during which the
- * window is in memory counts. */
+/* Each restart delays a window by at most a fraction of a period. A window advances only while it
+ * is in memory. */
 TEST(bg__windows_go_on_after_a_restart)
 {
     struct fake h;
@@ -381,7 +387,7 @@ TEST(bg__windows_go_on_after_a_restart)
     uint64_t there = 0;
     while (fake(&h, "BG.EXISTS w first")[1] == '1' && there < 100000) {
         CHECK(there <= 30000);
-        for (int i = 0; i < 10; i++) { /* a period is 2000 */
+        for (int i = 0; i < 10; i++) { /* a period is 2000 ms */
             h.now += 100;
             there += 100;
             CHECK_OK(object_tick(object_named(&h, "w"), &h.host, NULL));
@@ -395,7 +401,8 @@ TEST(bg__windows_go_on_after_a_restart)
     fake_end(&h);
 }
 
-/* A forged file can contain any time; numbers in protocols are signed. */
+/* A forged file can contain any time, even one that is too large for the signed integers of the
+ * protocols. */
 TEST(bg__windows_of_impossible_times)
 {
     const uint64_t times[] = { OBJECT_TIME_MAX, OBJECT_TIME_MAX + 1, UINT64_MAX };
@@ -441,7 +448,7 @@ TEST(bg__windows_by_hand)
     CHECK_STR(fake(&h, "BG.ROTATE o"), "-ERR the filter is not a window");
     CHECK_STR(fake(&h, "BG.ROTATE none"), "-NOFILTER no such filter 'none'");
     h.record_fails = BG_EIO;
-    CHECK_STR(fake(&h, "BG.ROTATE w"), "-MISCONF record: told to fail");
+    CHECK_STR(fake(&h, "BG.ROTATE w"), "-MISCONF record: simulated failure");
     h.record_fails = BG_OK;
     CHECK_STR(fake(&h, "BG.MEXISTS w b"), "[:1]");
     run(&h, NULL, "BG.INFO w");
@@ -471,8 +478,9 @@ TEST(bg__merges)
     CHECK_STR(fake(&h, "BG.MERGE s0 s0"), "+OK");
     char digest[40];
     (void)snprintf(digest, sizeof digest, "%s", fake(&h, "BG.DIGEST all"));
-    CHECK_STR(fake(&h, "BG.DIGEST s0"), digest); /* the same content, created in two
-                                                    ways */
+    CHECK_STR(fake(&h, "BG.DIGEST s0"),
+              digest); /* filters with the same content have the same
+                          digest */
     run(&h, NULL, "BG.ADD s0 other");
     CHECK(strcmp(fake(&h, "BG.DIGEST s0"), digest) != 0);
     CHECK_STR(fake(&h, "BG.MERGE s0 none"), "-NOFILTER no such filter 'none'");
@@ -486,13 +494,13 @@ TEST(bg__merges)
                   "-INCOMPATIBLE cannot merge filter 'large' into 'new': ", 54)
           == 0);
     h.create_fails = BG_EQUOTA;
-    CHECK_STR(fake(&h, "BG.MERGE new s0 s1"), "-LIMIT create: told to fail");
+    CHECK_STR(fake(&h, "BG.MERGE new s0 s1"), "-LIMIT create: simulated failure");
     h.create_fails = BG_OK;
     h.checkpoint_fails = BG_EIO;
-    CHECK_STR(fake(&h, "BG.MERGE s0 s1"), "-MISCONF checkpoint: told to fail");
-    CHECK_STR(fake(&h, "BG.MERGE new s0 s1"), "-MISCONF checkpoint: told to fail");
+    CHECK_STR(fake(&h, "BG.MERGE s0 s1"), "-MISCONF checkpoint: simulated failure");
+    CHECK_STR(fake(&h, "BG.MERGE new s0 s1"), "-MISCONF checkpoint: simulated failure");
     CHECK_STR(fake(&h, "BG.EXISTS new item-1"), "-NOFILTER no such filter 'new'");
-    /* items that are found in a filter that is not saved yet are still recorded */
+    /* an added item that already exists is still recorded if the filter has not been saved */
     const size_t before = h.recorded;
     CHECK_STR(fake(&h, "BG.ADD s0 item-120"), ":0");
     CHECK_EQ(h.recorded, before + 1);
@@ -513,7 +521,8 @@ TEST(bg__merges_counts)
         run(&h, ":1", "CF.ADD b item-%zu", i);
         run(&h, ":1", "CF.ADD a item-%zu", 2 * i);
     }
-    CHECK_STR(fake(&h, "BG.MERGE a b"), "+OK"); /* grows to fit both */
+    CHECK_STR(fake(&h, "BG.MERGE a b"),
+              "+OK"); /* grows to hold the items of both filters */
     CHECK_STR(fake(&h, "CF.COUNT a item-10"), ":2");
     CHECK_STR(fake(&h, "CF.COUNT a item-11"), ":1");
     CHECK_STR(fake(&h, "CF.DEBUG a"),
@@ -545,7 +554,7 @@ TEST(bg__folds)
     (void)snprintf(expected, sizeof expected, ":%llu", (unsigned long long)before / 8);
     CHECK_STR(fake(&h, "BG.FOLD f 2"), expected);
     has(&h, "f", 0, 500);
-    fill(&h, "f", 500, 600); /* the filter accepts adds, and is saved */
+    fill(&h, "f", 500, 600); /* the folded filter accepts adds */
     has(&h, "f", 0, 600);
     fake_replay(&h);
     CHECK_STR(fake(&h, "BG.FOLD f 0"), "-ERR times must be in the range [1, 20]");
@@ -641,7 +650,7 @@ TEST(bg__observes)
     h.no_keys = true;
     fill(&h, "f", 1, 200);
     enum { ASKED = 20000 };
-    for (size_t i = 0; i < ASKED; i++) { /* callers report every other false positive */
+    for (size_t i = 0; i < ASKED; i++) { /* reports every other false positive */
         char line[64];
         (void)snprintf(line, sizeof line, "BG.EXISTS f absent-%zu", i);
         if (strcmp(fake(&h, line), ":1") == 0 && ++wrong % 2 == 0) {
@@ -733,8 +742,8 @@ TEST(bg__rebuilds)
     CHECK_EQ(h.checkpoints, checkpoints + 1);
     CHECK_STR(fake(&h, "BG.MEXISTS f item-50 item-51 item-52 new-1 item-10"),
               "[:1 :1 :1 :1 :1]");
-    CHECK_STR(fake(&h, "BG.EXISTS f item-99"), ":0"); /* not in the source */
-    fill(&h, "f", 200, 900); /* the new capacity is sufficient */
+    CHECK_STR(fake(&h, "BG.EXISTS f item-99"), ":0"); /* not added to the new filter */
+    fill(&h, "f", 200, 900); /* the new capacity is large enough */
     fake_replay(&h);
     CHECK_STR(fake(&h, "BG.REBUILD f BEGIN 5 ERROR 0.5"), "+OK");
     CHECK_STR(fake(&h, "BG.REBUILD f ADD other"), ":1");
@@ -796,7 +805,7 @@ TEST(bg__rebuilds_what_deletes)
         run(&h, ":1", "CF.ADD q item-%zu", i);
     }
     fake_replay(&h);
-    /* if the new filter is too small, the old filter stays */
+    /* if the new filter is too small, the old filter is kept */
     CHECK_STR(fake(&h, "BG.REBUILD q BEGIN 10"), "+OK");
     bool full = false;
     for (size_t i = 0; i < 2000 && !full; i++) {
@@ -813,7 +822,7 @@ TEST(bg__rebuilds_what_deletes)
               "with a larger capacity");
     has(&h, "q", 6, 250);
     CHECK_STR(fake(&h, "BG.REBUILD q BEGIN 10"),
-              "+OK"); /* the new filter is freed with its object */
+              "+OK"); /* an unfinished rebuild is freed with its object */
     fake_end(&h);
 }
 
@@ -862,10 +871,10 @@ TEST(bg__files)
     CHECK_STR(fake(&h, "BG.RELOAD copy users.bg"), digest);
     has(&h, "copy", 0, 100);
     CHECK_STR(fake(&h, "BG.ADD copy x"),
-              "-ERR the filter accepts no adds: its content is loaded from files");
+              "-ERR the filter does not accept adds: its content is loaded from files");
     CHECK_STR(
         fake(&h, "BG.MERGE copy f"),
-        "-INCOMPATIBLE cannot merge filter 'f' into 'copy': the filter accepts no adds: its "
+        "-INCOMPATIBLE cannot merge filter 'f' into 'copy': the filter does not accept adds: its "
         "content is loaded from files");
     run(&h, NULL, "BG.INFO copy");
     CHECK_EQ(field(&h, "sealed")->integer, 1);
@@ -886,7 +895,7 @@ TEST(bg__files)
     has(&h, "copy", 0, 5);
     CHECK_EQ(object_named(&h, "copy")->shape.kind, BG_KIND_CLASSIC);
     CHECK_EQ(object_named(&h, "copy")->shape.sealed, 1);
-    /* a filter that accepts items is replaced only with DISCARD */
+    /* a filter that accepts items is replaced only if DISCARD is specified */
     CHECK(strncmp(fake(&h, "BG.RELOAD f users.bg"), "-INCOMPATIBLE ", 14) == 0);
     CHECK(strncmp(fake(&h, "BG.RELOAD f classic.bg ANYKIND"), "-INCOMPATIBLE ", 14)
           == 0);
@@ -899,8 +908,8 @@ TEST(bg__files)
     fake_replay(&h);
     static const struct fake_line lines[] = {
         { "BG.PUBLISH none x", "-NOFILTER no such filter 'none'" },
-        { "BG.PUBLISH f ../x", "-ERR file: found another, expected a plain name" },
-        { "BG.RELOAD f ../x", "-ERR file: found another, expected a plain name" },
+        { "BG.PUBLISH f ../x", "-ERR file: found a path, expected a plain name" },
+        { "BG.RELOAD f ../x", "-ERR file: found a path, expected a plain name" },
         { "BG.PUBLISH f x FOO", "-ERR Unknown argument received: 'FOO'" },
         { "BG.RELOAD f x FOO", "-ERR Unknown argument received: 'FOO'" },
         { "BG.VERIFY none", "-NOFILTER no such filter 'none'" },
@@ -925,7 +934,8 @@ TEST(bg__files)
     fake_end(&h);
 }
 
-/* Older files are refused no matter what has happened to the filter since, unless it was cleared.
+/* Older files are refused, whatever operations have run on the filter since, unless the filter was
+ * cleared.
  */
 TEST(bg__no_older_files)
 {
@@ -938,7 +948,7 @@ TEST(bg__no_older_files)
     h.now++;
     fill(&h, "f", 100, 200);
     run(&h, NULL, "BG.PUBLISH f new.bg");
-    run(&h, NULL, "BG.RELOAD copy new.bg"); /* loads the first file */
+    run(&h, NULL, "BG.RELOAD copy new.bg"); /* the first file that is loaded */
     static const char *const refused[] = { "BG.RELOAD copy old.bg",
                                            "BG.RELOAD copy old.bg ANYKIND" };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
@@ -1061,7 +1071,9 @@ TEST(table__is_complete)
             CHECK(writes != reads);
             const bool fast = c->flags & COMMAND_FAST, slow = c->flags & COMMAND_SLOW;
             CHECK(!fast || !slow);
-            CHECK(!c->run_many || c->arity == 3); /* requests differ only in argv[2] */
+            CHECK(!c->run_many
+                  || c->arity == 3); /* run_many requires requests that differ only in
+                                        * argv[2] */
             CHECK(!reads || !(c->flags & COMMAND_DENYOOM));
             CHECK(c->first_key >= 0 && (c->first_key == 0) == (c->key_step == 0));
         }

@@ -1,7 +1,7 @@
 /*
  * Tests dumps in chunks. A dumped filter can be loaded again if all chunks arrive in order and pass
- * verification. Any other data is refused with the error texts that clients expect, and the filter
- * never reports a key as absent in the meantime.
+ * verification. Any other data is refused with the error messages that clients expect. During a
+ * load, the filter never reports a key as absent.
  */
 #include "server/support/fake_host.h"
 
@@ -29,7 +29,7 @@ static void pieces_free(struct pieces *pieces)
     pieces->count = 0;
 }
 
-/* Dumps with SCANDUMP into pairs that LOADCHUNK accepts. */
+/* Dumps a filter with SCANDUMP into pairs that LOADCHUNK accepts. */
 static void scan(struct fake *h, const char *command, const char *name,
                  struct pieces *to)
 {
@@ -75,7 +75,7 @@ static const char *bg_load(struct fake *h, const char *name, const void *bytes,
     return fake_argv(h, argv, 3);
 }
 
-/* Dumps with BG.DUMP in chunks of a given size. */
+/* Dumps a filter with BG.DUMP in chunks of a given size. */
 static void bg_dump(struct fake *h, const char *name, unsigned size, struct pieces *to)
 {
     uint64_t cursor = 0;
@@ -103,7 +103,7 @@ static void fill(struct fake *h, const char *command, const char *name, size_t n
     }
 }
 
-/* Checks that both filters return the same answers for added keys and for other keys. */
+/* Checks that two filters return the same answers for added keys and for absent keys. */
 static void same_answers(struct fake *h, const char *a, const char *b, size_t n)
 {
     const struct object *x = fake_find(&h->host, (bg_bytes){ a, strlen(a) });
@@ -127,7 +127,8 @@ TEST(dump__bf_round_trip)
     CHECK_STR(fake(&h, "BF.RESERVE k 0.01 300 EXPANSION 4"), "+OK");
     fill(&h, "BF.ADD", "k", 200);
     scan(&h, "BF.SCANDUMP", "k", &pieces);
-    CHECK(h.entries[0].object->dump == NULL); /* the dump has been read to its end */
+    CHECK(h.entries[0].object->dump == NULL); /* the dump is freed once it has been read to the end
+                                               * */
     CHECK_EQ(atomic_load(&h.entries[0].object->held), 0);
     for (size_t i = 0; i < pieces.count; i++) {
         CHECK_STR(load(&h, "BF.LOADCHUNK", "copy", &pieces.of[i]), "+OK");
@@ -169,7 +170,7 @@ TEST(dump__cf_round_trip)
         (void)snprintf(line, sizeof line, "CF.ADD copy item-%zu", i);
         CHECK_STR(fake(&h, line), ":1");
     }
-    /* dumps of one family cannot be loaded into another */
+    /* a dump from one family cannot be loaded into another family */
     CHECK(strncmp(load(&h, "BF.LOADCHUNK", "other", &pieces.of[0]),
                   "-ERR received bad data: the dump contains a filter", 50)
           == 0);
@@ -188,7 +189,7 @@ TEST(dump__words)
         { "BF.LOADCHUNK none 2 data", "-ERR not found" },
         { "BF.LOADCHUNK none 0 data", "-ERR invalid offset - no link found" },
         { "BF.LOADCHUNK none 1 data",
-          "-ERR received bad data: the header has an invalid size, 4 bytes" },
+          "-ERR received bad data: the header has the invalid size of 4 bytes" },
         { "CF.LOADCHUNK none x data", "-ERR Invalid position" },
         { "CF.LOADCHUNK none 0 data", "-ERR Invalid position" },
         { "CF.LOADCHUNK none 2 data", "-ERR Invalid position" },
@@ -217,7 +218,7 @@ TEST(dump__words)
     struct fake h;
     fake_begin(&h);
     FAKE_SCRIPT(&h, lines);
-    CHECK_EQ(h.entries_count, 1); /* invalid data created no filter */
+    CHECK_EQ(h.entries_count, 1); /* invalid data does not create a filter */
     (void)fake(&h, "BF.SCANDUMP k 0");
     CHECK_STR(fake(&h, "BF.SCANDUMP k 99999999"),
               "-ERR invalid offset - no link found");
@@ -260,7 +261,7 @@ TEST(dump__any_size_of_chunk)
     }
 }
 
-/* Checks the fields `loading` and `lost` of BG.INFO. */
+/* Checks the fields `loading` and `lost` in the reply of BG.INFO. */
 static void check_state(struct fake *h, const char *name, bool loading, bool lost)
 {
     char expected[64], request[64];
@@ -292,7 +293,7 @@ TEST(dump__unfinished_answers_maybe)
               "-ERR the filter is not available: it is being loaded, or its content "
               "was lost");
     fake_replay(&h); /* the content is still unknown after a crash */
-    /* chunks that are out of order, repeated, or from another dump */
+    /* loads chunks that are out of order, repeated, or from another dump */
     CHECK_STR(
         bg_load(&h, "copy", pieces.of[2].bytes, pieces.of[2].n),
         "-ERR this chunk does not follow the previous one: load the chunks in order");
@@ -305,7 +306,7 @@ TEST(dump__unfinished_answers_maybe)
     CHECK_STR(
         bg_load(&h, "copy", others.of[1].bytes, others.of[1].n),
         "-ERR this chunk does not follow the previous one: load the chunks in order");
-    /* the first chunk of another dump starts over */
+    /* the first chunk of another dump restarts the load */
     for (size_t i = 0; i < others.count; i++) {
         (void)bg_load(&h, "copy", others.of[i].bytes, others.of[i].n);
         CHECK_EQ(h.items[0].type, '[');
@@ -376,7 +377,7 @@ TEST(dump__forged_chunks)
     bg_dump(&h, "k", 1000000, &pieces);
     const size_t n = pieces.of[0].n - DUMP_HEADER;
     memcpy(stream, (uint8_t *)pieces.of[0].bytes + DUMP_HEADER, n);
-    /* above the limit, so it is refused before anything is allocated */
+    /* a size above the limit is refused before any memory is allocated */
     CHECK(strncmp(load_forged(&h, "x", 1, 0, UINT64_C(1) << 60, "a", 1),
                   "-ERR Insufficient memory: the dump's size of 1152921504606846976",
                   60)
@@ -420,7 +421,7 @@ TEST(dump__forged_chunks)
         CHECK(strncmp(got, "-ERR received bad data: ", 24) == 0);
         CHECK_STR(fake(&h, "BF.EXISTS x anything"), ":1");
     }
-    /* a blocked filter that claims to be a CF filter */
+    /* a blocked filter whose description says that it is a CF filter */
     char *end = memchr(stream, '\n', n);
     static uint8_t forged[1 << 16];
     const size_t used =
@@ -502,8 +503,7 @@ TEST(dump__is_of_one_moment)
     char line[64];
     (void)snprintf(line, sizeof line, "BG.DUMP k %llu SIZE 100000",
                    (unsigned long long)cursor);
-    (void)fake(&h, "BG.DUMP k 0 SIZE 100"); /* another dump starts and replaces the
-                                               copy */
+    (void)fake(&h, "BG.DUMP k 0 SIZE 100"); /* a new dump replaces the copy */
     pieces.of[0] =
         (struct piece){ 0, fake_copy(h.items[2].bytes, h.items[2].n), h.items[2].n };
     (void)fake(&h, line);
@@ -529,12 +529,12 @@ TEST(dump__failing_hosts)
     bg_dump(&h, "k", 1000000, &pieces);
     h.create_fails = BG_EQUOTA;
     CHECK_STR(bg_load(&h, "copy", pieces.of[0].bytes, pieces.of[0].n),
-              "-LIMIT create: told to fail");
+              "-LIMIT create: simulated failure");
     h.create_fails = BG_OK;
     h.checkpoint_fails =
-        BG_EIO; /* a filter that cannot be saved gets no name, and stays unknown */
+        BG_EIO; /* the content of a filter that cannot be saved stays unknown */
     CHECK_STR(bg_load(&h, "copy", pieces.of[0].bytes, pieces.of[0].n),
-              "-MISCONF checkpoint: told to fail");
+              "-MISCONF checkpoint: simulated failure");
     CHECK(!object_is_whole(h.entries[1].object));
     CHECK_STR(fake(&h, "BF.EXISTS copy absent"), ":1");
     fake_replay(&h);
@@ -548,7 +548,8 @@ TEST(dump__failing_hosts)
 
 /* ---- RedisBloom -------------------------------------------------------------------------------- */
 
-/* Creates a dump as RedisBloom does: the library writes the same bytes (tests/foreign). */
+/* Creates a RedisBloom dump with the library, which writes the same bytes as RedisBloom (see
+ * tests/foreign). */
 static void redis_dump(size_t capacity, double rate, size_t items, struct pieces *to)
 {
     bg_foreign *foreign = NULL;
@@ -594,10 +595,10 @@ TEST(dump__redisbloom_round_trip)
     redis_dump(100, 0.01, 500, &pieces); /* three links */
     CHECK_EQ(pieces.count, 4);
     CHECK_STR(load(&h, "BF.LOADCHUNK", "k", &pieces.of[0]), "+OK");
-    CHECK_STR(fake(&h, "BF.MEXISTS k item-1 nobody"), "[:1 :1]"); /* not known yet */
+    CHECK_STR(fake(&h, "BF.MEXISTS k item-1 nobody"), "[:1 :1]"); /* the content is still unknown */
     CHECK(strncmp(fake(&h, "BF.ADD k x"), "-ERR the filter is not available", 32) == 0);
     fake_replay(&h);
-    /* parts of a chunk are accepted, and so is a repeated chunk */
+    /* a chunk can be loaded in parts, and can be repeated */
     struct piece half = pieces.of[1];
     half.n = 50;
     half.iterator -= pieces.of[1].n - 50;
@@ -690,16 +691,16 @@ TEST(dump__redisbloom_forged)
         { "two links", 8, { 2, 0, 0, 0 }, 4, true },
         { "unknown options", 12, { 64, 0, 0, 0 }, 4, false },
         { "growth 40000", 16, { 0x40, 0x9c, 0, 0 }, 4, false },
-        { "a link of no bytes", 20, { 0 }, 8, true },
+        { "a link of 0 bytes", 20, { 0 }, 8, true },
         { "a link of 2^64 - 1 bytes",
           20,
           { 255, 255, 255, 255, 255, 255, 255, 255 },
           8,
           true },
-        { "bits that are not the bytes", 28, { 1 }, 8, false },
-        { "another size", 36, { 255, 255 }, 8, false },
-        { "error NaN", 44, { 0, 0, 0, 0, 0, 0, 0xf8, 0x7f }, 8, false },
-        { "error infinite", 44, { 0, 0, 0, 0, 0, 0, 0xf0, 0x7f }, 8, false },
+        { "a number of bits that does not match the number of bytes", 28, { 1 }, 8, false },
+        { "a different size", 36, { 255, 255 }, 8, false },
+        { "error rate NaN", 44, { 0, 0, 0, 0, 0, 0, 0xf8, 0x7f }, 8, false },
+        { "infinite error rate", 44, { 0, 0, 0, 0, 0, 0, 0xf0, 0x7f }, 8, false },
         { "bits per entry NaN", 52, { 0, 0, 0, 0, 0, 0, 0xf8, 0xff }, 8, false },
         { "hashes 2^31 - 1", 60, { 255, 255, 255, 127 }, 4, false },
         { "entries 0", 64, { 0 }, 8, false },
