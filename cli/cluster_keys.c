@@ -177,8 +177,8 @@ int cluster_check(struct cluster_work *work)
     }
     if (k.unanswered) {
         say_warning(
-            "%s: some shards did not reply or may have lost keys, so some of the %s "
-            "lines checked at that time are reported as \"maybe\"",
+            "%s: some shards did not reply or may have lost keys, so up to %s lines "
+            "are reported as \"maybe\" without an answer from their shard",
             work->name, number_show(k.unanswered, lines));
     }
     return code ? code : out_finish(k.selected ? CLI_OK : CLI_NO);

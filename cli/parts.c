@@ -115,7 +115,8 @@ int parts_take(struct part_sets *all, struct filter_file *file)
         if (!parts_read(line, &set)) {
             return say_failed(
                 CLI_DATA,
-                "%s: the metadata line that describes its part is damaged: '%.*s'",
+                "%s: the metadata line that describes this part of the input is "
+                "damaged: '%.*s'",
                 file->path, (int)n, line);
         }
         if (!parts_unite(all, &set)) {

@@ -110,7 +110,7 @@ static int seen_check_window(const char *text, bg_window_options *window)
 {
     return strlen(text) < SEEN_WINDOW && seen_read_window(text, window)
                ? CLI_OK
-               : say_usage("--window: found '%s', expected a number of keys of at "
+               : say_usage("--window: found '%s', expected a number of keys, at "
                            "least 8 (10k, 5M), or a time period (90s, 10m, 1d)",
                            text);
 }

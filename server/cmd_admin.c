@@ -12,7 +12,7 @@
 #include <sys/time.h>
 
 static const char admin_keeps_nothing[] =
-    "ERR persistence is disabled: appendonly is no";
+    "ERR persistence is disabled (appendonly is set to no)";
 
 /* ---- Saving -------------------------------------------------------------------------------- */
 

@@ -135,8 +135,8 @@ static void config_set(struct request *request)
 static void config_rewrite(struct request *request)
 {
     reply_error(&request->reply,
-                "ERR CONFIG REWRITE is not supported: change the file and "
-                "send SIGHUP, or restart");
+                "ERR CONFIG REWRITE is not supported: edit the configuration file "
+                "and send SIGHUP, or restart");
 }
 
 static void config_resetstat(struct request *request)

@@ -279,7 +279,7 @@ const struct command connection_commands[] = {
       "Selects protocol 2 or 3, and returns information about the service", "O(1)",
       "0.1.0" },
     { "QUIT", -1, CONNECTION_FIRST, CATEGORY_CONNECTION, 0, 0, 0, connection_quit, NULL,
-      "", "Closes the connection after all replies are sent", "O(1)", "0.1.0" },
+      "", "Closes the connection after all replies have been sent", "O(1)", "0.1.0" },
     { "RESET", 1, CONNECTION_FIRST, CATEGORY_CONNECTION, 0, 0, 0, connection_reset,
       NULL, "", "Resets the connection to its initial state", "O(1)", "0.1.0" },
     { "SELECT", 2, CONNECTION_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, connection_select,

@@ -93,7 +93,7 @@ kept.bg: intact
 ! Try 'bloomgate dedup --help'.
 ! bloomgate dedup: --stats kept.bg: this file is also an input or the --state file; choose another file
 ! Try 'bloomgate dedup --help'.
-! bloomgate dedup: --window: found 'foo', expected a number of keys of at least 8 (10k, 5M), or a time period (90s, 10m, 1d)
+! bloomgate dedup: --window: found 'foo', expected a number of keys, at least 8 (10k, 5M), or a time period (90s, 10m, 1d)
 ! Try 'bloomgate dedup --help'.
 $ ln -s later soon; bloomgate dedup -s later --stats ./later lines; bloomgate dedup -s soon --stats later lines; bloomgate dedup -s ./later --stats soon lines
 ! bloomgate dedup: --stats ./later: this file is also an input or the --state file; choose another file
@@ -183,15 +183,15 @@ $ bloomgate dedup -w 10m lines
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ bloomgate dedup -w 7 lines
-! bloomgate dedup: --window: found '7', expected a number of keys of at least 8 (10k, 5M), or a time period (90s, 10m, 1d)
+! bloomgate dedup: --window: found '7', expected a number of keys, at least 8 (10k, 5M), or a time period (90s, 10m, 1d)
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ bloomgate dedup -w soon lines
-! bloomgate dedup: --window: found 'soon', expected a number of keys of at least 8 (10k, 5M), or a time period (90s, 10m, 1d)
+! bloomgate dedup: --window: found 'soon', expected a number of keys, at least 8 (10k, 5M), or a time period (90s, 10m, 1d)
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ bloomgate dedup -w 1ms -n 10 lines
-! bloomgate dedup: --window: found '1ms', expected a number of keys of at least 8 (10k, 5M), or a time period (90s, 10m, 1d)
+! bloomgate dedup: --window: found '1ms', expected a number of keys, at least 8 (10k, 5M), or a time period (90s, 10m, 1d)
 ! Try 'bloomgate dedup --help'.
 ? 2
 
