@@ -1,18 +1,18 @@
 /*
- * bench_admission.c - how much does a bouncer improve a cache with the same memory, and
+ * bench_admission.c - how much does a bouncer improve a cache without extra memory, and
  * what does a decision cost?
  *
  * Hit ratios. A cache for a given number of objects serves a trace (cache_trace.h) in which
  * 70% of the distinct keys occur exactly once. The catalog contains one key for every ten
- * requests. Every row uses the same memory: the bytes of the bouncer's filter are taken from
- * the cache, in whole objects. The first quarter of the trace warms up the cache and is not
- * counted. "window" is the number of remembered keys, as a multiple of the cache's objects;
- * "stored" is the percentage of requests that put an object into the cache. These values do not
- * depend on a clock. They are the same in every run, except for the effect of false positives.
- * The last tables show a workload that a bouncer is not suited for: popularity changes before a
- * key is requested again.
+ * requests. Every row uses the same amount of memory: the space for the bouncer's filter is taken
+ * from the cache, in whole objects. The first quarter of the trace warms up the cache and is not
+ * counted. "window" is the number of remembered keys, as a multiple of the number of objects in the
+ * cache; "stored" is the percentage of requests that put an object into the cache. These values do
+ * not depend on a clock. They are the same in every run, except for the effect of false positives.
+ * The last tables show a workload that a bouncer is not suited for: popularity changes before a key
+ * is requested again.
  *
- * Speed. The windows count keys and are full. All keys are new, like most misses.
+ * Speed. The windows hold a fixed number of keys and are full. All keys are new, like most misses.
  */
 #include "bench.h"
 #include "cache_trace.h"
@@ -237,7 +237,7 @@ static uint64_t admission_pass(void *state, size_t first, size_t n)
     return in;
 }
 
-/* Fills the window, so that it has to advance. */
+/* Fills the window, so that new keys make it advance. */
 static void admission_fill(struct admission_state *s, uint64_t items)
 {
     enum admission_way way = s->way;

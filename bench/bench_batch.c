@@ -75,7 +75,7 @@ enum {
     WRITE_LIMIT,
     BUILD,
     SUBJECTS,
-    BUILD_MAX = 10000000 /* a build keeps all keys in memory and takes one pass */
+    BUILD_MAX = 10000000 /* a build keeps all keys in memory and runs in one pass */
 };
 
 /* The state of one table. */

@@ -5,8 +5,8 @@
   check    bloomgate check    compared with   bloom check (DCSO), and grep -F -x -f on fewer lines
   dedup    bloomgate dedup    compared with   sort -u, awk '!seen[$0]++'
 
-Every command runs --times times, in turn with the commands it is compared with. The results are the median time
-and the largest memory peak. Output goes to /dev/null; input files are in the page cache. A ratio above 1 means that
+Every command runs --times times, alternating with the commands it is compared with. The results are the median time and
+the highest peak memory. Output goes to /dev/null; input files are in the page cache. A ratio above 1 means that
 bloomgate is faster.
 
 usage: bench_cli.py FOLDER_OF_PROGRAMS [--lines 1e7] [--grep-lines 1e6] [--times 3] [--folder F] [--only build,check,dedup]"""
@@ -22,7 +22,7 @@ import time
 
 
 def measure(command, folder):
-    """Runs a shell command; returns its seconds and its memory peak in bytes."""
+    """Runs a shell command; returns its run time in seconds and its peak memory in bytes."""
     start = time.monotonic()
     process = subprocess.Popen(["bash", "-c", "exec " + command], cwd=folder, stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, env={**os.environ, "LC_ALL": "C"})
@@ -35,7 +35,8 @@ def measure(command, folder):
 
 
 def compare(title, commands, folder, times, lines):
-    """The argument is {name: command}, with bloomgate first. Prints a table and returns {name: (seconds, bytes)}."""
+    """`commands` maps names to shell commands, with bloomgate first. Prints a table and returns {name: (seconds,
+    bytes)}."""
     commands = {name: command for name, command in commands.items() if command}
     runs = {name: [] for name in commands}
     for _ in range(times):

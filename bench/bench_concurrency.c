@@ -372,7 +372,7 @@ static void conc_run(const struct bgb_options *options, const struct bgb_keys *k
         conc_subject(&subjects[i], &states[i]);
     }
     bgb_table("concurrency",
-              "%s, %llu keys; ratio: to one mutex, scaling: to one thread",
+              "%s, %llu keys; ratio: vs. one mutex; scaling: vs. one thread",
               conc_loads[load], (unsigned long long)keys->n);
     bgb_run(subjects, total, options->seconds);
     conc_print(subjects, counts, columns, load, keys->n);

@@ -62,7 +62,7 @@ static const char files_path[] = "bgbench-files.bg",
 
 struct files {
     bg_filter *filter;
-    unsigned char *bytes; /* the file in memory */
+    unsigned char *bytes; /* the contents of the file */
     size_t n;
     uint64_t sum; /* keeps the compiler from removing the reads */
     double best[FILES_ROWS];

@@ -5,10 +5,10 @@
  * The first table measures lookups of absent keys (16-byte records) at a false-positive rate of
  * 1%: in the bare filter, in the slot that holds it, and through the gate on that slot, both in
  * batches of 1024 and one by one. "over" is the additional time compared with the bare filter
- * queried in the same way, in nanoseconds. The ratio divides the two times, so 1 means equally
- * fast. The backing store behind the gate answers "absent" immediately, so the gate's rows
- * include a call and two clock readings for every false positive, but not the time of a real
- * store.
+ * queried in the same way, in nanoseconds. The ratio is the row's time divided by the bare filter's
+ * time, so 1 means equally fast. The backing store behind the gate answers "absent" immediately, so
+ * the gate's rows include a call and two clock readings for every false positive, but not the time
+ * of a real store.
  *
  * The second table, with a real store, is in bench_gate_sqlite.c.
  */
@@ -225,7 +225,8 @@ void bgb_bench_gate(const struct bgb_options *options)
     for (size_t i = 0; i < count; i++) {
         gate_run(options, n[i], rate);
     }
-    bgb_note("over: additional ns compared with the bare filter; ratio: ns / its ns");
+    bgb_note(
+        "over: additional ns compared with the bare filter; ratio: ns / ns of the bare filter");
 #ifdef BGB_HAVE_SQLITE
     count = bgb_options_sizes(options, &rows, 1, n);
     for (size_t i = 0; i < count; i++) {
@@ -233,6 +234,6 @@ void bgb_bench_gate(const struct bgb_options *options)
     }
 #else
     (void)rows;
-    bgb_note("built without SQLite: no store to put a gate in front of");
+    bgb_note("built without SQLite, so gates were not measured with a backing store");
 #endif
 }

@@ -4,8 +4,8 @@
  * The store is an SQLite table in a file, with integer keys and a short text per row. There
  * is one connection and one thread, with default settings. Four out of five lookups are for
  * absent keys. The lookups run without a gate and with one, singly and in batches. The ratio is
- * the number of lookups per second divided by the number without a gate: above 1 is faster. The
- * kernel keeps the file in memory; with a disk or a network, the ratio would be higher.
+ * the number of lookups per second divided by the number without a gate, so a ratio above 1 is
+ * faster. The kernel keeps the file in memory; with a disk or a network, the ratio would be higher.
  *
  * The second table looks up many other keys, once each, and compares the results with the plan.
  * The number of avoided reads is compared with absent * (1 - rate). The observed rate and its
@@ -235,7 +235,7 @@ static void sql_measure(struct sql_state *s, double seconds)
         bgb_cell_real("lookups", "lookups/s", 12, 0, 1e9 / subjects[i].p5);
         bgb_row_end();
     }
-    bgb_note("ratio: lookups/s compared with no gate");
+    bgb_note("ratio: lookups/s divided by lookups/s without a gate");
 }
 
 /* ---- Comparison with the plan ---------------------------------------------------- */

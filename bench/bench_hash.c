@@ -31,7 +31,8 @@ struct hash_state {
     uint64_t *out;
 };
 
-/* The custom profile's function: an example of a user's own hash, eight bytes at a time. */
+/* The custom profile's function: an example of a user-defined hash that processes eight bytes at a
+ * time. */
 static uint64_t hash_custom(void *context, const void *key, size_t len)
 {
     const unsigned char *p = key;

@@ -46,7 +46,7 @@ static void kinds_add(struct kinds_table *t, const struct bgb_keys *keys, uint32
     }
 }
 
-/* Checks that no lookup of an added key returns "no", for all keys in the pool. */
+/* Checks that a lookup finds every added key in the pool. */
 static bool kinds_has_all(const bg_filter *filter, const struct bgb_keys *keys)
 {
     bool all =

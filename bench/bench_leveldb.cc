@@ -1,6 +1,5 @@
 /*
- * bench_leveldb.cc - compares LevelDB with Bloomgate filters to LevelDB with its own
- * filter.
+ * bench_leveldb.cc - compares LevelDB using Bloomgate filters with LevelDB using its own filter.
  *
  * There is one database per policy, all with the same records: 16-byte keys, 100-byte
  * values, no compression and no block cache, so every block is read from its file. Gets of
@@ -118,7 +117,8 @@ class WeighingPolicy : public leveldb::FilterPolicy
 
 /* ---- Keys ------------------------------------------------------------------------------ */
 
-/* Keys are the values x(2 i) as 16 hexadecimal digits; keys with odd indexes are absent. */
+/* Returns the number for index i, which is a key when written as 16 hexadecimal digits. Keys with
+ * even indexes are present; keys with odd indexes are absent. */
 uint64_t KeyNumber(uint64_t i)
 {
     i = (i ^ i >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -340,7 +340,7 @@ int Judge(const Settings &s, const Subjects &all)
     }
     if (all[2]->absent_reads > all[1]->absent_reads) {
         std::printf(
-            "FAILED: at %u bits per key: %zu reads, LevelDB's own policy: %zu\n",
+            "FAILED: at %u bits per key, Bloomgate caused %zu reads, LevelDB's own policy %zu\n",
             s.bits, all[2]->absent_reads, all[1]->absent_reads);
         bad = 1;
     }

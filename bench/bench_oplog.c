@@ -11,8 +11,8 @@
  * Unlike in all other benchmarks, no thread is pinned, because the time of a sync may depend on
  * the core that waits for it. On a virtual machine, plain write() and fdatasync() took 3.9 ms
  * on one core and 0.1 ms on the other. Comparing a pinned thread with eight threads on all
- * cores would measure that difference. "per sync" is a count that does not depend on a clock:
- * the number of appends that shared one sync.
+ * cores would measure this difference between cores. "per sync" is a count that does not depend on
+ * a clock: the number of appends that shared one sync.
  *
  * The file is created in $TMPDIR or the current directory. A directory in memory (tmpfs) would
  * not measure a disk.

@@ -6,11 +6,11 @@
  * Lookups run singly and in batches, in a filter filled to its capacity of n keys. For
  * kinds that support it, inserts and removals are also measured: a pass inserts fresh keys
  * and removes them again, with a separate clock for each half, so the filter stays full.
- * "build" starts with an empty filter and adds n keys. The ratio compares with the limit
- * (limit.h) for reading random lines at the filter's size; a kind that touches two lines
- * per key cannot exceed about 0.5, and a kind that touches three lines cannot exceed about
- * 0.33. Kinds with several layers or generations have an additional limit (layers_limit.h):
- * reading one line from each of several tables with the same sizes.
+ * "build" starts with an empty filter and adds n keys. The ratio compares each row with the limit
+ * (limit.h) for reading random lines at the filter's size. A kind that touches two lines per key
+ * cannot exceed about 0.5, and a kind that touches three lines cannot exceed about 0.33. Kinds with
+ * several layers or generations have an additional limit (layers_limit.h): reading one line from
+ * each of several tables with the same sizes.
  */
 #include "bench.h"
 #include "keys.h"
@@ -32,7 +32,7 @@ struct others_setup {
     double rate;
     const bg_window_options *window;
     bg_kind kind;
-    uint32_t k; /* 0: derived from the rate */
+    uint32_t k; /* 0 derives it from the rate */
     uint32_t width;
     uint32_t flags;
     uint32_t part;  /* created for n / part keys and filled with n keys; 0 means 1 */

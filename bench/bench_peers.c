@@ -345,8 +345,9 @@ void bgb_bench_peers(const struct bgb_options *options)
     uint64_t n[BGB_SIZES_MAX];
     size_t count = bgb_options_sizes(options, defaults, 3, n);
     if (!peers_all[0]) {
-        bgb_note("\npeers: bgbench was built without any (install libbloom-dev, "
-                 "librocksdb-dev or libleveldb-dev)");
+        bgb_note(
+            "\npeers: bgbench was built without peer libraries (install libbloom-dev, "
+            "librocksdb-dev or libleveldb-dev)");
         return;
     }
     size_t wanted = 0;

@@ -3,12 +3,12 @@
  * its filter?
  *
  * Each tenant has a small filter (100 keys at 1%). Every request looks up an absent key in a
- * random tenant. There are three ways: in the bare filter, by pointer; through a tenant that is
- * already held, without its name; and by name, which gets the tenant, queries it and releases
- * it. The last row only gets the tenant and releases it. All rows run with one thread, and with
- * two threads that share all tenants. The ratio compares with the bare filter at the same
- * thread count. Names are stored in the order of the requests, like names in requests that have
- * just arrived; tenants are not. --n sets the numbers of tenants.
+ * random tenant. There are three ways to do so: in the bare filter, by pointer; through a tenant
+ * that is already held, without its name; and by name, which gets the tenant, queries it and
+ * releases it. The last row only gets the tenant and releases it. All rows run with one thread, and
+ * with two threads that share all tenants. The ratio compares each row with the bare filter at the
+ * same thread count. Names are stored in the order of the requests, like names in requests that
+ * have just arrived, but tenants are not. --n sets the tenant counts.
  */
 #include "bench.h"
 #include "bench_adds.h"
@@ -38,7 +38,7 @@ static const char *const registry_names[REGISTRY_WAYS] = {
     "name only: get, release",
 };
 
-/* A request: a key, and its tenant in every form in which a row needs it. */
+/* A request: a key, and its tenant in each form that a row may need. */
 struct registry_request {
     char name[32];
     bg_tenant *tenant;
@@ -255,6 +255,6 @@ void bgb_bench_registry(const struct bgb_options *options)
         registry_run(options, sizes[i]);
     }
     bgb_note(
-        "ns: wall time per request, all threads together; ratio: to the bare filter "
+        "ns: wall time per request, all threads together; ratio: vs. the bare filter "
         "at the same thread count");
 }

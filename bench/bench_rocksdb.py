@@ -98,7 +98,8 @@ def median_ratio(ours, theirs):
 
 
 def compare(args, title, theirs, ours, levels=False):
-    """Compares one pair of policies, in turn. `ours` may refer to the bits per key of `theirs` as {bits}."""
+    """Compares a pair of policies, alternating between them. `ours` may refer to the bits per key of `theirs` as
+    {bits}."""
     first = Database(args, theirs, levels)
     bits = first.bits()
     second = Database(args, ours.format(bits=f"{bits:.3f}"), levels)

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Compares the service with redis-server, on this machine, in one run.
 
-  lookups   BF.EXISTS of bloomgated and SISMEMBER of Redis, from redis-benchmark with pipelines of 1, 16 and 64
+  lookups   BF.EXISTS in bloomgated and SISMEMBER in Redis, from redis-benchmark with pipelines of 1, 16 and 64
             requests: requests per second, and the server's CPU time per request
   batches   BF.MEXISTS of 100 keys compared with BF.EXISTS, without pipelining: keys per second
-  memory    of the process with the filter, and of the process with the set
+  memory    memory of the process with the filter, and of the process with the set
   workers   two workers compared with one: BF.EXISTS in pipelines of 64, from bgload. The client needs CPU time
             too, so one worker and its client share one core, and two workers and two clients share two cores:
             this compares the total work done with twice the resources
-  small     many small filters, compared with as many strings of the size of such a filter in Redis: time per
-            filter and per string to save all of them, and to load them at startup
+  small     many small filters, compared with the same number of strings of the same size in Redis: time per filter or
+            string to save all of them, and to load them at startup
 
 Both servers hold the same keys: decimal numbers of 12 digits. The servers are loaded and measured one after
 the other, so that they do not affect each other. The client runs on the same machine, so the rates include
@@ -176,7 +176,7 @@ class Bench:
         cores."""
         processors = sorted(os.sched_getaffinity(0))[:2]
         if len(processors) < 2:
-            print("workers: skipped, needs two cores")
+            print("workers: skipped because two cores are required")
             return
         servers = {}
         for number in (1, 2):

@@ -2,10 +2,10 @@
  * bench_single.c - what does one call per key cost, through the public functions?
  *
  * Most rows use precomputed hashes and measure only the call and the filter. Beyond the
- * caches, the result depends on how many lookups the CPU overlaps. The ratio compares with
- * the limit (limit.h) for the same size, as for batches. The row "empty call" shows the minimum
- * cost of any function that is not inlined. A lookup through the public function needs such a
- * call and an indirect jump.
+ * caches, the result depends on how many lookups the CPU overlaps. The ratio compares each row with
+ * the limit (limit.h) for the same size, as in bench_batch.c. The row "empty call" shows the
+ * minimum cost of any function that is not inlined. A lookup through the public function needs such
+ * a call and an indirect jump.
  */
 #include "bench.h"
 #include "keys.h"
@@ -31,7 +31,7 @@ static const struct {
 
 enum { READ_LIMIT = ROWS, WRITE_LIMIT, EMPTY_CALL, SUBJECTS };
 
-/* A function that the linker cannot inline. */
+/* A function that is never inlined. */
 __attribute__((noinline)) static bool single_nothing(const void *filter, uint64_t hash)
 {
     __asm__ volatile("" : : "r"(filter), "r"(hash));

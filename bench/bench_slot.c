@@ -3,7 +3,7 @@
  * replacement slow readers down?
  *
  * The first table measures single and batch lookups of absent keys, in a filter and in a slot
- * that holds this filter. The ratio compares with the filter.
+ * that holds this filter. The ratio compares the slot with the filter.
  *
  * In the second table, one reader looks up absent keys, 16 at a time, and records the time of
  * each group of 16: while nothing else happens; while the filter is replaced with a copy of
@@ -303,7 +303,7 @@ void bgb_bench_slot(const struct bgb_options *options)
     const uint64_t n = options->n_count ? options->n[0] : 1000000;
     slot_run_price(options, n);
     struct slot_race race = { .slot = slot_of(n), .stock = slot_filter(n), .n = n };
-    /* Only tests use a shorter time. */
+    /* Only tests set such a short time. */
     race.rounds = options->seconds < 0.1 ? 1 : SLOT_ROUNDS;
     race.samples = bgb_alloc(SLOT_SAMPLES, sizeof *race.samples);
     bgb_table("slot_readers", "a reader while a filter of %llu keys is replaced",

@@ -1,8 +1,8 @@
 /*
  * bgbench - how fast is Bloomgate, compared with the limits of the machine?
  *
- * This file finds the subcommand and runs it. The subcommands are in bench_<name>.c,
- * the method is described in harness.h, and the memory limit in limit.h.
+ * This file finds the subcommand and runs it. The subcommands are in bench_<name>.c. harness.h
+ * describes the method, and limit.h describes the memory limit.
  */
 #include "bench.h"
 #include "harness.h"

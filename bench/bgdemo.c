@@ -32,8 +32,8 @@ static double bgdemo_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Returns key i of the added keys (set 0) or of the keys that are never added (set 1): a
- * one-to-one mix, so no key occurs twice. */
+/* Returns key i of the added keys (set 0) or of the keys that are never added (set 1). The mapping
+ * is one-to-one, so no key occurs twice. */
 static uint64_t bgdemo_key(uint64_t set, uint64_t i)
 {
     uint64_t x = (i << 1 | set) + UINT64_C(0x9e3779b97f4a7c15);

@@ -1,7 +1,7 @@
 /*
- * bgkeys.c - generates input for benchmarking the command-line tool: page addresses, each
- * derived from its index, so any part can be generated again. A share of the lines may
- * repeat earlier lines.
+ * bgkeys.c - generates input for benchmarking the command-line tool: page URLs, each derived from
+ * its index, so any part of the input can be regenerated. A share of the lines may repeat earlier
+ * lines.
  *
  *     bgkeys LINES [SHARE_OF_REPETITIONS [FIRST]]      prints to stdout
  */

@@ -4,12 +4,11 @@
  *     bgload --port 6420 --command "BF.MADD seen" --count 1e8 --per 1000        adds keys
  *     bgload --port 6420 --command "BF.MEXISTS seen" --per 100 --seconds 5      looks up keys
  *
- * A request consists of the command's words and `per` keys, decimal numbers of 12
- * digits: consecutive numbers (--count), or random numbers below --range (--seconds).
- * Requests are formatted once and sent repeatedly, `pipeline` of them at a time on each
- * connection. Replies are only counted, by their line ends. Prints one line of JSON:
- * requests and keys per second, and percentiles of the time from sending a pipeline to
- * its last reply.
+ * A request consists of the command's words and `per` keys. Keys are 12-digit decimal numbers:
+ * consecutive numbers (--count), or random numbers below --range (--seconds). Requests are
+ * formatted once and sent repeatedly, `pipeline` of them at a time on each connection. Replies are
+ * not parsed, only counted by their line endings. Prints one line of JSON: requests and keys per
+ * second, and percentiles of the time from sending a pipeline to its last reply.
  */
 #define _GNU_SOURCE
 
@@ -216,8 +215,7 @@ static void run_prepare(struct running *r)
     }
 }
 
-/* Sends the next pipeline on an idle connection, if there is another pipeline to
- * send. */
+/* Sends the next pipeline, if any, on an idle connection. */
 static void run_send(struct running *r, size_t i)
 {
     const struct load *l = r->l;

@@ -77,7 +77,7 @@ void bgb_trace_make(struct bgb_trace *t)
 {
     double *sums = bgb_alloc(t->catalogue, sizeof *sums);
     assert(t->catalogue > 0);
-    uint64_t state = 1, stride = 7919; /* a prime: the offset by which ranks move */
+    uint64_t state = 1, stride = 7919; /* the offset by which ranks move; a prime */
     for (uint32_t i = 0; i < t->catalogue; i++) {
         sums[i] = (i ? sums[i - 1] : 0) + pow(i + 1, -t->s);
     }

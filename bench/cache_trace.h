@@ -22,7 +22,7 @@ struct bgb_trace {
     size_t requests;
     uint32_t catalogue;
     double s;
-    double once;      /* share of distinct keys that occur once; 0: no fresh keys */
+    double once; /* share of distinct keys that occur once; 0 disables fresh keys */
     unsigned changes; /* number of popularity changes */
 
     /* Results. */

@@ -44,7 +44,7 @@ MONO = "ui-monospace,SFMono-Regular,Menlo,Consolas,'Liberation Mono',monospace"
 
 @dataclass
 class Axis:
-    label: str  # empty: uses the axis of the plot on the left
+    label: str  # if empty, the plot uses the axis of the plot on the left
     low: float
     high: float
     ticks: list  # (value, text) pairs
@@ -133,7 +133,7 @@ def style():
 
 
 def wrap(command, width=FOOTER_CHARS):
-    """Splits a command into lines at spaces."""
+    """Wraps a command at spaces."""
     lines = [""]
     for word in command.split(" "):
         if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
@@ -202,7 +202,7 @@ def vertical_marks(plot, left, top, right, bottom):
 
 
 def visible(plot, points):
-    """Returns the part of a curve below the upper end of the y axis, and whether the curve was cut."""
+    """Returns the part of a curve below the top of the y axis, and whether the curve was cut."""
     inside = []
     for x, y in points:
         if y > plot.y.high:
@@ -218,7 +218,7 @@ def visible(plot, points):
 
 
 def curve(plot, series, left, top, right, bottom):
-    """Returns the elements of a curve, the point where it ends, and whether it leaves the plot at the top."""
+    """Returns the SVG elements of a curve, the point where it ends, and whether it leaves the plot at the top."""
     points, cut = visible(plot, series.points)
     places = [(left + y * (right - left), float(top)) if x is None
               else (plot.x.place(x, left, right), plot.y.place(y, bottom, top)) for x, y in points]

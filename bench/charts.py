@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Draws the charts in docs/charts from the JSON files there. With --measure, it measures first.
+"""Draws the charts in docs/charts from the JSON files there. With --measure, runs the measurements first.
 
-Each chart has one ordinary command, which is printed on the chart. docs/charts/NAME.json contains the command, the
-CPU, the date and the command's raw output; docs/charts/NAME.svg is drawn from that file alone.
+The results of each chart come from one command, which is printed on the chart. docs/charts/NAME.json contains the
+command, the CPU, the date and the command's raw output; docs/charts/NAME.svg is drawn from that file alone.
 
 usage: charts.py [--measure] [--build DIR] [--folder DIR] [NAME...]
        without --measure, only draws; without names, handles all charts"""
@@ -162,8 +162,8 @@ STEPPED = {"ribbon", "fuse", "cuckoo", "quotient"}  # fingerprints have a whole 
 
 
 def stairs(plans):
-    """Returns the points for a kind whose size grows in steps: each size serves all requests down to the rate
-    that it reaches."""
+    """Returns the points for a kind whose size grows in steps: each size is used for all requested rates down to the
+    rate that it achieves."""
     points = []
     for (request, found), (following, after) in zip(plans, plans[1:] + plans[-1:]):
         edge = min(request, max(found["rate"], following))

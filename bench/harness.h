@@ -1,19 +1,18 @@
 /*
  * harness.h - measures several subjects fairly against each other.
  *
- * Machines are shared, clock speeds change, and other programs start and stop. So the
- * subjects in a table do not run one after another: the harness visits them in turn, many
- * times, for a few short passes each, until the time budget is used up. Anything that
- * temporarily slows the machine down slows all subjects down alike, and the ratios within a
- * table hold even if the absolute times do not. The reported time of a subject is the 5th
- * percentile of its passes; the best and the median are reported as well.
+ * Machines are shared, clock speeds change, and other programs start and stop. Therefore, the
+ * subjects in a table do not run one after another. The harness visits them in turn, many times,
+ * for a few short passes each, until the time budget is used up. Anything that temporarily slows
+ * the machine down slows all subjects down alike, and the ratios within a table hold even if the
+ * absolute times do not. The reported time of a subject is the 5th percentile of its passes; the
+ * best and the median are reported as well.
  *
- * A visit consists of a rewind (for subjects that have one), one untimed pass that brings
- * the memory back into the cache, and the timed passes. Every pass uses the next `chunk`
- * keys of the subject's pool and returns the number of positive answers. The harness checks
- * this number against the subject's bounds: for keys that were added, all answers must be
- * positive. A subject that fails this check is marked BROKEN, its speed is not reported, and
- * the program exits with code 1.
+ * A visit consists of a rewind (for subjects that have one), one untimed pass that brings the data
+ * back into the cache, and the timed passes. Every pass uses the next `chunk` keys of the subject's
+ * pool and returns the number of positive answers. The harness checks this number against the
+ * subject's bounds: for keys that were added, all answers must be positive. A subject that fails
+ * this check is marked BROKEN, its speed is not reported, and the program exits with code 1.
  */
 #ifndef BGB_HARNESS_H
 #define BGB_HARNESS_H
@@ -29,15 +28,15 @@ struct bgb_subject {
     char name[BGB_NAME_BYTES];
     uint64_t (*pass)(void *state, size_t first,
                      size_t n);  /* returns the number of positives */
-    void (*rewind)(void *state); /* untimed, runs before every visit; NULL: none */
+    void (*rewind)(void *state); /* runs before every visit, untimed; may be NULL */
     void *state;
     size_t pool;        /* number of keys; passes use them in turn */
     size_t chunk;       /* keys per pass, at most `pool` */
-    double least, most; /* allowed share of positives; otherwise BROKEN */
+    double least, most; /* allowed range of the share of positives */
     const uint64_t
         *own_ns; /* set if the pass measures its own time and stores the result here */
     bool cold;   /* no warm-up pass and only one timed pass, for whole builds */
-    bool broken; /* an answer was wrong; set by bgb_run or earlier */
+    bool broken; /* an answer was wrong; set by bgb_run or before it */
 
     /* Results, set by bgb_run: nanoseconds per key. */
     double best, p5, median;
@@ -55,8 +54,8 @@ struct bgb_subject {
  * visits each (three in a table of builds). Then fills in their results. */
 void bgb_run(struct bgb_subject *subjects, size_t count, double seconds);
 
-/* The first returns the number of BROKEN subjects in the whole program so far; the second
- * counts another one. */
+/* The first function returns the number of BROKEN subjects in the whole program so far; the second
+ * reports and counts another one. */
 unsigned bgb_broken_count(void);
 void bgb_broken_add(const char *name, const char *why);
 

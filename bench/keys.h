@@ -1,9 +1,9 @@
 /*
  * keys.h - the keys to add and look up, prepared before any clock starts.
  *
- * Key i of a set is a one-to-one mix of i and the set's number. So keys never repeat, sets
- * never overlap, the number of present keys is exact, and any part of a set can be computed
- * again instead of being stored.
+ * Key i of a set is a one-to-one mix of i and the set's number. Therefore, keys never repeat, sets
+ * never overlap, the number of present keys is exact, and any part of a set can be recomputed
+ * instead of being stored.
  */
 #ifndef BGB_KEYS_H
 #define BGB_KEYS_H
@@ -42,14 +42,14 @@ struct bgb_keys {
     size_t fresh_pool; /* number of fresh keys: at most n / 2 */
     uint64_t *present; /* some of the n present keys, in random order */
     uint64_t *absent;
-    uint64_t *mixed;        /* present or absent at random, half and half */
-    uint64_t *fresh;        /* keys to add: neither present nor looked up elsewhere */
+    uint64_t *mixed; /* a random mix of present and absent keys, about half each */
+    uint64_t *fresh; /* keys to add: neither present nor looked up elsewhere */
     uint64_t *present_hash; /* hashes of these keys, with profile `fast` and seed 0 */
     uint64_t *absent_hash;
     uint64_t *mixed_hash;
     uint64_t *fresh_hash;
     bg_bytes *
-        absent_bytes; /* other keys: pointer and length of contiguous 16-byte records */
+        absent_bytes; /* separate keys: pointers to contiguous 16-byte records, and their lengths */
     bg_bytes *fresh_bytes;
     unsigned char *records;
 };

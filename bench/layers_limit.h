@@ -2,8 +2,8 @@
  * layers_limit.h - how fast can one line from each of several tables be read, at best?
  *
  * This is the equivalent of limit.h for filters with several layers or generations, where a
- * lookup of an absent key reads one line of each layer. The limit reads 8 bytes from the
- * same lines in tables of the same sizes, but tests none of them. It either processes one key
+ * lookup of an absent key reads one line from each layer. The limit reads 8 bytes from the
+ * same lines in tables of the same sizes, but does not test the bits. It either processes one key
  * after another, or processes 64 keys in one table after another. It prefetches lines for a
  * given number of keys or tables ahead. A few trial passes determine the best method.
  */
@@ -21,7 +21,7 @@ enum { BGB_LAYERS_MAX = 64 };
 
 struct bgb_layers_way {
     bool by_table;
-    size_t ahead; /* keys or tables to prefetch ahead; 0: no prefetching */
+    size_t ahead; /* keys or tables to prefetch ahead; 0 disables prefetching */
 };
 
 struct bgb_layers_limit {

@@ -1,12 +1,11 @@
 /*
  * limit.h - how many random cache lines can this machine touch, at best?
  *
- * A filter that keeps a key in one line cannot answer before the line arrives. The limit is
- * a loop that only fetches lines: it reads a stream of 64-bit random numbers, like the
- * hashes that filters process, and for each number h it reads 8 bytes from line mulhi(h,
- * lines), or ORs a bit into them, with the best prefetching method. It runs as a subject
- * alongside the others, so a ratio to the limit compares times measured under the same
- * conditions.
+ * A filter that keeps a key in one line cannot answer before the line arrives. The limit is a loop
+ * that only touches lines. It reads a stream of 64-bit random numbers, like the hashes that filters
+ * process. For each number h, it reads 8 bytes from line mulhi(h, lines) or ORs a bit into them,
+ * using the best prefetching method. The limit runs as a subject alongside the others, so a ratio
+ * to the limit compares times measured under the same conditions.
  *
  * A prefetching method consists of a distance and a target: the L1 cache, or only the L2
  * cache. With the L2 cache as the target, more lines can be in flight, which can double the
@@ -26,7 +25,7 @@
 enum bgb_limit_mode { BGB_LIMIT_READ, BGB_LIMIT_WRITE };
 
 struct bgb_limit_way {
-    size_t distance; /* lines to prefetch ahead; 0: none */
+    size_t distance; /* lines to prefetch ahead; 0 disables prefetching */
     bool second;     /* into the L2 cache only */
 };
 
@@ -36,7 +35,7 @@ struct bgb_limit {
     const uint64_t *stream; /* followed by BGB_KEYS_SLACK readable words */
     enum bgb_limit_mode mode;
     struct bgb_limit_way way;
-    struct bgb_team *team; /* NULL: only the calling thread */
+    struct bgb_team *team; /* NULL uses only the calling thread */
     uint64_t team_ns;
     size_t first, n; /* the current work of the team */
 };
@@ -45,8 +44,8 @@ struct bgb_limit {
 enum { BGB_LIMIT_WAYS = 13 };
 extern const struct bgb_limit_way bgb_limit_ways[BGB_LIMIT_WAYS];
 
-/* Runs one pass over `n` values from the stream, starting at `first`: the pass function of a
- * subject. */
+/* Runs one pass over `n` values from the stream, starting at `first`. This is the pass function of
+ * a subject. */
 uint64_t bgb_limit_pass(void *state, size_t first, size_t n);
 
 /* Returns the best of several methods, each set by `set`, after a few interleaved trials of

@@ -10,8 +10,8 @@ void bgb_machine_print(void);
 /* Prints a warning at the end of a run if other programs used the machine. */
 void bgb_machine_warn(void);
 
-/* The first returns the number of cores that this process may use, the second the ID of the
- * i-th one. */
+/* The first function returns the number of cores that this process may use; the second returns the
+ * ID of the i-th of these cores. */
 unsigned bgb_machine_cores(void);
 unsigned bgb_machine_core(unsigned i);
 

@@ -13,17 +13,17 @@ enum { BGB_SIZES_MAX = 32 };
 struct bgb_options {
     const char *command;
     bool json;
-    uint64_t n[BGB_SIZES_MAX]; /* --n; empty: the subcommand's defaults */
+    uint64_t n[BGB_SIZES_MAX]; /* --n; if empty, the subcommand's defaults apply */
     size_t n_count;
     uint64_t bytes[BGB_SIZES_MAX]; /* --bytes, for `limit` and `files` */
     size_t bytes_count;
     double seconds;    /* per table cell */
-    double rate;       /* --rate; 0: the subcommand's default */
-    uint32_t kind;     /* a bg_kind; BG_KIND_AUTO: the subcommand's default */
-    const char *peer;  /* --peer; NULL: all peers */
-    double bits;       /* --bits, for `peers`; 0: its defaults */
-    bool lookups_only; /* --lookups-only, for `peers`: no builds */
-    int core;          /* -1: the first allowed core */
+    double rate;       /* --rate; 0 selects the subcommand's default */
+    uint32_t kind;     /* a bg_kind; BG_KIND_AUTO selects the subcommand's default */
+    const char *peer;  /* --peer; NULL selects all peers */
+    double bits;       /* --bits, for `peers`; 0 selects its defaults */
+    bool lookups_only; /* --lookups-only, for `peers`; does not measure builds */
+    int core;          /* -1 selects the first allowed core */
 };
 
 /* Reports an invalid option and exits with code 2. */
@@ -33,8 +33,8 @@ _Noreturn void bgb_options_refuse(const char *what, const char *found,
 /* Parses the command line. Exits after printing help (code 0) or an error (code 2). */
 void bgb_options_read(struct bgb_options *options, int argc, char **argv);
 
-/* Writes the sizes to run to `out`: the values of --n, or `count` defaults. Returns the
- * number of sizes. */
+/* Writes the sizes to measure to `out`: the values of --n, or the `count` defaults if --n is not
+ * set. Returns the number of sizes. */
 size_t bgb_options_sizes(const struct bgb_options *options, const uint64_t *defaults,
                          size_t count, uint64_t out[BGB_SIZES_MAX]);
 

@@ -59,7 +59,8 @@ void bgb_arena_save(struct bgb_arena *arena)
     memcpy(arena->saved.base, arena->region.base, arena->region.bytes);
 }
 
-/* The handle is inside the memory, at the same address as when it was saved. */
+/* The region also contains the filter's handle, whose address does not change, so copying the bytes
+ * restores the handle as well. */
 void bgb_arena_rewind(struct bgb_arena *arena)
 {
     memcpy(arena->region.base, arena->saved.base, arena->saved.bytes);
@@ -252,7 +253,7 @@ static void ours_take_keys(struct bgb_ours *s, const struct bgb_keys *k,
 }
 
 /* Sets the plausible share of positives. For absent keys, this is the rate at the current fill,
- * give or take six standard deviations for a pool of keys. */
+ * plus or minus six standard deviations for a pool of keys. */
 static void ours_bounds(struct bgb_subject *subject, enum bgb_load load, double rate)
 {
     double noise = 6 * sqrt(rate / (double)subject->pool);

@@ -1,13 +1,13 @@
 /*
  * ours.h - Bloomgate filters as subjects of the harness.
  *
- * Adds need fresh keys; otherwise, every bit would already be set. So a filter for adds
- * uses its own memory, whose pages have already been touched (bg_filter_create_at). It is
- * filled with n / 2 keys, and this state is saved. Every visit first restores the state and
- * then adds keys that were never added. So there are no page faults and no clearing, and the
- * filter is between half full and full, as in real use. Such rows are called "add". "re-add"
- * adds keys that are already present. "build" is a complete build: clear the filter, then add
- * all n keys. It includes the page faults for memory that clearing returned to the kernel.
+ * Adds need fresh keys; otherwise, every bit would already be set. Therefore, a filter for adds
+ * uses its own memory, whose pages have already been touched (bg_filter_create_at). It is filled
+ * with n / 2 keys, and this state is saved. Every visit first restores the state and then adds keys
+ * that were never added. As a result, the measured time includes no page faults and no clearing,
+ * and the filter is between half full and full, as in real use. Such rows are called "add".
+ * "re-add" adds keys that are already present. "build" is a complete build: clear the filter, then
+ * add all n keys. It includes the page faults for memory that clearing returned to the kernel.
  */
 #ifndef BGB_OURS_H
 #define BGB_OURS_H
@@ -29,7 +29,8 @@ struct bgb_arena {
     bg_filter *filter;
 };
 
-/* Creates the filter and fills it with `fill` present keys; without `fill`, no state is saved.
+/* Creates the filter, fills it with `fill` present keys and saves its state; if `fill` is 0, saves
+ * no state.
  * The filter starts `skew` bytes (a multiple of 64) after the start of a page, because many
  * filters at the same page offset would evict each other from the cache. Exits on error. */
 void bgb_arena_make(struct bgb_arena *arena, const bg_spec *spec, uint64_t fill,
@@ -45,8 +46,8 @@ bg_filter *bgb_filter_make(const bg_spec *spec, uint64_t n);
 /* Returns a spec for n keys of the given kind at the given rate. */
 bg_spec bgb_spec(uint32_t kind, uint64_t n, double rate, uint32_t flags);
 
-/* How keys are passed. "Bytes" are (pointer, length) pairs of records; "fixed" are the
- * same records, contiguous. */
+/* How keys are passed. "Bytes" are (pointer, length) pairs for records; "fixed" passes the same
+ * records as contiguous memory. */
 enum bgb_form {
     BGB_FORM_HASH,
     BGB_FORM_U64,
@@ -64,7 +65,7 @@ enum bgb_load {
     BGB_LOAD_READD
 };
 
-/* Keys per call: one, 32 (the batch size of RocksDB), or the whole pass. */
+/* Keys per call: one, 32 (RocksDB's batch size), or the whole pass. */
 enum bgb_grain { BGB_GRAIN_ONE, BGB_GRAIN_32, BGB_GRAIN_ALL };
 
 struct bgb_ours {
@@ -83,8 +84,8 @@ struct bgb_ours_what {
 };
 
 /*
- * Turns `filter` (or `arena`, for adds) into a subject, with the share of positives that
- * its rate allows. `state` must not move while the subject is in use. Adds are checked once
+ * Turns `filter` (or `arena`, for adds) into a subject, with bounds for its share of positives
+ * derived from its rate. `state` must not move while the subject is in use. Adds are checked once
  * here: a lookup of every added key must be positive.
  */
 void bgb_ours_prepare(struct bgb_ours *state, struct bgb_subject *subject,

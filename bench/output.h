@@ -18,7 +18,7 @@
 /* The value of a cell that does not apply. */
 #define BGB_NONE ((double)NAN)
 
-/* Selects the form of all output. */
+/* Selects the output format: JSON or tables. */
 void bgb_out_begin(bool json);
 bool bgb_out_is_json(void);
 
@@ -27,7 +27,7 @@ bool bgb_out_is_json(void);
 void bgb_table(const char *bench, const char *title, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Prints a line of text below a table; omitted in JSON. */
+/* Prints a line of text below a table; prints nothing in JSON mode. */
 void bgb_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* A row is a begin call, calls for the cells from left to right, and an end call. NaN is

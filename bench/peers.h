@@ -24,9 +24,9 @@ struct bgb_peer {
     void *(*build)(const uint64_t *keys, size_t n, double bits_per_key);
     void (*release)(void *filter);
     size_t (*bytes)(const void *filter);
-    /* Returns how many of n keys the filter may contain, with one call per key. */
+    /* Returns how many of n keys the filter may contain, using one call per key. */
     size_t (*look)(const void *filter, const uint64_t *keys, size_t n);
-    /* Does the same with the peer's batch function; NULL if the peer has none. */
+    /* Does the same using the peer's batch function; NULL if the peer has none. */
     size_t (*look_many)(const void *filter, const uint64_t *keys, size_t n);
     /* The setting that comes closest to a rate of 1%. */
     double bits_for_one_percent;

@@ -2,7 +2,7 @@
  * region.h - memory for measurements: already touched, on 2 MiB pages or on 4 KiB pages.
  *
  * Large regions request large pages in the same way as the library (madvise at a 2 MiB
- * boundary, for 2 MiB or more). Small-page regions refuse large pages, regardless of
+ * boundary, for 2 MiB or more). Small-page regions opt out of large pages, regardless of
  * the kernel setting.
  */
 #ifndef BGB_REGION_H

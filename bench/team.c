@@ -1,9 +1,9 @@
 /*
  * team.c - threads that sleep between tasks and start each task at the same time.
  *
- * Waking up a thread takes tens of microseconds and varies between threads. So threads
- * first meet at a sleeping barrier and then at a spinning one, and each records its own
- * start and end time.
+ * Waking up a thread takes tens of microseconds and varies between threads. Therefore, threads
+ * first wait at a sleeping barrier and then at a spinning one, and each thread records its own
+ * start and end times.
  */
 #define _GNU_SOURCE /* pthread_barrier_t under -std=c17 */
 
@@ -62,7 +62,7 @@ struct bgb_team *bgb_team_start(unsigned threads)
     if (pthread_barrier_init(&team->asleep, NULL, threads + 1) != 0) {
         bgb_die("cannot create a barrier");
     }
-    (void)bgb_machine_cores(); /* initialized before there are threads */
+    (void)bgb_machine_cores(); /* lists the cores before any threads exist */
     for (unsigned i = 0; i < threads; i++) {
         team->members[i].team = team;
         team->members[i].index = i;

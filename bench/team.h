@@ -1,5 +1,5 @@
 /*
- * team.h - threads pinned to cores that start a task together.
+ * team.h - threads that are pinned to cores and start a task together.
  */
 #ifndef BGB_TEAM_H
 #define BGB_TEAM_H
