@@ -1,7 +1,8 @@
 /*
  * fuzz.h - the function that a fuzz target defines, and the macro that reports a violation.
  *
- * A target is one file fuzz_<surface>.c; inputs worth keeping go to corpus/fuzz_<surface>/.
+ * Each target is a file fuzz_<surface>.c. Inputs worth keeping are stored in
+ * corpus/fuzz_<surface>/.
  */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -14,7 +15,7 @@
 /* Feeds one input to the code under test; returns 0. Called by libFuzzer or replay.c. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Checks a property in every build: aborts the program if it does not hold. */
+/* Aborts the program if a condition does not hold. Unlike assert, it is active in every build. */
 #define FUZZ_MUST(condition)                                                           \
     do {                                                                               \
         if (!(condition)) {                                                            \

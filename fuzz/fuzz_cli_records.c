@@ -44,7 +44,7 @@ static struct key_format take_format(struct fuzz_input *in)
     return f;
 }
 
-/* Splits a copy of the data into records. The copy has its own memory; an error message must be
+/* Splits a copy of the data into records. The copy has its own memory. An error message must be
  * one line. */
 static void split(const struct key_format *f, const char *bytes, size_t n)
 {

@@ -1,8 +1,8 @@
 /*
  * fuzz_foreign.c - an input is a foreign filter: the first byte is the format's number, the
- * second chooses the options, and the rest is the file. An accepted filter must support
- * querying, adding, removing if the format can, writing and reading again; an added key is
- * always found afterwards.
+ * second chooses the options, and the rest is the file. It must be possible to query an accepted
+ * filter, add keys to it, remove keys if the format supports removal, write it, and read it back.
+ * An added key must always be found afterwards.
  *
  * If the first byte is 192 or above, a filter is created instead, from integers of any size.
  */

@@ -29,7 +29,7 @@ static bg_leveldb_codec *take_codec(struct fuzz_input *in)
     return codec;
 }
 
-/* Queries arbitrary bytes, in memory of exactly their size. At most one check value is valid
+/* Queries arbitrary bytes in a buffer of exactly their size. At most one check value is valid
  * for a layout. */
 static void ask_bytes(const bg_leveldb_codec *codec, struct fuzz_input *in)
 {

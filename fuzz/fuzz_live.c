@@ -14,7 +14,7 @@ enum { LIVE_KEYS = 2048, LIVE_STEPS = 80, LIVE_BYTES_MAX = 1 << 20 };
 
 struct live {
     bg_filter *filter;
-    uint64_t when[LIVE_KEYS]; /* period of the last add, plus 1; 0: never added */
+    uint64_t when[LIVE_KEYS]; /* period of the last add, plus 1; 0 if never added */
 };
 
 static struct live live[2];

@@ -1,10 +1,10 @@
 /*
  * fuzz_oplog.c - an input is an operation log. It is used unchanged, or with a corrected
- * header, corrected checksums and, if the input requests it, corrected numbers, so that the
- * code after these checks is reached.
+ * header, corrected checksums and, if the input requests it, corrected numbers, so that the input
+ * passes these checks.
  *
- * The reported frames must be complete, in order and the same for every reader; opening
- * truncates the data after them, and an appended record is then found there.
+ * The reported frames must be complete, in order and the same for every reader; opening the log
+ * truncates the data after them, and a record appended there must then be found.
  */
 #define _GNU_SOURCE /* memfd_create */
 
@@ -60,7 +60,8 @@ static bg_filter *fuzz_filter(void)
     return filter;
 }
 
-/* Corrects a frame made of the next bytes, to the extent that the input specifies. */
+/* Writes a frame with records from the input, which also selects the parts of the frame that are
+ * valid. */
 static size_t mend_frame(struct fuzz_input *in, size_t at, uint64_t *next)
 {
     unsigned char *frame = file_bytes + at;

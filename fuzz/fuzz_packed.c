@@ -1,7 +1,7 @@
 /*
- * fuzz_packed.c - an input is a packed filter: arbitrary bytes, or bytes whose tail was
- * corrected. Queries on an opened filter never read outside its memory, and batches agree with
- * single lookups. A filter packed from the input's keys answers "maybe" for all of them.
+ * fuzz_packed.c - an input is a packed filter: arbitrary bytes, or bytes with a corrected tail.
+ * Queries on an opened filter never read outside its memory, and batches agree with single lookups.
+ * A filter packed from the input's keys answers "maybe" for all of them.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -24,7 +24,7 @@ static void ask(const bg_packed *packed, uint64_t seed)
     }
 }
 
-/* Opens the bytes in memory of exactly their size. */
+/* Opens the bytes in a buffer of exactly their size. */
 static void open_bytes(struct fuzz_input *in, bool made_good)
 {
     size_t n = made_good ? in->left / 8 * 8 : in->left;

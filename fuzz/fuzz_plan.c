@@ -1,7 +1,7 @@
 /*
  * fuzz_plan.c - plans from arbitrary numbers. No request may cause a crash, a hang or an
- * overflow. A refused request gets a reason. A plan respects the limits, its values are in
- * range, and the spec created from it leads to the same geometry again.
+ * overflow. A refused request must have a reason. A plan respects the limits, its values are in
+ * range, and the spec created from it results in the same geometry.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -9,8 +9,8 @@
 
 #include <math.h>
 
-/* For true rates below 1e-10, the model uses a different method, which overestimates the rate:
- * up to this value in the smallest filters. In that range, rates need not be monotonic. */
+/* For true rates below 1e-10, the model uses a different method, which overestimates the rate, up
+ * to this value in the smallest filters. In that range, rates need not be monotonic. */
 static const double small_rate = 1e-4;
 
 static double take_number(struct fuzz_input *in)
@@ -83,8 +83,8 @@ static void check_plan(const bg_plan_request *ask, const bg_plan *p)
     FUZZ_MUST(p->reason[0] && memchr(p->reason, 0, sizeof p->reason));
 }
 
-/* The spec from a plan leads to the same geometry, and a small spec to a filter with that
- * geometry. */
+/* The spec from a plan must result in the same geometry. If the spec is small, the filter created
+ * from it must have that geometry. */
 static void check_round_trip(const bg_plan_request *ask, const bg_plan *p)
 {
     bg_plan_request again = BG_PLAN_REQUEST_INIT;

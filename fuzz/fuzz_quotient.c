@@ -1,8 +1,8 @@
 /*
  * fuzz_quotient.c - an input is a program on two quotient filters: inserts, removals, floods,
- * merges, resizing, copies. Each filter is compared with the exact multiset of the hash
- * prefixes that it keeps. There are few enough prefixes for an array. A filter must give exact
- * answers and counts, list its content in order, and stay unchanged if it refuses an operation.
+ * merges, resizes and copies. Each filter is compared with the exact multiset of the hash prefixes
+ * that it keeps. There are few enough prefixes for an array. A filter must give exact answers and
+ * counts, list its content in order, and stay unchanged if it refuses an operation.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"

@@ -32,9 +32,9 @@ enum { NAMES = 3, ITEMS = 12, STEPS = 48, WORDS = 12 };
 
 static const char *const names[NAMES] = { "a", "b", "c" };
 
-/* %n: a name, %i: an item, %c: a count, %r: a rate, %w: any word, %p: a chunk of a dump, %s:
- * the number that belongs to it; %h: the header of a RedisBloom dump, %b: its bits, %t: their
- * number. */
+/* %n is a name, %i an item, %c a count, %r a rate, %w any word, %p a chunk of a dump and %s its
+ * number; %h is the header of a RedisBloom dump, %b its chunk of bits and %t the number of
+ * that chunk. */
 static const char *const templates[] = {
     "BF.RESERVE %n %r %c",
     "BF.RESERVE %n %r %c NONSCALING",
@@ -168,10 +168,10 @@ struct world {
     struct fake host;
     struct fuzz_input in;
     uint32_t counts[NAMES]
-                   [ITEMS]; /* minimum count of an item; 0: it need not be present */
+                   [ITEMS]; /* minimum count of an item; 0 if it need not be present */
     uint8_t *piece;         /* the last chunk of a dump */
     size_t piece_bytes;
-    uint64_t number; /* the number that came with the chunk */
+    uint64_t number; /* the number returned with the chunk */
 };
 
 /* ---- Arguments -------------------------------------------------------------------------------------- */
@@ -311,7 +311,7 @@ static void model_add(struct world *w, int name, bg_bytes item)
     }
 }
 
-/* An item was removed. If the item was a false positive, another item may be lost. */
+/* Records the removal of an item. If the item was a false positive, another item may be lost. */
 static void model_delete(struct world *w, int name, bg_bytes item)
 {
     const int i = item_number(item);
@@ -322,7 +322,7 @@ static void model_delete(struct world *w, int name, bg_bytes item)
     }
 }
 
-/* Adds the items that the reply reports as present, starting at argv[first], to the model. */
+/* Adds the items that the reply reports as present to the model. The items start at argv[first]. */
 static void model_add_list(struct world *w, int name, const struct arguments *a,
                            size_t first, bool only_new)
 {
@@ -383,7 +383,7 @@ static void model_follow(struct world *w, const struct arguments *a)
     }
 }
 
-/* Checks in the objects themselves that every item that must be present is present. */
+/* Checks that the objects contain every item that must be present. */
 static void model_check(struct world *w)
 {
     for (int name = 0; name < NAMES; name++) {

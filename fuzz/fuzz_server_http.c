@@ -12,7 +12,7 @@
 #include "http_target.h"
 #include "support/http_story.h"
 
-/* Memory that is kept from input to input. */
+/* These objects keep their memory from one input to the next. */
 static struct http_story whole, pieces;
 static struct buffer answer;
 static struct http_request request;
@@ -57,7 +57,7 @@ static void check_path(void)
     http_request_reset(&again);
     const enum http_result result = http_parse(&again, text, (size_t)used);
     if (path.count == 1 && path.segments[0].len == 0) {
-        return; /* still "/": the path has no parts */
+        return; /* the text is still "/", a path without parts */
     }
     if (result == HTTP_ERROR && again.status == 414) {
         return;
@@ -115,7 +115,7 @@ static void check_fields(void)
     (void)http_if_match(&request, "\"1f\"");
 }
 
-/* Checks that no content can break out of its line in a response. */
+/* Checks that the value of a header field cannot start a new line in a response. */
 static void check_answer(const char *bytes, size_t n)
 {
     static char value[257];

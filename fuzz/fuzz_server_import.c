@@ -1,13 +1,13 @@
 /*
- * fuzz_server_import.c - an input is a value saved by RedisBloom or valkey-bloom: the first
- * byte is the format, the second is the version, and the rest are fields in the order in
- * which they are read: integers of any size, doubles of any value, and strings of any
- * length. If the value creates an object, the object can be queried, added to, disassembled
- * into fields and reassembled; an added key is found in both objects.
+ * fuzz_server_import.c - an input is a value saved by RedisBloom or valkey-bloom. The first byte is
+ * the format, the second is the version, and the rest are fields in the order in which they are
+ * read: integers of any size, doubles of any value, and strings of any length. If the value creates
+ * an object, the object must support queries and adds. Reassembling it from its own fields must
+ * produce a second object that also contains the added keys.
  *
- * If the first byte is 2, the rest is the argument of BF.LOAD; if it is 3, the rest is the
- * chunks of a cuckoo filter's dump, each with its length in two bytes. 0, 1 and 4 are saved
- * values: Bloom filters from RedisBloom or valkey-bloom, and cuckoo filters.
+ * If the first byte is 2, the rest is the argument of BF.LOAD; if it is 3, the rest consists of
+ * chunks of a cuckoo filter's dump, each with its length in two bytes. 0, 1 and 4 are saved values:
+ * Bloom filters from RedisBloom or valkey-bloom, and cuckoo filters.
  */
 #define _GNU_SOURCE /* locks */
 
@@ -51,7 +51,8 @@ static void *fields_bytes(struct import_source *source, size_t *n)
     struct fuzz_input *in = &fields_of(source)->in;
     const size_t wanted = (size_t)fuzz_byte(in) * 8;
     *n = wanted < in->left ? wanted : in->left;
-    void *bytes = malloc(*n ? *n : 1); /* memory of exactly that size */
+    /* The memory has exactly this size, so that overruns are detected. */
+    void *bytes = malloc(*n ? *n : 1);
     FUZZ_MUST(bytes);
     fuzz_take(in, bytes, *n);
     return bytes;
@@ -170,8 +171,8 @@ static void check_again(const struct object *object)
     FUZZ_MUST(dump_encode_foreign(object, &a, &n, NULL) == BG_OK);
     FUZZ_MUST(dump_encode_foreign(again, &b, &m, NULL) == BG_OK);
     FUZZ_MUST(n == m);
-    /* valkey-bloom does not save the item counts of full filters, and untrusted input may be
-     * wrong */
+    /* valkey-bloom does not save the item counts of full filters, and untrusted input may contain
+     * wrong counts */
     FUZZ_MUST(format == BG_FOREIGN_VALKEYBLOOM || memcmp(a, b, n) == 0);
     for (int i = 0; i < KEYS; i++) {
         const char c = (char)('a' + i);

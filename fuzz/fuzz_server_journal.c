@@ -1,11 +1,11 @@
 /*
  * fuzz_server_journal.c - an input is either the raw records of a frame or part of a pack, or a
- * program that creates segments and frames with valid checksums around valid and invalid
- * content, and then damages them.
+ * program that creates segments and frames, with valid checksums but valid or invalid content, and
+ * then damages them.
  *
- * Encoding an accepted record produces the same bytes again. Frames of segments are reported
- * in order and as they were created, and every gap is reported. A reader that skips damage
- * starts with the same frames as a reader that stops at it.
+ * Re-encoding an accepted record produces the same bytes. Frames in segments are reported in order
+ * and unchanged, and every gap is reported. A reader that skips damage starts with the same frames
+ * as a reader that stops at it.
  */
 #include "fuzz.h"
 #include "fuzz_input.h"
@@ -45,8 +45,8 @@ static void check_records(const uint8_t *data, size_t size)
 
 /* ---- Parts of packs --------------------------------------------------------------------- */
 
-/* Accepted input expands to exactly the announced size. Compressing the result again and
- * decompressing that restores the same bytes. */
+/* Accepted input expands to exactly the announced size. Compressing and decompressing the result
+ * restores the same bytes. */
 static void check_squeezed(const uint8_t *data, size_t size)
 {
     static unsigned char back[FUZZ_RECORDS], again[FUZZ_RECORDS + SQUEEZE_MORE];
@@ -63,7 +63,7 @@ static void check_squeezed(const uint8_t *data, size_t size)
 
 /* ---- Segments ------------------------------------------------------------------------ */
 
-/* A record in a frame created here: its ID is the frame's number. */
+/* Writes a record whose ID is the frame's sequence number. */
 static size_t right_record(uint64_t sequence, struct fuzz_input *in,
                            unsigned char payload[256])
 {
@@ -87,7 +87,8 @@ static void put_right_frame(struct fuzz_input *in, uint64_t sequence)
     (void)memory_put(s, sequence, sequence > back ? sequence - back : 0, payload, n);
 }
 
-/* KEEP, MARK, or arbitrary bytes, with valid checksums. */
+/* Writes a frame that contains a KEEP record, a MARK record or arbitrary bytes, with valid
+ * checksums. */
 static void put_other_frame(struct fuzz_input *in)
 {
     unsigned char payload[64];
@@ -175,7 +176,7 @@ struct told {
     uint64_t next, records, missing, gaps;
     bool large;      /* one of the gaps has a large or unknown number of frames */
     uint64_t digest; /* digest of all records, in order */
-    uint64_t stop;   /* number of records after which digest_then is set; 0: never */
+    uint64_t stop;   /* number of records after which digest_then is set, or 0 */
     uint64_t digest_then;
 };
 
@@ -222,7 +223,7 @@ static bg_err walk(bool beyond, struct told *told, struct journal_report *report
         return err;
     }
     FUZZ_MUST(report->records == told->records);
-    /* A large gap stands for an unknown number of frames, which counts as 1, or for the number in a header. */
+    /* A large gap stands for the number of frames in a header, or for an unknown number, which counts as 1. */
     FUZZ_MUST(report->lost == told->missing
               || (told->large && report->lost > told->missing));
     FUZZ_MUST(beyond || (report->damages == 0 && told->gaps == 0));

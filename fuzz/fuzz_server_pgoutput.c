@@ -79,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fuzz_input in = { data, size };
     const uint8_t what = fuzz_byte(&in);
     struct pgoutput_frame frame;
-    /* The copy has exactly this size, so that reads beyond its end are detected. */
+    /* The copy has exactly the size of the input, so that reads beyond its end are detected. */
     char *copy = malloc(in.left ? in.left : 1);
     FUZZ_MUST(copy);
     if (in.left) {

@@ -18,7 +18,7 @@ static const struct resp_limits wide = {
     .arguments = 1u << 20, .bulk = 1u << 20, .line = 1u << 20, .request = 1u << 30
 };
 
-/* Stories that keep their memory from input to input. */
+/* The recorded requests, whose memory is kept from one input to the next. */
 static struct resp_story whole, other;
 
 static void begin(struct resp_story *story)

@@ -1,7 +1,7 @@
 /*
  * fuzz_slot.c - an input is a program on a slot and a gate in front of it. The backing store is
- * a set of small integers. Whatever happens to the slot, a lookup of a key in the store answers
- * "maybe". A refused operation changes nothing.
+ * a set of small integers. Whatever happens to the slot, a lookup of a key in the backing store
+ * answers "maybe". A refused operation changes nothing.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -17,7 +17,7 @@ struct world {
     bg_gate *gate;
     bool in_truth[KEYS];
     bool failing;      /* the store is failing */
-    uint64_t complete; /* the slot never claims a higher number */
+    uint64_t complete; /* upper bound of bg_slot_complete_to */
     uint64_t time;
     unsigned at;   /* read position in the source */
     unsigned dies; /* the source fails at this key */
@@ -223,7 +223,7 @@ static bool has_base(const struct world *world)
     return role == BG_ROLE_BASE;
 }
 
-/* Everything is cleared, including the store. */
+/* Clears the slot and the store. */
 static void clear(struct world *world)
 {
     const bool based = has_base(world);
@@ -268,7 +268,7 @@ static void look_up(struct world *world)
     }
 }
 
-/* Makes a change; the caller still owns a refused filter. */
+/* Makes a change with a new filter. If the slot refuses the filter, the caller still owns it. */
 static void change(struct world *world, uint8_t what)
 {
     const bool full = what == 3;
@@ -300,7 +300,7 @@ static void step(struct world *world)
 {
     bg_slot_info stats = { .struct_size = sizeof stats };
     const uint8_t byte = fuzz_byte(world->in), what = byte % 12;
-    /* This mapping preserves the meaning of existing corpus files. */
+    /* This mapping of bytes to steps preserves the meaning of existing corpus files. */
     switch (byte < 228 ? what : 12 + byte % 8) {
     case 0:
     case 1:

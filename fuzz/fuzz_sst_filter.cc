@@ -1,9 +1,9 @@
 /*
  * fuzz_sst_filter.cc - an input is a filter block as RocksDB passes it: arbitrary bytes at any
- * address; bytes whose end was corrected; or a valid filter that was damaged. Queries never
- * read outside the block, and batches agree with single queries. Alternatively, the input is a
- * list of keys and a geometry: the filter built from them answers "maybe" for all of them, and
- * a truncated filter answers "maybe" for every key.
+ * address, bytes with a corrected end, or a damaged filter. Queries never read outside the block,
+ * and batches agree with single queries. Alternatively, the input is a list of keys and a geometry.
+ * The filter built from them answers "maybe" for all of them, and a truncated filter answers
+ * "maybe" for every key.
  */
 #include <cstdlib>
 #include <cstring>
@@ -56,7 +56,7 @@ void OpenBytes(const unsigned char *bytes, size_t n, size_t offset)
     Ask(asked, opened, n);
 }
 
-/* Sets the marks of both layouts, so that the code guarded by them is reached. */
+/* Sets the marks of both layouts, so that the bytes pass the checks for these marks. */
 void MakeGood(unsigned char *bytes, size_t n)
 {
     static const unsigned char outer[] = { 1, 'b', 'g', 'R' },
@@ -72,7 +72,7 @@ void MakeGood(unsigned char *bytes, size_t n)
     memcpy(bytes + packed - 3, inner, sizeof inner);
 }
 
-/* Each is created only once, because planning takes longer than everything else. */
+/* Each shape is created only once, because planning takes longer than everything else. */
 const SstShape &Shape(size_t which)
 {
     static std::unique_ptr<const SstShape> shapes[16];
@@ -107,7 +107,8 @@ void LayOutKeys(struct fuzz_input *in)
         }
     }
     Ask(asked, n != 0, n);
-    if (n != 0) { /* damaged: any answer is acceptable, but no side effect */
+    if (n != 0) {
+        /* A damaged filter may give any answer, but must not have side effects. */
         std::unique_ptr<unsigned char[]> damaged(new unsigned char[n]);
         memcpy(damaged.get(), block.get(), n);
         for (unsigned i = 0; i < 3; i++) {

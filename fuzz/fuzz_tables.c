@@ -1,8 +1,8 @@
 /*
  * fuzz_tables.c - untrusted bytes as Parquet, RedisBloom, BIP158, RocksDB and LevelDB filters.
  * No input may cause a crash, a hang, or allocations of more than a small multiple of its size.
- * Refused input gets a reason. An accepted filter answers queries and accepts keys if its
- * format allows it; when written and read back, it has the same answers and the same bytes.
+ * Refused input must have a reason. An accepted filter answers queries, and accepts keys if its
+ * format allows it. A filter that is written and read back has the same answers and the same bytes.
  *
  * The first byte chooses the format and the operation. Table blocks have checksums that no
  * mutation would match, so the checksums are corrected first if the input requests it.
@@ -22,7 +22,7 @@ static const uint8_t secret[16] = {
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
 };
 
-/* ---- An allocator that counts ------------------------------------------------------- */
+/* ---- A counting allocator ------------------------------------------------------- */
 
 static size_t taken, live;
 
@@ -119,7 +119,7 @@ static void correct_table(uint8_t *bytes, size_t n, bool rocks)
 
 /* ---- Properties of a filter ---------------------------------------------------------- */
 
-/* Twelve keys of various lengths. */
+/* Writes the i-th of twelve keys, which have different lengths; returns its length. */
 static size_t key_of(size_t i, uint8_t *key)
 {
     const size_t len = i * i * 3;

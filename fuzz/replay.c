@@ -3,9 +3,9 @@
  *
  *     fuzz_x [--runs N] [--seed S] FILE-OR-DIRECTORY...
  *
- * Every file is run once. Then N inputs derived only from the seed are run: every other one is
- * a file with a few bytes changed (if there are files), and the rest are random bytes. A
- * directory that does not exist counts as empty.
+ * Every file is run once. Then N generated inputs, which depend only on the seed and the files, are
+ * run. Every second one is a file with a few bytes changed (if there are files); the rest are
+ * random bytes. A directory that does not exist counts as empty.
  */
 #define _DEFAULT_SOURCE /* scandir, alphasort */
 
