@@ -1,4 +1,5 @@
-# Entry points; the work is done by CMake and the scripts in tools/. `make help` lists the targets.
+# Entry points for developers. CMake and the scripts in tools/ do the work. `make help` lists the
+# targets.
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
@@ -21,16 +22,16 @@ deps: ## install missing packages
 build: deps ## build the library and the programs in build/, as shipped
 	@$(call configured_build,release)
 
-run: build ## start the service with an example; ARGS="--port 7000"
+run: build ## start the service with an example database; ARGS="--port 7000"
 	@tools/run.sh build/bin $(ARGS)
 
-demo: build ## compare the filter kinds: memory, rate and speed
+demo: build ## compare the filter kinds: memory, false-positive rate and speed
 	@build/bin/bgdemo $(ARGS)
 
 routing: build ## run an example: three levels of filters over LevelDB nodes, published through Redis
 	@build/bin/example_15_routing_leveldb
 
-test: deps ## run all tests except the long ones, in about 20 minutes
+test: deps ## run all tests except the long ones (about 20 minutes)
 	@tools/run_tests.py
 
 test-servers: build ## run the module tests in other servers; SERVERS="PATH PATH"
@@ -58,19 +59,19 @@ bench-leveldb: build ## compare Bloomgate filters in LevelDB with LevelDB's own;
 bench-rocksdb: build ## compare Bloomgate filters in RocksDB with RocksDB's own; ARGS="--keys 1e6"
 	@bench/bench_rocksdb.py build $(ARGS)
 
-bench-charts: $(if $(MEASURE),build) ## draw docs/charts from their JSON files; MEASURE=1 measures first
+bench-charts: $(if $(MEASURE),build) ## draw the charts in docs/charts from their JSON files; MEASURE=1 runs the measurements first
 	@bench/charts.py $(if $(MEASURE),--measure) $(ARGS)
 
 fuzz: deps ## run each fuzzer for FUZZ_SECONDS (default: 60)
 	@$(call configured_build,fuzz)
 	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
 
-soak: build ## run the tests with SOAK_SCALE times the work (default: 10) and a random seed, and a benchmark up to 1e9 keys
+soak: build ## run the tests with SOAK_SCALE times the work (default: 10) and a random seed, then a benchmark with up to 1e9 keys
 	@cmake --build --preset release -j $(JOBS) --target tests_of_other_builds
 	@tests/soak/soak.sh build $(SOAK_SCALE)
 	@build/bin/bgbench scale --n 1e5,1e6,1e7,1e8,1e9
 
-exhaustive: deps ## test all small corruptions of files of every kind; writes a table in TESTING.md
+exhaustive: deps ## test all small corruptions in files of every filter kind, and update the table in TESTING.md
 	@cmake --preset release >/dev/null && cmake --build --preset release -j $(JOBS) --target exhaustive_files
 	@build/bin/exhaustive_files | tee build/exhaustive.txt
 	@tools/put_table.py TESTING.md exhaustive-files < build/exhaustive.txt
@@ -78,7 +79,7 @@ exhaustive: deps ## test all small corruptions of files of every kind; writes a 
 format: ## apply .clang-format
 	@tools/format.py $(C_FILES)
 
-lint: deps ## check the format and the layers, and run clang-tidy
+lint: deps ## check formatting and layering, and run clang-tidy
 	@tools/run_tests.py lint
 
 analyze: deps ## run clang's static analyzer on the shipped code
@@ -93,7 +94,7 @@ coverage: deps ## report which lines of src/ the tests cover
 	@ctest --test-dir build-coverage -L 'unit|prop|conc|api|fuzz' -j $(JOBS) --output-on-failure >/dev/null
 	@gcovr --root . --filter src/ --sort-percentage build-coverage
 
-install: build ## install to PREFIX (default: /usr/local) below DESTDIR
+install: build ## install to PREFIX (default: /usr/local) under DESTDIR
 	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
 
 clean: ## remove all build directories

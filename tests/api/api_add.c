@@ -31,8 +31,7 @@ static bg_filter_info info_of(const bg_filter *filter)
     return info;
 }
 
-/* Looks up ABSENT keys that were never added; returns for how many of them the filter answers
- * "maybe". */
+/* Looks up ABSENT keys that were never added; returns the number of "maybe" answers. */
 static size_t false_positives(const bg_filter *filter)
 {
     size_t count = 0;
@@ -226,7 +225,7 @@ TEST(errinfo__long_paths_are_shortened)
     CHECK(strstr(why.message, "No such file") != NULL);
 }
 
-/* Handles are NULL after every failure, including invalid arguments. */
+/* Handles are set to NULL on every failure, including invalid arguments. */
 TEST(handles__are_null_after_invalid_arguments)
 {
     bg_filter *filter = create(BG_KIND_BLOCKED, NULL);
@@ -242,7 +241,7 @@ TEST(handles__are_null_after_invalid_arguments)
     bg_filter_free(filter);
 }
 
-/* A rebuild that was given invalid keys, or hashes of an unknown hasher, cannot be committed. */
+/* A rebuild that received invalid keys, or hashes from an unknown hasher, cannot be committed. */
 TEST(rebuild__refused_keys_fail_the_commit)
 {
     uint64_t keys[10] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 };

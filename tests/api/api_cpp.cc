@@ -1,4 +1,4 @@
-// The headers in C++: they compile without warnings, and the declared functions work. This test
+// The headers compile without warnings in C++, and the declared functions work. This test
 // does not use the harness, which is written in C, but prints the same last line.
 #include "bloomgate/all.h"
 #include "support/adds.h"

@@ -146,7 +146,8 @@ TEST(api__keys_of_any_length_and_content)
     CHECK(!bg_filter_may_contain(filter, "", 0));
     CHECK(added(filter, NULL, 0));
     CHECK(bg_filter_may_contain(filter, "", 0));
-    CHECK(!bg_filter_may_contain(filter, "\0", 1)); /* one NUL is not the empty key */
+    CHECK(
+        !bg_filter_may_contain(filter, "\0", 1)); /* a NUL byte is not the empty key */
     CHECK(added(filter, "\0", 1));
     CHECK(!bg_filter_may_contain(filter, "\0\0", 2));
     CHECK(added(filter, "a\0b", 3));
@@ -278,7 +279,7 @@ TEST(api__bitmap_words)
     CHECK_EQ(BG_BITMAP_WORDS(65), 2);
 }
 
-/* Creates the filter for a plan. */
+/* Creates a filter from a plan. */
 static inline bg_err create_planned(const bg_plan *plan, const bg_plan_request *request,
                                     bg_filter **filter)
 {
@@ -287,7 +288,7 @@ static inline bg_err create_planned(const bg_plan *plan, const bg_plan_request *
     return bg_filter_create(&spec, filter, NULL);
 }
 
-/* Plans a filter, creates it, checks its size, merges and folds it, using only the public
+/* Plans and creates a filter, checks its size, and merges and folds it, using only the public
  * headers. */
 TEST(api__from_plan_to_estimate)
 {
