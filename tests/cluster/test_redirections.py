@@ -457,7 +457,7 @@ def test_restart_while_it_is_dumped():
         if change == "none":
             assert done.returncode == 0, done
         else:
-            assert done.returncode == 3 and "the process that serves it changed during the dump" in done.stderr, (change, done)
+            assert done.returncode == 3 and "server process changed during the dump" in done.stderr, (change, done)
         cluster.trouble = lambda node, words: None
         assert check(cluster, "-v", "--open").stdout == "0\n"
 
