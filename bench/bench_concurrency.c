@@ -11,7 +11,7 @@
  * compares with one mutex at the same thread count; "scaling" compares with the same scheme on
  * one thread. All schemes and thread counts of a workload run in turn.
  */
-#define _GNU_SOURCE /* pthread_rwlock_t under -std=c17 */
+#define _GNU_SOURCE /* for pthread_rwlock_t under -std=c17 */
 
 #include "bench.h"
 #include "bench_adds.h"

@@ -72,7 +72,7 @@ static void files_must(bg_err err, const char *what)
 {
     if (err) {
         (void)fprintf(stderr, "bgbench: %s: %s\n", what, bg_strerror(err));
-        exit(3); /* NOLINT(concurrency-mt-unsafe): there is one thread */
+        exit(3); /* NOLINT(concurrency-mt-unsafe): only one thread is running */
     }
 }
 

@@ -117,8 +117,8 @@ class WeighingPolicy : public leveldb::FilterPolicy
 
 /* ---- Keys ------------------------------------------------------------------------------ */
 
-/* Returns the number for index i, which is a key when written as 16 hexadecimal digits. Keys with
- * even indexes are present; keys with odd indexes are absent. */
+/* Returns the number of the key with index i. The key is this number, written as 16 hexadecimal
+ * digits. Keys with even indexes are present; keys with odd indexes are absent. */
 uint64_t KeyNumber(uint64_t i)
 {
     i = (i ^ i >> 30) * UINT64_C(0xbf58476d1ce4e5b9);

@@ -312,7 +312,7 @@ void bgb_bench_slot(const struct bgb_options *options)
     slot_run_race(&race, "during swaps", slot_swap);
     slot_run_race(&race, "during rebuilds", slot_rebuild);
     bgb_note(
-        "ratio: 99.9th percentile compared with the quiet interval before; median, best and "
+        "ratio: 99.9th percentile vs. the preceding quiet interval; median, best and "
         "worst of %d",
         race.rounds);
     bg_slot_free(race.slot);

@@ -165,7 +165,7 @@ static uint64_t bgdemo_items(int argc, char **argv)
         "usage: bgdemo [--items N]\n"
         "Fills a filter of every Bloom kind with N keys, 1000 to 1e10 (default: 1e7),\n"
         "at a rate of 1%%, and prints its memory, speed and measured rate.\n");
-    exit(help ? 0 : 2); /* NOLINT(concurrency-mt-unsafe): there is one thread */
+    exit(help ? 0 : 2); /* NOLINT(concurrency-mt-unsafe): only one thread is running */
 }
 
 int main(int argc, char **argv)

@@ -12,7 +12,7 @@
  */
 #define _GNU_SOURCE
 
-/* NOLINTBEGIN(concurrency-mt-unsafe): there is one thread. */
+/* NOLINTBEGIN(concurrency-mt-unsafe): only one thread is running. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>

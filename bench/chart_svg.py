@@ -72,7 +72,7 @@ class Plot:
     y: Axis
     series: list
     title: str = ""
-    marks: list = field(default_factory=list)  # (x value, text): vertical lines
+    marks: list = field(default_factory=list)  # (x value, text) pairs for vertical lines
     labels: int = 150  # width of the labels on the right
     dots: bool = True
 

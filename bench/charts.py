@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-sys.dont_write_bytecode = True  # this directory is part of the sources
+sys.dont_write_bytecode = True  # keeps bytecode files out of the source directory
 import chart_svg as svg  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

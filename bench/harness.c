@@ -1,7 +1,7 @@
 /*
  * harness.c - the round-robin schedule of short passes described in harness.h.
  */
-#define _GNU_SOURCE /* clock_gettime under -std=c17 */
+#define _GNU_SOURCE /* for clock_gettime under -std=c17 */
 
 #include "harness.h"
 
@@ -35,7 +35,7 @@ void bgb_die(const char *format, ...)
     (void)vfprintf(stderr, format, args);
     (void)fputc('\n', stderr);
     va_end(args);
-    exit(3); /* NOLINT(concurrency-mt-unsafe): no thread outlives it */
+    exit(3); /* NOLINT(concurrency-mt-unsafe): no thread outlives this call */
 }
 
 void *bgb_alloc(size_t count, size_t size)

@@ -48,8 +48,7 @@ struct bgb_keys {
     uint64_t *absent_hash;
     uint64_t *mixed_hash;
     uint64_t *fresh_hash;
-    bg_bytes *
-        absent_bytes; /* separate keys: pointers to contiguous 16-byte records, and their lengths */
+    bg_bytes *absent_bytes; /* separate keys, in contiguous 16-byte records */
     bg_bytes *fresh_bytes;
     unsigned char *records;
 };

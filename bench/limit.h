@@ -48,8 +48,8 @@ extern const struct bgb_limit_way bgb_limit_ways[BGB_LIMIT_WAYS];
  * a subject. */
 uint64_t bgb_limit_pass(void *state, size_t first, size_t n);
 
-/* Returns the best of several methods, each set by `set`, after a few interleaved trials of
- * `pass`. The first trial does not count. */
+/* Returns the index of the fastest of several methods, after a few interleaved trials of `pass`.
+ * `set` selects the method for a trial. The first trial does not count. */
 int bgb_limit_best(void *state, int ways, void (*set)(void *state, int way),
                    uint64_t (*pass)(void *state, size_t first, size_t n), size_t pool,
                    size_t chunk);

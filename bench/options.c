@@ -57,7 +57,7 @@ _Noreturn void bgb_options_refuse(const char *what, const char *found,
 {
     (void)fprintf(stderr, "bgbench: %s: found %s, expected %s\nTry bgbench --help.\n",
                   what, found, expected);
-    exit(2); /* NOLINT(concurrency-mt-unsafe): there is one thread */
+    exit(2); /* NOLINT(concurrency-mt-unsafe): only one thread is running */
 }
 
 /* Parses a number with an optional suffix: 1e6, 10k, 5M, 128Ki, 12Mi, 1Gi. Returns the
@@ -185,7 +185,7 @@ void bgb_options_read(struct bgb_options *o, int argc, char **argv)
         const char *arg = argv[i];
         if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
             (void)fputs(OPTIONS_HELP, stdout);
-            exit(0); /* NOLINT(concurrency-mt-unsafe): there is one thread */
+            exit(0); /* NOLINT(concurrency-mt-unsafe): only one thread is running */
         }
         if (strcmp(arg, "--json") == 0) {
             o->json = true;
@@ -204,7 +204,7 @@ void bgb_options_read(struct bgb_options *o, int argc, char **argv)
     }
     if (!o->command) {
         (void)fputs(OPTIONS_HELP, stderr);
-        exit(2); /* NOLINT(concurrency-mt-unsafe): there is one thread */
+        exit(2); /* NOLINT(concurrency-mt-unsafe): only one thread is running */
     }
 }
 

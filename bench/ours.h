@@ -30,9 +30,8 @@ struct bgb_arena {
 };
 
 /* Creates the filter, fills it with `fill` present keys and saves its state; if `fill` is 0, saves
- * no state.
- * The filter starts `skew` bytes (a multiple of 64) after the start of a page, because many
- * filters at the same page offset would evict each other from the cache. Exits on error. */
+ * no state. The filter starts `skew` bytes (a multiple of 64) after the start of a page, because
+ * many filters at the same page offset would evict each other from the cache. Exits on error. */
 void bgb_arena_make(struct bgb_arena *arena, const bg_spec *spec, uint64_t fill,
                     size_t skew);
 void bgb_arena_save(struct bgb_arena *arena);

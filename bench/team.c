@@ -1,11 +1,11 @@
 /*
  * team.c - threads that sleep between tasks and start each task at the same time.
  *
- * Waking up a thread takes tens of microseconds and varies between threads. Therefore, threads
- * first wait at a sleeping barrier and then at a spinning one, and each thread records its own
- * start and end times.
+ * Waking up a thread takes tens of microseconds, and the time varies between threads. Therefore,
+ * threads first wait at a sleeping barrier and then at a spinning one, and each thread records its
+ * own start and end times.
  */
-#define _GNU_SOURCE /* pthread_barrier_t under -std=c17 */
+#define _GNU_SOURCE /* for pthread_barrier_t under -std=c17 */
 
 #include "team.h"
 

@@ -15,7 +15,8 @@ enum { MEMORY_MAX = 1 << 14, KEY_MAX = 64, KEYS = 8 };
 
 static const uint32_t versions[] = { 0, 1, 2, 3, 32, 64 };
 
-/* Keys that depend on the end of the input, with the size that the format requires. */
+/* Writes key i, which depends on the end of the input and has the size that the format requires.
+ * Returns its length. */
 static size_t key_of(const bg_foreign_options *how, const uint8_t *data, size_t size,
                      unsigned i, uint8_t key[KEY_MAX])
 {

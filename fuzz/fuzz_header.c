@@ -62,7 +62,7 @@ static void header_seal(unsigned char *bytes, size_t n)
     header_put32(bytes + CONTAINER_CRC_AT, bgi_crc32c(0, bytes, CONTAINER_CRC_AT));
 }
 
-/* Overwrites fields, given as pairs of an offset and four bytes. */
+/* Overwrites fields, each given as an offset and four bytes. */
 static void header_change(struct fuzz_input *in, unsigned char *bytes)
 {
     while (in->left >= 5) {

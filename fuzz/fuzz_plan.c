@@ -1,5 +1,5 @@
 /*
- * fuzz_plan.c - plans from arbitrary numbers. No request may cause a crash, a hang or an
+ * fuzz_plan.c - computes plans from arbitrary numbers. No request may cause a crash, a hang or an
  * overflow. A refused request must have a reason. A plan respects the limits, its values are in
  * range, and the spec created from it results in the same geometry.
  */

@@ -1,5 +1,5 @@
 /*
- * fuzz_server_commands.c - sequences of commands against a host with real objects.
+ * fuzz_server_commands.c - runs sequences of commands on a host with real objects.
  *
  * An input is a program: each step picks a command template, or any command with any words from
  * a dictionary, including chunks of earlier dumps, complete or with one byte changed. In all
@@ -322,7 +322,7 @@ static void model_delete(struct world *w, int name, bg_bytes item)
     }
 }
 
-/* Adds the items that the reply reports as present to the model. The items start at argv[first]. */
+/* Adds to the model the items that the reply reports as present. The items start at argv[first]. */
 static void model_add_list(struct world *w, int name, const struct arguments *a,
                            size_t first, bool only_new)
 {

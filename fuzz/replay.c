@@ -3,8 +3,8 @@
  *
  *     fuzz_x [--runs N] [--seed S] FILE-OR-DIRECTORY...
  *
- * Every file is run once. Then N generated inputs, which depend only on the seed and the files, are
- * run. Every second one is a file with a few bytes changed (if there are files); the rest are
+ * Every file is run once. Then N generated inputs are run, which depend only on the seed and the
+ * files. Every second input is a file with a few bytes changed (if there are files); the rest are
  * random bytes. A directory that does not exist counts as empty.
  */
 #define _DEFAULT_SOURCE /* scandir, alphasort */
