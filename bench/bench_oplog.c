@@ -2,11 +2,11 @@
  * bench_oplog.c - what does an operation log cost, compared with writing the same
  * bytes?
  *
- * A file grows by frames of 1, 64 and 4096 records: by plain write() of prepared bytes; by
- * bg_oplog_append with each policy; by write() and fdatasync(), the minimum that `always`
- * requires; and with `always` by 8 threads, which share syncs. The ratio compares with
- * plain write(): 1 means equally fast. For rows with a sync, the ratio depends more on the disk
- * than on the log; compare `always` with "write() and fdatasync()".
+ * Appends frames of 1, 64 and 4096 records to a file in several ways: with plain write() of
+ * prepared bytes; with bg_oplog_append under each policy; with write() and fdatasync(), the minimum
+ * that `always` requires; and with `always` on 8 threads, which share syncs. The ratio compares
+ * with plain write(): 1 means equally fast. For rows with a sync, the ratio depends more on the
+ * disk than on the log; compare `always` with "write() and fdatasync()".
  *
  * Unlike in all other benchmarks, no thread is pinned, because the time of a sync may depend on
  * the core that waits for it. On a virtual machine, plain write() and fdatasync() took 3.9 ms
