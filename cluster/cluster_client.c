@@ -222,7 +222,8 @@ static bool cluster_read_map(struct cluster *c, uint16_t node, bg_bytes reply)
         return false;
     }
     if (!map_read(&c->map, reply, node)) {
-        cluster_note(c, node, "it reported no slots", 20);
+        static const char text[] = "it reported no slots";
+        cluster_note(c, node, text, sizeof text - 1);
         return false;
     }
     return true;

@@ -538,6 +538,12 @@ static bool job_believes(struct sharded_job *job, const struct cluster_ask *ask,
     return true;
 }
 
+/* Returns a view of an error text. */
+static bg_bytes job_error(const char *text)
+{
+    return (bg_bytes){ text, strlen(text) };
+}
+
 /* Handles the reply to a command: an array with 0 or 1 for each item. The last element may be an
  * error. */
 static void job_answered(struct cluster_ask *ask, bg_bytes reply)
@@ -548,8 +554,7 @@ static void job_answered(struct cluster_ask *ask, bg_bytes reply)
     struct reply_item item = reply_next(reply, &at);
     part->by = *ask->by;
     if (item.type != '*') {
-        job_failed(job, ask,
-                   item.type == '-' ? item.text : (bg_bytes){ "not a list", 10 });
+        job_failed(job, ask, item.type == '-' ? item.text : job_error("not a list"));
         return;
     }
     const size_t n = (size_t)item.number;
@@ -570,7 +575,7 @@ static void job_answered(struct cluster_ask *ask, bg_bytes reply)
         }
     }
     if (n != part->n) {
-        job_failed(job, ask, (bg_bytes){ "unexpected list length", 22 });
+        job_failed(job, ask, job_error("unexpected list length"));
     }
 }
 
