@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests the thread that verifies the last chunk of a large dump while the state of the server
-changes: writes are paused, the server becomes a replica or shuts down, or the key changes.
+"""Tests the thread that verifies the last chunk of a large dump while the server's state changes: writes are paused,
+the server becomes a replica or shuts down, or the key is modified.
 usage: test_module_jobs.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
 import os
@@ -11,13 +11,12 @@ import redis_host
 from redis_host import Error, Host, alone, caught_up, free_port, replica_of, wait_for
 from service import encode
 
-LARGE = 8 << 20  # in bytes; the thread verifies only dumps of at least 4 MiB
-PAUSE = 0.2      # how long the server reads nothing, in seconds
+LARGE = 8 << 20  # bytes; only dumps of at least 4 MiB are verified by the thread
+PAUSE = 0.2      # how long the server stops reading, in seconds
 
 
 def chunks_of(h, name="src"):
-    """Returns a dump of a large filter. The last chunk is small, so that the server reads it in one
-    call."""
+    """Returns a dump of a large filter. The last chunk is small enough for the server to read in one call."""
     assert h.ask("BG.CREATE", name, "KIND", "blocked", "BYTES", LARGE, "K", 8) == "OK"
     assert h.ask("BG.MADD", name, *range(1000)) == [1] * 1000
     cursor, chunks = 0, []
@@ -30,8 +29,8 @@ def chunks_of(h, name="src"):
 
 class Race:
     """Loads all chunks except the last. The server then reads the last chunk and the given commands
-    in the same iteration of its event loop, so the thread is started but cannot write before the
-    commands have run."""
+    in the same iteration of its event loop, so the verification thread has started, but cannot write its result before
+    the commands have run."""
 
     def __init__(self, h, chunks, *commands):
         for chunk in chunks[:-1]:
@@ -82,13 +81,14 @@ def test_the_secret_stays(pattern):
 
 @alone
 def test_writes_are_paused(pattern):
-    """The job waits like a command does, because replicating during a pause would abort the server."""
+    """The job waits until the pause ends, as a write command does, because replicating during a pause would abort the
+    server."""
     with Host(pattern.program, pattern.module, appendonly="yes") as h:
         chunks = chunks_of(h)
         race = Race(h, chunks, ("CLIENT", "PAUSE", 600000, "WRITE"))
         assert race.replies(1) == ["OK"]
-        time.sleep(PAUSE)  # long enough for the job to write by mistake
-        assert h.ask("BG.EXISTS", "dst", "nothing") == 1, "nothing is written during the pause"
+        time.sleep(PAUSE)  # long enough to catch a job that ignores the pause
+        assert h.ask("BG.EXISTS", "dst", "nothing") == 1, "the filter was written during the pause"
         assert h.ask("CLIENT", "UNPAUSE") == "OK"
         assert isinstance(race.loaded(), list)
         race.close()
@@ -101,7 +101,7 @@ def test_writes_are_paused(pattern):
         assert h.ask("BG.DIGEST", "dst") == digest
         h.kill()
         h.start()
-        assert h.ask("BG.DIGEST", "dst") == digest, "the AOF has it"
+        assert h.ask("BG.DIGEST", "dst") == digest, "the AOF does not contain the filter"
 
 
 @alone
@@ -119,8 +119,7 @@ def test_key_goes_during_the_pause(pattern):
 
 @alone
 def test_windows_stand_still_during_a_pause(pattern):
-    """During a pause, reads that would move a window write nothing, whether alone or in a
-    script."""
+    """During a pause, a query that would rotate a window writes nothing, whether it runs alone or in a script."""
     with Host(pattern.program, pattern.module, appendonly="yes") as h:
         assert h.ask("BG.CREATE", "w", "KIND", "window", "CAPACITY", 100, "WINDOW", 10) == "OK"
         h.ask("CLIENT", "PAUSE", 600000, "WRITE")
@@ -133,7 +132,7 @@ def test_windows_stand_still_during_a_pause(pattern):
 
 @alone
 def test_shutdown_while_loading(pattern):
-    """A shutdown that waits for a replica freezes the data set, then saves it."""
+    """A shutdown that waits for a replica freezes the dataset and then saves it."""
     with Host(pattern.program, pattern.module, save="3600 1000000", shutdown_timeout=1) as h:
         replica = replica_of(h)
         try:
@@ -157,8 +156,8 @@ def test_shutdown_while_loading(pattern):
 
 @alone
 def test_becomes_a_replica(pattern):
-    """If a job starts on a primary that then becomes a replica, its result is not written, even if the server has
-    become a primary again."""
+    """If the primary becomes a replica during a job, the job's result is not written, even if the server has become a
+    primary again."""
     with Host(pattern.program, pattern.module) as h:
         chunks = chunks_of(h)
         gone = ("REPLICAOF", "127.0.0.1", free_port())

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Tests filters as values in the server: they are copied, renamed, migrated, expired, unlinked if
-large, saved by a child process, and recovered after the server is killed.
+"""Tests the life cycle of filters as keys in the server: copying, renaming, migrating, expiring, unlinking large
+filters, saving in a child process, and recovery after the server is killed.
 usage: test_module_life.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]
-BG_TEST_SCALE=64: with filters of 1 GiB."""
+BG_TEST_SCALE=64 selects 1 GiB filters."""
 
 import random
 import signal
@@ -27,14 +27,14 @@ def freed(h):
 
 
 def test_large_ones_go(h):
-    """Deletes values in every way that the server offers."""
+    """Deletes or overwrites large filters in every way that the server supports."""
     for words in (("UNLINK", "k"), ("DEL", "k"), ("BG.DROP", "k"), ("FLUSHALL", "SYNC"), ("FLUSHALL", "ASYNC"),
                   ("SET", "k", "x"), ("PEXPIRE", "k", 1), ("RENAME", "other", "k")):
         large(h, "k")
         if words[0] == "RENAME":
             h.ask("SET", "other", "x")
         before = int(h.info("memory", "used_memory"))
-        assert before > LARGE, "the server counts the filter's memory"
+        assert before > LARGE, "used_memory does not include the filter"
         assert not isinstance(h.ask(*words), Error), words
         wait_for(lambda: int(h.info("memory", "used_memory")) < before - LARGE // 2, what="used_memory to fall")
         freed(h)
@@ -74,7 +74,8 @@ def test_copied(h):
 
 @alone
 def test_the_generation_stays(pattern):
-    """A filter that was loaded from one of the service's files keeps its generation, no matter how it is saved."""
+    """A filter loaded from a file that the service wrote keeps its generation, no matter how the filter is saved
+    afterward."""
     state = "1 0 0 0 0 0 0;family=bg kind=blocked items=100 rate=0.01 hash=fast generation=9"
 
     def generation(h, name):
@@ -117,7 +118,7 @@ def test_migrated(pattern):
         assert b.ask("BF.MEXISTS", "k", *range(500)) == [1] * 500
         assert b.ask("CF.COUNT", "c", "x") == 2 and b.ask("BG.EXISTS", "w", "x") == 1
         assert b.ask("BF.ADD", "k", "more") == 1
-        # ... and a filter created on the other server has a different secret, so the two cannot be merged by mistake
+        # a filter created on server b has a different secret, so the two filters cannot be merged by mistake
         b.ask("BF.RESERVE", "new", 0.01, 100)
         assert str(b.ask("BG.MERGE", "new", "k")).startswith("INCOMPATIBLE")
 
@@ -144,7 +145,7 @@ def test_dumped_and_loaded(h):
 
 
 def test_loaded_in_pieces(h):
-    """Loads a large filter while other clients continue; the name may be reused in the meantime."""
+    """Loads a large filter while other clients keep sending commands, and may reuse its name."""
     large(h, "k")
     digest, cursor, chunks = h.ask("BG.DIGEST", "k"), 0, []
     while True:
@@ -154,7 +155,7 @@ def test_loaded_in_pieces(h):
             break
     for i, chunk in enumerate(chunks):
         if i:
-            assert h.ask("BG.EXISTS", "l", "anything") == 1, "it may contain any key until it is loaded"
+            assert h.ask("BG.EXISTS", "l", "anything") == 1, "a filter that is still loading must answer 1"
             assert str(h.ask("BG.ADD", "l", "x")).startswith("ERR")
         assert h.ask("BG.LOAD", "l", chunk)[1] > LARGE
     wait_for(lambda: int(h.info("bloomgate", "bloomgate_background_loads")) > 0, what="the thread")
@@ -192,7 +193,7 @@ def test_dropped_while_loading(h):
         c.close()
         assert h.ask("PING") == "PONG"
         h.ask("BF.ADD", "x", "a")
-    wait_for(lambda: h.ask("FLUSHALL") == "OK"  # the server may not have read the sent data until now
+    wait_for(lambda: h.ask("FLUSHALL") == "OK"  # the server may read the pending chunks only now
              and h.info("bloomgate", "bloomgate_filter_bytes") == "0", what="memory to be freed")
 
 
@@ -220,8 +221,8 @@ def test_saved_by_a_child(pattern):
 
 
 def check_killed(pattern, fsync):
-    """Kills the server during adds, and checks that every acknowledged add is recovered. (Without fsync,
-    the OS still has the written data: only an OS crash or a power loss would lose it.)"""
+    """Kills the server during adds, and checks that every acknowledged add is recovered. Without fsync, the written
+    data is still in the OS page cache, so only an OS crash or a power failure would lose it."""
     rng = random.Random(3)
     h = Host(pattern.program, pattern.module, appendonly="yes", appendfsync=fsync)
     with h:
@@ -258,14 +259,14 @@ def test_killed_always(pattern):
 
 @alone
 def test_killed_without_fsync(pattern):
-    """The policy is not "everysec": during a long sync, the server would hold back acknowledged
-    writes for up to 2 seconds."""
+    """Uses the policy "no" instead of "everysec", because with "everysec", the server may postpone writing acknowledged
+    changes for up to 2 seconds during a long fsync."""
     check_killed(pattern, "no")
 
 
 @alone
 def test_failover(pattern):
-    """A replica becomes the primary: its filters accept adds, and keep their secret and their limits."""
+    """When a replica becomes the primary, its filters accept adds and keep their secret and limits."""
     with Host(pattern.program, pattern.module) as a:
         b = replica_of(a, "max-filter-memory", 1 << 20)
         try:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Tests the additional memory for large filters. Saving them (SAVE, or in a child process), sending them to a replica,
-writing them to an AOF, and loading them from any of these or from chunks needs little extra memory, never a second copy
-of the filter. Announcing a size in a payload allocates no memory. The kernel measures the memory: the peak memory of
-the process (VmHWM) is compared with its memory before the action or at the end.
+"""Tests how much additional memory large filters need. A filter may be saved (by SAVE or in a child process), sent to a
+replica, written to an AOF, or loaded from any of these or from chunks. None of these operations needs a second copy of
+the filter in memory. A size announced in a payload allocates no memory. Memory is measured by the kernel: the peak
+memory of the process (VmHWM) is compared with its memory before or after the action.
 usage: test_module_memory.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]
-BG_TEST_SCALE=32: with filters of 1 GiB."""
+BG_TEST_SCALE=32 selects 1 GiB filters."""
 
 import contextlib
 import os
@@ -16,10 +16,10 @@ from service import encode, work
 LARGE = work(32) << 20  # bytes
 LITTLE = LARGE // 3     # mostly server buffers
 if os.environ.get("BG_PRELOAD"):
-    LITTLE = 4 * LARGE  # sanitizers keep freed memory
+    LITTLE = 4 * LARGE  # sanitizers hold on to freed memory
 
-# Kinds whose files are written in different ways: kinds that only set bits, kinds that move keys,
-# and kinds with parts.
+# One kind for each way of writing files: a kind that only sets bits, a kind that moves keys, and a kind that consists
+# of several filters.
 KINDS = {
     "blocked": ("BG.CREATE", "k", "KIND", "blocked", "BYTES", LARGE, "K", 8),
     "cuckoo": ("BG.CREATE", "k", "KIND", "cuckoo", "CAPACITY", LARGE // 2, "ERROR", 0.001),
@@ -32,11 +32,11 @@ def memory_of(process, field):
         for line in file:
             if line.startswith(field + ":"):
                 return int(line.split()[1]) << 10
-    return 0  # it has ended
+    return 0  # the process has exited
 
 
 def memory(h, field):
-    """Returns bytes reported by the kernel: VmHWM, VmRSS."""
+    """Returns a memory statistic of the server process (VmHWM or VmRSS), in bytes."""
     return memory_of(h.process.pid, field)
 
 
@@ -46,7 +46,7 @@ def more(h, act):
         with open(f"/proc/{h.process.pid}/clear_refs", "w", encoding="ascii") as file:
             file.write("5")
     except OSError as e:
-        raise Skip(f"the kernel does not reset the peak: {e}") from e
+        raise Skip(f"cannot reset the peak memory: {e}") from e
     before = memory(h, "VmRSS")
     act()
     return memory(h, "VmHWM") - before
@@ -68,7 +68,7 @@ def all_freed(h):
 
 def idle(h):
     wait_for(lambda: h.info("persistence", "rdb_bgsave_in_progress") == "0"
-             and h.info("persistence", "aof_rewrite_in_progress") == "0", what="the child to end")
+             and h.info("persistence", "aof_rewrite_in_progress") == "0", what="the child to exit")
 
 
 def children(h):
@@ -104,10 +104,10 @@ def follower(h):
 
 
 def loaded(h, digest, what):
-    """Checks a server that has loaded the filter from a file."""
+    """Checks the filter and the peak memory of a server that has loaded the filter from a file."""
     assert h.ask("BG.DIGEST", "k") == digest
     extra = memory(h, "VmHWM") - memory(h, "VmRSS")
-    print(f"  {what}: {extra / LARGE:.2f} of the filter while loading", flush=True)
+    print(f"  {what}: {extra / LARGE:.2f} of the filter size needed for loading", flush=True)
     assert extra < LITTLE, (what, extra)
 
 
@@ -173,8 +173,8 @@ def thread_has_loaded(h, times):
 
 @alone
 def test_loaded_from_chunks(pattern):
-    """A thread decodes the last chunk: first without a replica or an AOF, then with a replica, and
-    with an AOF but no replica."""
+    """A thread decodes the last chunk, first without a replica or an AOF, then with a replica, and finally with an AOF
+    but no replica."""
     with Host(pattern.program, pattern.module, ("secret", 2 * "0123456789abcdef")) as h:
         digest = make(h)
         chunks = chunks_of(h, "k")
@@ -200,12 +200,11 @@ def test_loaded_from_chunks(pattern):
         assert h.ask("BG.DIGEST", "k") == digest
         h.stop()
         h.start()
-        assert h.ask("BG.DIGEST", "k") == digest, "loaded from a transaction in the AOF, which a server keeps in memory until the transaction ends"
+        assert h.ask("BG.DIGEST", "k") == digest, "wrong digest after loading from a transaction in the AOF"
 
 
 def test_new_ones_are_empty(h):
-    """New filters are empty even in memory that another filter used before, which the server does
-    not necessarily clear."""
+    """A new filter is empty even if its memory was used by another filter and the server has not cleared it."""
     def empty():
         assert h.ask("BG.CREATE", "k", "KIND", "blocked", "BYTES", 6 << 20, "K", 8, "HASH", "fast") == "OK"
         return h.ask("BG.DIGEST", "k")
@@ -219,8 +218,8 @@ def test_new_ones_are_empty(h):
 
 
 def test_clearing_a_copy_touches_few_pages(h):
-    """A copy's recorded shape does not describe its filter. BG.CLEAR creates a similar empty filter without copying the
-    old filter first."""
+    """BG.CLEAR on a copy creates an empty filter of the same size without copying the old filter first. The shape
+    recorded in a copy does not describe its filter."""
     for kind in KINDS:
         full = make(h, kind)
         assert h.ask("COPY", "k", "copy") == 1
@@ -283,7 +282,7 @@ def put_together(head, state, secret, pieces, version, total):
 
 
 def test_other_pieces(h):
-    """Loads content in one chunk, as earlier versions wrote it, and in chunks that no version writes."""
+    """Loads content in one chunk, as written by earlier versions, and in chunk sizes that no version writes."""
     h.forget()
     h.ask("CONFIG", "SET", "rdbcompression", "no")
     assert h.ask("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", 1) == "OK"
@@ -304,7 +303,7 @@ def test_other_pieces(h):
 
 
 def test_promises_take_nothing(h):
-    """Announcing a size allocates no memory until the data arrives, for every command that receives chunks."""
+    """For every command that receives chunks, an announced size allocates no memory until the data arrives."""
     h.forget()
     h.ask("CONFIG", "SET", "rdbcompression", "no")
     assert h.ask("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", 1) == "OK"
@@ -357,11 +356,11 @@ def test_maxmemory_is_checked_before(h):
             assert h.ask("COPY", "large", "k") != 1
             assert used(h) < before + MIB and h.ask("EXISTS", "k") == 0
             assert h.info("stats", "evicted_keys") == "0" and h.ask("EXISTS", *keys) == len(keys)
-            assert h.ask("BG.CREATE", "k", "KIND", "blocked", "BYTES", 4 * MIB, "K", 8) == "OK", "what fits"
+            assert h.ask("BG.CREATE", "k", "KIND", "blocked", "BYTES", 4 * MIB, "K", 8) == "OK", "a filter that fits was refused"
             h.ask("DEL", "k")
         h.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
         h.ask("CONFIG", "SET", "maxmemory", used(h) + 2 * MIB)
-        assert any(str(one).startswith("OOM ") for one in h.ask("BF.MADD", "grows", *range(200))), "the filter does not grow either"
+        assert any(str(one).startswith("OOM ") for one in h.ask("BF.MADD", "grows", *range(200))), "no add was refused"
         h.ask("CONFIG", "SET", "maxmemory", 0)
         assert h.ask("BF.MADD", "grows", *range(200))[-1] in (0, 1)
         assert h.ask("BF.MEXISTS", "grows", *range(200)) == [1] * 200
@@ -387,7 +386,7 @@ def test_full_caches_take_filters(h):
 def test_buffers_are_counted(h):
     """Buffers for dumps and loads are counted in used_memory, and are limited by maxmemory."""
     size = 16 * MIB
-    all_freed(h)  # frees the filters of the previous test
+    all_freed(h)  # waits until the filters from the previous test are freed
     h.ask("BG.CREATE", "k", "KIND", "blocked", "BYTES", size, "K", 8)
     h.ask("BG.MADD", "k", *range(1000))
     start, cursor, chunks = used(h), 0, []
@@ -396,7 +395,8 @@ def test_buffers_are_counted(h):
         chunks.append(chunk)
         if cursor == 0:
             break
-        assert used(h) > start + size // 2, "the copy that is being dumped"  # buffers of closed connections may be freed in the meantime
+        # half, because buffers of closed connections may be freed in the meantime
+        assert used(h) > start + size // 2, "used_memory does not include the copy that is being dumped"
     wait_for(lambda: used(h) < start + size // 2, what="the copy to be freed")
     h.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
     try:
@@ -406,9 +406,9 @@ def test_buffers_are_counted(h):
         assert answer.startswith("OOM "), answer
         h.ask("CONFIG", "SET", "maxmemory", 0)
         done = h.ask("BG.LOAD", "l")[0]
-        assert done >= 4 * MIB and used(h) > start + done, "the received chunks"
+        assert done >= 4 * MIB and used(h) > start + done, "used_memory does not include the received chunks"
         for chunk in chunks[done // MIB:]:
-            assert isinstance(h.ask("BG.LOAD", "l", chunk), list), "the load continues where it was refused"
+            assert isinstance(h.ask("BG.LOAD", "l", chunk), list), "the load did not continue after the refused chunk"
         assert h.ask("BG.DIGEST", "l") == h.ask("BG.DIGEST", "k")
         wait_for(lambda: used(h) < start + size * 3 // 2, what="the chunks to be freed")
     finally:
@@ -438,8 +438,8 @@ def test_maxmemory_of_replicas_and_files(pattern):
 
 @alone
 def test_growth_that_is_refused(pattern):
-    """A filter that cannot grow refuses items. Otherwise its replica might still be able to grow,
-    and would then lack the primary's false positives."""
+    """A filter that cannot grow refuses items. If it accepted them, its replica might still grow, and would then not
+    have the same false positives as the primary."""
     with Host(pattern.program, pattern.module) as h:
         replica = replica_of(h)
         try:
@@ -486,8 +486,8 @@ def test_growth_that_nearly_fits(pattern):
 
 @alone
 def test_growth_over_the_limit(pattern):
-    """A filter from another server grows up to the limit of this server. All adds in the server's own append-only file
-    are loaded, even beyond this limit."""
+    """A filter from another server grows up to this server's limit. Adds from the server's own append-only file are all
+    loaded, even beyond the limit."""
     with Host(pattern.program, pattern.module) as other:
         assert other.ask("BF.RESERVE", "k", 0.05, 20000) == "OK"
         other.ask("BF.MADD", "k", *range(10000))
@@ -508,7 +508,8 @@ def test_growth_over_the_limit(pattern):
 
 
 def test_stored_expansion_is_bounded(h):
-    """The next filter of a valkey-bloom chain is sized by the existing bytes, not by the stored parameters."""
+    """The next filter of a valkey-bloom chain is sized by the number of bytes in the chain, not by the stored
+    parameters."""
     words = ("BF.INSERT", "k", "CAPACITY", 100, "EXPANSION", 1000000, "SEED", b"s" * 32, "ITEMS")
     assert isinstance(h.ask(*words, *range(100)), list)
     assert isinstance(h.ask("RESTORE", "again", 0, h.ask("DUMP", "k")), str)
@@ -519,8 +520,8 @@ def test_stored_expansion_is_bounded(h):
 
 
 def test_stored_limits_are_not_believed(h):
-    """A payload does not determine how large a filter may grow on this server, and cannot contain values that
-    no command accepts."""
+    """A restored filter cannot grow beyond this server's limit, whatever limit its payload contains. Payloads with
+    values that no command accepts are rejected."""
     h.forget()
     h.ask("CONFIG", "SET", "rdbcompression", "no")
     assert h.ask("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", 1) == "OK"
@@ -535,7 +536,7 @@ def test_stored_limits_are_not_believed(h):
     assert restored(state.replace(own, b" limit=1152921504606846976")) == "OK"
     for i in range(0, 100000, 1000):
         h.ask("CF.INSERT", "t", "ITEMS", *range(i, i + 1000))
-    assert h.ask("MEMORY", "USAGE", "t") < 2 * most, "most of them were refused"
+    assert h.ask("MEMORY", "USAGE", "t") < 2 * most, "the filter grew beyond the limit"
     h.ask("CONFIG", "SET", "bloomgate.max-filter-memory", 0)
     for word in (b" window_generations=65", b" nonscaling=2", b" max_expansions=65537", b" max_iterations=65536"):
         name = word[1:word.index(b"=")]

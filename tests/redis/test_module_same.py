@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Tests consistency: after every write command, filters have the same digest and the same
-statistics on the primary, on a replica with a different configuration, on servers that load the
-primary's RDB and AOF files, and after DUMP and RESTORE. If nothing changed, nothing is written to
-the AOF or sent to replicas.
+"""Tests consistency. After every write command, each filter has the same digest and the same statistics on the primary,
+on a replica with a different configuration, on servers that load the primary's RDB and AOF files, and after DUMP and
+RESTORE. Commands that change nothing are neither written to the AOF nor sent to replicas.
 usage: test_module_same.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
 import shlex
@@ -13,9 +12,9 @@ import redis_host
 from redis_host import Error, Host, alone, caught_up, replica_of, wait_for
 from service import work
 
-# The commands to run. Each line is one step, after which every key is compared. "LOAD:from:to" dumps a filter and
-# loads it under another name; "BIG:n" stands for n items. A rebuild runs in one transaction,
-# because it does not survive the reload after each line.
+# The commands to run. Every key is compared after each line. "LOAD:from:to" dumps a filter and
+# loads it under another name; "BIG:n" stands for n items. A rebuild runs in one transaction, because it would not
+# survive the reloads between lines.
 STORIES = {
     "bloom": """
         BF.ADD default a
@@ -175,7 +174,7 @@ def words_of(line):
 
 
 def facts(host):
-    """Returns information about every filter on a server, by name, without changing anything."""
+    """Returns the digest and statistics of every filter on a server, by name, without modifying the filters."""
     found = {}
     names = sorted(host.ask("KEYS", "*"))
     answers = host.connection.pipeline([words for name in names for words in
@@ -237,7 +236,7 @@ def restored(host, other):
 def tell(story, line, what, expected, found):
     differ = {name: (expected.get(name), found.get(name))
               for name in {*expected, *found} if expected.get(name) != found.get(name)}
-    assert not differ, f"{story}, after '{line}': {what} differs: {differ}"
+    assert not differ, f"{story}, after '{line}': {what} has different filters: {differ}"
 
 
 def check_story(pattern, story, preamble):
@@ -331,8 +330,8 @@ def test_windows(pattern):
 
 @alone
 def test_windows_move(pattern):
-    """A query on the primary rotates a window, and the replica follows; a query on the replica
-    rotates nothing."""
+    """A query on the primary rotates a window on the primary and the replica. A query on the replica does not rotate
+    the window."""
     with Host(pattern.program, pattern.module) as host:
         replica = replica_of(host)
         try:
@@ -340,7 +339,7 @@ def test_windows_move(pattern):
             assert host.ask("BG.ADD", "w", "a") == 1
             caught_up(host, replica)
             start = facts(replica)
-            wait_for(lambda: host.ask("BG.EXISTS", "w", "a") == 0, what="the window to pass")
+            wait_for(lambda: host.ask("BG.EXISTS", "w", "a") == 0, what="the window to forget the key")
             assert host.ask("BG.EXISTS", "w", "a") == 0
             caught_up(host, replica)
             assert replica.ask("BG.EXISTS", "w", "a") == 0
@@ -356,7 +355,8 @@ def test_windows_move(pattern):
 
 @alone
 def test_windows_of_a_late_replica(pattern):
-    """A replica that loads a window after some rotations rotates it with the primary, and stays identical."""
+    """If a replica loads a window after some rotations, the window rotates together with the primary's, and the two
+    stay identical."""
     with Host(pattern.program, pattern.module) as host:
         for kind in ((), ("AGED",)):
             host.ask("DEL", "w")
@@ -381,14 +381,15 @@ def test_windows_of_a_late_replica(pattern):
 
 
 def within_period(found):
-    """Returns the information without the time of the last rotation, which can be later on a
-    replica, but within the same period."""
+    """Returns the facts without the time of the last rotation, which can be later on a replica than on the primary, but
+    is within the same period."""
     moved = FIGURES.index(b"window_moved") + 1
     return {name: fact[:moved] + fact[moved + 1:] for name, fact in found.items()}
 
 
 def period(host):
-    """Returns the number of the current period; only the clock advances the window."""
+    """Returns the number of the window's current period. BG.ROTATE does not advance a window that the clock
+    advances."""
     reply = host.ask("BG.ROTATE", "w")
     assert not isinstance(reply, Error), reply
     return reply
@@ -418,8 +419,8 @@ def test_transactions(pattern):
 
 @alone
 def test_nothing_is_written_for_nothing(pattern):
-    """For 500 adds of an existing key, queries, and refused commands, nothing is written to the AOF
-    or sent to replicas."""
+    """Adding an existing key 500 times, queries, and refused commands are neither written to the AOF nor sent to
+    replicas."""
     host = Host(pattern.program, pattern.module, appendonly="yes", appendfsync="always")
     with host:
         replica = replica_of(host, repl_ping_replica_period=3600)

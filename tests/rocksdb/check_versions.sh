@@ -10,7 +10,7 @@ temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 passed=0 failed=0
 
-compile() { # arguments: VERSION FILE; checks only the syntax
+compile() { # arguments: VERSION FILE; checks the syntax without generating code
     mkdir -p "$temp/$1/rocksdb"
     sed "s/^#define ROCKSDB_MAJOR .*/#define ROCKSDB_MAJOR ${1%.*}/; s/^#define ROCKSDB_MINOR .*/#define ROCKSDB_MINOR ${1#*.}/" \
         "$installed/rocksdb/version.h" >"$temp/$1/rocksdb/version.h"
@@ -32,7 +32,8 @@ includes=(-I"$adapter")
 for include in "$@"; do
     includes+=(-I"$include")
 done
-for version in 9.6 11.9; do # one version for each function order; the installed version uses the third
+for version in 9.6 11.9; do # one version for each order of the virtual functions; the installed
+                            # version covers the third order
     compile $version rocksdb_policy.cc && status=0 || status=1
     judge "RocksDB $version compiles" $status
 done

@@ -1,6 +1,6 @@
 /*
- * must.h - a test harness for C++, because the C harness does not compile there: it counts
- * failures, continues, and prints the same last line.
+ * must.h - a test harness for C++, because the C harness does not compile as C++. It counts
+ * failures, continues after each failure, and prints the same last line as the C harness.
  */
 #ifndef MUST_H
 #define MUST_H
@@ -19,7 +19,7 @@ inline unsigned must_wrong = 0;
                  : (void)(must_wrong++,                                                \
                           std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition)))
 
-/* Runs all cases, prints the failed cases, and returns the result of main. */
+/* Runs all cases, prints the result of each case, and returns the exit status for main. */
 template <size_t N> int MustRun(const MustCase (&cases)[N])
 {
     unsigned failed = 0;

@@ -1,5 +1,5 @@
-"""Tests RocksDB's own tools, as packaged: db_bench, ldb and sst_dump read the policy from an
-OPTIONS file, and load the library with LD_PRELOAD.
+"""Tests RocksDB's packaged tools. db_bench, ldb and sst_dump read the policy from an OPTIONS file, and load the library
+with LD_PRELOAD.
 usage: test_rocksdb_tools.py libbloomgate_rocksdb.so"""
 
 import glob
@@ -135,18 +135,18 @@ def sst_dump_names_them(folder):
 
 
 def damaged_filters_lose_nothing(folder):
-    """Overwrites the mark of every filter in the file. Checksum verification is disabled."""
+    """Overwrites the marker of each file's filter, with checksum verification disabled. Every key is still found."""
     bench(folder, "bloomgate:10", "fillseq,compact", "--checksum_type=0")
     damaged = 0
     for path in glob.glob(f"{folder}/db/*.sst"):
         with open(path, "r+b") as f:
             content = f.read()
             at = content.find(b"\1bgR")
-            must(at > 0, f"{path}: no filter")
+            must(at > 0, f"{path}: found no filter")
             f.seek(at)
             f.write(b"\1bgQ")
             damaged += 1
-    must(damaged > 0, "no files")
+    must(damaged > 0, "found no files")
     text = bench(folder, "bloomgate:10", "readrandom", "--use_existing_db=1", "--verify_checksum=0")
     found = re.search(r"^readrandom .*\((\d+) of (\d+) found\)", text, re.M)
     must(found and found.group(1) == found.group(2), text)

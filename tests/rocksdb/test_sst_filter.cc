@@ -1,6 +1,6 @@
 /*
- * Tests the filters of table files without RocksDB. Filters of all kinds and sizes answer "maybe"
- * for their own keys and have the expected false-positive rate; invalid bytes are treated as a
+ * Tests the filters in table files without RocksDB. Filters of all kinds and sizes answer "maybe"
+ * for their own keys and have the expected false-positive rate. Invalid bytes are treated as a
  * filter that answers "maybe" for every key.
  */
 #include <cstring>
@@ -79,7 +79,8 @@ void balance_beats_chance()
     MUST(asked.Open(block.bytes.get(), block.size));
     MUST(static_cast<double>(block.size) * 8 <= 10.06 * 200000);
     const double rate = Rate(asked, 2000000);
-    /* Randomly filled lines would have a rate of 0.97%; 0.92% is measured. */
+    /* Randomly filled cache lines would have a false-positive rate of 0.97%; the measured rate is
+     * 0.92%. */
     MUST(rate > 0.0080 && rate < 0.0095);
 }
 
@@ -251,11 +252,12 @@ int main()
         { "sealed kinds reach their rate", sealed_kinds_reach_their_rate },
         { "batches agree with single queries", batches_agree_with_single_questions },
         { "any address works", any_address_will_do },
-        { "unknown bytes answer maybe", what_is_not_known_says_maybe },
+        { "unknown bytes answer \"maybe\" for every key",
+          what_is_not_known_says_maybe },
         { "repeated keys count once", repeated_keys_count_once },
-        { "no hashes produce no filter", nothing_makes_nothing },
+        { "a builder without keys produces no filter", nothing_makes_nothing },
         { "sizes are predicted", sizes_are_foreseen },
-        { "blocked filters can have the same rate",
+        { "blocked filters can match the rate of sealed kinds",
           blocked_filters_can_have_the_same_rate },
     };
     return MustRun(cases);

@@ -1,4 +1,4 @@
-"""Checks hostile filter names over HTTP. Used by test_http.py."""
+"""Tests malicious filter names over HTTP. Used by test_http.py."""
 
 import base64
 import urllib.parse
@@ -38,9 +38,10 @@ def run(s):
         a.ask("POST", f"{F}/{coded}/add", 200, {"keys": ["x"]})
         assert s.ask("BG.EXISTS", name, "x") == 1, name
         check_headers(s, coded)
-        a.ask("PUT", f"{F}/{coded}/file", 422, b"junk", kind="application/vnd.bloomgate")  # in the log and the events
+        # writes the name to the log and the events
+        a.ask("PUT", f"{F}/{coded}/file", 422, b"junk", kind="application/vnd.bloomgate")
     page = a.told("GET", f"{F}?count=1000", 200)
-    assert sorted(map(decode, page["filters"])) == sorted(NAMES), "the list has different names"
+    assert sorted(map(decode, page["filters"])) == sorted(NAMES), "the list does not contain exactly the created names"
     events = a.told("GET", "/api/v1/events?level=warning&count=1000", 200)["events"]
     assert any(e.get("filter") == "\x1b[31m" for e in events), events[-5:]
     a.ask("GET", "/metrics", 200)

@@ -1,5 +1,5 @@
-// Functions shared by the client scripts. They count checks and load packages from the directory in
-// which node was started.
+// Functions shared by the client scripts. They count checks, and load packages relative to the
+// directory in which node was started.
 import { createRequire } from "node:module";
 import { isDeepStrictEqual, inspect } from "node:util";
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Loads an existence service while its filter is rebuilt.
+"""Runs a load test of an existence check while its filter is being rebuilt.
 
-The filter holds N IDs at a rate of 0.5%. The quiet phase sends only lookups, as fast as the client can. The second
-phase sends the same lookups while the filter is rebuilt from all IDs (BG.REBUILD, fed by another client) and 1,000 new
-IDs are added each second. Every ID that was added, before or during the rebuild, must be found afterwards: the test
-checks a sample of the N IDs and all new IDs. The new IDs are also checked throughout the run.
+The filter is built from N IDs and has a false-positive rate of 0.5%. The quiet phase sends only lookups, as fast as the
+client can send them. The second phase sends the same lookups while the filter is rebuilt from all IDs (BG.REBUILD, fed
+by another client) and 1,000 new IDs are added each second. Every ID that was added, before or during the rebuild, must
+be found afterward. The test checks a sample of the N IDs, and all new IDs. The new IDs are also checked throughout the
+run.
 
-Prints the latencies of both phases, their ratio, and the actual and planned memory of the process. Asserts that no ID
-was lost. Times are printed but not checked.
+Prints the latencies of both phases, their ratio, and the memory of the process and of its filter. Fails if an ID was
+lost. Times are printed but not checked.
 
 usage: existence_drill.py BIN [--ids 2e8] [--seconds 10]"""
 
@@ -93,7 +94,7 @@ def drill(folder, ids, seconds):
     memory = rss_bytes(service.process.pid)
     info = connection.ask("BG.INFO", "ids")
     facts = {name.decode() if isinstance(name, bytes) else name: value for name, value in zip(info[::2], info[1::2])}
-    print(f"memory: {memory / 2**20:,.0f} MiB, {before / 2**20:,.0f} MiB of this without the filter; "
+    print(f"memory: {memory / 2**20:,.0f} MiB, of which {before / 2**20:,.0f} MiB before filling; "
           f"the filter uses {int(facts.get('bytes', 0)) / 2**20:,.0f} MiB", flush=True)
     quiet = [lookups(folder, service, ids, seconds) for _ in range(3)]
     adder = Adder(service.port, ids)
@@ -119,8 +120,8 @@ def drill(folder, ids, seconds):
             print(f"{name}: {run['requests_per_second']:,.0f} lookups/s, p50 {run['p50_us']} us, p99 {run['p99_us']} us, "
                   f"p99.9 {run['p999_us']} us")
     middle = lambda runs: sorted(run["p99_us"] for run in runs)[len(runs) // 2]
-    print(f"p99 while rebuilding / quiet: {middle(busy) / middle(quiet):.2f} (medians of {len(busy)} and {len(quiet)} runs)")
-    print(f"{adder.next - ids:,} IDs added during the rebuilds, {len(lost)} of these or of a million other IDs lost; "
+    print(f"p99 while rebuilding divided by quiet p99: {middle(busy) / middle(quiet):.2f} (medians of {len(busy)} and {len(quiet)} runs)")
+    print(f"{adder.next - ids:,} IDs added during the rebuild, {len(lost)} IDs lost of these and of a million others; "
           f"rebuilt from {ids:,} IDs: {'yes' if finished else 'no'}")
     code = service.stop()
     home.cleanup()

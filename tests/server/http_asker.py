@@ -1,4 +1,4 @@
-"""Sends HTTP requests to the service and compares every response with the contract. The
+"""Sends HTTP requests to the service and checks every response against the API contract. The
 test_http*.py scripts use this module. Problems are raised as AssertionError."""
 
 import http.client
@@ -32,7 +32,7 @@ check_contract.check = insist
 
 
 class Contract(check_contract.Contract):
-    """The OpenAPI document, loaded by two validators."""
+    """The API contract (an OpenAPI document), which two validators use."""
 
     def problems(self, value, schema, where="answer"):
         found = super().problems(value, schema, where)
@@ -62,7 +62,7 @@ class Asker(check_contract.Service):
         return self.told("POST", F, 201, {"name": name, "capacity": 1000, "error": 0.001, **spec})
 
     def status(self, method, path, body=None, headers=()):
-        """Returns only the status, which may have any value."""
+        """Returns only the status, and accepts any status."""
         link = http.client.HTTPConnection("127.0.0.1", self.url.port, timeout=60)
         link.request(method, path, body, dict(headers))
         response = link.getresponse()
@@ -72,7 +72,7 @@ class Asker(check_contract.Service):
 
 
 class Wire:
-    """A socket, and the responses received over it."""
+    """A raw HTTP connection that sends bytes and parses responses."""
 
     def __init__(self, served, timeout=60):
         self.socket = socket.create_connection(("127.0.0.1", served.http_port), timeout=timeout)
@@ -83,8 +83,8 @@ class Wire:
             self.socket.sendall(piece if isinstance(piece, bytes) else piece.encode())
 
     def answer(self, head=False):
-        """Returns the status, the headers with lowercase names, and the body; None at the end of
-        the stream."""
+        """Returns the status, the headers with lowercase names, and the body of the next response, or None at the end
+        of the stream."""
         line = self.file.readline()
         if not line:
             return None

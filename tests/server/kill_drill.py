@@ -3,13 +3,12 @@
 still present.
 
 Every client adds its own keys and records how many of them the service has acknowledged. After kill -9
-and a restart, every acknowledged key must be present, in filters that only grow (BF) as well as
-in filters that count (CF, where it must be present exactly once), even if the kill interrupted a
-snapshot. Some clients are twins that add the same keys, because a reply that a key already exists is as
-binding as a reply that the key was added. A mover creates, renames and drops filters. After a kill,
-each renamed filter has only its new name and all its keys, and dropped filters no longer exist.
-Disturbers run at the same time. They copy, merge, fold, clear and expire filters, and request snapshots.
-Recovery is repeatable: the digest of a filter after one start equals its digest after the next.
+and a restart, every acknowledged key must be present in filters that only grow (BF) and in filters that count keys
+(CF), even if the kill interrupted a snapshot. Two clients add the same keys, because the reply that a key already
+exists must be as durable as the reply that the key was added. A Mover thread creates, renames and drops filters. After
+a kill, each renamed filter has all its keys and only its new name, and dropped filters no longer exist. Disturber
+threads run at the same time. They copy, merge, fold, clear and expire filters, and start snapshots. Recovery is
+repeatable, so a filter has the same digest after every restart.
 
 usage: kill_drill.py BLOOMGATED [--kills N] [--policy always|everysec|no] [--seed N]
            [--disturbers N]"""
@@ -103,7 +102,7 @@ class Service:
                 return connection
             except (OSError, RuntimeError): # the service is not listening yet, or is still loading
                 time.sleep(0.005)
-        raise RuntimeError("the service does not become ready")
+        raise RuntimeError("the service did not become ready")
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
@@ -115,8 +114,7 @@ class Service:
 
 
 class Writer(threading.Thread):
-    """Adds its own keys until the service is killed; `acknowledged` counts the keys that got a
-    reply."""
+    """Adds its own keys until the service is killed; `acknowledged` counts the keys for which it received a reply."""
 
     def __init__(self, port, name, command):
         super().__init__(daemon=True)
@@ -167,22 +165,22 @@ class Mover(threading.Thread):
             pass
 
     def verify(self, connection):
-        """Returns a list of problems: filters that are missing, have two names, lack keys or should
-        have been dropped."""
+        """Returns a list of problems: filters that have missing keys, still have their old name, or should have been
+        dropped."""
         wrong = []
         for i in range(max(0, self.dropped - 5), self.dropped):
             if connection.ask("EXISTS", f"{self.name}:new:{i}"):
-                wrong.append(f"{self.name}:new:{i} is back")
+                wrong.append(f"{self.name}:new:{i} was dropped but still exists")
         for i in range(self.dropped + 1, self.done):  # the next filter may just have been dropped
             if connection.ask("BF.MEXISTS", f"{self.name}:new:{i}", *range(i, i + 10)) != [1] * 10:
-                wrong.append(f"{self.name}:new:{i} lacks keys")
+                wrong.append(f"{self.name}:new:{i} has missing keys")
             if connection.ask("EXISTS", f"{self.name}:old:{i}"):
-                wrong.append(f"{self.name}:old:{i} is there as well")
+                wrong.append(f"{self.name}:old:{i} still exists after the rename")
         return wrong
 
 
 class Disturber(threading.Thread):
-    """Changes its own and other filters in ways that do not affect any guarantee."""
+    """Runs random commands that do not change the results that the drill verifies."""
 
     COMMANDS = ["BF.ADD d1 {i}", "BF.MADD d2 {i} x y z", "CF.ADD d3 {i}", "CF.DEL d3 {i}", "BGSAVE",
                 "COPY bf-keys d4 REPLACE", "BG.FOLD d4", "RENAME d1 d5", "BG.MERGE d5 d2", "DEL d5",
@@ -204,7 +202,7 @@ class Disturber(threading.Thread):
                 self.connection.send(encode(*line.split()))
                 try:
                     self.connection.reply()
-                except RuntimeError: # a command error, because another client may have dropped the filter
+                except RuntimeError: # expected, because another client may have dropped the filter
                     pass
                 self.commands += 1
         except (OSError, ConnectionError):
@@ -255,7 +253,7 @@ def drill(program, kills, policy, seed, disturbers):
             lost += others[0].verify(connection)
             moved += others[0].done
             disturbed += sum(other.commands for other in others[1:])
-            before = (before + writers)[-40:] # older keys are verified again
+            before = (before + writers)[-40:] # keys from earlier rounds are verified again
             acknowledged += sum(writer.acknowledged for writer in writers)
             now = digests(connection)
             connection.close()
@@ -264,7 +262,7 @@ def drill(program, kills, policy, seed, disturbers):
             again = digests(connection)
             if lost or now != again:
                 failed += 1
-                print(f"kill {kill}: lost {len(lost)} acknowledged keys {lost[:5]}, digests {now} and {again}")
+                print(f"kill {kill}: lost {len(lost)} acknowledged keys or filters: {lost[:5]}; digests after two restarts: {now} and {again}")
             else:
                 passed += 1
         code = service.stop()
@@ -282,7 +280,7 @@ def drill(program, kills, policy, seed, disturbers):
         else:
             print(f"kept: {folder}")
     print(f"{policy}: {2 * kills} kills, {acknowledged} adds acknowledged, {moved} filters moved, "
-          f"{disturbed} other commands, {failed} rounds with losses (seed {seed})")
+          f"{disturbed} other commands, {failed} failed rounds (seed {seed})")
     return passed, failed
 
 

@@ -3,13 +3,12 @@ searches its log for sanitizer reports. This module is also the runner for the s
 
     import service
 
-    def test_something(s):                       # s: a running Service, emptied before each test
+    def test_something(s):                       # s is a running Service, emptied before each test
         assert s.ask("BF.ADD", "k", "a") == 1
 
     service.main(__doc__)                        # the last line is "N passed, N failed"
 
-Each script accepts the path of bloomgated, and optionally parts of the names of the tests to
-run."""
+Each script takes the path of bloomgated and, optionally, parts of the names of the tests to run."""
 
 import collections
 import os
@@ -25,7 +24,8 @@ import traceback
 
 SKIPPED = 77
 HERE = os.path.dirname(os.path.abspath(__file__))
-MORTAL = ("setpriv", "--pdeathsig", "KILL")  # a command with this prefix is killed when the script ends for any reason
+# a command with this prefix is killed when the script exits, for whatever reason
+MORTAL = ("setpriv", "--pdeathsig", "KILL")
 COMPLAINT = re.compile(r"AddressSanitizer|ThreadSanitizer|LeakSanitizer|runtime error:|"
                        r"Assertion .* failed|MemorySanitizer")
 
@@ -141,7 +141,7 @@ class Connection:
         return [self.reply() for _ in requests]
 
     def is_closed(self):
-        """Returns whether the other side has closed the connection; waits until the timeout."""
+        """Waits until the peer closes the connection or sends data. Returns whether it has closed the connection."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionError:
@@ -168,8 +168,7 @@ def free_port():
 
 
 class Service:
-    """A bloomgated process with these configuration lines, in a directory that is removed at the
-    end."""
+    """A bloomgated process with the given configuration lines, in a temporary directory that is removed at the end."""
 
     def __init__(self, program, *lines, http=False, env=None, prefix=()):
         self.program = program
@@ -199,7 +198,7 @@ class Service:
         return path
 
     def launch(self):
-        assert not self.is_running(), "the previous process would keep running"
+        assert not self.is_running(), "the previous process is still running"
         path = self.configure()
         self.log_start = len(self.read_log()) if os.path.exists(self.log) else 0
         with open(self.log, "ab") as log:
@@ -246,7 +245,7 @@ class Service:
         return Connection(self.port, timeout)
 
     def ask(self, *words):
-        """Sends a command over a connection that is kept between calls."""
+        """Sends a command over a connection that stays open between calls."""
         if self.connection is None:
             self.connection = self.connect()
         return self.connection.ask(*words)
@@ -257,7 +256,7 @@ class Service:
             self.connection = None
 
     def memory(self, field="VmRSS"):
-        """Returns the memory of the process in bytes, as counted by the kernel."""
+        """Returns the memory of the process in bytes, as reported by the kernel."""
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
             for line in file:
                 if line.startswith(field + ":"):
@@ -265,12 +264,13 @@ class Service:
         raise AssertionError(f"no {field}")
 
     def faults(self):
-        """Returns the number of pages that the process has touched (its page faults)."""
+        """Returns the number of minor page faults of the process, which is about the number of pages that it has
+        touched."""
         with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as file:
             return int(file.read().rsplit(")", 1)[1].split()[7])
 
     def keeps_freed_memory(self):
-        """Returns whether the service was built with AddressSanitizer, which keeps freed memory on purpose."""
+        """Returns whether the service was built with AddressSanitizer, which holds on to freed memory on purpose."""
         with open(self.program, "rb") as file:
             return b"__asan_init" in file.read()
 
@@ -279,11 +279,11 @@ class Service:
             return file.read()
 
     def wait(self, seconds=60):
-        """Waits until the process exits by itself; returns its exit code."""
+        """Waits until the process exits on its own, and returns its exit code."""
         return self.process.wait(timeout=seconds)
 
     def stop(self, seconds=60, expect=0):
-        """Stops the service; checks its exit code and that its log has no errors."""
+        """Stops the service. Checks its exit code, and that its log contains no sanitizer reports."""
         self.forget()
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -337,12 +337,12 @@ def wait_for(condition, seconds=30, what="a condition"):
         value = condition()
         if value:
             return value
-        assert time.monotonic() < end, f"waited {seconds} s for {what}"
+        assert time.monotonic() < end, f"timed out after {seconds} s waiting for {what}"
         time.sleep(0.01)
 
 
 def work(n):
-    """Returns n; in `make soak`, n is multiplied by a scale factor."""
+    """Returns n multiplied by a scale factor, which is 1 except in `make soak`."""
     return n * max(1, int(os.environ.get("BG_TEST_SCALE", "1")))
 
 
@@ -367,7 +367,7 @@ def run_all(tests, shared):
     good = bad = 0
     for test in tests:
         argument = shared
-        if getattr(test, "alone", False):  # starts its own service
+        if getattr(test, "alone", False):  # the test starts its own service
             argument = shared.program
         elif shared.process is None or shared.process.poll() is not None:
             shared.start()
@@ -386,7 +386,7 @@ def alone(test):
 
 
 def main(usage, *lines, http=False):
-    """Runs the test_* functions of the calling script. `lines`: the service's configuration."""
+    """Runs the test_* functions of the calling script. `lines` are the service's configuration lines."""
     if len(sys.argv) < 2:
         sys.exit(usage)
     caller = sys.modules["__main__"]
@@ -414,5 +414,5 @@ def main(usage, *lines, http=False):
 
 
 def test_stops(shared):
-    """The service shared by all tests stops cleanly: exit code 0, no leaks, no races."""
+    """The service shared by all tests exits with code 0, without leaks or data races."""
     shared.stop()

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Runs a typical workload for a long time. The memory of the service must not grow.
+"""Runs a mixed workload for a long time, and checks that the service's memory does not grow.
 
 Clients connect and disconnect; add, query and delete; create and drop filters; copy, merge,
 dump, rebuild and rotate; take snapshots, send malformed requests, scrape metrics and read the
 dashboard's data. The set of names and the content of each filter are bounded, so memory has no
-reason to grow once every name has been used. Memory is sampled every second. After a warm-up of one
-fifth of the time, the mean of the last quarter may exceed the mean of the first quarter by at most 5%, or by 4 MiB.
+reason to grow once every name has been used. Memory is sampled every second. The first fifth of the samples is warm-up.
+In the rest, the mean of the last quarter may exceed the mean of the first quarter by at most 5% or 4 MiB, whichever is
+larger.
 
 usage: steady_drill.py BLOOMGATED [--seconds 1800] [--seed N]"""
 
@@ -29,7 +30,7 @@ PAGES = ("/metrics", "/healthz", "/api/v1/filters", "/api/v1/gates", "/")
 
 
 class Client(threading.Thread):
-    """Runs one operation after another, and reconnects now and then."""
+    """Runs random operations one after another, and occasionally reconnects."""
 
     def __init__(self, service, seed):
         super().__init__(daemon=True)

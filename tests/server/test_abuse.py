@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests misbehaving clients: torn and endless requests, sockets that are half closed or never read,
-huge numbers, random bytes, and large numbers of clients. The service stays within its memory limits, and a
-well-behaved client keeps getting correct replies. Reply times are printed but not checked.
+"""Tests misbehaving clients: split and endless requests, sockets that are half closed or never read, huge numbers,
+random bytes, and too many clients. The service stays within its memory limits, and a well-behaved client keeps getting
+correct replies. Reply times are printed but not checked.
 usage: test_abuse.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import multiprocessing
@@ -62,15 +62,15 @@ class Witness:
 
 
 def is_sanitized(s):
-    """Returns whether a sanitizer is active. Sanitizers use a lot of memory themselves, so memory bounds are not
-    checked when one is active."""
+    """Returns whether a sanitizer is active. Sanitizers use a lot of memory, so memory bounds are not checked if one is
+    active."""
     return s.memory("VmSize") > 1 << 42
 
 
 def grows_less(s, before, bound, what):
     now = s.memory()
     print(f"  memory: {before / MI:.0f} MiB before, {now / MI:.0f} MiB {what}", flush=True)
-    assert is_sanitized(s) or now - before < bound, f"grew by {(now - before) / MI:.1f} MiB"
+    assert is_sanitized(s) or now - before < bound, f"memory grew by {(now - before) / MI:.1f} MiB"
 
 
 def raw_connection(s):
@@ -80,7 +80,7 @@ def raw_connection(s):
 
 
 def read_all(sock):
-    """Reads until the other side closes the connection."""
+    """Reads until the peer closes the connection."""
     data = b""
     while True:
         try:
@@ -207,7 +207,7 @@ def test_bad_requests(s):
 
 
 def test_announced_but_never_sent(s):
-    """Memory use grows with the bytes received, not with the announced sizes."""
+    """Memory usage grows with the number of bytes received, not with the announced sizes."""
     before = s.memory()
     socks = []
     with Witness(s):
@@ -262,8 +262,7 @@ def test_strangers_get_less(program):
 
 @alone
 def test_slow_senders(program):
-    """If a request is not complete in time, its connection is closed; idle connections may stay
-    open."""
+    """If a request is not completed in time, its connection is closed. Idle connections may stay open."""
     with Service(program, "slow-client-timeout 1s") as s:
         idle = s.connect()
         with Witness(s):
@@ -285,7 +284,7 @@ def test_slow_senders(program):
             thread.start()
             try:
                 wait_for(lambda: s.ask("CLIENT", "LIST").count(b"\n") <= 3,
-                         what="slow senders to be closed")
+                         what="slow senders to be disconnected")
             finally:
                 gone.set()
                 thread.join()
@@ -320,8 +319,8 @@ def test_never_read(program):
                         sock.close()
                 time.sleep(0.02)
                 assert is_sanitized(s) or s.memory() - before < 300 * MI
-            assert not socks, f"{len(socks)} are still open"
-        grows_less(s, before, 64 * MI, "after 20 clients that never read")
+            assert not socks, f"{len(socks)} connections are still open"
+        grows_less(s, before, 64 * MI, "after 20 clients that never read have disconnected")
 
 
 @alone
@@ -336,7 +335,7 @@ def test_idle_timeout(program):
 
 
 def test_endless_pipeline(s):
-    """A million requests are sent before any reply is read. All of them are answered in order."""
+    """A million requests are sent before any reply is read. All requests are answered in order."""
     n = work(1000000)
     s.ask("BF.RESERVE", "k", "0.01", str(n))
     before = s.memory()
@@ -349,7 +348,7 @@ def test_endless_pipeline(s):
 
         thread = threading.Thread(target=send, daemon=True)
         thread.start()
-        # Nothing is read until the sender is stuck because both sides' buffers are full.
+        # Reads no replies until the buffers on both sides are full and the sender is blocked.
         last = -1
         while thread.is_alive():
             waits = s.ask("INFO", "stats")
@@ -359,7 +358,7 @@ def test_endless_pipeline(s):
             last = count
             time.sleep(0.2)
         stuck = thread.is_alive()
-        grows_less(s, before, 160 * MI, f"while nothing was read ({'stuck' if stuck else 'all sent'})")
+        grows_less(s, before, 160 * MI, f"while no replies were read ({'sender blocked' if stuck else 'all requests sent'})")
         wrong = 0
         for i in range(n):
             line = c.line()
@@ -396,7 +395,7 @@ def test_pipelines_of_all_sorts(s):
 
 
 def mixed(rng, part):
-    """Returns requests, and the expected replies where they are certain."""
+    """Returns requests and the expected replies, where a reply is predictable."""
     requests, expected = [], []
     for i in range(rng.randrange(50, 400)):
         kind = rng.randrange(8)
@@ -460,7 +459,7 @@ def test_noise(s):
 
 @alone
 def test_crowd(program):
-    """Thousands of idle connections use little memory each, and all other clients are served."""
+    """Each of thousands of idle connections uses little memory, and all other clients are still served."""
     wanted = 10000 if work(1) > 1 else 2000
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, wanted + 1000)), hard))
@@ -510,14 +509,14 @@ def test_too_many(program):
 
 @alone
 def test_no_descriptors(program):
-    """When no file descriptors are left, connected clients are still served. Other clients are
-    accepted later."""
+    """When the service runs out of file descriptors, connected clients are still served. New clients are accepted once
+    descriptors are available again."""
     limit = ["prlimit", "--nofile=150:150"]
     with Service(program, "maxclients 1000", prefix=limit) as s:
         first = s.connect()
         assert first.ask("PING") == Status("PONG")
         crowd = [raw_connection(s) for _ in range(200)]
-        wait_for(lambda: "cannot accept connections" in s.read_log(), what="descriptors to run out")
+        wait_for(lambda: "cannot accept connections" in s.read_log(), what="file descriptors to run out")
         for _ in range(1000):
             assert first.ask("BF.ADD", "k", "x") in (0, 1)
         for sock in crowd:
@@ -540,7 +539,7 @@ def has_ended(sock):
 
 
 def test_come_and_go(s):
-    """Opens connections that do almost nothing, as fast as possible."""
+    """Opens connections that send almost nothing, as fast as possible."""
     before = s.memory()
 
     def drive():

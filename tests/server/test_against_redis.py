@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Sends commands that are not about filters to a real redis-server and to the service in the
-same order, in RESP2 and in RESP3. The replies must be identical, byte by byte.
+"""Sends commands that are unrelated to filters to a real redis-server and to the service, in the same order, in RESP2
+and RESP3. The replies must be identical byte for byte.
 usage: test_against_redis.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import os
@@ -138,7 +138,7 @@ def play(port, story, protocol, make):
 
 
 def same(words, a, b):
-    """Returns whether two replies are the same, allowing for one second between them."""
+    """Returns whether two replies are the same. TTL replies may differ by one second."""
     return a == b or (words[0] == "TTL" and abs(int(a[1:]) - int(b[1:])) == 1)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests connections at their limits: unread replies, resets, long pipelines, partial requests.
+"""Tests connections under stress: unread replies, resets, long pipelines, and partial requests.
 usage: test_connections.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import os
@@ -34,10 +34,10 @@ def clients(s):
 
 
 def test_reset_while_replies_wait(s):
-    """A socket that a reset makes readable and writable at once is closed only once."""
+    """A socket that becomes both readable and writable because of a reset is closed only once."""
     for _ in range(20):
         c = s.connect()
-        c.send(encode("COMMAND", "DOCS") * 300)  # more than socket buffers hold, less than the limit
+        c.send(encode("COMMAND", "DOCS") * 300)  # more than the socket buffers hold, but less than the limit
         with s.connect() as other:
             wait_for(lambda: waits(other) > 0, what="queued replies")
         reset(c)
@@ -45,15 +45,14 @@ def test_reset_while_replies_wait(s):
 
 
 def waits(connection):
-    """Returns the bytes of replies that are queued for the client."""
+    """Returns the largest number of reply bytes that are queued for any client."""
     text = connection.ask("CLIENT", "LIST").decode()
     return max(int(word.split("=")[1]) for word in text.split() if word.startswith("obl="))
 
 
 @alone
 def test_pipeline_of_large_replies(program):
-    """A client that reads late receives all replies, even if they exceed the limit several
-    times."""
+    """A client that reads late receives all replies, even if their total size is several times the limit."""
     with Service(program, "client-output-buffer-limit 1Mi") as s, s.connect() as c:
         whole = c.ask("COMMAND", "DOCS")
         n = 100
@@ -67,7 +66,7 @@ def test_pipeline_of_large_replies(program):
 
 @alone
 def test_replies_come_while_more_is_asked(program):
-    """Replies wait for the disk, but not for the syncs of requests that arrive in the meantime."""
+    """A reply waits until its request is synced to disk, but not for the syncs of later requests."""
     with Service(program, "appendfsync always") as s, s.connect() as c:
         got = []
 
@@ -89,7 +88,7 @@ def test_replies_come_while_more_is_asked(program):
 
 @alone
 def test_half_request_behind_a_whole_one(program):
-    """The reply to the first request does not restart the timeout of the second."""
+    """The reply to the first request does not restart the timeout of the second, incomplete request."""
     with Service(program, "slow-client-timeout 1s") as s, s.connect(timeout=20) as c:
         c.send(b"PING\r\n" + encode("PING")[:-3])
         assert c.reply() == Status("PONG")
@@ -155,8 +154,7 @@ def test_jobs_of_clients_that_are_gone(s):
 
 
 def test_turns(s):
-    """A pipeline that takes many turns of the event loop does not keep other clients waiting until
-    it ends."""
+    """A pipeline that takes many event-loop iterations does not block other clients until it ends."""
     with s.connect() as c, s.connect() as other:
         n = 200000
         c.socket.settimeout(None)
@@ -214,7 +212,7 @@ class Secret:
 
 @alone
 def test_tls(program):
-    """Tests long pipelines, large replies that are read late, waits for the disk, and resets over
+    """Tests long pipelines, large replies that are read late, replies that wait for the disk, and resets, all over
     TLS."""
     with Secret(program, "client-output-buffer-limit 1Mi", "appendfsync always",
                 "pipeline-limit 100") as s:
@@ -254,14 +252,15 @@ def test_tls_half_closed(program):
 
 @alone
 def test_tls_record_over_the_limit(program):
-    """A request of nearly client-query-buffer-limit bytes leaves space for only a part of the
-    last TLS record. The request runs as a job. Afterwards, the rest of the record is read, although the socket itself
-    has no more bytes to read."""
+    """A request of nearly client-query-buffer-limit bytes leaves space for only part of the last TLS record. After the
+    request has run as a job, the service reads the rest of the record, although the socket itself has no more bytes to
+    read."""
     limit = 1 << 20
     with Secret(program, "client-query-buffer-limit 1Mi", "proto-max-bulk-len 1Mi") as s, s.connect() as c:
         n = 5000  # with this many arguments, the request runs as a job
         words = ["BF.MADD", "k", *(f"{i:08}" for i in range(n))]
-        words[-1] += "x" * (limit - 10 - len(encode(*words)) - 5)  # the length of this argument has five more digits
+        # the length field of this argument becomes five digits longer
+        words[-1] += "x" * (limit - 10 - len(encode(*words)) - 5)
         data = encode(*words)
         assert len(data) == limit - 10
         c.send(data[:100])  # a separate record, so that no later record ends at the limit

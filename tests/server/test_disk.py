@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Tests a full disk, simulated by a limit on the size of files: changes are refused, queries are
-answered, no acknowledged change is lost, and the service resumes when there is space again. Tests a
-disk that damages the journal or loses parts of it: the service refuses to start, or treats unknown
-content as in doubt. Tests a data directory that is removed or replaced.
+"""Tests disk failures. A full disk is simulated by a limit on file sizes: changes are refused, queries are answered, no
+acknowledged change is lost, and the service resumes when space is available again. If a disk damages the journal or
+loses parts of it, the service refuses to start, or treats unknown content as in doubt. The data directory may also be
+removed or replaced.
 usage: test_disk.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import glob
@@ -26,7 +26,7 @@ def limit(s, size):
         resource.prlimit(s.process.pid, resource.RLIMIT_FSIZE,
                          ENDLESS if size is None else (size, resource.RLIM_INFINITY))
     except PermissionError as error:
-        raise Skip("no permission to limit file sizes") from error
+        raise Skip("cannot limit file sizes: permission denied") from error
 
 
 def journal_size(s):
@@ -34,7 +34,8 @@ def journal_size(s):
 
 
 def add_until_refused(s, first):
-    """Adds keys, reconnecting whenever a connection is closed; returns the acknowledged keys."""
+    """Adds keys until an add is refused, reconnecting whenever a connection is closed. Returns the acknowledged keys
+    and the next index."""
     told, i, c = [], first, s.connect()
     while True:
         try:
@@ -68,13 +69,13 @@ def full_and_back(program, policy):
             assert s.ask("DEL", "k").startswith("MISCONF")
             assert b"aof_last_write_status:err" in s.ask("INFO", "persistence")
             limit(s, None)
-            wait_for(lambda: s.ask("BF.ADD", "back", "x") in (0, 1), what="free space to be noticed")
+            wait_for(lambda: s.ask("BF.ADD", "back", "x") in (0, 1), what="the service to notice the free space")
             assert b"aof_last_write_status:ok" in s.ask("INFO", "persistence")
             check(s, told)
         limit(s, journal_size(s) + 20000)
         more, i = add_until_refused(s, i)
         told += more
-        s.kill()  # the same test with a kill in between
+        s.kill()  # tests that the keys also survive a kill
         s.start()
         check(s, told)
         assert s.ask("BF.EXISTS", "back", "x") == 1
@@ -109,8 +110,8 @@ def test_writers_report_without_a_journal(program):
         assert s.ask("BG.WROTE", "g", "a") == OK
         assert s.ask("BG.LOOKUP", "g", "a") == [1, b"present"]
         limit(s, None)
-        # Gates read their keys while the service loads its filters, so writers must be able to
-        # report keys during that time.
+        # Gates read their keys while the service loads its filters, so writers must be able to report keys during
+        # loading.
         assert "loading" in str(s.ask("COMMAND", "INFO", "BG.WROTE")[0][2])
 
 
@@ -125,7 +126,7 @@ def test_a_snapshot_without_room(program):
         assert isinstance(s.ask("COPY", "large", "copy"), Error)
         assert s.ask("EXISTS", "copy") == 0
         assert s.ask("BG.ADD", "large", "more") in (0, 1)  # the journal still has space
-        assert os.listdir(s.folder + "/data/filters") == []  # no partial file is left
+        assert os.listdir(s.folder + "/data/filters") == []  # no partial file remains
         limit(s, None)
         assert s.ask("SAVE") == OK
         s.kill()
@@ -134,7 +135,7 @@ def test_a_snapshot_without_room(program):
 
 
 def damage_journal(s):
-    """Flips one bit in the middle of the content."""
+    """Flips one bit in the middle of the file."""
     path = max(glob.glob(s.folder + "/data/journal-*.log"), key=os.path.getsize)
     with open(path, "r+b") as file:
         file.seek(os.path.getsize(path) // 2)
@@ -159,7 +160,8 @@ def test_a_damaged_journal(program):
         s.lines = (*s.lines, "damaged-journal doubt")
         for _ in range(2):
             s.start()
-            assert s.ask("BF.MEXISTS", "old", *range(200), "never") == [1] * 201  # the filter may contain any key
+            # the filter is in doubt, so it may contain any key
+            assert s.ask("BF.MEXISTS", "old", *range(200), "never") == [1] * 201
             assert isinstance(s.ask("BF.ADD", "old", "more"), Error)
             assert s.ask("BF.MEXISTS", "new", "x", "never") == [1, 0]  # this filter was created after the damage
             assert s.ask("BF.ADD", "new", "y") in (0, 1)
@@ -167,7 +169,7 @@ def test_a_damaged_journal(program):
         s.start()
         assert s.ask("SAVE") == OK
         s.kill()
-        s.lines = s.lines[:1]  # the snapshot replaced the damaged journal, so the option is not needed
+        s.lines = s.lines[:1]  # the snapshot replaced the damaged journal, so the option is no longer needed
         s.start()
         assert s.ask("BF.MEXISTS", "old", 1, "never") == [1, 1]
         assert s.ask("BF.MEXISTS", "new", "x", "y", "never") == [1, 1, 0]
@@ -179,7 +181,7 @@ def test_a_damaged_journal(program):
 
 
 def call(s, method, path, body=None, kind="text/plain"):
-    """Sends an HTTP request; returns status and text."""
+    """Sends an HTTP request. Returns the status and the text of the response."""
     request = urllib.request.Request(f"http://127.0.0.1:{s.http_port}{path}", method=method, data=body,
                                      headers={"Content-Type": kind, "X-Bloomgate": "1"})
     try:
@@ -228,7 +230,7 @@ def test_a_missing_journal(program):
 
 
 def refused(s):
-    """An add is refused, or its connection is closed."""
+    """Returns whether an add is refused or its connection is closed."""
     try:
         reply = s.ask("BF.ADD", "k", "late")
     except (Closed, OSError):
@@ -262,7 +264,7 @@ def test_a_replaced_folder(program):
         os.mkdir(data)
         wait_for(lambda: call(s, "GET", "/readyz")[0] == 503, what="unreadiness")
         wait_for(lambda: refused(s), what="refusal")
-        assert os.listdir(data) == []  # the new directory may belong to another process
+        assert os.listdir(data) == []  # nothing is written, because the new directory may belong to another process
         os.rmdir(data)
         os.rename(data + ".away", data)
         wait_for(lambda: call(s, "GET", "/readyz")[0] == 200, what="readiness")
@@ -274,7 +276,7 @@ def test_a_replaced_folder(program):
 
 @alone
 def test_a_removed_segment(program):
-    """The filters are still in memory, so a fresh journal with all filters replaces the removed journal."""
+    """The filters are still in memory, so a new journal with all filters replaces the removed journal."""
     with Service(program, "appendfsync always", http=True) as s:
         assert s.ask("BF.ADD", "k", "x") == 1
         os.unlink(glob.glob(s.folder + "/data/journal-*.log")[-1])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests the commands that are not about filters: connections, names, options, statistics, users.
+"""Tests the commands that are unrelated to filters: connections, names, options, statistics, and users.
 usage: test_generic.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import os
@@ -167,7 +167,7 @@ def test_client_kill(s):
         assert c.ask("CLIENT", "KILL", "SKIPME", "maybe") == Error("ERR syntax error")
         assert c.ask("CLIENT", "KILL", "ID") == Error("ERR No such client")
         me = c.ask("CLIENT", "ID")
-        assert c.ask("CLIENT", "KILL", "ID", str(me)) == 0  # SKIPME is yes by default
+        assert c.ask("CLIENT", "KILL", "ID", str(me)) == 0  # the default is SKIPME yes
         assert c.ask("CLIENT", "KILL", "ID", str(me), "SKIPME", "no") == 1
         assert c.is_closed()
     for victim in victims:
@@ -279,8 +279,8 @@ def test_multi_with_lookups(program):
 
 @alone
 def test_writers_report(program):
-    """A key that a writer reports after its commit is found at once, although the gate does not
-    follow the table."""
+    """A key that a writer reports after its commit is found immediately, although the gate does not track changes in
+    the table."""
     s = Service(program)
     path = os.path.join(s.folder, "keys.db")
     with sqlite3.connect(path) as db:
@@ -297,8 +297,8 @@ def test_writers_report(program):
 
 
 def test_multi_slow_and_long(s):
-    """Tests transactions that contain jobs, and more requests than an event loop runs in one
-    turn."""
+    """Tests transactions that contain jobs, and transactions with more requests than the event loop runs in one
+    iteration."""
     with s.connect() as c:
         requests = [("MULTI",), ("BF.ADD", "a", "x"), ("KEYS", "*"), ("COPY", "a", "b"),
                     ("SCAN", "0"), ("RANDOMKEY",), ("BF.EXISTS", "b", "x"), ("CLIENT", "ID"),
@@ -324,7 +324,7 @@ def test_multi_limit(program):
         assert c.ask("EXEC").startswith("EXECABORT")
         c.ask("MULTI")
         c.ask("ECHO", "x" * 300000)
-        c.close()  # queued requests must be freed, or sanitizers would report a leak
+        c.close()  # the queued requests must be freed; otherwise, a sanitizer would report a leak
 
 
 # ---- Names -------------------------------------------------------------------------------------
@@ -398,7 +398,7 @@ def test_expiry(s):
     s.ask("BF.ADD", "k", "x")
     assert s.ask("PEXPIRE", "k", "30") == 1
     wait_for(lambda: s.ask("EXISTS", "k") == 0, what="the name to expire")
-    wait_for(lambda: s.ask("DBSIZE") == 0, what="the name to be swept")
+    wait_for(lambda: s.ask("DBSIZE") == 0, what="the expired name to be removed")
     assert s.ask("BF.ADD", "k", "x") == 1 and s.ask("TTL", "k") == -1
 
 
@@ -667,7 +667,7 @@ def test_slowlog(s):
     s.ask("CLIENT", "SETNAME", "slow-one")
     s.ask("BF.RESERVE", "big", "0.001", "1000000")
     assert s.ask("CONFIG", "SET", "slowlog-log-slower-than", "100") == OK
-    for i in range(40):  # until some request takes this long
+    for i in range(40):  # repeats until a request is slow enough
         s.ask("BF.MADD", "big", *(f"secret{i}:{j}" for j in range(100000)))
         if s.ask("SLOWLOG", "LEN"):
             break
@@ -802,7 +802,7 @@ def test_guessing_is_slow(program):
 
 @alone
 def test_tenants(program):
-    """Permissions on commands, subcommands, categories and names."""
+    """Tests permissions on commands, subcommands, categories and names."""
     with Service(program,
                  "user default on nopass allcommands allkeys",
                  "user acme on >one +@all -@dangerous -@admin +client ~acme:*",
@@ -836,8 +836,8 @@ def test_tenants(program):
 
 @alone
 def test_tenants_and_files(program):
-    """The directory of files is shared, so a user's patterns apply to file names as well as filter names. DBSIZE counts
-    the filters that a user may read."""
+    """Users share one directory of files, so a user's patterns apply to file names as well as filter names. DBSIZE
+    counts the filters that a user may read."""
     no = Error("NOPERM No permissions to access a file with that name")
     with Service(program,
                  "user default on nopass allcommands allkeys",
@@ -856,9 +856,9 @@ def test_tenants_and_files(program):
             assert a.ask("BG.PUBLISH", "a:1", file, "VERSIONED") == no
         a.ask("MULTI")
         assert a.ask("BG.RELOAD", "a:steal", "b:file") == no and isinstance(a.ask("EXEC"), Error)
-        assert not isinstance(b.ask("BG.RELOAD", "b:2", "b:file"), Error), "b:file is unchanged"
+        assert not isinstance(b.ask("BG.RELOAD", "b:2", "b:file"), Error), "b:file can no longer be loaded"
         assert b.ask("BF.MEXISTS", "b:2", "secret", "x") == [1, 0]
-        assert r.ask("BG.PUBLISH", "b:1", "b:file") == no, "read permission does not include writing"
+        assert r.ask("BG.PUBLISH", "b:1", "b:file") == no, "a user with read permission could write"
         assert not isinstance(r.ask("BG.RELOAD", "r:copy", "b:file"), Error)
         assert not isinstance(a.ask("BG.PUBLISH", "a:1", "a:file", "VERSIONED"), Error)
         assert not isinstance(a.ask("BG.RELOAD", "a:2", "a:file"), Error)
@@ -885,8 +885,8 @@ def fill(s, n):
 
 @alone
 def test_loading(program):
-    """While filters are loading, replies are "maybe" or an error, depending on the settings, and
-    never a wrong "no"."""
+    """While filters are loading, queries are answered with "maybe" or an error, depending on the settings, but never
+    with a wrong "no"."""
     for setting in ("maybe", "refuse"):
         s = Service(program, f"loading {setting}").start()
         try:
@@ -899,7 +899,7 @@ def test_loading(program):
                 s.wait_until_ready()
                 if seen >= 3:
                     break
-            assert seen >= 3, "the service was never seen loading"
+            assert seen >= 3, "queries reached the service fewer than 3 times while it was loading"
             s.stop()
         finally:
             s.kill()
@@ -907,8 +907,7 @@ def test_loading(program):
 
 
 def watch_loading(s, setting):
-    """Queries the service as soon as it listens; returns whether it was still loading at that
-    time."""
+    """Queries the service as soon as it is listening. Returns whether the service was still loading at that time."""
     def connect():
         try:
             return service.Connection(s.port, timeout=30)

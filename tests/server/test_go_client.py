@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Runs redigo, a client for Go, against the service: client_redigo.go runs the BF and CF
-commands.
+"""Runs client_redigo.go, which tests the BF and CF commands with redigo, a Redis client for Go.
 usage: test_go_client.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import os
@@ -16,7 +15,7 @@ LIBRARY = "/usr/share/gocode/src/github.com/gomodule/redigo"
 
 def prepare():
     if not shutil.which("go") or not os.path.isdir(LIBRARY):
-        raise Skip("no Go or no redigo (Debian: golang-go golang-github-gomodule-redigo-dev)")
+        raise Skip("Go or redigo is not installed (Debian: golang-go golang-github-gomodule-redigo-dev)")
 
 
 def test_redigo(s):

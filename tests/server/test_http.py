@@ -36,7 +36,7 @@ def code(answer):
 
 
 def test_document_is_sound(_):
-    """Checks the references, examples and IDs in the document itself."""
+    """Checks the references, examples and IDs in the OpenAPI document itself."""
     CONTRACT.check_itself()
 
 
@@ -137,7 +137,7 @@ def test_keys_are_bytes(s):
     coded = [base64.b64encode(key).decode() for key in keys]
     told = a.told("POST", f"{F}/keys/add", 200, {"keys": coded, "encoding": "base64"})
     same(told, {"results": [True] * len(keys), "keys": len(keys), "new": len(keys)})
-    for key in keys:  # every way of sending a key results in the same bytes
+    for key in keys:  # the key is the same in every encoding
         same(s.ask("BG.EXISTS", "keys", key), 1)
         if b"\n" not in key and key:
             same(a.told("POST", f"{F}/keys/check", 200, key + b"\n", kind="text/plain"), b"1\n")
@@ -354,9 +354,9 @@ def test_preconditions(s):
 
 
 def upload_while_adding(s, name, condition, prepare):
-    """Uploads an empty filter on a condition that holds until the first add. Each attempt adds its key slightly later
-    than the previous attempt. Either the upload is refused, or it happens before the add, so an acknowledged key is
-    present afterwards."""
+    """Uploads an empty filter with a precondition that holds until the first add. Each attempt adds its key slightly
+    later than the previous attempt. The upload is either refused or takes effect before the add, so an acknowledged key
+    is always present afterward."""
     a, r, c = Asker(s), s.connect(), s.connect()
     s.ask("BF.RESERVE", "source", 0.0001, 1000000, "NONSCALING")
     response, file = a.ask("GET", f"{F}/source/file", 200)
@@ -371,7 +371,7 @@ def upload_while_adding(s, name, condition, prepare):
         added = c.ask("BF.ADD", name, "key")
         thread.join()
         assert found[0] in (200, 201, 412), found
-        if added == 1:  # otherwise an error, because the filter was just replaced
+        if added == 1:  # otherwise, an error is returned because the filter has just been replaced
             seen.add((found[0], added, r.ask("BF.EXISTS", name, "key")))
     assert seen <= {(200, 1, 1), (201, 1, 1), (412, 1, 1)}, seen
 
@@ -396,7 +396,8 @@ def test_dropping_on_a_condition(s):
 
 
 def test_an_upload_has_no_time_to_live(s):
-    """An uploaded or copied filter is new; a cleared or renamed filter is the same filter."""
+    """An uploaded filter has no time to live. COPY and RENAME take the time to live from the source filter, and
+    BG.CLEAR keeps it."""
     a = Asker(s)
     a.make("pre")
     file = a.told("GET", f"{F}/pre/file", 200)
@@ -418,7 +419,7 @@ def test_an_upload_has_no_time_to_live(s):
 
 
 def test_damaged_files_are_refused(s):
-    """Every flipped byte and every truncation is refused, and the previous content stays."""
+    """A file with any changed byte or any truncation is refused, and the previous content is kept."""
     a = Asker(s)
     a.make("good", kind="blocked", capacity=300, error=0.01)
     a.ask("POST", f"{F}/good/add", 200, {"keys": [f"key {i}" for i in range(300)]})
@@ -442,8 +443,8 @@ def test_damaged_files_are_refused(s):
 
 
 def load_foreign(s, name, whole=True):
-    """Creates a filter with RedisBloom's own bits, as written by its SCANDUMP. It cannot be
-    saved in Bloomgate's format."""
+    """Loads a filter in RedisBloom's bit layout, as written by its SCANDUMP. Such a filter cannot be saved in
+    Bloomgate's format."""
     bits_per_key = -math.log(0.005) / 0.480453013918201
     bits = (int(100 * bits_per_key) + 63) // 64 * 64
     header = struct.pack("<QIIIQQQddIQB", 0, 1, 5, 2, bits // 8, bits, 0, 0.005, bits_per_key, math.ceil(0.693147180559945 * bits_per_key), 100, 0)
@@ -453,8 +454,8 @@ def load_foreign(s, name, whole=True):
 
 
 def test_files_of_others(s):
-    """A file with a different secret is refused; a file without a secret is accepted, with the
-    parameters in the file."""
+    """A file with a different secret is refused. A file without a secret is accepted, and the filter has the parameters
+    in the file."""
     a = Asker(s)
     with free_service(s.program) as other:
         b = Asker(other)
@@ -473,8 +474,7 @@ def test_files_of_others(s):
 
 
 def test_files_of_every_kind(s):
-    """Files written by older versions are refused if they have keyed hashes, and accepted
-    otherwise."""
+    """Files from earlier versions are refused if their hash is keyed, and accepted otherwise."""
     a = Asker(s)
     folder = os.path.join(http_asker.HERE, "..", "golden", "files")
     taken = set()
@@ -512,7 +512,7 @@ def test_files_outlive_a_restart(s):
 
 
 def metrics_of(a, query=""):
-    """Returns {name{labels}: value} of /metrics."""
+    """Returns the content of /metrics as {name{labels}: value}."""
     text = a.told("GET", f"/metrics{query}", 200).decode()
     return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line and line[0] != "#"}
 
@@ -607,7 +607,7 @@ def test_plan_is_that_of_the_command_line(s):
     a = Asker(s)
     program = os.path.join(os.path.dirname(s.program), "bloomgate")
     if not os.path.exists(program):
-        raise service.Skip("no bloomgate next to bloomgated")
+        raise service.Skip("bloomgate is not in the same directory as bloomgated")
     text = service.subprocess.run([program, "plan", "-n", "3M", "-p", "0.1%", "--json"], check=True, capture_output=True, text=True).stdout
     theirs, mine = json.loads(text), a.told("GET", "/api/v1/plan?items=3000000&error=0.001", 200)
     same([k["kind"] for k in mine["kinds"]], [k["kind"] for k in theirs["kinds"]])
@@ -647,7 +647,7 @@ def test_users(program):
         admin.make("shop:a", kind="blocked", overfill=True)
         admin.make("other")
         document = CONTRACT.document["paths"]
-        for path, item in document.items():  # everything requires a login, except where the document exempts it
+        for path, item in document.items():  # every operation requires a login unless the document exempts it
             for method in item.keys() & {"get", "post", "put", "patch", "delete"}:
                 operation = item[method]
                 free = operation.get("security") == [{}]
@@ -690,7 +690,7 @@ def check_rights(admin, shop, reader):
     few.ask("GET", "/api/v1/info", 200)
     text = shop.told("GET", "/metrics", 200).decode()
     assert 'filter="shop:a"' in text and 'filter="other"' not in text
-    # events that concern other users' filters, or no filter at all, are not reported
+    # The user does not see events about other users' filters, or about no filter at all.
     admin.ask("PUT", f"{F}/other/file", 422, b"junk", **KIND)
     shop.ask("PUT", f"{F}/shop%3Aa/file", 422, b"junk", **KIND)
     same({e.get("filter") for e in shop.told("GET", "/api/v1/events", 200)["events"]}, {"shop:a"})
@@ -758,7 +758,7 @@ def test_host_names(program):
 
 
 def test_other_pages(s):
-    """Requests that a page of another site can send without a preflight change nothing."""
+    """Requests that another site's page can send without a preflight request change nothing."""
     a = Asker(s)
     a.make("page")
     for headers, status in (({"Origin": "http://evil.example"}, 403), ({"Origin": "null"}, 403), ({"Sec-Fetch-Site": "cross-site"}, 403),
@@ -863,8 +863,7 @@ def test_gates(program):
 
 @alone
 def test_fronts(program):
-    """Tests a front end for a cluster that does not exist; tests/cluster/test_front.py has the other
-    tests."""
+    """Tests a front end whose cluster does not exist. The other front-end tests are in tests/cluster/test_front.py."""
     with free_service(program, "sharded seen nodes=127.0.0.1:1 shards=4") as s:
         a = Asker(s)
         told = wait_for(lambda: (lambda f: f if f["state"] == "down" else None)(a.told("GET", "/api/v1/fronts/seen", 200)), 30, "the watch")
@@ -873,7 +872,7 @@ def test_fronts(program):
 
 
 def check_gate_figures(a, before):
-    """The API and /metrics report the same values for a gate."""
+    """Checks that the API and /metrics report the same values for a gate."""
     gate = a.told("GET", "/api/v1/gates/products", 200)
     m = metrics_of(a)
     at = '{filter="gate:products"}'
@@ -897,8 +896,8 @@ def check_gate_figures(a, before):
 
 @alone
 def test_while_loading(program):
-    """One of the service's files is a pipe without a writer, so the service keeps loading until the
-    test writes to the pipe."""
+    """One of the service's files is a pipe without a writer, so the service keeps loading until the test opens the
+    pipe."""
     s = free_service(program)
     try:
         s.start()
@@ -942,7 +941,7 @@ def check_loading(s, pipe):
                 response, told = a.ask(method.upper(), path.replace("{name}", "foreign"), 503, body)
                 same((code(told), response.getheader("Retry-After")), ("loading", "1"))
     with open(pipe, "wb"):
-        pass  # the pipe ends without content, so the filter's content is lost
+        pass  # the service reads an empty file, so the filter's content is lost
     s.wait_until_ready()
     a.ask("GET", "/readyz", 200)
     told = a.told("GET", f"{F}/foreign", 200)
@@ -954,7 +953,7 @@ def check_loading(s, pipe):
 
 
 def test_many_at_once(s):
-    """Threads create, fill, query, list, download, rename and drop filters; no response is a server error."""
+    """Threads create, fill, query, list, download, rename and drop filters. No response may be a server error."""
     problems = []
 
     def work(number):
@@ -987,7 +986,7 @@ def test_many_at_once(s):
 
 
 def test_zz_every_status_of_the_document(_):
-    """The tests above have received every status in the document."""
+    """Checks that the tests above have received every status in the OpenAPI document."""
     if len(sys.argv) > 2:
         raise service.Skip("only some tests were run")
     missing = []

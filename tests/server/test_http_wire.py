@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests HTTP at the byte level: the order of requests and responses on a connection, refused
-requests and their errors, and slow clients, which must not delay others.
+"""Tests HTTP at the byte level: the order of requests and responses on a connection, refused requests and their errors,
+and slow clients, which must not delay other clients.
 
 usage: test_http_wire.py BLOOMGATED [PART OF A NAME...]"""
 
@@ -49,8 +49,7 @@ def test_keep_alive(s):
 
 
 def test_pipelines(s):
-    """Many requests at once are answered in order, including errors and requests with unneeded
-    bodies."""
+    """Pipelined requests are answered in order, including requests with errors or unnecessary bodies."""
     Asker(s).make("p", capacity=10000)
     with Wire(s) as wire:
         pieces, expected = [], []
@@ -161,7 +160,7 @@ def test_expect_continue(s):
         same(wire.answer()[0], 200)
     for path, headers, status in (("/none", JSON, 404), ("/healthz", JSON, 405), (f"{F}/e/add", "Content-Type: text/plain", 403),
                                   (f"{F}/e/add", f"{JSON}\r\nSec-Fetch-Site: cross-site", 403)):
-        with Wire(s) as wire:  # the refusal is reported at once, without waiting for the body
+        with Wire(s) as wire:  # the request is refused immediately, without waiting for the body
             wire.send(f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n")
             found, fields, _ = wire.answer()
             same((path, found, fields.get("connection"), wire.is_over()), (path, status, "close", True))
@@ -178,7 +177,7 @@ def test_bodies_of_strangers_are_not_read(program):
             with Wire(s) as wire:
                 wire.send(f"PUT {F}/x/file HTTP/1.1\r\nHost: localhost\r\n{credentials}Content-Length: 10000000000\r\n\r\n", b"x" * 1000)
                 same((wire.answer()[0], wire.is_over()), (status, True))
-        with Wire(s) as wire:  # a logged-in client continues
+        with Wire(s) as wire:  # an authenticated client can send the body
             wire.send(f"PUT {F}/x/file HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\nContent-Length: 100000\r\n\r\n")
             wire.send(b"x" * 100000)
             same(wire.answer()[0], 422)
@@ -189,8 +188,7 @@ def test_bodies_of_strangers_are_not_read(program):
 
 
 def test_refusals_are_heard(s):
-    """The response arrives although the client is still sending a body that the service does not
-    read."""
+    """The client receives the response even while it is sending a body that the service does not read."""
     for _ in range(20):
         with Wire(s) as wire:
             def send():
@@ -261,7 +259,7 @@ def test_malformed_requests(s):
 
 
 def test_noise(s):
-    """If random bytes or randomly changed requests are sent, the service responds or closes the connection, and keeps
+    """The service responds to random bytes and randomly modified requests, or closes the connection, and keeps
     running."""
     chance = random.Random(7)
     good = request("POST", f"{F}/n/add", b'{"keys":["a","b"]}', JSON) + request("GET", "/api/v1/plan?items=10&error=0.1")
@@ -282,7 +280,7 @@ def test_noise(s):
 
 @alone
 def test_slow_clients_are_let_go(program):
-    """A client that starts a request and stalls, at any point, is disconnected."""
+    """A client that stalls at any point in a request is disconnected."""
     with free_service(program, "slow-client-timeout 1s") as s:
         Asker(s).make("slow")
         begun = [b"G", b"GET / HTTP/1.1\r\nHost: x", f"POST {F}/slow/add HTTP/1.1\r\nHost: localhost\r\n{JSON}\r\nContent-Length: 100\r\n\r\n".encode(),
@@ -292,9 +290,9 @@ def test_slow_clients_are_let_go(program):
         wires = [Wire(s) for _ in begun]
         for wire, data in zip(wires, begun):
             wire.send(data)
-        drip = Wire(s)  # sending a byte now and then does not prevent the disconnect
+        drip = Wire(s)  # sending an occasional byte does not prevent the disconnect
         drip.send(f"POST {F}/slow/add HTTP/1.1\r\nHost: localhost\r\n{JSON}\r\nContent-Length: 100000\r\n\r\n")
-        idle = Wire(s)  # a client that has not started a request may wait
+        idle = Wire(s)  # a client that has not started a request may stay idle
         gone = threading.Event()
 
         def dripping():
@@ -321,8 +319,8 @@ def test_slow_clients_are_let_go(program):
 
 
 def test_large_downloads_and_small_requests(s):
-    """Slow and fast readers of a large file all receive it completely; other clients are served
-    in the meantime."""
+    """Slow and fast readers of a large file all receive the complete file, and other clients are served in the
+    meantime."""
     a = Asker(s)
     size = 48 << 20
     a.told("POST", F, 201, {"name": "large", "kind": "blocked", "capacity": 1000, "memory": size, "hash": "fast"})
@@ -368,7 +366,7 @@ def test_large_downloads_and_small_requests(s):
 
 
 def test_large_uploads(s):
-    """Uploads run in parallel; the memory of the service stays far below their total size."""
+    """While uploads run in parallel, the service's memory stays far below their total size."""
     a = Asker(s)
     a.told("POST", F, 201, {"name": "u", "kind": "blocked", "capacity": 1000, "memory": 32 << 20, "hash": "fast"})
     file = a.told("GET", f"{F}/u/file", 200)

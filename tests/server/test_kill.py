@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Runs kill -9 while clients write, 50 times or more: see kill_drill.py, which has options for
-more kills.
+"""Runs kill_drill.py, which kills the service at least 50 times while clients write.
 usage: test_kill.py PATH-OF-BLOOMGATED"""
 
 import os
 import subprocess
 import sys
 
-ROUNDS = 13 * max(1, int(os.environ.get("BG_TEST_SCALE", "1")))  # per round: two kills for each policy
+ROUNDS = 13 * max(1, int(os.environ.get("BG_TEST_SCALE", "1")))  # each round kills the service twice for each policy
 
 
 def main():

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs all loads at once: the writers, movers and disturbers of kill_drill.py, redis-benchmark,
-clients that connect and disconnect, snapshots, and metrics. After an orderly stop, every
-acknowledged key must be present. Run this with a sanitizer build to find races and leaks.
+"""Runs all kinds of load at once: the writers, movers and disturbers from kill_drill.py, redis-benchmark, clients that
+connect and disconnect, snapshots, and metrics. After a clean shutdown, every acknowledged key must be present. Run this
+with a sanitizer build to find races and leaks.
 usage: test_load.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import shutil
@@ -18,7 +18,7 @@ SECONDS = service.work(3)
 
 
 class Visitor(threading.Thread):
-    """Connects, sends a few requests and disconnects, with or without reading all replies."""
+    """Repeatedly connects, sends a few requests, and disconnects with or without reading all replies."""
 
     def __init__(self, s):
         super().__init__(daemon=True)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests maxmemory: all memory that clients can cause the service to allocate is counted, and is
-reserved before it is allocated.
+"""Tests maxmemory: all memory that a client can make the service allocate is counted, and is reserved before it is
+allocated.
 
 usage: test_memory.py BLOOMGATED [PART OF A NAME...]"""
 
@@ -19,17 +19,17 @@ import service
 from service import Error, Service, alone, encode, wait_for
 
 MI = 1 << 20
-HEAD = 64 << 10  # more than a filter's overhead beyond its bits
+HEAD = 64 << 10  # an upper bound for a filter's overhead in addition to its bits
 
 
 def memory(s):
-    """Returns INFO memory as numbers."""
+    """Returns the numeric fields of INFO memory."""
     lines = s.ask("INFO", "memory").decode().splitlines()
     return {name: int(value) for name, value in (line.split(":") for line in lines if ":" in line) if value.isdigit()}
 
 
 def check(s, limit):
-    """Checks that the parts add up and stay within the limit."""
+    """Checks that the memory categories add up and stay within the limit. Returns the categories."""
     told = memory(s)
     parts = {part: told[f"used_memory_{part}"] for part in ("filters", "objects", "buffers", "transfers")}
     assert abs(sum(parts.values()) - told["used_memory"]) < 256 << 10, told  # the reply itself also uses memory
@@ -68,7 +68,7 @@ def test_copies(program):
         parts = check(s, 64 * MI)
         assert parts["transfers"] == 0 and 40 * MI <= parts["filters"] < 41 * MI, parts
         assert s.ask("BG.EXISTS", "f", "x") == 1
-        assert s.ask("SAVE") == "OK"  # a snapshot is not refused
+        assert s.ask("SAVE") == "OK"  # snapshots are not refused
 
 
 @alone
@@ -126,7 +126,8 @@ def test_many_small_filters(program):
         assert is_oom(answers[-1]), answers[-1]
         parts = check(s, 16 * MI)
         assert parts["objects"] > 500 * made and parts["filters"] > 1024 * made, (made, parts)
-        assert (s.ask("BF.EXISTS", "f0", "x"), s.ask("BF.ADD", "f0", "y")) == (1, 1)  # only growth is refused
+        # adds that need no memory are accepted
+        assert (s.ask("BF.EXISTS", "f0", "x"), s.ask("BF.ADD", "f0", "y")) == (1, 1)
         assert is_oom(s.ask("BF.ADD", "one more", "y"))
         assert s.ask("DEL", *[f"f{i}" for i in range(made // 2)]) == made // 2
         wait_for(lambda: s.ask("BF.ADD", "again", "x") == 1, what="memory to be freed")
@@ -134,7 +135,7 @@ def test_many_small_filters(program):
 
 @alone
 def test_dropped_filters_leave_nothing(program):
-    """The counted memory, including the memory for charts, is the same as before."""
+    """After filters are dropped, the counted memory, including the memory for charts, is the same as before."""
     with Service(program, "appendonly no") as s:
         def objects():
             return memory(s)["used_memory_objects"]
@@ -192,7 +193,7 @@ def test_unfinished_requests(program):
 
 @alone
 def test_unfinished_requests_of_many_words(program):
-    """Words can be shorter than the record that the service keeps for each word."""
+    """The service counts the record that it keeps for each word, which can be larger than the word itself."""
     with Service(program, "maxmemory 64Mi") as s:
         words = 600000
         with s.connect() as client:
@@ -215,7 +216,7 @@ def send(client, data):
 
 
 def fill(s):
-    """Creates filters until no more fit; returns their number."""
+    """Creates filters until no more fit. Returns the number of filters created."""
     made = 0
     with s.connect() as client:
         while True:
@@ -227,8 +228,8 @@ def fill(s):
 
 @alone
 def test_small_requests_of_many_clients(program):
-    """Small requests are not refused while buffers use the memory reserved for them, and do not
-    prevent adds. Their total size is limited, regardless of the number of clients."""
+    """Small requests are accepted as long as they fit in the memory reserved for buffers, and they do not prevent adds.
+    Their total size is limited, no matter how many clients send them."""
     with Service(program, "maxmemory 16Mi", "appendfsync no") as s:
         fill(s)
         half = encode("BF.EXISTS", "f0", b"y" * 16000)[:-600]
@@ -250,7 +251,8 @@ def test_small_requests_of_many_clients(program):
 
 @alone
 def test_requests_that_cannot_be_stored(program):
-    """The client gets an error over RESP and over HTTP, after the reply to its previous request."""
+    """If a request cannot be stored, the client receives an error over RESP or HTTP, after the reply to its previous
+    request."""
     with Service(program, "workers 1", "maxmemory 16Mi", "appendfsync no", http=True) as s:
         fill(s)
         hogs = [s.connect() for _ in range(60)]  # these requests use up the memory reserved for buffers
@@ -287,8 +289,7 @@ def test_requests_that_cannot_be_stored(program):
 
 @alone
 def test_transactions(program):
-    """Many small queued requests are counted with their overhead, and their memory is returned to
-    the OS afterwards."""
+    """Many small queued requests are counted with their overhead, and their memory is later returned to the OS."""
     with Service(program, "maxmemory 128Mi", "appendonly no") as s:
         start = s.memory()
         with s.connect() as client:
@@ -309,15 +310,15 @@ def test_heads_of_http(program):
         clients = [socket.create_connection(("127.0.0.1", s.http_port)) for _ in range(50)]
         for client in clients:
             client.sendall(head)
-        wait_for(lambda: memory(s)["used_memory_buffers"] > 50 * len(head), what="heads to be counted")
+        wait_for(lambda: memory(s)["used_memory_buffers"] > 50 * len(head), what="request headers to be counted")
         for client in clients:
             client.close()
-        wait_for(lambda: memory(s)["used_memory_buffers"] < MI // 8, what="heads to be freed")
+        wait_for(lambda: memory(s)["used_memory_buffers"] < MI // 8, what="request headers to be freed")
 
 
 @alone
 def test_keys_of_http(program):
-    """The record that the service keeps for each key is larger than a short key."""
+    """The service counts the record that it keeps for each key, which is larger than a short key."""
     with Service(program, "maxmemory 8Mi", http=True) as s:
         assert s.ask("BF.ADD", "f", "a") == 1
         for keys, status in ((200000, 507), (1000, 200)):
@@ -330,8 +331,8 @@ def test_keys_of_http(program):
 
 @alone
 def test_replaced_users_leave_nothing(program):
-    """Reloading changed user lines replaces the users. The connections of replaced users stay open,
-    and the memory of replaced users is freed."""
+    """When changed user lines are reloaded, the users are replaced. Connections of replaced users stay open, and the
+    memory of replaced users is freed."""
     def lines(i):
         return [f"user u{k} on >x +@all ~* rate={i + 1}" for k in range(500)]
 
@@ -346,7 +347,7 @@ def test_replaced_users_leave_nothing(program):
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(text.replace("rate=1\n", f"rate={i + 1}\n"))
                 s.process.send_signal(signal.SIGHUP)
-                wait_for(lambda: f" rate={i + 1}" in str(s.ask("ACL", "LIST")), what="other users")
+                wait_for(lambda: f" rate={i + 1}" in str(s.ask("ACL", "LIST")), what="the new users")
                 assert client.ask("AUTH", "u1", "x") == "OK"
                 assert isinstance(client.ask("BG.VERIFY", "none"), Error)
         if not s.keeps_freed_memory():
@@ -355,8 +356,8 @@ def test_replaced_users_leave_nothing(program):
 
 @alone
 def test_uploads(program):
-    """Uploads in progress are files. The total size of uploads is limited, and an upload that ends
-    frees space for others."""
+    """An upload in progress is stored in a file. The total size of uploads is limited, and an upload that ends frees
+    space for other uploads."""
     def upload(n):
         client = socket.create_connection(("127.0.0.1", s.http_port), timeout=60)
         client.sendall(b"PUT /api/v1/filters/f/file HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
@@ -371,7 +372,7 @@ def test_uploads(program):
         assert answer.startswith(b"HTTP/1.1 507 ") and b"maxmemory" in answer, answer
         for client in clients:
             client.close()
-        for _ in range(20):  # invalid files, one after another
+        for _ in range(20):  # uploads invalid files one after another
             client = upload(4 * MI)
             client.sendall(b"x")
             assert client.recv(65536).split()[1:2] == [b"422"]
@@ -380,8 +381,8 @@ def test_uploads(program):
 
 @alone
 def test_a_refused_lookup_leaves_others_alone(program):
-    """A lookup that queries the source is copied for a job. If the copy is refused, the next lookup
-    does not complete the refused lookup."""
+    """A lookup that queries the source is copied for a job. If the copy is refused, the next lookup does not return the
+    result of the refused lookup."""
     s = Service(program, "maxmemory 64Mi", "workers 1")
     path = os.path.join(s.folder, "keys.db")
     large = "x" * 20000
@@ -404,7 +405,7 @@ def test_a_refused_lookup_leaves_others_alone(program):
 @alone
 def test_a_gate_that_does_not_fit(program):
     """A gate whose filter does not fit in memory queries its source. The limit also applies at startup. The gate
-    reports why the build failed, and reports its source as up."""
+    reports why the build failed, and that its source is up."""
     def about(name):
         with urllib.request.urlopen(f"http://127.0.0.1:{s.http_port}/api/v1/gates/{name}", timeout=60) as answer:
             return json.load(answer)
@@ -428,7 +429,7 @@ def test_a_gate_that_does_not_fit(program):
 
 @alone
 def test_a_lower_limit_still_starts(program):
-    """Existing filters are loaded regardless of the limit; after that nothing can be added."""
+    """Existing filters are loaded regardless of the limit, but no items can be added afterward."""
     s = Service(program, "maxmemory 64Mi")
     try:
         s.start()

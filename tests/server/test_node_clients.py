@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Runs node-redis and ioredis, each in RESP2 and RESP3, against the service: the client_*.mjs
-scripts run all of their BF and CF commands. The packages are downloaded once from npm into a
-directory next to the program.
+"""Tests node-redis and ioredis with the service, in RESP2 and RESP3. The client_*.mjs scripts run all BF and CF
+commands of these clients. The packages are downloaded once from npm into a directory next to the program.
 usage: test_node_clients.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import os
@@ -18,12 +17,12 @@ FOLDER = os.path.join(os.path.dirname(os.path.abspath(sys.argv[1])) if len(sys.a
 
 
 def prepare():
-    """Installs the packages unless they are present."""
+    """Installs the packages if they are missing."""
     if not shutil.which("node") or not shutil.which("npm"):
-        raise Skip("no node or npm (Debian: nodejs npm)")
+        raise Skip("node or npm is not installed (Debian: nodejs npm)")
     version = subprocess.run(["node", "--version"], stdout=subprocess.PIPE, check=True).stdout
     if int(version.decode().lstrip("v").split(".")[0]) < 20:
-        raise Skip(f"the clients need node 20, found {version.decode().strip()}")
+        raise Skip(f"the clients require node 20, found {version.decode().strip()}")
     ready = os.path.join(FOLDER, "ready")  # written last, so an incomplete installation is retried
     wanted = "\n".join(PACKAGES) + "\n"
     if os.path.exists(ready):

@@ -34,7 +34,7 @@ def read(path):
 
 
 def options():
-    """Returns the names of all options, from the help."""
+    """Returns the names of all options in the help text."""
     return re.findall(r"^  --([a-z-]+) ", run("--help").stdout, re.M)
 
 
@@ -44,7 +44,7 @@ def options():
 @test
 def example_file_is_what_the_program_prints():
     assert run("--print-config").stdout == read("ops/bloomgate.conf"), \
-        "ops/bloomgate.conf is out of date: bloomgated --print-config > ops/bloomgate.conf"
+        "ops/bloomgate.conf is out of date: run bloomgated --print-config > ops/bloomgate.conf"
 
 
 @test
@@ -67,7 +67,7 @@ def every_option_is_in_the_example_file_and_the_man_page():
     assert len(names) > 50, names
     example, page = read("ops/bloomgate.conf"), run("--print-man").stdout
     for name in names:
-        assert re.search(rf"^# ?{name} ", example, re.M), f"{name} is not in the example"
+        assert re.search(rf"^# ?{name} ", example, re.M), f"{name} is not in the example file"
         assert "\n\\fB" + name.replace("-", "\\-") + "\\fR " in page, f"{name} is not in the man page"
 
 
@@ -80,7 +80,7 @@ def man_pages_are_well_formed():
         pages["bloomgated.8"] = subprocess.run(["scdoc"], input=read("docs/man/bloomgated.8.scd"), text=True,
                                                capture_output=True, check=True).stdout
     for name, text in pages.items():
-        least = "warning" if name.endswith("5") else "error"  # scdoc writes empty paragraphs
+        least = "warning" if name.endswith("5") else "error"  # scdoc writes empty paragraphs, which cause warnings
         done = subprocess.run(["mandoc", "-T", "lint", "-W", least], input=text, text=True,
                               capture_output=True, check=False)
         said = [line for line in done.stdout.splitlines()
@@ -153,14 +153,14 @@ def unit_is_locked_in():
     level = re.search(r"exposure level for bloomgated.service: ([\d.]+)", done.stdout + done.stderr)
     assert level, done
     assert done.returncode == 0 and float(level.group(1)) <= 1.5, level.group(0)
-    assert f"at {level.group(1)} of 10" in read("docs/operations.md"), f"operations.md states a level other than {level.group(1)}"
+    assert f"at {level.group(1)} of 10" in read("docs/operations.md"), f"docs/operations.md does not state the exposure level {level.group(1)}"
 
 
 # ---- Docker --------------------------------------------------------------------------------
 
 
 def instructions(text):
-    """Returns [(name, arguments)] of a Dockerfile, without comments and with continued lines
+    """Returns the instructions of a Dockerfile as [(name, arguments)], without comments and with continued lines
     joined."""
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     joined = re.sub(r"\\\n\s*", " ", "\n".join(lines))

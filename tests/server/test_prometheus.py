@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Tests a real Prometheus with the service: the metrics that it scrapes, their values, and its
-alerts, each of which is triggered by provoking its cause. The rules are those in ops/prometheus,
-except that an alert waits one second instead of minutes. Alerts that take more than a minute to fire, or that need a
-state that the tests cannot provoke, are tested only by promtool (ops/prometheus/*.test.yml).
+"""Tests the service with a real Prometheus server: the scraped metrics, their values, and the alerts, each of which is
+triggered by provoking its cause. The rules are those in ops/prometheus, except that alerts fire after one second
+instead of several minutes. Alerts that take more than a minute to fire, or that require a state that the tests cannot
+provoke, are tested only by promtool (ops/prometheus/*.test.yml).
 
 usage: test_prometheus.py BLOOMGATED [PART OF A NAME...]
-  UPDATE=1 in the environment writes the list of the service's metrics in docs/metrics.md"""
+  UPDATE=1 in the environment updates the list of the service's metrics in docs/metrics.md"""
 
 import json
 import os
@@ -55,7 +55,7 @@ def same(found, expected):
 
 
 class Prometheus:
-    """A server with its own directory and port, which scrapes and evaluates every second."""
+    """A Prometheus server with its own directory and port, which scrapes metrics and evaluates rules every second."""
 
     def __init__(self, user=None):
         self.folder = tempfile.mkdtemp(prefix="bloomgate-prometheus-")
@@ -110,7 +110,7 @@ class Prometheus:
         return float(found[0]["value"][1]) if found else None
 
     def firing(self, s, name, **labels):
-        """Returns whether an alert with that name fires for a service."""
+        """Returns whether the alert is firing for a service."""
         for alert in self.get("/api/v1/alerts")["data"]["alerts"]:
             has = alert["labels"]
             if has["alertname"] == name and alert["state"] == "firing" and has.get("instance") == f"127.0.0.1:{s.http_port}" \
@@ -145,9 +145,9 @@ def prometheus():
 def prepare():
     for program in ("prometheus", "promtool"):
         if not shutil.which(program):
-            raise service.Skip(f"no {program} (Debian: prometheus)")
+            raise service.Skip(f"{program} is not installed (Debian: prometheus)")
     if not parser:
-        raise service.Skip("no prometheus_client (Debian: python3-prometheus-client)")
+        raise service.Skip("prometheus_client is not installed (Debian: python3-prometheus-client)")
 
 
 def make_catalogue(path, rows):
@@ -176,7 +176,7 @@ def look_up(a, gate, keys):
 
 
 def samples_of(families):
-    """Returns {(name, labels): value} and {name: (type, help)} of parsed families."""
+    """Returns the samples of parsed families as {(name, labels): value}, and their metadata as {name: (type, help)}."""
     samples, about = {}, {}
     for family in families:
         for sample in family.samples:
@@ -204,7 +204,7 @@ def both_forms(a):
 
 @alone
 def test_documents(program):
-    """promtool and the client library read both formats and find the same content, whatever the filters are named."""
+    """promtool and the client library find the same content in both formats, whatever the filters' names are."""
     s, _ = with_gate(program, "products", "follow=changes")
     with s:
         a = Asker(s)
@@ -267,7 +267,7 @@ def test_table(program):
 
 @alone
 def test_there_is_a_bound(program):
-    """metrics-max-filters bounds the document; the totals include all filters."""
+    """metrics-max-filters limits the number of filters in the document, but the totals include all filters."""
     with free_service(program, "metrics-max-filters 3") as s:
         a = Asker(s)
         for i in range(10):
@@ -298,7 +298,7 @@ def test_scrape(program):
         a.ask("POST", f"{F}/scraped/check", 200, {"keys": [str(i) for i in range(4000, 14000)]})
         told = a.told("GET", f"{F}/scraped?examine=1", 200)
         at = f'{{instance="127.0.0.1:{s.http_port}",job="bloomgate",filter="scraped"'
-        wait_for(lambda: p.value(f"bloomgate_filter_items{at}}}") == told["items"]["value"], 30, "the number of items")
+        wait_for(lambda: p.value(f"bloomgate_filter_items{at}}}") == told["items"]["value"], 30, "Prometheus to report the number of items")
         for query, value in ((f"bloomgate_filter_fill_ratio{at}}}", told["fill"]), (f"bloomgate_filter_predicted_fpr_ratio{at}}}", told["predicted"]),
                              (f"sum(bloomgate_filter_queries_total{at}}})", 10000), (f'bloomgate_filter_queries_total{at},result="maybe"}}', told["counters"]["maybes"]),
                              (f"sum(bloomgate_filter_inserts_total{at}}})", told["counters"]["adds"]), (f"bloomgate_filter_capacity_items{at}}}", 10000),
@@ -357,7 +357,7 @@ def test_alerts_of_limits(program):
 
 @alone
 def test_alerts_of_files(program):
-    """With a disk that accepts no file above 1 MiB, snapshots fail, and later the journal fails."""
+    """If files cannot grow beyond 1 MiB, snapshots fail, and later the journal fails."""
     p = prometheus()
     with free_service(program, "snapshot-interval 1s", prefix=("prlimit", f"--fsize={1 << 20}")) as s:
         p.set_targets(s)
@@ -383,7 +383,7 @@ def test_alerts_of_files(program):
 
 
 def attack(a, s, name):
-    """Adds keys whose bits are all new. An attacker can find such keys because the hash has no
+    """Adds keys that set only new bits. An attacker can find such keys because the hash has no
     secret."""
     file = bgread.Header(a.told("GET", f"{F}/{name}/file", 200))
     hash_of = bgread.hash_function("fast", file.seed, None)
@@ -500,7 +500,7 @@ def test_alerts_of_starting(program):
 
 
 def keep_port(s):
-    """Prometheus must see the same instance, so the service restarts on the same port."""
+    """Makes the service restart on the same port, so that Prometheus sees the same instance."""
     port, configure = s.http_port, s.configure
 
     def same_port():
@@ -535,8 +535,8 @@ def check_loading(p, s):
 
 @alone
 def test_alerts_of_wrong_answers(program):
-    """A write to the source is not reported to the gate, and an audit finds it. An attacker
-    exploits a key that is a false positive."""
+    """A key is written to the source but not reported to the gate, and an audit detects the false negative. An attacker
+    repeatedly looks up a key that is a false positive."""
     p = prometheus()
     s, path = with_gate(program, "products", "follow=none", "promise=writers-report", "audit=1", "rate=0.05")
     with s:
@@ -588,14 +588,14 @@ def test_alerts_of_sources(program):
         def is_over():
             ask()
             return not p.firing(s, "BloomgateSourceLost")
-        wait_for(is_over, 60, "the end of the alert")
+        wait_for(is_over, 60, "the alert to stop firing")
         wait_for(lambda: look_up(a, "lost", ["sku-1", "sku-9999"])[0]["present"] is True, 30, "an answer")
         p.set_targets()
 
 
 @alone
 def test_alerts_of_fronts(program):
-    """The nodes of one cluster do not listen at all; the other cluster has no shards."""
+    """One cluster's nodes are not listening, and the other cluster has no shards."""
     p = prometheus()
     with free_service(program) as node, \
             free_service(program, "sharded gone nodes=127.0.0.1:1 shards=4", f"sharded empty nodes=127.0.0.1:{node.port} shards=2") as s:
@@ -615,7 +615,7 @@ def test_alerts_of_fronts(program):
 
 @alone
 def test_zz_every_alert(_):
-    """Each alert has fired in these tests, or is listed as tested only by promtool."""
+    """Checks that each alert has fired in these tests or is listed as tested only by promtool."""
     if len(sys.argv) > 2:
         raise service.Skip("only some tests were run")
     names = set()

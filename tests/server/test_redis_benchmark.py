@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs redis-benchmark against the service, with pipelines of 1, 16 and 64, while another client
+"""Runs redis-benchmark against the service, with pipelines of 1, 16 and 64 requests, while another client
 looks up keys with known answers and verifies every reply. Rates are printed but not checked.
 usage: test_redis_benchmark.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
@@ -17,7 +17,7 @@ RANDOM = 50000  # redis-benchmark adds at most this many different keys
 
 def prepare():
     if not shutil.which("redis-benchmark"):
-        raise Skip("no redis-benchmark (Debian: redis-tools)")
+        raise Skip("redis-benchmark is not installed (Debian: redis-tools)")
 
 
 def benchmark(s, pipeline, n, *words, threads=1):
@@ -67,12 +67,12 @@ class Checker(threading.Thread):
         self.join()
         assert self.wrong is None, self.wrong
         observed = self.positives / (self.asked / 2)
-        print(f"  checked {self.asked} answers, {observed:.5f} of the absent keys were positive")
-        assert observed < 2 * self.rate, "more false positives than the configured rate"
+        print(f"  checked {self.asked} answers; the observed false-positive rate is {observed:.5f}")
+        assert observed < 2 * self.rate, "the false-positive rate is at least twice the configured rate"
 
 
 def drive(s, family, pipeline, n):
-    capacity = KNOWN + RANDOM  # the filter is full at the end, so its rate matches the requested rate
+    capacity = KNOWN + RANDOM  # the filter is full at the end, so its false-positive rate is the configured rate
     if family == "BF":
         s.ask("BF.RESERVE", "k", "0.01", str(capacity))
     else:
@@ -117,7 +117,7 @@ def test_usual_tests(s):
 
 @alone
 def test_durable(program):
-    """Runs the same benchmark when every reply waits for the disk."""
+    """Runs the same benchmark with every reply waiting for the disk."""
     with Service(program, "appendfsync always") as s:
         drive(s, "BF", 16, service.work(20000))
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs redis-cli against the service: transcripts in RESP2 and RESP3, pipes, scans, its
-statistics, and a session at a terminal, for which redis-cli reads COMMAND DOCS.
+"""Runs redis-cli against the service: transcripts in RESP2 and RESP3, pipes, scans, statistics, and a terminal session,
+for which redis-cli reads COMMAND DOCS.
 usage: test_redis_cli.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import os
@@ -17,7 +17,7 @@ from service import Skip, encode
 
 def prepare():
     if not shutil.which("redis-cli"):
-        raise Skip("no redis-cli (Debian: redis-tools)")
+        raise Skip("redis-cli is not installed (Debian: redis-tools)")
 
 
 def cli(s, *words, stdin=None, check=True, timeout=120):
@@ -27,7 +27,7 @@ def cli(s, *words, stdin=None, check=True, timeout=120):
     return done.stdout.decode(errors="replace")
 
 
-# The input, and the output with --no-raw: in RESP2, and also in RESP3 where it differs.
+# The input and the output with --no-raw. The output is in RESP2, followed by the RESP3 output where it is different.
 TRANSCRIPT = r"""
 > PING
 PONG
@@ -132,7 +132,7 @@ def test_unix_socket(s):
 
 
 def test_pipe(s):
-    """Tests mass insertion: --pipe ends with redis-cli's own ECHO."""
+    """Tests mass insertion with --pipe, which ends with redis-cli's own ECHO command."""
     n = service.work(200000)
     data = b"".join(encode("BF.ADD", "k", i) for i in range(n))
     told = cli(s, "--pipe", stdin=data)

@@ -33,13 +33,13 @@ def client(s, **options):
 
 
 def refused(call, *parts):
-    """Calls a function and expects an error that contains these parts."""
+    """Calls a function and expects an error that contains all of the given parts."""
     try:
         call()
     except redis.ResponseError as error:
         assert all(part in str(error) for part in parts), error
         return
-    raise AssertionError(f"no error, expected {parts}")
+    raise AssertionError(f"expected an error that contains {parts}, got none")
 
 
 # ---- BF ----------------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ def test_retries_over_a_restart(program):
                     try:
                         r.bf().add("k", len(added))
                         added.append(len(added))
-                    except redis.ConnectionError:  # this version does not retry connecting
+                    except redis.ConnectionError:  # this version of redis-py does not retry the connection
                         time.sleep(0.01)
             except Exception as error:  # pylint: disable=broad-except
                 wrong.append(error)
@@ -363,5 +363,5 @@ def test_asyncio(s):
     assert answers == [1] * 200 and told == [True, 1]
 
 
-if __name__ == "__main__":  # tests/redis runs some of these tests in servers with the module
+if __name__ == "__main__":  # tests/redis imports some of these tests to run them with the module
     service.main(__doc__)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests that a restart preserves the state: replies, statistics, names and times of filters of
-every family and kind, after an orderly stop, kill -9, snapshots, and combinations of these.
+"""Tests that a restart preserves the replies, statistics, names and times of filters of every family and kind, after a
+clean shutdown, kill -9, snapshots, and combinations of these.
 usage: test_restart.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import os
@@ -12,7 +12,7 @@ from service import Error, Service, Status, alone, wait_for
 
 OK = Status("OK")
 
-# The name of a filter, the command that creates it, and whether items can be deleted.
+# For each filter: its name, the command that creates it, and whether it can delete items.
 MAKES = [
     ("bf", ("BF.RESERVE", "bf", "0.001", "100"), False),
     ("bf-fixed", ("BF.RESERVE", "bf-fixed", "0.001", "1000", "NONSCALING"), False),
@@ -67,7 +67,7 @@ def fill(c):
 
 
 def more(c):
-    """Applies changes after the first snapshot, if there is one."""
+    """Applies more changes, which follow the first snapshot if there is one."""
     ask_all(c, [("BG.ADD", name, f"{name}-more-{i}") for name, _, _ in MAKES for i in range(100)])
     ask_all(c, [("BG.FOLD", "blocked"), ("COPY", "cf", "cf-copy"), ("COPY", "bf", "bf-copy"),
                 ("RENAME", "split", "split-renamed"), ("DEL", "partitioned"),
@@ -81,7 +81,7 @@ def facts(reply):
 
 
 def state(c):
-    """Returns all state that a restart must preserve."""
+    """Returns the state that a restart must preserve."""
     names = sorted(c.ask("KEYS", "*"))
     seen = {"names": names}
     for name in names:
@@ -284,8 +284,8 @@ def test_windows(program):
 
 @alone
 def test_a_lower_limit_of_memory_is_reported(program):
-    """A filter that can no longer grow to its previous size is reported in the log; a filter that
-    is merely full is not."""
+    """A filter that exceeds a lowered memory limit is reported in the log. A filter that is merely full is not
+    reported."""
     items = [f"item {i}" for i in range(60000)]
     with Service(program, "max-filter-memory 64Ki") as s:
         s.ask("BF.RESERVE", "full", "0.01", "100")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Tests that a client that creates, copies or changes a large filter does not block the other
-connections of its worker.
+"""Tests that a client does not block the other connections of its worker by creating, copying or changing a large
+filter.
 
     tests/server/test_stalls.py PATH-OF-BLOOMGATED [part of a test's name]...
 
-No test compares times. The service has one worker, so the order of replies shows whether a
-request blocked it. The number of page faults shows how much memory was touched when a filter was created."""
+No test depends on timing. The service has one worker, so the order of replies shows whether a
+request blocked it. The number of page faults shows how much memory the creation of a filter touches."""
 
 import base64
 import hashlib
@@ -15,7 +15,7 @@ import socket
 import service
 from service import encode
 
-LARGE = 30000000  # items: 64 MiB of a counting filter
+LARGE = 30000000  # number of items; a counting filter with this capacity uses 64 MiB
 NEIGHBORS = 3
 
 
@@ -25,9 +25,8 @@ def readable(connection):
 
 def overtakes(s, examine, change):
     """Returns whether requests on a neighboring connection are answered while `change` waits for
-    `examine`. The first request may have been read before the change request was, so NEIGHBORS
-    requests are sent, one after another. On a busy machine `examine` may end too early, so there
-    are several attempts."""
+    `examine`. The service may read the first request before `change`, so NEIGHBORS requests are sent one after another.
+    On a busy machine, `examine` may end too early, so several attempts are made."""
     with s.connect() as long, s.connect() as waits, s.connect() as neighbor:
         for _ in range(200):
             long.send(encode(*examine) * 4)
@@ -63,8 +62,7 @@ def test_a_transaction_waits_without_its_worker(s):
 
 
 def test_waiting_writers_leave_threads_to_others(s):
-    """More connections than job threads wait for one filter; meanwhile, another filter is
-    examined."""
+    """While more connections than job threads wait for one filter, another filter can be examined."""
     assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
     assert s.ask("BF.RESERVE", "other", "0.01", 1000) == "OK"
     writers = [s.connect() for _ in range(12)]
@@ -90,8 +88,8 @@ def test_waiting_writers_leave_threads_to_others(s):
 
 @service.alone
 def test_requests_with_many_arguments(program):
-    """Requests with many arguments take long, so they run as jobs, both alone and in MULTI, and
-    wait for the only job thread."""
+    """Requests with many arguments take a long time, so they run as jobs, both alone and in MULTI, and wait for the
+    only job thread."""
     with service.Service(program, "workers 1", "jobs 1", "appendfsync no") as s:
         assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
         with s.connect() as long, s.connect() as many:
@@ -110,7 +108,8 @@ def test_requests_with_many_arguments(program):
 
 @service.alone
 def test_users_leave_threads_to_others(program):
-    """One user has more jobs than there are threads. Another user's job does not wait until all of them have ended."""
+    """One user has more jobs than there are threads. Another user's job does not wait until all of these jobs have
+    finished."""
     with service.Service(program, "workers 1", "jobs 3", "appendfsync no", "user default on nopass +@all ~*", "user other on >x +@all ~*") as s:
         assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
         assert s.ask("BF.RESERVE", "small", "0.01", 1000) == "OK"
@@ -148,7 +147,7 @@ def http_status(client):
 
 @service.alone
 def test_users_of_http_leave_threads_to_others(program):
-    """The same limit applies to HTTP requests without a body on new connections."""
+    """The limit for jobs of one user also applies to HTTP requests without a body on new connections."""
     with service.Service(program, "workers 1", "jobs 3", "appendfsync no", "user default on nopass +@all ~*",
                          "user one on >x +@all ~*", "user other on >x +@all ~*", http=True) as s:
         assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
@@ -168,8 +167,7 @@ def test_users_of_http_leave_threads_to_others(program):
 
 
 def slow_hash(password):
-    """Returns a password hash that needs 128 MiB to check, which is eight times the default and takes eight times as
-    long."""
+    """Returns a password hash whose check needs 128 MiB, eight times the default, and takes eight times as long."""
     salt = b"0123456789abcdef"
     digest = hashlib.scrypt(password, salt=salt, n=1 << 17, r=8, p=1, dklen=32, maxmem=1 << 28)
     return "$scrypt$ln=17,r=8,p=1$" + "$".join(base64.b64encode(part).decode().rstrip("=") for part in (salt, digest))
@@ -177,8 +175,8 @@ def slow_hash(password):
 
 @service.alone
 def test_passwords_are_checked_one_at_a_time(program):
-    """Clients that have not logged in occupy one thread and the memory of one password check,
-    regardless of the number of clients."""
+    """Password checks of clients that have not logged in use only one thread and the memory for one check, no matter
+    how many clients there are."""
     with service.Service(program, "workers 1", "jobs 2", "appendonly no", "user default on nopass +@all ~*",
                          "user one on " + slow_hash(b"right"), http=True) as s:
         assert s.ask("BF.RESERVE", "small", "0.01", 1000) == "OK"

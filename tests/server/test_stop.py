@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests how the service stops, and what can prevent it from starting: signals under load, during
-loading and with clients that do not read; ports, sockets and directories that are in use.
+"""Tests how the service stops: on signals under load, during loading, and with clients that do not read. Also tests
+what prevents the service from starting: ports, sockets and directories that are in use.
 usage: test_stop.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import ctypes
@@ -90,8 +90,7 @@ def test_stop_under_load(program):
 
 @alone
 def test_what_was_asked_is_answered(program):
-    """Requests that arrived before the signal are executed and answered, then the connection
-    closes."""
+    """Requests that arrived before the signal are executed and answered, and then the connection is closed."""
     for policy in ("always", "everysec"):
         with Service(program, f"appendfsync {policy}") as s:
             connections = [s.connect() for _ in range(8)]
@@ -175,7 +174,7 @@ def test_the_unix_socket_of_the_next(program):
         s.process.send_signal(signal.SIGTERM)
         wait_for(lambda: is_deaf(s), what="the listener to close")
         if os.path.exists(s.unix):
-            os.unlink(s.unix)  # a new service does this if the socket has no listener
+            os.unlink(s.unix)  # a new service also deletes a socket file that has no listener
         following.bind(s.unix)
         s.stop()
         assert os.path.exists(s.unix)
@@ -184,8 +183,8 @@ def test_the_unix_socket_of_the_next(program):
 
 @alone
 def test_a_job_without_its_client(program):
-    """Stopping does not wait for a disconnected client, even though the client's job is still running and using parts
-    of the service."""
+    """When the service stops, it does not wait for a disconnected client, even if the client's job is still running and
+    using parts of the service."""
     with Service(program, http=True) as s:
         assert s.ask("BG.CREATE", "large", "KIND", "classic", "BYTES", "400000000", "K", "5") == OK
         with socket.create_connection(("127.0.0.1", s.http_port)) as c:
@@ -220,9 +219,8 @@ def test_who_reads_late_gets_all(program):
 
 @alone
 def test_connections_during_the_stop(program):
-    """A worker that is still listening must not hand a connection to a worker that has ended:
-    the connection would be neither served nor counted, and stopping would take the full grace
-    period."""
+    """A worker that is still listening must not hand a connection to a worker that has exited. Otherwise, the
+    connection would be neither served nor counted, and stopping would take the full grace period."""
     for _ in range(20):
         with Service(program, "shutdown-grace 3600s\nworkers 4") as s:
             enough = threading.Event()
@@ -238,7 +236,7 @@ def test_connections_during_the_stop(program):
             for thread in threads:
                 thread.start()
             try:
-                time.sleep(0.05)  # all threads are connecting, so the race is likely; the result does not depend on it
+                time.sleep(0.05)  # gives all threads time to connect, which makes the race likely
                 s.process.send_signal(signal.SIGTERM)
                 assert s.wait() == 0
             finally:
@@ -249,8 +247,8 @@ def test_connections_during_the_stop(program):
 
 @alone
 def test_shutdown_save_while_loading(program):
-    """A snapshot taken now would contain only the filters loaded so far, and would replace the
-    journal of all filters."""
+    """SHUTDOWN SAVE is refused while the service is loading. A snapshot taken at that time would contain only the
+    filters loaded so far, and would replace the journal for all filters."""
     filters = 20000
     with Service(program) as s:
         with s.connect() as c:
@@ -293,7 +291,7 @@ def test_shutdown_commands(program):
 
 @alone
 def test_stop_while_loading(program):
-    """Startup can be interrupted before it completes, without losing anything."""
+    """Interrupting the startup does not lose any filter."""
     s = Service(program, "max-filters 100k")
     try:
         s.start()
@@ -308,7 +306,8 @@ def test_stop_while_loading(program):
             time.sleep(delay)  # anywhere during startup
             s.process.send_signal(signal.SIGTERM)
             code = s.wait()
-            assert code in (0, -signal.SIGTERM), s.read_log()[-2000:]  # or killed before it installed the handler
+            # killed by the signal if the handler was not installed yet
+            assert code in (0, -signal.SIGTERM), s.read_log()[-2000:]
         s.start()
         assert s.ask("DBSIZE") == n
         assert s.ask("BF.EXISTS", f"f{n - 1}", "x") == 1
@@ -335,7 +334,8 @@ def test_reload_under_load(program):
 
 @alone
 def test_revoking_a_user(program):
-    """SIGHUP works no matter how many times settings have changed, even while other clients are changing them."""
+    """SIGHUP reloads the users no matter how many times the settings have changed, even while clients are changing
+    them."""
     with Service(program, "user default on nopass +@all ~*") as s:
         path = os.path.join(s.folder, "bloomgate.conf")
         with open(path, encoding="utf-8") as file:
@@ -391,14 +391,14 @@ def test_readiness(program):
 
 
 def run_once(program, *lines):
-    """Runs a service that should not start; returns its exit code and output."""
+    """Runs a service that is expected to fail at startup. Returns its exit code and output."""
     other = Service(program, *lines)
     try:
         path = other.configure()
         with open(path, encoding="utf-8") as file:
             text = file.read()
         keys = {line.split()[0] for line in lines}
-        with open(path, "w", encoding="utf-8") as file:  # an option may occur only once
+        with open(path, "w", encoding="utf-8") as file:  # an option may be specified only once
             kept = [line for line in text.splitlines() if line.split()[0] not in keys]
             file.write("\n".join(kept + list(lines)) + "\n")
         done = subprocess.run([program, path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -430,7 +430,7 @@ def test_unix_sockets(program):
     try:
         left = socket.socket(socket.AF_UNIX)
         left.bind(s.unix)
-        left.close()  # as after a crash: a socket without a listener
+        left.close()  # leaves a socket file without a listener, as a crash does
         s.start()
         with service.Connection(0, path=s.unix) as c:
             assert c.ask("PING") == Status("PONG")

@@ -1,7 +1,8 @@
 /*
- * Tests the module's defragmentation without a server. A fake of the server's memory moves every
+ * Tests the module's defragmentation without a server. A fake server allocator moves every
  * allocation to another address, with a different offset within a cache line, and overwrites the
- * old allocation. Commands run in between; fake_host.h compares all replies at the end.
+ * old allocation. Commands run between defragmentations, and fake_host.h compares all replies at
+ * the end.
  */
 #include "server/support/fake_host.h"
 
@@ -12,7 +13,8 @@ enum { SLAB = 14 << 10 }; /* the server does not move larger allocations */
 
 struct redis_api redis;
 
-/* Simulates the server's context: counts the calls, and decides when to stop. */
+/* Simulates the server's defragmentation context, which counts the calls and decides when to
+ * stop. */
 struct RedisModuleDefragCtx {
     bool late;
     unsigned long cursor;

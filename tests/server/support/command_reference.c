@@ -35,7 +35,7 @@ static const struct {
 
 enum { REFERENCE_FAMILIES = sizeof reference_families / sizeof *reference_families };
 
-/* Returns whether every family of the service has a title here. */
+/* Returns whether every command family of the service has a title in this file. */
 static bool reference_is_whole(void)
 {
     for (size_t i = 0; i < server_families_count; i++) {
@@ -63,7 +63,8 @@ static void reference_flags(const struct command *command)
     }
 }
 
-/* Returns whether a row needs no entry because it is HELP or a container with only subcommands. */
+/* Returns whether a command needs no entry, because it is HELP or only a container for
+ * subcommands. */
 static bool reference_is_obvious(const struct command *command)
 {
     const char *bar = strchr(command->name, '|');

@@ -1,27 +1,29 @@
 /*
- * fake_host.h - a host for commands without a server: names in a list, replies as text, and a
- * journal that can be replayed.
+ * fake_host.h - a host that runs commands without a server. It keeps names in a list, returns
+ * replies as text, and keeps a journal that can be replayed.
  *
  *     struct fake h;
  *     fake_begin(&h);
  *     CHECK_STR(fake(&h, "BF.ADD k apple"), ":1");
  *     h.protocol = 3;
  *     CHECK_STR(fake(&h, "BF.EXISTS k apple"), "#t");
- *     fake_end(&h);                      // replays everything, and compares
+ *     fake_end(&h);                      // replays the journal and compares the results
  *
- * Replies are written as "+status", "-error", ":1", "#t", ",0.5", "$bulk", "_" (null), and
- * lists as "[a b]", maps as "{a b}". Types that RESP2 lacks are written in their RESP2 form.
+ * Replies are written as "+status", "-error", ":1", "#t", ",0.5", "$bulk", and "_" (null). Lists
+ * are written as "[a b]", and maps as "{a b}". In protocol 2, types that RESP2 does not have are
+ * written in their RESP2 form.
  *
  * The journal holds the data that a real host would have: the shape that an object was created
  * with, its content at the last checkpoint, and the records since then. fake_replay re-creates each
  * object from this data. It then looks up all keys that commands have used, and as many other keys,
- * in both objects; the results must be the same. fake_end calls it; tests may call it at any time.
+ * in both objects; the results must be the same. fake_end calls fake_replay, and tests may call it
+ * at any time.
  */
 #ifndef FAKE_HOST_H
 #define FAKE_HOST_H
 
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* for locks and strsep, so this header must be included first */
+#define _GNU_SOURCE /* required for locks and strsep, so this header must be included first */
 #endif
 
 #include "args.h"
@@ -62,7 +64,7 @@ struct fake_entry {
     size_t records_count;
 };
 
-/* A reply, or the head of a list. */
+/* A single reply, or the header of a list or map. */
 struct fake_item {
     char type;
     int64_t integer;
@@ -76,11 +78,11 @@ struct fake {
     struct command_settings settings;
     int protocol;
     uint64_t now;     /* wall-clock time */
-    uint64_t stepped; /* how far the clock was set forward without time passing */
+    uint64_t stepped; /* how far the clock was set ahead, excluding elapsed time */
     struct fake_entry entries[FAKE_NAMES];
     size_t entries_count;
-    struct object **gone; /* freed at the end: objects that were found stay valid
-                             within a batch */
+    /* freed at the end, because objects that were found stay valid within a batch */
+    struct object **gone;
     size_t gone_count;
     struct command_table *table;
     struct fake_item *items; /* items of the last reply */
@@ -94,7 +96,7 @@ struct fake {
     const char *folder; /* directory for files, or NULL */
     bg_outcome outcome; /* the outcome that all lookups return */
     bool no_keys;       /* do not remember keys */
-    bool forget;        /* do not replay: the test discards adds on purpose */
+    bool forget;        /* do not replay, because the test discards adds on purpose */
 };
 
 /* ---- Journal --------------------------------------------------------------------------------- */
@@ -158,7 +160,7 @@ static inline bg_err fake_record(struct host *host, struct object *object,
     struct fake *h = fake_of(host);
     struct fake_entry *entry = fake_entry_of(h, object);
     if (h->record_fails) {
-        return object_error(info, h->record_fails, "record: told to fail");
+        return object_error(info, h->record_fails, "record: simulated failure");
     }
     CHECK(entry != NULL);
     h->recorded++;
@@ -188,7 +190,7 @@ static inline bg_err fake_keep(struct fake *h, struct fake_entry *entry,
                                struct object *object, bg_errinfo *info)
 {
     if (h->checkpoint_fails) {
-        return object_error(info, h->checkpoint_fails, "checkpoint: told to fail");
+        return object_error(info, h->checkpoint_fails, "checkpoint: simulated failure");
     }
     h->checkpoints++;
     fake_records_free(entry);
@@ -310,7 +312,7 @@ static inline void fake_bury(struct fake *h, struct fake_entry *entry)
     entry->content = NULL;
 }
 
-/* Fills in the entry of a new object. If the object has content, it is saved first. */
+/* Fills in the entry for a new object. If the object already has content, the content is saved. */
 static inline bg_err fake_fill_in(struct fake *h, struct fake_entry *entry,
                                   bg_bytes name, struct object *object,
                                   bg_errinfo *info)
@@ -326,7 +328,7 @@ static inline bg_err fake_create(struct host *host, bg_bytes name,
 {
     struct fake *h = fake_of(host);
     if (h->create_fails) {
-        return object_error(info, h->create_fails, "create: told to fail");
+        return object_error(info, h->create_fails, "create: simulated failure");
     }
     if (fake_find_entry(h, name)) {
         return object_error(info, BG_EBUSY, "taken");
@@ -409,7 +411,7 @@ static inline bg_err fake_path(struct host *host, bg_bytes file, char *path,
     const struct fake *h = fake_of(host);
     if (!h->folder || memchr(file.data, '/', file.len) || file.len == 0) {
         return object_error(info, BG_EINVAL,
-                            "file: found another, expected a plain name");
+                            "file: found a path, expected a plain name");
     }
     (void)snprintf(path, room, "%s/%.*s", h->folder, (int)file.len,
                    (const char *)file.data);
@@ -496,10 +498,10 @@ static inline void fake_say(struct fake *h, const char *bytes, size_t n)
     }
 }
 
-/* Writes the reply that starts at an item; returns the index of the next reply. */
+/* Writes the reply that starts at index `at`. Returns the index of the next reply. */
 static inline size_t fake_write(struct fake *h, size_t at)
 {
-    CHECK(at < h->items_count); /* fails if a list is too short */
+    CHECK(at < h->items_count); /* fails if a list contains too few items */
     const struct fake_item *item = &h->items[at++];
     char text[40];
     if (item->type == '[' || item->type == '{') {
@@ -617,7 +619,7 @@ static inline void fake_remember(struct fake *h, bg_bytes key)
     h->keys[h->keys_count++] = (bg_bytes){ fake_copy(key.data, key.len), key.len };
 }
 
-/* Runs a command like a server's dispatcher does; returns the reply as text. */
+/* Runs a command as a server's dispatcher does. Returns the reply as text. */
 static inline const char *fake_argv(struct fake *h, const bg_bytes *argv, size_t argc)
 {
     const struct command *command = command_find(h->table, argv[0]);
@@ -640,7 +642,7 @@ static inline const char *fake_argv(struct fake *h, const bg_bytes *argv, size_t
     return h->text;
 }
 
-/* Runs a command that is passed as a line of words. */
+/* Runs a command that is passed as a line of words. Returns the reply as text. */
 static inline const char *fake(struct fake *h, const char *line)
 {
     static char words[1 << 16];
@@ -656,7 +658,7 @@ static inline const char *fake(struct fake *h, const char *line)
 }
 
 /* Runs a pipeline of n requests with the same command and name, and one item each, through
- * run_many. Returns the replies, one after another. */
+ * run_many. Returns the replies, separated by spaces. */
 static inline const char *fake_pipeline(struct fake *h, const char *name,
                                         const char *key, const bg_bytes *items,
                                         size_t n)
@@ -683,7 +685,8 @@ static inline const char *fake_pipeline(struct fake *h, const char *name,
     return h->text;
 }
 
-/* Checks the replies of a command in both protocols. The command must not change anything. */
+/* Checks a command's replies in both protocols. The command must not change anything, because it
+ * runs twice. */
 #define FAKE_BOTH(h, line, two, three)                                                 \
     do {                                                                               \
         (h)->protocol = 2;                                                             \

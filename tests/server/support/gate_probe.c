@@ -1,6 +1,6 @@
 /*
- * gate_probe.c - a gate driven by a script: settings are passed as arguments, commands are read
- * from stdin, and each command prints one line.
+ * gate_probe.c - runs a gate that a script controls. Settings are passed as arguments, commands are
+ * read from stdin, and most commands print one line.
  *
  *     gate_probe NAME [dir=PATH] key=value ...      dir: where the filter is saved
  *     lookup HEX           outcome and value of a key, in one line
@@ -67,7 +67,7 @@ static bool probe_has_event(struct probe *probe, const char *name)
     return found;
 }
 
-/* ---- A wall clock that can jump: the linker redirects the service's calls to it -------------- */
+/* ---- A wall clock that can jump; the linker redirects calls to it ------------------------ */
 
 static atomic_long probe_clock;
 
@@ -96,7 +96,7 @@ time_t __wrap_time(time_t *now)
 
 /* ---- Lookups ----------------------------------------------------------------------------- */
 
-/* Decodes hex in place; returns the number of bytes. */
+/* Decodes hex digits in place. Returns the number of bytes. */
 static size_t probe_decode(char *text)
 {
     static const char digits[] = "0123456789abcdef";
@@ -124,8 +124,9 @@ static void probe_lookup(struct probe *probe, char *hex)
     printf("%s %s\n", err ? why.message : bg_outcome_name(outcome), text);
 }
 
-/* Returns whether the gate reports a key as absent without querying the source. An audit would hide
- * the filter's answer, so it is abandoned. */
+/* Returns whether the gate reports a key as absent without querying the source. If the gate
+ * requests a source query for an audit, the query is abandoned, because its result would hide the
+ * filter's answer. */
 static bool probe_denies(struct probe *probe, bg_bytes key)
 {
     struct gates_ticket ticket = { .gate = NULL };
@@ -168,7 +169,7 @@ struct probe_part {
     pthread_t thread;
 };
 
-/* Looks up half of the keys in one step, and half in two steps. */
+/* Looks up half of the keys in one call, and the other half in two calls. */
 static void *probe_check_part(void *context)
 {
     struct probe_part *part = context;
@@ -276,7 +277,8 @@ static void probe_wait(struct probe *probe, const char *condition)
 
 static void probe_print_about(struct probe *probe)
 {
-    const uint64_t now = source_now(); /* read before the lag, so never too large */
+    /* read before the lag, so that `since` is never too late */
+    const uint64_t now = source_now();
     const struct gate_about a = probe_about(probe);
     bg_gate_info stats = { .struct_size = sizeof stats };
     if (bg_gate_get_info(a.gate, NULL, &stats) != BG_OK) {
@@ -309,7 +311,7 @@ static void probe_tell(bg_err err, const bg_errinfo *why)
     printf("%s\n", err ? why->message : "ok");
 }
 
-/* Returns false for quit. */
+/* Runs a command. Returns false for "quit". */
 static bool probe_obey(struct probe *probe, char *line)
 {
     char *rest = strchr(line, ' ');

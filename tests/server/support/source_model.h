@@ -1,6 +1,7 @@
 /*
- * source_model.h - a model of a gate: an exact set of keys instead of a filter. The model behaves
- * as source.h requires of a listener, and verifies that no committed key is missing from the set.
+ * source_model.h - a model of a gate that uses an exact set of keys instead of a filter. The model
+ * behaves as source.h requires of listeners, and verifies that no committed key is missing from the
+ * set.
  */
 #ifndef TESTS_SOURCE_MODEL_H
 #define TESTS_SOURCE_MODEL_H
@@ -183,7 +184,7 @@ static inline void model_free(struct model *m)
     free(m);
 }
 
-/* Starts following the source from a mark; NULL selects the beginning. */
+/* Starts to track the source's changes from a mark, or from the beginning if `mark` is NULL. */
 static inline void model_follow(struct model *m, struct source *source,
                                 const char *mark)
 {
@@ -202,7 +203,7 @@ static inline void model_follow(struct model *m, struct source *source,
     CHECK_OK(source_follow(source, &listener, mark, &why));
 }
 
-/* A snapshot of the listener's state, copied while holding the lock. */
+/* A snapshot of the model's state, copied while holding the lock. */
 struct model_view {
     uint64_t restarts, resumed, doubts, changes;
     struct source_proof last;
@@ -211,7 +212,7 @@ struct model_view {
     char why[256], trouble[256];
 };
 
-/* Returns a copy that is valid until the next call. Not thread-safe. */
+/* Returns a snapshot that is valid until the next call. Not thread-safe. */
 static inline const struct model_view *model_peek(struct model *m)
 {
     static struct model_view view;
@@ -249,7 +250,8 @@ static inline bool model_wait(struct model *m)
         const bool holds_ = (condition);                                               \
         (void)pthread_mutex_unlock(&(m)->lock);                                        \
         if (!holds_) {                                                                 \
-            check_fail(__FILE__, __LINE__, "not within a minute: %s", #condition);     \
+            check_fail(__FILE__, __LINE__, "still false after a minute: %s",           \
+                       #condition);                                                    \
         }                                                                              \
     } while (0)
 
@@ -283,7 +285,7 @@ static inline bool model_build(struct model *m, struct source *source)
     return built;
 }
 
-/* Waits until the set is proven to include everything committed so far. */
+/* Waits for proof that the set includes every key committed so far. */
 static inline void model_settle(struct model *m, struct source *source)
 {
     const uint64_t now = source_now();
@@ -304,13 +306,13 @@ static inline void model_settle(struct model *m, struct source *source)
         (void)pthread_mutex_unlock(&m->lock);
     }
     if (!settled) {
-        check_fail(__FILE__, __LINE__, "not proven within a minute: %s %s", m->why,
+        check_fail(__FILE__, __LINE__, "no proof within a minute: %s %s", m->why,
                    m->trouble);
     }
 }
 
-/* Waits until the set is proven complete, and counts the keys that the SQL selects but the set
- * lacks. */
+/* Waits for proof that the set is complete. Returns the number of keys that the SQL selects but the
+ * set does not contain. */
 static inline size_t model_missing(struct model *m, struct source *source,
                                    struct world *w, const char *sql)
 {

@@ -20,7 +20,7 @@ struct world {
     char folder[256];
     char path[288];
     char url[320];
-    sqlite3 *db; /* the connection of the application that writes */
+    sqlite3 *db; /* the connection of the application that writes to the database */
 };
 
 /* Executes SQL; an error fails the test. */
@@ -67,7 +67,7 @@ static inline void world_end(struct world *w)
     (void)sqlite3_close(w->db);
 }
 
-/* Creates products (id, sku, name) with n rows: sku-0, sku-1, ... */
+/* Creates the table products (id, sku, name) with n rows: sku-0, sku-1, ... */
 static inline void world_products(struct world *w, int n)
 {
     world_do(w, "CREATE TABLE products (id INTEGER PRIMARY KEY AUTOINCREMENT,"

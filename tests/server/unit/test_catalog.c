@@ -1,7 +1,7 @@
 /*
- * Tests names and their entries. Every operation on names is compared with a plain list. The
- * journal receives changes in the right order, and nothing changes if it refuses a change. Threads
- * concurrently find, create, rename, drop and expire names.
+ * Tests names and their entries. The result of every operation is compared with a plain list. The
+ * journal receives changes in the right order, and the catalog stays unchanged if the journal
+ * refuses a change. Threads concurrently find, create, rename, drop and expire names.
  */
 #define _GNU_SOURCE
 
@@ -40,7 +40,7 @@ static bg_bytes text(const char *name)
     return (bg_bytes){ name, strlen(name) };
 }
 
-/* Creates an object that is identified by `mark`. */
+/* Creates an object that can be identified by `mark`. */
 static struct object *made(uint64_t mark)
 {
     const struct object_shape shape = { .family = OBJECT_BG,
@@ -70,7 +70,7 @@ static bg_err put(bg_bytes name, uint64_t mark, uint32_t flags, uint64_t now)
     return put_on(name, mark, &terms, now);
 }
 
-/* Returns the mark of a name's object; 0 if there is none. */
+/* Returns the mark of a name's object, or 0 if the name does not exist. */
 static uint64_t mark_of(bg_bytes name, uint64_t now)
 {
     quiet_enter(&quiet, seat);
@@ -128,7 +128,8 @@ TEST(catalog__replacing_and_when_it_expires)
     begin();
     CHECK_OK(put(text("a"), 1, 0, 100));
     CHECK_OK(catalog_expire(catalog, text("a"), 500, 100, NULL));
-    CHECK_OK(put(text("a"), 1, CATALOG_REPLACE, 200)); /* as SET does in Redis */
+    /* removes the expiry time, as SET does in Redis */
+    CHECK_OK(put(text("a"), 1, CATALOG_REPLACE, 200));
     CHECK_EQ(expiry_of(text("a")), 0);
     CHECK_EQ(catalog_expiring(catalog), 0);
     CHECK_OK(put_on(text("a"), 1,
@@ -181,7 +182,7 @@ TEST(catalog__replaces_and_drops_on_terms_only)
     CHECK_EQ(put_on(text("a"), 2, &none, 1), BG_ECANCELED);
     CHECK_EQ(catalog_drop_on(catalog, text("a"), &none, 1, NULL), BG_ECANCELED);
     CHECK_EQ(mark_of(text("a"), 1), 1);
-    /* A change is counted, and terms that were read before the change no longer allow replacing the
+    /* Each change is counted, so terms that were read before the change can no longer replace the
      * entry. */
     struct catalog_terms before = seen(text("a"));
     CHECK_OK(catalog_changing(entry_of(text("a")), NULL));
@@ -267,9 +268,10 @@ TEST(catalog__renaming)
     CHECK_EQ(catalog_count(catalog), 2);
     CHECK_OK(catalog_rename(catalog, text("a"), text("b"), false, 1, NULL));
     CHECK_EQ(catalog_count(catalog), 1);
-    CHECK_EQ(catalog_expiring(catalog), 0); /* b's old expiry is dropped as well */
+    /* the old entry's expiry time is also dropped */
+    CHECK_EQ(catalog_expiring(catalog), 0);
     CHECK_EQ(mark_of(text("b"), 1), 2);
-    /* Renames an entry to an expired name, and an expired name to another name. */
+    /* An expired name cannot be renamed, but another entry can be renamed to the expired name. */
     CHECK_OK(put(text("c"), 3, 0, 1));
     CHECK_OK(catalog_expire(catalog, text("c"), 10, 1, NULL));
     CHECK_EQ(catalog_rename(catalog, text("c"), text("d"), false, 10, NULL),
@@ -299,11 +301,11 @@ TEST(catalog__sweeping_goes_round)
     }
     CHECK_EQ(catalog_sweep(catalog, 100), 0);
     dropped += catalog_sweep(catalog, 100 + MANY);
-    CHECK(dropped < MANY / 2); /* one sweep does not drop all names, */
+    CHECK(dropped < MANY / 2); /* one sweep does not drop all expired names */
     for (unsigned i = 0; i < 3; i++) {
         dropped += catalog_sweep(catalog, 100 + MANY);
     }
-    CHECK_EQ(dropped, MANY / 2); /* but all are dropped eventually */
+    CHECK_EQ(dropped, MANY / 2); /* several sweeps drop all expired names */
     CHECK_EQ(catalog_count(catalog), MANY / 2);
     CHECK_EQ(catalog_expiring(catalog), 0);
     catalog_reap(catalog);
@@ -434,8 +436,8 @@ TEST(catalog__any_sequence)
     }
 }
 
-/* A scan returns every name that exists throughout it exactly once, no matter which other names are
- * created and dropped. */
+/* A scan returns every name that exists during the whole scan exactly once, no matter which other
+ * names are created and dropped. */
 TEST(catalog__scanning_while_names_come_and_go)
 {
     enum { STAY = 500 };
@@ -549,8 +551,8 @@ TEST(catalog__tells_what_goes_with_what_comes)
     CHECK_OK(put(text("b"), 1, 0, 1));
     CHECK_OK(put(text("a"), 1, CATALOG_REPLACE, 1));
     CHECK_OK(catalog_expire(catalog, text("a"), 10, 1, NULL));
-    CHECK_OK(put(text("a"), 1, 0, 10)); /* over an entry that has expired but was not
-                                           swept */
+    /* replaces an entry that has expired but has not been swept */
+    CHECK_OK(put(text("a"), 1, 0, 10));
     CHECK_OK(catalog_expire(catalog, text("a"), 20, 10, NULL));
     CHECK_OK(catalog_rename(catalog, text("b"), text("a"), true, 20, NULL));
     CHECK_OK(catalog_rename(catalog, text("a"), text("a"), false, 20, NULL));
@@ -569,7 +571,8 @@ static void check_a_and_b(void)
 {
     CHECK_EQ(mark_of(text("a"), 1), 1);
     CHECK_EQ(mark_of(text("b"), 1), 2);
-    CHECK_EQ(mark_of(text("b"), 100), 0); /* it has expired, swept or not */
+    /* expired names are not found, whether swept or not */
+    CHECK_EQ(mark_of(text("b"), 100), 0);
     CHECK_EQ(mark_of(text("c"), 1), 0);
     CHECK_EQ(expiry_of(text("a")), 0);
     CHECK_EQ(catalog_count(catalog), 2);
@@ -676,8 +679,9 @@ enum { NAMES = 24, FINDERS = 2, CHANGERS = 2, STEPS = 4000 };
 static _Atomic bool over;
 static _Atomic uint64_t found_so_often;
 
-/* Names are "p<i>" and refer to objects whose marks start at 1000 * i. Renames stay within one i,
- * so a lookup of p<i> must find one of these objects. */
+/* Returns the name "p<i>" or "p<i>'". Both names refer only to objects with marks from 1000 * i to
+ * 1000 * i + 999, because renames do not change i. A lookup must therefore find one of these
+ * objects. */
 static bg_bytes pair_name(unsigned i, bool second, char name[16])
 {
     (void)snprintf(name, 16, "p%u%s", i, second ? "'" : "");
@@ -717,7 +721,7 @@ static void *finder(void *unused)
             }
         }
         quiet_leave(&quiet, mine);
-        if (held) { /* the entry is held longer than the batch */
+        if (held) { /* the entry is still valid after the batch */
             CHECK_EQ(held->object->shape.items, held_mark);
             catalog_release(held);
             held = NULL;
@@ -815,7 +819,7 @@ TEST(catalog__all_at_once)
 
 static _Atomic uint64_t acknowledged;
 
-/* The content is a number that each adder increments. */
+/* Increments the number of items, which stands for the object's content. */
 static void *adder(void *unused)
 {
     const int mine = quiet_sit(&quiet);
@@ -828,13 +832,14 @@ static void *adder(void *unused)
             atomic_fetch_add(&acknowledged, 1);
         }
         quiet_leave(&quiet, mine);
-        (void)usleep(10); /* otherwise the replacing thread rarely gets the lock */
+        /* otherwise, the replacing thread would rarely get the lock */
+        (void)usleep(10);
     }
     quiet_rise(&quiet, mine);
     return NULL;
 }
 
-/* Repeatedly gives an entry a new base, whose digest repeats one hex digit. */
+/* Repeatedly sets an entry's base to one whose digest consists of a single repeated hex digit. */
 static void *rebaser(void *argument)
 {
     struct entry *entry = argument;
@@ -863,7 +868,7 @@ TEST(catalog__digests_are_read_whole)
         catalog_digest(catalog, entry, digest);
         CHECK(digest[0] == 0 || strspn(digest, (char[]){ digest[0], 0 }) == 32);
         changes += digest[0] != before;
-        (void)usleep(10); /* otherwise readers would always hold the lock */
+        (void)usleep(10); /* otherwise, the reader would always hold the lock */
     }
     atomic_store(&over, true);
     CHECK_EQ(pthread_join(thread, NULL), 0);

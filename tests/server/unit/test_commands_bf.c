@@ -1,4 +1,5 @@
-/* Tests BF.*: arguments, replies and error texts in both protocols, growth, and journal records. */
+/* Tests the BF.* commands: arguments, replies and error messages in both protocols, growth, and
+ * journal records. */
 #include "server/support/fake_host.h"
 
 #include "ledger.h"
@@ -102,8 +103,8 @@ TEST(bf__insert)
     fake_end(&h);
 }
 
-/* Memory can run out while a command is running. An add that needs memory is then refused; lookups
- * and adds of existing items still succeed. */
+/* Memory can run out while a command is running. In this case, an add that needs memory is refused,
+ * but lookups and adds of existing items still succeed. */
 TEST(bf__memory_that_is_used_up_within_a_command)
 {
     struct fake h;
@@ -193,7 +194,8 @@ TEST(bf__grows)
         (void)snprintf(line, sizeof line, "BF.EXISTS k absent-%zu", i);
         wrong += strcmp(fake(&h, line), ":1") == 0;
     }
-    CHECK(wrong <= N / 100 + N / 200); /* 1% was requested for all layers together */
+    /* the requested rate of 1% applies to all layers together */
+    CHECK(wrong <= N / 100 + N / 200);
     CHECK(object_layers(h.entries[0].object) > 3);
     fake_end(&h);
 }
@@ -210,14 +212,14 @@ TEST(bf__records_only_what_changes)
     CHECK_STR(fake(&h, "BF.MADD k a d"), "[:0 :1]");
     CHECK_EQ(h.recorded, before + 1);
     h.record_fails = BG_EIO;
-    CHECK_STR(fake(&h, "BF.ADD k e"), "-MISCONF record: told to fail");
-    CHECK_STR(fake(&h, "BF.MADD k e f"), "-MISCONF record: told to fail");
+    CHECK_STR(fake(&h, "BF.ADD k e"), "-MISCONF record: simulated failure");
+    CHECK_STR(fake(&h, "BF.MADD k e f"), "-MISCONF record: simulated failure");
     CHECK_STR(fake(&h, "BF.MADD k a b"), "[:0 :0]"); /* nothing to record */
     CHECK_STR(fake(&h, "BF.MEXISTS k e f"), "[:0 :0]");
     h.record_fails = BG_OK;
     h.create_fails = BG_EQUOTA;
-    CHECK_STR(fake(&h, "BF.ADD other a"), "-LIMIT create: told to fail");
-    CHECK_STR(fake(&h, "BF.RESERVE other 0.1 10"), "-LIMIT create: told to fail");
+    CHECK_STR(fake(&h, "BF.ADD other a"), "-LIMIT create: simulated failure");
+    CHECK_STR(fake(&h, "BF.RESERVE other 0.1 10"), "-LIMIT create: simulated failure");
     fake_end(&h);
 }
 
@@ -359,8 +361,9 @@ TEST(bf__a_scalable_filter_stops_at_its_limit)
     CHECK_STR(fake(&h, "BF.ADD k item0"), ":0"); /* the item already exists */
     CHECK_STR(fake(&h, "BF.EXISTS k item1"), ":1");
     fake_replay(&h);
-    h.settings.max_filter_bytes = 1 << 20; /* so that items are accepted again */
-    h.forget = true; /* no replay, which would use this limit from the start */
+    h.settings.max_filter_bytes = 1 << 20; /* allows the filter to accept items again */
+    /* do not replay, because a replay would use the new limit from the start */
+    h.forget = true;
     CHECK(strncmp(fake(&h, "BF.ADD k other"), "-", 1) != 0);
     fake_end(&h);
 }

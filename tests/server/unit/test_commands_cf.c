@@ -1,5 +1,5 @@
-/* Tests CF.*: arguments, replies and error texts in both protocols, growth, counts, deletes and
- * durability. */
+/* Tests the CF.* commands: arguments, replies and error messages in both protocols, growth, counts,
+ * deletes, and durability. */
 #include "server/support/fake_host.h"
 
 TEST(cf__words_and_replies)
@@ -144,10 +144,10 @@ TEST(cf__wrong_types)
     fake_end(&h);
 }
 
-static bool was_refused[1200000]; /* for each item number, set by the last
-                                     add_numbered */
+/* Whether the last add of each numbered item was refused. */
+static bool was_refused[1200000];
 
-/* Adds numbered items in pipelines; returns the number of refused items. */
+/* Adds numbered items in pipelines. Returns the number of refused items. */
 static size_t add_numbered(struct fake *h, const char *name, size_t from, size_t to)
 {
     enum { BATCH = 1000, DIGITS = 24 };
@@ -192,12 +192,12 @@ TEST(cf__grows_far_beyond_its_capacity)
     CHECK_STR(fake(&h, "CF.RESERVE k 100"), "+OK");
     CHECK_EQ(add_numbered(&h, "k", 0, N), 0);
     CHECK_EQ(found_numbered(&h, "k", 0, N), N);
-    /* fingerprints are as long as before, so there are almost no false positives */
+    /* growth does not shorten fingerprints, so there are almost no false positives */
     CHECK(found_numbered(&h, "k", N, 2 * N) <= 5);
     const struct object *object = h.entries[0].object;
     CHECK_EQ(atomic_load(&object->expansions), 10);
     CHECK(object_capacity(object) >= N && object_capacity(object) < 3 * N);
-    /* half of the adds are undone, and no other item is lost */
+    /* deletes half of the items; no other item is lost */
     for (size_t i = 0; i < N / 2; i++) {
         char line[40];
         (void)snprintf(line, sizeof line, "CF.DEL k item-%zu", i);
@@ -208,7 +208,8 @@ TEST(cf__grows_far_beyond_its_capacity)
     fake_end(&h);
 }
 
-/* A caller that must not wait is warned in advance, and is rarely warned unnecessarily. */
+/* A caller that must not block is warned before an add that may double the filter, and is rarely
+ * warned unnecessarily. */
 TEST(cf__tells_before_it_doubles)
 {
     enum { FEW = 1000, N = 1200000 };
@@ -265,7 +266,8 @@ TEST(cf__keeps_the_rate_that_was_asked_for)
         CHECK_EQ(found_numbered(&h, "k", 0, cases[c].capacity), cases[c].capacity);
         const size_t wrong = found_numbered(&h, "k", 1000000, 1000000 + ASKED);
         CHECK((double)wrong <= 1.3 * cases[c].rate * ASKED + 10);
-        /* the filter grows until the rate would be too high, and then reports that it is full */
+        /* the filter grows until its false-positive rate would be too high, and is then reported as
+         * full */
         const double most = cases[c].rate > 0.03 ? cases[c].rate : 0.03;
         const size_t refused = add_numbered(&h, "k", cases[c].capacity, 300000);
         for (size_t i = cases[c].capacity; i < 300000; i++) {
@@ -356,7 +358,7 @@ TEST(cf__compacts)
         CHECK_STR(fake(&h, line), ":1");
     }
     CHECK_STR(fake(&h, "CF.COMPACT k"), "+OK");
-    CHECK_EQ(h.checkpoints, 1); /* the filter is saved in its current state */
+    CHECK_EQ(h.checkpoints, 1); /* the compacted filter is saved */
     CHECK_EQ(object_bytes(h.entries[0].object), smallest);
     CHECK_EQ(found_numbered(&h, "k", 0, 100), 100);
     CHECK_EQ(add_numbered(&h, "k", 5000, 9000), 0); /* the filter grows again */
@@ -366,9 +368,9 @@ TEST(cf__compacts)
         (void)snprintf(line, sizeof line, "CF.DEL k item-%zu", i);
         CHECK_STR(fake(&h, line), ":1");
     }
-    CHECK_STR(fake(&h, "CF.COMPACT k"), "-MISCONF checkpoint: told to fail");
+    CHECK_STR(fake(&h, "CF.COMPACT k"), "-MISCONF checkpoint: simulated failure");
     CHECK_EQ(found_numbered(&h, "k", 0, 100), 100);
-    h.forget = true; /* the filter is smaller than in the journal */
+    h.forget = true; /* the filter is smaller than its state in the journal */
     fake_end(&h);
 }
 
@@ -378,12 +380,12 @@ TEST(cf__nothing_happens_that_is_not_recorded)
     fake_begin(&h);
     CHECK_STR(fake(&h, "CF.ADD k a"), ":1");
     h.record_fails = BG_EIO;
-    CHECK_STR(fake(&h, "CF.ADD k b"), "-MISCONF record: told to fail");
-    CHECK_STR(fake(&h, "CF.ADDNX k b"), "-MISCONF record: told to fail");
-    CHECK_STR(fake(&h, "CF.INSERT k ITEMS b c"), "-MISCONF record: told to fail");
-    CHECK_STR(fake(&h, "CF.DEL k a"), "-MISCONF record: told to fail");
+    CHECK_STR(fake(&h, "CF.ADD k b"), "-MISCONF record: simulated failure");
+    CHECK_STR(fake(&h, "CF.ADDNX k b"), "-MISCONF record: simulated failure");
+    CHECK_STR(fake(&h, "CF.INSERT k ITEMS b c"), "-MISCONF record: simulated failure");
+    CHECK_STR(fake(&h, "CF.DEL k a"), "-MISCONF record: simulated failure");
     h.record_fails = BG_EQUOTA;
-    CHECK_STR(fake(&h, "CF.ADD k b"), "-LIMIT record: told to fail");
+    CHECK_STR(fake(&h, "CF.ADD k b"), "-LIMIT record: simulated failure");
     h.record_fails = BG_OK;
     CHECK_STR(fake(&h, "CF.MEXISTS k a b c"), "[:1 :0 :0]");
     const size_t before = h.recorded;
@@ -391,8 +393,8 @@ TEST(cf__nothing_happens_that_is_not_recorded)
     CHECK_STR(fake(&h, "CF.ADDNX k a"), ":0");
     CHECK_EQ(h.recorded, before);
     h.create_fails = BG_EQUOTA;
-    CHECK_STR(fake(&h, "CF.ADD new a"), "-LIMIT create: told to fail");
-    CHECK_STR(fake(&h, "CF.RESERVE new 100"), "-LIMIT create: told to fail");
+    CHECK_STR(fake(&h, "CF.ADD new a"), "-LIMIT create: simulated failure");
+    CHECK_STR(fake(&h, "CF.RESERVE new 100"), "-LIMIT create: simulated failure");
     fake_end(&h);
 }
 

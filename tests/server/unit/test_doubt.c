@@ -1,7 +1,7 @@
 /*
- * A service with a damaged journal. No matter which frame or segment is lost, no added key is
- * reported as absent under any name, either at startup or after the next snapshot, and no file is
- * deleted. Also tests which filters are in doubt, and when they are trusted again.
+ * Tests a service with a damaged journal. No matter which frame or segment is lost, no added key is
+ * reported as absent under any name, either after startup or after the next snapshot, and no file
+ * is deleted. Also tests which filters are in doubt, and when they are trusted again.
  */
 #define _GNU_SOURCE
 
@@ -123,7 +123,7 @@ static void copy_folder(const char *from, const char *to)
     disk_copy(ring[0], ring[1]);
 }
 
-/* Checks that `folder` has all filter files of `from`. */
+/* Checks that `folder` contains all filter files of `from`. */
 static void check_files_kept(const char *from, const char *folder)
 {
     struct names names;
@@ -164,7 +164,7 @@ static void story(const char *folder)
     world_add(&w, "early", 0, 3);
     CHECK(world_ack(&w));
     world_close(&w);
-    must_open(folder, ""); /* opening starts a new segment */
+    must_open(folder, ""); /* opening the journal starts a new segment */
     says("RENAME early late", "+OK");
     world_add(&w, "late", 3, 5);
     says("COPY cuckoo copy", ":1");
@@ -182,10 +182,12 @@ static void check_story(void)
     world_has(&w, "lasting", 0, 6);
     world_has(&w, "still", 0, 4);
     world_has(&w, "late", 0, 5);
-    CHECK(world_ask(&w, "TTL lasting")[1] == '-'); /* never, or unknown */
+    /* the filter never expires, or its expiry time is unknown */
+    CHECK(world_ask(&w, "TTL lasting")[1] == '-');
 }
 
-/* Checks that a directory with a missing part is refused, or stays in doubt across restarts. */
+/* Checks that a damaged directory is refused by default, and stays in doubt across restarts if it
+ * is accepted. */
 static void check_damaged(const char *whole, const char *damaged)
 {
     CHECK(!world_open(&w, damaged, ""));
@@ -246,7 +248,7 @@ TEST(doubt__any_frame_is_damaged)
         (void)snprintf(path, sizeof path, "%s", inside(whole, segments.at[i]));
         for (uint64_t n; (n = frame_bytes(path, at)) > 0; at += (long)n) {
             if (i + 1 == segments.n && frame_bytes(path, at + (long)n) == 0) {
-                break; /* this frame is the mark, so no record is missing */
+                break; /* the last frame is the mark, which contains no record */
             }
             copy_folder(whole, damaged);
             flip(inside(damaged, segments.at[i]), at + 36);
@@ -263,7 +265,8 @@ TEST(doubt__any_segment_is_missing)
     struct names segments;
     story(whole);
     list(whole, "journal-", &segments);
-    for (size_t i = 0; i <= segments.n; i++) { /* each segment, and finally all */
+    /* each segment, and finally all segments */
+    for (size_t i = 0; i <= segments.n; i++) {
         copy_folder(whole, damaged);
         for (size_t k = 0; k < segments.n; k++) {
             if (k == i || i == segments.n) {
@@ -282,7 +285,7 @@ TEST(doubt__any_segment_is_missing)
     check_damaged(whole, damaged);
 }
 
-/* After an orderly stop, the end of the last segment is missing, starting at any frame. */
+/* After a clean shutdown, the last segment is truncated at or within any frame. */
 TEST(doubt__the_end_is_missing)
 {
     const char *whole = scratch_path("ends"), *damaged = scratch_path("ends2");
@@ -295,7 +298,7 @@ TEST(doubt__the_end_is_missing)
     (void)snprintf(path, sizeof path, "%s", inside(whole, last));
     for (uint64_t n; (n = frame_bytes(path, at)) > 0; at += (long)n) {
         if (frame_bytes(path, at + (long)n) == 0) {
-            break; /* this frame is the mark, so no record is missing */
+            break; /* the last frame is the mark, which contains no record */
         }
         for (long part = 0; part < 2; part++) {
             copy_folder(whole, damaged);
@@ -329,7 +332,8 @@ TEST(doubt__any_segment_is_replaced)
 
 /* ---- Which filters are in doubt, and for how long -------------------------------------------- */
 
-/* Loses the frame that contains a rename. Only one other frame and the mark follow that frame. */
+/* Damages the frame that contains a rename, which is followed by only one other frame and the
+ * mark. */
 static const char *make_doubtful(const char *name)
 {
     const char *folder = scratch_path(name);
@@ -381,7 +385,7 @@ TEST(doubt__names_that_nobody_knows)
     /* Filters created after the damage are not in doubt. */
     says("BF.EXISTS later x", ":0");
     says("BF.ADD later x", ":1");
-    /* The same applies in a transaction. */
+    /* In a transaction, the filter is in doubt as well. */
     says("MULTI", "+OK");
     says("BF.EXISTS other x", "+QUEUED");
     says("EXEC", "[:1]");
@@ -399,13 +403,14 @@ TEST(doubt__names_that_are_dropped_are_free)
     says("DEL known", ":1");
     says("BF.EXISTS known k1", ":0");
     says("BF.ADD known again", ":1");
-    CHECK(world_ask(&w, "RENAMENX later unknown")[0] == '-'); /* may be taken */
+    /* the name may be in use */
+    CHECK(world_ask(&w, "RENAMENX later unknown")[0] == '-');
     says("BF.EXISTS unknown x", ":1");
     says("RENAME later moved", "+OK");
     says("BF.EXISTS later x", ":0");
-    says("RENAMENX moved later", ":1"); /* the name is free */
+    says("RENAMENX moved later", ":1"); /* the name is known to be free */
     says("RENAME later moved", "+OK");
-    says("COPY moved another REPLACE", ":1"); /* the copy is complete */
+    says("COPY moved another REPLACE", ":1"); /* the content of the copy is known */
     says("BF.EXISTS another x", ":0");
     says("SAVE", "+OK");
     reopen(folder, "");
@@ -425,8 +430,8 @@ TEST(doubt__an_operator_can_forget)
     struct names files, before;
     list(inside(folder, "filters"), "", &before);
     CHECK_EQ(before.n, 1);
-    /* An unused file may belong to a filter that was created and saved in the missing part of the
-     * journal. */
+    /* An unused file may belong to a filter whose creation and save are recorded in the missing
+     * part of the journal. */
     disk_copy(filter_file(folder, before.at[0]),
               filter_file(folder, "00000000000000000000000000000000.bg"));
     for (int i = 0; i < 2; i++) {
@@ -460,7 +465,8 @@ TEST(doubt__an_operator_can_forget)
 
 /* ---- Files ------------------------------------------------------------------------------------------------ */
 
-/* The base of one filter is missing, so the directory is not intact, and unused files are kept. */
+/* The directory is damaged, because one filter's base file is missing. Unused files are therefore
+ * kept. */
 TEST(doubt__nothing_is_deleted_while_something_is_missing)
 {
     const char *folder = scratch_path("leftover");
@@ -482,7 +488,7 @@ TEST(doubt__nothing_is_deleted_while_something_is_missing)
     world_close(&w);
     CHECK_EQ(access(filter_file(folder, left), F_OK), 0);
     disk_copy(filter_file(folder, left), filter_file(folder, files.at[0]));
-    must_open(folder, ""); /* no file is missing, so the copy is not needed */
+    must_open(folder, ""); /* no file is missing, so the unused copy is deleted */
     CHECK_EQ(w.server.persist->stats.files_kept, 0);
     CHECK(access(filter_file(folder, left), F_OK) != 0);
     says("BF.EXISTS a x", ":1");
@@ -506,7 +512,7 @@ static long place_of(const char *path, const char *text)
     return last;
 }
 
-/* A pack holds a known filter and a filter whose name is in the missing part. */
+/* A pack contains a known filter and a filter whose name is in the missing part of the journal. */
 TEST(doubt__a_pack_with_unknown_parts_is_kept)
 {
     const char *folder = scratch_path("packed");
@@ -541,8 +547,8 @@ TEST(doubt__a_pack_with_unknown_parts_is_kept)
     world_close(&w);
 }
 
-/* Version 0.1 does not record the newest segment. If the newest segment is missing, so are the
- * filters in it. */
+/* Version 0.1 does not record which segment is the newest, so the loss of the newest segment is not
+ * detected. Files of filters created in that segment are moved to another directory. */
 TEST(doubt__files_of_older_folders_are_put_aside)
 {
     const char *folder = scratch_path("older");
@@ -567,7 +573,7 @@ TEST(doubt__files_of_older_folders_are_put_aside)
     }
 }
 
-/* The service does not touch files that it did not create. */
+/* The service does not modify or delete files that it did not create. */
 TEST(doubt__other_files_are_left_alone)
 {
     const char *folder = scratch_path("others");

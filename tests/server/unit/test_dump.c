@@ -127,8 +127,8 @@ TEST(dump__bf_round_trip)
     CHECK_STR(fake(&h, "BF.RESERVE k 0.01 300 EXPANSION 4"), "+OK");
     fill(&h, "BF.ADD", "k", 200);
     scan(&h, "BF.SCANDUMP", "k", &pieces);
-    CHECK(h.entries[0].object->dump == NULL); /* the dump is freed once it has been read to the end
-                                               * */
+    /* the dump is freed once it has been read to the end */
+    CHECK(h.entries[0].object->dump == NULL);
     CHECK_EQ(atomic_load(&h.entries[0].object->held), 0);
     for (size_t i = 0; i < pieces.count; i++) {
         CHECK_STR(load(&h, "BF.LOADCHUNK", "copy", &pieces.of[i]), "+OK");
@@ -421,7 +421,7 @@ TEST(dump__forged_chunks)
         CHECK(strncmp(got, "-ERR received bad data: ", 24) == 0);
         CHECK_STR(fake(&h, "BF.EXISTS x anything"), ":1");
     }
-    /* a blocked filter whose description says that it is a CF filter */
+    /* a blocked filter whose description states that it is a CF filter */
     char *end = memchr(stream, '\n', n);
     static uint8_t forged[1 << 16];
     const size_t used =
@@ -595,7 +595,8 @@ TEST(dump__redisbloom_round_trip)
     redis_dump(100, 0.01, 500, &pieces); /* three links */
     CHECK_EQ(pieces.count, 4);
     CHECK_STR(load(&h, "BF.LOADCHUNK", "k", &pieces.of[0]), "+OK");
-    CHECK_STR(fake(&h, "BF.MEXISTS k item-1 nobody"), "[:1 :1]"); /* the content is still unknown */
+    /* the content is still unknown */
+    CHECK_STR(fake(&h, "BF.MEXISTS k item-1 nobody"), "[:1 :1]");
     CHECK(strncmp(fake(&h, "BF.ADD k x"), "-ERR the filter is not available", 32) == 0);
     fake_replay(&h);
     /* a chunk can be loaded in parts, and can be repeated */
@@ -697,7 +698,7 @@ TEST(dump__redisbloom_forged)
           { 255, 255, 255, 255, 255, 255, 255, 255 },
           8,
           true },
-        { "a number of bits that does not match the number of bytes", 28, { 1 }, 8, false },
+        { "bits do not match bytes", 28, { 1 }, 8, false },
         { "a different size", 36, { 255, 255 }, 8, false },
         { "error rate NaN", 44, { 0, 0, 0, 0, 0, 0, 0xf8, 0x7f }, 8, false },
         { "infinite error rate", 44, { 0, 0, 0, 0, 0, 0, 0xf0, 0x7f }, 8, false },

@@ -1,4 +1,5 @@
-/* test_gates.c - tests the service's gates over SQLite: settings, life cycle, trust and threads. */
+/* test_gates.c - tests the service's gates with a SQLite source: settings, life cycle, trust and
+ * threads. */
 #define _GNU_SOURCE /* mkdtemp, nanosleep */
 
 #include "server/support/source_world.h"
@@ -15,7 +16,7 @@
 
 enum { LOG_EVENTS = 1024 };
 
-/* The events that the gates reported. */
+/* The events reported by the gates. */
 struct diary {
     pthread_mutex_t lock;
     int kinds[LOG_EVENTS];
@@ -53,7 +54,7 @@ static void moment(void)
     (void)nanosleep(&short_time, NULL);
 }
 
-/* Waits up to a minute until a condition holds. */
+/* Waits up to a minute for a condition to become true. */
 #define AWAIT(condition)                                                               \
     do {                                                                               \
         const uint64_t until_ = source_now() + UINT64_C(60000000000);                  \
@@ -61,7 +62,8 @@ static void moment(void)
             moment();                                                                  \
         }                                                                              \
         if (!(condition)) {                                                            \
-            check_fail(__FILE__, __LINE__, "not within a minute: %s", #condition);     \
+            check_fail(__FILE__, __LINE__, "still false after a minute: %s",           \
+                       #condition);                                                    \
         }                                                                              \
     } while (0)
 
@@ -91,7 +93,7 @@ static bg_outcome look(struct gates *gates, const char *key)
     return outcome;
 }
 
-/* Returns whether everything committed before `since` has been reported. */
+/* Returns whether every change committed before `since` has been reported. */
 static bool has_caught_up(struct gates *gates, uint64_t since)
 {
     const struct gate_about a = about(gates);
@@ -152,7 +154,8 @@ static void add(struct gates *gates, struct gate_settings *settings)
     gate_settings_free(settings);
 }
 
-/* Looks up prefix-first to prefix-(last-1). Returns the number of keys that are not present. */
+/* Looks up the keys PREFIX-FIRST to PREFIX-(LAST-1). Returns the number of keys that are not
+ * present. */
 static size_t missing(struct gates *gates, const char *prefix, size_t first,
                       size_t last)
 {
@@ -175,7 +178,8 @@ TEST(gate_settings__all_can_be_set_and_shown)
     for (size_t i = 0; gate_settings_name(i); i++) {
         const char *fallback = gate_settings_default(i);
         CHECK(*gate_settings_summary(i));
-        if (fallback && *fallback) { /* a displayed value can be set again */
+        if (fallback && *fallback) {
+            /* a displayed value can be used to set the option */
             char again[256];
             gate_settings_show(&s, i, shown, sizeof shown);
             CHECK_OK(gate_settings_set(&s, gate_settings_name(i), shown, NULL));
@@ -260,7 +264,7 @@ TEST(gate_settings__refuse_what_is_incomplete)
     CHECK_OK(gate_settings_check(&s, &why));
     set(&s, "promise", "");
     set(&s, "follow", "changes");
-    set(&s, "poll", "6s"); /* max-lag is 10 seconds */
+    set(&s, "poll", "6s"); /* too long, because max-lag is 10 seconds */
     CHECK_EQ(gate_settings_check(&s, &why), BG_EINVAL);
     CHECK_STR(why.what, "max-lag");
     gate_settings_free(&s);
@@ -445,7 +449,7 @@ TEST(gates__a_filter_that_may_lack_keys_is_not_trusted)
     CHECK_EQ(missing(gates, "no", 0, 20), 20);
     CHECK_EQ(look(gates, "no-1"), BG_OUTCOME_UNKNOWN);
 
-    /* Another file replaces the database, with different keys at the same row IDs. */
+    /* Replaces the database with another file that has different keys for the same row IDs. */
     world_begin(&other, false);
     world_products(&other, 500);
     world_do(&other, "UPDATE products SET sku = 'new-' || id");
@@ -461,7 +465,7 @@ TEST(gates__a_filter_that_may_lack_keys_is_not_trusted)
     world_end(&other);
 }
 
-/* Makes the follower start a new epoch during the first build. */
+/* Starts a new epoch during the first build. */
 struct meddler {
     struct world *w;
     struct gates *gates;
@@ -544,7 +548,7 @@ TEST(gates__audits_find_what_nobody_follows)
     world_do(&w, "INSERT INTO products (sku) VALUES ('untold')");
     CHECK_EQ(look(gates, "untold"), BG_OUTCOME_PRESENT); /* the audit found the key */
     CHECK_EQ(diary_count(&diary, GATE_EVENT_FALSE_NEGATIVE), 1);
-    AWAIT(about(gates).builds == 2); /* the filter was rebuilt */
+    AWAIT(about(gates).builds == 2); /* the filter is rebuilt */
     gates_free(gates);
     world_end(&w);
 }
@@ -677,15 +681,15 @@ static void scribe_start(struct scribe *scribe, struct world *w)
     scribe->process = fork();
     CHECK(scribe->process >= 0);
     if (scribe->process == 0) {
-        (void)close(ends[0]); /* SIGPIPE ends the child with this process */
+        (void)close(ends[0]); /* if this process exits, SIGPIPE terminates the child */
         write_for_ever(w->path, ends[1]);
     }
     (void)close(ends[1]);
     scribe->told = ends[0];
 }
 
-/* Returns a number of rows that are certainly committed, at least one more than the previous call
- * returned. */
+/* Returns a number of rows that are known to be committed. Each call returns a larger number than
+ * the previous call. */
 static uint32_t scribe_progress(struct scribe *scribe)
 {
     uint32_t lots[256];
@@ -723,7 +727,7 @@ TEST(gates__no_wrong_no_while_another_process_writes)
     bg_gate_info stats = { .struct_size = sizeof stats };
     AWAIT(about(gates).trusted);
     CHECK_OK(bg_gate_get_info(about(gates).gate, NULL, &stats));
-    CHECK_EQ(stats.doubtful, 0); /* no key was lost during the first build */
+    CHECK_EQ(stats.doubtful, 0); /* no key was missed during the first build */
     const size_t rounds = 30 * check_scale();
     for (size_t round = 0, checked = 0; round < rounds; round++) {
         const uint32_t written = scribe_progress(&scribe);
@@ -861,7 +865,8 @@ TEST(gate_settings__are_all_in_the_documents)
                        gate_settings_name(i), tick, fallback ? fallback : "required",
                        tick, gate_settings_summary(i));
         if (!strstr(page, row)) {
-            check_fail(__FILE__, __LINE__, "docs/sources.md lacks:%s", row);
+            check_fail(__FILE__, __LINE__,
+                       "docs/sources.md does not contain this row:%s", row);
         }
     }
 }

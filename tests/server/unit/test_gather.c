@@ -1,6 +1,6 @@
 /*
- * Tests data that arrives in several parts: announced bytes use no memory, received bytes are
- * available, and released bytes are freed.
+ * Tests data that arrives in several parts: announced bytes use no memory, received bytes can be
+ * read, and the memory of released bytes is freed.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -21,7 +21,7 @@ TEST(gather__is_zero_until_it_comes)
         CHECK_EQ(gather.given, 0);
         CHECK(gather.bytes[0] == 0 && gather.bytes[sizes[i] - 1] == 0);
         memset(gather.bytes, 'x', sizes[i]);
-        gather_give(&gather, sizes[i]); /* less than a step, so the memory is kept */
+        gather_give(&gather, sizes[i]); /* less than a step, so no memory is freed */
         CHECK_EQ(gather.given, 0);
         CHECK(gather.bytes[0] == 'x' && gather.bytes[sizes[i] - 1] == 'x');
         gather_end(&gather);

@@ -1,7 +1,7 @@
 /*
- * Tests statistics over time. Points are returned where they were stored, and omitted points are
- * unknown. The value of a minute is the mean of its points. Rings wrap around, and the clock may
- * stop, jump or move back.
+ * Tests statistics over time. Each point is returned for the time at which it was added, and
+ * omitted points are unknown. The value of a minute is the mean of its points. Rings wrap around,
+ * and the clock may stop, jump or move back.
  */
 #include "history.h"
 
@@ -88,7 +88,8 @@ TEST(history__minutes_are_means)
 {
     struct history *h = history_create(1);
     double values[HISTORY_COARSE];
-    for (uint64_t i = 0; i < 90; i++) { /* three minutes, the last one partial */
+    /* three minutes, the last of which is incomplete */
+    for (uint64_t i = 0; i < 90; i++) {
         const uint64_t whole = i / 30 * 10 + i % 2;
         const double value = i % 30 == 29 ? (double)NAN : (double)whole;
         history_add(h, BEGIN + i * HISTORY_STEP, &value);
@@ -97,7 +98,8 @@ TEST(history__minutes_are_means)
     CHECK_EQ(range.step, HISTORY_MINUTE);
     CHECK_EQ(range.points, 2);
     CHECK_EQ(range.from, BEGIN);
-    CHECK_NEAR(values[0], 14.0 / 29, 1e-6); /* unknown points do not count */
+    /* unknown points are not included in the mean */
+    CHECK_NEAR(values[0], 14.0 / 29, 1e-6);
     CHECK_NEAR(values[1], 10 + 14.0 / 29, 1e-6);
     history_add(h, BEGIN + 180, &(double){ 1 });
     range = read_last(h, 86400, 0, values);
@@ -146,7 +148,8 @@ TEST(history__a_clock_that_stands_still_keeps_the_first)
     history_free(h);
 }
 
-/* Points with a time in the future are dropped; earlier points stay. */
+/* When the clock moves back, points with a time in the future are dropped, and earlier points are
+ * kept. */
 TEST(history__a_clock_that_goes_back_goes_on)
 {
     struct history *h = history_create(1);
@@ -160,7 +163,7 @@ TEST(history__a_clock_that_goes_back_goes_on)
     CHECK_EQ(range.points, 4);
     CHECK_EQ(range.from, BEGIN + 88 * HISTORY_STEP);
     CHECK(values[0] == 88 && values[1] == 89 && values[2] == 1000 && values[3] == 1001);
-    for (uint64_t i = 0; i < 100; i++) { /* times before all stored points */
+    for (uint64_t i = 0; i < 100; i++) { /* adds points before all stored points */
         history_add(h, BEGIN - 86400 + i * HISTORY_STEP, &(double){ 7 });
     }
     range = read_last(h, 60, 0, values);

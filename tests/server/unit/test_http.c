@@ -1,7 +1,7 @@
 /*
- * test_http.c - tests HTTP requests (cut at every byte, refused for every possible reason, at their
- * limits, and randomized, with regular expressions as a reference), the parsing of fields and
- * targets, and responses.
+ * test_http.c - tests the parsing of HTTP requests, header fields and targets, and the writing of
+ * responses. Requests are cut at every byte, refused for every possible reason, tested at their
+ * limits, and randomized, with regular expressions as a reference.
  */
 #define _POSIX_C_SOURCE 200809L /* regcomp */
 
@@ -18,8 +18,8 @@
 
 enum { BODY_MAX = 1000 };
 
-/* Parses a stream as a whole, in two parts cut anywhere, and in random parts. The parsed requests
- * must always be the same. */
+/* Parses a stream as a whole, in two parts for every possible cut, and in random parts. The parsed
+ * requests must always be the same. */
 static void tell(struct http_story *story, const char *bytes, size_t n)
 {
     struct http_story other;
@@ -60,7 +60,7 @@ static void check_refused(const char *bytes, size_t n, int status, const char *r
     http_story_free(&story);
 }
 
-/* Parses a head, which must span all of `bytes`. */
+/* Parses a request head, which must be all of `bytes`. */
 static void parse(struct http_request *r, const char *bytes)
 {
     http_request_reset(r);
@@ -280,15 +280,16 @@ TEST(http__limits_of_heads)
         n += put_many(text + n, "\r\n\r\n", 1);
         if (over) {
             check_refused(text, n, 431, "the request head exceeds 16384 bytes");
-            check_refused(text, n - 1, 0,
-                          NULL); /* no error yet: the CR may be followed by garbage */
+            /* no error yet, because the head is incomplete */
+            check_refused(text, n - 1, 0, NULL);
         } else {
             tell(&story, text, n);
             CHECK_EQ(story.bodies, 1);
             http_story_free(&story);
         }
     }
-    for (size_t part = 0; part < 2; part++) { /* lines that do not end */
+    /* a request line and a header field without an end */
+    for (size_t part = 0; part < 2; part++) {
         const size_t begin = part ? first : 0;
         const size_t most = part ? HTTP_HEAD_BYTES : HTTP_LINE_BYTES;
         (void)put_many(text, "GET / HTTP/1.0\r\n", 1);
@@ -312,8 +313,8 @@ TEST(http__limits_of_heads)
     }
 }
 
-/* Parsed bytes of a head are not read again. To verify this, the test overwrites them, except for
- * the incomplete line. */
+/* The parser does not read parsed bytes of a head again. To verify this, the test overwrites the
+ * parsed bytes, except for the name of an incomplete header field. */
 TEST(http__a_head_is_looked_at_once)
 {
     static char text[16384];
@@ -327,7 +328,8 @@ TEST(http__a_head_is_looked_at_once)
         CHECK_EQ(http_parse(&r, text, there), HTTP_PARTIAL);
         CHECK(r.at + r.scanned + 1 >= there);
         memset(text, '\n', r.at);
-        if (r.at && r.scanned > 4) { /* skips the field name, which is parsed last */
+        if (r.at && r.scanned > 4) {
+            /* keeps the field name, which is parsed when the line is complete */
             memset(text + r.at + 3, '\n', r.scanned - 3);
         }
     }
@@ -391,7 +393,8 @@ TEST(http__chunks_that_are_refused)
     check_chunks_refused("10000000000000000\r\n", 413, large);
     check_chunks_refused("00000000000000000000000000000003e9\r\n", 413, large);
     char line[400] = "5;";
-    memset(line + 2, 'x', 254); /* 256 bytes including the CR, which would fit */
+    /* 256 bytes, the last of which may still become the CR */
+    memset(line + 2, 'x', 254);
     check_chunks_refused(line, 0, NULL);
     line[255] = '\r';
     check_chunks_refused(line, 0, NULL);
@@ -441,8 +444,8 @@ TEST(http__chunks_of_any_size)
 
 /* ---- Randomized -------------------------------------------------------------------------- */
 
-/* Matches a head with regular expressions. Returns whether the head is valid, and how its first
- * line is split. */
+/* Matches a head with regular expressions. Returns whether the head is valid, and stores the parts
+ * of its first line in `first`. */
 static bool reference_head(const char *text, size_t n, regmatch_t first[5])
 {
     static const char *const line_is =
@@ -486,9 +489,9 @@ static const char *const pieces_of_heads[] = {
     "\n",   "B:\r\n",     "/%41",    "*",           "Cc : d\r\n", "\xc3\xa4"
 };
 
-/* Heads made of these parts, with some bytes changed, are accepted if and only if the reference
- * accepts them. The only exception is that the parser may also refuse a head because of its Host
- * fields. */
+/* Request heads composed of these parts, with some bytes changed, are accepted if and only if the
+ * reference accepts them. The only exception is that the parser may also refuse a head because of
+ * its Host fields. */
 TEST(http__random_heads_as_the_reference)
 {
     const size_t kinds = sizeof pieces_of_heads / sizeof *pieces_of_heads;
@@ -534,11 +537,11 @@ TEST(http__random_heads_as_the_reference)
         }
         http_story_free(&story);
     }
-    CHECK(taken > 100); /* enough heads were accepted */
+    CHECK(taken > 100); /* enough heads are valid */
 }
 
-/* For streams of complete requests with bodies and some bytes changed, the result is the same
- * wherever the stream is cut. */
+/* Streams of complete requests with bodies, in which some bytes are changed, are parsed the same
+ * way wherever the stream is cut. */
 TEST(http__random_streams_the_same_in_pieces)
 {
     static const char *const requests[] = {
@@ -566,7 +569,7 @@ TEST(http__random_streams_the_same_in_pieces)
 
 /* ---- Targets ----------------------------------------------------------------------------- */
 
-/* Checks that the path of a target has these parts; a `count` below 0 means malformed. */
+/* Checks that a target's path has the given parts, or is malformed if `count` is negative. */
 static void check_path(const char *target, int count, const bg_bytes *parts)
 {
     static char room[HTTP_LINE_BYTES];
@@ -749,7 +752,7 @@ TEST(http__authorization)
     }
 }
 
-/* The test encodes arbitrary bytes as Base64 and checks that they are decoded correctly. */
+/* Encodes arbitrary bytes as Base64, and checks that they are decoded correctly. */
 TEST(http__basic_is_binary_safe)
 {
     static const char digits[] =
@@ -788,7 +791,8 @@ TEST(http__entity_tags)
 {
     static const struct {
         const char *value;
-        enum http_match strong, weak; /* for "1f" in If-Match and in If-None-Match */
+        /* the result for the tag "1f" in If-Match (strong) and If-None-Match (weak) */
+        enum http_match strong, weak;
     } known[] = { { "\"1f\"", HTTP_MATCH_YES, HTTP_MATCH_YES },
                   { "W/\"1f\"", HTTP_MATCH_NO, HTTP_MATCH_YES },
                   { "\"a\", \"b,1\" ,\"1f\"", HTTP_MATCH_YES, HTTP_MATCH_YES },

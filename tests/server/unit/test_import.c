@@ -1,7 +1,7 @@
 /*
- * Tests RedisBloom and valkey-bloom filters as objects that are created by BF.LOAD, by
- * CF.LOADCHUNK, or from the fields that the original modules save. Incomplete or inconsistent data
- * is refused, and never creates a filter that reports its own items as absent.
+ * Tests RedisBloom and valkey-bloom filters that are loaded by BF.LOAD, by CF.LOADCHUNK, or from
+ * the fields that the original modules save. Incomplete or inconsistent data is refused, and never
+ * produces a filter that reports its own items as absent.
  */
 #include "server/support/fake_host.h"
 
@@ -62,7 +62,7 @@ static const char *load_chunk(struct fake *h, const char *name, uint64_t iterato
     return fake_argv(h, argv, 4);
 }
 
-/* Loads all records of a file, up to the first refused record; returns the last reply. */
+/* Loads the records of a file, and stops at the first refused record. Returns the last reply. */
 static const char *load_records(struct fake *h, const char *name,
                                 const struct file *file)
 {
@@ -86,7 +86,7 @@ static void check_items(struct fake *h, const char *command, const char *name,
     }
 }
 
-/* Checks that a copy returns the same answers as the object. */
+/* Checks that a copy of the object returns the same answers as the object. */
 static void check_copy(const struct object *object, size_t items)
 {
     struct object *copy = NULL;
@@ -121,13 +121,14 @@ TEST(import__bf_load)
     CHECK_EQ(fake(&h, "BG.INFO k")[0], '[');
     CHECK_EQ(fake(&h, "BG.VERIFY k")[0], '[');
     CHECK_EQ(fake(&h, "BG.DIGEST k")[0], '$');
-    CHECK_STR(fake(&h, "BG.CLEAR k"), "+OK"); /* now in Bloomgate's own format */
+    /* the cleared filter is in Bloomgate's own format */
+    CHECK_STR(fake(&h, "BG.CLEAR k"), "+OK");
     CHECK_STR(fake(&h, "BF.EXISTS k item-1"), ":0");
     free(file.bytes);
     fake_end(&h);
 }
 
-/* The filter can be dumped in Bloomgate's own format. */
+/* A valkey-bloom filter can be dumped in Bloomgate's own format. */
 TEST(import__valkey_bloom_is_dumped)
 {
     struct fake h;
@@ -176,7 +177,7 @@ TEST(import__bf_load_refuses)
     fake_end(&h);
 }
 
-/* ---- Cuckoo filters of RedisBloom ------------------------------------------------------------------ */
+/* ---- RedisBloom cuckoo filters ------------------------------------------------------------------ */
 
 TEST(import__cuckoo_filter)
 {
@@ -242,7 +243,7 @@ TEST(import__cuckoo_filter_is_dumped_as_it_came)
     fake_end(&h);
 }
 
-/* Tests filters of different sizes, starting with the smallest. */
+/* Tests a chain of filters of different sizes, the smallest first. */
 TEST(import__cuckoo_filters_of_different_sizes)
 {
     struct fake h;
@@ -266,8 +267,8 @@ TEST(import__cuckoo_filters_of_different_sizes)
     CHECK_EQ(fake(&h, "BG.INFO k")[0], '[');
     CHECK_STR(fake(&h, "BG.ADD k more"), ":1");
     CHECK_STR(fake(&h, "BG.DEL k more"), ":1");
-    /* loads in chunks, none of which crosses the end of a filter, and loads a header followed by an
-     * address */
+    /* loads a header that is followed by an address, and then chunks, none of which crosses the end
+     * of a filter */
     uint8_t header[46] = { 0 };
     const uint8_t *slots = file.bytes + 16 + 38 + 16;
     memcpy(header, file.bytes + 16, 38);
@@ -284,8 +285,8 @@ TEST(import__cuckoo_filters_of_different_sizes)
     fake_end(&h);
 }
 
-/* The header states the sizes. Impossible sizes are refused early; inconsistent sizes are refused
- * when the data arrives. */
+/* The sizes are in the header. Impossible sizes are refused immediately, and inconsistent sizes are
+ * refused when the data arrives. */
 TEST(import__forged_cuckoo_filters)
 {
     static const struct {
@@ -305,7 +306,7 @@ TEST(import__forged_cuckoo_filters)
         { 32, 0, 2, "-ERR Invalid header: " },
         { 32, 1, 2, "-ERR Couldn't load chunk!" },
         { 36, 0, 2, "-ERR Invalid header: " },
-        { 36, 4, 2, "+OK" }, /* more data would have to follow */
+        { 36, 4, 2, "+OK" }, /* accepted, because more data could follow */
     };
     for (size_t f = 0; f < sizeof forgeries / sizeof *forgeries; f++) {
         struct fake h;
@@ -333,9 +334,9 @@ TEST(import__forged_cuckoo_filters)
 
 enum { FIELDS = 256 };
 
-/* A field as a server stores it, with its type. */
+/* A field with its type, as stored by a server. */
 struct field {
-    char type; /* 'n', 'r', 's' */
+    char type; /* 'n' (number), 'r' (real) or 's' (string) */
     uint64_t number;
     double real;
     uint8_t *bytes;
@@ -396,7 +397,7 @@ static void fields_put_bytes(struct import_sink *sink, const void *bytes, size_t
 static const struct field *fields_next(struct import_source *source, char type)
 {
     struct fields *fields = fields_of_source(source);
-    CHECK(!fields->failed); /* reading stops after an error */
+    CHECK(!fields->failed); /* nothing is read after an error */
     if (fields->at >= fields->count || fields->of[fields->at].type != type) {
         fields->failed = true;
         return NULL;
@@ -453,7 +454,7 @@ static void fields_end(struct fields *fields)
     }
 }
 
-/* Loads the fields; checks that every string is released. */
+/* Loads the fields, and checks that every string is released. */
 static bg_err fields_load(struct fields *fields, bg_foreign_format format, int version,
                           struct object **object)
 {
@@ -519,7 +520,8 @@ TEST(import__fields_there_and_back)
     }
 }
 
-/* A part of more than 16 MiB is stored as several records in a file, but as one field. */
+/* A part of more than 16 MiB is stored as several records in a file, but as a single field by a
+ * server. */
 TEST(import__fields_of_large_links)
 {
     static struct fields fields;
@@ -542,7 +544,7 @@ TEST(import__fields_of_large_links)
     fields_end(&fields);
 }
 
-/* All fields after any position may be missing, and any field may have a different type. */
+/* Tests fields that are truncated at every position, and every field with a different type. */
 TEST(import__fields_that_are_not_there)
 {
     static struct fields fields;
@@ -597,8 +599,8 @@ TEST(import__fields_that_lie)
     }
 }
 
-/* RedisBloom before 2.2 may have used a different hash; the value does not show which hash was
- * used. */
+/* RedisBloom versions before 2.2 may have used a different hash, and the saved value does not show
+ * which hash was used. */
 TEST(import__versions)
 {
     static struct fields fields;

@@ -1,7 +1,7 @@
 /*
- * Tests the journal on disk. Appended records are read back, each policy keeps its promise, threads
- * share writes and syncs, and segments are started and removed. The process may die, the disk may
- * fail or be full, and power may be lost at every single system call.
+ * Tests the journal on disk. Appended records can be read again, each policy keeps its guarantee,
+ * threads share writes and syncs, and segments are started and removed. The process may be killed,
+ * the disk may fail or be full, and power may be lost at any system call.
  */
 #define _GNU_SOURCE /* kill, usleep */
 
@@ -57,7 +57,7 @@ static struct journal_state state_of(struct journal *journal)
     return state;
 }
 
-/* Appends one add with the hash of number k; its frame has 60 bytes. */
+/* The size of a frame that contains one add: 60 bytes. */
 enum { FRAME = JOURNAL_HEAD + 8 + 8 + 4 + 8 };
 
 static bg_err append_add(struct journal *journal, uint64_t k, uint64_t *sequence,
@@ -79,7 +79,7 @@ static uint64_t add(struct journal *journal, uint64_t k)
     return sequence;
 }
 
-/* The result of a read: the numbers of the adds, in order. */
+/* The result of reading the journal: the numbers of the adds, in order. */
 enum { HEARD_MAX = 1 << 16 };
 
 struct heard {
@@ -140,7 +140,7 @@ static uint64_t size_of(const char *path)
     return stat(path, &about) == 0 ? (uint64_t)about.st_size : UINT64_MAX;
 }
 
-/* Makes one system call fail, after this many successful calls. */
+/* Makes one system call fail after `after` successful calls. */
 static void fail_call(enum disk_fault fault, unsigned long after)
 {
     disk.calls = 0;
@@ -215,7 +215,7 @@ TEST(journal__the_longest_frames_and_no_longer_ones)
     bg_errinfo why;
     CHECK_EQ(journal_append(journal, &record, 1, NULL, &why), BG_EQUOTA);
     keys.len = most;
-    for (int i = 0; i < 5; i++) { /* more than the buffer holds */
+    for (int i = 0; i < 5; i++) { /* more bytes than the buffer holds */
         CHECK_OK(journal_append(journal, &record, 1, NULL, &why));
     }
     struct journal_record two[2] = { record, { .type = JOURNAL_MARK } };
@@ -276,7 +276,7 @@ TEST(journal__calls_in_the_wrong_order_are_refused)
     CHECK(second == NULL);
     must_close(journal);
     CHECK_OK(journal_open(files_folder(), NULL, &second, &why));
-    must_close(second); /* never started, so nothing was changed */
+    must_close(second); /* not started, so no file was changed */
     CHECK_OK(journal_close(NULL, NULL));
     CHECK_EQ(read_all(files_folder()).segments, 1);
     files_clean();
@@ -327,7 +327,8 @@ TEST(journal__each_policy_syncs_when_it_says)
         unsigned long before = disk.data_syncs;
         (void)add(journal, 0);
         CHECK_EQ(journal_durable(journal), 0);
-        CHECK_EQ(size_of(segment_path(1)), JOURNAL_HEADER); /* nothing is written yet */
+        /* no frame has been written yet */
+        CHECK_EQ(size_of(segment_path(1)), JOURNAL_HEADER);
         CHECK_OK(journal_flush(journal, NULL));
         CHECK_EQ(size_of(segment_path(1)), JOURNAL_HEADER + FRAME);
         CHECK_EQ(journal_durable(journal), always ? 0 : 1);
@@ -403,7 +404,7 @@ TEST(journal__segments_begin_and_go)
     CHECK_EQ(removed, 3); /* all segments except the last */
     must_close(journal);
     CHECK_EQ(read_all(files_folder()).segments, 1);
-    /* Deleting more segments than announced is detected. */
+    /* The loss of a segment that the journal did not remove itself is detected. */
     journal = open_policy(JOURNAL_NO);
     (void)add(journal, 99);
     must_close(journal);
@@ -413,8 +414,8 @@ TEST(journal__segments_begin_and_go)
     files_clean();
 }
 
-/* Segments are removed one at a time, each with a sync of the directory, because a power loss could
- * otherwise leave a gap. */
+/* Segments are removed one at a time, and the directory is synced after each removal. Otherwise, a
+ * power failure could leave a gap. */
 TEST(journal__segments_go_one_after_the_other)
 {
     struct journal *journal = open_policy(JOURNAL_NO);
@@ -424,7 +425,8 @@ TEST(journal__segments_go_one_after_the_other)
         (void)add(journal, k);
         CHECK_OK(journal_rotate(journal, &first, NULL));
     }
-    fail_call(DISK_EIO, 4); /* write, sync, unlink, open and sync the directory */
+    /* the calls: write, sync, unlink, open the directory, sync the directory */
+    fail_call(DISK_EIO, 4);
     CHECK_EQ(journal_remove_before(journal, first, &removed, &why), BG_EIO);
     disk.at = 0;
     CHECK_STR(why.what, "fsync");
@@ -467,10 +469,11 @@ TEST(journal__other_files_are_left_alone)
 
 /* ---- Tails and damage ---------------------------------------------------------------- */
 
-/* Creates a journal with ten adds whose process died after writing them. */
+/* Creates a journal whose process died after writing ten adds. */
 static void make_dead(enum journal_policy policy, unsigned synced)
 {
-    (void)files_folder(); /* so that both processes use the same directory */
+    /* creates the directory before the fork, so that both processes use it */
+    (void)files_folder();
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
@@ -522,8 +525,8 @@ static void flip(const char *path, uint64_t at)
     (void)close(file);
 }
 
-/* Frames that are only in the page cache must not be reported as synced: if they were lost, the
- * hole would be treated as damage. */
+/* Frames that are only in the page cache must not be reported as synced. Otherwise, their loss
+ * would be treated as damage. */
 TEST(journal__written_is_not_synced)
 {
     (void)files_folder();
@@ -547,7 +550,7 @@ TEST(journal__written_is_not_synced)
     files_clean();
 }
 
-/* Frames that were cut off are not accepted again, no matter where they reappear. */
+/* Frames that were cut off are never accepted again, even if they reappear in another segment. */
 TEST(journal__frames_of_another_run_are_not_believed)
 {
     unsigned char old[FRAME];
@@ -557,7 +560,7 @@ TEST(journal__frames_of_another_run_are_not_believed)
     CHECK(pread(file, old, FRAME, JOURNAL_HEADER + 9 * FRAME) == FRAME);
     CHECK(ftruncate(file, JOURNAL_HEADER + 9 * FRAME) == 0); /* frame 10 is cut off */
     (void)close(file);
-    must_close(open_policy(JOURNAL_NO)); /* writes a different frame 10: a mark */
+    must_close(open_policy(JOURNAL_NO)); /* writes a mark as the new frame 10 */
     file = open(segment_path(2), O_RDWR);
     CHECK(file >= 0 && pwrite(file, old, FRAME, JOURNAL_HEADER) == FRAME);
     (void)close(file);
@@ -568,7 +571,7 @@ TEST(journal__frames_of_another_run_are_not_believed)
     files_clean();
 }
 
-/* The range of bytes written to the first segment, and its inode. */
+/* The range of bytes that were rewritten in the first segment, and the segment's inode. */
 static uint64_t rewritten_from, rewritten_to, rewritten_inode;
 
 static void note_write(int file, off_t at, size_t n)
@@ -582,8 +585,9 @@ static void note_write(int file, off_t at, size_t n)
     }
 }
 
-/* A sync may have failed before the process died: the affected pages are marked clean in the page
- * cache, but are not on disk. These pages are written again before anything depends on them. */
+/* A sync may have failed before the process died. In this case, the affected pages are marked clean
+ * in the page cache, but are not on disk. They are written again before anything depends on
+ * them. */
 TEST(journal__what_nobody_knows_to_be_synced_is_written_again)
 {
     for (unsigned synced = 0; synced <= 8; synced += 4) {
@@ -597,9 +601,8 @@ TEST(journal__what_nobody_knows_to_be_synced_is_written_again)
         unsigned long syncs = disk.data_syncs;
         struct journal *journal = open_policy(JOURNAL_NO);
         disk.on_write = NULL;
-        CHECK_EQ(disk.data_syncs,
-                 syncs + 3); /* the segment, the new segment, and its header in the
-                                lock file */
+        /* syncs the old segment, the new segment, and the copy of its header in the lock file */
+        CHECK_EQ(disk.data_syncs, syncs + 3);
         CHECK(rewritten_from <= JOURNAL_HEADER + (uint64_t)synced * FRAME);
         CHECK_EQ(rewritten_to, JOURNAL_HEADER + 9 * FRAME);
         must_close(journal);
@@ -609,8 +612,8 @@ TEST(journal__what_nobody_knows_to_be_synced_is_written_again)
     }
 }
 
-/* An invalid frame followed by valid frames is damage if it was synced, and otherwise a torn
- * tail. */
+/* An invalid frame followed by valid frames is treated as damage if a later frame records that it
+ * was synced, and as a torn tail otherwise. */
 TEST(journal__damage_is_an_error_and_changes_nothing)
 {
     for (unsigned synced = 0; synced <= 10; synced += 5) {
@@ -670,7 +673,7 @@ TEST(journal__one_can_go_on_beyond_damage)
     files_clean();
 }
 
-/* After an orderly close, every frame except the last is covered by a later frame. */
+/* After a clean close, each frame except the last is recorded as synced by a later frame. */
 TEST(journal__after_an_orderly_end_every_flip_is_noticed)
 {
     struct journal *journal = open_policy(JOURNAL_NO);
@@ -707,7 +710,8 @@ struct worker {
     uint64_t last;
 };
 
-/* The ID encodes the thread that appended the record, and the record's number in that thread. */
+/* Appends records. The number of a record encodes the thread and the record's index in that
+ * thread. */
 static void *work(void *argument)
 {
     struct worker *me = argument;
@@ -746,8 +750,8 @@ static void join_workers(struct worker workers[THREADS])
     }
 }
 
-/* Checks that the adds of every worker are present, in the order in which the worker
- * appended them. */
+/* Checks that all adds of every worker are present, in the order in which the worker appended
+ * them. */
 static void check_workers(uint64_t rounds)
 {
     uint64_t next[THREADS] = { 0 };
@@ -760,7 +764,7 @@ static void check_workers(uint64_t rounds)
     }
 }
 
-/* The reports of the journal's thread. */
+/* The reports from the journal's thread. */
 struct listener {
     pthread_mutex_t lock;
     pthread_cond_t news;
@@ -822,7 +826,7 @@ TEST(journal__threads_append_whole_frames_in_their_order)
             CHECK_OK(journal_start(journal, listen, &listener, NULL));
         }
         run_workers(workers, journal, rounds, true, false);
-        for (int i = 0; i < 5; i++) { /* rotates in the meantime */
+        for (int i = 0; i < 5; i++) { /* rotates while the workers append */
             CHECK_OK(journal_rotate(journal, NULL, NULL));
             CHECK_OK(journal_tick(journal, NULL));
         }
@@ -844,7 +848,7 @@ TEST(journal__threads_append_whole_frames_in_their_order)
     }
 }
 
-/* The first sync lasts until all threads have appended. */
+/* Delays the first sync until all threads have appended. */
 static struct journal *slow_journal;
 
 static void slow_first_sync(void)
@@ -893,7 +897,7 @@ TEST(journal__the_thread_syncs_in_groups)
     files_clean();
 }
 
-/* Appends records during a write and during a sync, as other threads would. */
+/* Appends a record during a write or a sync, as another thread would. */
 static void add_during_write(int file, off_t at, size_t n)
 {
     (void)file, (void)at, (void)n;
@@ -917,7 +921,8 @@ TEST(journal__what_comes_meanwhile_is_not_promised)
     CHECK_EQ(state_of(slow_journal).written, 1);
     CHECK_OK(journal_sync(slow_journal, NULL));
     CHECK_EQ(journal_durable(slow_journal), 3);
-    CHECK_OK(journal_rotate(slow_journal, NULL, NULL)); /* the header is also written */
+    /* writing the header also calls add_during_write */
+    CHECK_OK(journal_rotate(slow_journal, NULL, NULL));
     disk.on_write = NULL;
     disk.on_sync = NULL;
     uint64_t next = journal_next(slow_journal);
@@ -927,7 +932,8 @@ TEST(journal__what_comes_meanwhile_is_not_promised)
     files_clean();
 }
 
-/* The size of the segment when the last sync started. The sync covers no bytes beyond this size. */
+/* The segment's size when the last sync started. The sync does not cover any bytes beyond this
+ * size. */
 static _Atomic uint64_t promised_bytes;
 
 static void note_size(void)
@@ -1001,7 +1007,8 @@ TEST(journal__the_thread_works_under_every_policy)
 
 TEST(journal__the_thread_tells_what_others_synced_before_it_ran)
 {
-    disk.patient = true; /* syncs do not wait, so the thread usually runs after them */
+    /* syncs return immediately, so the thread usually runs after them */
+    disk.patient = true;
     for (int i = 0; i < 100; i++) {
         struct listener listener;
         struct journal *journal = open_policy(JOURNAL_ALWAYS);
@@ -1026,7 +1033,8 @@ TEST(journal__a_full_disk_can_be_emptied)
         bg_errinfo why;
         (void)add(journal, 0);
         CHECK_OK(journal_flush(journal, NULL));
-        (void)add(journal, 1); /* this add is in the filter, so it must not be lost */
+        /* the filter already contains this add, so the add must not be lost */
+        (void)add(journal, 1);
         (void)add(journal, 2);
         fail_call(faults[i], 0);
         CHECK_EQ(journal_flush(journal, &why), BG_EIO);
@@ -1096,7 +1104,7 @@ TEST(journal__an_append_that_has_to_write_says_that_it_cannot)
     files_clean();
 }
 
-/* Writes the given number of empty manifests; fails if that number is 0. */
+/* Writes the given number of empty manifests. Fails if the number is 0. */
 static bg_err fill(void *context, struct journal_draft *draft, bg_errinfo *info)
 {
     struct journal_record records[2] = { { .type = JOURNAL_MANIFEST_BEGIN },
@@ -1141,13 +1149,14 @@ TEST(journal__a_failed_sync_is_never_tried_again)
     check_failed(journal, EIO);
     CHECK_EQ(disk.data_syncs, syncs);
     CHECK_EQ(journal_durable(journal), 1);
-    /* All content was saved elsewhere, and a fresh segment records this. */
+    /* All content is saved in base files, and a new segment records this. */
     CHECK_EQ(journal_next(journal), 3);
     CHECK_EQ(journal_reopen(journal, fill, &number, &why), BG_ECANCELED);
     check_failed(journal, EIO);
     number = 4;
     CHECK_OK(journal_reopen(journal, fill, &number, &why));
-    CHECK_EQ(journal_durable(journal), 6); /* the bases contain the appended records */
+    /* the base files contain the appended records */
+    CHECK_EQ(journal_durable(journal), 6);
     CHECK_EQ(add(journal, 0), 7);
     CHECK_EQ(state_of(journal).segments, 1);
     must_close(journal);
@@ -1158,7 +1167,8 @@ TEST(journal__a_failed_sync_is_never_tried_again)
     files_clean();
 }
 
-/* When a sync fails, the frames in memory are preserved only in the bases. */
+/* If a sync fails, the frames that are still in memory are not written later. Their changes are
+ * preserved only in the base files. */
 TEST(journal__what_waited_when_a_sync_failed_is_not_written_later)
 {
     slow_journal = open_policy(JOURNAL_ALWAYS);
@@ -1186,7 +1196,7 @@ static void check_crossing(enum journal_policy policy)
     CHECK_EQ(crossing_fail(journal), BG_EIO);
     CHECK_EQ(journal_durable(journal), policy == JOURNAL_ALWAYS ? 0 : 1);
     check_failed(journal, EIO);
-    CHECK_EQ(journal_next(journal), 3); /* nothing has been accepted since then */
+    CHECK_EQ(journal_next(journal), 3); /* no record was accepted after the failure */
     CHECK_OK(journal_reopen(journal, fill, &number, NULL));
     CHECK_EQ(add(journal, 0), 5);
     must_close(journal);
@@ -1241,7 +1251,7 @@ TEST(journal__a_long_manifest_begins_a_fresh_segment)
 }
 
 /* No matter what fails during recovery, the journal either stays failed or works, and a reader
- * finds either the old journal or the fresh journal. */
+ * finds either the old journal or the new journal. */
 TEST(journal__coming_back_can_fail_at_every_call)
 {
     unsigned long failures = 0;
@@ -1311,32 +1321,33 @@ TEST(journal__a_segment_whose_name_may_get_lost_is_the_end)
     disk.at = 0;
     CHECK_EQ(add(journal, 1), 2);
     CHECK_OK(journal_sync(journal, NULL));
-    fail_call(DISK_EIO, 5); /* open, write, sync, rename, open and sync the directory */
+    /* the calls: open, write, sync, rename, open the directory, sync the directory */
+    fail_call(DISK_EIO, 5);
     CHECK_EQ(journal_rotate(journal, NULL, &why), BG_EIO);
     disk.at = 0;
     CHECK_STR(why.what, "fsync");
     check_failed(journal, EIO);
     (void)read_all(files_folder());
     check_heard(2);
-    CHECK_OK(journal_reopen(journal, fill, &number, &why)); /* over that name */
+    /* replaces the segment with that name */
+    CHECK_OK(journal_reopen(journal, fill, &number, &why));
     must_close(journal);
     CHECK_EQ(read_all(files_folder()).first, 3);
     files_clean();
 }
 
-/* ---- The lifetime of a journal that ends at every call
- * ----------------------------------------------------- */
+/* ---- A journal whose process ends at any system call --------------------------------- */
 
 /*
- * A catalog of one object. Its content is the number of changes and a digest of the changes in
- * order. Checkpoints are created as in the service: rotate, save (into the entry of the
- * manifest), manifest, sync, remove.
+ * A catalog with one object, whose content is the number of changes and a digest of the changes in
+ * order. A checkpoint consists of the same steps as in the service: rotate, save the object (in its
+ * manifest entry), write the manifest, sync, and remove old segments.
  */
 enum { LIFE = 40 };
 
 struct life {
     uint64_t changes, digest;
-    uint64_t from; /* earlier frames are already included */
+    uint64_t from; /* frames before this one are already included */
 };
 
 static void life_change(struct life *life, uint64_t hash)
@@ -1403,7 +1414,7 @@ static bg_err life_step(struct journal *journal, struct life *life)
     return err;
 }
 
-/* The state that is read back: first the last complete manifest, then the changes. */
+/* The state recovered from the journal: first the last complete manifest, then the changes. */
 struct life_back {
     struct life life, entry;
 };
@@ -1454,8 +1465,8 @@ static struct journal *life_recover(const char *folder, struct life *life)
     return journal;
 }
 
-/* Checks that nothing acknowledged is missing, that the content is correct, and that the
- * journal can be continued. */
+/* Checks that no acknowledged change is missing, that the content is correct, and that more changes
+ * can be appended. */
 static void life_check_folder(const char *folder, uint64_t acknowledged)
 {
     struct life life, again;
@@ -1470,14 +1481,14 @@ static void life_check_folder(const char *folder, uint64_t acknowledged)
     must_close(journal);
 }
 
-/* Runs a whole lifetime, with checkpoints, and with one close and reopen. Writes every acknowledged
- * number to `acknowledged`. */
+/* Runs the whole workload, with checkpoints, and closes and reopens the journal twice. Writes the
+ * number of acknowledged changes to `acknowledged` after each sync. */
 static void life_live(const char *folder, int acknowledged)
 {
     struct life life = { .changes = 0 };
     struct journal *journal = must_open(folder, NULL, NULL);
     while (life.changes < LIFE) {
-        bool two = life.changes % 5 == 3; /* one sync for two changes */
+        bool two = life.changes % 5 == 3; /* syncs two changes together */
         if (life_step(journal, &life) || (two && life_step(journal, &life))
             || journal_sync(journal, NULL)
             || write(acknowledged, &life.changes, sizeof life.changes)
@@ -1503,10 +1514,11 @@ TEST(journal__death_and_loss_of_power_at_every_call)
     const unsigned long step = CHECK_EMULATED ? 17 : CHECK_SANITIZED ? 11 : 1;
     const unsigned long deaths =
         lives_with_every_fault(&lives, DISK_STOP_BEFORE, DISK_STOP_AFTER, step);
-    CHECK(deaths * step > 200); /* the number of calls in a lifetime */
+    CHECK(deaths * step > 200); /* about the number of system calls in a run */
 }
 
-/* Handles an error as the service does: retries, or saves everything and reopens. */
+/* Handles an error as the service does: saves all content and reopens the journal if it has failed,
+ * and retries otherwise. */
 static void life_mend(struct journal *journal, struct life *life)
 {
     if (state_of(journal).failed) {
@@ -1517,7 +1529,7 @@ static void life_mend(struct journal *journal, struct life *life)
     }
 }
 
-/* Runs a lifetime on a disk that fails once. Returns whether the fault occurred. */
+/* Runs the workload on a disk that fails once. Returns whether the fault occurred. */
 static bool life_with_fault(const char *folder, unsigned long at, enum disk_fault fault)
 {
     struct life life = { .changes = 0 };
@@ -1579,7 +1591,7 @@ TEST(journal__a_failing_call_costs_nothing_that_was_acknowledged)
 
 static int oracle;
 
-/* Reports durable sequence numbers to the parent at once. */
+/* Reports durable sequence numbers to the parent process immediately. */
 static void tell_oracle(void *context, uint64_t durable, const bg_errinfo *failure)
 {
     (void)context;
@@ -1588,8 +1600,8 @@ static void tell_oracle(void *context, uint64_t durable, const bg_errinfo *failu
     }
 }
 
-/* Appends endlessly from several threads with the policy `always`, and starts new segments now and
- * then. */
+/* Appends records from several threads until the process is killed, with the policy `always`, and
+ * occasionally starts a new segment. */
 static void child_live(void)
 {
     struct worker workers[THREADS];

@@ -1,7 +1,7 @@
 /*
- * Tests the journal and its directory: missing segments, including the newest segment, without
- * which the journal still looks complete; and a directory that is removed or replaced while the
- * journal is open.
+ * Tests the journal and its directory. Segments may be missing, including the newest segment,
+ * without which the journal still looks complete. The directory may be removed or replaced while
+ * the journal is open.
  */
 #define _GNU_SOURCE
 
@@ -51,7 +51,7 @@ static bool segment_is_there(const char *folder, unsigned number)
     return access(segment(folder, number), F_OK) == 0;
 }
 
-/* A journal written by three processes: segments 1 to 3, each with a frame and a mark. */
+/* Creates a journal that was opened three times: segments 1 to 3, each with a frame and a mark. */
 static void make_three(const char *folder)
 {
     for (uint64_t i = 1; i <= 3; i++) {
@@ -79,8 +79,8 @@ static bg_err tell(void *context, uint64_t sequence,
     return BG_OK;
 }
 
-/* A damaged journal is refused. If the damage is skipped, it is reported again each time the
- * journal is opened. */
+/* Checks that a damaged journal is refused. If the damage is skipped, it is reported again each
+ * time the journal is opened. */
 static void check_refused(const char *folder, const char *text, bool in_order)
 {
     const struct journal_options beyond = { .beyond_damage = true };
@@ -97,7 +97,8 @@ static void check_refused(const char *folder, const char *text, bool in_order)
         told.gaps = 0;
         CHECK_OK(journal_read(folder, true, tell, &told, &report, &why));
         CHECK_EQ(told.gaps, 1);
-        CHECK_EQ(told.behind, in_order ? again : 0); /* 0 if reported at the end */
+        /* 0 if the gap is reported after all frames */
+        CHECK_EQ(told.behind, in_order ? again : 0);
         CHECK_EQ(report.damages, 1);
         journal = begin(folder, &beyond, NULL);
         CHECK(journal_next(journal) > 6); /* no sequence number is used twice */
@@ -115,7 +116,7 @@ TEST(journal_folder__the_newest_segment_is_missing)
     CHECK(segment_is_there(folder, 4) && !segment_is_there(folder, 3));
 }
 
-/* After an orderly stop, a missing end is not mistaken for a torn tail. */
+/* After a clean shutdown, a missing end is not mistaken for a torn tail. */
 TEST(journal_folder__the_end_is_missing)
 {
     const char *folder = scratch_path("end");
@@ -133,7 +134,7 @@ TEST(journal_folder__the_end_is_missing)
     CHECK(segment_is_there(folder, 4));
 }
 
-/* The recorded end belongs to the newest segment, not to an earlier process. */
+/* The recorded end is that of the newest segment, not of a segment from an earlier process. */
 TEST(journal_folder__the_end_after_a_crash_is_unknown)
 {
     const char *folder = scratch_path("crash");
@@ -153,7 +154,7 @@ TEST(journal_folder__the_end_after_a_crash_is_unknown)
     CHECK_EQ(report.dropped, 1);
 }
 
-/* A directory or a FIFO with the name of a segment is an error, but not damage. */
+/* A directory or FIFO with a segment's name is an error, but is not treated as damage. */
 TEST(journal_folder__a_segment_is_not_a_file)
 {
     const char *folder = scratch_path("kinds");
@@ -213,8 +214,8 @@ TEST(journal_folder__no_header_can_be_read)
     CHECK(stat(segment(folder, 1), &about) == 0 && about.st_size > 64);
 }
 
-/* In directories written by version 0.1, the lock file is empty, so the newest segment is
- * unknown. */
+/* In directories written by version 0.1, the lock file is empty, so the newest segment is unknown
+ * and its loss is not detected. */
 TEST(journal_folder__a_lock_without_a_header_claims_nothing)
 {
     const char *folder = scratch_path("older");
@@ -231,7 +232,7 @@ TEST(journal_folder__a_lock_without_a_header_claims_nothing)
     struct journal *journal = begin(folder, NULL, &report);
     CHECK_EQ(report.segments, 2);
     CHECK_OK(journal_close(journal, NULL));
-    /* ... unless the caller specifies that a journal existed. */
+    /* The loss of all segments is detected if the caller specifies that a journal existed. */
     const struct journal_options existed = { .existed = true };
     CHECK_EQ(unlink(segment(folder, 1)), 0);
     CHECK_EQ(unlink(segment(folder, 2)), 0);
@@ -243,7 +244,7 @@ TEST(journal_folder__a_lock_without_a_header_claims_nothing)
     CHECK(!segment_is_there(folder, 1));
 }
 
-/* Segments of another journal with the expected numbers are refused. */
+/* Segments that have the expected numbers but belong to another journal are refused. */
 TEST(journal_folder__segments_of_another_journal)
 {
     const char *folder = scratch_path("mine"), *other = scratch_path("other");
@@ -299,8 +300,8 @@ static bg_err fill(void *context, struct journal_draft *draft, bg_errinfo *info)
     return journal_draft_append(draft, records, 2, info);
 }
 
-/* No more frames become durable, and nothing is written to the directory that is now at the
- * path. */
+/* Checks that no more frames become durable, and that nothing is written to the directory that is
+ * now at the path. */
 static void check_moved(struct journal *journal)
 {
     const uint64_t durable = journal_durable(journal);
@@ -373,7 +374,8 @@ TEST(journal_folder__a_folder_is_replaced)
     CHECK_EQ(report.segments, 1);
 }
 
-/* If only the lock file is removed, another process could lock the directory. */
+/* If only the lock file is removed, another process could lock the directory, so the journal
+ * fails. */
 TEST(journal_folder__the_lock_is_removed)
 {
     const char *folder = scratch_path("unlocked");

@@ -1,7 +1,7 @@
 /*
- * Tests reading the journal. If any part is truncated, flipped, lost or replaced, the reported
- * frames are still exactly the written frames, in order. A missing frame either belongs to a torn
- * tail that was never acknowledged, or is reported.
+ * Tests reading the journal. Whatever part is truncated, flipped, lost or replaced, every reported
+ * frame is a frame that was written, and frames are reported in order. A missing frame either
+ * belongs to a torn tail that was never acknowledged, or is reported as missing.
  */
 #include "support/check.h"
 #include "support/journal_memory.h"
@@ -12,14 +12,14 @@ static struct memory_journal journal, whole;
 
 enum { HEARD_MAX = 4096 };
 
-/* The result of a walk: the sequence numbers of the frames, and the gaps. */
+/* The result of reading a journal: the sequence numbers of the frames, and the gaps. */
 struct heard {
     uint64_t sequences[HEARD_MAX];
     size_t n;
     uint64_t next;    /* sequence number of the next frame */
     uint64_t missing; /* number of missing frames */
     size_t gaps;
-    uint64_t stop_at; /* the walk returns an error at this frame; 0 means never */
+    uint64_t stop_at; /* the callback returns an error at this frame; 0 disables this */
 };
 
 static uint64_t hash_of(uint64_t i)
@@ -28,7 +28,7 @@ static uint64_t hash_of(uint64_t i)
     return check_random_next(&state);
 }
 
-/* Frame number i always contains the same record, an add with one to three hashes. */
+/* Returns the record of frame i, which is always the same add with one to three hashes. */
 static struct journal_record record_of(uint64_t i, uint64_t hashes[3])
 {
     for (uint64_t k = 0; k < 3; k++) {
@@ -57,8 +57,8 @@ static bg_err hear(void *context, uint64_t sequence,
         CHECK_EQ(record->from, sequence);
         CHECK(record->count > record->from);
         const uint64_t frames = record->count - record->from;
-        heard->missing +=
-            frames >> 40 ? 1 : frames; /* an unknown number is counted as one */
+        /* an unknown number of frames is counted as one */
+        heard->missing += frames >> 40 ? 1 : frames;
         heard->gaps++;
         heard->next = heard->next > record->count ? heard->next : record->count;
         return BG_OK;
@@ -99,8 +99,8 @@ static bg_err walk(bool beyond, struct heard *heard, struct journal_report *repo
     return err;
 }
 
-/* Writes frames 1 to n in one segment; each states that the frame `behind` positions before it was
- * synced. */
+/* Writes frames 1 to n in one segment. Each frame records that the frame `behind` positions before
+ * it was synced. */
 static void make_one(uint64_t n, uint64_t behind)
 {
     memory_clear(&journal);
@@ -163,7 +163,7 @@ TEST(journal_read__segments_are_read_one_after_the_other)
     CHECK_EQ(report.id[0], 0x5a);
 }
 
-/* The byte format of docs/journal.md, which must never change. */
+/* Tests the byte format in docs/journal.md, which must never change. */
 TEST(journal_read__the_bytes_of_header_and_head)
 {
     static const unsigned char header_promised[56] = {
@@ -175,7 +175,7 @@ TEST(journal_read__the_bytes_of_header_and_head)
         8,    9,   10,  11,  12,   13,   14,   15, /* id */
         8,    0,   0,   0,   0,    0,    0,    0,  /* run */
     };
-    /* As computed by xxhsum -H3. */
+    /* Computed with xxhsum -H3. */
     static const unsigned char header_check[8] = { 0xd5, 0x46, 0x96, 0xf8,
                                                    0x26, 0xd3, 0x2e, 0xbb };
     static const unsigned char first_check[8] = { 0x7f, 0x0a, 0x45, 0xcc,
@@ -197,16 +197,17 @@ TEST(journal_read__the_bytes_of_header_and_head)
     CHECK(memcmp(bytes, header_promised, sizeof header_promised) == 0);
     CHECK(memcmp(bytes + 56, header_check, 8) == 0);
     struct journal_header again = { .flags = 0 };
-    bytes[8] = 1; /* version 1 can also be read, */
+    bytes[8] = 1; /* version 1 can also be read */
     memcpy(bytes + 56, first_check, 8);
     CHECK_OK(journal_header_read(bytes, &again, NULL));
     CHECK(again.flags == header.flags && again.number == 9 && again.run == 8
           && again.first == header.first
           && memcmp(again.id, header.id, JOURNAL_ID) == 0);
-    /* but readers of version 1 would delete packs, so they must reject version 2. */
+    /* Readers of version 1 would delete packs, so they must reject version 2. */
     CHECK(JOURNAL_VERSION > 1);
     uint64_t seed = journal_seed(header.id, header.run);
-    CHECK_EQ(seed, UINT64_C(0xa9709dd020604409)); /* the seed is frozen too */
+    /* the seed must never change either */
+    CHECK_EQ(seed, UINT64_C(0xa9709dd020604409));
     struct journal_head head = { .length = 12,
                                  .sequence = 0x0201,
                                  .synced = 0x0102,
@@ -277,8 +278,8 @@ TEST(journal_read__holes_in_what_was_not_synced_are_torn)
                    end_of(bad) - end_of(bad - 1));
             bg_err err = walk(false, &heard, &report, &why);
             CHECK_EQ(heard.n, bad - 1);
-            if (behind < 12
-                && bad <= 12 - behind) { /* frame 12 states that the invalid frame was synced */
+            if (behind < 12 && bad <= 12 - behind) {
+                /* frame 12 records that the invalid frame was synced */
                 CHECK_EQ(err, BG_ECHECKSUM);
                 CHECK_EQ(why.offset, end_of(bad - 1));
                 CHECK(strstr(why.message, "segment 1 at byte"));
@@ -293,7 +294,7 @@ TEST(journal_read__holes_in_what_was_not_synced_are_torn)
     }
 }
 
-/* The settled part never exceeds the position that a frame states as synced, and is not much
+/* The settled part never extends beyond the frame that was last recorded as synced, and is not much
  * smaller. */
 TEST(journal_read__settled_is_what_frames_say)
 {
@@ -307,7 +308,7 @@ TEST(journal_read__settled_is_what_frames_say)
         CHECK(report.tail_settled <= end_of(40 - behind));
         CHECK(report.tail_settled >= end_of(40 - 2 * behind - 1));
     }
-    make_one(40, 40); /* no frame states that another frame was synced */
+    make_one(40, 40); /* no frame records that another frame was synced */
     CHECK_OK(walk(false, &heard, &report, &why));
     CHECK_EQ(report.tail_settled, JOURNAL_HEADER);
     make_one(40, 0); /* each covers itself */
@@ -317,8 +318,8 @@ TEST(journal_read__settled_is_what_frames_say)
 
 /* ---- Flips --------------------------------------------------------------------------- */
 
-/* Flips every bit of a journal with two segments. A record that was not written is never
- * reported. A frame that was reported as synced is never omitted silently. */
+/* Flips a bit of a journal with two segments. A record that was not written is never reported. A
+ * frame that was reported as synced is never omitted silently. */
 static void check_flip(size_t segment, size_t bit)
 {
     static struct heard heard;
@@ -327,7 +328,8 @@ static void check_flip(size_t segment, size_t bit)
     unsigned char *byte = &journal.segments[segment].bytes[bit / 8];
     *byte ^= (unsigned char)(1u << bit % 8);
     bg_err err = walk(false, &heard, &report, &why);
-    if (!err) { /* a torn tail contains only the last frames, which no later frame covers */
+    if (!err) {
+        /* a torn tail contains only the last frames, which no later frame records as synced */
         CHECK_EQ(segment, 1);
         CHECK(report.torn.code);
         CHECK(report.next > 15 - 2);
@@ -337,7 +339,7 @@ static void check_flip(size_t segment, size_t bit)
     }
     bg_err beyond = walk(true, &heard, &report, &why);
     if (err && err != BG_EVERSION && bit >= JOURNAL_HEADER * 8) {
-        CHECK_OK(beyond); /* only the frame itself is missing */
+        CHECK_OK(beyond); /* only the damaged frame is missing */
         CHECK_EQ(report.damages, 1);
         CHECK_EQ(heard.n + heard.missing, 15);
         CHECK_EQ(heard.missing, 1);
@@ -362,7 +364,7 @@ TEST(journal_read__every_flipped_bit_is_noticed)
     }
 }
 
-/* Overwrites parts with random bytes, zeros and moved bytes. */
+/* Overwrites parts of the journal with random bytes, zeros, or bytes from other positions. */
 TEST(journal_read__no_damage_tells_a_wrong_record)
 {
     static struct heard heard;
@@ -393,8 +395,7 @@ TEST(journal_read__no_damage_tells_a_wrong_record)
         torn += !err && report.torn.code;
         if (!err && s == &journal.segments[0]
             && memcmp(s, &whole.segments[0], sizeof *s) != 0) {
-            CHECK_EQ(report.next,
-                     121); /* the bytes were the same, or the damage was reported */
+            CHECK_EQ(report.next, 121); /* without an error, no frame may be missing */
         }
         if (!walk(true, &heard, &report, &why)) {
             CHECK(heard.n + heard.missing <= 120);
@@ -457,14 +458,15 @@ TEST(journal_read__a_missing_beginning_is_damage)
     CHECK_OK(walk(true, &heard, &report, &why));
     CHECK_EQ(heard.missing, 5);
     CHECK_EQ(report.first, 6);
-    /* This is not damage if the journal states that the missing part is not needed. */
+    /* The missing segment is not damage if the journal records that it is no longer needed. */
     struct journal_record keep = { .type = JOURNAL_KEEP, .from = 6 };
     CHECK(memory_append(&journal, journal.next - 1, &keep));
     CHECK_OK(walk(false, &heard, &report, &why));
     CHECK_EQ(report.keep, 6);
     CHECK_EQ(report.first, 6);
     remove_segment(0);
-    CHECK_EQ(walk(false, &heard, &report, &why), BG_EFORMAT); /* this part is needed */
+    /* the removed segment is still needed */
+    CHECK_EQ(walk(false, &heard, &report, &why), BG_EFORMAT);
 }
 
 TEST(journal_read__a_segment_that_was_cut_is_damage)
@@ -485,7 +487,8 @@ TEST(journal_read__a_segment_that_was_cut_is_damage)
     }
 }
 
-/* A torn tail may still be present when the next run starts. */
+/* A torn tail may remain in a segment when the next run starts a new segment, so the bytes after
+ * the last valid frame are ignored. */
 TEST(journal_read__what_is_behind_the_last_frame_of_a_segment_is_not_looked_at)
 {
     static struct heard heard;
@@ -495,14 +498,16 @@ TEST(journal_read__what_is_behind_the_last_frame_of_a_segment_is_not_looked_at)
     size_t end = journal.segments[0].n;
     append(0); /* frame 11 of the first run */
     append(0);
-    journal.segments[0].bytes[end + 3]++; /* ... with a hole before frame 12 */
+    /* damages frame 11, so there is a hole before frame 12 */
+    journal.segments[0].bytes[end + 3]++;
     journal.next = 11;
     (void)memory_begin(&journal, 0, 2);
     append(10);
     append(10);
     CHECK_OK(walk(false, &heard, &report, &why));
     CHECK_EQ(heard.n, 12);
-    journal.segments[0].bytes[end + 3]--; /* now intact, but cut off anyway */
+    /* frame 11 is now intact, but is ignored because the next run has replaced it */
+    journal.segments[0].bytes[end + 3]--;
     CHECK_OK(walk(false, &heard, &report, &why));
     CHECK_EQ(heard.n, 12);
 }
@@ -518,7 +523,8 @@ TEST(journal_read__frames_of_others_are_not_believed)
     for (unsigned turn = 0; turn < 2; turn++) {
         make_one(5, 1);
         struct memory_segment *s = &journal.segments[0], other = *s;
-        other.header.id[3] ^= turn == 0 ? 1 : 0; /* changes the ID, then the run */
+        /* changes the ID in the first round and the run in the second */
+        other.header.id[3] ^= turn == 0 ? 1 : 0;
         other.header.run += turn;
         struct journal_record record = record_of(6, hashes);
         CHECK_OK(journal_record_bytes(&record, &n, NULL));
@@ -542,14 +548,15 @@ TEST(journal_read__frames_out_of_order_are_damage)
     bg_errinfo why;
     make_one(9, 1);
     struct memory_segment *s = &journal.segments[0];
-    /* Frame 4 is lost without a trace. */
+    /* Removes frame 4 without leaving a hole. */
     memmove(s->bytes + end_of(3), s->bytes + end_of(4), s->n - end_of(4));
     s->n -= end_of(4) - end_of(3);
     CHECK_EQ(walk(false, &heard, &report, &why), BG_EFORMAT);
     CHECK_STR(why.what, "frame number");
     CHECK(strstr(why.message, "found frame 5, expected all of frame 4"));
     CHECK_EQ(heard.n, 3);
-    /* Frame 9 is present twice: the second copy is out of order, and no frame follows it. */
+    /* Frame 9 is present twice. The second copy is dropped, because it is out of order and no frame
+     * follows it. */
     make_one(9, 1);
     memcpy(s->bytes + s->n, s->bytes + end_of(8), end_of(9) - end_of(8));
     s->n += end_of(9) - end_of(8);
@@ -577,7 +584,7 @@ TEST(journal_read__a_fresh_segment_is_a_new_beginning)
     journal.segments[2].n = 70;
     CHECK_OK(walk(false, &heard, &report, &why));
     CHECK_EQ(heard.n, 2);
-    journal.segments[3].bytes[12] ^= 1; /* but the new segment itself must be intact */
+    journal.segments[3].bytes[12] ^= 1; /* the new segment itself must be intact */
     CHECK(walk(false, &heard, &report, &why) != BG_OK);
 }
 
@@ -634,7 +641,8 @@ TEST(journal_read__long_frames_are_read_and_longer_ones_are_not)
     CHECK(!journal_head_read(bytes, 2, &back));
     head.length++;
     journal_head_write(&head, 1, bytes);
-    CHECK(!journal_head_read(bytes, 1, &back)); /* refused before any allocation */
+    /* refused before any memory is allocated */
+    CHECK(!journal_head_read(bytes, 1, &back));
     head.length = JOURNAL_RECORD_HEAD - 1;
     journal_head_write(&head, 1, bytes);
     CHECK(!journal_head_read(bytes, 1, &back));
@@ -643,7 +651,8 @@ TEST(journal_read__long_frames_are_read_and_longer_ones_are_not)
     CHECK(!journal_head_read(bytes, 1, &back)); /* more than existed */
 }
 
-/* With damage in many places, each intact frame is still reported, and the search terminates. */
+/* If a journal is damaged in many places, each intact frame is still reported, and the search for
+ * frames terminates. */
 TEST(journal_read__many_damaged_frames_cost_only_themselves)
 {
     static struct heard heard;

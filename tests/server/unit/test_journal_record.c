@@ -1,6 +1,6 @@
 /*
- * Tests journal records. Written records are read back, the bytes match the documented format, and
- * no other bytes are accepted as a record.
+ * Tests journal records. Written records can be read again, their bytes match the documented
+ * format, and no other bytes are accepted as a record.
  */
 #include "journal_record.h"
 #include "support/check.h"
@@ -160,13 +160,13 @@ TEST(journal_record__several_are_read_one_after_the_other)
     free(cursor.memory);
 }
 
-/* The byte format of docs/journal.md, which must never change. */
+/* Tests the byte format in docs/journal.md, which must never change. */
 TEST(journal_record__the_bytes_of_a_change)
 {
     static const unsigned char promised[] = {
-        44, 0, 0, 0, 5, 1, 5, 0, 7, 0, 0, 0, 0, 0, 0, 0, /* head, id */
-        2,  0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1,             /* n, the first hash */
-        9,  0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, /* second hash, the value */
+        44, 0, 0, 0, 5, 1, 5, 0, 7, 0, 0, 0, 0, 0, 0, 0, /* head, ID */
+        2,  0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1,             /* count, first hash */
+        9,  0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, /* second hash, value */
     };
     const uint64_t hashes[] = { UINT64_C(0x0102030405060708), 9 };
     struct journal_record in = {
@@ -236,8 +236,8 @@ TEST(journal_record__what_cannot_be_written_is_refused)
     CHECK_EQ(journal_record_bytes(&r, &n, NULL), BG_EINVAL);
 }
 
-/* Accepted bytes are reproduced when the record is written again. For rejected bytes, a reason is
- * reported. */
+/* Checks that accepted bytes are reproduced when the record is written again, and that a reason is
+ * reported for rejected bytes. */
 static void check_bytes(struct journal_cursor *cursor, size_t n)
 {
     static unsigned char again[BYTES_MAX];
@@ -282,7 +282,7 @@ TEST(journal_record__every_cut_and_every_flip_is_refused_or_means_itself)
     free(cursor.memory);
 }
 
-/* Writing and reading accept the same operations. */
+/* The writer and the reader accept the same operations. */
 TEST(journal_record__what_is_not_written_is_not_read)
 {
     struct journal_cursor cursor = { .memory = NULL };

@@ -1,7 +1,7 @@
 /*
  * test_key_form.c - tests spellings of keys. The filter may answer only lookups of keys that are
- * spelled the way the database prints them. The table was verified with PostgreSQL 15; the tests
- * below verify the rules for SQLite with SQLite itself.
+ * spelled the way the database prints them. The table was verified with PostgreSQL 15. The tests
+ * after the table verify the SQLite rules with SQLite itself.
  */
 #include "key_form.h"
 
@@ -16,7 +16,8 @@
 
 static const struct {
     enum key_form form;
-    const char *key, *held; /* form in the filter; NULL if not canonical */
+    /* `held` is the key's form in the filter, or NULL if the key is not canonical */
+    const char *key, *held;
 } spellings[] = {
     { KEY_FORM_UNKNOWN, "a", NULL },
     { KEY_FORM_BYTES, "", "" },
@@ -265,8 +266,8 @@ static const char values[] =
     "(CAST(x'ff' AS TEXT)), (char(65533)), (char(228)),"
     "(CAST(x'350061' AS TEXT)), (x'3500'), ('5' || char(0)), (char(160) || '5')";
 
-/* Creates a database with the values in column `t.k`, which has the declared type, and unconverted
- * in `s.k`. */
+/* Creates a database with the values in two columns: `t.k` has the declared type, and `s.k` has no
+ * type, so its values are not converted. */
 static sqlite3 *sqlite_with(const char *declared, bool utf8)
 {
     sqlite3 *db = NULL;
@@ -291,8 +292,8 @@ static bg_bytes printed(sqlite3_stmt *row)
     return (bg_bytes){ data ? data : "", (size_t)sqlite3_column_bytes(row, 0) };
 }
 
-/* Verifies that the filter holds, under this key, every row that the key finds, regardless of how
- * the key is bound. */
+/* Verifies that the filter contains the key's canonical form for every row that a lookup of the key
+ * finds, no matter how the key is bound. */
 static void check_finds(sqlite3_stmt *lookup, enum key_form form, bg_bytes key)
 {
     int64_t number = 0;

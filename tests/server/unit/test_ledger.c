@@ -1,6 +1,6 @@
 /*
- * Tests the ledger: which reservations are counted or refused, which thread receives a refusal, and
- * that all threads together do not exceed the limit.
+ * Tests the ledger: which reservations are counted or refused, which thread a refusal is reported
+ * to, and whether all threads together stay within the limit.
  */
 #include "ledger.h"
 
@@ -30,7 +30,8 @@ TEST(ledger__refuses_beyond_the_limit)
     char why[LEDGER_WHY];
     ledger_limit(16 * MI);
     CHECK(!ledger_refusal(why));
-    CHECK(ledger_reserve(LEDGER_FILTERS, 15 * MI)); /* 1/16 is reserved for buffers */
+    /* 1/16 of the limit is reserved for buffers */
+    CHECK(ledger_reserve(LEDGER_FILTERS, 15 * MI));
     CHECK(!ledger_is_full());
     CHECK(!ledger_reserve(LEDGER_TRANSFERS, 1));
     CHECK(ledger_refusal(why));
@@ -43,7 +44,7 @@ TEST(ledger__refuses_beyond_the_limit)
     CHECK(!ledger_reserve(LEDGER_BUFFERS, 1));
     CHECK_EQ(ledger_used(), 16 * MI);
     CHECK(!ledger_is_full()); /* buffers use the memory reserved for them */
-    /* Exempt reservations of this thread are counted, but not refused. */
+    /* While a thread is exempt, its reservations are counted but not refused. */
     CHECK(!ledger_exempt(true));
     CHECK(ledger_reserve(LEDGER_FILTERS, 100 * MI));
     CHECK(ledger_exempt(false));
@@ -72,7 +73,7 @@ TEST(ledger__small_buffers_have_a_limit_of_their_own)
     ledger_release(LEDGER_BUFFERS, MI);
     CHECK(!ledger_is_full());
     ledger_release(LEDGER_BUFFERS, MI);
-    ledger_limit(8 * MI); /* less than the filters already use */
+    ledger_limit(8 * MI); /* below the memory that filters already use */
     CHECK(ledger_reserve_small(MI));
     CHECK(!ledger_reserve_small(1));
     ledger_release(LEDGER_BUFFERS, MI);

@@ -1,6 +1,6 @@
 /*
- * test_log.c - tests log lines as text and as JSON, a reader that is stuck, and the list of recent
- * events.
+ * test_log.c - tests log lines in text and JSON format, a reader that does not read, and the list
+ * of recent events.
  */
 #define _GNU_SOURCE
 
@@ -56,7 +56,7 @@ static const char *written(void)
     return written_to("log");
 }
 
-/* Returns the written line without the time, whose format is checked. */
+/* Returns the written line without the time, after checking the time's format. */
 static const char *line(void)
 {
     static char rest[8192];
@@ -72,7 +72,8 @@ static const char *line(void)
     return rest;
 }
 
-/* Messages are rate limited by their address, so each test has its own text at its own address. */
+/* Messages are rate limited by the address of their text, so each test uses a text with its own
+ * address. */
 #define LINE(format, level, text, ...)                                                 \
     (begin(LOG_FORMAT_##format, LOG_LEVEL_DEBUG),                                      \
      log_write(LOG_LEVEL_##level, text, __VA_ARGS__), line())
@@ -107,7 +108,8 @@ TEST(line__json)
     CHECK(strncmp(written(), "{\"ts\":\"20", 9) == 0);
 }
 
-/* A message is always one line with exactly its own fields. */
+/* A message is always a single line that contains only its own fields, no matter what a name
+ * contains. */
 TEST(line__names_that_are_meant_to_hurt)
 {
     static const struct {
@@ -169,7 +171,7 @@ TEST(line__long_ones_are_cut)
             }
         }
     }
-    /* more fields than fit; those that fit are complete */
+    /* If a line has more fields than fit, the fields that fit are complete. */
     struct log_field fields[600];
     for (size_t i = 0; i < 600; i++) {
         fields[i] = log_count("field", 123456789);
@@ -226,8 +228,8 @@ TEST(file__that_cannot_be_opened)
     CHECK(unlink(scratch_path("log")) == 0);
     CHECK(mkdir(scratch_path("log"), 0700) == 0);
     CHECK(!log_reopen());
-    log_info("in a file without a name", LOG_NONE); /* still goes to the previous
-                                                       file */
+    /* still written to the previous file */
+    log_info("in a file without a name", LOG_NONE);
     CHECK(rmdir(scratch_path("log")) == 0);
     CHECK(log_reopen());
 }
@@ -267,7 +269,7 @@ TEST(repeated__is_told_in_the_next_period)
 {
     static const char often[] = "often", also[] = "as often";
     clock_stands = 1000000000;
-    log_tick(); /* reports repetitions left by other tests */
+    log_tick(); /* reports repetitions that remain from other tests */
     begin(LOG_FORMAT_LOGFMT, LOG_LEVEL_INFO);
     for (unsigned i = 0; i < LOG_BURST + 7; i++) {
         log_warning(often, LOG_NONE);
@@ -278,7 +280,7 @@ TEST(repeated__is_told_in_the_next_period)
     clock_stands += LOG_PERIOD;
     log_warning(often, LOG_FIELDS(log_count("x", 1)));
     CHECK(strstr(written(), "msg=often x=1 repeated=7\n"));
-    log_tick(); /* reports the message that is no longer logged */
+    log_tick(); /* reports the repetitions of the message that is no longer logged */
     CHECK(strstr(
         written(),
         "msg=\"repeated messages were suppressed\" message=\"as often\" times=7\n"));
@@ -309,7 +311,7 @@ static void give_back_stderr(void)
     CHECK(log_open(NULL, LOG_FORMAT_LOGFMT, LOG_LEVEL_INFO));
 }
 
-/* Messages that differ by address, so that none is a repetition. */
+/* Returns a message with its own address, so that no message counts as a repetition. */
 static const char *message(size_t i)
 {
     static char texts[400][8];
@@ -338,7 +340,8 @@ static void nobody_reads(const int fds[2])
     memset(large, 'x', sizeof large);
     const uint64_t before = log_dropped();
     use_stderr(fds[1]);
-    for (size_t i = 0; i < 390; i++) { /* more lines than fit, which must not block */
+    /* writes more lines than fit, which must not block */
+    for (size_t i = 0; i < 390; i++) {
         log_info(message(i),
                  LOG_FIELDS(log_bytes("x", (bg_bytes){ large, sizeof large })));
     }
@@ -346,9 +349,9 @@ static void nobody_reads(const int fds[2])
     CHECK(lost > 0 && lost < 390);
     const size_t n = drain(fds[0], text, sizeof text);
     const size_t first = count(text, "msg=m");
-    CHECK(first <= 390 - lost
-          && first + 1 >= 390 - lost); /* the last line may be partially sent */
-    log_info("there is room again", LOG_NONE);
+    /* the last line may be incomplete */
+    CHECK(first <= 390 - lost && first + 1 >= 390 - lost);
+    log_info("there is space again", LOG_NONE);
     log_info("and again", LOG_NONE);
     (void)drain(fds[0], text + n, sizeof text - n);
     char expected[64];
@@ -356,7 +359,7 @@ static void nobody_reads(const int fds[2])
                    "msg=\"log lines were lost\" lines=%llu\n",
                    (unsigned long long)lost);
     CHECK(strstr(text, expected));
-    CHECK(strstr(text, "msg=\"there is room again\"\n"));
+    CHECK(strstr(text, "msg=\"there is space again\"\n"));
     CHECK_EQ(log_dropped() - before, lost);
     CHECK_EQ(count(text, "msg=m"), 390 - lost);
     /* every line is complete */
@@ -417,14 +420,15 @@ TEST(dropped__when_the_other_end_is_gone)
     (void)close(fds[0]);
     const uint64_t before = log_dropped();
     use_stderr(fds[1]);
-    log_info("to a closed pipe", LOG_NONE); /* no SIGPIPE, or the test would end here */
+    /* must not raise SIGPIPE, which would terminate the test */
+    log_info("to a closed pipe", LOG_NONE);
     CHECK_EQ(log_dropped() - before, 1);
     give_back_stderr();
     (void)close(fds[1]);
 }
 
-/* systemd identifies the journal's socket in $JOURNAL_STREAM. The journal parses the priority at
- * the start of each line. */
+/* systemd identifies the journal's socket in $JOURNAL_STREAM. If the log is written to this socket,
+ * each line starts with a priority, which the journal parses. */
 TEST(journal__has_priorities)
 {
     int fds[2];
@@ -436,7 +440,7 @@ TEST(journal__has_priorities)
                    (unsigned long long)info.st_ino);
     CHECK(setenv("JOURNAL_STREAM", name, 1) == 0);
     use_stderr(fds[1]);
-    log_tick(); /* reports the lines that the previous test lost */
+    log_tick(); /* reports the lines that were lost in the previous test */
     (void)drain(fds[0], text, sizeof text);
     log_error("to the journal", LOG_NONE);
     log_info("of lower priority", LOG_NONE);
@@ -523,7 +527,7 @@ TEST(events__are_kept)
     CHECK(strstr(written(), "level=info msg=start text=\"version 1.2\"\n"));
     CHECK(strstr(written(), "level=warning msg=refused text=\"2 blocks are damaged\" "
                             "filter=\"a\\nb\"\n"));
-    /* the remaining events, or as many as fit */
+    /* Returns the remaining events, or as many as fit. */
     CHECK_EQ(log_events(last + 1, events, 10), 1);
     CHECK_EQ(log_events(last + 2, events, 10), 0);
     CHECK_EQ(log_events(last + 99, events, 10), 0);
@@ -542,7 +546,7 @@ TEST(events__only_the_last_ones)
         log_event(LOG_EVENT_SNAPSHOT, (bg_bytes){ large, sizeof large }, "%u %0*d", i,
                   LOG_EVENT_TEXT, 0);
     }
-    CHECK_STR(written(), ""); /* below the log level, but kept as an event */
+    CHECK_STR(written(), ""); /* the events are below the log level, but are kept */
     const size_t n = log_events(0, events, LOG_EVENTS + 10);
     CHECK_EQ(n, LOG_EVENTS);
     for (size_t i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
-/* Tests claims: a thread that must not wait for a long operation on an object can detect the
- * operation in advance. */
+/* Tests claims, with which a thread that must not wait can detect that a long operation on an
+ * object is running or imminent. */
 #define _GNU_SOURCE
 
 #include "object.h"
@@ -47,7 +47,7 @@ TEST(claim__fails_while_a_long_operation_runs)
     CHECK(claimed_elsewhere(object));
     object_occupy(object);
     CHECK(!claimed_elsewhere(object));
-    object_occupy(object); /* doubling, nested in another operation */
+    object_occupy(object); /* an operation nested in another, such as doubling */
     object_vacate(object);
     CHECK(!claimed_elsewhere(object));
     object_vacate(object);
@@ -68,7 +68,7 @@ TEST(claim__excludes_others_and_lets_its_owner_change_keys)
     fake_end(&h);
 }
 
-/* Reading a whole filter blocks writers only while it is copied. */
+/* Reading a whole filter blocks writers only while the filter is being copied. */
 TEST(claim__succeeds_while_a_copy_is_read)
 {
     struct fake h;
@@ -94,13 +94,14 @@ TEST(claim__needs_no_copy_of_a_set_of_bits)
     fake_end(&h);
 }
 
-/* Rotating a large window clears a part of it. */
+/* Rotating a large window takes a long time, because it clears a part of the window. */
 TEST(claim__a_large_window_stalls_when_its_period_ends)
 {
     struct fake h;
     struct object *object =
         made(&h, "BG.CREATE k KIND window CAPACITY 10000000 ERROR 0.01 WINDOW 7000");
-    CHECK(object_will_stall(object, 1, &h.host)); /* its clock has not started */
+    /* the window's clock has not started */
+    CHECK(object_will_stall(object, 1, &h.host));
     CHECK_OK(object_tick(object, &h.host, NULL));
     CHECK(!object_will_stall(object, 1, &h.host));
     h.now += 7000;

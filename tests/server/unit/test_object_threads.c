@@ -59,7 +59,7 @@ struct crowd {
     struct object *objects[OBJECTS];
     _Atomic int adding; /* number of threads that are still adding */
     _Atomic int next;   /* index of the next adder */
-    bool deletes;       /* every other item is deleted again */
+    bool deletes;       /* whether every other item is deleted again */
 };
 
 static size_t crowd_key(char text[32], size_t adder, size_t i)
@@ -82,7 +82,7 @@ static void crowd_add_one(struct crowd *crowd, size_t adder, size_t i)
     uint64_t is_new = 0;
     size_t done = 0;
     bg_err err;
-    do { /* a CF does not grow during a rebuild */
+    do { /* retries, because a CF filter cannot grow during a rebuild */
         err = object_add_many(object, &crowd->host, &key, 1, &is_new, &done, &info);
     } while (err == BG_EBUSY);
     CHECK_OK(err);
@@ -106,7 +106,7 @@ static void *crowd_add(void *context)
     return NULL;
 }
 
-/* Runs adders and other threads at the same time; afterwards all items must be present. */
+/* Runs adders and other threads at the same time, and then checks that all items are present. */
 static void crowd_run(struct crowd *crowd, void *(*const *others)(void *), size_t n)
 {
     pthread_t threads[ADDERS + OTHERS];

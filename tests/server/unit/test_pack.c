@@ -1,5 +1,5 @@
-/* Tests packs: references to parts of files, and which packs are in use. References are read from
- * journals, so they are untrusted. */
+/* Tests packs: references to parts of a pack file, and the tracking of packs in use. References are
+ * read from journals, so they are untrusted. */
 #define _GNU_SOURCE
 
 #include "pack.h"

@@ -1,7 +1,7 @@
 /*
- * test_pattern.c - tests name patterns: known results; every short pattern and name, compared with
- * a matcher that tries all possibilities; and patterns that take exponential time in naive
- * matchers.
+ * test_pattern.c - tests name patterns. The tests cover patterns with known results, patterns that
+ * take exponential time in naive matchers, and all short patterns and names, whose results are
+ * compared with a matcher that tries all possibilities.
  */
 #include "support/check.h"
 
@@ -46,11 +46,13 @@ TEST(pattern__known_answers)
         { "[a-c]", "-", false },
         { "[a-]", "-", true },
         { "[-a]", "-", true },
-        { "[]a]", "a]", false }, /* an empty set matches nothing */
-        { "[^]", "x", true },    /* complement of the empty set */
+        { "[]a]", "a]", false }, /* an empty set matches no character */
+        /* the complement of the empty set matches any character */
+        { "[^]", "x", true },
         { "[\\]]", "]", true },
         { "[\\^a]", "^", true },
-        { "[abc", "b", true }, /* without ], the set extends to the end */
+        /* without ], the set extends to the end of the pattern */
+        { "[abc", "b", true },
         { "[", "[", false },
         { "\\*", "*", true },
         { "\\*", "x", false },
@@ -92,7 +94,7 @@ TEST(pattern__any_case)
     CHECK(!pattern_matches_nocase("a", 1, "b", 1));
 }
 
-/* Tries all possibilities recursively, for patterns of letters, ? and *. */
+/* Matches a pattern of letters, ? and * by trying all possibilities recursively. */
 static bool reference(const char *p, const char *n)
 {
     if (*p == 0) {
@@ -104,7 +106,7 @@ static bool reference(const char *p, const char *n)
     return *n && (*p == '?' || *p == *n) && reference(p + 1, n + 1);
 }
 
-/* Writes text number i over the letters, in order of length. */
+/* Writes the i-th text that consists of the given letters, in order of length. */
 static void nth(uint64_t i, const char *letters, char *text)
 {
     const size_t n = strlen(letters);
@@ -117,9 +119,9 @@ static void nth(uint64_t i, const char *letters, char *text)
 TEST(pattern__all_short_ones)
 {
     char pattern[8], name[8];
-    for (uint64_t i = 0; i < 1365; i++) { /* lengths up to 5, 4 letters */
+    for (uint64_t i = 0; i < 1365; i++) { /* patterns of up to 5 characters */
         nth(i, "ab?*", pattern);
-        for (uint64_t j = 0; j < 127; j++) { /* lengths up to 6, 2 letters */
+        for (uint64_t j = 0; j < 127; j++) { /* names of up to 6 letters */
             nth(j, "ab", name);
             if (matches(pattern, name) != reference(pattern, name)) {
                 check_fail(__FILE__, __LINE__, "'%s' and '%s'", pattern, name);
@@ -149,7 +151,7 @@ TEST(pattern__random_longer_ones)
     CHECK(hits > 1000);
 }
 
-/* A recursive matcher would need longer than the age of the universe for these patterns. */
+/* For these patterns, a recursive matcher would take longer than the age of the universe. */
 TEST(pattern__no_blow_up)
 {
     enum { N = 20000 };
