@@ -62,7 +62,7 @@ class Asker(check_contract.Service):
         return self.told("POST", F, 201, {"name": name, "capacity": 1000, "error": 0.001, **spec})
 
     def status(self, method, path, body=None, headers=()):
-        """Returns only the status, and accepts any status."""
+        """Returns only the status, without checking it against the contract."""
         link = http.client.HTTPConnection("127.0.0.1", self.url.port, timeout=60)
         link.request(method, path, body, dict(headers))
         response = link.getresponse()

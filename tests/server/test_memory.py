@@ -351,7 +351,7 @@ def test_replaced_users_leave_nothing(program):
                 assert client.ask("AUTH", "u1", "x") == "OK"
                 assert isinstance(client.ask("BG.VERIFY", "none"), Error)
         if not s.keeps_freed_memory():
-            wait_for(lambda: s.memory() - start < 16 * MI, what="memory of users to be freed")
+            wait_for(lambda: s.memory() - start < 16 * MI, what="the memory of replaced users to be freed")
 
 
 @alone

@@ -265,12 +265,12 @@ def test_passwords(program):
         assert r.bf().add("k", 1) == 1 and r.acl_whoami() == "alice"
         try:
             client(s, username="alice", password="wrong").ping()
-            raise AssertionError("no error for a wrong password")
+            raise AssertionError("expected an error for a wrong password, got none")
         except (redis.AuthenticationError, redis.ResponseError) as error:
             assert "invalid username-password" in str(error)
         try:
             client(s).ping()
-            raise AssertionError("no error without permission")
+            raise AssertionError("expected a permission error, got none")
         except redis.exceptions.NoPermissionError:
             pass
         s.connection = s.connect()
@@ -279,7 +279,7 @@ def test_passwords(program):
         assert client(s, password="secret").ping()
         try:
             client(s).ping()
-            raise AssertionError("no error without a password")
+            raise AssertionError("expected an error without a password, got none")
         except redis.AuthenticationError:
             pass
 

@@ -136,7 +136,7 @@ static void check_files_kept(const char *from, const char *folder)
     }
 }
 
-/* ---- A sequence of changes, and the loss of any part of it ----------------------------------- */
+/* ---- A sequence of changes of which any part is lost ----------------------------------- */
 
 static void story(const char *folder)
 {
@@ -419,7 +419,7 @@ TEST(doubt__names_that_are_dropped_are_free)
     says("BF.EXISTS other x", ":0");
     says("BF.EXISTS known again", ":1");
     says("BF.EXISTS known k1", ":0");
-    says("BF.EXISTS later x", ":1"); /* no record states that the name is free */
+    says("BF.EXISTS later x", ":1"); /* no record shows that the name is free */
     CHECK(world_ack(&w));
     world_close(&w);
 }

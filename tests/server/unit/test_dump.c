@@ -698,7 +698,7 @@ TEST(dump__redisbloom_forged)
           { 255, 255, 255, 255, 255, 255, 255, 255 },
           8,
           true },
-        { "bits do not match bytes", 28, { 1 }, 8, false },
+        { "size in bits does not match bytes", 28, { 1 }, 8, false },
         { "a different size", 36, { 255, 255 }, 8, false },
         { "error rate NaN", 44, { 0, 0, 0, 0, 0, 0, 0xf8, 0x7f }, 8, false },
         { "infinite error rate", 44, { 0, 0, 0, 0, 0, 0, 0xf0, 0x7f }, 8, false },
