@@ -162,8 +162,8 @@ def test_front_that_is_not_let_in(t):
 
 
 def test_nodes_stand_still_and_die(t):
-    """Queries for keys on other nodes are answered as usual. Clients wait only until the failure is
-    detected."""
+    """While one node is paused or killed, queries for keys on other nodes are answered as usual. Clients wait only
+    until the failure has been detected."""
     node = t.world.nodes[1]
     mine, others = t.keys_of(node)
     with t.front() as s:
@@ -176,7 +176,7 @@ def test_nodes_stand_still_and_die(t):
                 wait_for(s, "partly")
                 assert s.ask("BF.MEXISTS", "seen", *others) == [1] * len(others)
                 fresh = [key for key in (f"fresh-{i}" for i in range(100)) if where(t, key) is not node]
-                assert sum(s.ask("BF.MEXISTS", "seen", *fresh)) < 5, "others are definite"
+                assert sum(s.ask("BF.MEXISTS", "seen", *fresh)) < 5, 'too many "maybe" answers for absent keys on running nodes'
                 doubtful = [key for key in (f"fresh-{i}" for i in range(100)) if key not in fresh]
                 assert s.ask("BF.MEXISTS", "seen", *doubtful) == [1] * len(doubtful)
                 assert s.ask("BF.ADD", "seen", doubtful[0]).startswith("FAILED the cluster did not answer")
@@ -184,9 +184,9 @@ def test_nodes_stand_still_and_die(t):
                 back()
             if lose == node.kill:  # the node restarts without its data
                 facts = service.wait_for(lambda: (lambda f: f if f["shards"]["missing"] and not f["shards"]["down"] else None)(state_of(s)),
-                                         what="the shards to be reported as down")
+                                         what="the shards to be reported as missing")
                 assert facts["shards"]["missing"] + facts["shards"]["up"] == 16, facts
-                assert s.ask("BF.EXISTS", "seen", mine[0]).startswith("NOFILTER"), "never a false no"
+                assert s.ask("BF.EXISTS", "seen", mine[0]).startswith("NOFILTER"), "expected an error for a missing shard"
             else:
                 wait_for(s, "up")
                 assert s.ask("BF.MEXISTS", "seen", *KEYS) == [1] * 200
@@ -196,7 +196,7 @@ PLACES = {}
 
 
 def where(t, key):
-    """Returns the node that had a key while all nodes were running."""
+    """Returns the node that stored a key while all nodes were running."""
     slot = shard_reference.slot(NAMES[shard_reference.route(key.encode(), 16)])
     if slot not in PLACES:
         for first, last, place, *_ in t.world.nodes[0].ask("CLUSTER", "SLOTS"):
@@ -210,7 +210,7 @@ def main():
     cli, program, module = map(os.path.abspath, sys.argv[1:4])
     server = (sys.argv[4:] or ["redis-server"])[0]
     if not all(map(shutil.which, (server, "redis-cli", "openssl"))):
-        print(f"skipped: no {server}, redis-cli or openssl")
+        print(f"skipped: {server}, redis-cli or openssl is not installed")
         sys.exit(77)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     folder = tempfile.mkdtemp(prefix="bloomgate-tls-")

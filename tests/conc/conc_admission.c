@@ -1,5 +1,5 @@
 /*
- * conc_admission.c - many threads on one admission filter.
+ * conc_admission.c - tests an admission filter that many threads use at once.
  *
  *   race     threads present the same new keys at the same time: for each key at least one
  *            thread is refused, never all admitted; and afterwards the key is known
@@ -86,7 +86,7 @@ static bg_admission *make_door(uint64_t items)
     return door;
 }
 
-/* All threads present all keys, in the same order. */
+/* All threads try to admit all keys, in the same order. */
 static void *bring_all(void *argument)
 {
     struct member *m = argument;
@@ -117,8 +117,8 @@ TEST(admission__of_each_key_the_first_is_refused)
     free(job.refused);
 }
 
-/* Periods end in the middle of batches, but no thread is ahead of another by more than one
- * batch, so no keys are forgotten while a thread sleeps. */
+/* Admits each thread's own keys. Periods end in the middle of batches, but no thread is more than
+ * one batch ahead of another, so no key is forgotten while a thread sleeps. */
 static void *bring_own(void *argument)
 {
     struct member *m = argument;
@@ -147,7 +147,7 @@ TEST(admission__what_was_just_seen_is_admitted_while_periods_end)
     struct job job = { .keys = (CHECK_SANITIZED ? 2000 : 20000) * check_scale() };
     bg_admission_info stats = { .struct_size = sizeof stats };
     const uint64_t window =
-        THREADS * CALLS; /* number of calls by all threads in one batch */
+        THREADS * CALLS; /* total number of calls that all threads make per batch */
     CHECK_EQ(pthread_barrier_init(&job.together, NULL, THREADS), 0);
     job.door = make_door(window);
     run(&job, bring_own);

@@ -2,10 +2,10 @@
  * conc_change.c - many threads add, remove and query keys at the same time, on one filter of a
  * kind that supports removal.
  *
- * Some keys are present throughout: readers look them up all the time, and a single "no" is a
- * failure. Meanwhile, each writer adds and removes its own keys and checks that a key is
- * present between its add and its removal. At the end every writer has removed all of its own
- * keys, so the number of keys in the filter must be the same as at the start.
+ * Some keys are always present: readers look them up continuously, and a single "no" is a failure.
+ * Meanwhile, each writer adds and removes its own keys and checks that a key is present between its
+ * add and its removal. At the end every writer has removed all of its own keys, so the number of
+ * keys in the filter must be the same as at the start.
  */
 #include "bloomgate/all.h"
 #include "support/check.h"

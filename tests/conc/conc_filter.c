@@ -1,7 +1,7 @@
 /*
- * conc_filter.c - many threads on one filter: the guarantees (C1) to (C3) of filter.h.
+ * conc_filter.c - tests guarantees (C1) to (C3) of filter.h with many threads that use one filter.
  *
- *   publish     threads add, announce the added keys by a release store, and look up keys
+ *   publish     threads add keys, announce them by a release store, and look up keys
  *               that others announced: never a false negative
  *   race        threads add the same keys at once: at least one gets "new"; in a register
  *               filter exactly one
@@ -9,9 +9,8 @@
  *   handover    exclusive filters, passed on under a lock
  *
  * After each test, the words must equal those of a filter that one thread built. All tests run
- * for every kind and every instruction set that this machine supports. One check is one answer
- * about one key. The thread sanitizer does not see vector reads, so it verifies only the scalar
- * path.
+ * for every kind and every instruction set that this machine supports. A "check" is the lookup of
+ * one key. The thread sanitizer does not see vector reads, so it verifies only the scalar path.
  */
 #define _POSIX_C_SOURCE 200809L /* pthread_rwlock */
 
@@ -35,7 +34,7 @@ struct member {
     pthread_t thread;
     void (*work)(struct member *);
     void *job;
-    unsigned number; /* index: 0 .. size of the team - 1 */
+    unsigned number; /* index, from 0 to size - 1 */
     unsigned size;
     atomic_uint *ready; /* number of threads that have started */
     uint64_t random;
@@ -58,8 +57,7 @@ static void *member_start(void *argument)
     return NULL;
 }
 
-/* Runs `work` in the given number of threads, which start together; returns the total number of
- * their checks. */
+/* Runs `work` in `size` threads that start together. Returns their total number of checks. */
 static uint64_t team_run(unsigned size, void (*work)(struct member *), void *job)
 {
     static struct member team[THREADS];
@@ -82,8 +80,7 @@ static uint64_t team_run(unsigned size, void (*work)(struct member *), void *job
     return checks;
 }
 
-/* Returns the number of rounds, given the default; soak tests run ten times more than the
- * scale requires. */
+/* Returns the number of rounds for this scale; soak tests run ten times as many. */
 static unsigned conc_rounds(unsigned usual)
 {
     unsigned scale = (unsigned)check_scale();
@@ -108,7 +105,7 @@ struct keys {
     uint64_t bitmap[BATCH_WORDS];
 };
 
-/* Prepares keys first .. first + n - 1 in every form. */
+/* Prepares the keys from `first` to `first + n - 1` in every form. */
 static void keys_name(struct keys *keys, const bg_filter *filter, uint64_t seed,
                       uint64_t first, size_t n)
 {
@@ -126,7 +123,8 @@ static void keys_set_bit(struct keys *keys, size_t i, bool value)
     keys->bitmap[i / 64] |= (uint64_t)value << (i % 64);
 }
 
-/* Adds these keys in form `how`; afterwards the bitmap shows which keys were new. */
+/* Adds the keys in form `how`, and marks the new keys in the bitmap. Returns the number of new
+ * keys. */
 static size_t keys_add(struct keys *k, bg_filter *filter, uint64_t how)
 {
     memset(k->bitmap, 0, sizeof k->bitmap);
@@ -148,7 +146,7 @@ static size_t keys_add(struct keys *k, bg_filter *filter, uint64_t how)
     return count;
 }
 
-/* Looks up these keys in form `how`; returns how many may be present. */
+/* Looks up the keys in form `how`. Returns how many may be present. */
 static size_t keys_ask(const struct keys *k, const bg_filter *filter, uint64_t how)
 {
     switch (how % 7) {
@@ -188,8 +186,7 @@ static bg_filter *conc_filter(bg_kind kind, uint64_t items, double bits, uint32_
     return filter;
 }
 
-/* Checks that `filter` has the same words as a filter that one thread builds from keys 0 .. n -
- * 1. */
+/* Checks that `filter` equals a filter that one thread builds from the first n keys. */
 static void conc_check_words(const bg_filter *filter, uint64_t seed, uint64_t n)
 {
     bg_filter *alone;
@@ -218,7 +215,7 @@ static void conc_each_cpu(bg_kind kind, const char *what,
         }
     }
     CHECK_OK(bg_cpu_select(before));
-    printf("= %s, %s: %llu checks, no false negative\n", what, bg_kind_name(kind),
+    printf("= %s, %s: %llu checks, no false negatives\n", what, bg_kind_name(kind),
            (unsigned long long)checks);
 }
 
@@ -245,8 +242,7 @@ TEST(first_use)
 
 /* ---- Publish -------------------------------------------------------------------- */
 
-/* The keys that a thread has added: the first `count` of its range. Each count is on its own
- * cache line. */
+/* A thread has added the first `count` keys in its range. Each count is on its own cache line. */
 struct published {
     _Alignas(64) atomic_uint_fast64_t count;
 };
@@ -254,7 +250,7 @@ struct published {
 struct publish {
     bg_filter *filter;
     uint64_t seed;
-    uint64_t each; /* keys of one thread; each range overlaps half of the next one */
+    uint64_t each; /* number of keys per thread; half of them are in the next range */
     unsigned threads;
     struct published published[THREADS];
 };
@@ -264,7 +260,7 @@ static uint64_t publish_first(const struct publish *job, unsigned thread)
     return thread * (job->each / 2);
 }
 
-/* Looks up a range of keys that some thread has announced. */
+/* Looks up a range of keys that a randomly chosen thread has announced. */
 static void publish_ask(struct member *m, struct publish *job)
 {
     struct keys keys;
@@ -300,13 +296,13 @@ static void publish_work(struct member *m)
             publish_ask(m, job);
         }
         if (member_below(m, 4) == 0) {
-            /* With more threads than cores, yielding makes them interleave. */
+            /* If there are more threads than cores, yielding makes the threads interleave. */
             sched_yield();
         }
     }
 }
 
-/* One round in four is small: a few lines that all threads write to. */
+/* In every fourth round, the filter is so small that all threads write to the same few lines. */
 static uint64_t publish_test(bg_kind kind)
 {
     static struct publish job;
@@ -366,9 +362,9 @@ static unsigned race_winners(const struct race *job, size_t key)
 }
 
 /*
- * Each bit was set first by one add, which therefore returned "new". So the keys that were
- * new to some thread have set all bits: a filter with only these keys has the same words.
- * If there is space for all keys, every key was new.
+ * The add that first set a bit returned "new". So all bits were set by keys that were new to some
+ * thread, and a filter with only these keys has the same words. If the filter has ample
+ * space, every key was new to some thread.
  */
 static void race_check(const struct race *job, bool roomy)
 {
@@ -410,8 +406,8 @@ static uint64_t race_test(bg_kind kind)
 
 enum { SET_ADDERS = 8, SET_OTHERS = 5, SET_KEYS = 2000 };
 
-/* Adders with even indexes add to `filter`, the others to `source`, which is merged into
- * `filter`. */
+/* Adders with even indexes add to `filter`, and adders with odd indexes add to `source`, which is
+ * merged into `filter`. */
 struct sets {
     bg_filter *filter;
     bg_filter *source;
@@ -436,7 +432,7 @@ static void sets_add(struct member *m, struct sets *job)
     atomic_fetch_sub(&job->adding, 1);
 }
 
-/* Records the keys that the adders of one filter have announced so far. */
+/* Records how many keys each adder of one filter has announced so far. */
 static void sets_note(struct sets *job, unsigned first, uint64_t *counts)
 {
     for (unsigned t = first; t < SET_ADDERS; t += 2) {
@@ -461,7 +457,7 @@ static void sets_check(struct member *m, struct sets *job, const bg_filter *filt
     }
 }
 
-/* Checks copies or folds of the filter. */
+/* Checks that a copy or a fold of the filter contains all announced keys. */
 static void sets_copy(struct member *m, struct sets *job, uint32_t folds)
 {
     uint64_t counts[SET_ADDERS];
@@ -507,7 +503,7 @@ static void sets_work(struct member *m)
         return;
     }
     bool adding;
-    do { /* once more after all keys have been added */
+    do { /* the last iteration runs after all keys have been added */
         adding = atomic_load(&job->adding) > 0;
         switch (m->number - SET_ADDERS) {
         case 0: sets_copy(m, job, 0); break;
@@ -548,7 +544,7 @@ struct handover {
     uint64_t added; /* keys 0 .. added - 1 are present; protected by the lock */
 };
 
-/* Adds the next keys, holding the lock exclusively. */
+/* Adds the next keys while holding the lock exclusively. */
 static bool handover_add(struct member *m, struct handover *job)
 {
     struct keys keys;

@@ -1,8 +1,8 @@
 /*
- * conc_gate.c - many threads on one gate: lookups of one key share a query; keys are written
- * during lookups; the backing store fails for all threads; and the breaker allows a single
- * trial. Finally, readers and writers run with all features enabled, and no lookup may return
- * "absent" for a key whose write has returned.
+ * conc_gate.c - tests a gate that many threads use at once. Lookups of the same key share a query,
+ * keys are written during lookups, the backing store fails for all threads, and the circuit breaker
+ * allows a single trial. Finally, readers and writers run with all features enabled; no lookup may
+ * return "absent" for a key whose write has returned.
  */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 
@@ -34,14 +34,14 @@ static void join(pthread_t thread)
 
 /* ---- One key ------------------------------------------------------------------------ */
 
-/* A store with one key that answers slowly. */
+/* A slow store that contains at most one key. */
 struct store {
     atomic_bool has;
     _Atomic bg_store_answer fails;
     atomic_uint asks, asking, most_asking;
     atomic_uint sleep_ms;
-    atomic_bool gone;      /* the first query was sent ... */
-    atomic_bool may_go_on; /* ... and waits for this flag, if configured */
+    atomic_bool gone;      /* the first query has started */
+    atomic_bool may_go_on; /* if `holds` is set, the first query waits for this flag */
     atomic_bool holds;
     atomic_int value;
     _Atomic uint64_t now; /* only with a clock */
@@ -138,9 +138,9 @@ static uint64_t shared_so_far(const struct store *s)
     return stats.shared;
 }
 
-/* Lets threads look up the key at the same time, until all of them share one query. The store
- * takes longer in each round, so this eventually happens. Every outcome must be `expected`, in
- * every round. */
+/* Runs rounds of simultaneous lookups until all threads in a round share one query, which happens
+ * eventually because the store is slower in each round. In every round, every outcome must be
+ * `expected`. */
 static void look_together(struct store *s, bg_outcome expected, bool blind)
 {
     struct looker lookers[FOLLOWERS + 1];
@@ -181,9 +181,9 @@ TEST(gate__look_ups_at_once_ask_once)
     atomic_store(&s.has, true);
     look_together(&s, BG_OUTCOME_PRESENT, false);
     look_together(&s, BG_OUTCOME_PRESENT,
-                  true); /* a lookup that needs no row can still share */
+                  true); /* lookups that need no row can also share */
     atomic_store(&s.fails, BG_STORE_ERROR);
-    look_together(&s, BG_OUTCOME_UNKNOWN, false); /* no stampede on a failing store */
+    look_together(&s, BG_OUTCOME_UNKNOWN, false); /* a failing store is not stampeded */
     store_close(&s);
 }
 
@@ -220,7 +220,8 @@ static bg_filter *filter_of_key(void)
     return filter;
 }
 
-/* Writes the key to the store, through the gate or without it. */
+/* Reports a written key: adds it through the gate, invalidates absent answers, or installs a new
+ * base. */
 static void tell_of_key(struct store *s, int way)
 {
     if (way == 0) {
@@ -265,7 +266,7 @@ TEST(gate__who_comes_after_a_write_does_not_join_who_came_before)
     }
 }
 
-/* While a gate is in doubt, keys may be written at any time without using the gate. A lookup
+/* While a gate is in doubt, keys may be written at any time without the gate. A lookup
  * that starts after such a write must not get the answer to an earlier query. */
 TEST(gate__in_doubt_no_lookup_joins_another_one)
 {
@@ -305,8 +306,8 @@ struct twin {
     atomic_uint *met; /* lookups whose store query is in progress */
 };
 
-/* The first query of each thread waits for the other thread's first query, then looks up a key
- * in the other gate. */
+/* Each thread's first query waits until the other thread's first query has started, and then looks
+ * up a key in the other gate. */
 static bg_store_answer twin_ask(void *context, const void *key, size_t len,
                                 void *request)
 {
@@ -366,7 +367,7 @@ TEST(gate__one_thread_at_a_time_tries_a_broken_truth)
     atomic_store(&s.fails, BG_STORE_ERROR);
     CHECK_EQ(bg_gate_lookup(s.gate, "key", 3, NULL), BG_OUTCOME_UNKNOWN);
     for (unsigned round = 0; round < ROUNDS; round++) {
-        atomic_fetch_add(&s.now, 1000); /* the pause is over */
+        atomic_fetch_add(&s.now, 1000); /* the breaker's pause is over */
         atomic_store(&s.sleep_ms, 1);
         for (int i = 0; i < LOOKERS; i++) {
             look_in_thread(&lookers[i], &s);
@@ -392,10 +393,10 @@ enum { WRITERS = 2, READERS = 3, SPAN = 1 << 15 };
 /* Keys are integers; each writer writes its own keys in order. */
 struct town {
     atomic_bool has[WRITERS][SPAN];
-    _Atomic uint64_t written[WRITERS]; /* all writes of lower keys have returned */
+    _Atomic uint64_t written[WRITERS]; /* the writes of all lower keys have returned */
     atomic_bool done;
     atomic_uint false_negatives;
-    atomic_uint errors; /* number of queries that must fail */
+    atomic_uint errors; /* number of errors to inject */
     size_t keys;
     bg_slot *slot;
     bg_gate *gate;
@@ -466,8 +467,7 @@ static void *town_writes(void *arg)
     return NULL;
 }
 
-/* Looks up keys that were just written and keys that will be written next, singly and in
- * batches. */
+/* Looks up recently written keys and the keys to be written next, singly and in batches. */
 static void *town_reads(void *arg)
 {
     struct citizen *c = arg;
@@ -530,7 +530,7 @@ TEST(gate__what_was_written_is_found_by_all)
         memset(t, 0, sizeof *t);
         t->keys = CHECK_EMULATED ? 500 : CHECK_SANITIZED ? 4000 : 8000;
         spec.items = 8000;
-        /* A high rate, so that absent keys are also looked up in the store. */
+        /* The false-positive rate is high, so that many absent keys are looked up in the store. */
         spec.rate = 0.2;
         how.context = t;
         how.query = town_ask;
@@ -555,14 +555,14 @@ TEST(gate__what_was_written_is_found_by_all)
     }
 }
 
-/* ---- Writes that bypass the gate, and that the owner reports afterwards ---------- */
+/* ---- Writes that bypass the gate and are reported later ------------------------------- */
 
-/* A key is written without using the gate; then all earlier answers are invalidated; then the
- * key is published. */
+/* Each key is first written without the gate. Then all earlier answers are invalidated, and the key
+ * is published. */
 struct past {
     struct town *town;
-    bg_filter *all; /* has every key */
-    /* Whether answers are invalidated by a new base instead of by bg_gate_forget_absent. */
+    bg_filter *all; /* contains every key */
+    /* If true, a new base invalidates the answers; otherwise, bg_gate_forget_absent does. */
     bool swaps;
 };
 
@@ -586,7 +586,7 @@ static void *past_writes(void *arg)
     return NULL;
 }
 
-/* Looks up the keys around the last written key, singly and by ticket. */
+/* Looks up keys near the last written key, directly and with tickets. */
 static void *past_reads(void *arg)
 {
     struct citizen *c = arg;

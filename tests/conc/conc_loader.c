@@ -1,6 +1,6 @@
 /*
- * conc_loader.c - many threads load one filter; the result must equal, bit for bit, the
- * filter that one thread produces from the same keys.
+ * conc_loader.c - tests loading one filter from many threads. The result must be bit-for-bit
+ * identical to the filter that one thread builds from the same keys.
  */
 #include "base/bits.h"
 #include "bloomgate/all.h"
@@ -32,7 +32,7 @@ static void *load_keys(void *arg)
     static _Thread_local bg_bytes keys[MOST];
     const unsigned number = atomic_fetch_add(&crew->number, 1);
     for (uint64_t round = number;; round++) {
-        /* Batches of one key, of a few keys, and of more than a block. */
+        /* Add one key, a few keys, or more than a block of keys at a time. */
         const uint64_t wanted = round % 3 == 0 ? 1 : round % 3 == 1 ? 100 : MOST;
         const uint64_t first = atomic_fetch_add(&crew->next, wanted);
         if (first >= KEYS) {
@@ -87,15 +87,14 @@ static void load_once(bg_kind kind, uint64_t items, uint32_t flags)
     const uint64_t news = atomic_load(&crew.news);
     CHECK(news > 0 && news <= KEYS);
     if (items >= KEYS) {
-        CHECK(news
-              > KEYS - KEYS / 50); /* at most one in a hundred was a false positive */
+        CHECK(news > KEYS - KEYS / 50); /* few keys were false positives */
     }
     bg_filter_free(filter);
     bg_filter_free(alone);
 }
 
-/* Filters with one line, filters with a few lines, and filters of all sizes, including far
- * overfull ones. */
+/* Tests filters of many sizes, from a single cache line upward, including filters with many times
+ * more keys than their capacity. */
 TEST(loader__makes_what_one_thread_makes)
 {
     static const bg_kind kinds[] = { BG_KIND_BLOCKED, BG_KIND_SPLIT };

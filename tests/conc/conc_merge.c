@@ -3,12 +3,12 @@
  * add and query keys and, for windows, rotate.
  *
  * There are two filters with the same spec. Some keys are in both filters from the start. Each
- * filter has a writer that keeps adding its own keys. Two threads keep merging one filter into
- * the other, one in each direction (kinds that count are merged in one direction and only a few
- * times, so that counts do not double endlessly). Readers look up the initial keys and the keys
- * that writers have announced. A single "no" is a failure, because bg_filter_merge is MT-Safe,
- * and (C1) and (C2) of filter.h hold during a merge. At the end, after one more merge, each
- * filter contains the keys of both.
+ * filter has a writer that keeps adding its own keys. Two threads keep merging the filters, one in
+ * each direction. Kinds that count are merged in one direction and only a few times, so that counts
+ * do not keep doubling. Readers look up the initial keys and the keys that writers have announced.
+ * A single "no" is a failure, because bg_filter_merge is MT-Safe, and guarantees (C1) and (C2) of
+ * filter.h hold during a merge. At the end, after one more merge, each filter contains the keys
+ * from both filters.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -22,12 +22,12 @@ enum {
     SIDES = 2,
     FIXED = 500,
     OWN = CHECK_SANITIZED || CHECK_EMULATED ? 4000 : 20000,
-    GAP = 1 << 20 /* distance between the keys of the two sides */
+    GAP = 1 << 20 /* distance between the two sides' key ranges */
 };
 
 struct side {
     bg_filter *filter;
-    uint64_t added; /* number of the side's own keys that have been added */
+    uint64_t added; /* number of this side's keys that have been added */
 };
 
 struct pair {
@@ -51,7 +51,7 @@ static bool pair_busy(struct pair *pair)
     return __atomic_load_n(&pair->writing, __ATOMIC_ACQUIRE) > 0;
 }
 
-/* Adds its own keys, singly and in batches. */
+/* Adds the side's own keys, singly and in batches. */
 static void *write_own(void *arg)
 {
     const struct thread *t = arg;
@@ -71,8 +71,8 @@ static void *write_own(void *arg)
     return NULL;
 }
 
-/* Merges repeatedly. For kinds that count, merges only three times while the other filter is
- * being filled. */
+/* Merges the other filter into this side's filter repeatedly. Kinds that count are merged at most
+ * three times while the other filter is being filled. */
 static void *merge_from_the_other(void *arg)
 {
     const struct thread *t = arg;
@@ -154,7 +154,8 @@ static void pair_run(const bg_spec *spec, bool both_ways)
     bg_filter_free(pair.side[1].filter);
 }
 
-/* Each filter has capacity for the keys of both; scalable filters grow during the test. */
+/* Each filter has enough capacity for the keys from both filters; scalable filters grow during the
+ * test. */
 static bg_spec pair_spec(unsigned sample)
 {
     bg_spec spec = sample_variant(sample);
@@ -175,7 +176,7 @@ TEST(merge__beside_adds_and_queries)
         }
     }
     CHECK(tested
-          >= 13); /* Bloom kinds, counting, quotient, scalable, windows, shards */
+          >= 13); /* Bloom kinds, counting, quotient, scalable, windows and shards */
 }
 
 /* ---- Windows that are rotated during merges --------------------------------------------- */
@@ -193,15 +194,16 @@ static void *merge_when_it_can(void *arg)
     struct turning *t = arg;
     while (!__atomic_load_n(&t->stop, __ATOMIC_RELAXED)) {
         bg_err err = bg_filter_merge(t->filter, t->other, NULL);
-        CHECK(err == BG_OK || err == BG_EINCOMPAT); /* from another period */
-        /* The rotating thread needs the lock as well. */
+        CHECK(err == BG_OK
+              || err == BG_EINCOMPAT); /* the other window is in another period */
+        /* Let the rotating thread acquire the lock. */
         (void)sched_yield();
     }
     return NULL;
 }
 
-/* The keys of a period are present in both windows, one after the other, until the period has
- * passed. */
+/* Adds keys to the two windows alternately. After a merge, the keys must be present until they have
+ * aged out. */
 static void turning_run(uint32_t mode)
 {
     bg_window_options options = BG_WINDOW_OPTIONS_INIT;
@@ -219,7 +221,7 @@ static void turning_run(uint32_t mode)
         for (uint64_t i = 0; i < 100; i++) {
             (void)added_u64(turn % 2 ? t.filter : t.other, turn << 20 | i);
         }
-        /* Both windows are in this period: no other thread rotates them. */
+        /* Both windows are in the same period, because no other thread rotates them. */
         if (turn % 2 == 0) {
             CHECK_OK(bg_filter_merge(t.filter, t.other, NULL));
         }

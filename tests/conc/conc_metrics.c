@@ -1,6 +1,6 @@
 /*
- * Writes metrics while threads look up and add keys and while the slot changes. Checks that
- * documents are complete and that counters never decrease. Prometheus would interpret a
+ * Writes metrics while threads look up and add keys and while the slot changes. Checks that the
+ * metrics documents are complete and that counters never decrease. Prometheus would interpret a
  * decrease as a restart, and count the whole value as an increase.
  */
 #include "support/filters.h"
@@ -34,7 +34,7 @@ static bg_filter *empty_filter(void)
 {
     bg_spec spec = BG_SPEC_INIT;
     spec.items = KEYS;
-    spec.rate = 0.2; /* a high rate, so that all counters grow quickly */
+    spec.rate = 0.2; /* high, so that all counters grow quickly */
     return must_create(&spec);
 }
 
@@ -61,7 +61,8 @@ static void *change(void *context)
     return NULL;
 }
 
-/* Returns the next counter in a document after sample i. */
+/* Returns the next counter in a document, starting at sample *i, and advances *i. Returns NULL at
+ * the end. */
 static const struct reader_sample *next_counter(const struct reader *reader, size_t *i)
 {
     while (*i < reader->samples_n) {
@@ -83,8 +84,9 @@ static void compare(const struct reader *before, const struct reader *after)
         CHECK_STR(old->family->name, new->family->name);
         CHECK(reader_same_labels(old, new));
         if (strtod(new->number, NULL) < strtod(old->number, NULL)) {
-            check_fail(__FILE__, __LINE__, "%s %s: %s after %s", new->family->name,
-                       new->values[new->labels - 1], new->number, old->number);
+            check_fail(__FILE__, __LINE__, "%s %s: decreased to %s from %s",
+                       new->family->name, new->values[new->labels - 1], new->number,
+                       old->number);
         }
         counters++;
     }
@@ -102,7 +104,7 @@ static void write_document(const bg_metrics_item *item, size_t i, struct reader 
 
 TEST(metrics__counters_never_go_back)
 {
-    static struct shared shared; /* shared by threads that may outlive a failure */
+    static struct shared shared; /* static, because threads may outlive a failed test */
     bg_gate_options options = BG_GATE_OPTIONS_INIT;
     pthread_t threads[WORKERS + 1];
     CHECK_OK(bg_slot_create(empty_filter(), NULL, &shared.slot, NULL));

@@ -1,12 +1,12 @@
 /*
- * conc_registry.c - a registry used by many threads: one creator per name, lookups while the
- * table is replaced, quotas that hold, and above all tenants that are evicted and reloaded
- * while keys are being added to them.
+ * conc_registry.c - tests a registry that many threads use at once: exactly one thread creates each
+ * name, lookups work while the table is replaced, quotas are enforced, and, most importantly,
+ * tenants are evicted and reloaded while keys are being added to them.
  *
- * The oracle for reloaded tenants is exact. Every writer has its own keys, and announces its
- * progress after each add; a lookup of an announced key must return "maybe". The clock advances
- * by itself, so every tenant is always due for eviction. This covers all interleavings of an
- * evictor and its victims.
+ * The check of reloaded tenants is exact: every writer has its own keys and announces its progress
+ * after each add, and a lookup of an announced key must return "maybe". The clock advances with
+ * every call, so every tenant is always due for eviction, and evictions interleave with adds and
+ * lookups at every point.
  */
 #define _GNU_SOURCE /* usleep */
 
@@ -52,8 +52,8 @@ static bg_tenant *get_number(bg_registry *registry, unsigned i)
     return get_tenant(registry, name);
 }
 
-/* Runs threads with one argument each (the same argument for all if `size` is 0), and waits for
- * them. */
+/* Runs n threads and waits for them. Each thread gets its own argument, or the same argument if
+ * `size` is 0. */
 static void run(void *(*work)(void *), void *arguments, size_t size, unsigned n)
 {
     pthread_t threads[16];
@@ -118,8 +118,8 @@ TEST(registry__one_creator_per_name)
 
 struct table_crowd {
     bg_registry *registry;
-    _Atomic unsigned made;   /* tenants with names below this one always exist */
-    _Atomic unsigned rounds; /* number of rounds of the removing thread */
+    _Atomic unsigned made;   /* tenants with lower numbers always exist */
+    _Atomic unsigned rounds; /* number of rounds completed by the removing thread */
     unsigned most;
     _Atomic unsigned roles;
 };
@@ -132,7 +132,7 @@ static void make_names(struct table_crowd *crowd)
     }
 }
 
-/* Fills the table with cells of removed tenants, so that the table is replaced more often.
+/* Leaves many cells of removed tenants in the table, so that the table is replaced more often.
  * Tenants are removed while this thread holds them, or after it has released them. */
 static void come_and_go(struct table_crowd *crowd)
 {
@@ -153,7 +153,8 @@ static void come_and_go(struct table_crowd *crowd)
     }
 }
 
-/* Repeatedly creates and removes a tenant, which must never exist partially. */
+/* Looks up a tenant that another thread keeps creating and removing. If the tenant is found, it
+ * must be complete. */
 static void look_up_fleeting(struct table_crowd *crowd, unsigned i)
 {
     char name[16];
@@ -281,7 +282,7 @@ TEST(quotas__items_are_exact)
 struct neighbour {
     bg_registry *registry;
     bool floods;
-    atomic_int *calm; /* number of running threads */
+    atomic_int *calm; /* number of calm threads still running */
 };
 
 static void *live_next_to_a_flood(void *arg)
@@ -330,7 +331,7 @@ struct race {
     uint64_t adds;
     _Atomic uint64_t added[WRITERS][TENANTS]; /* number of keys that have been added */
     atomic_int writing;
-    atomic_int resting; /* number of writers that wait for an eviction */
+    atomic_int resting; /* number of writers waiting for an eviction */
     atomic_uint roles;
     bool saves; /* now and then */
 };
@@ -361,9 +362,9 @@ static void add_some(struct race *race, unsigned writer, unsigned t, uint64_t i,
     bg_tenant_release(tenant);
 }
 
-/* A tenant is usually used before its eviction is complete. So writers pause a few times until one
- * tenant, or every tenant, is evicted. The tenants are then reloaded, and the keys must be
- * present. */
+/* Waits until a tenant is evicted or no tenant is in memory. Without such pauses, tenants would
+ * usually be used again before their eviction is complete. After a pause, evicted tenants are
+ * reloaded, and their keys must be present. */
 static void rest(struct race *race)
 {
     bg_registry_info before = registry_stats(race->registry), now = before;
@@ -415,7 +416,7 @@ static void evict_keys(struct race *race)
 /* Looks up keys that were announced earlier. */
 static void read_keys(struct race *race, uint64_t state)
 {
-    /* These tenants are held all the time, which does not keep them in memory. */
+    /* Holding a tenant does not keep it in memory. */
     bg_tenant *held[TENANTS];
     uint64_t missing = 0;
     for (unsigned t = 0; t < TENANTS; t++) {
@@ -454,8 +455,7 @@ static void *run_race(void *arg)
     return NULL;
 }
 
-/* Checks that all keys of all tenants are present, and that the tenants answer "maybe" for few
- * other keys. */
+/* Checks that every tenant contains all of its keys and answers "maybe" for few other keys. */
 static void check_race(const struct race *race)
 {
     for (unsigned t = 0; t < TENANTS; t++) {
@@ -489,7 +489,7 @@ static void race_once(bg_kind kind, bool saves)
     CHECK_EQ(stats.return_failures, 0);
     CHECK(stats.evictions > 0);
     CHECK(stats.returns + TENANTS - stats.in_memory == stats.evictions);
-    /* Checks the tenants again, using only the files. */
+    /* Check the tenants again after reloading them from their files. */
     CHECK_OK(bg_registry_save(race.registry, NULL));
     bg_registry_free(race.registry);
     race.registry = open_registry(&options);
@@ -513,8 +513,9 @@ TEST(evict__no_add_is_lost_beside_saves)
 
 /* ---- A thread inside a tenant ------------------------------------------------------------- */
 
-/* A thread that stops in the middle of a tenant operation: in the clock function, which is
- * called before the slot is used, or in the hash function, after the change was recorded. */
+/* Makes a thread stop in the middle of a tenant operation: either in the clock function, which is
+ * called before the slot is used, or in the hash function, which is called after the change has
+ * been recorded. */
 static _Thread_local bool stops_at_clock, stops_in_hash;
 static atomic_bool has_stopped, may_go_on;
 
@@ -581,8 +582,8 @@ static void *do_chore(void *arg)
     return NULL;
 }
 
-/* A thread stops inside a tenant operation, and a maintenance task starts. The thread continues
- * after a while, or when the task is done (which would be an error). */
+/* Starts a maintenance task while a thread is stopped inside a tenant operation. The thread
+ * continues after a while, or when the task is done, which is an error. */
 static void chore_around(struct chore *chore, struct insider *in)
 {
     pthread_t inside, outside;
@@ -632,8 +633,8 @@ TEST(evict__waits_for_those_who_are_in)
     files_clean();
 }
 
-/* A tenant with keys that are not in its file counts as changed; otherwise, the last tick would
- * not write it. */
+/* If a tenant has keys that are not in its file, it must be marked as changed; otherwise, the next
+ * tick would evict it without writing them. */
 TEST(evict__saves_wait_as_well)
 {
     bg_registry_options options = with_stops();
@@ -724,9 +725,8 @@ struct brawl {
     unsigned rounds;
 };
 
-/* A name belongs to the thread that creates the tenant, and no other thread removes the tenant.
- * So added keys must be present until the removal, no matter what earlier tenants with that
- * name left on disk. */
+/* Creates and removes tenants whose names no other thread uses. Added keys must be present until
+ * the tenant is removed, no matter what earlier tenants with the same name left on disk. */
 static void live_and_die(struct brawl *brawl, unsigned role)
 {
     char name[24];
@@ -760,7 +760,7 @@ static void live_and_die(struct brawl *brawl, unsigned role)
         CHECK_EQ(missing, 0);
         if (r >> 18 & 1) {
             CHECK_OK(bg_registry_remove(brawl->registry, name, NULL));
-            /* Creates a new tenant with that name while the old one is still held. */
+            /* Create a new tenant with the same name while the old tenant is still held. */
             if (r >> 19 & 1) {
                 bg_tenant *young = get_tenant(brawl->registry, name);
                 uint64_t own = (uint64_t)i << 32;
@@ -806,7 +806,7 @@ TEST(registry__everything_at_once)
 {
     bg_registry_options options = on_disk();
     options.spec.items = 100;
-    options.spec.rate = 1e-9; /* a low rate, so that no false positive hides a "no" */
+    options.spec.rate = 1e-9; /* low, so that no false positive hides a missing key */
     struct brawl brawl = { .registry = open_registry(&options),
                            .busy = THREADS,
                            .rounds = (FEWER ? 40 : 120) * (unsigned)check_scale() };
@@ -815,7 +815,7 @@ TEST(registry__everything_at_once)
     CHECK_EQ(stats.created - stats.removed, stats.tenants);
     CHECK_EQ(stats.return_failures, 0);
     CHECK(stats.evictions > 0);
-    /* A tenant that does not exist has no file, and every file has a tenant. */
+    /* The number of files must equal the number of tenants. */
     CHECK_OK(bg_registry_save(brawl.registry, NULL));
     bg_registry_free(brawl.registry);
     brawl.registry = open_registry(&options);

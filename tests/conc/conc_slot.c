@@ -1,11 +1,11 @@
 /*
- * conc_slot.c - slots that change while threads add and query keys.
+ * conc_slot.c - tests changes to a slot while threads add and query keys.
  *
- * Each adder has its own keys, 0, 1, 2 ... A key is first written to the backing store
- * (`true_to`, a count), then to the slot, and then it is announced (`added_to`). A lookup
- * of an announced key must return "maybe", whatever happens to the slot in the meantime:
- * layers, compactions, migrations and rebuilds from the store, all mixed at random. One
- * check is one answer of this kind.
+ * Each adder has its own keys, numbered 0, 1, 2 and so on. A key is first written to the backing
+ * store (`true_to`, a count), then to the slot, and then it is announced (`added_to`). A lookup of
+ * an announced key must return "maybe" no matter how the slot changes in the meantime: by layers,
+ * compactions, migrations and rebuilds from the store, in random order. Each such lookup is one
+ * check.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -106,7 +106,7 @@ static void ask_one(struct worker *me, unsigned adder, uint64_t i)
     }
 }
 
-/* Does the same by hash, with the hasher that was in use immediately before. */
+/* Looks up keys by hash. The slot may have changed since it computed the hashes. */
 static void ask_hashes(struct worker *me, const uint64_t keys[BATCH])
 {
     uint64_t hashes[BATCH], check = 0;
@@ -153,7 +153,7 @@ static void *ask_keys(void *argument)
 
 /* ---- Changes --------------------------------------------------------------------------- */
 
-/* The backing store as a source. */
+/* Reads the keys from the backing store, as a source for rebuilds. */
 struct truth {
     const struct world *world;
     unsigned adder;
@@ -207,7 +207,7 @@ static bg_filter *some_filter(uint64_t random)
     return must_create(&spec);
 }
 
-/* Pushes the keys of the store; occasionally aborts. */
+/* Rebuilds the slot by pushing the store's keys; aborts after `left` batches. */
 static bg_err push(struct world *world, const bg_rebuild_options *how, unsigned left)
 {
     struct truth truth = { .world = world };
@@ -241,7 +241,7 @@ static void rebuild(struct world *world, uint64_t random)
     how.spec.kind = is_static ? BG_KIND_FUSE : BG_KIND_BLOCKED;
     how.delta = is_static ? some_filter(random) : NULL;
     how.headroom = 3;
-    /* A seed of 0 would be the same as before. */
+    /* A seed of 0 would select the current seed. */
     how.spec.hash.seed = 1 + ((random >> 40 & 7) == 0);
     if (random & 32) {
         how.progress = give_up;
@@ -253,7 +253,7 @@ static void rebuild(struct world *world, uint64_t random)
     CHECK(err == BG_OK || err == BG_ECANCELED || err == BG_EBUSY);
 }
 
-/* Makes one change. A change that is not possible in the current state is refused without
+/* Makes one change. A change that is not possible in the current state is refused and has no
  * effect. */
 static void change(struct world *world, uint64_t random)
 {
@@ -273,7 +273,7 @@ static void change(struct world *world, uint64_t random)
         (void)!bg_slot_compact(slot, filter, NULL);
         filter = NULL; /* the slot owns the filter, even on failure */
         break;
-    case 4: /* migrates and then reverts, since the new filter lacks some keys */
+    case 4: /* migrates and then reverts, because some keys are missing from the new filter */
         filter = some_filter(random);
         err = bg_slot_begin_migration(slot, filter, NULL);
         filter = err == BG_OK ? NULL : filter;
@@ -286,7 +286,7 @@ static void change(struct world *world, uint64_t random)
     bg_filter_free(filter);
 }
 
-/* This change might not occur by chance: a mergeable base and delta. */
+/* Compacts a mergeable base and delta, which random changes might never produce. */
 static void compact_for_sure(struct world *world)
 {
     bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
@@ -326,7 +326,7 @@ TEST(slot__no_key_is_lost_by_any_change)
         } else {
             change(&world, check_random());
         }
-        /* Waits until a reader has seen the change. */
+        /* Wait until a reader has seen the change. */
         while (atomic_load(&world.checks) == before) {
             sched_yield();
         }
@@ -412,8 +412,8 @@ TEST(slot__swaps_under_pins)
 
 /* ---- Saturation ------------------------------------------------------------------------ */
 
-/* Integers below `in_truth` are in the store, and integers below `n` were also added. One
- * thread advances both limits while another thread queries. */
+/* Integers below `in_truth` are in the store, and integers below `n` have also been added to the
+ * slot. One thread advances both limits while another thread queries. */
 struct saturated {
     bg_slot *slot;
     _Atomic uint64_t in_truth, n;
@@ -484,9 +484,9 @@ static double rate_of(const bg_slot *slot)
     return maybes / 1e5;
 }
 
-/* A filter with 2.5 times as many keys as it was created for is rebuilt for twice the true
- * number of keys, during adds and queries. At a scale of 10, there are 25 million keys in a
- * filter for 10 million. */
+/* A filter that contains 2.5 times as many keys as its capacity is rebuilt, during adds and
+ * queries, with capacity for twice the actual number of keys. At a scale of 10, the filter has a
+ * capacity of 10 million keys and contains 25 million. */
 TEST(slot__a_saturated_filter_is_rebuilt_under_load)
 {
     static struct saturated all;

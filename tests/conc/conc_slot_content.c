@@ -1,7 +1,7 @@
 /*
- * conc_slot_content.c - filters are merged into slots, and slots are cleared and rotated, while
- * threads add and query keys. A concurrent rebuild loses no merged key, a key added after a
- * clear has returned is found, and no thread uses freed memory.
+ * conc_slot_content.c - tests merging filters into slots, and clearing and rotating slots, while
+ * threads add and query keys. A concurrent rebuild must not lose merged keys, a key that is added
+ * after a clear has returned must be found, and no thread may use freed memory.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -17,7 +17,7 @@ enum { KEYS = 50, MERGES = 400, ITEMS = KEYS * MERGES, BATCH = 64 };
 
 struct world {
     bg_slot *slot;
-    /* Number of merges that are in the store, and in the slot. */
+    /* Number of merges that the store contains, and number that the slot contains. */
     _Atomic uint64_t true_to, merged_to;
     atomic_bool over;
     _Atomic uint64_t checks, missed;
@@ -39,7 +39,7 @@ static uint64_t key_of(uint64_t merge, uint64_t i)
 
 /* ---- Merges and rebuilds ---------------------------------------------------------------- */
 
-/* Writes to the store first, then to the slot. */
+/* Merges filters into the slot. Each merge is recorded in the store first. */
 static void *merge_all(void *argument)
 {
     struct world *world = argument;
@@ -83,7 +83,8 @@ static void *ask_merged(void *argument)
     return NULL;
 }
 
-/* Reads the store's content after all adds go to the new base. */
+/* Rebuilds the slot. The store is read after the rebuild has begun, when merges already reach the
+ * new base. */
 static void rebuild(struct world *world, bool give_up)
 {
     bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
@@ -136,7 +137,7 @@ TEST(slot_content__merges_are_not_lost_by_rebuilds)
 
 /* ---- Clears and rotations --------------------------------------------------------------- */
 
-/* Adds and queries by hash, ignoring the results. */
+/* Adds and queries keys by hash, ignoring the results. */
 static void *use(void *argument)
 {
     struct world *world = argument;
@@ -165,7 +166,7 @@ static void *use(void *argument)
     return NULL;
 }
 
-/* A filter of the given kind is cleared and, if it is a window, rotated under load. */
+/* Clears a filter under load and, if it is a window, also rotates it. */
 static void clear_under_load(const bg_spec *spec)
 {
     struct world world = { .slot = NULL };
@@ -185,7 +186,7 @@ static void clear_under_load(const bg_spec *spec)
         }
         CHECK_OK(bg_slot_add_u64(world.slot, i, NULL));
         CHECK(bg_slot_may_contain_u64(world.slot, i));
-        /* Waits until a reader has seen the change. */
+        /* Wait until a reader has seen the change. */
         while (atomic_load(&world.checks) == before) {
             (void)sched_yield();
         }

@@ -1,21 +1,21 @@
 /*
- * conc_slot_model.c - random changes to a slot, including failures, while threads add and query
- * keys.
+ * conc_slot_model.c - tests random changes to a slot, including failures, while threads add and
+ * query keys.
  *
  * test_slot_model.c uses one thread; here adders and readers run during every change.
- * Allocations fail at random: for the slot, for its filters and for growth during adds. Files
- * are damaged, sources fail, rebuilds are aborted.
+ * Allocations fail at random: for the slot, for its filters and for growth during adds. Files are
+ * damaged, sources fail, and rebuilds are aborted.
  *
- * The backing store is a log: key n has number n and is written to the log first. In half of
- * the worlds, keys have numbers: writers take turns and advance the slot.
+ * The backing store is a log: key n is entry n of the log. In half of the worlds, the slot tracks
+ * log numbers: writers take turns and advance the slot.
  *
  *   (M1) No lookup answers "no" for an acknowledged key.
- *   (M2) With numbers, bg_slot_may_contain_up_to with a key's own number never answers "no" for
- *        a key in the log, acknowledged or not.
+ *   (M2) If the slot tracks numbers, bg_slot_may_contain_up_to with a key's own number never
+ *        answers "no" for a key in the log, whether or not the key has been acknowledged.
  *   (M3) A saved file contains every key up to the number that it states.
  *
- * No change abandons keys: there is no BG_SLOT_DISCARD and no bg_slot_clear, and a migration is
- * settled forward only after all keys were re-added.
+ * No change discards keys: the test does not use BG_SLOT_DISCARD or bg_slot_clear, and it completes
+ * a migration only after all keys have been re-added.
  */
 #include "base/bits.h"
 #include "bloomgate/all.h"
@@ -36,13 +36,13 @@ enum { WORLDS = CHECK_EMULATED ? 2 : CHECK_SANITIZED ? 14 : 42 };
 struct world {
     bg_slot *slot;
     bg_allocator memory;
-    _Atomic uint64_t refuses; /* one allocation in this many fails; 0: none */
+    _Atomic uint64_t refuses; /* one allocation in this many fails; if 0, none fails */
     _Atomic uint64_t allocations;
     bg_spec spec;
     bool numbered;
     pthread_mutex_t write;
-    _Atomic uint64_t log; /* the last number */
-    /* Limit of the log, so that adds happen during every change. */
+    _Atomic uint64_t log; /* number of the last key */
+    /* The log does not grow beyond this limit, so that adds happen during every change. */
     _Atomic uint64_t limit;
     atomic_bool acked[KEYS + 1];
     atomic_bool over;
@@ -52,7 +52,7 @@ struct world {
     /* All keys up to this number have been re-added since the migration started. */
     uint64_t added_again;
     char path[512];
-    bool is_saved; /* there is a file */
+    bool is_saved; /* the file exists */
 };
 
 static uint64_t below(struct world *world, uint64_t n)
@@ -103,7 +103,7 @@ static bg_spec some_spec(struct world *world, uint64_t which)
     return spec;
 }
 
-/* Creates an empty filter, or returns NULL. */
+/* Creates an empty filter. Returns NULL on failure. */
 static bg_filter *make(struct world *world)
 {
     bg_filter *filter = NULL;
@@ -111,7 +111,7 @@ static bg_filter *make(struct world *world)
     return filter;
 }
 
-/* Creates a filter with all keys up to the given number, or returns NULL. */
+/* Creates a filter with all keys up to the given number. Returns NULL on failure. */
 static bg_filter *make_complete(struct world *world, uint64_t to)
 {
     bg_filter *filter = make(world);
@@ -233,7 +233,7 @@ static void *ask_keys(void *argument)
 
 /* ---- Changes --------------------------------------------------------------------------- */
 
-/* Re-adds the keys that a less complete base lacks, then advances the slot. */
+/* Re-adds the keys that are missing from a less complete base, and advances the slot. */
 static void catch_up(struct world *world)
 {
     const uint64_t log = atomic_load(&world->log);
@@ -444,7 +444,7 @@ static bg_err push(struct world *world, struct source *source,
             break;
         }
         (void)!bg_rebuild_add_many(rebuild, bg_keys_bytes(keys, n),
-                                   NULL); /* if this fails, the commit fails */
+                                   NULL); /* if an add fails, the commit fails */
     }
     if (err) {
         bg_rebuild_abort(rebuild);
@@ -527,8 +527,8 @@ static void check_denied(struct world *world, uint64_t which)
         key = is_denied(world, i) ? i : key;
     }
     if (key) {
-        check_fail(__FILE__, __LINE__, "world %d, %s: key %d is denied", (int)which,
-                   bg_kind_name((bg_kind)world->spec.kind), (int)key);
+        check_fail(__FILE__, __LINE__, "world %d, %s: false negative for key %d",
+                   (int)which, bg_kind_name((bg_kind)world->spec.kind), (int)key);
     }
 }
 

@@ -1,10 +1,11 @@
 /*
- * exhaustive_files.c - tests all small damage to a file of every kind with more than one block
- * of words. Each bit is flipped, the file is truncated to each length, and each block is
- * zeroed, replaced with every other block, and swapped with every other block. All damage must
- * be detected.
+ * exhaustive_files.c - tests every kind of small damage to a file with more than one block of
+ * words, for every filter kind. Each bit is flipped, the file is truncated to each length, and each
+ * block is zeroed, replaced with every other block, and swapped with every other block. All damage
+ * must be detected.
  *
- * Prints a table with the number of attempts; `make exhaustive` copies it into TESTING.md.
+ * Prints a table with the number of damaged files; `make exhaustive` copies the table into
+ * TESTING.md.
  */
 #include "support/adds.h"
 #include "support/files.h"
@@ -22,8 +23,8 @@ static void must_be_bad(const unsigned char *bytes, size_t n, const char *name,
                         const char *what, uint64_t at)
 {
     if (bg_encoded_verify(bytes, n, NULL, NULL, NULL) == BG_OK) {
-        check_fail(__FILE__, __LINE__, "%s: %s %llu was not detected", name, what,
-                   (unsigned long long)at);
+        check_fail(__FILE__, __LINE__, "%s: damage was not detected: %s %llu", name,
+                   what, (unsigned long long)at);
     }
 }
 
@@ -76,7 +77,7 @@ static size_t block_size(size_t words, size_t block)
     return left < CONTAINER_BLOCK ? left : CONTAINER_BLOCK;
 }
 
-/* Zeroes every block, replaces it with every other block, and swaps the two. */
+/* Zeroes every block, replaces it with every other block, and swaps it with every other block. */
 static void move_all(const unsigned char *bytes, size_t n, const char *name,
                      struct counts *c)
 {

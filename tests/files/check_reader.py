@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests docs/format.md: the header table matches the library, and the reader that was written from the page
-(tools/bgread.py) verifies every golden file and files with many more geometries. It gives the same answers as the
-library. usage: check_reader.py PATH-OF-golden_files"""
+"""Tests docs/format.md: the header table matches the library, and tools/bgread.py, a reader based only on that page,
+verifies all golden files and files with many more geometries. The reader gives the same answers as the library.
+usage: check_reader.py PATH-OF-golden_files"""
 
 import os
 import re
@@ -15,7 +15,7 @@ SECRET = bytes(range(16))
 sys.path.insert(0, os.path.join(ROOT, "tools"))
 sys.dont_write_bytecode = True
 
-import bgread  # noqa: E402: found by the path above
+import bgread  # noqa: E402: needs the path above
 
 passed = failed = 0
 
@@ -37,7 +37,7 @@ def text_of(path):
 
 
 def fields_of_library():
-    """Returns (offset, size, name) of the fields in container.h, both inside and outside the list."""
+    """Returns (offset, size, name) for every field in container.h, whether or not it is in the X list."""
     text = text_of("src/store/container.h")
     fields = {(int(a), int(n), name) for a, n, name in re.findall(r"\bX\((\d+), (\d+), (\w+)\)", text)}
     at = {name: int(value) for name, value in re.findall(r"CONTAINER_(\w+)_AT = (\d+)", text)}
@@ -59,12 +59,12 @@ def check_table():
     page, library = fields_of_page(), fields_of_library()
     check(len(library) > 40, "the library's list of fields was not found")
     check(page == library, f"docs/format.md and container.h differ: {sorted(page ^ library)}")
-    check({(at, n, name) for name, at, n in bgread.LAYOUT} <= page, "bgread.py has other offsets")
+    check({(at, n, name) for name, at, n in bgread.LAYOUT} <= page, "the offsets in bgread.py differ from docs/format.md")
     end = 0
     for at, size, name in sorted(page):
-        check(at == end, f"{name} begins at {at}, the field before ends at {end}")
+        check(at == end, f"{name} starts at {at}, but the previous field ends at {end}")
         end = at + size
-    check(end == 4096, "the header has 4096 bytes")
+    check(end == 4096, f"expected a header of 4096 bytes, got {end}")
 
 
 # ---- Files ----------------------------------------------------------------------------------
@@ -81,7 +81,8 @@ def answers_of(file, keys):
 
 
 def check_folder(program, folder, canaries):
-    """Compares all answers; returns the number of files."""
+    """Compares the reader's answers for all files in a directory with the library's answers. Returns the number of
+    files."""
     with tempfile.NamedTemporaryFile() as answers:
         run(program, "ask", GOLDEN_FOLDER=folder, GOLDEN_ANSWERS=answers.name)
         lines = answers.read().decode().splitlines()
@@ -90,12 +91,12 @@ def check_folder(program, folder, canaries):
         try:
             file = bgread.File(data, SECRET, canaries)
         except bgread.Refused as why:
-            check(False, f"{name} is refused: {why}")
+            check(False, f"{name} was refused: {why}")
             continue
         here = answers_of(file, (b"https://example.org/%d" % i for i in range(len(present))))
         check("0" not in here + present, f"{name}: a key is missing")
         here = answers_of(file, (b"absent/%d" % i for i in range(len(absent))))
-        check(here == absent and len(absent) == 2000, f"{name}: other answers for absent keys")
+        check(here == absent and len(absent) == 2000, f"{name}: different answers for absent keys")
     return len(lines)
 
 
@@ -108,17 +109,17 @@ def refused(data, secret=SECRET):
 
 
 def check_damage():
-    """Checks that the reader refuses every file with a flipped bit or a different size, and a wrong secret."""
+    """Checks that the reader refuses files with a flipped bit or a different size, and a wrong secret."""
     for name in sorted(os.listdir(GOLDEN)):
         if not name.endswith(".bg"):
             continue
         data = bgread.read_path(os.path.join(GOLDEN, name))
         for at in [*range(0, 4096, 399), 4095, 4096, 8191, 8192, len(data) - 5, len(data) - 1]:
-            check(refused(data[:at] + bytes([data[at] ^ 4]) + data[at + 1:]), f"{name}: flipped bit at {at}")
-        check(refused(data[:-1]) and refused(data + b"\0"), f"{name}: another size")
+            check(refused(data[:at] + bytes([data[at] ^ 4]) + data[at + 1:]), f"{name}: a flipped bit at {at} was not detected")
+        check(refused(data[:-1]) and refused(data + b"\0"), f"{name}: a different size was not detected")
     keyed = bgread.read_path(os.path.join(GOLDEN, "hash_keyed.bg"))
-    check(refused(keyed, bytes(16)), "another secret")
-    check(not refused(keyed, None), "no secret: everything is checked except canaries")
+    check(refused(keyed, bytes(16)), "a wrong secret was not detected")
+    check(not refused(keyed, None), "the file was refused because no secret was passed")
 
 
 def check_hashes(program):
@@ -126,18 +127,18 @@ def check_hashes(program):
         run(program, "hash", GOLDEN_HASHES=hashes.name)
         lines = hashes.read().decode().splitlines()
     key = bytes((n * n + 7) % 256 for n in range(600))
-    check(len(lines) == 5 * 600, "hashes of five profiles")
+    check(len(lines) == 5 * 600, "expected 600 hashes for each of five profiles")
     functions = {name: bgread.hash_function(name, 0xfedcba9876543210, SECRET) for name in bgread.PROFILES}
     for profile, length, wanted in map(str.split, lines):
         found = functions[profile](key[:int(length)])
-        check(found == int(wanted, 16), f"{profile} of {length} bytes: {found:x}, not {wanted}")
+        check(found == int(wanted, 16), f"{profile} of {length} bytes: expected {wanted}, got {found:x}")
 
 
 def main():
     program = sys.argv[1]
     check_table()
     check_hashes(program)
-    check(bgread.crc32c(b"123456789") == 0xe3069283, "CRC-32C of the page")
+    check(bgread.crc32c(b"123456789") == 0xe3069283, "the CRC-32C differs from the example in docs/format.md")
     check(check_folder(program, GOLDEN, True) >= 27, "golden files are missing")
     check_damage()
     with tempfile.TemporaryDirectory() as folder:

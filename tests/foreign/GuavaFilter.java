@@ -1,11 +1,11 @@
 /*
- * Guava's BloomFilter as a command-line program, for interop.py.
+ * A command-line program that uses Guava's BloomFilter, for interop.py.
  *
  *     GuavaFilter make STRATEGY FUNNEL ITEMS RATE FILE < keys
  *     GuavaFilter ask FUNNEL FILE < keys                    prints how many it may contain
  *
- * STRATEGY is 0 (MITZ_32) or 1 (MITZ_64); FUNNEL is bytes, utf16, int32 or int64. Keys are
- * lines of hexadecimal digits, integers with the low byte first.
+ * STRATEGY is 0 (MITZ_32) or 1 (MITZ_64); FUNNEL is bytes, utf16, int32 or int64. Keys are lines of
+ * hexadecimal digits; integers are little-endian.
  */
 import com.google.common.hash.BloomFilter;
 import com.google.common.hash.Funnel;
@@ -44,7 +44,7 @@ public class GuavaFilter {
         }
     }
 
-    /* Counts the lines on standard input that are keys for which `test` holds. */
+    /* Reads keys from standard input and returns the number of keys for which `test` is true. */
     private static int count(String funnel, Predicate<Object> test) throws Exception {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         int n = 0;
@@ -54,7 +54,7 @@ public class GuavaFilter {
         return n;
     }
 
-    /* The strategy can be chosen only through a method that is not public. */
+    /* Only a non-public method can select the strategy. */
     @SuppressWarnings("unchecked")
     private static BloomFilter<Object> create(String[] args) throws Exception {
         Class<?> strategy = Class.forName("com.google.common.hash.BloomFilter$Strategy");

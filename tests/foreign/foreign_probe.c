@@ -6,8 +6,8 @@
  *     foreign_probe rebuild FORMAT FILE [PART] < KEYS     the same, and whether a filter of
  *                                                         only these keys has the same bytes
  *
- * KEYS are lines of hexadecimal digits; an empty line is the empty key. `rebuild` is for
- * formats whose size is available through bg_foreign_to_filter: parquet.
+ * KEYS are lines of hexadecimal digits; an empty line is the empty key. `rebuild` supports only
+ * parquet, because it needs bg_foreign_to_filter.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -41,7 +41,7 @@ static unsigned char *read_file(const char *path, size_t *n)
     return bytes;
 }
 
-/* Reads the next key from standard input; returns false at its end. */
+/* Reads the next key from standard input. Returns false at the end of the input. */
 static bool next_key(unsigned char *key, size_t *len)
 {
     static char line[2 * KEY_MAX + 2];
@@ -70,7 +70,7 @@ static void about(const bg_foreign *foreign)
            (unsigned long long)info.items, info.rate);
 }
 
-/* Converts the foreign filter to a Bloomgate filter and clears it; returns this empty filter. */
+/* Converts the foreign filter to a Bloomgate filter, and returns that filter after clearing it. */
 static bg_filter *empty_like(const bg_foreign *foreign)
 {
     bg_filter *filter;
@@ -140,7 +140,7 @@ int main(int argc, char **argv)
     unsigned char *bytes = read_file(argv[3], &n);
     bg_foreign_format format = BG_FOREIGN_PARQUET;
     if (!bg_foreign_parse(argv[2], &format)) {
-        stop("this format is unknown");
+        stop("unknown format");
     }
     if (bg_foreign_decode(format, bytes, n, &options, &foreign, &why)) {
         stop(why.message);

@@ -32,7 +32,7 @@ static void must(bg_err err, const bg_errinfo *why)
     }
 }
 
-/* Reads the next key from standard input; returns false at its end. */
+/* Reads the next key from standard input. Returns false at the end of the input. */
 static bool next_key(size_t *len)
 {
     char digits[3] = { 0 };

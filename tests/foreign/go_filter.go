@@ -1,4 +1,4 @@
-// Filters from bits-and-blooms as a command-line program, for interop.py.
+// A command-line program that uses the bits-and-blooms filters, for interop.py.
 //
 //	go_filter make ITEMS RATE FILE < keys
 //	go_filter ask FILE < keys                 prints how many it may contain
@@ -23,7 +23,7 @@ func must(err error) {
 	}
 }
 
-// count returns the number of lines on standard input that are keys for which test holds.
+// count reads keys from standard input and returns the number of keys for which test is true.
 func count(test func([]byte) bool) int {
 	n := 0
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {

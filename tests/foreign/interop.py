@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Tests foreign formats with the real software: each side reads the files that the other side writes.
-For the same keys, both files must be identical, byte for byte, and each side must find every key in
-the other side's file.
-usage: interop.py FOREIGN_TOOL CASE      a case is a function case_* of this file
+"""Tests foreign formats with the original software: each side reads the files that the other side writes. For the same
+keys, both files must be byte-for-byte identical, and each side must find every key in the other side's file.
+usage: interop.py FOREIGN_TOOL CASE      CASE: the name of a case_* function in this file
 The last line is "N passed, N failed"."""
 
 import hashlib
@@ -35,7 +34,7 @@ def check(what, good):
 
 
 def run(command, keys=(), text=None):
-    """Returns the output of a command that reads the keys from its input, one line of hexadecimal digits per key."""
+    """Runs a command and returns its output. Passes each key to its standard input as a line of hexadecimal digits."""
     lines = text if text is not None else "".join(key.hex() + "\n" for key in keys).encode()
     done = subprocess.run([str(word) for word in command], input=lines, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, check=False)
@@ -44,7 +43,7 @@ def run(command, keys=(), text=None):
 
 
 def make(name, items, rate, keys, version=0, how=UNSAID, seed=0):
-    """Returns the bytes of a file that the library wrote."""
+    """Returns a filter file that the library writes."""
     return run([TOOL, "make", name, items, rate, version, how, seed], keys)
 
 
@@ -63,7 +62,7 @@ def write(path, data):
 
 
 def byte_keys(n):
-    """Returns distinct keys of every length up to 39, with half of their bytes above 0x7f."""
+    """Returns distinct keys with lengths from 4 to 39; many of their bytes are above 0x7f."""
     return [bytes((j * 37 + 200 + i) & 255 for j in range(i % 36)) + struct.pack("<I", i) for i in range(n)]
 
 
@@ -77,9 +76,9 @@ def integers(n, code):
 
 def compare(what, theirs, ours, asked_by_them, asked_by_us, keys):
     """Compares their file with ours, and checks that each side finds the keys in the other side's file."""
-    check(f"{what}: identical bytes", theirs == ours and theirs)
-    check(f"{what}: they find every key in ours", asked_by_them == len(keys))
-    check(f"{what}: we find every key in theirs", asked_by_us == len(keys))
+    check(f"{what}: the files differ", theirs == ours and theirs)
+    check(f"{what}: they do not find every key in our file", asked_by_them == len(keys))
+    check(f"{what}: we do not find every key in their file", asked_by_us == len(keys))
 
 
 # ---- The cases -------------------------------------------------------------------------
@@ -103,7 +102,7 @@ def case_guava(folder):
             compare(f"guava {funnel} {version}", read(theirs), read(ours), int(found or -1),
                     ask("guava", theirs, keys, 0, how), keys)
             absent = absent_keys(keys)
-            check(f"guava {funnel} {version}: the same false positives",
+            check(f"guava {funnel} {version}: different numbers of false positives",
                   int(run([*java, "ask", funnel, ours], absent) or -1) == ask("guava", ours, absent, 0, how))
 
 
@@ -131,15 +130,15 @@ def case_dcso(folder):
         write(ours, make("dcso", items, rate, keys * 2))
         found = run(["bloom", "check", ours], text=lines).splitlines()
         compare(f"dcso {items} {rate}", read(theirs), read(ours), len(found), ask("dcso", theirs, keys), keys)
-    # User data is preserved.
+    # User data must be preserved.
     run(["bloom", "set-data", theirs], text=b"source: feed 7")
-    check("dcso: data was added", len(read(theirs)) > len(read(ours)))
-    check("dcso: data is kept", run([TOOL, "add", "dcso", theirs, 0, 0]) == read(theirs))
+    check("dcso: set-data did not add data", len(read(theirs)) > len(read(ours)))
+    check("dcso: the user data was not preserved", run([TOOL, "add", "dcso", theirs, 0, 0]) == read(theirs))
 
 
 def case_bip37(folder):
     from bitcoin.bloom import CBloomFilter  # Debian: python3-bitcoinlib
-    # (bitcoinlib and Bitcoin Core differ where a fraction of a bit per key determines k.)
+    # bitcoinlib and Bitcoin Core compute a different k where it depends on a fraction of a bit per key.
     for items, rate, tweak, flags in ((3, 0.01, 0, 1), (20, 0.01, 2147483649, 2), (1000, 0.001, 5, 0),
                                       (30000, 0.0001, 7, 1)):
         theirs = CBloomFilter(items, rate, tweak, flags)
@@ -151,11 +150,11 @@ def case_bip37(folder):
         again = CBloomFilter.deserialize(ours)
         compare(f"bip37 {items} {rate} {tweak}", theirs.serialize(), ours,
                 sum(again.contains(key) for key in keys), ask("bip37", path, keys), keys)
-    check("bip37: compact sizes of one and three bytes", len(ours) > 253)
+    check("bip37: no file was long enough for a three-byte compact size", len(ours) > 253)
 
 
 class Origin(http.server.BaseHTTPRequestHandler):
-    """A web site whose pages may all be cached for ten days."""
+    """A website whose pages may all be cached for ten days."""
 
     def do_GET(self):
         body = self.path.encode() * 20
@@ -183,7 +182,7 @@ def fetch(url, proxy=None):
 
 
 def squid_start(folder, port):
-    """Starts a private squid with a cache and a digest of the cache that is rebuilt every second."""
+    """Starts a private Squid proxy with a cache, whose digest is rebuilt every second."""
     settings = f"""http_port 127.0.0.1:{port}
 visible_hostname localhost
 http_access allow all
@@ -213,7 +212,7 @@ shutdown_lifetime 0 seconds
 
 
 def squid_digest(port, wanted):
-    """Returns the digest as soon as it has that many entries, or None after a timeout."""
+    """Waits until the digest has at least `wanted` entries and returns it. Returns None after a timeout."""
     for _ in range(120):
         try:
             digest = fetch(f"http://127.0.0.1:{port}/squid-internal-periodic/store_digest")
@@ -226,7 +225,7 @@ def squid_digest(port, wanted):
 
 
 def case_squid(folder):
-    """A running proxy publishes the content of its cache."""
+    """Tests the cache digest that a running proxy publishes."""
     site = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Origin)
     threading.Thread(target=site.serve_forever, daemon=True).start()
     urls = [f"http://127.0.0.1:{site.server_port}/page/{i}" for i in range(60)]
@@ -246,14 +245,14 @@ def case_squid(folder):
         process.kill()
         process.wait()
         site.shutdown()
-    check("squid: a digest of all pages", digest is not None)
+    check("squid: the digest does not contain all pages", digest is not None)
     path = os.path.join(folder, "digest")
     write(path, digest or b"")
     keys = [url.encode() for url in urls]
     absent = [key + b"/absent" for key in keys]
-    check("squid: every page that it keeps is found", ask("squid", path, keys) == len(keys))
-    check("squid: most others are not", ask("squid", path, absent) < len(keys) // 2)
-    check("squid: written as it was read", run([TOOL, "add", "squid", path, 0, 0]) == digest)
+    check("squid: not all cached pages are found", ask("squid", path, keys) == len(keys))
+    check("squid: too many absent pages are found", ask("squid", path, absent) < len(keys) // 2)
+    check("squid: the digest changed when it was read and written", run([TOOL, "add", "squid", path, 0, 0]) == digest)
 
 
 def bfv1_positions(key, m, k, seed):
@@ -263,7 +262,7 @@ def bfv1_positions(key, m, k, seed):
 
 
 def case_bfv1(folder):
-    """The oracle is hashlib; no other program implements the format."""
+    """Compares the library with an implementation based on hashlib, because no other program implements the format."""
     for (items, rate), seed in zip(SIZES, (0, 1, 4294967295, 12345)):
         m = math.ceil(-items * math.log(rate) / math.log(2) ** 2)
         k = max(1, round(m / items * math.log(2)))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Tests Parquet filters from DuckDB: every filter in a file that DuckDB writes can be read and has no false
-negatives, and a filter built only from the row group's values has the same bytes. usage: interop_duckdb.py PROBE
-DIRECTORY DIRECTORY keeps the npm package between runs
-  exit status 77: skipped because the package could not be downloaded"""
+"""Tests Parquet filters from DuckDB. Every filter in a file that DuckDB writes can be read and has no false negatives,
+and a filter built only from the row group's values has the same bytes.
+usage: interop_duckdb.py PROBE DIRECTORY
+The npm package is kept in DIRECTORY between runs. Exits with status 77 if the package could not be downloaded."""
 
 import json
 import os
@@ -16,7 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGE = "@duckdb/node-api@1.5.6-r.1"
 SKIPPED = 77
 
-# How each column's values are converted to the bytes that are hashed: Parquet's plain encoding.
+# Functions that convert each column's values to the hashed bytes, using Parquet's plain encoding.
 ENCODINGS = {
     "text": lambda v: v.encode(),
     "sparse": lambda v: v.encode(),
@@ -35,8 +35,8 @@ def skip(why):
 def have_package(folder):
     """Installs the package into the directory unless it is already there."""
     if not shutil.which("node") or not shutil.which("npm"):
-        skip("no node or npm (Debian: nodejs npm)")
-    ready = os.path.join(folder, "ready")  # written last, so that a failed installation is repeated
+        skip("node or npm is not installed (Debian packages: nodejs npm)")
+    ready = os.path.join(folder, "ready")  # written last, so that a failed installation is retried
     if os.path.exists(ready):
         return
     os.makedirs(folder, exist_ok=True)
@@ -45,7 +45,7 @@ def have_package(folder):
                                "--ignore-scripts", "--no-save", PACKAGE], text=True, timeout=180,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     except subprocess.TimeoutExpired:
-        skip(f"npm did not deliver {PACKAGE} in three minutes")
+        skip(f"npm did not install {PACKAGE} within three minutes")
     if done.returncode:
         reasons = [line for line in done.stdout.splitlines() if "error" in line]
         skip(f"npm cannot install {PACKAGE}: {'; '.join(reasons[:3]) or 'no reason given'}")
@@ -78,7 +78,7 @@ def main():
             keys = [ENCODINGS[chunk["name"]](value) for value in column if value is not None]
             found = probe(program, file, part, keys)
             good = found == f"{len(keys)} keys, {len(keys)} maybe, same bytes"
-            print(f"{'ok' if good else 'WRONG'}: row group {group}, column {chunk['name']}: {found}")
+            print(f"{'ok' if good else 'FAILED'}: row group {group}, column {chunk['name']}: {found}")
             part, wrong = part + 1, wrong + (not good)
         print(f"{part - wrong} passed, {wrong} failed")
         return 1 if wrong or part < 12 else 0

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Tests tables written by the installed LevelDB and RocksDB: lookups of their keys must never answer
-# "no", and lookups of other keys rarely "maybe". Unsupported files must be refused with a specific
-# error.
+# Tests tables written by the installed LevelDB and RocksDB: lookups of their keys must never return
+# "no", and lookups of other keys must rarely return "maybe". Unsupported files must be refused with
+# a specific error.
 # usage: interop_tables.sh leveldb|rocksdb WRITER PROBE
 set -euo pipefail
 engine=$1 writer=$2 probe=$3
@@ -10,8 +10,8 @@ place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 passed=0 failed=0
 
-# Prints the hexadecimal keys for N integers starting at FIRST, in steps of two, as the writers
-# write them.
+# Prints N of the writers' keys in hexadecimal, for integers that start at FIRST and increase by
+# two.
 hex_keys() {
     python3 -c "for i in range($1): print((b'/a/rather/long/common/path/key%09d' % ($2 + 2 * i)).hex())"
 }
@@ -23,16 +23,16 @@ result() { # status, description
     echo "$2"
 }
 
-count_maybe() { # list of keys, file
+count_maybe() { # name of the key list, table file
     "$probe" ask "$engine" "$2" <"$place/$1" | sed 's/.*keys, \([0-9]*\) maybe.*/\1/'
 }
 
-ask() { # description, its only file
+ask() { # description, table files (exactly one is expected)
     local present absent
-    [ $# = 2 ] || { result 1 "$engine $1: $(($# - 1)) files instead of one"; return; }
+    [ $# = 2 ] || { result 1 "$engine $1: expected one file, got $(($# - 1))"; return; }
     present=$(count_maybe present "$2") absent=$(count_maybe absent "$2")
     [ "$present" = "$keys" ] && [ "$absent" -lt $((keys / 20)) ]
-    result $? "$engine $1: maybe for $present of $keys keys that are there, for $absent of $keys others"
+    result $? "$engine $1: \"maybe\" for $present of $keys present keys and $absent of $keys absent keys"
 }
 
 refuses() { # file, expected message

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Reads filters created by RedisBloom (redisbloom/README.md) with the library, from the output
-of SCANDUMP: every member is found, the false positives are exactly those of RedisBloom, adding
-more keys produces the same bytes, and a header with any meaningful byte changed is refused.
+"""Tests the library with SCANDUMP output from RedisBloom filters (redisbloom/README.md). Every member must be found,
+the false positives must be exactly those of RedisBloom, adding more keys must produce the same bytes, and a header in
+which any significant byte has changed must be refused.
 usage: test_redisbloom_samples.py FOREIGN_TOOL
 The last line is "N passed, N failed"."""
 
@@ -18,9 +18,9 @@ TOOL = os.path.abspath(sys.argv[1])
 FORMATS = {"MBbloom--": "redisbloom", "MBbloomCF": "rediscuckoo"}
 RECORD = 16
 CUCKOO_HEADER = 38
-# bytes in a cuckoo filter's header that nothing else depends on: deleted, iterations, an address
+# Bytes in a cuckoo filter's header that cannot be validated: the number of deletions, the iterations, and an address.
 FREE = set(range(16, 24)) | {34, 35} | set(range(38, 46))
-EXPANSION = {36, 37}  # if there is only one filter
+EXPANSION = {36, 37}  # cannot be validated if there is only one filter
 
 passed = failed = 0
 
@@ -34,7 +34,7 @@ def check(what, good):
 
 
 def tool(verb, sample, path, keys=()):
-    """Runs the tool; returns its exit status and output. Keys are passed as lines of hexadecimal digits."""
+    """Runs the tool, passing the keys as lines of hexadecimal digits. Returns its exit status and output."""
     lines = "".join(key.encode().hex() + "\n" for key in keys).encode()
     done = subprocess.run([TOOL, verb, FORMATS[sample["type"]], path, "0", "0"], input=lines,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
@@ -62,34 +62,34 @@ def test_answers(sample, path):
     members = [f"item:{i}" for i in range(*sample["members"])]
     found = [f"nobody:{i}" for i in sample["found"]]
     others = [f"nobody:{i}" for i in range(sample["absent"]) if i not in sample["found"]]
-    check(f"{sample['name']}: members", count(sample, path, members) == len(members))
-    check(f"{sample['name']}: found by chance", count(sample, path, found) == len(found))
-    check(f"{sample['name']}: absent", count(sample, path, others) == 0)
+    check(f"{sample['name']}: not all members were found", count(sample, path, members) == len(members))
+    check(f"{sample['name']}: not all of RedisBloom's false positives were found", count(sample, path, found) == len(found))
+    check(f"{sample['name']}: absent keys were found", count(sample, path, others) == 0)
 
 
 def test_written(sample, path):
-    """Writing the filter produces the same bytes, without an address after the header; the same holds after
-    adding more keys."""
+    """Writing the filter must produce the original bytes, except for an address after the header. After more keys have
+    been added, it must produce the bytes that RedisBloom produces."""
     expected = json.loads(json.dumps(sample))
     if sample["type"] == "MBbloomCF":
         expected["chunks"][0][1] = expected["chunks"][0][1][:2 * CUCKOO_HEADER]
-    check(f"{sample['name']}: written", tool("add", sample, path) == (0, file_of(expected)))
+    check(f"{sample['name']}: different bytes after reading and writing", tool("add", sample, path) == (0, file_of(expected)))
     if sample.get("more"):
         status, text = tool("add", sample, path, [f"more:{i}" for i in range(sample["more"])])
-        check(f"{sample['name']}: more", status == 0 and hashlib.sha256(text).hexdigest() == sample["more_sha256"])
+        check(f"{sample['name']}: different bytes after adding keys", status == 0 and hashlib.sha256(text).hexdigest() == sample["more_sha256"])
 
 
 def test_damage(sample, path):
-    """Changes each byte of the records up to the end of the header: first one bit, then all bits."""
+    """Changes each byte up to the end of the header: first one bit of it, then all bits."""
     whole = file_of(sample)
     free = FREE | (EXPANSION if len(sample["chunks"]) == 2 else set())
     for at in range(RECORD + len(sample["chunks"][0][1]) // 2):
         for flip in (1, 255):
             if at - RECORD not in free:
                 write(path, whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1:])
-                check(f"{sample['name']}: byte {at} ^ {flip}", count(sample, path, ()) == -1)
+                check(f"{sample['name']}: accepted with byte {at} ^ {flip}", count(sample, path, ()) == -1)
     write(path, whole[:-1])
-    check(f"{sample['name']}: cut", count(sample, path, ()) == -1)
+    check(f"{sample['name']}: accepted although truncated", count(sample, path, ()) == -1)
 
 
 def main():
@@ -102,7 +102,7 @@ def main():
                 continue
             write(path, file_of(sample))
             if sample["version"] != 4:
-                check(f"{sample['name']}: refused", count(sample, path, ()) == -1)
+                check(f"{sample['name']}: an unsupported version was accepted", count(sample, path, ()) == -1)
                 continue
             test_answers(sample, path)
             test_written(sample, path)

@@ -10,7 +10,7 @@ const connection = await (await DuckDBInstance.create(':memory:')).connect();
 const rows = async query => (await connection.runAndReadAll(query)).getRowObjectsJson();
 const file = process.argv[2];
 
-// Filters are written only for columns with a dictionary, so the limits are raised.
+// DuckDB writes filters only for columns with a dictionary, so the dictionary limits are raised.
 await connection.run(`
     copy (select 'host' || (i * 11) || '.example' as text, (i * 7919 % 3000)::bigint as long,
                  (i * 31 % 700)::integer as short, i / 8.0::double as real,

@@ -1,4 +1,5 @@
-// Writes a database with real LevelDB at 10 bits per key: write_leveldb DIRECTORY KEYS plain|snappy
+// Writes a database with the real LevelDB, at 10 bits per key: write_leveldb DIRECTORY KEYS
+// plain|snappy
 #include <leveldb/db.h>
 #include <leveldb/filter_policy.h>
 
@@ -20,11 +21,12 @@ int main(int argc, char **argv)
     if (argc != 4) {
         return 2;
     }
-    std::unique_ptr<const leveldb::FilterPolicy> policy(leveldb::NewBloomFilterPolicy(10));
+    std::unique_ptr<const leveldb::FilterPolicy> policy(
+        leveldb::NewBloomFilterPolicy(10));
     leveldb::Options options;
     options.create_if_missing = true;
     options.filter_policy = policy.get();
-    options.max_file_size = 256 << 20; // so that everything is in one file
+    options.max_file_size = 256 << 20; // so that all keys are in one file
     options.compression = std::string(argv[3]) == "snappy" ? leveldb::kSnappyCompression
                                                            : leveldb::kNoCompression;
     leveldb::DB *db = nullptr;

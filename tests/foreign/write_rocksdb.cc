@@ -1,6 +1,7 @@
-// Writes a table file with real RocksDB:
-//   write_rocksdb FILE KEYS POLICY CHECKSUM VERSION     such as bloomfilter:10 4 5; POLICY
-//                                                       may begin with "partitioned:"
+// Writes a table file with the real RocksDB:
+//   write_rocksdb FILE KEYS POLICY CHECKSUM VERSION
+// POLICY, CHECKSUM and VERSION are, for example, bloomfilter:10 4 5. POLICY may start with
+// "partitioned:".
 #include <rocksdb/convenience.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/options.h>
@@ -36,7 +37,7 @@ int main(int argc, char **argv)
     table.checksum = static_cast<rocksdb::ChecksumType>(std::atoi(argv[4]));
     table.format_version = static_cast<uint32_t>(std::atoi(argv[5]));
     rocksdb::Options options;
-    options.db_host_id = ""; // the files do not record where they were created
+    options.db_host_id = ""; // so that the file does not record where it was created
     options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
     rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options);
     must(writer.Open(argv[1]));

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compiles every public header alone, in every supported language version. Warnings are errors.
+# Compiles every public header on its own, in every supported language version. Warnings are errors.
 # usage: check_headers.sh DIRECTORY-OF-GENERATED-HEADERS, from the root of the project
 set -u
 generated=$1

@@ -28,8 +28,7 @@ def read(path):
 
 
 def declared(text):
-    """Returns the functions that a page declares: in its literal blocks, with their names in
-    bold."""
+    """Returns the functions that a page declares, whose names are in bold in its literal blocks."""
     blocks = re.findall(r"^\.Bd -literal$(.*?)^\.Ed$", text, re.M | re.S)
     return [name for block in blocks for name in re.findall(r"\\fB(bg_\w+)\\fR\(", block)]
 
@@ -52,13 +51,13 @@ def check_functions(pages):
     for function in sorted(exported | set(where)):
         found = where.get(function, [])
         expect(function in exported, f"{', '.join(found)}: {function} is not exported (abi/symbols.txt)")
-        expect(len(found) == 1, f"{function} is documented on {len(found)} pages: {', '.join(found)}")
-        expect(f"{function}.3" in pages, f"there is no page {function}.3")
+        expect(len(found) == 1, f"{function}: expected one page, got {len(found)}: {', '.join(found)}")
+        expect(f"{function}.3" in pages, f"{function}.3 does not exist")
         target = links.get(f"{function}.3", f"{function}.3")
-        expect(found in ([], [target]), f"{function}.3 refers to {target}")
+        expect(found in ([], [target]), f"{function}.3 refers to {target}, which does not document the function")
     for name, target in links.items():
-        expect(name[:-2] in exported, f"{name}: there is no such function")
-        expect(target in pages and target not in links, f"{name} refers to {target}, which is no page")
+        expect(name[:-2] in exported, f"{name}: no exported function has this name")
+        expect(target in pages and target not in links, f"{name} refers to {target}, which is not a page")
     return len(where)
 
 
@@ -69,9 +68,10 @@ def check_references(pages):
 
 
 def check_format(folder, names):
-    """mandoc accepts every page. A version that is not released yet has no date."""
+    """Expects no mandoc warnings except about missing dates, which unreleased versions do not have, and about manuals
+    that are not installed."""
     if not shutil.which("mandoc"):
-        print("mandoc is not installed: the format of the pages is not checked")
+        print("mandoc is not installed, so the format of the pages is not checked")
         return
     done = subprocess.run(["mandoc", "-T", "lint", *names], cwd=folder, capture_output=True, text=True,
                           check=False)

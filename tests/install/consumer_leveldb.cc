@@ -1,4 +1,4 @@
-/* consumer_leveldb.cc - uses the installed adapter for LevelDB from C++ and from C, with the same
+/* consumer_leveldb.cc - uses the installed LevelDB adapter from C++ and from C with the same
  * database.
  * usage: consumer_leveldb DIRECTORY */
 #include <bloomgate_leveldb.hpp>
@@ -23,7 +23,8 @@ static bool FromCxx(const char *folder)
     }
     std::unique_ptr<leveldb::DB> db(opened);
     for (int i = 0; i < 1000; i++) {
-        if (!db->Put(leveldb::WriteOptions(), "key" + std::to_string(i), "value").ok()) {
+        if (!db->Put(leveldb::WriteOptions(), "key" + std::to_string(i), "value")
+                 .ok()) {
             return false;
         }
     }
@@ -56,7 +57,7 @@ static bool FromC(const char *folder)
 int main(int count, char **words)
 {
     if (count != 2 || !FromCxx(words[1]) || !FromC(words[1])) {
-        std::puts("LevelDB with our filters does not work");
+        std::puts("a lookup in LevelDB with Bloomgate filters failed");
         return 1;
     }
     return 0;

@@ -15,7 +15,7 @@ lib=$prefix/lib
 cd "$temp"
 
 pc() { pkg-config "$@" libbloomgate; }
-must_fail() { if "$@" >log 2>&1; then echo "succeeded, but must not: $*"; exit 1; fi; }
+must_fail() { if "$@" >log 2>&1; then echo "expected a failure, but the command succeeded: $*"; exit 1; fi; }
 needs_library() { readelf -d "$1" | grep -q 'NEEDED.*libbloomgate'; }
 
 test_pkg_config() {
@@ -25,7 +25,7 @@ test_pkg_config() {
     LD_LIBRARY_PATH=$lib ldd consumer | grep -q "$lib/libbloomgate.so" # the program uses the installed library
 }
 
-test_static() { # first links only the library statically, then the whole program
+test_static() { # first links only the library statically, then all libraries
     gcc "$here/consumer.c" -o mixed $(pc --cflags) "$lib/libbloomgate.a" -lm
     ./mixed
     gcc -static "$here/consumer.c" -o consumer $(pc --cflags --static --libs)
@@ -45,12 +45,13 @@ test_cmake() {
         -DWANTED_VERSION=99.0
 }
 
-test_negative() { # without the flags from pkg-config, the build fails; otherwise the other tests would prove nothing
+test_negative() { # without the flags from pkg-config, the build must fail; otherwise, the other tests would prove
+                  # nothing
     must_fail gcc "$here/consumer.c" -o consumer
     must_fail gcc "$here/consumer.c" -o consumer $(pc --cflags)
 }
 
-test_soname() { # 0.x: every minor version has a different ABI
+test_soname() { # in 0.x versions, every minor version has its own ABI
     [[ $version == 0.* ]] && abi=${version%.*} || abi=${version%%.*}
     readelf -d "$lib/libbloomgate.so" | grep -q "SONAME.*\[libbloomgate.so.$abi\]"
     [ "$(readlink "$lib/libbloomgate.so")" = "libbloomgate.so.$abi" ]
@@ -63,7 +64,7 @@ test_cxx() {
     LD_LIBRARY_PATH=$lib ./consumer
 }
 
-test_man() { # a page or a link for every exported function, and no link without a target
+test_man() { # every exported function has a page or a link, and every link has a target
     man3=$prefix/share/man/man3
     while read -r name; do
         [ -s "$man3/$name.3" ]
@@ -90,7 +91,8 @@ test_cli() { # the installed program runs, and its man pages and completions are
     cmp "$share/fish/vendor_completions.d/bloomgate.fish" <("$bloomgate" completion fish)
 }
 
-test_leveldb() { # the header in C and C++, the shared and the static library, and the exported names
+test_leveldb() { # tests the header in C and C++, both libraries (shared and static), and the
+                 # exported names
     level() { pkg-config "$@" libbloomgate_leveldb; }
     [ "$(level --modversion)" = "$version" ]
     for language in c:c99 c:c17 c++:c++17; do
@@ -108,11 +110,12 @@ test_leveldb() { # the header in C and C++, the shared and the static library, a
         "$lib/libbloomgate_leveldb.so" | awk '$2 != "A" { print $3 }')
 }
 
-test_rocksdb() { # the program creates the policy by a function call and by its name
+test_rocksdb() { # the program creates the policy with a function call and by name
     g++ -std=c++17 -fno-rtti -Wall -Wextra -Werror -I"$prefix/include" "$here/consumer_rocksdb.cc" \
         -o consumer -L"$lib" -lbloomgate_rocksdb -lrocksdb
     LD_LIBRARY_PATH=$lib ./consumer
-    must_fail needs_library "$lib/libbloomgate_rocksdb.so" # the adapter must not need libbloomgate
+    must_fail needs_library "$lib/libbloomgate_rocksdb.so" # the adapter must not depend on
+                                                           # libbloomgate
     [ "$(nm -DC --defined-only "$lib/libbloomgate_rocksdb.so" | grep -vc ' bloomgate::')" = 0 ]
 }
 

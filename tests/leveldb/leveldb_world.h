@@ -1,6 +1,6 @@
 /*
- * leveldb_world.h - a real LevelDB with 112-byte records, opened with any policy; and access to
- * the filters in its tables.
+ * leveldb_world.h - a real LevelDB database with 112-byte records that can be opened with any
+ * policy, and access to the filters in its tables.
  */
 #ifndef LEVELDB_WORLD_H
 #define LEVELDB_WORLD_H
@@ -72,7 +72,7 @@ static inline void world_end(struct world *w)
     leveldb_cache_destroy(w->cache);
 }
 
-/* Writes key number i, which has 12 bytes, one of them zero. */
+/* Writes key number i to `key` and returns its length, 12 bytes. One of the bytes is zero. */
 static inline size_t world_key(char key[32], size_t i)
 {
     return (size_t)snprintf(key, 32, "key%09zu", i) + (key[3] = '\0');
@@ -88,7 +88,7 @@ static inline void world_put(struct world *w, size_t i, size_t version)
     world_must(error);
 }
 
-/* Returns whether key number i exists with the given version. */
+/* Returns true if key number i exists with the given version. */
 static inline bool world_has(struct world *w, size_t i, size_t version)
 {
     char key[32], expected[100], *error = NULL;
@@ -101,7 +101,7 @@ static inline bool world_has(struct world *w, size_t i, size_t version)
     return right;
 }
 
-/* Puts the keys with even numbers below 2 n. */
+/* Puts the n keys with even numbers. */
 static inline void world_fill(struct world *w, size_t n, size_t version)
 {
     for (size_t i = 0; i < n; i++) {
@@ -114,7 +114,7 @@ static inline void world_compact(struct world *w)
     leveldb_compact_range(w->db, NULL, 0, NULL, 0);
 }
 
-/* Checks that all keys with even numbers exist and that none with odd numbers do. */
+/* Checks that all keys with even numbers exist and that no keys with odd numbers exist. */
 static inline void world_check(struct world *w, size_t n, size_t version)
 {
     size_t lost = 0, found = 0;
@@ -128,8 +128,8 @@ static inline void world_check(struct world *w, size_t n, size_t version)
 
 /* ---- Tables ---------------------------------------------------------------------------- */
 
-/* Calls a function for each table, and writes the file back if the function returns true. Returns
- * the number of files written. */
+/* Calls `change` for each table, and rewrites the file if `change` returns true. Returns the number
+ * of rewritten files. */
 static inline size_t
 world_tables(const struct world *w, const char *ending,
              bool (*change)(uint8_t *file, size_t size, void *context), void *context)

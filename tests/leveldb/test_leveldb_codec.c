@@ -1,5 +1,5 @@
 /*
- * test_leveldb_codec.c - codec options and names, all sorts of keys, and threads.
+ * test_leveldb_codec.c - tests codec options and names, various types of keys, and threads.
  */
 #include "bloomgate_leveldb.h"
 #include "support/check.h"
@@ -78,7 +78,7 @@ TEST(codec__repeated_keys_cost_nothing)
     size_t once, often;
     free(bg_leveldb_codec_make(codec, keys.data, keys.lengths, keys.n, &once));
     for (size_t i = 37;
-         i-- > 0;) { /* repeats each key ten times, like versions of a key */
+         i-- > 0;) { /* repeat each key ten times, as for ten versions of a key */
         for (size_t j = 0; j < 10; j++) {
             keys.data[i * 10 + j] = keys.data[i];
             keys.lengths[i * 10 + j] = keys.lengths[i];
@@ -213,7 +213,7 @@ static void *make_and_ask(void *codec)
         free(filter);
     }
     free(keys);
-    return (void *)wrong; // NOLINT(performance-no-int-to-ptr): a count
+    return (void *)wrong; // NOLINT(performance-no-int-to-ptr): the pointer is a count
 }
 
 TEST(codec__threads_share_one)

@@ -1,7 +1,7 @@
 /*
- * test_leveldb_database.c - the policy in a real LevelDB: no key is lost when the database is
- * written, compacted, repaired, damaged, or opened with another policy; and the filters avoid
- * reads.
+ * test_leveldb_database.c - tests the policy in a real LevelDB database. No key may be lost when
+ * the database is written, compacted, repaired, damaged, or opened with another policy, and the
+ * filters must avoid reads.
  */
 #define _GNU_SOURCE /* memmem */
 
@@ -12,7 +12,7 @@
 
 enum { KEYS = 8000 };
 
-/* ---- A policy that counts the answers of another policy ------------------------------------ */
+/* ---- A policy that counts another policy's answers ------------------------------------ */
 
 struct counted {
     bg_leveldb_codec *codec;
@@ -75,7 +75,7 @@ TEST(database__filters_are_made_and_asked)
         for (size_t k = 0; k < KEYS; k++) {
             CHECK(!world_has(&w, 2 * k + 1, 1));
         }
-        CHECK(counted.asked >= KEYS - 100); /* some keys are between two tables */
+        CHECK(counted.asked >= KEYS - 100); /* a few keys lie between two tables */
         CHECK(counted.denied >= counted.asked - (i ? 130 : 25)); /* expected: 65, 8 */
         counted.denied = 0;
         world_check(&w, KEYS, 1);
@@ -108,7 +108,7 @@ static bool has_filters(uint8_t *file, size_t size, void *name)
     return world_filters_of(file, size, name).n > 0;
 }
 
-/* Returns the number of tables that have filters of the given policy. */
+/* Returns the number of tables that have filters from the given policy. */
 static size_t tables_with(const struct world *w, const char *name)
 {
     char copy[64];
@@ -130,9 +130,9 @@ TEST(database__of_another_policy_and_back)
     CHECK(tables_with(&w, own_name) > 0);
     CHECK_EQ(tables_with(&w, BG_LEVELDB_NAME), 0);
     world_open(&w, ours);
-    world_check(&w, KEYS, 1); /* the tables have filters that are ignored */
+    world_check(&w, KEYS, 1); /* the other policy's filters are ignored */
     world_fill(&w, KEYS, 2);
-    world_check(&w, KEYS, 2); /* some tables have filters from each policy */
+    world_check(&w, KEYS, 2); /* the tables contain filters from both policies */
     world_compact(&w);
     world_close(&w);
     CHECK(tables_with(&w, BG_LEVELDB_NAME) > 0);
@@ -269,8 +269,8 @@ TEST(database__damaged_filters_lose_nothing)
     leveldb_filterpolicy_destroy(policy);
 }
 
-/* Replaces filters and offsets with random bytes. This may lose keys, but must have no other
- * effect. */
+/* Replaces filters and offsets with random bytes. A few keys may be lost, but nothing else may go
+ * wrong. */
 static bool garbage(uint8_t *file, size_t size, void *count)
 {
     struct world_filters filters = world_filters_of(file, size, BG_LEVELDB_NAME);
@@ -301,7 +301,7 @@ TEST(database__garbage_for_filters)
     leveldb_filterpolicy_destroy(policy);
 }
 
-/* ---- All sorts of keys ------------------------------------------------------------------- */
+/* ---- Unusual keys and blocks ----------------------------------------------------------- */
 
 static size_t binary_key(char key[300], uint64_t i)
 {

@@ -1,6 +1,6 @@
 /*
- * test_small_filter.c - the layout of small filters: all sizes, all bits-per-key settings, both
- * kinds, the effect of damage, and the exact bytes, which must not change.
+ * test_small_filter.c - tests the layout of small filters: all sizes, all bits-per-key settings,
+ * both kinds, the effects of damage, and the exact bytes, which must not change.
  */
 #include "small_filter.h"
 #include "support/check.h"
@@ -17,7 +17,7 @@ struct made {
     struct small_shape shape;
 };
 
-/* Queries the filter in both ways and checks that the answers agree. */
+/* Queries the filter with and without POPCNT and checks that the answers agree. */
 static bool asked(const uint8_t *bytes, size_t len, uint64_t hash)
 {
     bool plain = small_filter_may_match(bytes, len, hash, false);
@@ -90,7 +90,7 @@ TEST(small_filter__takes_the_bits_that_it_may)
             sum += made.len;
             free(made.bytes);
         }
-        size_t bits = (n * 10 + 7) / 8; /* plus 2 bytes, or 3 bytes in 1 of 16 cases */
+        size_t bits = (n * 10 + 7) / 8; /* plus 2 bytes, or 3 in one of 16 cases */
         double most = (double)(bits < 8 ? 8 : bits) + SMALL_HEADER + 1;
         CHECK((double)sum / (double)times <= most);
         free(hashes);
@@ -261,7 +261,7 @@ TEST(small_filter__cut_or_moved)
     free(hashes);
 }
 
-/* Tries all check values, so one of them matches. */
+/* Tries all check values, because one of them must match. */
 TEST(small_filter__layouts_of_later_versions_say_maybe)
 {
     for (unsigned layout = 216; layout < 256; layout++) {
@@ -278,7 +278,7 @@ TEST(small_filter__layouts_of_later_versions_say_maybe)
     CHECK_EQ(answers, 1);
 }
 
-/* Existing tables contain these bytes, so they must not change unless the policy is renamed. */
+/* Existing tables contain these bytes. They must not change unless the policy is renamed. */
 static void check_bytes(size_t n, uint32_t bits, bool bloom, const char *expected)
 {
     uint64_t hashes[200], state = 1;

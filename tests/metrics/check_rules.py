@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Checks ops/ with Prometheus' own tools: the rules are valid, their tests pass, and the queries in the dashboard's
-panels are valid PromQL."""
+"""Checks ops/ with promtool: the rules are valid, their tests pass, and the dashboard queries are valid PromQL."""
 
 import json
 import os
@@ -31,12 +30,12 @@ def queries():
 
 
 def check_queries():
-    """promtool checks rules, so each query is wrapped in a rule. Grafana's variables are
-    replaced."""
+    """Checks the dashboard queries. promtool can check only rules, so each query is wrapped in a rule, with Grafana's
+    variables replaced. Returns the number of queries."""
     rules = [{"record": f"panel:{i}", "expr": query.replace("$__rate_interval", "5m").replace("$__interval", "1m")}
              for i, query in enumerate(queries())]
     with tempfile.NamedTemporaryFile("w", suffix=".yml", encoding="utf-8") as file:
-        json.dump({"groups": [{"name": "dashboard", "rules": rules}]}, file)  # JSON is YAML
+        json.dump({"groups": [{"name": "dashboard", "rules": rules}]}, file)  # JSON is valid YAML
         file.flush()
         promtool("check", "rules", file.name)
     return len(rules)
@@ -45,7 +44,7 @@ def check_queries():
 def main():
     promtool("check", "rules", "bloomgate.rules.yml", "bloomgated.rules.yml")
     promtool("test", "rules", "bloomgate.test.yml", "bloomgated.test.yml")
-    print(f"rules: checked and tested; {check_queries()} dashboard queries are valid PromQL")
+    print(f"the rules are valid and pass their tests; {check_queries()} dashboard queries are valid PromQL")
 
 
 if __name__ == "__main__":

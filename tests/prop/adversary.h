@@ -1,6 +1,6 @@
 /*
- * adversary.h - shared by the attack tests: an attacker's victim filters and the attacker's
- * replicas of them, and the attacker's tools.
+ * adversary.h - code shared by the attack tests: the victim filters, the attacker's replicas of
+ * these filters, and the attacker's tools.
  */
 #ifndef ADVERSARY_H
 #define ADVERSARY_H
@@ -11,14 +11,14 @@
 
 enum { ITEMS = 10000, HARVEST = 2000 };
 
-/* The number of filters, each with its own secret, that an attack is tried on. */
+/* Returns the number of filters to attack. Each filter has its own secret. */
 static inline unsigned adversary_filters(void)
 {
     return MEASURE_SANITIZED ? 8 : measure_soaks() ? 32 * (unsigned)check_scale() : 64;
 }
 
-/* Alternates the keyed profiles: `keyed` hashes the integers here with SipHash, and `keyed-int`
- * hashes them with AES, which takes too long without hardware support. */
+/* Alternates between the keyed profiles. For integers, `keyed` uses SipHash and `keyed-int` uses
+ * AES, which is too slow without hardware support. */
 static inline bg_hash_profile adversary_keyed(unsigned turn)
 {
     return turn % 2 || bg_cpu_current() == BG_CPU_SCALAR ? BG_HASH_KEYED
@@ -43,8 +43,8 @@ static inline void victim_init(struct victim_spec *v, unsigned sample, uint64_t 
     v->spec.hash.secret = v->secret;
 }
 
-/* Creates a filter with `n` keys from a sample; stores its predicted rate in *predicted, unless
- * `predicted` is NULL. */
+/* Creates a filter of a sample's kind that contains `n` keys. Stores its predicted rate in
+ * *predicted unless `predicted` is NULL. */
 static inline bg_filter *victim_full(unsigned sample, bg_hash_profile profile,
                                      uint64_t seed, const uint64_t *keys, size_t n,
                                      double *predicted)
@@ -61,7 +61,7 @@ static inline bg_filter *victim_full(unsigned sample, bg_hash_profile profile,
     return filter;
 }
 
-/* Looks up `probes` fresh random keys. */
+/* Looks up at least `probes` new random keys, and adds the result to `m`. */
 static inline void adversary_probe(const bg_filter *filter, size_t probes,
                                    struct measure *m)
 {
@@ -76,7 +76,7 @@ static inline void adversary_probe(const bg_filter *filter, size_t probes,
     measure_add(m, hits, (probes + 1023) / 1024 * 1024);
 }
 
-/* Finds false positives of the replica. */
+/* Finds HARVEST false positives of the replica. */
 static inline void attack_harvest(const bg_filter *replica, uint64_t *keys)
 {
     for (size_t found = 0; found < HARVEST;) {
@@ -90,7 +90,7 @@ static inline void attack_harvest(const bg_filter *replica, uint64_t *keys)
 /*
  * XXH3 of 32 bytes folds the product (w0 ^ (s0 + seed)) * (w1 ^ (s1 - seed)), where w are
  * the first two words of the key and s are words of a public constant. With w0 = s0 + seed,
- * the product is 0 for every w1: 2^64 keys have the same hash.
+ * the product is 0 for every w1, so 2^64 keys have the same hash.
  */
 static inline void forge_key(unsigned char *key, uint64_t seed, uint64_t free_word)
 {

@@ -3,14 +3,14 @@
  *
  * A cell is one geometry, measured with one or more filters. Its uncertainty (sigma) is
  * relative to the predicted rate and has two sources: the number of hits, which is binomial,
- * and the filters themselves, since with few keys one filter may by chance be fuller than the
- * next. With 8 filters or more, the scatter between them reflects both sources. With fewer
- * filters, only the first source is known, and the caller ensures that the second is small.
+ * and the filters themselves, because filters with few keys may by chance be filled differently.
+ * With 8 or more filters, the variance between them reflects both sources. With fewer filters, only
+ * the first source is known, and the caller must ensure that the second is small.
  *
  * A cell is good if the measured rate is within 5% of the predicted rate. If 5% is less than 5
  * sigma, the cell is weak: the limit is then 5% + 4 sigma, and the cell is counted separately.
  *
- * BG_TEST_TABLE=1, or a BG_TEST_SCALE of 10 or more, prints every cell.
+ * If BG_TEST_TABLE is 1 or BG_TEST_SCALE is at least 10, every cell is printed.
  */
 #ifndef MEASURE_H
 #define MEASURE_H
@@ -39,9 +39,9 @@ enum { MEASURE_SOAK = 10 };
 /* The counts of one cell. Every filter gets the same number of probes. */
 struct measure {
     double filters;
-    double probes; /* number of probes in all filters together */
+    double probes; /* total number of probes in all filters */
     double hits;
-    double squares; /* sum of the squares of each filter's hits */
+    double squares; /* sum of the squared numbers of hits per filter */
 };
 
 struct measure_verdict {
@@ -52,13 +52,13 @@ struct measure_verdict {
     bool good;
 };
 
-/* Totals over all cells of a test. */
+/* Totals for all cells in a test. */
 struct measure_summary {
     unsigned cells;
     unsigned weak;
     unsigned bad;
     double probes;
-    double worst;       /* deviation of the cells that are not weak */
+    double worst;       /* largest deviation among the cells that are not weak */
     double worst_sigma; /* its sigma */
     double chi;         /* sum of (deviation / sigma)^2 */
 };

@@ -1,4 +1,4 @@
-/* test_reply_scan.c - tests replies that arrive in several parts, and invalid replies. */
+/* test_reply_scan.c - tests how replies that arrive in parts and invalid replies are parsed. */
 #include "support/check.h"
 
 #include "reply_scan.h"
@@ -87,7 +87,7 @@ TEST(what_is_no_reply)
         size_t length = 0;
         if (at_once(bad[i], strlen(bad[i]), &length) != REPLY_BAD
             || drip(bad[i], strlen(bad[i]), &length) != REPLY_BAD) {
-            check_fail(__FILE__, __LINE__, "entry %zu was accepted as a reply", i);
+            check_fail(__FILE__, __LINE__, "invalid reply %zu was accepted", i);
         }
     }
 }

@@ -1,5 +1,5 @@
-/* test_shard_names.c - tests frozen values and properties of shard names, slots, routes and
- * capacities. */
+/* test_shard_names.c - tests shard names, slots, routes and capacities against fixed values, and
+ * checks their properties. */
 #include "support/check.h"
 
 #include "shard_names.h"
@@ -18,7 +18,7 @@ TEST(slots)
     CHECK_EQ(shard_slot(bytes("")), 0);
     CHECK_EQ(shard_slot(bytes("foo")), 12182);
     CHECK_EQ(shard_slot(bytes("{user1000}.following")), shard_slot(bytes("user1000")));
-    CHECK_EQ(shard_slot(bytes("foo{}{bar}")), 8363); /* an empty tag does not count */
+    CHECK_EQ(shard_slot(bytes("foo{}{bar}")), 8363); /* an empty tag is ignored */
     CHECK_EQ(shard_slot(bytes("foo{{bar}}zap")), shard_slot(bytes("{bar")));
     CHECK_EQ(shard_slot(bytes("foo{bar}{zap}")), shard_slot(bytes("bar")));
     CHECK_EQ(shard_slot(bytes("{")), shard_slot((bg_bytes){ "{", 1 }));
@@ -77,7 +77,7 @@ TEST(routes_are_frozen)
     CHECK_EQ(to[0] + to[1] + to[2] + to[3], 0);
 }
 
-/* No shard exceeds its capacity, and capacities are not much larger than necessary. */
+/* No shard exceeds its capacity, and every shard receives a fair part of the keys. */
 TEST(capacities_suffice)
 {
     enum { ITEMS = 50000 };

@@ -1,5 +1,5 @@
-/* Tests shard witnesses: a written witness can be read back, and lists only the processes that were
- * written. */
+/* Tests shard witnesses: a witness that has been written can be read again, and it lists only
+ * processes that were added to it. */
 #include "support/check.h"
 
 #include "shard_witness.h"
@@ -51,7 +51,7 @@ TEST(witness__what_is_written_is_read)
     CHECK_EQ(read_text(text, process(8, UINT64_MAX, 0)), WITNESS_GOOD);
     CHECK_EQ(read_text(text, process(9, 1, 0)), WITNESS_GOOD); /* served the shard */
     CHECK_EQ(read_text(text, process(9, 1, 2)),
-             WITNESS_RESTART); /* ... but then copied other data */
+             WITNESS_RESTART); /* served the shard, but then copied other data */
     CHECK_EQ(read_text(text, process(10, 70, 70)), WITNESS_RESTART);
     CHECK_EQ(read_text(text, process(0, 70, 70)), WITNESS_RESTART);
     free(text);
@@ -102,7 +102,7 @@ TEST(witness__keeps_some_that_do_not_answer)
         CHECK_EQ(read_text(second, process(kept[i], 5, 0)), WITNESS_GOOD);
     }
     CHECK_EQ(read_text(second, process(17, 5, 0)),
-             WITNESS_RESTART); /* the length of a witness is limited */
+             WITNESS_RESTART); /* dropped, because a witness has a limited length */
     witness_free(&before);
     free(first);
     free(second);
