@@ -629,7 +629,8 @@ void conn_settle(struct conn *conn)
         atomic_fetch_add_explicit(&worker->counts.overflowed, 1, memory_order_relaxed);
         log_event(
             LOG_EVENT_LIMIT, (bg_bytes){ NULL, 0 },
-            "client %s: connection closed: replies exceed client-output-buffer-limit or maxmemory",
+            "client %s: connection closed because unread replies exceed "
+            "client-output-buffer-limit or maxmemory",
             conn->client.address);
         conn_close(conn);
         return;

@@ -268,8 +268,9 @@ static bg_err front_kept(struct front *front, bg_errinfo *info)
     pthread_mutex_lock(&front->lock);
     memcpy(wrong, front->wrong, sizeof wrong);
     pthread_mutex_unlock(&front->lock);
-    return cluster_fail(info, BG_EIO, "%s",
-                        *wrong ? wrong : "a shard is down; it is retried every second");
+    return cluster_fail(
+        info, BG_EIO, "%s",
+        *wrong ? wrong : "a shard is down; the service retries it every second");
 }
 
 /* Sets the answer to "maybe" for all unanswered items. */

@@ -107,7 +107,7 @@ void fronts_stop(struct fronts *fronts)
 {
     const uint64_t one = 1;
     if (fronts && write(fronts->stop, &one, sizeof one) < 0) {
-        log_warning("cannot cancel cluster calls; shutdown waits for their timeouts",
+        log_warning("cannot cancel cluster calls; shutdown waits until they time out",
                     LOG_NONE);
     }
 }

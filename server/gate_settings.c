@@ -71,11 +71,11 @@ static const struct setting settings_table[] = {
     { "install", SETTING_BOOL, AT(install), 0, 0, NULL, "yes",
       "create the objects in the database that the follower needs" },
     { "key", SETTING_WORD, AT(key), 0, 0, setting_keys, "auto",
-      "SQLite: type of the parameter of `lookup`" },
+      "SQLite only: type of the `lookup` parameter" },
     { "poll", SETTING_SECONDS, AT(poll), 0.001, 3600, NULL, "500ms",
       "interval at which the follower verifies that it has missed no changes" },
     { "timeout", SETTING_SECONDS, AT(timeout), 0.001, 3600, NULL, "1s",
-      "timeout of a database lookup" },
+      "timeout for a database lookup" },
     { "connections", SETTING_COUNT, AT(connections), 1, 64, NULL, "8",
       "maximum number of connections for lookups" },
     { "max-lag", SETTING_SECONDS, AT(max_lag), 0.002, 1e6, NULL, "10s",
@@ -91,14 +91,14 @@ static const struct setting settings_table[] = {
     { "capacity", SETTING_ITEMS, AT(capacity), 1, 0x1p56, NULL, "10000",
       "minimum capacity of a new filter, in keys" },
     { "audit", SETTING_SHARE, AT(audit), 0, 1, NULL, "0.1%",
-      "share of the filter's \"no\" answers that are verified in the database" },
+      "share of the filter's \"no\" answers that are verified against the database" },
     { "negative-ttl", SETTING_SECONDS, AT(negative_ttl), 0, 86400, NULL, "0",
       "how long the absence of a key is cached (0: not cached)" },
     { "negative-entries", SETTING_COUNT, AT(negative_entries), 1, 1e8, NULL, "10k",
       "maximum number of keys whose absence is cached" },
     { "breaker-failures", SETTING_COUNT, AT(breaker_failures), 0, 1e6, NULL, "5",
-      "consecutive failures after which the database is not queried for a while (0: "
-      "always query)" },
+      "number of consecutive failures after which lookups stop querying the database "
+      "for a while (0: always query)" },
     { "breaker-rest", SETTING_SECONDS, AT(breaker_rest), 0.001, 3600, NULL, "1s",
       "how long to stop querying the database after these failures" },
     { "fail", SETTING_WORD, AT(fail), 0, 0, setting_fails, "open",
@@ -112,9 +112,11 @@ static const struct setting settings_table[] = {
       "rebuild when the number of keys reaches this multiple of the capacity (0: "
       "never)" },
     { "rebuild-predicted", SETTING_REAL, AT(rebuild_predicted), 0, 1000, NULL, "1.25",
-      "rebuild when the predicted rate exceeds the target by this factor (0: never)" },
+      "rebuild when the predicted false-positive rate exceeds the target by this "
+      "factor (0: never)" },
     { "rebuild-observed", SETTING_REAL, AT(rebuild_observed), 0, 1000, NULL, "1.5",
-      "rebuild when the observed rate exceeds the target by this factor (0: never)" },
+      "rebuild when the observed false-positive rate exceeds the target by this factor "
+      "(0: never)" },
     { "rebuild", SETTING_SECONDS, AT(rebuild), 0, 1e9, NULL, "0",
       "rebuild the filter when it reaches this age (0: never)" },
 };

@@ -534,8 +534,8 @@ bg_err gates_wrote(struct gates *gates, bg_bytes name, bg_bytes key, bg_errinfo 
     if (other) {
         return source_error(
             info, err, "key", NULL,
-            "the key is not spelled as the database prints it, so it cannot be recorded;"
-            " see docs/sources.md");
+            "the key is not in the form that the database prints, so it cannot be "
+            "recorded; see docs/sources.md");
     }
     return err ? source_error(
                info, err, "filter", NULL,

@@ -81,7 +81,7 @@ static void gate_life_resumed(void *context)
     atomic_store(&gate->needed, 1);
     atomic_store(&gate->built, 1);
     atomic_store(&gate->phase, GATE_SERVING);
-    gate_tell(gate, GATE_EVENT_RESUMED, "the saved filter is in use", 0, 0);
+    gate_tell(gate, GATE_EVENT_RESUMED, "the saved filter is answering lookups", 0, 0);
 }
 
 static void gate_life_changed(void *context, const bg_bytes *keys, size_t n)
@@ -286,7 +286,7 @@ static void gate_life_reasons(uint32_t reasons, char *text, size_t room)
         { BG_REASON_PREDICTED, "the predicted false-positive rate is too high" },
         { BG_REASON_OBSERVED, "the observed false-positive rate is too high" },
         { BG_REASON_AGE, "the filter is too old" },
-        { BG_REASON_DEGRADED, "the filter lacks keys" },
+        { BG_REASON_DEGRADED, "keys are missing from the filter" },
         { BG_REASON_POLLUTED, "the filter holds adversarial keys" }
     };
     size_t n = 0;
@@ -430,7 +430,7 @@ static void gate_life_load(struct gate *gate, char mark[SOURCE_MARK])
     if (gate_files_load(gate->slot, gate->file, &gate->settings, &gate->how.hash,
                         gate->how.max_filter_bytes, mark, &why)) {
         (void)snprintf(gate->why, sizeof gate->why,
-                       "the saved filter is not usable: %.400s", source_reason(&why));
+                       "the saved filter cannot be used: %.400s", source_reason(&why));
         gate->is_unusable = true;
     }
     memcpy(gate->saved, mark, SOURCE_MARK);
@@ -518,7 +518,7 @@ bg_err gate_life_begin(struct gate *gate, bg_errinfo *info)
     gate->has_thread = error == 0;
     if (error) {
         err = source_error(info, BG_EIO, "thread", NULL,
-                           "could not be created (errno %d)", error);
+                           "cannot start a thread (errno %d)", error);
     } else if (gate->followed) {
         err = source_follow(gate->source, &listener, mark, info);
     }

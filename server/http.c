@@ -194,7 +194,8 @@ static enum http_result http_field_line(struct http_request *r, const char *byte
     const char *line = bytes + r->at;
     size_t name = 0, begin, end = n;
     if (*line == ' ' || *line == '\t') {
-        return http_fail(r, 400, "header fields must not be folded over several lines");
+        return http_fail(r, 400,
+                         "header fields must not be folded across several lines");
     }
     while (name < n && http_is_token((unsigned char)line[name])) {
         name++;

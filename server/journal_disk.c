@@ -245,8 +245,8 @@ bg_err journal_disk_lock(struct journal_disk *disk, bg_errinfo *info)
         if (errno == EWOULDBLOCK) {
             err = journal_error_why(
                 info, BG_EBUSY, "data directory",
-                "%.300s is in use by another process. Stop that process, "
-                "or set another directory with dir",
+                "%.300s is in use by another process. Stop that process, or set a "
+                "different directory with dir",
                 disk->folder);
         }
         (void)close(file);

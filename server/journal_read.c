@@ -135,7 +135,7 @@ static void walk_refuse(const struct walk *w, uint64_t at, struct walk_frame *fr
                         bg_err code, const char *what, const char *found)
 {
     char expected[96];
-    (void)snprintf(expected, sizeof expected, "all of frame %llu",
+    (void)snprintf(expected, sizeof expected, "the complete frame %llu",
                    (unsigned long long)w->report->next);
     (void)journal_error(&frame->why, code, what, expected, "%s", found);
     journal_error_place(&frame->why, w->source.name, at);
@@ -162,7 +162,7 @@ static bg_err walk_get_frame(struct walk *w, uint64_t at, struct walk_frame *fra
         return BG_OK;
     }
     if (frame->head.length > left - JOURNAL_HEAD) {
-        (void)snprintf(found, sizeof found, "%llu of its %u bytes",
+        (void)snprintf(found, sizeof found, "%llu of %u bytes",
                        (unsigned long long)(left - JOURNAL_HEAD), frame->head.length);
         walk_refuse(w, at, frame, BG_EFORMAT, "frame", found);
         return BG_OK;

@@ -192,7 +192,7 @@ bg_err journal_record_bytes(const struct journal_record *record, size_t *bytes,
             if (text->len > fields[i].most) {
                 return journal_error(
                     info, BG_EQUOTA, fields[i].name,
-                    "at most 65536 bytes for a name, 4096 for other fields",
+                    "at most 65536 bytes for a name, or 4096 for other fields",
                     "%zu bytes", text->len);
             }
             more = 4 + text->len;
@@ -273,7 +273,7 @@ static bg_err record_short(const struct record_rest *rest, const char *what,
                            size_t needed, bg_errinfo *info)
 {
     return journal_error(info, BG_EFORMAT, what, "a field that ends within its record",
-                         "%zu of its %zu bytes", rest->left, needed);
+                         "%zu of %zu bytes", rest->left, needed);
 }
 
 static bg_err record_get_number(struct record_rest *rest, const char *what,
@@ -300,7 +300,7 @@ static bg_err record_get_text(struct record_rest *rest, const char *what, uint32
     }
     if (len > most) {
         return journal_error(info, BG_EFORMAT, what,
-                             "at most 65536 bytes for a name, 4096 for other fields",
+                             "at most 65536 bytes for a name, or 4096 for other fields",
                              "%u bytes", len);
     }
     *text = (bg_bytes){ rest->at + 4, len };
@@ -365,15 +365,15 @@ static bg_err record_check_form(unsigned op, unsigned has, bg_errinfo *info)
     const unsigned keyed = JOURNAL_HAS_HASHES | JOURNAL_HAS_KEYS;
     if (!record_is_operation(op) || has > (keyed | JOURNAL_HAS_VALUE)) {
         return journal_error(info, BG_EVERSION, "operation",
-                             "1, 2 or 4, with content up to 0x7",
-                             "%u with content 0x%x", op, has);
+                             "1, 2 or 4, with content flags up to 0x7",
+                             "%u with content flags 0x%x", op, has);
     }
     bool right = record_has_keys(op) ? (has & keyed) != 0 && (has & keyed) != keyed
                                      : (has & keyed) == 0;
     if (!right) {
         return journal_error(info, BG_EFORMAT, "content of a change",
                              "hashes or keys for adds and removes, none otherwise",
-                             "operation %u with content 0x%x", op, has);
+                             "operation %u with content flags 0x%x", op, has);
     }
     return BG_OK;
 }
@@ -425,8 +425,9 @@ static bg_err record_check_head(const struct journal_cursor *cursor, size_t *byt
     unsigned type = cursor->at[4];
     if (*bytes < JOURNAL_RECORD_HEAD || *bytes > cursor->left) {
         return journal_error(info, BG_EFORMAT, "record length",
-                             "at least 8 bytes, within its frame", "%zu of %zu bytes",
-                             *bytes, cursor->left);
+                             "at least 8 bytes, and no more than the frame contains",
+                             "%zu bytes, with %zu left in the frame", *bytes,
+                             cursor->left);
     }
     if (!record_is_type(type)) {
         return journal_error(info, BG_EVERSION, "record type", "1 to 12", "%u", type);
@@ -473,7 +474,8 @@ bg_err journal_record_read(struct journal_cursor *cursor, struct journal_record 
     }
     if (!err && rest.left > 0) {
         err = journal_error(info, BG_EFORMAT, "record length",
-                            "the length of its fields", "%zu bytes more", rest.left);
+                            "the total length of its fields", "%zu extra bytes",
+                            rest.left);
     }
     if (!err) {
         cursor->at += bytes;

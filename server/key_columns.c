@@ -9,7 +9,7 @@
 #include <string.h>
 
 static const char columns_expected[] =
-    "table(column), or a list: users(email), aliases(alias)";
+    "table(column), or a list such as users(email), aliases(alias)";
 
 struct columns_text {
     const char *at;

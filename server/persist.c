@@ -1304,7 +1304,7 @@ bool persist_free(struct persist *persist)
     catalog_set_hooks(persist->server->catalog, &none);
     const bool closed = journal_close(persist->journal, &info) == BG_OK;
     if (!closed) {
-        log_error("journal was not closed cleanly; the last changes may be lost",
+        log_error("the journal was not closed cleanly; the last changes may be lost",
                   LOG_FIELDS(log_text("error", info.message)));
     }
     while (persist->retired) {

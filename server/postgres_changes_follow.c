@@ -131,7 +131,7 @@ static bool follower_parse_mark(const char *mark, struct changes_epoch *epoch)
 static void follower_compare(struct follower *f, const struct changes_epoch *found)
 {
     if (strcmp(found->identity, f->epoch.identity) != 0) {
-        follower_doubt(f, "the connection leads to a different server or database");
+        follower_doubt(f, "the connection reached a different server or database");
     } else if (strcmp(found->fingerprint, f->epoch.fingerprint) != 0) {
         follower_doubt(f, "the schema, the triggers or the tables have changed");
     }

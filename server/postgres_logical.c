@@ -110,7 +110,7 @@ const char *logical_difference(const struct postgres_mark *a,
 {
     return strcmp(a->identity, b->identity) != 0 ? "the server has changed"
            : strcmp(a->fingerprint, b->fingerprint) != 0
-               ? "the tables or the publication were changed"
+               ? "the tables or the publication have changed"
                : NULL;
 }
 

@@ -302,7 +302,9 @@ static bg_err follower_describe(struct follower *f,
     const char *missing =
         relation ? postgres_relation_describe(relation, &f->source->columns, message)
                  : NULL;
-    return missing ? follower_restart(f, info, "the stream lacks a key column") : BG_OK;
+    return missing
+               ? follower_restart(f, info, "a key column is missing from the stream")
+               : BG_OK;
 }
 
 static bg_err follower_key(struct follower *f, bg_bytes key, bg_errinfo *info)

@@ -225,7 +225,7 @@ static bg_err found_text(bg_bytes text, char *to, size_t room, const char *what,
 {
     if (text.len >= room) {
         return persist_fail(info, BG_EFORMAT,
-                            "journal: found %s of %zu bytes, expected less than %zu",
+                            "journal: found %s of %zu bytes, expected fewer than %zu",
                             what, text.len, room);
     }
     if (text.len) {

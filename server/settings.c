@@ -504,8 +504,7 @@ static void settings_set_one(struct settings_draft *draft, bg_bytes name,
     char *words[1] = { text };
     if (value.len >= sizeof text || (value.len && memchr(value.data, 0, value.len))) {
         settings_mistake(draft, "",
-                         "a value of %zu bytes is too long or contains a "
-                         "NUL byte",
+                         "the value (%zu bytes) is too long or contains a NUL byte",
                          value.len);
         return;
     }
@@ -521,7 +520,7 @@ static void settings_set_one(struct settings_draft *draft, bg_bytes name,
     if (setting && setting->change != SETTING_LIVE) {
         settings_mistake(draft, "", "%s: can be changed only %s", lower,
                          setting->change == SETTING_AT_RELOAD
-                             ? "in the file, followed by SIGHUP"
+                             ? "in the configuration file, followed by SIGHUP"
                              : "with a restart");
         return;
     }

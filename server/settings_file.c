@@ -60,7 +60,7 @@ static void settings_file_include(struct settings_draft *draft, const char *wher
         return;
     }
     if (draft->depth == SETTINGS_INCLUDES_DEEP) {
-        settings_mistake(draft, where, "include: more than %d levels of includes",
+        settings_mistake(draft, where, "include: nested more than %d levels deep",
                          SETTINGS_INCLUDES_DEEP);
         return;
     }

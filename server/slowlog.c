@@ -165,7 +165,7 @@ const struct command slowlog_commands[] = {
       "Depends on subcommand", "0.1.0" },
     { "SLOWLOG|GET", -2, SLOWLOG_FLAGS, CATEGORY_DANGEROUS, 0, 0, 0, slowlog_get, NULL,
       "[count]",
-      "Returns the latest requests that took longer than slowlog-log-slower-than",
+      "Returns the latest requests that took at least slowlog-log-slower-than",
       "O(N) where N is the number of requests", "0.1.0" },
     { "SLOWLOG|LEN", 2, SLOWLOG_FLAGS, CATEGORY_DANGEROUS, 0, 0, 0, slowlog_len, NULL,
       "", "Returns the number of entries in the slow log", "O(1)", "0.1.0" },

@@ -83,7 +83,7 @@ bg_err source_no_memory(bg_errinfo *info)
 bg_err source_stopped(bg_errinfo *info)
 {
     return source_error(info, BG_ECANCELED, "source", NULL,
-                        "canceled, because the gate is being stopped");
+                        "canceled because the gate is being stopped");
 }
 
 char *source_vformat(const char *format, va_list arguments)
@@ -329,10 +329,11 @@ static struct source *source_make(void)
 static bg_err source_prepare(struct source *source,
                              const struct source_settings *settings, bg_errinfo *info)
 {
-    bg_err err = source->wake < 0
-                     ? source_error(info, BG_EIO, "eventfd", NULL,
-                                    "could not be created (errno %d)", errno)
-                     : BG_OK;
+    bg_err err =
+        source->wake < 0
+            ? source_error(info, BG_EIO, "eventfd", NULL,
+                           "cannot create an event descriptor (errno %d)", errno)
+            : BG_OK;
     err = err ? err : source_copy(source, settings, info);
     err = err ? err : source_url_parse(source, info);
     err = err ? err : source_follow_parse(source, info);
@@ -547,7 +548,7 @@ bg_err source_follow(struct source *source, const struct source_listener *listen
     const int error = pthread_create(&source->thread, NULL, source_run, source);
     source->has_thread = error == 0;
     return error ? source_error(info, BG_EIO, "thread", NULL,
-                                "could not be created (errno %d)", error)
+                                "cannot start a thread (errno %d)", error)
                  : BG_OK;
 }
 

@@ -64,7 +64,8 @@ bg_err sqlite_history_end(struct sqlite_link *link,
     if (!err && (code != SQLITE_ROW || place->sequence != place->number)) {
         err = source_error(
             info, BG_ENOTFOUND, "changes", NULL,
-            "the last row is missing, or its number differs from sqlite_sequence");
+            "the last row is missing, or its number differs from the one in "
+            "sqlite_sequence");
     }
     return err;
 }
@@ -102,9 +103,10 @@ static bg_err history_verify_schema(struct sqlite_link *link,
     int64_t version = 0;
     bg_err err = sqlite_schema_version(link, &version, info);
     if (!err && version != place->schema) {
-        err = source_error(info, BG_EINCOMPAT, "schema", NULL,
-                           "the version changed from %lld to %lld (DDL or VACUUM)",
-                           (long long)place->schema, (long long)version);
+        err =
+            source_error(info, BG_EINCOMPAT, "schema", NULL,
+                         "the schema version changed from %lld to %lld (DDL or VACUUM)",
+                         (long long)place->schema, (long long)version);
     }
     err = err ? err : sqlite_schema_verify(link, objects, info);
     return err == BG_ENOTFOUND || err == BG_EINVAL ? BG_EINCOMPAT : err;

@@ -150,8 +150,9 @@ static bg_err schema_table(struct sqlite_link *link, const struct key_column *co
 {
     sqlite3_stmt *rows;
     if (*column->schema && strcasecmp(column->schema, "main") != 0) {
-        return schema_refuse(column, "use tables of the file itself, without a schema",
-                             "it is in a different schema", info);
+        return schema_refuse(
+            column, "use a table in the database file itself, without a schema name",
+            "it is in a different schema", info);
     }
     bg_err err =
         schema_query(link,

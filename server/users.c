@@ -549,7 +549,7 @@ int users_hash_line(FILE *from, FILE *to)
     } else if (!password_make((bg_bytes){ line, (size_t)n }, hash)) {
         (void)fprintf(
             stderr,
-            "bloomgated: --hash-password: out of memory, or no random numbers\n");
+            "bloomgated: --hash-password: out of memory, or cannot get random bytes\n");
         code = SETTINGS_BAD;
     } else if (fprintf(to, "%s\n", hash) < 0 || fflush(to) != 0) {
         code = SETTINGS_BAD;

@@ -766,7 +766,7 @@ static const char *web_keep(struct conn *conn, bg_bytes data)
         return http->body.overflow ? "cannot store the request body" : NULL;
     }
     if (!web_count_upload(conn, data.len)) {
-        return "uploads in progress would exceed maxmemory on disk";
+        return "uploads in progress would use more disk space than maxmemory allows";
     }
     while (left > 0) {
         const ssize_t n = write(http->upload, from, left);

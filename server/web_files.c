@@ -151,8 +151,8 @@ bool web_precondition(struct web_request *request, bg_bytes name,
     if (match == HTTP_MATCH_NO || none == HTTP_MATCH_YES) {
         const char *why = !present ? "If-Match: the filter does not exist"
                           : match == HTTP_MATCH_NO
-                              ? "If-Match: the filter has changed; its tag is now "
-                              : "If-None-Match: the filter exists; its tag is ";
+                              ? "If-Match: the filter has changed; its ETag is now "
+                              : "If-None-Match: the filter exists; its ETag is ";
         web_error(request, 412, "precondition_failed", "%s%s", why, tag);
         if (present) {
             web_header(request, "ETag", tag);

@@ -80,7 +80,8 @@ static void ready_say_fronts(struct json *json, struct fronts *fronts)
 {
     char text[100];
     const size_t all = fronts_count(fronts), reached = fronts_reached(fronts);
-    (void)snprintf(text, sizeof text, "%zu of %zu clusters answer", reached, all);
+    (void)snprintf(text, sizeof text, "%zu of %zu clusters are answering", reached,
+                   all);
     ready_check(json, "fronts", reached == all, text);
 }
 

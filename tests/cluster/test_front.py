@@ -346,7 +346,7 @@ def test_starts_without_a_cluster(program):
         response, text = asker.ask("GET", "/readyz?fronts=1", 503)
         assert text == b"unreachable\n" and response.getheader("Retry-After"), text
         checks = {check["name"]: check for check in asker.told("GET", "/readyz?verbose=1", 200)["checks"]}
-        assert checks["fronts"] == {"name": "fronts", "ok": False, "message": "0 of 2 clusters answer"}, checks
+        assert checks["fronts"] == {"name": "fronts", "ok": False, "message": "0 of 2 clusters are answering"}, checks
         assert s.ask("BF.EXISTS", "seen", "x") == 1
         assert s.ask("BF.ADD", "seen", "x").startswith("FAILED the cluster did not answer: ")
         for words in (("BF.EXISTS", "strict", "x"), ("BG.MEXISTS", "strict", "x", "y"), ("BF.ADD", "strict", "x")):

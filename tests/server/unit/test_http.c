@@ -180,9 +180,9 @@ TEST(http__fields_that_are_refused)
     check_refused(TEXT("GET / HTTP/1.1\r\n: b\r\n\r\n"), 400, name);
     check_refused(TEXT("GET / HTTP/1.1\r\nA\xc3\xa4: b\r\n\r\n"), 400, name);
     check_refused(TEXT("GET / HTTP/1.1\r\nA: b\r\n c\r\n\r\n"), 400,
-                  "header fields must not be folded over several lines");
+                  "header fields must not be folded across several lines");
     check_refused(TEXT("GET / HTTP/1.1\r\n\tA: b\r\n\r\n"), 400,
-                  "header fields must not be folded over several lines");
+                  "header fields must not be folded across several lines");
     check_refused(TEXT("GET / HTTP/1.1\r\n\r\n"), 400,
                   "HTTP/1.1 requires exactly one Host field");
     check_refused(TEXT("GET / HTTP/1.1\r\n" HOST HOST "\r\n"), 400,

@@ -553,7 +553,7 @@ TEST(journal_read__frames_out_of_order_are_damage)
     s->n -= end_of(4) - end_of(3);
     CHECK_EQ(walk(false, &heard, &report, &why), BG_EFORMAT);
     CHECK_STR(why.what, "frame number");
-    CHECK(strstr(why.message, "found frame 5, expected all of frame 4"));
+    CHECK(strstr(why.message, "found frame 5, expected the complete frame 4"));
     CHECK_EQ(heard.n, 3);
     /* Frame 9 is present twice. The second copy is dropped, because it is out of order and no frame
      * follows it. */

@@ -19,7 +19,7 @@
 
 /* ---- Helpers ------------------------------------------------------------------------------- */
 
-/* The messages: errors and warnings, one line each. */
+/* The errors and warnings, one message per line. */
 enum { TOLD = 1 << 17 };
 
 struct told {
@@ -174,7 +174,7 @@ TEST(table__every_row_makes_sense)
         CHECK(table[i].value && *table[i].value);
         CHECK((table[i].type == SETTING_CHOICE) == (table[i].choices != NULL));
         CHECK(table[i].least <= table[i].most);
-        if (table[i].change == SETTING_LIVE) { /* these settings own no memory */
+        if (table[i].change == SETTING_LIVE) { /* must not own memory */
             CHECK(table[i].type != SETTING_TEXT && table[i].type != SETTING_SECRET);
             CHECK(table[i].type != SETTING_LIST && table[i].type != SETTING_USER);
             CHECK(table[i].type != SETTING_GATE);
@@ -269,7 +269,7 @@ TEST(values__mistakes)
     bad("bind 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17",
         "conf:1: bind: found 17 values, expected at most 16\n");
     bad("a \"b", "conf:1: missing closing \"\n");
-    /* all errors are reported, and the other options are set */
+    /* all errors are reported, and valid options are still set */
     bad("port x\nhttp-port 1\ntimeout y",
         "conf:1: port: found 'x', expected a whole number from 0 to 65535\n"
         "conf:3: timeout: found 'y', expected a time such as 30s, 5m or 1.5h, from 0 to 31536000 "
@@ -508,7 +508,7 @@ TEST(file__mistakes)
     /* a file that includes itself twice: the depth and the number of includes are bounded */
     scratch_write("itself.conf", "include itself.conf\ninclude itself.conf\n");
     const char *said = wrong_file("itself.conf");
-    CHECK(strstr(said, "include: more than 8 levels of includes"));
+    CHECK(strstr(said, "include: nested more than 8 levels deep"));
     CHECK(strstr(said, "too many configuration files (maximum: 256)"));
     CHECK(draft.files <= 512);
     /* include is refused where it is not allowed */
@@ -531,7 +531,7 @@ struct run {
 
 static struct run run;
 
-/* Runs with these words, separated by |. */
+/* Runs the program with the given arguments, which are separated by |. */
 static struct run *start(const char *line)
 {
     static char text[4096];
@@ -926,10 +926,12 @@ TEST(config__set)
               "maxclients: found 'x', expected a whole number from 1 to 1000000");
     CHECK(settings_now(run.store) == before);
     CHECK_STR(set("port 1"), "port: can be changed only with a restart");
-    CHECK_STR(set("requirepass x"),
-              "requirepass: can be changed only in the file, followed by SIGHUP");
-    CHECK_STR(set("user x"),
-              "user: can be changed only in the file, followed by SIGHUP");
+    CHECK_STR(
+        set("requirepass x"),
+        "requirepass: can be changed only in the configuration file, followed by SIGHUP");
+    CHECK_STR(
+        set("user x"),
+        "user: can be changed only in the configuration file, followed by SIGHUP");
     CHECK_STR(set("timout 1"), "unknown option 'timout'; did you mean timeout?");
     CHECK_STR(set("proto-max-bulk-len 1Gi"),
               "client-query-buffer-limit: found 134217728, expected at "

@@ -118,7 +118,7 @@ class Filter:
         elif self.capacity and f["items"] > 0.9 * self.capacity:
             found.append(("fill", f"the filter holds {f['items']:.0f} keys and has a capacity of {self.capacity}: rebuild with a larger capacity before the filter is full"))
         if self.polluted:
-            found.append(("polluted", "adds set 7.61 bits each instead of the expected 4.20: the keys may be chosen by an attacker"))
+            found.append(("polluted", "adds set 7.61 bits each instead of the expected 4.20: the keys may have been chosen by an attacker"))
         return found
 
     def summary(self, now):
@@ -725,7 +725,7 @@ class Handler(BaseHTTPRequestHandler):
         there = name in self.world.filters
         tag = f'"{self.world.filters[name].digest()}"' if there else None
         if (self.headers.get("If-Match") and self.headers["If-Match"] != tag) or (self.headers.get("If-None-Match") == "*" and there):
-            raise ApiError(412, "precondition_failed", f"If-Match: the filter has changed; its tag is now {tag}", [("ETag", tag or '""')])
+            raise ApiError(412, "precondition_failed", f"If-Match: the filter has changed; its ETag is now {tag}", [("ETag", tag or '""')])
         f = self.world.filters[name] if there else self.world.put_bytes(name, 21, kind="blocked", capacity=1000, rate=0.01)
         f.generation += 1
         return self.json(f.detail(self.world.now()), 200 if there else 201, [("ETag", f'"{f.digest()}"')])
