@@ -1,12 +1,12 @@
 /*
- * Tests persistence. Random sequences of commands are compared with an exact model, and the
- * directory is reopened after every few commands, either in an orderly way or as after kill -9.
- * Other tests use a disk that fails or is full at every call, a process that dies at every call,
- * and threads that add during snapshots.
+ * Tests persistence. Random command sequences are compared with an exact model, and the
+ * directory is reopened after every few commands, either after an orderly shutdown or after a
+ * simulated kill -9. Other tests make the disk fail or fill up at each call in turn, kill the
+ * process at each call in turn, and add keys from several threads during snapshots.
  *
  * The model records what must be present: for each name, a minimum count for each key. A
- * command that failed, or whose success was not durable when the process died, may or may not
- * have happened.
+ * command that failed, or whose success was not durable when the process died, may or may not have
+ * taken effect.
  */
 #define _GNU_SOURCE
 
@@ -126,7 +126,8 @@ static struct step step_any(struct model *m)
     return step;
 }
 
-/* Returns a command: the given words, followed by all keys of a filter. */
+/* Returns a command that consists of the given words, followed by the keys of the step or, if
+ * `step` is NULL, all keys in the filter. */
 static const char *step_keys(const char *before, const struct filter *f,
                              const struct step *step)
 {
@@ -223,7 +224,7 @@ static void filter_merge(struct filter *f, const struct filter *from)
     }
 }
 
-/* Applies a step that has happened. */
+/* Applies a step that took effect. */
 static void model_done(struct model *m, const struct step *step)
 {
     struct filter *f = &m->filters[step->a], *other = &m->filters[step->b];
@@ -272,7 +273,7 @@ static void filter_doubt(struct filter *f, const struct filter *other)
     }
 }
 
-/* Applies a step that may have happened. */
+/* Applies a step that may have taken effect. */
 static void model_doubt(struct model *m, const struct step *step)
 {
     struct model other = *m;
@@ -286,7 +287,7 @@ static void model_doubt(struct model *m, const struct step *step)
             f->there = f->maybe = true;
         } else if (f->there && g->there && f->make != g->make) {
             memset(f->count, 0, sizeof f->count);
-            f->make = MAKES; /* unknown, so it is dropped at the next check */
+            f->make = MAKES; /* unknown, so the next check drops the filter */
             f->expires = 1;
         } else {
             filter_doubt(f, g);
@@ -296,7 +297,8 @@ static void model_doubt(struct model *m, const struct step *step)
 
 /* ---- Comparing ------------------------------------------------------------------------------------- */
 
-static uint64_t denied, asked; /* counts for keys that were never added */
+/* The number of negative lookups, and of all lookups, for keys that were never added. */
+static uint64_t denied, asked;
 
 static void filter_check(struct world *w, unsigned i, struct filter *f)
 {
@@ -334,7 +336,7 @@ static void filter_check(struct world *w, unsigned i, struct filter *f)
     }
 }
 
-/* Also updates the model with the outcome of doubtful steps. */
+/* Compares the service with the model, and resolves steps whose outcome was unknown. */
 static void model_check(struct world *w, struct model *m)
 {
     unsigned n = 0;
@@ -345,8 +347,8 @@ static void model_check(struct world *w, struct model *m)
     CHECK_EQ(strtoul(world_ask(w, "DBSIZE") + 1, NULL, 10), n);
 }
 
-/* Checks that files of dropped objects are removed. `ending`: the suffix of the file names, or
- * NULL. */
+/* Returns the number of filter files whose names end in `ending`, or of all filter files if
+ * `ending` is NULL. */
 static unsigned count_files(const char *folder, const char *ending)
 {
     char path[600];
@@ -442,8 +444,8 @@ TEST(persist__any_sequence_comes_back)
         CHECK(count_files(folder, NULL) <= NAMES);
         world_close(&w);
     }
-    CHECK(denied > asked * 9 / 10); /* replying "maybe" to everything would be too
-                                       simple */
+    /* A filter that always replies "maybe" would pass the other checks. */
+    CHECK(denied > asked * 9 / 10);
 }
 
 /* ---- Packs ------------------------------------------------------------------------------------------- */
@@ -487,9 +489,9 @@ TEST(persist__small_filters_share_a_pack)
     many_add(0, MANY / 4, "b"); /* more than half of the pack is in use */
     CHECK_STR(world_ask(&w, "SAVE"), "+OK");
     CHECK_EQ(count_files(folder, ".pack"), 1 + (MANY / 4 >= 64));
-    many_add(MANY / 4, MANY - 4, "b"); /* the last four are also saved again, */
+    many_add(MANY / 4, MANY - 4, "b"); /* the last four filters stay unchanged */
     CHECK_STR(world_ask(&w, "SAVE"), "+OK");
-    CHECK_STR(world_ask(&w, "SAVE"), "+OK"); /* by the next snapshot */
+    CHECK_STR(world_ask(&w, "SAVE"), "+OK"); /* the last four filters are saved again */
     CHECK_EQ(count_files(folder, ".pack"), 1);
     world_crash(&w);
     must_open(folder, "");
@@ -504,13 +506,13 @@ TEST(persist__small_filters_share_a_pack)
     world_close(&w);
 }
 
-/* If nothing is added during a snapshot, statistics also stay the same. */
+/* If nothing is added during a snapshot, the replies to these commands must not change. */
 static const char *const about[] = { "BF.INFO a",   "BF.INFO b",   "CF.INFO c",
                                      "CF.DEBUG c",  "BF.CARD a",   "BG.DIGEST a",
                                      "BG.DIGEST b", "BG.DIGEST c", "BG.DIGEST d" };
 enum { ABOUT = sizeof about / sizeof *about };
 
-/* Fills four filters while taking this many snapshots. */
+/* Fills four filters while taking the given number of snapshots. */
 static void figures_make(int snapshots)
 {
     for (unsigned i = 0; i < 4; i++) {
@@ -597,7 +599,7 @@ static bool faulty_story(const char *folder, enum disk_fault fault, unsigned lon
         } else {
             model_doubt(&m, &step);
         }
-        if (i % 10 == 9) { /* retries steps that were refused in doubt */
+        if (i % 10 == 9) { /* resolves steps whose outcome is unknown */
             heal();
             model_check(&w, &m);
         }
@@ -655,7 +657,7 @@ TEST(persist__the_disk_is_full_in_the_midst)
 
 /* ---- Stopping ------------------------------------------------------------------------------------------ */
 
-/* A snapshot does not delay stopping the service, and nothing is lost if the snapshot is
+/* A running snapshot does not delay shutdown, and nothing is lost if the snapshot is
  * interrupted. */
 static void stopping_story(const char *folder)
 {
@@ -803,7 +805,7 @@ static void *adder_run(void *argument)
                                        : k % 2 == 0 ? (bg_bytes){ "even", 4 }
                                                     : (bg_bytes){ "odd", 3 },
                                        { text, strlen(text) } };
-            do { /* a snapshot may be copying the filter */
+            do { /* retried while a snapshot is copying the filter */
                 session_run(&a->session, &a->client, argv, 3, &reply);
             } while (a->session.deferred);
         }
@@ -824,7 +826,7 @@ static void *saver_run(void *unused)
     return NULL;
 }
 
-/* Creates and drops names at the same time, with and without content. */
+/* Creates and drops filters concurrently, with and without content. */
 static void *churn_run(void *argument)
 {
     struct adder *a = argument;

@@ -1,5 +1,4 @@
-/* test_pgoutput.c - tests messages of the replication stream, and the text forms of markers and
- * marks. */
+/* test_pgoutput.c - tests replication-stream messages, and the text forms of markers and marks. */
 #define _GNU_SOURCE
 
 #include "pgoutput.h"
@@ -77,7 +76,7 @@ TEST(pgoutput__insert)
     CHECK(!pgoutput_value_next(&row, &value));
 }
 
-/* Only the new row counts, whatever the message contains about the old row. */
+/* Only the new row matters, no matter what the message contains about the old row. */
 TEST(pgoutput__update)
 {
 #define NEW "N\x00\x03nut\x00\x00\x00\x02hi"

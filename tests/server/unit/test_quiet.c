@@ -74,7 +74,7 @@ TEST(quiet__a_batch_is_waited_for)
     quiet_leave(&one.quiet, seat);
 }
 
-/* ---- Many batches: objects stay valid while batches use them -------------------------------- */
+/* ---- Objects stay valid while batches use them ----------------------------------------------- */
 
 enum { READERS = 3, ROUNDS = 3000, ALIVE = 0x5eed, DEAD = 0xdead };
 

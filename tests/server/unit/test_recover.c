@@ -1,5 +1,5 @@
 /*
- * Tests recovery in individual cases, each of which once failed or might fail: bases that are
+ * Tests recovery in individual cases that once failed or might fail: bases that are
  * missing, damaged or keyed with an unknown secret; records that must outlive a failed checkpoint;
  * a failed journal; loads that never complete; windows; unneeded files; torn tails.
  */
@@ -50,7 +50,7 @@ static void must_open_with_bf(const char *folder)
     world_add(&w, "bf", 0, 50);
 }
 
-/* Returns whether the filter reports almost all keys that were not added as absent. */
+/* Returns whether the filter reports almost all never-added keys as absent. */
 static bool knows(const char *name)
 {
     unsigned denied = 0;
@@ -228,7 +228,7 @@ TEST(recover__a_base_is_another_one)
     spoilt(scratch_path("another"), exchange, mend);
 }
 
-/* Tests filters with a base and without one. */
+/* Tests filters with and without a base. */
 TEST(recover__the_secret_is_missing)
 {
     const char *folder = scratch_path("secret");
@@ -306,15 +306,15 @@ TEST(recover__a_failed_journal_and_a_missing_base)
         CHECK_STR(world_ask(&w, "BF.EXISTS other y"), ":1");
         ok("SAVE");
     }
-    CHECK_EQ(access(path, F_OK), 0); /* the file holds a part of the content */
+    CHECK_EQ(access(path, F_OK), 0); /* the file contains part of the filter */
     CHECK_STR(world_ask(&w, "DEL bf"), ":1");
     ok("SAVE");
     CHECK_EQ(access(path, F_OK), -1); /* no longer needed */
     world_close(&w);
 }
 
-/* The journal fails while another thread writes. The journal on disk needs the old base until there
- * is a fresh journal, so a checkpoint must neither succeed nor delete that base. */
+/* The journal fails while another thread writes. The journal on disk needs the old base until a
+ * fresh journal exists, so a checkpoint must neither succeed nor delete that base. */
 TEST(recover__a_checkpoint_on_a_failed_journal_deletes_nothing)
 {
     const char *folder = scratch_path("crossing");
@@ -370,8 +370,9 @@ static void remove_base_of(const char *name)
     CHECK_EQ(unlink(path), 0);
 }
 
-/* Files or packs of filters in memory are deleted, with a working journal or a failed journal. The
- * next snapshot writes them again, even for filters that did not change. */
+/* The files or packs of loaded filters are deleted, once while the journal is working and once
+ * after it has failed. The next snapshot writes them again, even if their filters did not
+ * change. */
 TEST(recover__files_that_were_removed_are_written_again)
 {
     static const char *const names[] = { "removed", "removed-pack", "failed-file",
@@ -393,7 +394,7 @@ TEST(recover__files_that_were_removed_are_written_again)
     }
 }
 
-/* A filter is replaced many times between two snapshots. Only the filter's last files remain. */
+/* A filter is replaced many times between two snapshots. The replaced files are deleted. */
 TEST(recover__replacing_a_filter_deletes_its_files)
 {
     const char *folder = scratch_path("replaced");
@@ -407,7 +408,7 @@ TEST(recover__replacing_a_filter_deletes_its_files)
     world_close(&w);
 }
 
-/* The fresh journal cannot be created for a while. Each attempt reuses the files of the previous
+/* For a while, no fresh journal can be created. Each attempt reuses the files of the previous
  * attempt instead of writing them again. */
 TEST(recover__attempts_to_begin_a_fresh_journal_write_files_once)
 {
@@ -442,7 +443,7 @@ TEST(recover__attempts_to_begin_a_fresh_journal_write_files_once)
 
 /* ---- Checkpoints that fail -------------------------------------------------------------------------------- */
 
-static bool fill_up; /* the journal becomes full at the next new file */
+static bool fill_up; /* creating the next file fills the journal */
 
 static void journal_becomes_full(void)
 {
@@ -478,7 +479,8 @@ TEST(recover__a_base_that_was_not_recorded)
         disk.on_create = journal_becomes_full; /* called when the segment is created */
         CHECK(world_ask(&w, "SAVE")[0] == '-');
         journal_has_room();
-        /* Now the journal becomes full at the second new file, which belongs to the filter. */
+        /* Now the journal becomes full when the second file, which belongs to the filter, is
+         * created. */
         world_add(&w, name, 50, 60);
         CHECK(world_ack(&w));
         struct entry *entry = entry_of(name);
@@ -497,7 +499,7 @@ TEST(recover__a_base_that_was_not_recorded)
 }
 
 /* A merge result that could not be saved exists only in memory, so an add that finds its key there
- * must not rely on it. */
+ * must still be recorded. */
 TEST(recover__adds_rely_on_what_is_kept)
 {
     const char *folder = scratch_path("relies");
@@ -515,7 +517,7 @@ TEST(recover__adds_rely_on_what_is_kept)
     world_add(&w, "a", 0, 20); /* all keys are already present */
     again(folder);
     world_has(&w, "a", 0, 20);
-    /* The next snapshot saves the result, so adds can then rely on the content in memory. */
+    /* The next snapshot saves the result, so adds of its keys are no longer recorded. */
     disk.calls = 0;
     disk.at = 1;
     CHECK(world_ask(&w, "BG.MERGE a b")[0] == '-');
@@ -554,8 +556,8 @@ TEST(recover__removes_wait_for_what_is_kept)
 
 /* ---- Records, and when they may be removed -------------------------------------------------------------------- */
 
-/* Of two threads that record concurrently, the thread with the lower number may store its number
- * last. */
+/* When two threads append records concurrently, the thread with the lower record number may store
+ * its number last. */
 TEST(recover__the_highest_record_counts)
 {
     const char *folder = scratch_path("highest");
@@ -619,8 +621,7 @@ TEST(recover__windows_record_when_they_move)
         CHECK_OK(object_tick(entry->object, &w.session.host, NULL));
         session_end(&w.session);
     }
-    CHECK(state().appends <= appends + 1); /* a period may have started in the
-                                              meantime */
+    CHECK(state().appends <= appends + 1); /* a new period may have started */
     catalog_release(entry);
     const uint64_t before = state().appends;
     CHECK(world_ask(&w, "BG.ROTATE manual")[0] == ':');
@@ -735,7 +736,7 @@ TEST(recover__files_that_nobody_needs_go)
     world_close(&w);
 }
 
-/* An object that does not get a name leaves no file, and still belongs to the caller. */
+/* An object whose name is refused leaves no file, and the caller still owns the object. */
 TEST(recover__a_refused_object_leaves_no_file)
 {
     const char *folder = scratch_path("refused");
@@ -750,7 +751,7 @@ TEST(recover__a_refused_object_leaves_no_file)
     CHECK_EQ(host->ops->create(host, (bg_bytes){ "a", 1 }, copy, NULL), BG_EBUSY);
     session_end(&w.session);
     CHECK_EQ(count_files(folder), 0);
-    /* The same applies if recording the name fails. */
+    /* The same applies if the name cannot be recorded. */
     CHECK(world_ack(&w));
     fill_up = true;
     disk.on_create = journal_becomes_full;
@@ -847,7 +848,7 @@ TEST(recover__expired_names_do_not_come_back)
     world_close(&w);
 }
 
-/* Content that never became durable may be torn; durable content may not. */
+/* Records that never became durable may be torn, but durable records may not. */
 TEST(recover__a_torn_tail)
 {
     const char *folder = scratch_path("torn");

@@ -1,6 +1,7 @@
 /*
- * test_resp.c - tests RESP requests: cut at every byte, at their limits, malformed in every way
- * that has its own error, and randomized, compared with a reference that is as simple as possible.
+ * test_resp.c - tests RESP requests that are cut at every byte, reach the limits, or are malformed
+ * in each way that has its own error. Random requests are compared with a reference parser that is
+ * as simple as possible.
  */
 #include "support/check.h"
 #include "support/reference_resp.h"
@@ -9,8 +10,8 @@ static const struct resp_limits defaults = RESP_LIMITS_DEFAULT;
 
 #define TEXT(literal) (literal), sizeof(literal) - 1
 
-/* Parses a stream as a whole, in two parts cut anywhere, in single bytes and in random parts. The
- * parsed requests are always the same, and equal those of the reference. */
+/* Parses a stream as a whole, in two parts for every possible cut, in single bytes and in random
+ * parts. The parsed requests must always equal the requests that the reference parser returns. */
 static void tell(struct resp_story *story, const char *bytes, size_t n,
                  const struct resp_limits *limits)
 {
@@ -35,7 +36,7 @@ static void tell(struct resp_story *story, const char *bytes, size_t n,
     }
 }
 
-/* Checks that a stream has these requests, in the form of resp_story, and ends without an error. */
+/* Checks that a stream contains these requests, in resp_story form, and ends without an error. */
 static void check_requests(const char *bytes, size_t n, const char *expected,
                            size_t expected_n)
 {
@@ -253,7 +254,7 @@ TEST(resp__limits_of_lines)
         check_error_within(text, n, lines[i].error, 0, &small);
         check_error_within(text, n - 2, lines[i].error, 0, &small);
         n = padded(text, lines[i].before, '1', 100 - type, "");
-        tell(&story, text, n, &small); /* it may turn out to be too long */
+        tell(&story, text, n, &small); /* incomplete, so it may become too long */
         CHECK_EQ(story.end, RESP_PARTIAL);
         resp_story_free(&story);
         n = padded(text, lines[i].before, '1', 65537 - type, "");
@@ -473,7 +474,8 @@ static const char *const pieces_of_streams[] = { EXISTS,       "*1\r\n$4\r\nPING
                                                  "1",          "99999999",
                                                  "$1\r\na\r\n" };
 
-/* Tests streams of these parts with some bytes changed, using limits that are easily reached.
+/* Tests streams that consist of these parts with some bytes changed, using limits that are easily
+ * reached.
  */
 TEST(resp__random_streams_as_the_reference)
 {

@@ -123,8 +123,8 @@ static int digits_of(const char *text)
     return digits;
 }
 
-/* Checks that the text reads back as the same value, and that no shorter decimal would, because the
- * nearest decimal with one digit fewer does not. */
+/* Checks that the text parses to the same value, and that the nearest decimal with one digit fewer
+ * does not, so the text is as short as possible. */
 static void check_real(double value)
 {
     char text[RESP_REAL_TEXT], shorter[RESP_REAL_TEXT];
@@ -232,7 +232,7 @@ TEST(buffer__stays_within_its_limit)
         &b, SIZE_MAX - 17)); /* within the limit, but too large to be allocated */
     CHECK(b.overflow);
     buffer_clear(&b, 0);
-    if (!CHECK_SANITIZED) { /* a sanitizer would end the program */
+    if (!CHECK_SANITIZED) { /* a sanitizer would abort the program */
         CHECK(!buffer_space(&b, SIZE_MAX / 2));
         CHECK(b.overflow);
     }
