@@ -44,7 +44,7 @@ BGI_INLINE uint64_t bgi_rotl64(uint64_t x, unsigned by)
     return x << (by & 63) | x >> (-by & 63);
 }
 
-/* Returns the number of set bits. Inline, for functions that must not use the POPCNT
+/* Returns the number of set bits. The code is inline, for functions that must not use the POPCNT
  * instruction. */
 BGI_INLINE unsigned bgi_popcount64(uint64_t x)
 {

@@ -2,7 +2,8 @@
 #ifndef BGI_COMPILER_H
 #define BGI_COMPILER_H
 
-/* Forces inlining, so that the constant parameters of a core disappear (see line_core.h). */
+/* Forces inlining, so that the compiler can fold the constant parameters of a core (see
+ * line_core.h). */
 #define BGI_INLINE static inline __attribute__((always_inline, unused))
 
 #define BGI_LIKELY(x)   __builtin_expect(!!(x), 1)
@@ -38,7 +39,7 @@
 
 /*
  * Prefetches into the second-level cache a line that will be needed a few hundred nanoseconds
- * later. The queue of lines in flight to the first-level cache is shorter, and would become the
+ * later. The queue of outstanding first-level cache misses is shorter, and would become the
  * bottleneck instead of memory. For filters larger than the last-level cache, prefetching into
  * the second level was twice as fast on the CPUs we measured (docs/adr/0011). The remaining
  * latency, from the second level to the first, is short enough for out-of-order execution to

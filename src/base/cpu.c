@@ -36,7 +36,7 @@ enum {
 static uint32_t cpu_state;
 
 #if defined(BGI_X86_64)
-/* Reads extended control register 0, which shows which register files the OS saves. */
+/* Reads extended control register 0, whose bits indicate which registers the OS saves. */
 static uint64_t cpu_xcr0(void)
 {
     uint32_t low, high;
@@ -135,7 +135,7 @@ static bool cpu_has(uint32_t features, bg_cpu cpu)
     return (features & cpu_needs(cpu)) == cpu_needs(cpu);
 }
 
-/* Returns the best instruction set that the features allow, at or below `wanted` in its
+/* Returns `wanted` if the features allow it, otherwise the best lower instruction set of its
  * family. */
 static bg_cpu cpu_best(uint32_t features, bg_cpu wanted)
 {
@@ -243,7 +243,7 @@ static size_t cpu_size(const char *text, const char **end)
     return (size_t)size << shift;
 }
 
-/* Returns the size of the level `level` cache in BLOOMGATE_CACHES, or 0 if the list is
+/* Returns the size that BLOOMGATE_CACHES lists for the cache at level `level`, or 0 if the list is
  * shorter. */
 static size_t cpu_cache_assumed(const char *sizes, int level)
 {

@@ -7,7 +7,7 @@
  * results are combined: the CRC of A followed by n bytes is the CRC of A times x^(8n) modulo the
  * polynomial. This takes one carry-less multiplication by x^(8n - 33), and the CRC instruction to
  * reduce the product (the instruction multiplies by x^32, and the product of two reflected
- * numbers lacks one factor x).
+ * numbers is missing one factor of x).
  */
 #include "base/crc32c.h"
 

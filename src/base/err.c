@@ -36,10 +36,10 @@ void bgi_err_clear(bg_errinfo *info)
     }
 }
 
-/* The longest text that is formatted before it is shortened: a path and a sentence. */
+/* Maximum size of a text before it is shortened: enough for a path and a sentence. */
 enum { ERR_TEXT_MAX = 4096 + 1024 };
 
-/* Returns whether a byte continues a UTF-8 character, which must not be cut there. */
+/* Returns whether a byte continues a UTF-8 character. A text must not be cut before such a byte. */
 static bool err_is_inside(char c)
 {
     return ((unsigned char)c & 0xc0) == 0x80;

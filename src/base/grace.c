@@ -111,7 +111,8 @@ static void grace_work(struct bgi_grace *grace)
     }
 }
 
-/* Makes readers free objects if no writer is waiting. The caller holds the lock. */
+/* Updates `orphaned`, which makes readers free objects when no writer is waiting to free them. The
+ * caller holds the lock. */
 static void grace_set_orphaned(struct bgi_grace *grace)
 {
     atomic_store(&grace->orphaned, grace->things > 0 && grace->waiters == 0);
@@ -151,7 +152,7 @@ void bgi_grace_retire(struct bgi_grace *grace, struct bgi_retired *retired,
     bgi_grace_try(grace);
 }
 
-/* Works for at most `milliseconds` until a batch is freed. */
+/* Frees objects until `batch` has been freed, for at most `milliseconds`. */
 static void grace_wait_batch(struct bgi_grace *grace, uint64_t batch,
                              uint64_t milliseconds)
 {

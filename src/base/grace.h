@@ -4,7 +4,7 @@
  * Idea (sleepable RCU, McKenney 2006). Readers reach an object through one atomic pointer. A
  * reader increments one counter before it follows the pointer, and a second counter when it is
  * done. A writer that replaces the pointer waits until every reader that had entered by then has
- * left, or leaves the waiting to another thread. Then the old object can be freed.
+ * left, or delegates the wait to another thread. Then the old object can be freed.
  *
  * A reader's cost is two atomic additions to a cache line that belongs to the core it runs on,
  * so readers do not disturb each other. A reader never waits and never retries.
@@ -26,11 +26,11 @@
  *   Proof. R1, R2, the replacement and the sums are all sequentially consistent, so they have
  *   one total order. Consider a reader that got X. It read the pointer before the replacement,
  *   and entered before that, so every later sum of entries includes its entry. Now suppose that
- *   such a sum equals a sum of leaves that was computed earlier. For every leave that was
- *   counted, the corresponding entry was counted, too, because the entry happened earlier and
- *   entries are summed later. So if the sums are equal, the leave of every counted entry was
- *   counted, including the leave of our reader. The reader has left. The reader may have used
- *   either pair, so both pairs are checked.
+ *   such a sum equals a sum of exits that was computed earlier. For every exit that was counted,
+ *   the corresponding entry was counted, too, because the entry happened earlier and entries are
+ *   summed later. So if the sums are equal, the exit of every counted entry was counted, including
+ *   our reader's exit. The reader has left. The reader may have used either pair, so both pairs are
+ *   checked.
  *
  *   Progress. Under load, the pair that new readers use may never be observed to be drained. So
  *   the writer first waits for the other pair, which only stragglers enter (readers that loaded
@@ -38,12 +38,12 @@
  *   Neither pair gets new readers for long while it drains.
  *
  * Which thread frees. Writers usually wait until they can free their objects
- * (bgi_grace_wait_retired), checking every millisecond. If no writer waits, or a wait times out,
- * `orphaned` is set, and every reader that leaves tries to free the retired objects. Such an
- * attempt uses trylock, so it does not wait. A thread that does not get the lock has already set
- * `again`. The lock holder checks `again` after releasing the lock, and makes another pass if it
- * is set. So a retired object is freed no later than when its last reader leaves. No reader waits
- * for the lock, but a reader may end up freeing the objects.
+ * (bgi_grace_wait_retired), checking every millisecond. If no writer is waiting, or a wait times
+ * out, `orphaned` is set, and every reader that leaves tries to free the retired objects. Such an
+ * attempt uses trylock, so it never blocks. A thread sets `again` before it tries the lock. After
+ * releasing the lock, its holder makes another pass if `again` is set, so a failed attempt is not
+ * lost. So a retired object is freed no later than when its last reader leaves. No reader waits for
+ * the lock, but a reader may end up freeing the objects.
  */
 #ifndef BGI_GRACE_H
 #define BGI_GRACE_H
@@ -81,7 +81,8 @@ struct bgi_grace {
     uint64_t batch;               /* number of the draining batch */
     uint64_t done;                /* batches up to this number have been freed */
     uint64_t things;              /* number of objects in both lists */
-    /* The pair that is draining: 0 for the unused pair, 1 for the previously used pair. */
+    /* The pair that is draining: 0 is the pair that was not in use when the batch started, and 1 is
+     * the pair that was. */
     unsigned step;
     unsigned waiters;
 };

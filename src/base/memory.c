@@ -20,7 +20,7 @@ enum {
     PAGE_BYTES = 4096,
     MAP_FROM = 128 << 10, /* smaller blocks are allocated from the C library's heap */
     HUGE_BYTES = 2 << 20, /* a large page on x86-64, and on arm64 with 4 KiB pages */
-    HUGE_FROM = 1 << 20   /* minimum size for large pages: half a page */
+    HUGE_FROM = 1 << 20   /* minimum block size for large pages: half a large page */
 };
 
 static const bg_memory_guard *memory_guard;
@@ -36,7 +36,7 @@ static bool memory_is_mapped(size_t bytes, bool hidden)
 }
 
 /* Returns whether hidden memory of this size comes from the pool. Always false with the address
- * sanitizer, which could not detect overruns of a piece. */
+ * sanitizer, because it could not detect overruns from one piece into the next. */
 static bool memory_is_pooled(size_t bytes)
 {
     return !BGI_ASAN && bytes <= BGI_POOL_MAX;
@@ -73,8 +73,8 @@ static void memory_tell(size_t bytes, bool hidden)
 }
 
 /*
- * Maps `bytes` bytes. If they get large pages, the mapping starts at a 2 MiB boundary: the
- * function reserves 2 MiB more than needed and unmaps the excess at both ends.
+ * Maps `bytes` bytes. If the block is big enough for large pages, the mapping starts at a 2 MiB
+ * boundary: the function reserves 2 MiB more than needed and unmaps the excess at both ends.
  */
 static void *memory_map(size_t bytes, bool small_pages)
 {
@@ -148,8 +148,8 @@ static bool memory_take_pooled(struct bgi_memory *memory, size_t bytes)
 }
 
 /* Hides the whole block, including the filter bits. Hiding only the handle's page would give each
- * filter two kernel mappings. The kernel limits the number of mappings, and merges adjacent
- * mappings with equal attributes. */
+ * filter two kernel mappings. The kernel limits the number of mappings, but merges adjacent
+ * mappings that have the same attributes. */
 static bool memory_map_hidden(struct bgi_memory *memory, size_t bytes, bool small_pages)
 {
     void *p = memory_map(bytes, small_pages);

@@ -41,8 +41,8 @@ bool bgi_memory_take(struct bgi_memory *memory, size_t bytes,
 
 /*
  * Like bgi_memory_take, but excludes the memory from core files. Memory from a custom allocator
- * is not hidden, which is the responsibility of the allocator's owner. If no pages can be mapped,
- * unhidden memory is used instead.
+ * is not hidden, because hiding it is the responsibility of the allocator's owner. If no pages can
+ * be mapped, unhidden memory is used instead.
  */
 bool bgi_memory_take_hidden(struct bgi_memory *memory, size_t bytes,
                             const bg_allocator *allocator, bool small_pages);
@@ -56,7 +56,7 @@ struct bgi_mapping {
     void *base; /* NULL: none */
     size_t bytes;
     bool watched; /* `file` is kept open to detect changes */
-    bool doubted; /* the file has changed, so all bits of the memory were set */
+    bool doubted; /* the file changed, so all bits in memory have been set */
     int file;
     uint64_t size;
     int64_t modified[2]; /* seconds, nanoseconds */
@@ -72,13 +72,13 @@ bool bgi_mapping_make(struct bgi_mapping *mapping, int file, size_t bytes,
 bool bgi_mapping_is_intact(const struct bgi_mapping *mapping);
 
 /* Sets all bits of the memory, one chunk at a time, while other threads read it. Needs 2 MiB of
- * memory, or for large mappings 1/4096 to 1/2048 of the mapping. Returns false if out of memory;
- * some chunks may already have been replaced. */
+ * memory, or 1/4096 to 1/2048 of the size of the mapping if the mapping is large. Returns false if
+ * out of memory; some chunks may already have been replaced. */
 bool bgi_mapping_fill(const struct bgi_mapping *mapping);
 
 void bgi_mapping_give(struct bgi_mapping *mapping);
 
-/* Frees a piece. Empty memory is allowed. */
+/* Frees a block. `memory` may be empty. */
 void bgi_memory_give(struct bgi_memory *memory);
 
 /* The result of moving a block. */
@@ -88,8 +88,8 @@ struct bgi_move {
     unsigned char *to; /* NULL if the block was not moved */
 };
 
-/* Offers a block to the mover, unless it is memory from the OS. The struct is passed by value
- * because the original may be inside the block. */
+/* Offers a block to the mover, unless the block was allocated by the OS. The struct is passed by
+ * value because the original may be inside the block. */
 struct bgi_move bgi_memory_move(struct bgi_memory memory, const bg_mover *mover);
 
 /* Returns the new address of an object that was in the block. Any other address is returned
@@ -106,8 +106,8 @@ void bgi_memory_zero(const struct bgi_memory *memory, void *start, size_t bytes)
 
 /*
  * Memory for secrets: zeroed, on separate pages, excluded from core files, all zero in child
- * processes (absent there before Linux 4.14), and locked if the OS permits it. Freeing this
- * memory wipes it. Empty memory is allowed.
+ * processes (absent there before Linux 4.14), and locked if the OS permits it. bgi_secret_give
+ * wipes the memory before freeing it; `memory` may be empty.
  */
 bool bgi_secret_take(struct bgi_memory *memory, size_t bytes);
 void bgi_secret_give(struct bgi_memory *memory);

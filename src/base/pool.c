@@ -18,7 +18,7 @@ enum {
 
 struct slab {
     struct slab *next, *before; /* links in the list of the slab's size class */
-    /* The first free piece, among pieces that have been used before. */
+    /* The first free piece that has been used before. */
     void **free;
     size_t fresh; /* offset of the first piece that has never been used */
     size_t size;  /* bytes per piece */
@@ -31,7 +31,8 @@ static struct slab *pool_slabs[POOL_CLASSES]; /* slabs that have a free piece */
 
 /* ---- Sizes -------------------------------------------------------------------- */
 
-/* Sizes in units are 1, 2, 3, 4, then four per doubling: 5, 6, 7, 8, 10, 12, 14, 16, 20, ... */
+/* In units, the size classes are 1, 2, 3 and 4, followed by four classes per doubling: 5, 6, 7, 8,
+ * 10, 12, 14, 16, 20, ... */
 static unsigned pool_class(size_t bytes, size_t *size)
 {
     const size_t units = bytes ? (bytes + POOL_UNIT - 1) / POOL_UNIT : 1;

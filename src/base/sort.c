@@ -17,7 +17,7 @@
 
 enum {
     SORT_DIGIT_MAX = 11, /* bits per pass */
-    SORT_FEW = 32        /* maximum size and distance of an insertion sort */
+    SORT_FEW = 32        /* maximum array size and move distance for insertion sort */
 };
 
 /* ---- Runs ---------------------------------------------------------------------- */
@@ -118,7 +118,7 @@ void bgi_sort(uint64_t *numbers, uint64_t *spare, size_t n, unsigned known)
         return;
     }
     if (known + 2 * bits > 64 || n > UINT32_MAX) {
-        sort_heap(numbers, n); /* real hashes never reach this density */
+        sort_heap(numbers, n); /* does not occur with real hashes */
         return;
     }
     unsigned low_shift = 64 - known - 2 * bits, high_shift = low_shift + bits;

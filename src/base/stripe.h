@@ -12,7 +12,7 @@
 /* Returns a suitable number of lines for this machine: a power of two, 1 .. 64. */
 uint32_t bgi_stripes(void);
 
-/* Returns the line of the calling thread, 0 .. n-1. n must be a power of two. */
+/* Returns the index of the calling thread's line, 0 .. n-1. n must be a power of two. */
 uint32_t bgi_stripe(uint32_t n);
 
 #endif

@@ -14,7 +14,7 @@ enum { BGI_THREADS_MAX = 256 };
 
 /*
  * Calls task(context, i, thread) once for every i below `tasks`, from up to `threads` threads
- * (1 .. BGI_THREADS_MAX); the calling thread is number 0. If a task returns false, no more
+ * (1 .. BGI_THREADS_MAX); the calling thread has index 0. If a task returns false, no more
  * tasks are started. Waits until all threads have finished, and returns true if all tasks
  * succeeded.
  */
