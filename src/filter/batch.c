@@ -6,9 +6,9 @@
  * batch prefetches the lines of the following keys while it works on the current keys.
  *
  * Keys are processed in groups of 64, with two buffers. First the next group is prepared: its
- * keys are hashed (unless they already are hashes) and located. Then the current group, whose
- * lines have arrived in the meantime, is answered. With each answer, one line of the next group
- * is prefetched. Each line thus has about as long to arrive as it takes to process 64 keys,
+ * keys are hashed (unless they already are hashes), and their lines are located. Then the current
+ * group, whose lines have arrived in the meantime, is answered. With each answer, one line of the
+ * next group is prefetched. Each line thus has time to arrive while 64 keys are processed,
  * including hashing.
  */
 #include "bloomgate/filter.h"
@@ -22,7 +22,7 @@
 
 enum { BATCH_GROUP = 64, BATCH_FAR = 4 };
 
-/* One batch: its input, its operation and its results. */
+/* The input, operation and results of a batch. */
 struct batch {
     struct bgi_core *core;
     bool adding;
@@ -54,7 +54,7 @@ BGI_INLINE void batch_read_ahead(const struct batch *b, size_t first)
     }
 }
 
-/* Prepares the group that starts with key `first`. At the end, the group is empty. */
+/* Prepares the group that starts with key `first`. The group is empty if no keys are left. */
 static void batch_prepare(const struct batch *b, size_t first, struct batch_group *to)
 {
     to->group.n = 0;
@@ -79,7 +79,7 @@ static bool batch_prefetches(const struct batch *b)
     return b->adding ? b->core->adds_prefetch : b->core->lookups_prefetch;
 }
 
-/* Answers key by key, for kinds that have no group operations. */
+/* Answers one key at a time, for kinds that have no group operations. */
 static uint64_t batch_one_by_one(const struct batch *b, const struct bgi_group *group,
                                  const struct bgi_group *next)
 {
@@ -131,7 +131,7 @@ static size_t batch_run(struct batch *b)
 
 /* ---- Queries ------------------------------------------------------------------------- */
 
-/* If there is no filter, or the filter cannot accept the keys, every answer is "maybe". */
+/* If there is no filter, or the filter does not accept the keys, every answer is "maybe". */
 static size_t batch_all_maybe(uint64_t *maybe, size_t n)
 {
     if (maybe && n) {
@@ -146,8 +146,8 @@ static size_t batch_all_maybe(uint64_t *maybe, size_t n)
 static size_t batch_query(const struct bgi_core *core, const bg_hasher *hasher,
                           bg_keys keys, uint64_t *maybe)
 {
-    /* The kind's has_group does not change the core, which is not const only because `struct
-     * batch` is also used for adds. */
+    /* The kind's has_group does not change the core. `struct batch` is also used for adds, so its
+     * core is not const. */
     struct batch b = { .core = (struct bgi_core *)(uintptr_t)core,
                        .hasher = hasher,
                        .keys = keys,
@@ -163,7 +163,7 @@ size_t bgi_batch_query(const struct bgi_core *core, const uint64_t *hashes, size
                : batch_all_maybe(maybe, n);
 }
 
-/* Returns whether a filter can accept the keys of a batch. */
+/* Returns whether a filter accepts the keys of a batch. */
 static bool batch_can_use(const bg_filter *filter, const bg_keys *keys)
 {
     return filter && bgi_keys_are_valid(keys) && bgi_keys_fit(keys, &filter->hasher);
@@ -212,8 +212,8 @@ bg_err bg_filter_add_forced(bg_filter *filter, bg_keys keys, uint64_t *is_new,
 }
 
 /*
- * Calls `visit` for each group of a batch until it returns false, and prefetches the memory for
- * the next group.
+ * Calls `visit` for each group of a batch until `visit` returns false, and prefetches the memory
+ * for the next group.
  */
 static void batch_walk(const struct batch *b,
                        bool (*visit)(const struct batch *b,
@@ -276,7 +276,7 @@ static struct batch_inserted batch_insert(bg_filter *filter, bg_keys keys,
     return in;
 }
 
-/* Returns BG_OK, or the error that explains why a filter accepts none of the keys. */
+/* Returns BG_OK, or the reason why a filter accepts none of the keys. */
 static bg_err batch_refuses(const bg_filter *filter, const bg_keys *keys)
 {
     return !filter || !bgi_keys_are_valid(keys)     ? BG_EINVAL

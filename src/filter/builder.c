@@ -23,12 +23,12 @@
 /* Sorting's share of the total work. */
 static const double builder_sorting = 0.3;
 
-/* Number of adds between two calls to the progress function. */
+/* Number of adds between calls to the progress function. */
 enum { BUILDER_BATCH = 1 << 20 };
 
 struct bg_builder {
     struct bgi_memory memory; /* of this struct */
-    bg_spec spec;             /* the spec without the hasher's inputs */
+    bg_spec spec;             /* the caller's spec, without the inputs for the hasher */
     bg_allocator allocator;
     bg_hasher hasher;
     bg_progress_fn progress;
@@ -161,8 +161,8 @@ struct builder_work {
     uint64_t pieces;
     size_t scratch_bytes; /* per thread */
     struct bgi_memory scratch;
-    size_t done; /* number of pieces; atomic */
-    /* One more than the index of a piece for which no seed worked; atomic. */
+    size_t done; /* number of solved pieces; atomic */
+    /* 1 + the index of a piece for which no seed worked, or 0 if there is none; atomic. */
     uint64_t failed;
     bool cancelled;
 };
@@ -230,7 +230,7 @@ static bool builder_solve_piece(void *context, size_t piece, unsigned thread)
     return true;
 }
 
-/* Allocates scratch memory for each thread, enough for the largest piece. */
+/* Allocates enough scratch memory for each thread to solve the largest piece. */
 static bool builder_take_scratch(struct builder_work *w)
 {
     const bg_filter *f = w->filter;

@@ -5,8 +5,8 @@
 
 /* ---- Recipes --------------------------------------------------------------------- */
 
-/* Flags that are part of a filter's shape. The other flags are chosen by the process that opens
- * the filter. */
+/* Flags that are part of a filter's shape. The process that opens the filter chooses all other
+ * flags. */
 enum { CONTENT_FLAGS = BG_SPEC_SCATTERED | BG_SPEC_ONE_WINNER };
 
 void bgi_recipe_of(const bg_filter *filter, struct bgi_recipe *recipe)
@@ -88,7 +88,7 @@ static bg_filter *content_part(const bg_filter *filter, uint32_t i)
     return part ? *part : NULL;
 }
 
-/* Returns the numbers of a single node, without its parts. */
+/* Returns the numbers of a single node, excluding its parts. */
 static uint64_t content_own(const bg_filter *filter, uint64_t *to)
 {
     const struct bgi_composed *composed = filter->kind->composed;
@@ -156,7 +156,7 @@ uint64_t bgi_content_place(bg_filter *filter, unsigned char *words, uint64_t lin
 struct content_rest {
     const uint64_t *numbers;
     uint64_t n;
-    uint64_t room; /* bytes of words that have not been assigned yet */
+    uint64_t room; /* size of the unassigned words in bytes */
 };
 
 /* Reads the numbers of the next node. Returns false if the input ends too early. */

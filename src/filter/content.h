@@ -1,32 +1,32 @@
 /*
- * content.h - the representation of a filter in a file: splitting a filter into numbers and
- * words, and restoring it.
+ * content.h - how a filter is represented in a file: as numbers and words, from which it can be
+ * restored.
  *
  *     recipe    the independent parameters (kind.h)
  *     numbers   state that follows neither from them nor from the words: seeds, counts, periods
  *     words     all bits, in spans of 64-bit words
  *
  * A composed filter is a tree of shards, layers or generations. Its numbers and spans are the
- * numbers and spans of its nodes; each node comes before its parts. The numbers of every node
+ * numbers and spans of all nodes, and each node comes before its parts. The numbers of every node
  * start with their count:
  *
  *     numbers   [ n0 ][ n0 numbers ][ n1 ][ n1 numbers ] ...
  *
- * To restore a filter, call bgi_recipe_make, then bgi_content_restore_parts (which creates the
- * layers of a scalable filter), copy the words into the spans, and call
+ * To restore a filter, call bgi_recipe_make and then bgi_content_restore_parts, which creates the
+ * layers of a scalable filter. Then copy the words into the spans and call
  * bgi_content_restore_state. All input is untrusted. Numbers are checked for plausibility, and no
- * more memory is allocated than the size of the words justifies. For kinds in which not every
- * word is valid, the words are checked against the invariants of the kind.
+ * more memory is allocated than the size of the words justifies. For kinds in which not every word
+ * is valid, the words are checked against the invariants of the kind.
  */
 #ifndef BGI_CONTENT_H
 #define BGI_CONTENT_H
 
 #include "filter/handle.h"
 
-/* Returns the total count of numbers, and writes the numbers to `to`, unless it is NULL. */
+/* Returns the total count of numbers. Writes the numbers to `to` unless `to` is NULL. */
 uint64_t bgi_content_numbers(const bg_filter *filter, uint64_t *to);
 
-/* Calls `visit` for every filter in the tree that has words, in order, until it returns false.
+/* Calls `visit` for every filter in the tree that has words, in order, until `visit` returns false.
  * The words start at bgi_filter_words(leaf) and take leaf->bytes bytes. */
 typedef bool bgi_content_visit(void *context, bg_filter *leaf);
 bool bgi_content_each(const bg_filter *filter, bgi_content_visit *visit, void *context);
@@ -41,7 +41,7 @@ BG_MUST_CHECK bg_err bgi_content_restore_parts(bg_filter *filter,
  * for the kind. */
 bool bgi_content_restore_state(bg_filter *filter, const uint64_t *numbers, uint64_t n);
 
-/* Attaches memory for the words to a filter that was created without it (BGI_BARE). Each leaf's
+/* Attaches memory for the words to a filter that was created without words (BGI_BARE). Each leaf's
  * words start at the next multiple of `line` bytes. Returns the size of the words in bytes. */
 uint64_t bgi_content_place(bg_filter *filter, unsigned char *words, uint64_t line);
 

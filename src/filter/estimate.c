@@ -2,14 +2,14 @@
  * estimate.c - measures the fill of a filter and computes estimates from it.
  *
  * The number of distinct keys is estimated from the number of set bits. The kind's model predicts
- * the fill for n keys, and the inverse of the model gives the estimate (Swamidass and Baldi,
- * "Mathematical correction for fingerprint similarity measures", 2007, for classic filters). The
- * interval is the estimate +- 1.96 standard deviations, computed from the model's variance of the
- * number of set bits. The OR of two compatible filters has the set bits of the union of their key
- * sets. So the size of the union can be estimated in the same way, and that of the intersection
- * as |A| + |B| - |A or B|. The error of the intersection is computed as if the three estimates
- * were independent. This is conservative, because the errors of the estimates are positively
- * correlated.
+ * the fill for n keys, and inverting the model gives the estimate (for classic filters, Swamidass
+ * and Baldi, "Mathematical correction for fingerprint similarity measures", 2007). The interval is
+ * the estimate +- 1.96 standard deviations, computed from the model's variance of the number of set
+ * bits. The OR of two compatible filters has the set bits of the union of their key sets. So the
+ * size of the union can be estimated in the same way, and the size of the intersection as |A| + |B|
+ * -
+ * |A or B|. The error of the intersection is computed as if the three estimates were independent.
+ * This is conservative, because the errors of the estimates are positively correlated.
  */
 #include "base/errinfo.h"
 #include "bloomgate/filter.h"
@@ -29,7 +29,7 @@ static uint64_t estimate_count(const void *context, uint64_t first, uint64_t n)
     return filter->core.word_ops->count(bgi_filter_words(filter) + first, (size_t)n);
 }
 
-/* Measures a filter that is a set of bits, by counting the set bits. */
+/* Measures a filter of a bit-set kind by counting its set bits. */
 static void estimate_bits(const bg_filter *filter, struct bgi_measure *m)
 {
     struct bgi_model model = filter->kind->model(filter->core.units, filter->core.k);

@@ -1,8 +1,8 @@
 /*
  * filter.c - creates and frees filters, and performs operations on single keys.
  *
- * To create a filter, solve.c finds the geometry, one block of memory is allocated for both bits
- * and handle, and the operations are chosen by kind, k, mode and instruction set. After that, an
+ * To create a filter, solve.c finds the geometry, one block of memory is allocated for the bits and
+ * the handle, and the operations are selected by kind, k, mode and instruction set. After that, an
  * operation costs one hash and one indirect call.
  */
 #include "bloomgate/filter.h"
@@ -22,7 +22,7 @@
 
 enum {
     LINE_BYTES = 64,
-    /* The size of the handle in bytes. The kind's own state starts at the next line. */
+    /* The size of the handle in bytes. The kind's own state starts at the next cache line. */
     FILTER_HANDLE_BYTES = (sizeof(bg_filter) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES
 };
 
@@ -45,7 +45,8 @@ static size_t filter_state_bytes(const struct bgi_kind *kind, uint64_t units,
     return kind->state_bytes ? kind->state_bytes(units, k) : 0;
 }
 
-/* Computes the total size of bits, handle and state, and the offset of the handle. */
+/* Computes the offset of the handle and the total size of the bits, the handle and the kind's
+ * state. */
 static bg_err filter_layout(const struct bgi_geometry *g, size_t *bits, size_t *handle,
                             size_t *all, bg_errinfo *info)
 {
@@ -126,8 +127,7 @@ static bg_filter *filter_place(void *base, size_t bits, size_t handle,
     f->core.words = spec->flags & BGI_BARE ? NULL : base;
     f->core.units = g->units;
     f->core.k = g->k;
-    /* If the filter is slightly larger than the cache, lookups are still faster without
-     * prefetching. */
+    /* Lookups in a filter slightly larger than the cache are still faster without prefetching. */
     f->core.adds_prefetch = bits > bgi_second_level_bytes();
     f->core.lookups_prefetch = bits > bgi_second_level_bytes() / 4 * 5;
     if (g->kind->setup) {
@@ -284,7 +284,7 @@ bool bgi_filter_doubt(bg_filter *filter)
     if (__atomic_exchange_n(&filter->mapping.doubted, true, __ATOMIC_ACQ_REL)) {
         return false;
     }
-    if (filter->kind->doubt) { /* in this kind, set bits do not mean "maybe" */
+    if (filter->kind->doubt) { /* for kinds in which set bits do not mean "maybe" */
         filter->kind->doubt(&filter->core);
     }
     if (!bgi_mapping_fill(&filter->mapping)) {
@@ -432,8 +432,8 @@ void bg_filter_clear(bg_filter *filter)
 
 /* ---- One key ----------------------------------------------------------------------- */
 
-/* External definitions of the header's inline functions, and checks of the layout that they rely
- * on. */
+/* External definitions of the header's inline functions, and checks of the layout that these
+ * functions rely on. */
 extern inline bool bg_filter_may_contain_hash(const bg_filter *filter, uint64_t hash);
 extern inline bool bg_filter_may_contain_u64(const bg_filter *filter, uint64_t key);
 

@@ -6,9 +6,9 @@
  *     base                                      base + round_up(bytes of bits, 64)
  *     [ the bits, 64-byte aligned ............. ][ struct bg_filter ]
  *
- * The bits come first, so that the bits of large filters start at a 2 MiB page. If the hasher has
- * a secret, a block allocated by the library is excluded from core files as a whole, because in a
- * core file the bits would be useless without the secret. Each handle is wiped when its filter is
+ * The bits come first, so that in large filters they start at a 2 MiB page boundary. If the hasher
+ * has a secret, a block allocated by the library is excluded from core files as a whole, because
+ * the bits would be useless there without the secret. Each handle is wiped when its filter is
  * freed.
  */
 #ifndef BGI_HANDLE_H
@@ -24,7 +24,7 @@ struct bg_filter {
     bg_hasher hasher;
     /* If memory.base is NULL, the filter is in the caller's memory. */
     struct bgi_memory memory;
-    /* Used for copies; if `allocate` is NULL, copies use the default allocator. */
+    /* The allocator for copies. If `allocate` is NULL, copies use the default allocator. */
     bg_allocator allocator;
     size_t bytes; /* of the bits */
     uint64_t design_items;
@@ -32,7 +32,7 @@ struct bg_filter {
     bg_cpu cpu;
     uint32_t flags;
     uint32_t shards;            /* 0 if not sharded */
-    bool degraded;              /* the bits of damaged words were set */
+    bool degraded;              /* all bits of damaged words have been set */
     struct bgi_mapping mapping; /* the mapped file that contains the words, if any */
 };
 
@@ -54,7 +54,7 @@ bool bgi_filter_doubt(bg_filter *filter);
 BG_MUST_CHECK bg_err bgi_filter_check_mapping(const bg_filter *filter,
                                               bg_errinfo *info);
 
-/* An internal spec flag: create the handle without words, which are attached later. */
+/* An internal spec flag that creates the handle without words. The words are attached later. */
 enum { BGI_BARE = 1 << 30 };
 
 /* The independent parameters of a filter, from which all others are computed. */
@@ -63,7 +63,7 @@ struct bgi_geometry {
     uint32_t k;
     uint64_t units;
     uint64_t items;   /* the design capacity, or 0 */
-    double rate;      /* predicted rate for this number of items, or 0 */
+    double rate;      /* predicted rate for `items` keys, or 0 */
     char reason[160]; /* explains why this kind and k were chosen */
 };
 
@@ -78,8 +78,7 @@ bg_err bgi_solve(const bg_spec *spec, double growth, struct bgi_geometry *geomet
 /* Checks the size, kind, flags and allocator of a spec. */
 bg_err bgi_spec_check(const bg_spec *spec, bg_errinfo *info);
 
-/* Creates an empty filter with a given geometry. Only the flags and allocator of the spec are
- * used. */
+/* Creates an empty filter with a given geometry. Only the spec's flags and allocator are used. */
 bg_err bgi_filter_make(const struct bgi_geometry *geometry, const bg_spec *spec,
                        const bg_hasher *hasher, bg_filter **filter, bg_errinfo *info);
 
@@ -89,8 +88,8 @@ bg_err bgi_filter_take(struct bgi_memory *memory, size_t bytes, const bg_hasher 
                        const bg_allocator *allocator, bool small_pages,
                        bg_errinfo *info);
 
-/* Fills in a zeroed handle, except for words and geometry. The constructors of composed kinds
- * start with this call. */
+/* Fills in a zeroed handle, except for words and geometry. Constructors of composed kinds call this
+ * function first. */
 void bgi_filter_begin(bg_filter *filter, const struct bgi_kind *kind,
                       const struct bgi_ops *ops, const bg_spec *spec,
                       const bg_hasher *hasher);
@@ -99,26 +98,27 @@ void bgi_filter_begin(bg_filter *filter, const struct bgi_kind *kind,
 bg_err bgi_filter_similar(const bg_filter *like, uint64_t units, bg_filter **filter,
                           bg_errinfo *info);
 
-/* Like the function above, but also with a different k. */
+/* Like bgi_filter_similar, but also with a different k. */
 bg_err bgi_filter_similar_k(const bg_filter *like, uint64_t units, uint32_t k,
                             bg_filter **filter, bg_errinfo *info);
 
-/* Creates an empty filter like `like`, of any kind, with these flags. A static filter is built
- * for the empty set. */
+/* Creates an empty filter like `like`, but with these flags. `like` may be of any kind. A static
+ * filter is built for the empty set. */
 bg_err bgi_filter_empty(const bg_filter *like, uint32_t flags, bg_filter **filter,
                         bg_errinfo *info);
 
 /* Measures a filter (estimate.c). */
 void bgi_filter_measure(const bg_filter *filter, struct bgi_measure *measure);
-/* Measures about `most` bytes of each part, or all bytes if `most` is 0. bgi_filter_info fills in
- * `info` from this measurement, and sets *missed to the standard deviation of info->ones. */
+/* Like bgi_filter_measure, but reads only about `most` bytes of each part, or all bytes if `most`
+ * is 0. bgi_filter_info fills in `info` from this measurement, and sets *missed to the standard
+ * deviation of info->ones. */
 void bgi_filter_measure_part(const bg_filter *filter, uint64_t most,
                              struct bgi_measure *measure);
 void bgi_filter_info(const bg_filter *filter, uint64_t most, bg_filter_info *info,
                      double *missed);
 
-/* Returns the standard deviation from which an interval was computed. The interval is cut off at
- * 0, and may be unbounded above. */
+/* Returns the standard deviation from which an interval was computed. The interval's lower bound is
+ * at least 0, and its upper bound may be infinite. */
 double bgi_estimate_error(const bg_estimate *estimate);
 
 /* Measures the merge of two matching filters. */
@@ -126,9 +126,10 @@ void bgi_filter_measure_or(const bg_filter *a, const bg_filter *b,
                            struct bgi_measure *measure);
 
 /*
- * For files (content.c): returns the recipe of a filter, and creates an empty filter from an
- * untrusted recipe. Only the flags, allocator and window of the spec are used. Sizes are checked
- * against `room`, the available bytes of words, before memory is allocated.
+ * For files (content.c): bgi_recipe_of returns the recipe of a filter, and bgi_recipe_make creates
+ * an empty filter from an untrusted recipe. Only the spec's flags, allocator and window are used.
+ * Sizes are checked against `room`, the size of the available words in bytes, before memory is
+ * allocated.
  */
 void bgi_recipe_of(const bg_filter *filter, struct bgi_recipe *recipe);
 bg_err bgi_recipe_make(const struct bgi_recipe *recipe, const bg_spec *spec,
@@ -147,11 +148,11 @@ const struct bgi_composed *bgi_spec_composed(const bg_spec *spec);
  * filters. */
 bg_err bgi_filter_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info);
 
-/* Returns BG_OK, or the error with which bg_filter_merge would refuse to start. */
+/* Returns BG_OK, or the error with which bg_filter_merge would fail before changing anything. */
 bg_err bgi_filter_merges(const bg_filter *filter, const bg_filter *other,
                          bg_errinfo *info);
 
-/* Returns BG_OK, or BG_ENOTSUP if the filter's kind lacks a trait. `what` completes the
+/* Returns BG_OK, or BG_ENOTSUP if the filter's kind does not have the trait. `what` completes the
  * message, such as "merged" in "cannot be merged". */
 bg_err bgi_filter_can(const bg_filter *filter, uint32_t trait, const char *what,
                       bg_errinfo *info);

@@ -1,8 +1,8 @@
 /*
  * hash_list.c - collects hashes and sorts them into a set.
  *
- * Sorting, with B buckets selected by the highest bits, and the list divided into S
- * slices:
+ * To sort the list, it is divided into S slices, and the highest bits of each hash select one of B
+ * buckets:
  *
  *   count     for each slice, how many hashes belong to each bucket      S tasks
  *             prefix sums: where each slice's part of each bucket starts
@@ -11,7 +11,7 @@
  *   close up  moves the buckets together, if there were duplicates
  *
  * Scattering hashes to thousands of positions would miss the cache and the TLB on every write. So
- * each bucket has a line in which eight hashes are collected, and only full lines are written.
+ * each bucket has a cache line that collects eight hashes, and only full lines are written.
  */
 #include "filter/hash_list.h"
 
@@ -79,7 +79,8 @@ uint64_t *bgi_hash_list_next(struct bgi_hash_list *list, size_t n, size_t *got)
 {
     struct bgi_hash_chunk *chunk = &list->chunk[list->chunks - 1];
     if (list->chunks > 1 && chunk->used == 0 && chunk[-1].used < chunk[-1].room) {
-        /* The rest of the previous chunk was reserved together with the new chunk. */
+        /* The unused part of the previous chunk belongs to the reservation that created the new
+         * chunk. */
         chunk--;
     }
     size_t left = chunk->room - chunk->used;
@@ -106,7 +107,7 @@ const uint64_t *bgi_hash_list_all(const struct bgi_hash_list *list)
 
 /* ---- Sorting --------------------------------------------------------------------- */
 
-/* A bucket: its start, its number of hashes, and the number of distinct hashes. */
+/* The start of a bucket, its number of hashes, and its number of distinct hashes. */
 struct list_bucket {
     size_t start, n, kept;
 };
@@ -126,7 +127,7 @@ struct list_sort {
     struct list_bucket *bucket;
     /* The hashes that have not been written yet, per thread and bucket. */
     struct list_line *lines;
-    size_t *begins;  /* start of the slice's part, per thread and bucket */
+    size_t *begins;  /* start of the current slice's part, per thread and bucket */
     uint64_t *all;   /* the hashes, once they have been scattered */
     uint64_t *spare; /* per thread: `largest` hashes */
     struct bgi_memory tables, array, spares;
@@ -146,7 +147,7 @@ static bool list_tell(struct list_sort *s, unsigned thread)
     return true;
 }
 
-/* Returns the bucket of a hash. (A shift by 64 is undefined.) */
+/* Returns the bucket of a hash. (Two shifts are used because a shift by 64 is undefined.) */
 BGI_INLINE size_t list_bucket_of(uint64_t hash, unsigned bits)
 {
     return (size_t)(hash >> 1 >> (63 - bits));
@@ -216,7 +217,7 @@ static void list_place(struct list_sort *s)
     }
 }
 
-/* Writes the hashes that a line has collected for positions up to `end`. Positions before
+/* Writes the hashes that a line has collected for positions below `end`. Positions before
  * `begin` belong to other slices. */
 BGI_INLINE void list_flush(uint64_t *all, const struct list_line *line, size_t begin,
                            size_t end)

@@ -2,9 +2,10 @@
  * hash_list.h - a growing list of hashes that can be turned into a sorted set.
  *
  * The list is a sequence of chunks, each half as large as all previous chunks together, so that
- * nothing is copied while it grows and at most a third of the memory is unused. Sorting moves the
- * hashes into one array, partitioned by their high bits into buckets that fit in the cache, and
- * sorts each bucket. So the list is read once, and the array is written once and read once.
+ * nothing is copied while the list grows, and at most a third of the memory is unused. Sorting
+ * moves the hashes into one array, partitioned by their high bits into buckets that fit in the
+ * cache, and sorts each bucket. So the list is read once, and the array is written once and read
+ * once.
  */
 #ifndef BGI_HASH_LIST_H
 #define BGI_HASH_LIST_H
@@ -30,8 +31,8 @@ struct bgi_hash_list {
     bool small_pages;
 };
 
-/* Reports the share of the sorting that is done, 0 to 1. Returning false stops the sort. Only the
- * thread that called bgi_hash_list_sort calls this function. */
+/* `part_done` is called with the share of the sorting that is done, 0 to 1. It returns false to
+ * stop the sort. Only the thread that called bgi_hash_list_sort calls it. */
 struct bgi_watch {
     bool (*part_done)(void *context, double share);
     void *context;
@@ -42,7 +43,8 @@ bool bgi_hash_list_reserve(struct bgi_hash_list *list, size_t n);
 
 /*
  * Returns space for up to n hashes, and for at least one hash as long as reserved space is left.
- * Sets *got to the number of hashes that fit there; these hashes then count as part of the list.
+ * Sets *got to the number of hashes that fit in this space. The list counts these hashes at once,
+ * so the caller must write them.
  */
 uint64_t *bgi_hash_list_next(struct bgi_hash_list *list, size_t n, size_t *got);
 

@@ -5,7 +5,7 @@
  * divided into regions of whole lines, each with a lock. A thread that holds the lock of a region
  * can add to it without atomic instructions. Keys are processed in blocks. Each block is sorted
  * by region (one pass counts the keys, and a second pass moves them), and its regions are then
- * visited in the order in which their locks become free.
+ * visited, starting with the regions whose locks are free.
  *
  *     block of hashes --> sorted: [ region 0 | region 1 | ... ]
  *                                     |          |
@@ -36,15 +36,14 @@ struct loader_region {
 
 struct bg_loader {
     bg_filter *filter;
-    bool shared;    /* the filter itself accepts adds from any thread */
+    bool shared;    /* the filter itself accepts concurrent adds */
     unsigned shift; /* region = byte offset of a unit >> shift */
     unsigned regions;
     struct bgi_memory memory;
     struct loader_region locks[LOADER_REGIONS];
 };
 
-/* Returns whether the bits of a key are in a single unit of the words, which `locate`
- * finds. */
+/* Returns whether all bits of a key are in one unit of the words, which `locate` finds. */
 static bool loader_divides(const bg_filter *filter)
 {
     return !filter->kind->composed && filter->core.ops->has_any
@@ -135,7 +134,7 @@ static void loader_sort(const bg_loader *loader, const uint64_t *hashes, size_t 
     }
 }
 
-/* The results of a thread. */
+/* The results of one thread. */
 struct loader_sum {
     bg_err err;
     size_t added;
@@ -160,8 +159,8 @@ static void loader_visit(bg_loader *loader, const struct loader_sorted *sorted,
     (void)pthread_mutex_unlock(&loader->locks[r].lock);
 }
 
-/* Visits all regions of a block, starting with the regions whose locks are free. Each block
- * starts at a different region, so that threads do not wait for each other. */
+/* Visits all regions of a block, first those whose locks are free. The starting region varies
+ * between blocks, so that threads rarely wait for each other. */
 static void loader_add_sorted(bg_loader *loader, const struct loader_sorted *sorted,
                               struct loader_sum *sum)
 {

@@ -11,11 +11,11 @@
 enum { OCCUPANCY_CELLS_MAX = 65536 };
 
 struct occupancy {
-    uint64_t words; /* number of words in all leaves, counted at the start */
+    uint64_t words; /* number of words in all leaves, counted beforehand */
     uint64_t at;    /* the first word of the next leaf */
-    size_t cell;    /* the first cell with words in that leaf */
+    size_t cell;    /* the first cell that overlaps that leaf */
     size_t cells;
-    double *shares; /* first the number of set bits, then the share */
+    double *shares; /* the number of set bits per cell, later converted to the share */
 };
 
 static uint64_t occupancy_first(const struct occupancy *o, size_t cell)

@@ -12,7 +12,7 @@
  *            5      1, the version of this format
  *            6, 7   'b' 'g', on big-endian machines 'B' 'G'
  *
- * The number of units is not stored: it is computed from the number of bytes.
+ * The number of units is not stored, because it follows from the number of bytes.
  *
  * Invariants
  *   (I1) An opened filter has a geometry that is valid for its kind, and words for all of its
@@ -20,8 +20,8 @@
  *   (I2) The bytes are never written to.
  *
  * An opened filter has the same core and operations as any other filter, but uses the caller's
- * words. For this purpose, vector loads of lines use unaligned instructions (which are just as
- * fast if the address is a multiple of 64).
+ * words. These words may be unaligned, so vector loads of lines use unaligned instructions, which
+ * are just as fast if the address is a multiple of 64.
  */
 #include "bloomgate/packed.h"
 
@@ -40,7 +40,7 @@ static const char packed_mark[2] = { BGI_BIG_ENDIAN ? 'B' : 'b',
 
 struct bg_packed {
     struct bgi_core core; /* must be first */
-    size_t bytes;         /* size of this struct and of the kind's state after it */
+    size_t bytes;         /* size of this struct and the kind's state after it */
 };
 
 /* ---- Writing ---------------------------------------------------------------------- */
@@ -118,7 +118,6 @@ bg_err bg_packed_encode(const bg_filter *filter, void *to, size_t room, size_t *
 
 /* ---- Opening ---------------------------------------------------------------------- */
 
-/* The parts of a packed filter. */
 struct packed_parts {
     struct bgi_geometry geometry;
     uint64_t numbers;

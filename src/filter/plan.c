@@ -1,8 +1,8 @@
 /*
  * plan.c - predicts the properties of a filter before it is created.
  *
- * solve.c finds the geometry. This file adds the results that depend on the caller's numbers: how
- * many calls are avoided and wasted, their cost, and, if the caller requests the cheapest filter,
+ * solve.c finds the geometry. This file adds the results that depend on the caller's numbers: the
+ * numbers of avoided and wasted calls, their cost, and, if the caller requests the cheapest filter,
  * its rate. The cost of a rate p is
  *
  *     memory_cost x bytes(p) / 2^30  +  call_cost x queries x absent_share x p
@@ -91,7 +91,8 @@ static void plan_fill_in(const struct bgi_geometry *g, bg_plan *plan)
     (void)snprintf(plan->reason, sizeof plan->reason, "%s", g->reason);
 }
 
-/* Computes the size for a spec, with its kind's own plan or by solving for a geometry. */
+/* Computes the size for a spec, either with the kind's own plan function or by solving for a
+ * geometry. */
 static bg_err plan_size(const bg_spec *spec, double growth, const bg_plan_request *ask,
                         bg_plan *plan, bg_errinfo *info)
 {
@@ -209,13 +210,12 @@ static double plan_cheapest_rate(const bg_plan_request *ask, double growth)
             c2 = plan_cost_at(ask, growth, x2);
         }
     }
-    /* The midpoint of low and high is not used, because with max_bytes its filter can be too
-     * large. */
+    /* The midpoint of low and high is not used, because its filter could exceed max_bytes. */
     return exp(c1 < c2 ? x1 : x2);
 }
 
-/* Sets spec->rate from the costs, if the caller set neither a rate nor a size, and limits it
- * to the latency objective. */
+/* Sets spec->rate from the costs, if the caller set neither a rate nor a size, and limits it to
+ * what the latency objective allows. */
 static void plan_choose_rate(const bg_plan_request *ask, double growth, bg_spec *spec)
 {
     bool costs =

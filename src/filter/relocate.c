@@ -3,8 +3,8 @@
  *
  * Idea. A filter is one block of memory, or several blocks that point to each other: a composed
  * filter has parts, which are filters themselves, and sometimes one more block. All addresses
- * within a block are in the handle, in known members. Any address inside the old block moves by
- * the same distance.
+ * within a block are in the handle, in known members. All addresses inside a block move by the same
+ * distance.
  *
  *     parts            moved first, each updating its pointer in the handle
  *     the other block  moved next, while the handle is still in place

@@ -10,7 +10,8 @@
 #include "bloomgate/filter.h"
 #include "filter/handle.h"
 
-/* Returns whether two filters of one kind can be merged although their geometries differ. */
+/* Returns whether two filters are of the same kind and can be merged even if their geometries
+ * differ. */
 static bool setops_joins(const bg_filter *a, const bg_filter *b)
 {
     return a && b && a->kind == b->kind && a->kind->joins
@@ -150,7 +151,7 @@ bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *in
     return err ? err : bgi_filter_check_mapping(other, info);
 }
 
-/* Frees a filter if it was created from a filter whose mapped file has changed since. */
+/* Frees `*made` and returns an error if the mapped file of `from`, its source, has changed. */
 static bg_err setops_keep(const bg_filter *from, bg_filter **made, bg_errinfo *info)
 {
     const bg_err err = bgi_filter_check_mapping(from, info);

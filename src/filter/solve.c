@@ -3,15 +3,15 @@
  *
  * The rate of a kind falls as the number of units grows and, for a given number of bits, has one
  * minimum over k. So
- *   - if a size is specified, every k is tried to find the lowest rate (climbing would not work:
- *     in kinds whose unit grows with k, such as partitioned filters, small sizes have several
- *     minima);
- *   - if a rate is specified, bisection finds the fewest units that reach it for one k, and
- *     climbing from the textbook value of k finds the k with the fewest bytes.
+ *   - if a size is specified, every k is tried to find the lowest rate (hill climbing would not
+ *     work, because kinds whose unit grows with k, such as partitioned filters, have several minima
+ *     at small sizes);
+ *   - if a rate is specified, bisection finds the fewest units that reach it for one k, and hill
+ *     climbing from the textbook value of k finds the k that needs the fewest bytes.
  *
  * Everything is computed with the kind's model (kind/model.c), so the reported rate is the rate
  * to expect in measurements. If not every number of units is a valid size (bgi_kind.round_units),
- * a number represents the largest valid size that does not exceed it. The rate then still falls
+ * each number stands for the largest valid size that does not exceed it. The rate then still falls
  * as the number of units grows, but in steps.
  */
 #include "base/checked.h"
@@ -124,7 +124,8 @@ static bg_err solve_check_enough(const bg_spec *spec, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Writes "1 .. 8 for a counting filter", or "8, 12, 16, 32 for ..." if some values are missing. */
+/* Writes "1 .. 8 for a counting filter", or "8, 12, 16, 32 for ..." if some values in the range are
+ * not valid. */
 static void solve_tell_ks(const struct bgi_kind *kind, char *text, size_t room)
 {
     uint32_t there = 0;
@@ -175,7 +176,7 @@ static bool solve_round(const bg_spec *spec, uint64_t *units)
     return bgi_round_up_u64(*units, (uint64_t)1 << spec->folds, units);
 }
 
-/* Returns the valid size that a number of units represents. */
+/* Returns the valid size that g->units stands for. */
 static uint64_t solve_size(const struct bgi_geometry *g)
 {
     return g->kind->round_units ? g->kind->round_units(g->units, g->k) : g->units;
@@ -192,7 +193,7 @@ static bool solve_has_room(const struct bgi_geometry *g)
     return !(g->kind->traits & BG_TRAIT_FILLS_UP) || g->items == 0 || solve_rate(g) < 1;
 }
 
-/* Converts `bits` bits per key to units, at least 1. */
+/* Sets *units to the number of units, at least 1, for `bits` bits per key. */
 static bool solve_units(const struct bgi_geometry *g, double bits, uint64_t *units)
 {
     double unit_bits = 8.0 * g->kind->unit_bytes(g->k);
@@ -200,9 +201,9 @@ static bool solve_units(const struct bgi_geometry *g, double bits, uint64_t *uni
                                units);
 }
 
-/* Finds the fewest units, within 1 in 4096, that reach `rate`. Returns false if 1024 bits per key
- * do not reach this rate (or 4 KiB, if that is more, because some kinds have a large minimum
- * size). */
+/* Finds the smallest number of units, to within 1 in 4096, that reaches `rate`. Returns false if a
+ * filter with 1024 bits per key does not reach this rate. (The limit is 4 KiB if that is more,
+ * because some kinds have a large minimum size.) */
 static bool solve_fewest(struct bgi_geometry *g, double rate)
 {
     uint64_t low = 0, high;
@@ -244,7 +245,7 @@ static bool solve_fewest(struct bgi_geometry *g, double rate)
 }
 
 /*
- * Returns the cost of using g->k bits per key: the bytes if the spec sets a rate, the rate if it
+ * Returns the cost of using g->k: the bytes if the spec sets a rate, the rate if it
  * sets a size, and HUGE_VAL if this k is impossible. Stores the number of units in g.
  */
 static double solve_cost(const bg_spec *spec, struct bgi_geometry *g)
@@ -258,7 +259,7 @@ static double solve_cost(const bg_spec *spec, struct bgi_geometry *g)
                    : HUGE_VAL;
     }
     uint32_t unit = g->kind->unit_bytes(g->k);
-    uint64_t units = spec->bytes / unit; /* a double's 53 bits would be too few */
+    uint64_t units = spec->bytes / unit; /* exact; a double has only 53 bits */
     double bits = (double)g->items * spec->bits_per_key;
     if ((!spec->bytes && !bgi_u64_from_double(bits / 8 / unit, &units))
         || units > g->kind->units_max) {
@@ -288,7 +289,7 @@ static double solve_scan(const bg_spec *spec, struct bgi_geometry *g)
     return best;
 }
 
-/* Climbs from g->k in steps of one as long as the cost falls. */
+/* Moves k away from g->k in steps of one as long as the cost falls. */
 static double solve_climb(const bg_spec *spec, struct bgi_geometry *g)
 {
     double best = solve_cost(spec, g);
@@ -361,7 +362,7 @@ static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g,
                        (unsigned long long)spec->bytes);
     }
     if (spec->folds && spec->bytes) {
-        /* Rounds down, so as not to exceed the specified bytes. */
+        /* Rounds down, so that the filter does not exceed the specified size. */
         g->units -= g->units % ((uint64_t)1 << spec->folds);
         if (g->units == 0) {
             return bgi_err(info, BG_EINVAL, "bytes",
@@ -424,9 +425,10 @@ static bg_err solve_as(bg_kind id, const bg_spec *spec, struct bgi_geometry *g,
 }
 
 /*
- * `auto` chooses register if exactly one winner is required, otherwise blocked. It chooses
- * classic instead of blocked if a blocked filter would exceed the limits, or would need more than
- * 1.5 times the memory of a classic filter, as it does below a rate of about 1e-7.
+ * `auto` selects the register kind if exactly one winner is required, otherwise the blocked kind.
+ * It selects the classic kind instead of the blocked kind if a blocked filter would exceed the
+ * limits, or would need more than 1.5 times the memory of a classic filter, which is the case below
+ * a rate of about 1e-7.
  */
 static bg_err solve_auto(const bg_spec *spec, struct bgi_geometry *g, bg_errinfo *info)
 {
