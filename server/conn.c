@@ -24,9 +24,9 @@ enum {
     CONN_TLS = 48 << 10, /* approximate size of OpenSSL's state per connection */
     CONN_FIRST = 16384,
     CONN_STEADY = 16384, /* minimum number of body bytes that must arrive per timeout */
-    CONN_PIECES = 8,     /* number of chunks of a long reply that are sent per turn */
+    CONN_PIECES = 8,     /* maximum number of chunks of a long reply sent per turn */
     CONN_REST = 16,
-    CONN_DRAIN = 256 << 20,   /* maximum number of bytes to discard */
+    CONN_DRAIN = 256 << 20,   /* maximum number of input bytes to discard */
     CONN_DRAIN_TICKS = 10000, /* maximum time spent discarding input, in ms */
     /* stop discarding if no input arrives for this long, in ms */
     CONN_DRAIN_PAUSE = 2000
@@ -77,7 +77,7 @@ static void conn_wait_for(struct conn *conn, short what)
     }
 }
 
-/* Returns whether a job, or one of the worker's lists, still refers to the connection. */
+/* Returns whether a job or one of the worker's lists still refers to the connection. */
 static bool conn_is_listed(const struct conn *conn)
 {
     return conn->busy || conn->pending || conn->held || conn->again;
@@ -155,7 +155,7 @@ void conn_open(struct worker *worker, int fd, const struct protocol *protocol, b
 }
 
 /* Closing a socket with unread input would reset the connection, and the client could lose
- * replies that are still in transit. So the input is read first. */
+ * replies that are still in transit. To avoid this, the input is read first. */
 static void conn_read_rest(struct conn *conn)
 {
     struct worker *worker = conn->worker;
@@ -190,14 +190,14 @@ void conn_close(struct conn *conn)
     close(conn->fd);
     conn->fd = -1;
     atomic_fetch_add_explicit(&conn->worker->counts.closed, 1, memory_order_relaxed);
-    conn_touch(conn); /* freed at the end of the iteration, or later */
+    conn_touch(conn); /* freed at the end of this iteration or later */
 }
 
 bool conn_job_done(struct conn *conn)
 {
     conn->busy = false;
     if (conn->closed) {
-        conn_touch(conn); /* freed at the end of the iteration */
+        conn_touch(conn); /* freed at the end of this iteration */
         return false;
     }
     return true;
@@ -297,8 +297,8 @@ void conn_again(struct conn *conn)
     }
 }
 
-/* Updates the state after handling input, including the time since which a request has been
- * incomplete. */
+/* Updates the state after handling input, including the time at which a request became incomplete.
+ * */
 static void conn_note_rest(struct conn *conn)
 {
     if (buffer_waiting(&conn->in) == 0 && conn->amid) {
@@ -312,7 +312,7 @@ static void conn_note_rest(struct conn *conn)
         conn->arrived = 0;
         buffer_clear(&conn->in, 0);
     } else if (conn_is_full(conn)) {
-        /* conn_settle clears this flag once replies have been sent. */
+        /* conn_settle clears this flag after sending replies. */
         conn->full = true;
     } else if (conn->turn == 0) {
         conn_again(conn);
@@ -327,8 +327,8 @@ static void conn_take_turn(struct conn *conn)
 }
 
 /* Sends the error for a request that could not be stored, either now or after the reply in
- * progress. The error is short, and the connection is closed after it, so its memory is exempt from
- * the limit. */
+ * progress. The error is short and the connection is then closed, so the error is exempt from the
+ * memory limit. */
 static void conn_refuse(struct conn *conn, const char *why)
 {
     const bool exempt = ledger_exempt(true);
@@ -358,7 +358,7 @@ void conn_continue(struct conn *conn)
 }
 
 /* Handles a request whose received part cannot be stored. If the reason is the memory limit, the
- * client gets an error. The connection is closed in any case. */
+ * client gets an error. In either case, the connection is closed. */
 static ssize_t conn_no_memory(struct conn *conn)
 {
     char why[LEDGER_WHY];
@@ -374,14 +374,15 @@ static ssize_t conn_no_memory(struct conn *conn)
 }
 
 /* Reads once: into `in` if it already contains bytes, and otherwise into the worker's buffer.
- * Returns the number of bytes, 0 at the end of input, CONN_AGAIN or CONN_GONE. */
+ * Returns the number of bytes read, 0 at the end of input, CONN_AGAIN or CONN_GONE. */
 static ssize_t conn_read_some(struct conn *conn)
 {
     struct worker *worker = conn->worker;
     const size_t waiting = buffer_waiting(&conn->in);
     char *to = worker->scratch;
     size_t room = sizeof worker->scratch;
-    /* The buffer grows with the bytes received, not with the announced length. */
+    /* The buffer grows with the number of bytes received, not to the length that the client
+     * announces. */
     if (waiting > 0) {
         room = waiting > CONN_FIRST ? waiting : CONN_FIRST;
         const size_t most = conn->in.limit > waiting ? conn->in.limit - waiting : 0;
@@ -403,7 +404,7 @@ static ssize_t conn_read_some(struct conn *conn)
         const size_t used =
             conn_feed(conn, conn->in.data + conn->in.begin, buffer_waiting(&conn->in));
         if (used > 0 && !conn->amid) {
-            conn->stuck = 0; /* a request is complete: restart the timeout */
+            conn->stuck = 0; /* restart the timeout because a request is complete */
         }
         buffer_drop(&conn->in, used);
     } else {
@@ -558,8 +559,9 @@ static bool conn_is_over(const struct conn *conn)
            && (conn->client.close || conn->eof || conn->leaving);
 }
 
-/* Releases the replies whose records are now durable. Returns false if the journal has failed. The
- * changes are then not durable, and the client must not receive a reply that confirms them. */
+/* Releases the replies whose records are now durable. Returns false if the journal has failed. In
+ * that case, the changes are not durable, and the client must not receive a reply that confirms
+ * them. */
 static bool conn_unhold(struct conn *conn)
 {
     const struct persist *persist = conn->worker->server->persist;
@@ -581,8 +583,9 @@ static bool conn_unhold(struct conn *conn)
 /*
  * Closes a connection gracefully. Everything has been sent, but the client may still be sending. If
  * the socket were closed with unread input, the kernel would reset the connection, and the client
- * might never see the reply. So only the service's half is closed, and input is discarded until the
- * client closes its half or pauses, or until the limit CONN_DRAIN or CONN_DRAIN_TICKS is reached.
+ * might never see the reply. Therefore, only the service's half is closed, and input is discarded
+ * until the client closes its half or pauses, or until the limit CONN_DRAIN or CONN_DRAIN_TICKS is
+ * reached.
  */
 static void conn_linger(struct conn *conn)
 {
@@ -627,11 +630,10 @@ void conn_settle(struct conn *conn)
     }
     if (conn->out.overflow) {
         atomic_fetch_add_explicit(&worker->counts.overflowed, 1, memory_order_relaxed);
-        log_event(
-            LOG_EVENT_LIMIT, (bg_bytes){ NULL, 0 },
-            "client %s: connection closed because unread replies exceed "
-            "client-output-buffer-limit or maxmemory",
-            conn->client.address);
+        log_event(LOG_EVENT_LIMIT, (bg_bytes){ NULL, 0 },
+                  "client %s: connection closed because unread replies exceed "
+                  "client-output-buffer-limit or maxmemory",
+                  conn->client.address);
         conn_close(conn);
         return;
     }

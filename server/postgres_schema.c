@@ -385,28 +385,37 @@ static const char schema_tables[] =
  * their own rows. Before version 15 there are no filters, column lists or published schemas.
  */
 static const char schema_publication[] =
-    ", climb(oid, up) AS (SELECT oid, oid FROM member WHERE relkind = 'r' UNION SELECT "
-    "c.oid, i.inhparent FROM climb c JOIN pg_catalog.pg_inherits i ON i.inhrelid = "
-    "c.up AND NOT i.inhdetachpending JOIN pg_catalog.pg_class p ON p.oid = i.inhparent "
-    "AND p.relkind = 'p'), listed(oid) AS (SELECT l.prrelid FROM "
-    "pg_catalog.pg_publication_rel l JOIN publication p ON l.prpubid = p.oid%s), "
-    "own_problem(problem_text, advice) AS (SELECT 'publication ' || name || ' does not "
-    "exist', 'create it' FROM chosen WHERE NOT EXISTS (SELECT FROM publication) UNION "
-    "ALL SELECT 'publication ' || pubname::text || ' omits inserts or updates', 'set "
-    "publish = ''insert, update''' FROM publication WHERE NOT (pubinsert AND "
-    "pubupdate) UNION ALL SELECT 'table ' || relname || ' is not in the publication', "
-    "'add all tables, partitions and children' FROM member m WHERE relkind = 'r' AND "
-    "EXISTS (SELECT FROM publication WHERE NOT puballtables) AND NOT EXISTS (SELECT "
-    "FROM climb JOIN listed ON listed.oid = climb.up WHERE climb.oid = m.oid) UNION "
-    "ALL SELECT 'table ' || relname || ' is unlogged or temporary', 'use a logged "
-    "table, or follow=changes' FROM member WHERE relpersistence <> 'p' UNION ALL "
-    "SELECT 'column ' || col || ' of ' || relname || ' is generated', 'use an ordinary "
-    "column, or follow=changes' FROM member WHERE attgenerated <> ''%s%s), "
-    "own_row(line) AS (SELECT pg_catalog.concat_ws(' ', 'publication', oid, x, ended, "
-    "pubname, puballtables, pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot) "
-    "FROM publication UNION ALL SELECT pg_catalog.concat_ws(' ', 'published', l.oid, "
-    "l.xmin, l.xmax, l.prrelid) FROM pg_catalog.pg_publication_rel l JOIN publication "
-    "p ON l.prpubid = p.oid WHERE l.prrelid IN (SELECT up FROM climb)%s)";
+    ", climb(oid, up) AS (SELECT oid, oid FROM member WHERE relkind = 'r'"
+    " UNION SELECT c.oid, i.inhparent FROM climb c"
+    " JOIN pg_catalog.pg_inherits i ON i.inhrelid = c.up"
+    " AND NOT i.inhdetachpending"
+    " JOIN pg_catalog.pg_class p ON p.oid = i.inhparent AND p.relkind = 'p')"
+    ", listed(oid) AS (SELECT l.prrelid FROM pg_catalog.pg_publication_rel l"
+    " JOIN publication p ON l.prpubid = p.oid%s)"
+    ", own_problem(problem_text, advice) AS ("
+    "SELECT 'publication ' || name || ' does not exist', 'create it' FROM chosen"
+    " WHERE NOT EXISTS (SELECT FROM publication)"
+    " UNION ALL SELECT 'publication ' || pubname::text || ' omits inserts or updates',"
+    " 'set publish = ''insert, update''' FROM publication WHERE NOT (pubinsert AND"
+    " pubupdate)"
+    " UNION ALL SELECT 'table ' || relname || ' is not in the publication',"
+    " 'add all tables, partitions and children' FROM member m"
+    " WHERE relkind = 'r' AND EXISTS (SELECT FROM publication WHERE NOT puballtables)"
+    " AND NOT EXISTS (SELECT FROM climb JOIN listed ON listed.oid = climb.up"
+    " WHERE climb.oid = m.oid)"
+    " UNION ALL SELECT 'table ' || relname || ' is unlogged or temporary',"
+    " 'use a logged table, or follow=changes' FROM member"
+    " WHERE relpersistence <> 'p'"
+    " UNION ALL SELECT 'column ' || col || ' of ' || relname || ' is generated',"
+    " 'use an ordinary column, or follow=changes' FROM member"
+    " WHERE attgenerated <> ''%s%s)"
+    ", own_row(line) AS (SELECT pg_catalog.concat_ws(' ', 'publication', oid, x,"
+    " ended, pubname,"
+    " puballtables, pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot)"
+    " FROM publication UNION ALL"
+    " SELECT pg_catalog.concat_ws(' ', 'published', l.oid, l.xmin, l.xmax, l.prrelid)"
+    " FROM pg_catalog.pg_publication_rel l JOIN publication p ON l.prpubid = p.oid"
+    " WHERE l.prrelid IN (SELECT up FROM climb)%s)";
 
 static const char schema_identity[] =
     " UNION ALL SELECT 'table ' || c.relname::text || ' has no replica identity, so the"
@@ -415,10 +424,10 @@ static const char schema_identity[] =
     " FROM pg_catalog.pg_class c WHERE c.oid IN (SELECT oid FROM member)"
     " AND c.relkind = 'r' AND c.relpersistence = 'p'"
     " AND " POSTGRES_NO_REPLICA_IDENTITY /* covers only the tables that contain keys */
-    " UNION ALL SELECT 'publication ' || p.pubname::text || ' contains other tables', "
-    "'publish only the tables that contain the keys' FROM "
-    "pg_catalog.pg_publication_rel l JOIN publication p ON l.prpubid = p.oid WHERE "
-    "l.prrelid NOT IN (SELECT oid FROM member)";
+    " UNION ALL SELECT 'publication ' || p.pubname::text || ' contains other tables',"
+    " 'publish only the tables that contain the keys' FROM pg_catalog.pg_publication_rel l"
+    " JOIN publication p ON l.prpubid = p.oid"
+    " WHERE l.prrelid NOT IN (SELECT oid FROM member)";
 
 static bool schema_print_publication(struct postgres_link *link, FILE *sql,
                                      const struct postgres_objects *objects)

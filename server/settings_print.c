@@ -132,7 +132,7 @@ void settings_print_help(FILE *to)
                   "  bloomgated --dir ./data --keyring ./keyring\n"
                   "      listen on this machine only, on the default ports\n"
                   "  bloomgated -c /etc/bloomgate/bloomgate.conf --log-level debug\n"
-                  "      use the file, but log more\n");
+                  "      use this file, with more detailed logging\n");
 }
 
 /* ---- The example file --------------------------------------------------------------------- */
@@ -220,7 +220,7 @@ static const struct settings_entry settings_rules[] = {
     { ">password",
       "A password in plain text. For experiments only: do not store it in the file." },
     { "nopass",
-      "Accepts any password. If the user default has this rule, clients need not log "
+      "Accepts any password. If the default user has this rule, clients need not log "
       "in." },
     { "+name, -name", "Allows or forbids a command: +bf.add." },
     { "+@category, -@category",
@@ -229,9 +229,9 @@ static const struct settings_entry settings_rules[] = {
       "@connection." },
     { "allcommands, nocommands", "The same as +@all and -@all." },
     { "~pattern",
-      "Allows access to filters, and to files used by BG.PUBLISH and BG.RELOAD, whose "
-      "names match the pattern: * matches any text, ? matches one byte, and [a-z] "
-      "matches one byte of a set; \\ escapes the next byte." },
+      "Allows access to names that match the pattern: filters, and files used by "
+      "BG.PUBLISH and BG.RELOAD. In a pattern, * matches any text, ? matches one byte, "
+      "and [a-z] matches one byte of a set; \\ escapes the next byte." },
     { "%R~pattern, %W~pattern",
       "The same as ~pattern, but only for commands that read (%R) or only for commands "
       "that write (%W)." },
@@ -245,7 +245,7 @@ static const struct settings_entry settings_rules[] = {
 static const struct settings_entry settings_files[] = {
     { "/etc/bloomgate/bloomgate.conf", "The configuration file that the systemd unit "
                                        "uses." },
-    { "/etc/bloomgate/keyring", "Secrets of keyed filters; see keyring." },
+    { "/etc/bloomgate/keyring", "Secrets for keyed filters; see keyring." },
     { "/var/lib/bloomgate", "Snapshots and journals; see dir." },
 };
 
@@ -348,10 +348,10 @@ void settings_print_man(FILE *to)
         "filters are cumulative.\n\nThe same names are used in the environment "
         "(BLOOMGATED_HTTP_PORT=8420), on the command line (--http-port 8420) and by "
         "the CONFIG command. The command line overrides the environment, which "
-        "overrides the file.\n\nOn SIGHUP, the service reads its settings again. "
-        "Options that can be changed at runtime take effect, and values set by CONFIG "
-        "SET are replaced by those in the file. The log lists changed options that "
-        "require a restart. A file with errors changes nothing.");
+        "overrides the file.\n\nOn SIGHUP, the service reloads its settings. Options "
+        "that can be changed at runtime take effect, and values set by CONFIG SET are "
+        "replaced by those in the file. The log lists changed options that require a "
+        "restart. If the file contains errors, no settings change.");
     settings_print_man_section(to, "NUMBERS",
                                "Options that take a number accept these "
                                "forms:",
@@ -361,8 +361,8 @@ void settings_print_man(FILE *to)
         to, "USERS",
         "A line of the form \"user NAME RULE...\" defines a user's permissions. Rules "
         "apply from left to right, starting from no permissions. Clients that have not "
-        "logged in act as the user default. Without a line of its own, default has all "
-        "permissions; if requirepass is set, it needs that password.",
+        "logged in act as the default user. If no line defines the default user, it "
+        "has all permissions; if requirepass is set, it needs that password.",
         SETTINGS_COUNT(settings_rules));
     settings_print_man_gates(to);
     settings_print_man_section(

@@ -95,8 +95,8 @@ static const struct setting settings_rows[] = {
         "addresses. Requests for other names are refused, which prevents DNS rebinding: a malicious web page cannot "
         "reach the service through a name that its owner controls."),
     ROW(keyring, "keyring", TEXT, "/etc/bloomgate/keyring", 0, 0, START, "PATH",
-        "File with the secrets of keyed filters; created with a new secret if missing. It must be outside dir, so "
-        "that copies of the data do not contain it. The default for non-root users is "
+        "File that holds the secrets for keyed filters; created with a new secret if missing. It must be outside dir, "
+        "so that copies of the data do not contain it. The default for non-root users is "
         "$XDG_CONFIG_HOME/bloomgate/keyring."),
     CHOICE(hash, "hash", "keyed", RELOAD, hash_names,
         "How new filters hash keys. The keyed variants protect against keys chosen to fill a filter or to cause "
@@ -130,15 +130,15 @@ static const struct setting settings_rows[] = {
         "How often changed filters are written to a snapshot (0: only when the journal reaches "
         "snapshot-journal-size, and at shutdown)."),
     ROW(snapshot_journal_size, "snapshot-journal-size", BYTES, "256Mi", MI, TI, LIVE, "SIZE",
-        "Journal size at which a snapshot is written. It limits the startup time."),
+        "Journal size at which a snapshot is written. The limit also bounds the startup time."),
     CHOICE(loading, "loading", "maybe", START, loading_names,
         "How to reply to clients while filters are being loaded at startup. maybe: lookups return \"maybe\", which "
         "is never wrong, and changes are refused. refuse: commands fail with a LOADING error."),
     CHOICE(damaged_journal, "damaged-journal", "refuse", START, damaged_names,
         "What to do at startup if the journal is damaged in a way that a crash cannot explain. refuse: report the "
-        "damage and exit. doubt: start; filters that may have lost keys, and unknown names that may have been "
-        "filters, answer \"maybe\" and accept no adds until they are reloaded or dropped. forget: the same for known "
-        "filters, but assume that no other filters existed."),
+        "damage and exit. doubt: start; filters that may have lost keys, and unknown names that may have been filters, "
+        "answer \"maybe\" and accept no adds until they are reloaded or dropped. forget: like doubt for known filters, "
+        "but assume that no other filters existed."),
     ROW(shutdown_grace, "shutdown-grace", SECONDS, "10s", 0, 3600, LIVE, "TIME",
         "How long shutdown waits for requests in progress."),
 
@@ -197,7 +197,7 @@ static const struct setting settings_rows[] = {
     ROW(cf_expansion_factor, "cf-expansion-factor", COUNT, "1", 0, 32768, LIVE, "N",
         "Expansion factor of filters created by CF.ADD (0: filters do not grow)."),
     ROW(cf_max_expansions, "cf-max-expansions", COUNT, "32", 1, 65536, LIVE, "N",
-        "Maximum number of times that a filter created by CF.ADD grows."),
+        "Maximum number of times that a filter created by CF.ADD can grow."),
 
     SECTION("Gates"),
     ROW(gates, "gate", GATE, "", 0, 0, START, "NAME WORD...",
@@ -208,12 +208,12 @@ static const struct setting settings_rows[] = {
         "Defines a filter that is sharded over a Redis Cluster and served by this service: its name, and settings as "
         "NAME=VALUE. nodes=HOST:PORT,... lists some of the cluster's nodes and is required. The other settings, with "
         "their defaults in parentheses, are: shards=N, the number of shards (16); replicas=N, the number of replicas "
-        "that must acknowledge an add (0); timeout=TIME, the reply timeout (1s); connect=TIME, the connection "
-        "timeout (same as timeout); patience=TIME, how long a failed request is retried (2s); user=NAME, and "
-        "password-file=FILE or password=TEXT; tls=yes; tls-ca=FILE, the CA certificates for the nodes (the CA "
-        "certificates of the OS); tls-cert=FILE and tls-key=FILE, the client certificate and its key; tls-name=NAME, "
-        "the name in the certificates of all nodes, or * for any name (the host of each node). Lookups that the "
-        "cluster does not answer return \"maybe\"; with fail=closed they fail with an error."),
+        "that must acknowledge an add (0); timeout=TIME, the reply timeout (1s); connect=TIME, the connection timeout "
+        "(same as timeout); patience=TIME, how long a failed request is retried (2s); user=NAME, and "
+        "password-file=FILE or password=TEXT; tls=yes; tls-ca=FILE, the CA certificates for the nodes (the OS's CA "
+        "certificates); tls-cert=FILE and tls-key=FILE, the client certificate and its key; tls-name=NAME, the name in "
+        "the certificates of all nodes, or * for any name (the host of each node). Lookups that the cluster does not "
+        "answer return \"maybe\"; with fail=closed they fail with an error."),
 
     SECTION("Logs and metrics"),
     CHOICE(log_level, "log-level", "info", LIVE, level_names,

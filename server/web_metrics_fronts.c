@@ -65,7 +65,7 @@ static void own_fronts_state(struct own *own, const struct own_fronts *all)
                      f->nodes > f->reached ? f->nodes - f->reached : 0);
     }
     OWN_EACH_FRONT("bloomgate_front_map_age_seconds", OWN_GAUGE,
-                   "Seconds since a node last reported the slot map; NaN: never.")
+                   "Seconds since a node last reported the slot map (NaN if never).")
     {
         own_front(own, "", f, "", f->map_age >= 0 ? f->map_age : (double)NAN);
     }
@@ -87,7 +87,7 @@ static void own_fronts_keys(struct own *own, const struct own_fronts *all)
     }
     OWN_EACH_FRONT(
         "bloomgate_front_added_keys", OWN_COUNTER,
-        "Keys to be added to a cluster filter, by result: new or maybe_present "
+        "Keys in add requests to a cluster filter, by result: new or maybe_present "
         "(acknowledged), rejected (not added by this request), or unknown (no reply). "
         "Clients receive an error for rejected and unknown keys.")
     {
@@ -111,7 +111,7 @@ static void own_fronts_traffic(struct own *own, const struct own_fronts *all)
     }
     OWN_EACH_FRONT(
         "bloomgate_front_redirections", OWN_COUNTER,
-        "Replies that redirected a command (moved, ask) or asked to retry it later.")
+        "Replies that redirected a command (moved, ask) or required a later retry.")
     {
         own_front_by(own, f, "kind", "moved", f->moved);
         own_front_by(own, f, "kind", "ask", f->ask);

@@ -54,10 +54,10 @@ static void own_service(struct own *own, struct server *server, uint64_t told)
 {
     const struct settings *settings = settings_now(server->store);
     own_gauge(own, "bloomgate_service_up",
-              "1: the service is serving requests; 0: it is loading or stopping.",
+              "1 if the service is serving requests, 0 if it is loading or stopping.",
               atomic_load(&server->phase) == SERVER_SERVING);
     own_gauge(own, "bloomgate_service_start_time_seconds",
-              "Start time of the service, in seconds since 1970.",
+              "Start time of the service, in seconds since the Unix epoch.",
               (double)server->started / 1000);
     own_gauge(own, "bloomgate_service_filters", "Number of filters.",
               (double)catalog_count(server->catalog));
@@ -73,7 +73,8 @@ static void own_service(struct own *own, struct server *server, uint64_t told)
               "transfers.",
               (double)ledger_used());
     own_gauge(own, "bloomgate_service_max_bytes",
-              "Memory limit (maxmemory); 0: no limit.", (double)settings->maxmemory);
+              "Memory limit (maxmemory); 0 means no limit.",
+              (double)settings->maxmemory);
     own_gauge(own, "bloomgate_service_resident_bytes",
               "Resident memory of the process.", (double)observer_rss());
     own_gauge(own, "bloomgate_service_waiting_jobs",
@@ -93,8 +94,8 @@ static void own_keys(struct own *own, struct server *server)
     own_sample(own, "{result=\"no\"}", (double)(t.queries - t.maybes));
     own_family(
         own, "bloomgate_service_inserts", OWN_COUNTER,
-        "Keys to be added to all filters, including dropped filters, by result. Values "
-        "may be a few seconds old.");
+        "Keys in add requests to all filters, including dropped filters, by result. "
+        "Values may be a few seconds old.");
     own_sample(own, "{result=\"new\"}", (double)t.news);
     own_sample(own, "{result=\"maybe_present\"}", (double)(t.adds - t.news));
     own_sample(own, "{result=\"rejected\"}", (double)t.refused);
@@ -170,10 +171,9 @@ static void own_files(struct own *own, const struct server *server)
               (double)p.journal_bytes);
     own_gauge(own, "bloomgate_journal_unsynced_frames",
               "Journal records not yet flushed to disk.", (double)p.unsynced);
-    own_counter(own, "bloomgate_journal_syncs", "Flushes of the journal to disk.",
-                p.syncs);
+    own_counter(own, "bloomgate_journal_syncs", "Journal flushes to disk.", p.syncs);
     own_gauge(own, "bloomgate_journal_failed",
-              "1: the journal cannot be written, and changes are refused.", p.failed);
+              "1 if the journal cannot be written and changes are refused.", p.failed);
     own_family(own, "bloomgate_snapshots", OWN_COUNTER, "Snapshots.");
     own_sample(own, "{result=\"ok\"}", (double)p.snapshots);
     own_sample(own, "{result=\"failed\"}", (double)p.snapshot_failures);
@@ -242,16 +242,16 @@ static void own_gates(struct own *own, struct server *server)
         return;
     }
     gates_each(server->gates, own_take_gate, &all);
-    OWN_EACH_GATE("bloomgate_gate_source_up", OWN_GAUGE, "1: the source is reachable.",
-                  gate->up)
+    OWN_EACH_GATE("bloomgate_gate_source_up", OWN_GAUGE,
+                  "1 if the source is reachable.", gate->up)
     OWN_EACH_GATE(
         "bloomgate_gate_trusted", OWN_GAUGE,
-        "1: the filter contains all keys of the source, so its negative answers are "
-        "trusted; 0: every lookup queries the source.",
+        "1 if the filter contains all keys in the source, so its negative answers are "
+        "trusted; 0 if every lookup queries the source.",
         gate->trusted)
     OWN_EACH_GATE(
         "bloomgate_gate_lag_seconds", OWN_GAUGE,
-        "Seconds since the gate last had all changes from the source; NaN: never.",
+        "Seconds since the gate last had all changes from the source (NaN if never).",
         gate->lag >= 0 ? gate->lag : (double)NAN)
     OWN_EACH_GATE("bloomgate_gate_changed_keys", OWN_COUNTER,
                   "Keys received as changes from the source.", (double)gate->changes)

@@ -4,9 +4,9 @@
  * The three formats, docs/metrics.md and the checks for ops/ (tools/check_ops.py) use this table.
  * Names are stable, because users' alerts and dashboards depend on them. Rules for new metrics:
  *
- *   - base units, with the unit at the end: _seconds, _bytes, _items, _ratio (0 .. 1); a
- *     counter ends with _total after that, an info with _info;
- *   - `filter` is the only label with external values; all other labels have few, fixed values;
+ *   - names end with a base unit: _seconds, _bytes, _items, _ratio (0 .. 1); a counter's name then
+ *     ends with _total, and the name of an info metric ends with _info;
+ *   - `filter` is the only label with external values; all other labels have a few fixed values;
  *   - the sum over all labels of a family is meaningful;
  *   - samples that do not apply to an object are omitted, not 0.
  */
@@ -25,7 +25,7 @@
         label, offsetof(struct metrics_facts, member), TABLE_FORM(member)              \
     }
 
-/* One line per entry, as a table: */
+/* Each entry is kept on one line, as in a table. */
 /* clang-format off */
 #define COUNTER(needs, name, unit, by, help, ...)                                      \
     { "bloomgate_" name "_total", unit, by, help, METRICS_COUNTER, needs, { __VA_ARGS__ } }
@@ -44,10 +44,10 @@ static const struct metrics_family families[] = {
     /* ---- Slots -------------------------------------------------------------------- */
 
     INFO(METRICS_SLOT, "filter",
-         "Base of the slot: kind of filter (none: there is no base), hash profile, digest of its file.",
+         "Base of the slot: its filter kind (none if there is no base), hash profile and file digest.",
          IS("kind", kind), IS("hash", hash), IS("digest", digest)),
     INFO(METRICS_FAILED, "filter_last_failure",
-         "Error of the last failed reload or rebuild.",
+         "Error from the last failed reload or rebuild.",
          IS("error", failure)),
     GAUGE(METRICS_SLOT, "filter_layers", "", NULL,
           "Number of filters in the slot: base, deltas, and filters of a migration or rebuild.",
@@ -78,7 +78,7 @@ static const struct metrics_family families[] = {
             "Merges of deltas into the base.",
             ONE(compactions)),
     GAUGE(METRICS_SLOT, "filter_retired_lists", "", NULL,
-          "Replaced lists of filters that are waiting for their last reader.",
+          "Replaced filter lists that are waiting for their last reader to finish.",
           ONE(retired)),
     GAUGE(METRICS_SLOT, "filter_complete_sequence", "", NULL,
           "Position in the backing store's log up to which the slot has all keys.",
@@ -162,7 +162,8 @@ static const struct metrics_family families[] = {
             "Calls to the backing store that the filter avoided.",
             ONE(avoided)),
     COUNTER(METRICS_GATE, "gate_wasted_calls", "", NULL,
-            "False positives: calls to the backing store for absent keys, and those that callers reported.",
+            "False positives: calls to the backing store for absent keys, and false positives that callers "
+            "reported.",
             ONE(wasted)),
     COUNTER(METRICS_GATE, "gate_shared_lookups", "", NULL,
             "Lookups answered by a concurrent lookup of the same key.",
@@ -183,7 +184,7 @@ static const struct metrics_family families[] = {
           "1 if there are more false positives than the predicted rate explains.",
           ONE(drifting)),
     COUNTER(METRICS_GATE, "gate_audits", "", NULL,
-            "Negative filter answers that were verified with the backing store.",
+            "Negative filter answers that were verified against the backing store.",
             ONE(audits)),
     COUNTER(METRICS_GATE, "gate_false_negatives", "", NULL,
             "False negatives found by audits: keys in the backing store for which the filter answered no. Must be 0.",
@@ -198,8 +199,8 @@ static const struct metrics_family families[] = {
             "Failed writes.",
             ONE(write_errors)),
     GAUGE(METRICS_GATE, "gate_breaker_state", "", NULL,
-          "State of the breaker. 0: closed, the backing store is called; 1: open, it is not called; 2: one lookup is "
-          "testing it.",
+          "State of the breaker: 0 if closed (the backing store is called), 1 if open (it is not called), 2 "
+          "while one lookup is testing it.",
           ONE(breaker)),
     COUNTER(METRICS_GATE, "gate_breaker_opened", "", NULL,
             "Number of times the breaker opened.",
