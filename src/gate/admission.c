@@ -1,15 +1,15 @@
 /*
  * admission.c - admission control for a cache: admits a key only if it was seen recently.
  *
- * Idea. An add to a window filter reports whether the key was already in the window. That report
- * is the admission decision, so one call both records the key and decides. Keys that are
- * requested only once never enter the cache, so they evict nothing.
+ * Idea. An add to a window filter reports whether the key was already in the window. This result is
+ * the admission decision, so a single call both records the key and makes the decision. Keys that
+ * are requested only once never enter the cache, so they evict nothing.
  *
- * What counts. A window by count ends a period after a fixed number of adds, and every call here
- * is an add: it inserts a new key or renews a known key. Three variants were measured on traces
- * of 10 million requests, in which 70 to 76% of the distinct keys occur once (Zipf, s = 0.9 and
- * 1.0, over a million keys; LRU caches of 20,000 and 100,000 objects; windows of 1/8 to 32 times
- * the cache). Change in hit ratio compared with the first variant, in percentage points:
+ * What counts. A count-based window ends a period after a fixed number of adds. Every call here is
+ * an add, which inserts a new key or renews a known key. Three variants were measured on traces of
+ * 10 million requests, in which 70 to 76% of the distinct keys occur once (Zipf, s = 0.9 and 1.0,
+ * over a million keys; LRU caches of 20,000 and 100,000 objects; windows of 1/8 to 32 times the
+ * cache). Change in hit ratio compared with the first variant, in percentage points:
  *
  *     every call adds and counts           (`bgbench admission` has its figures)
  *     only new keys add and count          +0.1 in short windows, -0.5 in long ones: frequent
@@ -19,18 +19,18 @@
  *
  * (When the popularity of all keys was reshuffled after every 1% of the trace, the second variant
  * was better by up to 0.3 points.) The variants hardly differ, because keys in the cache do not
- * reach this code: most calls are for new keys. So the first variant is used, because it needs
- * only one call and only the window. A generation never gets more keys than it was created for,
- * so `rate` is an upper bound. The window is then `items` calls long and holds at most `items`
- * distinct keys.
+ * reach this code, so most calls are for new keys. The first variant is used because it is the
+ * simplest: it needs one call and no data other than the window. A generation never gets more keys
+ * than it was created for, so `rate` is an upper bound. The window is then `items` calls long and
+ * holds at most `items` distinct keys.
  *
  * The best length of the window. With stable popularity, windows of 1/4 to 1 times the cache size
- * were best; 2, 4 and 8 times the cache size cost 0.8, 1.5 and 2.5 points. When popularity
- * changed after every 1% of the trace, the longest window (8 times the cache size) was best, and
- * a window of the same size as the cache was worse than no admission control. A window of 2 to 4
- * times the cache size loses little in either case.
+ * were best, and windows of 2, 4 and 8 times the cache size cost 0.8, 1.5 and 2.5 points. When
+ * popularity changed after every 1% of the trace, the longest window (8 times the cache size) was
+ * best, and a window of the same size as the cache was worse than no admission control. A window of
+ * 2 to 4 times the cache size loses little in either case.
  *
- * Cost. An add to a window by count updates one counter that all threads share, and one cache
+ * Cost. An add to a count-based window updates one counter that all threads share, and one cache
  * line of a generation. This cost is paid only on a cache miss, in addition to the miss itself.
  * Answers are counted in one cache line per CPU.
  */
@@ -162,7 +162,7 @@ bool bg_admission_admit(bg_admission *admission, const void *key, size_t len)
     if (!admission) {
         return true;
     }
-    /* If the add fails, which it never does for a window, the key is admitted. */
+    /* If the add fails, the key is admitted. Adds to a window never fail. */
     bool is_new = false;
     const bg_err err = bg_filter_add(admission->window, key, len, &is_new);
     const bool seen = err || !is_new;

@@ -10,12 +10,12 @@
  *
  * Invariants
  *   (B1) The word is changed by compare-and-swap from the value on which the decision was
- *        based. So results that belong to an earlier state change nothing: a failure is counted
+ *        based. So a result that belongs to an earlier state has no effect: a failure is counted
  *        only in the state in which it occurred, and only the latest trial counts.
- *   (B2) `since` is the time at which the state OPEN or TRYING was entered. The thread that
- *        enters the state sets `since`: it changes the state to TURNING (owned by this thread; no
- *        calls are allowed), writes `since`, and then changes to the new state. So no thread ever
- *        combines a state with the start time of a different state.
+ *   (B2) `since` is the time at which the state OPEN or TRYING was entered. The thread that enters
+ *        the state sets `since`. It first changes the state to TURNING, which this thread owns and
+ *        which allows no calls. Then it writes `since` and changes to the new state. So no thread
+ *        ever combines a state with the start time of a different state.
  *   (B3) If the clock goes backward, the rest period counts as over, because time differences are
  *        unsigned. The backing store is then tried too early, never too late.
  *

@@ -10,11 +10,11 @@
  *             +--------------------------------  TRYING
  *                                              one call allowed
  *
- * The one call that is allowed gets a trial number, which the caller passes back with the result.
- * If no result arrives, another call is allowed after a further `rest`.
+ * In TRYING, the call that is allowed gets a trial number, which the caller passes back with the
+ * result. If no result arrives, another call is allowed after a further `rest`.
  *
  * The breaker is lock-free, because one word holds its whole state (see breaker.c). While the
- * backing store works, a check costs one load from a cache line that is not written.
+ * backing store is working, a check costs one load from a cache line that no thread writes.
  */
 #ifndef BGI_BREAKER_H
 #define BGI_BREAKER_H
@@ -31,7 +31,7 @@ enum bgi_breaker_state {
 };
 
 struct bgi_breaker {
-    /* Consecutive failures that open the breaker; if 0, it never opens. */
+    /* The number of consecutive failures that opens the breaker. If 0, it never opens. */
     uint32_t failures;
     uint64_t rest; /* nanoseconds */
     _Atomic uint64_t word;
@@ -53,11 +53,11 @@ enum bgi_breaker_state bgi_breaker_state(const struct bgi_breaker *breaker);
 /* Returns, without reading the clock, whether calls are allowed. */
 bool bgi_breaker_is_closed(const struct bgi_breaker *breaker);
 
-/* Returns whether the backing store may be called at the time `now`. Pass *trial back with the
- * result; it is 0 unless the call is a trial. */
+/* Returns whether the backing store may be called at the time `now`. Sets *trial to the trial
+ * number, or to 0 if the call is not a trial. Pass it back with the result. */
 bool bgi_breaker_allows(struct bgi_breaker *breaker, uint64_t now, uint64_t *trial);
 
-/* Report the result of a call. */
+/* These functions report the result of a call. */
 enum bgi_breaker_turn bgi_breaker_worked(struct bgi_breaker *breaker, uint64_t trial);
 enum bgi_breaker_turn bgi_breaker_failed(struct bgi_breaker *breaker, uint64_t trial,
                                          uint64_t now);

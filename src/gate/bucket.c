@@ -9,7 +9,7 @@
 #define BUCKET_MAX    (UINT64_C(1) << 62) /* nanoseconds: 146 years */
 #define BUCKET_LATEST (UINT64_C(1) << 63) /* later times are clamped to this value */
 
-/* Returns a whole number in 1 .. BUCKET_MAX. */
+/* Converts x to a whole number in 1 .. BUCKET_MAX. */
 static uint64_t bucket_whole(double x)
 {
     return x < 1 ? 1 : x > (double)BUCKET_MAX ? BUCKET_MAX : (uint64_t)x;
@@ -32,8 +32,8 @@ bool bucket_rate_make(struct bucket_rate *rate, double per_second, double burst)
     return true;
 }
 
-/* Returns the time at which the bucket is full, corrected for `now`: it is not in the
- * past, and at most `depth` ahead unless the excess is within the slack. */
+/* Returns the time at which the bucket will be full, adjusted to `now`. The result is not in the
+ * past. It is at most `depth` ahead, unless the excess is within the slack. */
 static uint64_t bucket_base(const struct bucket_rate *rate, uint64_t now, uint64_t full)
 {
     if (full <= now) {

@@ -1,7 +1,7 @@
 /*
  * bucket.h - a rate limiter: a token bucket in one atomic word.
  *
- * Idea (the generic cell rate algorithm of ATM networks, ITU-T I.371). Instead of counting tokens
+ * Idea (the generic cell rate algorithm from ATM networks, ITU-T I.371). Instead of counting tokens
  * and adding some as time passes, the bucket stores only `full`, the time at which it will be
  * full again. Taking n tokens moves `full` forward by n intervals. The bucket is empty when
  * `full` is `depth` = burst x interval ahead of now:
@@ -13,9 +13,9 @@
  *
  * Invariants, where t is the latest time that any caller has passed:
  *   (B1) full <= t + depth, so the bucket's debt never exceeds its capacity.
- *   (B2) Between two times a < b of a clock that does not go backward, at most burst + (b - a) /
- *        interval tokens are taken. Each token moves `full` forward by one interval, starting
- *        from a or later, and `full` stays below b + depth.
+ *   (B2) If the clock does not go backward between two times a < b, at most burst + (b - a) /
+ *        interval tokens are taken between them. Each token moves `full` forward by one interval,
+ *        starting from a or later, and `full` stays below b + depth.
  *
  * Clocks. A thread may pass a time that is slightly older than the time passed by another thread.
  * Then `full` may be more than `depth` ahead, and no tokens are available until the clock catches
@@ -44,10 +44,10 @@ struct bucket {
     _Atomic uint64_t full; /* when the bucket will be full; 0 means that it is full */
 };
 
-/* Sets a rate. A `per_second` of 0 means no limit. A `burst` of 0 selects the number of tokens
- * for one second, but at least 1. Intervals are whole nanoseconds, so rates above a million are
- * accurate to about 0.1%, and rates above 1e9 mean no limit. Returns false if a number is
- * negative or not finite. */
+/* Sets a rate. A `per_second` of 0 means no limit. A `burst` of 0 selects the number of tokens for
+ * one second, but at least 1. Intervals are whole nanoseconds, so rates above a million per second
+ * are accurate to about 0.1%, and rates above 1e9 per second mean no limit. Returns false if a
+ * number is negative or not finite. */
 bool bucket_rate_make(struct bucket_rate *rate, double per_second, double burst);
 
 /* Takes up to n tokens and returns the number of tokens taken. Lock-free. */

@@ -14,9 +14,9 @@
  *   (U2) Otherwise leave and take the tenant's lock. If the state is WRITING, put the slot back,
  *        which changes the state to MEMORY again. If the state is DISK, do (R1). If the state is
  *        READING, wait. Then repeat (U1).
- * The evictor (E), which is bg_registry_tick; only one runs at a time:
+ * The evictor (E) is bg_registry_tick, and only one runs at a time:
  *   (E1) Under the lock: set `slot` to NULL, set the slot aside, and change to WRITING.
- *   (E2) Wait for a grace period (one for up to REGISTRY_WALK tenants).
+ *   (E2) Wait for a grace period, which up to REGISTRY_WALK tenants share.
  *   (E3) Write the slot to the file, unless the file is already up to date.
  *   (E4) Under the lock: if the state is still WRITING and the file was written, change to
  *        DISK and free the slot. If writing failed, put the slot back. If the state is not
@@ -25,40 +25,41 @@
  *   (R1) Under the lock: change to READING.
  *   (R2) Read the file, without a lock.
  *   (R3) Under the lock: set `slot` to the result and change to MEMORY. If the file cannot be
- *        read, change back to DISK; attempts are retried with exponential backoff. Wake all
- *        waiting threads. Until the file is read, the tenant answers "maybe" and refuses adds. No
- *        empty filter is ever created in place of the file.
+ *        read, change back to DISK; later users retry with exponential backoff. In both cases, wake
+ *        all waiting threads. Until the file has been read, the tenant answers "maybe" and refuses
+ *        adds. No empty filter is ever created in place of the file.
  *
- * Proof that an add which returned BG_OK is found by every query that starts later.
- *   The add did (U1) with some slot S. S is freed only in (E4). By then the state has been
+ * Proof that every query finds the key of an add that returned BG_OK before the query started.
+ *   The add performed (U1) with some slot S. S is freed only in (E4). By then the state has been
  *   WRITING without interruption since (E1), because an interruption (U2) changes the state to
- *   MEMORY, and only another (E1) changes it back. So from (E1) to (E4) `slot` was NULL. The add
- *   got S, so it loaded `slot` before (E1), and had entered the grace period before that. By the
- *   end of (E2) the add had left (grace.h), and the key was in S. (E3) started after that, and a
- *   filter's file contains every key that was in the filter when saving started. So when S is
- *   freed, the file contains the key. The next slot is created from that file (R2). The file is
- *   not written between (E4) and (R3), because only evictors and bg_registry_save write files,
- *   both hold registry->chores, and they write only for tenants in memory. If another process has
- *   replaced the file, for example with an older one, the different digest reveals this. If the
- *   file cannot be read, the answer is "maybe". If S was not freed, queries use S.
+ *   MEMORY, and only another (E1) changes it to WRITING again. So from (E1) to (E4) `slot` was
+ *   NULL. The add got S, so it loaded `slot` before (E1), and had entered the grace period before
+ *   that. By the end of (E2) the add had left (grace.h), and the key was in S. (E3) started after
+ *   that, and a filter's file contains every key that was in the filter when saving started. So
+ *   when S is freed, the file contains the key. The next slot is created from that file (R2). The
+ *   file is not written between (E4) and (R3), because only evictors and bg_registry_save write
+ *   files. Both of them hold registry->chores, and write only the files of tenants in memory. If
+ *   another process has replaced the file, for example with an older file, the digest no longer
+ *   matches and the file is rejected. If the file cannot be read, the answer is "maybe". If S was
+ *   not freed, queries use S.
  *
- * Avoiding unnecessary writes. `changed` means that the file may lack keys:
+ * Avoiding unnecessary writes. `changed` means that some keys may be missing from the file:
  *   (C1) An add sets `changed`, within the grace period, before it sets a bit.
- *   (C2) A thread that writes the file clears `changed`, writes, and sets it again if writing
- *        failed. (E3) clears `changed` while no user can have entered, and bg_registry_save
- *        clears it before a grace period.
+ *   (C2) A thread that writes the file clears `changed`, writes the file, and sets `changed` again
+ *        if writing failed. (E3) clears `changed` while no user can be using the slot, and
+ *        bg_registry_save clears `changed` before a grace period.
  *   Claim: while `changed` is false, the file contains the key of every add that has returned.
  *   Consider an add whose key is not in the file. The add had not finished when writing started,
- *   so it entered after the grace period started, and therefore after the clearing. The add found
- *   `changed` false and set it, or found it true because another add had set it after the
- *   clearing. Only a thread that writes the file clears `changed`. A slot that was handed out
- *   (bg_tenant_slot) may be changed without setting `changed`. So the tenant counts as changed
- *   from the moment its slot is handed out, and again after every write during which the slot is
- *   still handed out.
+ *   so it entered after the grace period started, and therefore after `changed` was cleared. The
+ *   add then found `changed` false and set it, or found it true because another add had set it in
+ *   the meantime. Only a thread that writes the file clears `changed`. The holder of a slot that
+ *   was handed out (bg_tenant_slot) may change the slot without setting `changed`. So the tenant
+ *   counts as changed from the moment its slot is handed out, and again after every write, as long
+ *   as the slot is handed out.
  *
- * Stale files. The file of a tenant in memory may lack recent keys. The file is overwritten when
- * the tenant is evicted, or by bg_registry_save. After a crash the older file is used, and keys
- * that were only in memory are lost, as registry.h warns.
+ * Stale files. Recent keys may be missing from the file of a tenant in memory. The file is
+ * overwritten when the tenant is evicted, or by bg_registry_save. After a crash, the older file is
+ * used, and keys that were only in memory are lost, as registry.h warns.
  *
  * Removal deletes the file while holding registry->files, and then removes the name from the
  * table. Evictors write under the same lock and check whether the tenant was removed. So the file
@@ -66,8 +67,8 @@
  *
  * A slot is in doubt if a gate wrote a key to the backing store but could not add it to the
  * filter. The slot must continue to answer "maybe", but a file does not record the doubt. So the
- * tenant of this slot stays in memory and is not saved. The gate may be the tenant's own gate, or
- * a gate that the caller created for the result of bg_tenant_slot.
+ * tenant that owns this slot stays in memory and is not saved. The gate may be the tenant's own
+ * gate, or a gate that the caller created for the result of bg_tenant_slot.
  */
 #include "gate/tenant.h"
 
@@ -114,7 +115,7 @@ static bg_err evict_about(const bg_tenant *tenant, const char *path,
         name_file_encode(tenant->name, form);
         int n = snprintf(line, sizeof line, "tenant: %s\n", form);
         if (strncmp(found, line, (size_t)n) != 0) {
-            err = bgi_err(info, BG_EINCOMPAT, "tenant of the file", form, "%.*s",
+            err = bgi_err(info, BG_EINCOMPAT, "tenant in the file", form, "%.*s",
                           (int)strcspn(found, "\n"), found);
         }
     }
@@ -144,7 +145,7 @@ struct evict_found {
     uint8_t digest[BG_DIGEST_BYTES];
 };
 
-/* Estimates the number of items in a filter whose file does not record it. */
+/* Estimates the number of items in a filter whose file does not record this number. */
 static uint64_t evict_estimate(const bg_filter *filter)
 {
     bg_filter_info info = { .struct_size = sizeof info };
@@ -169,7 +170,7 @@ static bg_err evict_open(const bg_tenant *tenant, const char *path,
     bg_err err = bg_open_with_info(path, &how, &read, filter, info);
     if (!err && memcmp(read.digest, about->digest, sizeof read.digest) != 0) {
         bg_filter_free(*filter);
-        err = bgi_err(info, BG_EINCOMPAT, "digest of the file", about->digest_text,
+        err = bgi_err(info, BG_EINCOMPAT, "file digest", about->digest_text,
                       "%s: the file was replaced", read.digest_text);
     }
     return err;
@@ -202,7 +203,7 @@ static bg_err evict_fill(bg_tenant *tenant, bg_filter *filter,
     return err;
 }
 
-/* (R2). This function reserves the memory for the filter. */
+/* (R2). Also reserves the memory for the filter. */
 static bg_err evict_read(bg_tenant *tenant, struct evict_found *found, bg_errinfo *info)
 {
     char path[DISK_PATH];
@@ -215,7 +216,7 @@ static bg_err evict_read(bg_tenant *tenant, struct evict_found *found, bg_errinf
     }
     if (tenant->filed
         && memcmp(about.digest, tenant->digest, sizeof about.digest) != 0) {
-        return bgi_err(info, BG_EINCOMPAT, "digest of the file",
+        return bgi_err(info, BG_EINCOMPAT, "file digest",
                        "the digest of the file that was last written or read", "%s",
                        about.digest_text);
     }
@@ -252,7 +253,8 @@ static void evict_came_back(bg_tenant *tenant, const struct evict_found *found)
     tenant_open(tenant, found->slot, found->gate);
 }
 
-/* Running out of memory does not mean that the file is bad, so the next user retries. */
+/* An exceeded memory quota does not mean that the file is bad, so the next user retries
+ * at once. */
 static void evict_stayed_away(bg_tenant *tenant, bg_err err, int code)
 {
     tenant->state = TENANT_DISK;
@@ -268,8 +270,7 @@ static void evict_stayed_away(bg_tenant *tenant, bg_err err, int code)
     atomic_fetch_add(&tenant->registry->return_failures, 1);
 }
 
-/* Returns whether it is too early to retry. Returns false if the clock went
- * backward. */
+/* Returns whether it is too early to retry. If the clock went backward, it is not too early. */
 static bool evict_pauses(const bg_tenant *tenant)
 {
     uint64_t now = registry_now(tenant->registry);
@@ -278,7 +279,7 @@ static bool evict_pauses(const bg_tenant *tenant)
 
 static bg_err evict_still_away(const bg_tenant *tenant, bg_errinfo *info)
 {
-    bg_err err = bgi_err_state(info, tenant->failure, "file of the tenant",
+    bg_err err = bgi_err_state(info, tenant->failure, "tenant file",
                                "cannot read the tenant's file (%s); retry later",
                                bg_strerror(tenant->failure));
     if (info) {
@@ -314,7 +315,7 @@ static bg_err evict_bring_back(bg_tenant *tenant, bg_errinfo *info)
     return err;
 }
 
-/* Makes the slot available to users again. Called with the lock held. */
+/* Makes the slot available to users again. The caller holds the lock. */
 static void evict_put_back(bg_tenant *tenant)
 {
     bg_slot *slot = tenant->kept;
@@ -335,7 +336,7 @@ bg_err tenant_return(bg_tenant *tenant, bg_errinfo *info)
     } else if (tenant->state == TENANT_DISK) {
         err = evict_bring_back(tenant, info);
     }
-    /* Otherwise the tenant might be evicted again before it is used. */
+    /* Without this update, the tenant might be evicted again before it is used. */
     tenant_stamp(tenant);
     evict_unlock(tenant);
     return err;
@@ -348,7 +349,7 @@ struct evict_job {
     bg_tenant *tenant;
     bg_slot *slot; /* the tenant's slot, even if a user has put it back */
     bool changed;  /* the file must be written */
-    bool exposed;  /* the slot has been handed out, so it may change again */
+    bool exposed;  /* the slot has been handed out, so it may change at any time */
 };
 
 static bool evict_is_exposed(bg_tenant *tenant)
@@ -364,8 +365,7 @@ static bool evict_is_filed(const bg_tenant *tenant, const char *path)
            && memcmp(about.digest, tenant->digest, sizeof about.digest) == 0;
 }
 
-/* Records the digest of the written file, not of the file that is at the path
- * afterwards. */
+/* Records the digest of the file that was written, even if another file is at the path by then. */
 static bg_err evict_save(bg_tenant *tenant, bg_slot *slot, const char *path,
                          bg_errinfo *info)
 {
@@ -382,7 +382,7 @@ static bg_err evict_save(bg_tenant *tenant, bg_slot *slot, const char *path,
     return err;
 }
 
-/* Writes a tenant's file if the tenant has changed. Called with registry->files held. */
+/* Writes a tenant's file unless it is up to date. The caller holds registry->files. */
 static bg_err evict_write(const struct evict_job *job, bg_errinfo *info)
 {
     bg_tenant *tenant = job->tenant;
@@ -427,7 +427,7 @@ static bool evict_mark(struct evict_job *job, uint64_t now)
     return goes;
 }
 
-/* Called after (E2). Returns whether the tenant is still to be evicted, and sets job->changed. */
+/* Called after (E2). Returns whether the tenant should still be evicted, and sets job->changed. */
 static bool evict_still_goes(struct evict_job *job)
 {
     bg_tenant *tenant = job->tenant;
@@ -495,8 +495,8 @@ static bool evict_mark_saving(struct evict_job *job)
     evict_lock(tenant);
     bool saves = tenant->state == TENANT_MEMORY && !tenant->removed;
     if (saves) {
-        /* The order matters: a thread that gets the slot after this point sets the flag first,
-         * and then changes the slot. */
+        /* The order matters: a thread that gets the slot after this point sets `changed` before it
+         * changes the slot. */
         job->slot = atomic_load(&tenant->slot);
         job->changed = atomic_exchange(&tenant->changed, false);
         job->exposed = evict_is_exposed(tenant);
@@ -517,9 +517,9 @@ static bg_err evict_keep(struct evict_job *job, bg_errinfo *info)
     if (!removed && slot_in_doubt(job->slot)) {
         atomic_store(&tenant->changed, true);
         err = bgi_err_state(
-            info, BG_EINCOMPAT, "gate of the tenant",
-            "tenant \"%s\" is not saved, because its filter may lack keys that are in "
-            "the backing store; rebuild the filter",
+            info, BG_EINCOMPAT, "tenant gate",
+            "tenant \"%s\" is not saved, because its filter may be missing keys that "
+            "are in the backing store; rebuild the filter",
             tenant->name);
     } else if (!removed) {
         err = evict_write(job, info);
@@ -530,7 +530,7 @@ static bg_err evict_keep(struct evict_job *job, bg_errinfo *info)
 
 /* ---- All tenants ----------------------------------------------------------------------- */
 
-/* Records an error, unless an earlier one was recorded. */
+/* Records an error unless an earlier error was recorded. */
 static bg_err evict_first(bg_err before, bg_err err, const bg_errinfo *why,
                           bg_errinfo *info)
 {
@@ -566,7 +566,7 @@ static bg_err evict_batch(bg_registry *registry, bg_tenant **tenants, size_t n,
     return first;
 }
 
-/* Evicts idle tenants and counts them in *evicted; saves all tenants if `evicted` is NULL. */
+/* Evicts idle tenants and counts them in *evicted, or saves all tenants if `evicted` is NULL. */
 static bg_err evict_all(bg_registry *registry, size_t *evicted, bg_errinfo *info)
 {
     struct registry_walk walk = { .n = 0 };

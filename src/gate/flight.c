@@ -1,27 +1,27 @@
 /*
  * flight.c - see flight.h.
  *
- * Idea. The flights are in a table of lists, each with a lock and a condition variable. A lookup
- * is on a list while its callback runs: the leader's callback queries the backing store, and a
- * follower's callback copies the leader's answer. The entries are on the stacks of the calling
- * threads; nothing is allocated.
+ * Idea. The flights are kept in a table of lists. Each list has a lock and a condition variable. A
+ * lookup is on a list while its callback runs: the leader's callback queries the backing store, and
+ * a follower's callback copies the leader's answer. The entries are on the stacks of the calling
+ * threads, so nothing is allocated.
  *
  * Invariants, while the list's lock is held:
  *   (F1) At most one flight per key is open. An open flight belongs to a leader that has no
- *        answer yet, and no write of its key has ended since the flight started. Only lookups of
+ *        answer yet, and no write of its key has ended since the flight started. Only lookups from
  *        the same era join the flight.
  *   (F2) `followers` counts the followers that may still use the leader's entry. The leader
  *        returns only when this count is 0, and the count grows only while the flight is open.
  *   (F3) A lookup that is on a list, where other lookups may wait for it, does not wait for any
- *        other flight in any gate, whatever its callbacks do. So followers wait for leaders,
+ *        other flight in any gate, whatever its callbacks do. Followers wait for leaders,
  *        leaders wait for the backing store and for the followers' callbacks, and these callbacks
- *        do not wait for any flight. There is no cycle.
+ *        do not wait for any flight. So there is no cycle.
  *
  * For (F3), each thread counts its entries on the lists of all gates together, because two gates
  * whose backing stores query each other could also form a cycle.
  *
  * An answer can be older than the lookup that gets it, but not older than a write that ended
- * before the lookup started: that write closed the flight (F1). For the same reason as in
+ * before the lookup started, because that write closed the flight (F1). For the same reason as in
  * recent.c (R3), the answer is not older than a new base or a bg_gate_forget_absent call either.
  */
 #include "gate/flight.h"
@@ -37,7 +37,7 @@ static _Thread_local unsigned flight_inside;
 
 struct flight_shard {
     _Alignas(64) pthread_mutex_t lock;
-    pthread_cond_t turn; /* a leader landed, or the last follower left */
+    pthread_cond_t turn; /* signals that a leader landed or the last follower left */
     struct bgi_flight *first;
 };
 

@@ -1,5 +1,6 @@
 /*
- * flight.h - single flight: concurrent lookups of one key query the backing store once.
+ * flight.h - single flight: concurrent lookups of the same key share one query to the backing
+ * store.
  *
  *     switch (bgi_flight_board(flights, &flight)) {
  *     case BGI_FLIGHT_LEADS:    query; bgi_flight_land(flights, &flight, answer); break;
@@ -11,7 +12,7 @@
  * The first lookup leads and queries the backing store. Lookups that arrive in the meantime wait
  * and get the leader's answer, even if it is an error. The leader does not return until these
  * followers have left, so that they can copy its result. bgi_flights_detach, called by writes,
- * closes a flight to later lookups. A lookup of a later era (recent.h) also closes the flight,
+ * closes a flight to later lookups. A lookup from a later era (recent.h) also closes the flight,
  * because that lookup must not get an answer from an earlier era.
  */
 #ifndef BGI_FLIGHT_H
@@ -34,7 +35,7 @@ struct bgi_flight {
     uint64_t era;
     bg_bytes key;
     void *request;
-    int answer;                /* the answer, valid once the flight has landed */
+    int answer;                /* valid once the flight has landed */
     struct bgi_flight *leader; /* a follower's leader */
     struct bgi_flight *next, **link;
     uint32_t followers;
@@ -46,8 +47,8 @@ struct bgi_flights *bgi_flights_create(const bg_allocator *allocator);
 void bgi_flights_free(struct bgi_flights *flights);
 
 /* Joins a flight for the same key and era and waits for its answer, or starts a new flight.
- * Returns ALONE if the lookup must not wait because it is made by a callback of another lookup
- * (in any gate), or if there is a flight for the key in a later era. */
+ * Returns ALONE if the lookup must not wait because a callback of another lookup (in any gate)
+ * makes it, or if the key has a flight in a later era. */
 enum bgi_flight_role bgi_flight_board(struct bgi_flights *flights,
                                       struct bgi_flight *flight);
 
@@ -58,7 +59,7 @@ void bgi_flight_land(struct bgi_flights *flights, struct bgi_flight *flight,
 /* Ends a follower's use of its leader's entry. */
 void bgi_flight_leave(struct bgi_flights *flights, struct bgi_flight *flight);
 
-/* Closes the open flight of a key: later lookups do not join it. */
+/* Closes a key's open flight, so that later lookups do not join it. */
 void bgi_flights_detach(struct bgi_flights *flights, uint64_t hash, bg_bytes key);
 
 #endif

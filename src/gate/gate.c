@@ -1,5 +1,5 @@
 /*
- * gate.c - lookups and writes of a gate, which puts a filter in front of a backing store.
+ * gate.c - lookups and writes through a gate, which puts a filter in front of a backing store.
  * gate_life.c creates gates, and gate_about.c computes their statistics.
  *
  * A lookup passes through these stages. Each stage either answers or passes the key on.
@@ -14,38 +14,38 @@
  *     outcome               counted, traced
  *
  * bg_gate_begin performs the first two stages and the breaker check, and bg_gate_finish performs
- * the steps after the store's answer. bg_gate_lookup does the work of both functions, with the
- * query and single flight in between. These functions pass the state in a struct gate_call, which
- * is also the content of a ticket.
+ * the steps after the store's answer. bg_gate_lookup performs the same steps, with single flight
+ * and the query in between. These functions pass the state in a struct gate_call, which is also the
+ * content of a ticket.
  *
- * Writes: (W1) the key is written to the backing store; (W2) it is added to the filter; (W3) the
- * negative cache forgets it and its flights are closed; (W4) the write returns. For a lookup that
- * starts after (W4): the filter answers "maybe" (W2), or is not trusted (see below); the cache
- * has no "absent" for the key (recent.c); no earlier flight can be joined (flight.c, F1); and the
- * store has the key (W1). If (W1) fails, the store may still have written the key, so (W3) is
- * done anyway.
+ * Writes: (W1) the key is written to the backing store; (W2) the key is added to the filter; (W3)
+ * the negative cache forgets the key, and its flights are closed; (W4) the write returns. So for a
+ * lookup that starts after (W4), the filter answers "maybe" (W2) or is not trusted (see below); the
+ * cache has no "absent" entry for the key (recent.c); no earlier flight can be joined (flight.c,
+ * F1); and the store contains the key (W1). If (W1) fails, the store may still have written the
+ * key, so (W3) is done anyway.
  *
  * Writes that bypass the gate. Cache entries and flights belong to an era (recent.c), which ends
  * when the slot's base is replaced or bg_gate_forget_absent is called. So a lookup that starts in
  * a later era gets no answer from an earlier era.
  *
- * Doubt. If (W2) fails, the store has a key for which the filter answers "no". `missed` is raised
- * before the write returns. From then on the filter's "no" is not trusted, until the slot gets a
+ * Doubt. If (W2) fails, the store contains a key for which the filter answers "no". `missed` is set
+ * before the write returns. From then on, the filter's "no" is not trusted until the slot gets a
  * base that is built from all keys (gate_doubt.c). bg_gate_doubt has the same effect.
  *
  * Audits. A configured share of the "no" answers is checked. To select these answers, each CPU
  * numbers its "no" answers and mixes the numbers with a secret, so that no pattern of lookups can
- * evade the audits. If the store has a key and the filter answers "no", the answer is a false
- * negative only if the key is not being written; between (W1) and (W2), a "no" is expected. So
- * writes are counted in `writing`, in a cell chosen by the key's hash, from before (W1) until
- * after (W2). An audit that finds a key in the store reads that counter and then queries the
- * filter again. If no write was in progress, any earlier writer of the key has added the key by
- * now, and a second "no" is wrong. bg_gate_add is called after the caller's own (W1), which is
- * not counted. So the audit waits a few milliseconds for the key to arrive in the filter before
- * it raises the alarm (in bg_gate_lookup, not in bg_gate_finish). If the slot has a new base by
- * then, no alarm is raised: the store's answer may be older than that base, and the key may have
- * been deleted since. The negative cache forgets a key that an audit found, because its cache
- * entry may date from before the filter lost the key.
+ * evade the audits. If the store contains a key and the filter answers "no", this answer is a false
+ * negative only if the key is not being written. Between (W1) and (W2), a "no" is expected. So
+ * writes are counted in `writing`, in a cell chosen by the key's hash, from before (W1) until after
+ * (W2). An audit that finds a key in the store reads that counter and then queries the filter
+ * again. If no write was in progress, any earlier writer of the key has already added it to the
+ * filter, so a second "no" is wrong. bg_gate_add is called after the caller's own (W1), which is
+ * not counted. So the audit waits a few milliseconds for the key to arrive in the filter before it
+ * raises the alarm (in bg_gate_lookup, not in bg_gate_finish). If the slot has a new base by then,
+ * no alarm is raised, because the store's answer may be older than that base and the key may have
+ * been deleted since. The negative cache forgets a key that an audit found, because its cache entry
+ * may date from before the filter lost the key.
  *
  * Cost. A plain "no" costs one counter update, in a cache line of this CPU, in addition to the
  * slot's lookup. Other outcomes also need the clock, the keyed hash and the locks.
@@ -65,10 +65,10 @@ enum {
 };
 
 /* The maximum duration of one query in nanoseconds: one hour. A longer duration means that the
- * clock jumped; counting it could make the counter of the total time wrap around. */
+ * clock jumped, and adding it could make the counter of the total time wrap around. */
 #define GATE_LONGEST UINT64_C(3600000000000)
 
-/* The result of a query; the first three values equal those of bg_store_answer. */
+/* The result of a query. The first three values are the values of bg_store_answer. */
 enum gate_answer {
     GATE_ABSENT = BG_STORE_ABSENT,
     GATE_PRESENT = BG_STORE_PRESENT,
@@ -83,15 +83,15 @@ struct gate_reply {
     bool doubt; /* a "no" is not trusted */
 };
 
-/* A lookup in progress. It is stored in a ticket between begin and finish. */
+/* A lookup in progress. Stored in a ticket between bg_gate_begin and bg_gate_finish. */
 struct gate_call {
     uint32_t open;   /* the store has not answered yet */
     uint16_t audit;  /* the call audits a "no" that was or will be returned */
     uint16_t denied; /* the filter answered "no" */
     uint64_t bases;  /* the number of the base that answered */
     uint64_t place;  /* the key's hash for the cache, the flights and `writing` */
-    uint64_t token;  /* from the negative cache */
-    uint64_t since;  /* the store was not queried before this time */
+    uint64_t token;  /* issued by the negative cache */
+    uint64_t since;  /* a time before the store was queried */
     uint64_t trial;  /* from the breaker */
     /* Not in a ticket: */
     /* Duration of the query in nanoseconds; 0 if there was no query. */
@@ -211,8 +211,8 @@ static struct gate_reply gate_query(bg_gate *gate, const void *key, size_t len)
     return reply;
 }
 
-/* Queries the filter and the negative cache. The cache is not used during a doubt; see (D5) in
- * gate_doubt.c. */
+/* Queries the filter and the negative cache. The cache is not used while the filter is in doubt;
+ * see (D5) in gate_doubt.c. */
 static bg_outcome gate_enter(bg_gate *gate, bg_bytes key, struct gate_reply reply,
                              struct gate_call *call)
 {
@@ -246,7 +246,7 @@ static bool gate_may_query_store(bg_gate *gate, struct gate_call *call)
     return false;
 }
 
-/* Updates statistics, breaker and cache with the store's answer. */
+/* Updates the statistics, the breaker and the cache with the store's answer. */
 static enum bgi_breaker_turn gate_learn(bg_gate *gate, bg_bytes key,
                                         struct gate_call *call, bg_store_answer answer)
 {
@@ -356,7 +356,7 @@ static bg_outcome gate_fly(bg_gate *gate, bg_bytes key, void *request,
 
 /* ---- Audits -------------------------------------------------------------------------- */
 
-/* Returns whether the base's "no" was wrong, after the store has returned the key. See "Audits"
+/* Returns whether the base's "no" was wrong, given that the store contains the key. See "Audits"
  * above. */
 static bool gate_was_wrong(bg_gate *gate, bg_bytes key, uint64_t bases, bool patient)
 {
@@ -376,7 +376,7 @@ static bool gate_was_wrong(bg_gate *gate, bg_bytes key, uint64_t bases, bool pat
     }
 }
 
-/* Returns the outcome of a "no" that was checked. */
+/* Returns the outcome of a lookup whose "no" was audited. */
 static bg_outcome gate_conclude_audit(bg_gate *gate, bg_bytes key,
                                       const struct gate_call *call,
                                       enum gate_answer answer, bool patient)
@@ -450,7 +450,7 @@ struct gate_chunk {
     size_t n;
     void *const *requests; /* or NULL */
     bg_outcome *outcomes;
-    /* The reply for all keys, except `maybe`, which is in the bitmap. */
+    /* The reply for all keys, except for reply.maybe: each key's answer is in the bitmap. */
     struct gate_reply reply;
     uint64_t maybe[BG_BITMAP_WORDS(GATE_CHUNK)];
 };
@@ -460,8 +460,8 @@ static bool gate_chunk_maybe(const struct gate_chunk *chunk, size_t i)
     return chunk->maybe[i / 64] >> i % 64 & 1;
 }
 
-/* Finishes the lookup of one key; returns whether the key is present or may be (outcome
- * unknown). */
+/* Finishes the lookup of one key. Returns whether the key is present, or may be present because the
+ * outcome is unknown. */
 static bool gate_look_at(bg_gate *gate, const struct gate_chunk *chunk, size_t i)
 {
     struct gate_reply reply = chunk->reply;
@@ -471,7 +471,7 @@ static bool gate_look_at(bg_gate *gate, const struct gate_chunk *chunk, size_t i
     return gate_counts(chunk->outcomes[i]);
 }
 
-/* Looks up the keys of a chunk for which the filter answered "maybe"; the other keys are already
+/* Looks up the keys of a chunk for which the filter answered "maybe". The other keys are already
  * known to be absent. */
 static size_t gate_look_maybes(bg_gate *gate, const struct gate_chunk *chunk)
 {
@@ -485,7 +485,7 @@ static size_t gate_look_maybes(bg_gate *gate, const struct gate_chunk *chunk)
     return found;
 }
 
-/* Looks up every key of a chunk one by one, because lookups are traced or the filter is not
+/* Looks up all keys of a chunk one by one. Used if lookups are traced or the filter is not
  * trusted. */
 static size_t gate_look_all(bg_gate *gate, const struct gate_chunk *chunk)
 {
@@ -496,8 +496,7 @@ static size_t gate_look_all(bg_gate *gate, const struct gate_chunk *chunk)
     return found;
 }
 
-/* Audits a chunk; returns the number of keys that the store has although the filter answered
- * "no". */
+/* Audits a chunk. Returns the number of keys in the store for which the filter answered "no". */
 static size_t gate_audit_chunk(bg_gate *gate, const struct gate_chunk *chunk,
                                size_t *audited)
 {
@@ -636,7 +635,7 @@ bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket, bg_store_answer answ
     bg_outcome outcome = call.audit
                              ? gate_conclude_audit(gate, key, &call, known, false)
                              : gate_conclude(gate, known);
-    if (!call.audit) { /* otherwise the lookup was already counted when it started */
+    if (!call.audit) { /* an audited lookup was already counted when it started */
         gate_count_outcome(gate, &call, outcome);
     }
     gate_trace(gate, key, &call, outcome, false);
@@ -645,7 +644,8 @@ bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket, bg_store_answer answ
 
 /* ---- Writes -------------------------------------------------------------------------- */
 
-/* Registers or unregisters a write in the key's cell of `writing`, if the gate has audits. */
+/* Increments or decrements the number of writes in the key's cell of `writing`, if the gate audits
+ * answers. */
 static void gate_writing(bg_gate *gate, uint64_t place, bool begins)
 {
     if (gate->writing) {

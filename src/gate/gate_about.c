@@ -1,14 +1,14 @@
 /*
  * gate_about.c - computes a gate's statistics and observed rate, and decides when to rebuild.
  *
- * The observed false-positive rate is the rate among absent keys. Absent keys are the keys that
+ * The observed false-positive rate counts only absent keys. These are the keys that
  * the backing store, or the cache of its answers, reported as absent, and the keys for which the
  * filter answered "no". The rate is the share of absent keys for which the filter answered
  * "maybe". Present keys and failed queries do not count. Two more points matter:
  *
  *   - Reports (bg_gate_report) cover only "maybe" answers, usually from bg_gate_may_contain, and
- *     perhaps not all of these answers. So the "no" answers from that function are counted in the
- *     same proportion as its "maybe" answers were reported.
+ *     possibly not all of them. So if only a share of the "maybe" answers from that function was
+ *     reported, the same share of its "no" answers is counted.
  *   - A new base has its own rate. Observations from before it was published are excluded.
  *
  * The interval is the Wilson interval, which assumes that lookups are independent. Repeated
@@ -59,7 +59,7 @@ static struct gate_seen gate_see(const bg_gate *gate,
     };
 }
 
-/* Adds the reported answers, and the same share of the "no" answers. */
+/* Adds the reported answers, and an equal share of the "no" answers. */
 static struct gate_seen gate_see_reported(struct gate_seen seen)
 {
     const double heard = seen.reported < seen.may_maybe
@@ -75,7 +75,7 @@ void gate_base_came(bg_gate *gate, uint64_t bases)
 {
     uint64_t sums[GATE_COUNTERS];
     if (pthread_mutex_trylock(&gate->lock) != 0) {
-        /* Another thread is doing this already, and lookups do not wait for it. */
+        /* Another thread holds the lock, and lookups must not wait. */
         return;
     }
     if (atomic_load(&gate->bases) < bases) {
@@ -102,9 +102,9 @@ static struct gate_seen gate_see_base(bg_gate *gate, struct gate_seen all)
     });
 }
 
-/* Returns whether there are more hits than chance can explain at this rate. The threshold is four
- * standard deviations (1 in 30000), because the check runs often, plus 10%, because lookups are
- * not independent. */
+/* Returns whether there are more false positives than chance can explain at this rate. The
+ * threshold is four standard deviations (1 in 30000), because the check runs often, plus 10%,
+ * because lookups are not independent. */
 static bool gate_is_above(struct gate_seen seen, double rate)
 {
     const double n = (double)seen.maybe + (double)seen.no, expected = n * rate;

@@ -25,13 +25,13 @@ enum { GATE_OUTCOMES = 6, GATE_WRITING = 1024 };
 
 /* Frequent counters, per CPU. */
 enum gate_counter {
-    GATE_OUTCOME, /* this and the next five counters are indexed by bg_outcome */
+    GATE_OUTCOME, /* the first of six counters, indexed by bg_outcome */
     GATE_STORE_CALLS = GATE_OUTCOMES,
     GATE_STORE_NS,
     GATE_STORE_ERRORS,
     GATE_AUDITS,
-    /* The next two counters are outcomes, too, but are counted here instead of above. So no
-     * statistic is the difference between two counters that are read at different times, which
+    /* The next two counters also count outcomes, which are not counted above. Otherwise some
+     * statistics would be the difference between two counters that are read at different times, and
      * could decrease. */
     GATE_CHECKED,       /* ABSENT_BY_FILTER after a query to the store */
     GATE_DOUBTED_STORE, /* ABSENT_BY_STORE after an untrusted "no" */
@@ -58,10 +58,10 @@ struct gate_rare {
 
 /* The counts from which the observed rate is computed. */
 struct gate_seen {
-    uint64_t maybe, no;         /* absent keys, by the filter's answer */
+    uint64_t maybe, no;         /* number of absent keys, by the filter's answer */
     uint64_t may_maybe, may_no; /* answers from bg_gate_may_contain */
     uint64_t reported;          /* reported "maybe" answers */
-    uint64_t reported_absent;   /* reported answers that were wrong */
+    uint64_t reported_absent;   /* reported answers for keys that were absent */
 };
 
 struct bg_gate {
@@ -69,13 +69,13 @@ struct bg_gate {
     bg_slot *slot;
     struct gate_line *lines;
     uint32_t lines_count;
-    /* A "no" is only counted, because there are no audits and no traces. */
+    /* There are no audits and no traces, so a "no" only has to be counted. */
     bool plain;
     bool audits;                 /* some "no" answers are checked */
     _Atomic uint64_t bases;      /* the number of the base that `before` belongs to */
     struct bgi_recent *recent;   /* or NULL */
     struct bgi_flights *flights; /* or NULL */
-    /* GATE_WRITING counters of the writes in progress, indexed by the key's hash, or NULL. */
+    /* NULL, or GATE_WRITING counters of writes in progress, indexed by the key's hash. */
     _Atomic uint32_t *writing;
     bg_gate_options how;
     bgi_siphash_key secret; /* for hashing keys and selecting audits */
@@ -110,8 +110,8 @@ static inline uint64_t gate_count_rare(_Atomic uint64_t *counter)
 
 /* ---- New bases: gate_about.c ----------------------------------------------------------- */
 
-/* Records that the slot has a new base with this number. A new base has its own
- * rate. */
+/* Records that the slot has a new base with this number. The observed rate starts over with each
+ * base. */
 void gate_base_came(bg_gate *gate, uint64_t bases);
 
 static inline void gate_watch_base(bg_gate *gate, uint64_t bases)
@@ -125,8 +125,8 @@ static inline void gate_watch_base(bg_gate *gate, uint64_t bases)
  * NULL. */
 void gate_about(bg_gate *gate, const bg_slot_health *health, bg_gate_info *stats);
 
-/* Returns the era of a lookup that was answered by this base (see recent.c). Call it before
- * querying the backing store. */
+/* Returns the era of a lookup that was answered by this base (see recent.c). Call this function
+ * before querying the backing store. */
 static inline uint64_t gate_era(const bg_gate *gate, uint64_t bases)
 {
     return bases + atomic_load(&gate->slot->voided);
@@ -134,17 +134,17 @@ static inline uint64_t gate_era(const bg_gate *gate, uint64_t bases)
 
 /* ---- Writes: gate.c --------------------------------------------------------------------- */
 
-/* Makes the gate forget that a key was absent, because the key was added to the slot without
- * using the gate, or because the backing store has a key for which the filter answered "no". */
+/* Makes the gate forget that a key was absent. Used if the key was added to the slot without using
+ * the gate, or if the backing store contains the key although the filter answered "no". */
 void gate_added(bg_gate *gate, bg_bytes key);
 
 /* ---- Doubt: gate_doubt.c ---------------------------------------------------------------- */
 
-/* Starts a doubt: a key could not be added, so the filter's "no" is no longer trusted. */
+/* Starts a doubt, in which the filter's "no" is not trusted, because a key could not be added. */
 void gate_doubt_begin(bg_gate *gate);
 
-/* Returns true if the filter's "no" is not trusted. Call it before querying the filter (see
- * slot_in_doubt). */
+/* Returns true if the filter's "no" is not trusted. Call this function before querying the filter
+ * (see slot_in_doubt). */
 static inline bool gate_in_doubt(const bg_gate *gate)
 {
     return slot_in_doubt(gate->slot);

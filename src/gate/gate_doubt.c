@@ -2,35 +2,35 @@
  * gate_doubt.c - decides when the filter's "no" is not trusted.
  *
  * If a key was written to the backing store but could not be added to the filter, the filter
- * answers "no" for it. The same happens with keys that bypassed the gate, if the owner does not
- * know which keys these are (bg_gate_doubt). So every "no" is doubted, and the negative cache is
+ * answers "no" for it. The same is true for keys that bypassed the gate. If the owner does not know
+ * which keys these are, it calls bg_gate_doubt. So every "no" is doubted, and the negative cache is
  * not used, until the slot has a new base that contains the key. Such a base comes from a rebuild
- * that read its source after the key was written, or from a caller that vouches for it with
- * BG_SLOT_DISCARD. A file, a filter created elsewhere and a rebuild that was already running may
- * be older than the key, so they do not end the doubt.
+ * that read its source after the key was written, or from a caller that vouches for the base with
+ * BG_SLOT_DISCARD. A file, a filter created elsewhere and a rebuild that was already running may be
+ * older than the key, so they do not end the doubt.
  *
- * The slot numbers each build of a base (a "making" in the code) when it starts, before the
- * source is read. `whole` is the number of the last build whose base was published. `missed` is
- * the number of the first build that ends the doubt (any later build ends it, too); 0 means that
- * there is no doubt. `missed` belongs to the slot, so the doubt applies to all gates of the slot.
- *   (D1) `missed` is raised after the key was written and before the write returns, to one more
- *        than the number of builds that have started by then. So the build with that number, and
- *        every later build, starts after the key was written.
- *   (D2) `whole` never decreases: a base is refused if it was passed in before the build of the
- *        current base started (slot_check_order).
+ * The slot numbers each build of a base (a "making" in the code) when the build starts, before its
+ * source is read. `whole` is the number of the last build whose base was published. `missed` is the
+ * number of the first build that ends the doubt, as any later build does, or 0 if there is no
+ * doubt. `missed` belongs to the slot, so the doubt applies to all gates of the slot.
+ *   (D1) After the key was written and before the write returns, `missed` is set to one more than
+ *        the number of builds that have started by then. So the build with that number, and every
+ *        later build, starts after the key was written.
+ *   (D2) `whole` never decreases, because a base is refused if it was passed in before the build of
+ *        the current base started (slot_check_order).
  *   (D3) While missed <= whole there is no doubt, and the current base may be the only filter
  *        that contains the keys that could not be added. This base is replaced only by a build or
- *        with BG_SLOT_DISCARD (slot_check_swap). This holds even if a new doubt has started
- *        since, because a lookup may find no doubt, and then query the filter after the new doubt
- *        has started. So `first_missed` keeps the value of `missed` for the first doubt until the
- *        slot is cleared. The file of an evicted tenant contains the line "missed: 1" if the
- *        tenant's base ended doubts.
+ *        with BG_SLOT_DISCARD (slot_check_swap). This remains true if a new doubt starts, because a
+ *        lookup may see no doubt and then query the filter after the new doubt has started. So
+ *        `first_missed` keeps the value that `missed` had in the first doubt until the slot is
+ *        cleared. The file of an evicted tenant contains the line "missed: 1" if the tenant's base
+ *        ended doubts.
  *   (D4) Files do not record doubts, so a slot in doubt is not saved (slot_save, evict.c).
  *   (D5) During a doubt that the owner declared, keys may bypass the gate at any time. So a
  *        lookup that saw the doubt neither uses nor fills the negative cache, and shares no
  *        query with another lookup (flight.c). bg_gate_doubt ends the era (recent.c) for lookups
  *        that did not see the doubt and for queries that are in progress. The base that ends the
- *        doubt ends the era again.
+ *        doubt also ends the era.
  */
 #include "gate/gate_body.h"
 

@@ -1,7 +1,7 @@
 /*
  * gate_life.c - creates and frees gates: checks the options and allocates the parts. The handle,
- * its counters and the write counters share one block of memory; the negative cache and the
- * flights have their own blocks.
+ * its counters and the write counters share one block of memory. The negative cache and the flights
+ * have their own blocks.
  */
 #define _GNU_SOURCE /* getrandom */
 
@@ -65,7 +65,7 @@ static void gate_set_defaults(bg_gate_options *how)
     how->breaker_rest = how->breaker_rest ? how->breaker_rest : second;
 }
 
-/* Returns the threshold that `share` of all 64-bit numbers do not exceed. */
+/* Returns a threshold, so that the share of 64-bit numbers up to this threshold is `share`. */
 static uint64_t gate_audit_most(double share)
 {
     return share >= 1 ? UINT64_MAX : (uint64_t)(share * 0x1p63) * 2;
@@ -86,8 +86,8 @@ static bool gate_make_secret(bgi_siphash_key secret)
     return true;
 }
 
-/* Allocates the handle, its counters and, if there are audits, the write counters. Returns NULL
- * if out of memory. */
+/* Allocates the handle, its counters and, if the gate audits answers, the write counters. Returns
+ * NULL if out of memory. */
 static bg_gate *gate_allocate(const bg_gate_options *how)
 {
     const uint32_t lines = bgi_stripes();

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Returns whether a base that is complete up to drop->complete contains all keys that the guard
- * owes. */
+/* Returns whether a base that is complete up to drop->complete contains all keys that are owed
+ * according to the guard. */
 static bool guard_covers(const struct guard *guard, const struct guard_drop *drop)
 {
     const bool numbered = guard->base.number > 0 && drop->added <= guard->base.advances;

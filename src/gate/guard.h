@@ -1,17 +1,18 @@
 /*
  * guard.h - the state that a slot keeps so that no change loses an acknowledged key.
  *
- * The filters of a view (view.h) do not show which of their keys exist nowhere else. The guard of
- * a view records this. A guard never changes. The guard of the next view is derived from it:
- * slot_draft_begin copies the guard, and one function per kind of change computes the new value.
- * If a change does not call that function, the old, stricter guard stays in effect.
+ * The filters of a view (view.h) do not show which of their keys exist nowhere else. A view's guard
+ * records which keys are owed, that is, must not be lost. A guard never changes. The guard of the
+ * next view is derived from the current guard: slot_draft_begin copies the guard, and one function
+ * per kind of change computes the new value. If a change does not call that function, the old,
+ * stricter guard stays in effect.
  *
  * Invariants, for a view with guard g:
  *   (G1) Consider a key whose add through the slot returned BG_OK, which was not discarded
  *        (BG_SLOT_DISCARD, bg_slot_clear), and which no delta contains. If there is such a key,
  *        then the base accepts adds, or g.owes is true, or there is no base, so every answer is
  *        "maybe".
- *   (G2) If g.owes is true, every such key has a number up to g.base.number, provided that the
+ *   (G2) If g.owes is true, every such key has a number of at most g.base.number, provided that the
  *        key was added before the advance g.base.advances (see Numbers).
  *   (G3) During a migration, every such key that was added since the migration started is in the
  *        old filter, unless g.ahead is true.
@@ -22,13 +23,13 @@
  *
  * Numbers. bg_slot_complete_to returns a number that grows with the writes to the backing store.
  * A file that is complete up to N contains all keys numbered up to N, so it may replace a base
- * whose keys are all numbered up to N. An add has no number at first; it gets a number when the
- * caller next advances the slot. So each filter records the number of advances before its last
- * add ended (view_filter.added), and a mark records the number of advances before the filter
- * stopped accepting adds. If an add was made after the last advance, its number is unknown, and
- * no file replaces the filter without BG_SLOT_DISCARD. A number of 0 means that the caller does
- * not use numbers. A change can lower the completeness, but not the numbers that keys already
- * have: the slot keeps the highest number (bg_slot.highest) until it is cleared.
+ * whose keys are all numbered up to N. An add has no number at first. It gets a number when the
+ * caller next advances the slot. So each filter records how many advances had occurred when its
+ * last add ended (view_filter.added), and a mark records how many advances had occurred when the
+ * filter stopped accepting adds. If an add was made after the last advance, its number is unknown,
+ * and no file replaces the filter without BG_SLOT_DISCARD. A number of 0 means that the caller does
+ * not use numbers. A change can lower the completeness, but not the numbers that keys already have:
+ * the slot keeps the highest number (bg_slot.highest) until it is cleared.
  *
  *     change               guard afterwards
  *     create               nothing is owed
@@ -65,10 +66,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A point in time, in terms of completeness. */
+/* A point in time, expressed as completeness. */
 struct guard_mark {
-    uint64_t complete; /* bg_slot_complete_to */
-    /* The maximum bg_slot_complete_to so far; 0 if numbers are not used. */
+    uint64_t complete; /* the value of bg_slot_complete_to */
+    /* The highest value of bg_slot_complete_to so far, or 0 if numbers are not used. */
     uint64_t number;
     uint64_t advances; /* number of bg_slot_advance calls */
 };
@@ -80,7 +81,7 @@ struct guard {
     struct guard_mark delta; /* when the current delta started to accept adds */
     uint64_t delta_from;     /* (G4) */
     uint64_t generation;     /* (G5) */
-    /* The key id of the last file, and the check value of its hasher; both are 0 if there was no
+    /* The key id of the last file, and the check value of its hasher. Both are 0 if there was no
      * file. */
     uint8_t key_id[BG_KEY_ID_BYTES];
     uint64_t key_check;
@@ -88,8 +89,8 @@ struct guard {
 
 /* A change that removes filters from the list. */
 struct guard_drop {
-    bool back;         /* only the base is removed, and the old filter replaces it */
-    bool takes;        /* a removed filter accepts adds */
+    bool back;         /* only the base is removed; the old filter replaces it */
+    bool takes;        /* one of the removed filters accepts adds */
     uint64_t added;    /* the highest view_filter.added of the removed filters */
     uint64_t complete; /* the number up to which the replacement is complete */
 };
@@ -97,8 +98,8 @@ struct guard_drop {
 /* Returns whether the change may lose an acknowledged key. */
 bool guard_loses(const struct guard *guard, const struct guard_drop *drop);
 
-/* Returns the completeness of a slot whose base is complete up to `base`. A delta that reaches
- * back far enough closes the gap. */
+/* Returns the completeness of a slot whose base is complete up to `base`. If the slot has a delta
+ * that starts early enough, the delta contains the remaining keys. */
 uint64_t guard_complete(const struct guard *guard, bool has_delta, uint64_t complete,
                         uint64_t base);
 
@@ -108,7 +109,7 @@ uint64_t guard_complete(const struct guard *guard, bool has_delta, uint64_t comp
 void guard_layered(struct guard *guard, struct guard_mark now, bool base_took,
                    bool had_delta);
 
-/* The deltas that accept no adds have become part of the base. */
+/* The deltas that no longer accept adds have been merged into the base. */
 void guard_compacted(struct guard *guard, bool migrating);
 
 /* The migration is over. */
@@ -117,7 +118,7 @@ void guard_settled(struct guard *guard);
 /* The base was replaced. */
 void guard_swapped(struct guard *guard, bool discards);
 
-/* The base was loaded from a file with this generation and key id; `check` is the check value of
+/* The base was loaded from a file with this generation and key id. `check` is the check value of
  * its hasher. */
 void guard_filed(struct guard *guard, const bg_file_info *about, uint64_t check);
 

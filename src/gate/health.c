@@ -2,22 +2,21 @@
  * health.c - reports a slot's health: its counters, the state of its filters, and reasons to
  * rebuild.
  *
- * Pollution. Keys chosen by an attacker to fill up a filter set more bits than random keys do.
- * In a Bloom filter with k bits per key and a share f of its m bits set, a random new key (one
- * with an unset bit) sets k (1 - f) / (1 - f^k) bits on average: the mean number of unset bits
- * among k, given that at least one is unset. So the number of keys needed to raise the fill from
- * a to b should be
+ * Pollution. Keys that an attacker chooses to fill up a filter set more bits than random keys do.
+ * In a Bloom filter with k bits per key and a share f of its m bits set, a random new key (one with
+ * an unset bit) sets k (1 - f) / (1 - f^k) bits on average. This is the mean number of unset bits
+ * among k bits, given that at least one bit is unset. So raising the fill from a to b should take
  *
  *     m * integral from a to b of (1 - f^k) / (k (1 - f)) df
  *
- * new keys. If far fewer keys were enough, the keys were not random. A keyed hash prevents this
+ * new keys. If far fewer new keys were enough, the keys were not random. A keyed hash prevents this
  * attack (hash.h). The alarm is for callers that cannot use a keyed hash, and for cases in which
  * the secret has leaked. In kinds that keep each key in one cache line, lines fill unevenly,
  * which shifts the mean by a few percent. Alarms start at HEALTH_TOLERANCE.
  *
  * Probes. The predicted rate assumes that keys are spread evenly, and a gate's observed rate
- * depends on the queries. Absent canaries, keys that exist nowhere else, measure the actual rate
- * of the filters, without a backing store and without traffic. Canaries are numbered
+ * depends on the queries. Absent canaries are keys that exist nowhere else. They measure the actual
+ * rate of the filters without a backing store and without traffic. Canaries are numbered
  * consecutively, so every measurement uses new canaries.
  */
 #include "gate/slot_inside.h"
@@ -113,8 +112,8 @@ static void health_add_estimate(bg_estimate *to, const bg_estimate *from)
     to->high += from->high;
 }
 
-/* Adds the statistics of one filter. A base that is the target of a migration contains some of
- * the old base's keys, so only the larger of the two counts is used. */
+/* Adds the statistics of one filter. During a migration, the new base contains some of the old
+ * base's keys, so only the larger of the two key counts is used. */
 static void health_add(bg_slot_health *health, const struct view_member *member,
                        const bg_filter_info *info, bg_estimate *bases)
 {
@@ -148,8 +147,8 @@ static bool health_is_bloom(bg_kind kind)
            || kind == BG_KIND_REGISTER;
 }
 
-/* Returns the number of random new keys that raise the fill from one value to another, computed
- * by Simpson's rule. */
+/* Returns how many random new keys raise the fill from `from` to `to`, computed with Simpson's
+ * rule. */
 static double health_news(double bits, uint32_t k, double from, double to)
 {
     const double step = (to - from) / HEALTH_STEPS;
@@ -162,8 +161,8 @@ static double health_news(double bits, uint32_t k, double from, double to)
     return bits * sum * step / 3;
 }
 
-/* Returns NULL during a migration, because two filters accept adds then, and the number of bits
- * set in each is unknown. */
+/* Returns NULL during a migration, because two filters then accept adds, and the number of bits set
+ * in each of them is unknown. */
 const bg_filter *slot_watched(const struct view *view)
 {
     const bg_filter *watched = NULL;
@@ -179,8 +178,8 @@ const bg_filter *slot_watched(const struct view *view)
                : NULL;
 }
 
-/* Computes the pollution of the watched filter. Bits that may be due to sampling error (`missed`
- * is its standard deviation) are not evidence. */
+/* Computes the pollution of the watched filter. Set bits that may be due to sampling error do not
+ * count as evidence; `missed` is the standard deviation of this error. */
 static void health_pollution(const struct slot_marks *marks, uint64_t wrote_now,
                              const bg_filter_info *info, double missed,
                              bg_slot_health *health)

@@ -1,9 +1,9 @@
 /*
  * keyring.c - manages keyrings in files and in memory; keyring_text.c parses their text.
  *
- * Reading. The checks apply to the file that is read: the file is opened first, without
- * following a link or waiting for a pipe, and its type, owner and mode are then read from the
- * descriptor. The file's bytes are stored only in memory for secrets.
+ * Reading. The checks apply to the file that is actually read. The file is opened first, without
+ * following a symbolic link or waiting for a pipe. Its type, owner and mode are then read from the
+ * file descriptor. The file's bytes are stored only in memory for secrets.
  *
  * In memory
  *
@@ -14,15 +14,15 @@
  * fork, has an empty keyring. If the count were in the handle, the child would have all-zero
  * secrets and would create filters with them.
  *
- * Appending creates a new file that contains the old bytes and one more line, and renames it over
- * the old file. Two processes that append at the same time must not lose each other's line,
- * because each process may use its new secret immediately. So the old file is locked from before
- * it is read until it is replaced, and
+ * Appending creates a new file that contains the old bytes and one more line, and renames the new
+ * file over the old file. Two processes that append at the same time must not overwrite each
+ * other's line, because each process may use its new secret immediately. So the old file is locked
+ * from before it is read until it is replaced, and
  *
- *   (I1) a process that has the lock checks whether the path still refers to the file that it
- *        locked; if not, another process has replaced the file, and this process starts over;
- *   (I2) a new file is put in place by a link, which fails if another process has created the
- *        file in the meantime; the process then starts over.
+ *   (I1) a process that has the lock checks whether the path still refers to the locked file, and
+ *        starts over if another process has replaced that file;
+ *   (I2) if there is no old file, the new file is put in place with link(), which fails if another
+ *        process has created the file in the meantime, and the process then starts over.
  *
  * On file systems without locks, the last writer wins.
  */
@@ -78,7 +78,7 @@ static bg_err keyring_check_file(const struct stat *about, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Opens the file, and checks the file that was opened. */
+/* Opens the file and then checks the open file. */
 static bg_err keyring_open_file(const char *path, struct disk_file *file, size_t *n,
                                 bg_errinfo *info)
 {
@@ -119,7 +119,7 @@ static bg_err keyring_take(struct bgi_memory *memory, size_t n, bg_errinfo *info
                                "cannot allocate %zu bytes for secrets", n);
 }
 
-/* Reads n bytes; the file must end after them. */
+/* Reads n bytes, after which the file must end. */
 static bg_err keyring_load_bytes(struct keyring_file *file, size_t n, bg_errinfo *info)
 {
     bg_err err = keyring_take(&file->memory, n + 1, info);
@@ -305,7 +305,7 @@ static bg_err keyring_put_random(struct keyring_draft *draft, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Composes the new text: the old text, or a heading if there is none, and one more line. */
+/* Composes the new text: the old text (or a heading if there is no old text) and one more line. */
 static bg_err keyring_compose(struct keyring_draft *draft, const char *text, size_t n,
                               const char *name, bg_errinfo *info)
 {
@@ -351,7 +351,7 @@ static bg_err keyring_place(const char *path, const struct keyring_draft *text,
     return err;
 }
 
-/* The new text is parsed before it is written, so that an unreadable keyring is never written. */
+/* Parses the new text before writing it, so that an unreadable keyring is never written. */
 static bg_err keyring_replace(const char *path, const char *text, size_t n,
                               const char *name, bg_errinfo *info)
 {
@@ -379,7 +379,7 @@ static bg_err keyring_check_new(const struct keyring_file *file, const char *nam
     const struct keyring_secret *other = keyring_find(secrets.base, padded);
     if (other) {
         err = bgi_err(info, BG_EINVAL, "name", "a name whose first 16 bytes are unique",
-                      "the name of line %u", other->line);
+                      "the name on line %u", other->line);
     }
     bgi_secret_give(&secrets);
     return err;
@@ -395,7 +395,8 @@ static bool keyring_lock(const struct disk_file *file)
            && mine.st_dev == named.st_dev && mine.st_ino == named.st_ino;
 }
 
-/* Appends to an open file. Sets *again if the file was replaced in the meantime. */
+/* Appends to an open file. If the file was replaced in the meantime, sets *again and appends
+ * nothing. */
 static bg_err keyring_append_to(struct keyring_file *file, size_t n, const char *name,
                                 bool *again, bg_errinfo *info)
 {

@@ -61,7 +61,7 @@ static bg_err text_refuse(bg_errinfo *info, const struct text_line *line,
     return err;
 }
 
-/* Reports a word only by its length. */
+/* Reports an invalid word without quoting it: the message contains only its length. */
 static bg_err text_refuse_word(bg_errinfo *info, const struct text_line *line,
                                const char *field, const char *expected, size_t n)
 {
@@ -74,8 +74,8 @@ static bg_err text_refuse_word(bg_errinfo *info, const struct text_line *line,
 
 /* ---- Lines and words ------------------------------------------------------------------- */
 
-/* Removes the next line from the text and stores it without its line ending. Returns false at the
- * end of the text. */
+/* Removes the next line from `rest` and stores it in `line` without its line ending. Returns false
+ * at the end of the text. */
 static bool text_next_line(struct text_piece *rest, struct text_piece *line)
 {
     if (rest->n == 0) {
@@ -93,7 +93,7 @@ static bool text_next_line(struct text_piece *rest, struct text_piece *line)
     return true;
 }
 
-/* Returns whether a line should have a secret. */
+/* Returns whether a line should contain a secret. */
 static bool text_has_secret(const struct text_piece *line)
 {
     size_t i = 0;
@@ -155,7 +155,7 @@ bg_err keyring_check_name(const char *name, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Returns the value of a hexadecimal digit, or 16 or more if the character is not a digit. */
+/* Returns the value of a hexadecimal digit, or 16 if the character is not a hexadecimal digit. */
 static unsigned text_digit(char c)
 {
     if (text_is_digit(c)) {
@@ -168,7 +168,7 @@ static unsigned text_digit(char c)
 static bool text_read_hex(const struct text_piece *word,
                           uint8_t secret[BG_SECRET_BYTES])
 {
-    unsigned all = 0; /* if bit 4 is set, some character was not a digit */
+    unsigned all = 0; /* bit 4 is set if some character was not a digit */
     if (word->n != 2 * (size_t)BG_SECRET_BYTES) {
         return false;
     }
@@ -233,7 +233,7 @@ static bg_err text_add(const struct text_line *line, struct keyring_table *table
     const struct keyring_secret *other = keyring_find(table, secret->name);
     if (other) {
         char found[32];
-        (void)snprintf(found, sizeof found, "the name of line %u", other->line);
+        (void)snprintf(found, sizeof found, "the name on line %u", other->line);
         return text_refuse(info, line, "name", "a name whose first 16 bytes are unique",
                            found);
     }

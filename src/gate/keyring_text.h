@@ -11,9 +11,9 @@
  *
  * All names must differ in their first 16 bytes, which are the key ids.
  *
- * An error reports the line, the field, the expected value, and the length of the value found.
- * An error never quotes the text, because a "name" may be a secret if fields are in the wrong
- * order.
+ * An error message reports the line, the field, the expected value, and the length of the value
+ * found. It never quotes the text, because a "name" may be a secret if fields are in the
+ * wrong order.
  */
 #ifndef BGI_KEYRING_TEXT_H
 #define BGI_KEYRING_TEXT_H
@@ -46,20 +46,20 @@ struct keyring_table {
 /* Returns the size in bytes of the table for a text. The text need not be valid. */
 size_t keyring_table_bytes(const char *text, size_t n);
 
-/* Fills in a zeroed table. Errors: BG_EFORMAT, with the offset of the line; the table then holds
- * the preceding lines. */
+/* Fills in a zeroed table. Errors: BG_EFORMAT, with the offset of the invalid line. The table then
+ * contains the secrets from the preceding lines. */
 bg_err keyring_read(const char *text, size_t n, struct keyring_table *table,
                     bg_errinfo *info);
 
 /* Returns BG_OK, or BG_EINVAL if the name is not valid. */
 bg_err keyring_check_name(const char *name, bg_errinfo *info);
 
-/* Returns the secret whose name, padded with zeros or truncated to 16 bytes, equals these 16
- * bytes; or NULL if there is none. */
+/* Returns the secret whose name, padded with zeros or truncated to 16 bytes, equals `key_id`, or
+ * NULL if there is no such secret. */
 const struct keyring_secret *keyring_find(const struct keyring_table *table,
                                           const void *key_id);
 
-/* Writes a secret as HEX, without a NUL. */
+/* Writes a secret as HEX, without a terminating NUL. */
 void keyring_write_hex(const uint8_t secret[BG_SECRET_BYTES],
                        char hex[2 * BG_SECRET_BYTES]);
 

@@ -7,12 +7,12 @@
  *     metrics_families: name, type, unit, help,  metrics_document  -->  sink
  *     and the offsets of the values in the facts
  *
- * All facts are collected first and written afterwards: the samples of a family, for all filters,
- * must be contiguous, and values that require reading every byte are computed only once. While
- * the sink runs, nothing is pinned or locked.
+ * All facts are collected before any are written. The samples of a family must be contiguous across
+ * all filters, and values that require reading every byte should be computed only once. While the
+ * sink runs, nothing is pinned or locked.
  *
  * Counters among the facts never decrease from one collection to the next, because a monitoring
- * system would interpret a decrease as a restart, and the whole count as an increase.
+ * system would interpret a decrease as a restart and treat the entire count as an increase.
  */
 #ifndef BGI_METRICS_H
 #define BGI_METRICS_H
@@ -21,14 +21,14 @@
 
 #include "base/memory.h"
 
-/* Bits that show which facts are known. */
+/* Bits that indicate which facts are known. */
 enum {
     METRICS_PROCESS = 1u << 0,
     METRICS_SLOT = 1u << 1,
     METRICS_FAILED = 1u << 2, /* a reload or rebuild has failed */
-    METRICS_HEALTH = 1u << 3, /* every byte was read */
+    METRICS_HEALTH = 1u << 3, /* all bytes of the filters were read */
     METRICS_GATE = 1u << 4,
-    METRICS_DRIFT = 1u << 5, /* there is a gate, and every byte was read */
+    METRICS_DRIFT = 1u << 5, /* METRICS_GATE and METRICS_HEALTH */
     METRICS_TENANT = 1u << 6,
     METRICS_REGISTRY = 1u << 7,
     METRICS_BASE = 1u << 8, /* a slot with a base */
@@ -88,11 +88,11 @@ struct metrics_facts {
 
 enum metrics_type { METRICS_COUNTER, METRICS_GAUGE, METRICS_INFO };
 
-/* The type of a fact. */
+/* The C type of a fact. */
 enum metrics_form { METRICS_WHOLE, METRICS_REAL, METRICS_TEXT, METRICS_CHARS };
 
 struct metrics_value {
-    const char *label; /* label value, or label name of an info; NULL ends the list */
+    const char *label; /* label value, or label name if an info; NULL ends the list */
     uint32_t offset;   /* offset in struct metrics_facts */
     enum metrics_form form;
 };
@@ -123,13 +123,13 @@ bg_err metrics_document(const struct metrics_facts *facts, size_t n,
 bg_err metrics_check(bg_metrics_format format, uint32_t flags, bg_metrics_sink_fn sink,
                      bg_errinfo *info);
 
-/* Allocates memory for n zeroed facts of `each` bytes, which includes data associated with a
- * fact. Returns NULL if out of memory (metrics.c). */
+/* Allocates zeroed memory for n facts. `each` is the number of bytes per fact, including data
+ * associated with the fact. Returns NULL if out of memory (metrics.c). */
 struct metrics_facts *metrics_take(struct bgi_memory *memory, size_t n, size_t each,
                                    bg_errinfo *info);
 
-/* Fill in zeroed facts: about the process; or about a slot (NULL selects the gate's slot) and a
- * gate (NULL if there is none). Defined in metrics.c. */
+/* These functions fill in zeroed facts about the process, or about a slot and a gate. If `slot` is
+ * NULL, the gate's slot is used. `gate` is NULL if there is none. Defined in metrics.c. */
 void metrics_gather_process(struct metrics_facts *facts);
 bg_err metrics_gather(const bg_slot *slot, const bg_gate *gate,
                       const bg_slot_health *known, uint32_t flags,

@@ -9,11 +9,11 @@
  *                          # EOF
  *
  * A format is a table of four functions. All formats share the code that iterates over families,
- * facts and values. In OpenMetrics a counter family's name does not end with _total, and an info
- * family's name does not end with _info; in the other two formats, families have the names of
- * their samples. Prometheus has no type `info`, so info families are gauges there.
+ * facts and values. In OpenMetrics, a counter family's name does not end with _total, and an info
+ * family's name does not end with _info. In the other two formats, a family has the same name as
+ * its samples. Prometheus has no `info` type, so its info families are gauges.
  *
- * The head of a family is written before its first sample, so a family without samples is
+ * The header of a family is written just before its first sample, so a family without samples is
  * omitted.
  */
 #include "gate/metrics.h"
@@ -27,7 +27,7 @@
 struct document {
     struct metrics_text out;
     const struct document_format *format;
-    bool any_family; /* another family precedes this one, so write a comma */
+    bool any_family; /* another family precedes this one, so a comma is needed */
     bool any_sample; /* of this family */
 };
 
@@ -64,8 +64,8 @@ static const char *document_string(const struct metrics_facts *facts,
     return text ? text : "";
 }
 
-/* Writes the value of a sample, which is 1 for an info metric. `none` replaces numbers that are
- * not finite, unless it is NULL. */
+/* Writes the value of a sample, which is 1 for an info metric. Numbers that are not finite are
+ * replaced with `none`, unless `none` is NULL. */
 static void document_number(struct document *to, const struct metrics_family *family,
                             const struct metrics_facts *facts,
                             const struct metrics_value *value, const char *none)
@@ -83,7 +83,7 @@ static void document_number(struct document *to, const struct metrics_family *fa
     }
 }
 
-/* Calls `put` for each label of a sample, in order, with the label's index. */
+/* Writes one label of a sample. `number` is the label's index. */
 typedef void document_label(struct document *to, size_t number, const char *name,
                             const char *value);
 

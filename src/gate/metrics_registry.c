@@ -1,11 +1,11 @@
 /*
  * metrics_registry.c - collects the metrics of a registry and its tenants.
  *
- * Reading a tenant's metrics must not count as using the tenant. Otherwise tenants that are
+ * Reading a tenant's metrics must not count as using the tenant. Otherwise, tenants that are
  * monitored every minute would never be idle, and evicted tenants would all be reloaded from
- * disk. So the slot and the gate are not obtained with bg_tenant_slot, but read within a grace
- * period of the registry, which keeps them alive. Tenants without a slot in memory are skipped
- * before bg_tenant_get_info is called, because that function may read their files.
+ * disk. So the slot and the gate are not obtained with bg_tenant_slot. Instead, they are read
+ * within a grace period of the registry, which keeps them alive. Tenants without a slot in memory
+ * are skipped before bg_tenant_get_info is called, because that function may read their files.
  */
 #include "gate/metrics.h"
 

@@ -7,11 +7,11 @@
  *
  * The result is the shortest decimal that parses to x. Any decimal of up to 15 digits survives
  * conversion to a normal double and back to 15 digits. So if x has a shorter form, its 15 digits
- * are that form followed by zeros. If its 15 digits do not parse to x, no shorter form does
- * either, and 16 or 17 digits are needed. Subnormal numbers have less precision, so for them all
- * lengths are tried, starting with one digit.
+ * are that form followed by zeros. If its 15 digits do not parse to x, no shorter form does either,
+ * so 16 or 17 digits are needed. Subnormal numbers have less precision, so for them all lengths are
+ * tried, starting with one digit.
  *
- * Strings are checked by Unicode's rules for well-formed UTF-8 (table 3-7): no overlong
+ * Strings are checked against Unicode's rules for well-formed UTF-8 (table 3-7): no overlong
  * sequences, no surrogates, nothing above U+10FFFF. Other bytes are shown as \xff instead of
  * being replaced by a single character, so that different names stay different. For the same
  * reason, the backslash in a name that literally contains the characters \xff is shown as \x5c.
@@ -104,7 +104,7 @@ static size_t metrics_utf8(const unsigned char *s)
     return n;
 }
 
-/* Returns the escape sequence of a character, or NULL if it needs none. */
+/* Returns the escape sequence for a character, or NULL if the character needs none. */
 static const char *metrics_escape(unsigned char c, bool json, char room[8])
 {
     switch (c) {
@@ -125,8 +125,8 @@ static bool metrics_is_hex(unsigned char c)
     return metrics_between(c, '0', '9') || metrics_between(c, 'a', 'f');
 }
 
-/* Returns whether the text would be mistaken for a byte shown in hexadecimal. Reads no further
- * than the NUL. */
+/* Returns whether the text would be mistaken for a byte shown in hexadecimal. Does not read past
+ * the NUL. */
 static bool metrics_is_shown_byte(const unsigned char *s)
 {
     return s[0] == '\\' && s[1] == 'x' && metrics_is_hex(s[2]) && metrics_is_hex(s[3]);
@@ -219,12 +219,13 @@ static void metrics_shortest(double x, struct metrics_decimal *decimal)
     }
 }
 
-/* Writes 123.45, 0.0012345 or 123450000; numbers from 1e17 on and below 1e-5 as 1.2345e+17. */
+/* Writes 123.45, 0.0012345 or 123450000. Writes numbers that are at least 1e17 or below 1e-5 as
+ * 1.2345e+17. */
 static void metrics_decimal_write(const struct metrics_decimal *decimal, char *to)
 {
     int n = decimal->n, e = decimal->exponent;
     const char *digits = decimal->digits;
-    size_t room = METRICS_NUMBER - 1; /* a sign may precede the number */
+    size_t room = METRICS_NUMBER - 1; /* leaves space for a sign before the number */
     if (e < -5 || e >= 17) {
         (void)snprintf(to, room, "%.1s%s%se%+03d", digits, n > 1 ? "." : "", digits + 1,
                        e);

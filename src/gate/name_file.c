@@ -12,7 +12,7 @@ static bool name_file_is_plain(char c, bool first)
            || (c == '.' && !first);
 }
 
-/* Percent-encodes a name. Returns the size of the result in bytes, and writes at most
+/* Percent-encodes a name. Returns the size of the whole result in bytes, but writes at most
  * NAME_FILE_PLAIN bytes. */
 static size_t name_file_escape(const char *name, char *form)
 {
@@ -31,7 +31,7 @@ static size_t name_file_escape(const char *name, char *form)
     return n;
 }
 
-/* Encodes five bits per digit, high bits first. */
+/* Encodes a name in base 32: five bits per digit, high bits first. */
 static size_t name_file_to_base32(const char *name, char *form)
 {
     size_t n = 0;
@@ -58,14 +58,15 @@ void name_file_encode(const char *name, char form[NAME_FILE_BYTES])
     form[n] = 0;
 }
 
-/* Returns the index of c among the digits, or -1. */
+/* Returns the index of c among the digits, or -1 if c is not one of them. */
 static int name_file_digit(const char *digits, char c)
 {
     const char *at = c ? strchr(digits, c) : NULL;
     return at ? (int)(at - digits) : -1;
 }
 
-/* With both decoders, the caller must check that the text is the canonical form of the name. */
+/* The two decoders accept other forms, too, so the caller must check that the text is the name's
+ * canonical form. */
 static bool name_file_unescape(const char *text, size_t n, char *name)
 {
     size_t out = 0;

@@ -7,14 +7,14 @@
  *     127 x 0xff    +vvvvv...vs.bg        (203 digits and letters)
  *
  * Lowercase letters, digits, '-', '_' and '.' are kept as they are, except for a leading '.';
- * every other byte is encoded as %xx. If the result is longer than NAME_FILE_PLAIN bytes, the
- * whole name is written in base 32, after a '+', so that any name of up to 127 bytes fits in a
- * file name of 255 bytes, including the suffix of temporary files. The result contains no
- * slashes, no uppercase letters (some file systems are case-insensitive) and no non-ASCII bytes
- * (some file systems change them).
+ * every other byte is encoded as %xx. If the result is longer than NAME_FILE_PLAIN bytes, the whole
+ * name is instead written in base 32 after a '+'. So any name of up to 127 bytes fits in a file
+ * name of 255 bytes, including the suffix of temporary files. The result contains no slashes, no
+ * uppercase letters (some file systems are case-insensitive) and no non-ASCII bytes (some file
+ * systems change them).
  *
- * Each name has exactly one canonical form. A file name that decodes to a name but is not its
- * canonical form is not a tenant's file.
+ * Each name has exactly one canonical form. A file is not a tenant's file if its name decodes to a
+ * tenant name but is not the canonical form of that name.
  */
 #ifndef BGI_NAME_FILE_H
 #define BGI_NAME_FILE_H
@@ -32,7 +32,7 @@ enum {
 /* Returns the canonical form of a name, without ".bg". */
 void name_file_encode(const char *name, char form[NAME_FILE_BYTES]);
 
-/* Decodes the first n bytes of a text. Returns false if they do not encode a name. */
+/* Decodes the first n bytes of a text. Returns false if these bytes do not encode a name. */
 bool name_file_decode(const char *text, size_t n, char name[BG_TENANT_NAME_MAX + 1]);
 
 #endif

@@ -1,19 +1,20 @@
 /*
- * name_table.h - a hash table with wait-free readers: tenants by the hashes of their names.
+ * name_table.h - a hash table with wait-free readers, which finds tenants by the hashes of their
+ * names.
  *
- * The table uses open addressing with linear probing; the number of cells is a power of two, and
- * at most three quarters of them are used. The table itself never grows: when it is full, the
- * writer replaces it with a larger table (registry.c).
+ * The table uses open addressing with linear probing. The number of cells is a power of two, and at
+ * most three quarters of them are used. A table never grows. When it is full, the writer replaces
+ * it with a larger table (registry.c).
  *
  *     cells   [ hash, tenant ][ 0, NULL ][ hash, deleted ][ hash, tenant ] ...
  *
  * A cell whose tenant was removed is marked as deleted: it points to the table itself.
  *
  * Invariants
- *   (N1) A cell changes from empty to a tenant to deleted and never back. The hash of a cell is
- *        written once, before its tenant. So a reader that sees a tenant sees its hash.
+ *   (N1) A cell changes from empty to a tenant and then to deleted, and never back. The hash of a
+ *        cell is written once, before its tenant. So a reader that sees a tenant sees its hash.
  *   (N2) There is always an empty cell, at which every search ends.
- *   (N3) Only one thread at a time changes a table; any number of threads read it.
+ *   (N3) Only one thread at a time changes a table, while any number of threads may read it.
  */
 #ifndef BGI_NAME_TABLE_H
 #define BGI_NAME_TABLE_H
@@ -47,15 +48,15 @@ void name_table_release(struct bgi_retired *retired);
 /* Returns whether there is space for one more entry. */
 bool name_table_has_room(const struct name_table *table);
 
-/* Inserts an entry; there must be space. */
+/* Inserts an entry. The table must have space for it. */
 void name_table_put(struct name_table *table, uint64_t hash, void *thing);
 
-/* Removes a thing. */
+/* Removes an entry. */
 void name_table_take(struct name_table *table, uint64_t hash, const void *thing);
 
 /*
  * Returns the entry with this hash for which `is` returns true, or NULL. `is` is called only for
- * entries with this hash, which stay alive while the reader is in the grace period.
+ * entries with this hash. These entries stay alive while the reader is in the grace period.
  */
 static inline void *name_table_find(const struct name_table *table, uint64_t hash,
                                     bool (*is)(const void *thing, const char *name),
@@ -63,8 +64,8 @@ static inline void *name_table_find(const struct name_table *table, uint64_t has
 {
     const uint64_t mask = table->cells - 1;
     for (uint64_t i = hash & mask;; i = (i + 1) & mask) {
-        /* The load is sequentially consistent. The proof in grace.h requires this for a load that
-         * finds an object that may be retired later. */
+        /* This load is sequentially consistent, as the proof in grace.h requires for loads of
+         * pointers to objects that may be retired later. */
         void *thing = atomic_load(&table->cell[i].thing);
         if (!thing) {
             return NULL;

@@ -12,18 +12,18 @@
  *     4  rebuild_close   the new filter becomes the base; the others are removed
  *
  * One of two files supplies the keys: rebuild_pull.c reads them from a source, and rebuild_push.c
- * gets them from its caller.
+ * receives them from its caller.
  *
  * No key is lost. If an add returned before phase 2 ended, its key was already in the backing
- * store (gate.h: store first), so phase 3 reads the key from the store. The keys of all later
- * adds are in the new filter, or in the new delta, which stays. This is rule (S2) in slot.c.
+ * store (gate.h: store first), so phase 3 reads the key from the store. The keys of all later adds
+ * are in the new filter, or in the new delta, which stays in the slot. This is rule (S2) in slot.c.
  *
  * Whatever happens before phase 4, the slot keeps its filters. Only one rebuild runs at a time.
- * Queries, adds, merges and saves continue during a rebuild; other operations fail with BG_EBUSY.
+ * Queries, adds, merges and saves continue during a rebuild. Other operations fail with BG_EBUSY.
  *
- * Ownership. Until phase 2 the rebuild owns the new filter. After that, if there is no delta,
- * `next` and the list own the filter. If there is a delta, `next` is the delta, and the rebuild
- * owns the filter until phase 4.
+ * Ownership. Until phase 2, the rebuild owns the new filter. After that, if there is no delta,
+ * `next` and the slot's list own the filter. If there is a delta, `next` is the delta, and the
+ * rebuild owns the filter until phase 4.
  */
 #include "gate/rebuild.h"
 #include "filter/content.h"
@@ -53,7 +53,7 @@ static bg_hash_spec rebuild_hash_of(const bg_filter *filter)
     return hash;
 }
 
-/* Sets fields that the spec leaves unset to the values of the base. */
+/* Sets fields that are unset in the spec to the base's values. */
 static void rebuild_fill_in(bg_spec *spec, const bg_filter *base)
 {
     if (!base) {
@@ -125,7 +125,7 @@ static bg_err rebuild_make(struct bg_rebuild *r, const bg_filter *base,
     return bg_filter_create(&spec, &r->filter, info);
 }
 
-/* Adds r->next to the draft of the slot; only a delta is queried at once. */
+/* Adds r->next to the slot's draft. Only a delta is queried immediately. */
 static bg_err rebuild_join_draft(struct bg_rebuild *r, struct slot_draft *draft,
                                  bg_role role, bool takes, bg_errinfo *info)
 {
@@ -141,8 +141,8 @@ static bg_err rebuild_join_draft(struct bg_rebuild *r, struct slot_draft *draft,
     return BG_OK;
 }
 
-/* Seals all current filters, and lets the new delta accept adds. Failed rebuilds leave their
- * deltas in the slot; when the limit is near, the last delta is reused. */
+/* Seals all current filters, and lets the new delta accept adds. Failed rebuilds leave their deltas
+ * in the slot, so when the slot is nearly full, the last delta is reused. */
 static bg_err rebuild_put_delta(struct bg_rebuild *r, struct slot_draft *draft,
                                 bg_errinfo *info)
 {
@@ -213,7 +213,7 @@ static uint64_t rebuild_complete(const struct bg_rebuild *r)
     return gap ? source : source > now ? source : now;
 }
 
-/* Called with slot->change held. */
+/* The caller holds slot->change. */
 static bg_err rebuild_switch(struct bg_rebuild *r, bg_errinfo *info)
 {
     struct slot_draft draft;
@@ -256,7 +256,7 @@ static bg_err rebuild_switch(struct bg_rebuild *r, bg_errinfo *info)
     return err;
 }
 
-/* Removes the new filter from the list; it has never been queried. */
+/* Removes the new filter, which has never been queried, from the list. */
 static void rebuild_undo(struct bg_rebuild *r)
 {
     struct slot_draft draft;
@@ -329,8 +329,7 @@ bg_err rebuild_put(struct bg_rebuild *r, bg_keys keys, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Finishes a filter of a static kind after all keys have been added, and checks that no key was
- * refused. */
+/* Checks that no key was refused, and finishes the new filter if it is of a static kind. */
 static bg_err rebuild_finish(struct bg_rebuild *r, bg_errinfo *info)
 {
     const bg_err refused = (bg_err)atomic_load(&r->refused);
@@ -346,7 +345,7 @@ double rebuild_seconds(const struct bg_rebuild *r)
 {
     const uint64_t now = slot_now(r->slot);
     return now > r->began ? (double)(now - r->began) / 1e9
-                          : 0; /* the clock went backward */
+                          : 0; /* if the clock went backward */
 }
 
 static void rebuild_report(const struct bg_rebuild *r, bg_rebuild_report *report)
@@ -363,7 +362,7 @@ static void rebuild_report(const struct bg_rebuild *r, bg_rebuild_report *report
 
 static void rebuild_free(struct bg_rebuild *r)
 {
-    if (!r->next) { /* the delta is not in the list */
+    if (!r->next) { /* the delta was never added to the list */
         bg_filter_free(r->how.delta);
     }
     if (!r->next || r->how.delta) { /* otherwise `next` owns it */

@@ -3,8 +3,8 @@
  *
  *     rebuild_check, rebuild_claim, rebuild_open, rebuild_put any number of times, rebuild_close
  *
- * After rebuild_claim has succeeded, rebuild_close must be called, even if another phase fails.
- * In that case, pass the error to rebuild_close, which then leaves the slot unchanged.
+ * After rebuild_claim has succeeded, rebuild_close must be called, even if another phase fails. If
+ * a phase fails, pass its error to rebuild_close, which then leaves the slot unchanged.
  */
 #ifndef BGI_REBUILD_H
 #define BGI_REBUILD_H
@@ -24,8 +24,8 @@ struct bg_rebuild {
     struct guard_mark joined; /* when `next` started to accept adds */
     uint64_t making;          /* see slot_making */
     _Atomic uint64_t keys;    /* number of keys added */
-    atomic_int refused;       /* the first error of rebuild_put, or BG_OK */
-    struct bgi_memory memory; /* memory of this struct, unless the caller provided it */
+    atomic_int refused;       /* the first error from rebuild_put, or BG_OK */
+    struct bgi_memory memory; /* for this struct, unless the caller provided it */
 };
 
 /* Checks the slot and the options. */
@@ -36,18 +36,19 @@ bg_err rebuild_check(const bg_slot *slot, const bg_rebuild_options *options,
 bg_err rebuild_claim(struct bg_rebuild *r, bg_slot *slot,
                      const bg_rebuild_options *options, bg_errinfo *info);
 
-/* Creates the new filter, sized for `expected` keys unless the options specify a number, and lets
+/* Creates the new filter, sized for `expected` keys unless the options specify a number, and makes
  * it accept adds. */
 bg_err rebuild_open(struct bg_rebuild *r, uint64_t expected, bg_errinfo *info);
 
-/* Records that the new filter lacks keys, so that the commit fails with `err`, and returns it. */
+/* Records that keys are missing from the new filter, so that the commit fails with `err`. Returns
+ * `err`. */
 bg_err rebuild_refuse(struct bg_rebuild *r, bg_err err);
 
 /* Adds keys from the backing store. Any number of threads may call this function. */
 bg_err rebuild_put(struct bg_rebuild *r, bg_keys keys, bg_errinfo *info);
 
-/* Ends the rebuild: installs the new base, or fails with `err` if it is set. The slot records
- * `why` as the reason. Frees everything except r->memory. */
+/* Ends the rebuild. If `err` is BG_OK, installs the new base. Otherwise fails with `err`, and the
+ * slot records `why` as the reason. Frees everything except r->memory. */
 bg_err rebuild_close(struct bg_rebuild *r, bg_err err, bg_rebuild_report *report,
                      bg_errinfo *why);
 

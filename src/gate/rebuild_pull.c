@@ -1,10 +1,10 @@
 /*
- * rebuild_pull.c - a rebuild (rebuild.c) that reads the keys from a source, or reads them twice
- * if their number is unknown. The rebuild reports progress and can be canceled.
+ * rebuild_pull.c - a rebuild (rebuild.c) that reads the keys from a source. If the number of keys
+ * is unknown, it reads the source twice. The rebuild reports progress and can be canceled.
  */
 #include "gate/rebuild.h"
 
-/* Keys per batch, and batches per progress report. */
+/* The number of keys per batch, and the number of batches per progress report. */
 enum { PULL_BATCH = 1024, PULL_TELL = 64 };
 
 struct pull {
@@ -30,7 +30,7 @@ static bg_err pull_tell(struct pull *pull, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Reads the next keys from the source. */
+/* Reads the next batch of keys from the source. */
 static bg_err pull_next(struct pull *pull, bg_bytes keys[PULL_BATCH], size_t *n,
                         bg_errinfo *info)
 {

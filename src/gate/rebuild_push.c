@@ -81,11 +81,12 @@ bg_err bg_rebuild_add_many(bg_rebuild *rebuild, bg_keys keys, bg_errinfo *info)
 {
     bgi_err_clear(info);
     if (!rebuild) {
-        return bgi_err(info, BG_EINVAL, "rebuild", "a rebuild that was begun", "NULL");
+        return bgi_err(info, BG_EINVAL, "rebuild", "a rebuild that was started",
+                       "NULL");
     }
     if (!bgi_keys_are_valid(&keys)) {
         return rebuild_refuse(rebuild, bgi_err_state(info, BG_EINVAL, "keys",
-                                                     "the array of keys is not valid"));
+                                                     "the array of keys is invalid"));
     }
     if (keys.form == BG_KEYS_HASHES && !keys.check) {
         return rebuild_refuse(

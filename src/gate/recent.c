@@ -10,46 +10,47 @@
  *       sets[m]        version, era, and for each way: query time, tag, length + 1 (0: none)
  *       keys           m * RECENT_WAYS places of key_room bytes
  *
- * A new entry replaces the existing entry for its key, if any; otherwise it replaces an empty
- * entry, an expired entry, or the oldest entry, in this order of preference.
+ * A new entry replaces the existing entry for its key. If there is none, it replaces an empty or
+ * expired entry. If there is none of these, either, it replaces the oldest entry.
  *
- * Concurrent writes and lookups. The `version` of a set grows with every write of a key that
- * belongs to the set, whether or not the set currently holds the key.
- *   (R1) A lookup reads the version under the lock before it queries the backing store, and
- *        stores an "absent" under the lock only if the version is still the same.
- *   (R2) A write changes the backing store, then raises the version and removes the key,
- *        under the lock.
- * Consider a write, and a lookup that got "absent" from the store before the store had that
- * write. If the lookup had read the version after (R2), the store would have had the write by
- * then, and the answer would not have been "absent". So the lookup read the version before (R2).
- * If the lookup stores its answer before (R2), (R2) removes the key again. If it tries to store
- * the answer after (R2), the versions differ, and nothing is stored. Hence no "absent" for the
- * key remains in the cache once the write has returned. A version belongs to a whole set, so a
- * write of another key may prevent an answer from being stored. This is rare, and only costs one
- * more query.
+ * Concurrent writes and lookups. A set's `version` increases with every write of a key that belongs
+ * to the set, whether or not the set currently contains the key.
+ *   (R1) A lookup reads the version under the lock before it queries the backing store, and stores
+ *        an "absent" answer under the lock only if the version is still the same.
+ *   (R2) A write changes the backing store. Then, under the lock, it raises the version and removes
+ *        the key.
+ * Consider a write of a key, and a lookup that got "absent" from the store before the store
+ * contained the key. If the lookup had read the version after (R2), the store would already have
+ * contained the key, and the answer would not have been "absent". So the lookup read the version
+ * before (R2). If the lookup stores its answer before (R2), (R2) removes the key again. If it tries
+ * to store the answer after (R2), the versions differ, and nothing is stored. So no "absent" entry
+ * for the key remains in the cache once the write has returned. A version belongs to a whole set,
+ * so a write of another key may prevent an answer from being stored. This is rare and costs only
+ * one more query.
  *
- * Eras. The era changes with events that invalidate earlier answers: the slot gets a new base, or
- * the owner calls bg_gate_forget_absent. gate.c computes the era as the sum of two counters: the
- * number of the base that answered the lookup, and the number of requests by the owner. Each
- * event raises its counter before it returns. The invariant:
+ * Eras. The era changes with each event that invalidates earlier answers: when the slot gets a new
+ * base, or the owner calls bg_gate_forget_absent. gate.c computes the era as the sum of two
+ * counters: the number of the base that answered the lookup, and the number of requests by the
+ * owner. Each event raises its counter before it returns. The invariant:
  *
  *   (R3) A lookup that starts after an event has raised its counter does not use the answer to a
- *        query that was sent to the backing store before the event. (A new base raises its
- *        counter when it is published, which is after all its keys have been read.)
+ *        query that was sent to the backing store before the event. (A new base raises the counter
+ *        when it is published, after all its keys have been read.)
  *
- * A set has one era, and so do all its entries.
+ * A set has one era, which applies to all its entries.
  *   (R4) A lookup reads both counters after it starts and before it queries the store.
- *   (R5) A find whose era is later than the set's era empties the set, raises its version, and
- *        sets the later era. A find whose era is earlier than the set's era finds nothing and
- *        returns the token 0.
- *   (R6) A token is the version of a set that has the era of the lookup. So if the version is
- *        still the same at the put, the set still has that era, and so does the new entry.
+ *   (R5) A find whose era is later than the set's era empties the set, raises the set's version,
+ *        and sets the set's era to the later era. A find whose era is earlier than the set's era
+ *        finds nothing and returns the token 0.
+ *   (R6) A token is the version of a set that has the era of the lookup. So if the version is still
+ *        the same when the answer is put, the set still has that era, and the new entry gets it,
+ *        too.
  * Proof of (R3): the lookup that sent the query read both counters before the event raised one of
- * them (R4), and the later lookup reads both counters after that. Counters never decrease. So the
- * era of the second lookup is greater. The second lookup empties the set, or another lookup has
- * already emptied it (R5). An entry that was put into the set before that belongs to an earlier
- * era (R6), so it is removed with the rest. The order in which a lookup reads the two counters
- * does not matter.
+ * them (R4), and the later lookup reads both counters afterwards. Counters never decrease. So the
+ * second lookup has a later era. The second lookup empties the set, or another lookup has already
+ * emptied it (R5). An entry that was put into the set before that belongs to an earlier era (R6),
+ * so it is removed with the rest. The order in which a lookup reads the two counters does not
+ * matter.
  *
  *     order of steps                     why no invalid answer is left
  *     find, put, event, find             the second find empties the set (R5)
@@ -59,11 +60,11 @@
  *                                        if the set has the later era; else as in the second row
  *     find, event, forget, put           the version differs (R2): no put
  *
- * An event costs only one addition; later lookups empty the sets.
+ * An event costs only one addition, because later lookups empty the sets.
  *
- * Time. An entry records the time at which its query was sent, so it never outlives the answer by
- * more than the TTL, however long the query took. An entry with a time in the future counts as
- * expired, because the clock went backward, and the age of the entry is unknown.
+ * Time. An entry records the time at which its query was sent, so an answer is never used for
+ * longer than the TTL after its query was sent, however long the query took. An entry with a time
+ * in the future counts as expired: the clock went backward, so the entry's age is unknown.
  */
 #include "gate/recent.h"
 
@@ -105,7 +106,7 @@ static uint64_t recent_set_of(const struct bgi_recent *recent, uint64_t hash)
     return bgi_mulhi(hash, recent->sets_count);
 }
 
-/* The set is selected by the high bits of the hash. */
+/* The tag is the low bits of the hash, because the high bits select the set. */
 static uint32_t recent_tag(uint64_t hash)
 {
     return (uint32_t)hash;
@@ -127,7 +128,7 @@ static void recent_unlock(struct bgi_recent *recent, uint64_t set)
     (void)pthread_mutex_unlock(&recent->shards[set % RECENT_SHARDS].lock);
 }
 
-/* Returns the token to pass to a put, which is never 0. */
+/* Returns the token to pass to bgi_recent_put. The token is never 0. */
 static uint64_t recent_token(const struct recent_set *set)
 {
     return set->version + 1;
@@ -140,7 +141,7 @@ static bool recent_is_alive(const struct bgi_recent *recent,
            && now - set->queried[way] < recent->ttl;
 }
 
-/* Returns the way that holds a key in its set, or RECENT_WAYS if the key is absent. */
+/* Returns the way that contains a key, or RECENT_WAYS if the key is not in its set. */
 static unsigned recent_way(const struct bgi_recent *recent, uint64_t number,
                            uint64_t hash, bg_bytes key)
 {
@@ -266,7 +267,7 @@ struct bgi_recent *bgi_recent_create(uint32_t entries, uint32_t key_most, uint64
     uint64_t sets = ((uint64_t)entries + RECENT_WAYS - 1) / RECENT_WAYS;
     size_t room = ((size_t)key_most + 7) / 8 * 8, bytes;
     struct bgi_memory memory;
-    /* There are fewer than 2^30 sets of less than 2^19 bytes each, so the product cannot
+    /* There are fewer than 2^30 sets, each smaller than 2^19 bytes, so the product cannot
      * overflow. */
     if (!bgi_fits_size(sizeof(struct bgi_recent)
                            + sets * (sizeof(struct recent_set) + room * RECENT_WAYS),

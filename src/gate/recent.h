@@ -1,14 +1,14 @@
 /*
  * recent.h - the negative cache: keys that the backing store recently reported as absent.
  *
- * A lookup calls bgi_recent_find; if the cache does not have the key, the lookup queries the
- * backing store and then calls bgi_recent_put with the token that bgi_recent_find returned. A
- * write changes the backing store and then calls bgi_recent_forget. The token ensures that an
- * answer is not remembered if a write has overtaken it; see recent.c.
+ * A lookup calls bgi_recent_find. If the cache does not contain the key, the lookup queries the
+ * backing store and then calls bgi_recent_put with the token that bgi_recent_find returned. A write
+ * changes the backing store and then calls bgi_recent_forget. The token ensures that an answer is
+ * not cached if the key was written in the meantime; see recent.c.
  *
- * An era is a number that never decreases. The owner raises the era to invalidate all earlier
- * answers, including the answers to lookups in progress. A lookup reads the era when it starts,
- * before it queries the backing store.
+ * An era is a number that never decreases. Raising the era invalidates all earlier answers,
+ * including the answers to lookups in progress. A lookup reads the era when it starts, before it
+ * queries the backing store.
  *
  * The hash of a key determines its set. The hash should be keyed with a secret, so that an
  * attacker cannot fill a chosen set.
@@ -39,15 +39,16 @@ void bgi_recent_free(struct bgi_recent *recent);
 bool bgi_recent_find(struct bgi_recent *recent, uint64_t hash, bg_bytes key,
                      uint64_t era, uint64_t now, uint64_t *token);
 
-/* Records that the backing store reported the key as absent by `now`, in a query that was sent
- * after `token` was returned and not before `queried`. If the token is 0, nothing is recorded. */
+/* Records that the backing store reported the key as absent at `now` or earlier. The query must
+ * have been sent after `token` was returned, and not before `queried`. If the token is 0, nothing
+ * is recorded. */
 void bgi_recent_put(struct bgi_recent *recent, uint64_t hash, bg_bytes key,
                     uint64_t token, uint64_t queried, uint64_t now);
 
-/* Forgets a key, because it may be present now. */
+/* Removes a key from the cache, because it may now be in the backing store. */
 void bgi_recent_forget(struct bgi_recent *recent, uint64_t hash, bg_bytes key);
 
-/* Returns the number of keys that a lookup of era `era` at the time `now` could find. Cost: reads
+/* Returns the number of keys that a lookup in era `era` at time `now` could find. Cost: reads
  * the whole table. */
 uint64_t bgi_recent_count(struct bgi_recent *recent, uint64_t era, uint64_t now);
 

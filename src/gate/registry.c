@@ -3,10 +3,10 @@
  *
  * Idea. Names are looked up in a hash table (name_table.h) through one atomic pointer. A lookup
  * enters the grace period (grace.h), searches, takes a reference to the tenant it found, and
- * leaves. This costs two atomic additions in a cache line of this CPU and one in the tenant,
- * without a lock and without any loop except the search. Names are added and removed under the
- * registry's lock. A full table is replaced with a larger one; the old table is freed when its
- * last reader has left.
+ * leaves. This costs two atomic additions to a cache line of this CPU and one to the tenant,
+ * without a lock or any loop except the search. Names are added and removed under the registry's
+ * lock. A full table is replaced with a larger table, and the old table is freed when its last
+ * reader has left.
  *
  *     registry --> table --> [ tenant ] --> slot --> filters
  *                               name, quotas, counters         tenant.c
@@ -16,22 +16,24 @@
  * that collide in the table.
  *
  * Invariants
- *   (R1) A tenant in the table is in the list, and vice versa; both share one reference to the
- *        tenant, which is dropped one grace period after the tenant is removed from them.
- *   (R2) No two tenants in the table have the same name: before a tenant is added, its name is
- *        looked up again under the lock.
+ *   (R1) A tenant in the table is in the list, and vice versa. The table and the list share one
+ *        reference to the tenant, which is dropped one grace period after the tenant is removed
+ *        from both.
+ *   (R2) No two tenants in the table have the same name, because each name is looked up again under
+ *        the lock before its tenant is added.
  *   (R3) A tenant that is not in the table has no file, and no thread is about to write one (see
  *        evict.c).
- *   (R4) If there is already a file for the name of a new tenant (because the file was copied
- *        there), the tenant is created from that file, never as an empty filter.
+ *   (R4) If a file for a new tenant's name already exists (because it was copied into the
+ *        directory), the tenant is created from that file, never as an empty filter.
  *
  * A lookup returns the state of the table at some point between its start and its end. The lookup
  * sees one table, in which entries are only added or marked as deleted. If the table is replaced
- * in the meantime, any entries that the old table lacks were added after the lookup started.
+ * in the meantime, any entries that are missing from the old table were added after the lookup
+ * started.
  *
  * The list is sorted by creation order, using numbers that never repeat, so that an iteration in
- * steps (bg_registry_for_each, ticks) can continue even if the tenant at which it stopped was
- * removed.
+ * several steps (bg_registry_for_each, ticks) can continue even if the tenant where it paused has
+ * been removed.
  *
  * Only one process at a time uses a directory, which is locked with flock().
  */
@@ -55,8 +57,8 @@
 #include <unistd.h>
 
 enum {
-    REGISTRY_TENANTS = 65536,   /* default of max_tenants */
-    REGISTRY_FOLDER_MAX = 3500, /* maximum length of a directory's path */
+    REGISTRY_TENANTS = 65536,   /* default for max_tenants */
+    REGISTRY_FOLDER_MAX = 3500, /* maximum length of the directory path */
 };
 
 const bg_allocator *registry_allocator(const bg_registry *registry)
@@ -105,7 +107,7 @@ static bg_tenant *registry_find(const bg_registry *registry, const char *name,
                            name);
 }
 
-/* Replaces a full table with one that has space and no deleted cells. */
+/* Replaces a full table with a table that has space and contains no deleted cells. */
 static bool registry_make_room(bg_registry *registry)
 {
     struct name_table *old = atomic_load(&registry->table);
@@ -127,7 +129,7 @@ static bool registry_make_room(bg_registry *registry)
     return true;
 }
 
-/* Adds a tenant; the table must have space. The tenant's initial reference belongs to the
+/* Adds a tenant. The table must have space for it. The tenant's initial reference belongs to the
  * registry. */
 static void registry_put(bg_registry *registry, bg_tenant *tenant)
 {
@@ -149,7 +151,8 @@ static void registry_take(bg_registry *registry, bg_tenant *tenant)
     registry->tenants--;
 }
 
-/* Returns the next tenant in the list, even if `tenant` is no longer in the list. */
+/* Returns the tenant that follows `tenant` in the list, even if `tenant` itself has been removed
+ * from it. */
 static bg_tenant *registry_behind(const bg_registry *registry, const bg_tenant *tenant)
 {
     if (tenant->listed) {
@@ -248,7 +251,7 @@ static bool registry_has_file(const bg_tenant *tenant)
     return stat(path, &about) == 0 || errno != ENOENT;
 }
 
-/* Called with registry->lock held. */
+/* The caller holds registry->lock. */
 static bg_err registry_add(bg_registry *registry, const char *name, uint64_t hash,
                            bg_tenant **tenant, bg_errinfo *info)
 {
@@ -353,7 +356,7 @@ static void registry_let_go(struct bgi_retired *retired)
         (bg_tenant *)(void *)((unsigned char *)retired - offsetof(bg_tenant, retired)));
 }
 
-/* Called with registry->files held. */
+/* The caller holds registry->files. */
 static bg_err registry_delete(bg_tenant *tenant, char path[DISK_PATH], bg_errinfo *info)
 {
     *path = 0;
@@ -408,7 +411,7 @@ bg_err bg_registry_remove(bg_registry *registry, const char *name, bg_errinfo *i
     if (tenant) {
         atomic_fetch_add(&registry->removed, 1);
         bgi_grace_retire(&registry->grace, &tenant->retired, registry_let_go);
-        if (*path) { /* otherwise the file may reappear after a power failure */
+        if (*path) { /* without a sync, the file may reappear after a power failure */
             (void)disk_sync_directory(path, NULL);
         }
     }
@@ -450,7 +453,7 @@ static bg_err registry_check_options(const bg_registry_options *options,
     return BG_OK;
 }
 
-/* Computes the size of a new tenant's filter, and checks that it can be created. */
+/* Computes the size of a new tenant's filter, and checks that the filter can be created. */
 static bg_err registry_plan(bg_registry *registry, bg_errinfo *info)
 {
     bg_plan_request request = BG_PLAN_REQUEST_INIT;
@@ -554,7 +557,7 @@ static bg_err registry_copy_options(bg_registry *registry,
                        "finite numbers, 0 or more", "%g, %g",
                        options->inserts_per_second, options->burst);
     }
-    bg_err err = registry_plan(registry, info); /* uses the caller's spec */
+    bg_err err = registry_plan(registry, info); /* reads the caller's spec */
     registry_copy_spec(registry);
     registry_copy_opening(registry);
     if (!err) {
@@ -580,8 +583,7 @@ static bg_err registry_open_directory(bg_registry *registry, bg_errinfo *info)
     if (registry->directory_file < 0) {
         return disk_error(info, "open directory", path);
     }
-    /* Some file systems do not support locks; the operator must then ensure exclusive
-     * use. */
+    /* Some file systems do not support locks. On these, the operator must ensure exclusive use. */
     if (flock(registry->directory_file, LOCK_EX | LOCK_NB) != 0
         && errno == EWOULDBLOCK) {
         return bgi_err_state(info, BG_EBUSY, "directory",
@@ -597,8 +599,8 @@ static bg_err registry_list_file(bg_registry *registry, const char *file,
 {
     char name[BG_TENANT_NAME_MAX + 1];
     const size_t n = strlen(file);
-    /* Tenants are checked first, because a tenant may be named "a.bg.tmp.b". The names of files
-     * left over from saves end with digits. */
+    /* Tenant files are checked first, because a tenant may be named "a.bg.tmp.b". Files left over
+     * from unfinished saves have names that end with digits. */
     if (n < 4 || strcmp(file + n - 3, ".bg") != 0
         || !name_file_decode(file, n - 3, name)) {
         const char *end = strstr(file, ".bg.tmp.");
@@ -627,7 +629,7 @@ static bg_err registry_list_directory(bg_registry *registry, bg_errinfo *info)
     }
     while (!err) {
         errno = 0;
-        /* Only one thread may read a DIR at a time; this DIR is not shared. */
+        /* Only one thread may read a DIR at a time, but this DIR is not shared. */
         const struct dirent *entry =
             readdir(directory); /* NOLINT(concurrency-mt-unsafe) */
         if (!entry) {
@@ -643,7 +645,7 @@ static bg_err registry_list_directory(bg_registry *registry, bg_errinfo *info)
 
 /* ---- Lifecycle --------------------------------------------------------------------------- */
 
-/* If `secret` is true, the registry will hold a secret, so its memory is excluded from core
+/* If `secret` is true, the registry will contain a secret, so its memory is excluded from core
  * files. */
 static bg_registry *registry_allocate(const bg_allocator *allocator, bool secret)
 {

@@ -1,22 +1,22 @@
 /*
- * reload.c - loads the base of a slot from a file, and saves it.
+ * reload.c - loads a slot's base from a file, and saves it to a file.
  *
- * A file is accepted only if it passes the checks of bg_open (every checksum, the structure, the
- * canaries) and is a successor of the current filter: it must have the same kind, hash and
- * secret, the expected key id, and no older generation. If a check fails, the current filter
+ * A file is accepted only if it passes the bg_open checks (all checksums, the structure and the
+ * canaries) and is a successor of the current filter: it must have the same kind, hash and secret,
+ * the expected key id, and a generation that is not older. If a check fails, the current filter
  * stays in use, and the failure is counted and recorded.
  *
  * The file is opened once, so the same file is compared, verified and mapped even if its path is
  * replaced in the meantime.
  *
- * Reloads of a slot run one at a time; all other operations continue while a file is read. If a
- * rebuild or a replacement with BG_SLOT_DISCARD starts later but finishes first, the file is
- * refused, because it may lack keys that the new base contains.
+ * A slot's reloads run one at a time, and all other operations continue while a file is being read.
+ * If a rebuild or a replacement with BG_SLOT_DISCARD starts later but finishes first, the file is
+ * refused, because keys that the new base contains may be missing from the file.
  *
  * A mapped file must not be written to, because its bytes are the filter. Nothing prevents such
- * writes, but they change the size or the modification time of the file. Both are compared after
- * a file has been verified, at every reload, and at every check by a watch. If either has
- * changed, the filter answers "maybe" until it is replaced (bgi_filter_doubt).
+ * writes, but they change the size or the modification time of the file. The size and the time are
+ * compared after a file has been verified, at every reload, and whenever a watch checks the file.
+ * If either has changed, the filter answers "maybe" until it is replaced (bgi_filter_doubt).
  */
 #include "gate/slot_inside.h"
 
@@ -58,7 +58,7 @@ static bg_err reload_compare(const bg_filter *now, const bg_filter *next,
                              uint32_t flags, bg_errinfo *info)
 {
     if (!(flags & BG_SLOT_ANY_KIND) && bg_filter_kind(now) != bg_filter_kind(next)) {
-        return bgi_err(info, BG_EINCOMPAT, "filter kind of the file",
+        return bgi_err(info, BG_EINCOMPAT, "filter kind in the file",
                        bg_kind_name(bg_filter_kind(now)), "%s",
                        bg_kind_name(bg_filter_kind(next)));
     }
@@ -66,7 +66,7 @@ static bg_err reload_compare(const bg_filter *now, const bg_filter *next,
     if (!(flags & BG_SLOT_ANY_HASH) && !bg_hasher_equal(a, b)) {
         const char *name = bg_hash_name(bg_hasher_profile(a));
         bool same = bg_hasher_profile(a) == bg_hasher_profile(b);
-        return bgi_err(info, BG_EINCOMPAT, "hash function of the file", name, "%s%s",
+        return bgi_err(info, BG_EINCOMPAT, "hash function in the file", name, "%s%s",
                        bg_hash_name(bg_hasher_profile(b)),
                        same ? " with a different seed, secret or function" : "");
     }
@@ -85,15 +85,15 @@ static bg_err reload_compare_files(const struct view *view, const bg_file_info *
     const bool decided = filed || !reload_is_zero(how->key_id);
     if (decided && !(how->flags & BG_SLOT_ANY_HASH)
         && memcmp(expected, next->key_id, BG_KEY_ID_BYTES) != 0) {
-        return bgi_err(info, BG_EINCOMPAT, "key id of the file",
-                       "the key id of the previous file, or of the options", "%.16s",
+        return bgi_err(info, BG_EINCOMPAT, "key id in the file",
+                       "the key id in the previous file or in the options", "%.16s",
                        (const char *)next->key_id);
     }
     if (!(how->flags & BG_SLOT_ANY_GENERATION) && next->generation < now->generation) {
         char least[40];
         (void)snprintf(least, sizeof least, "%llu or higher",
                        (unsigned long long)now->generation);
-        return bgi_err(info, BG_EINCOMPAT, "generation of the file", least, "%llu",
+        return bgi_err(info, BG_EINCOMPAT, "generation in the file", least, "%llu",
                        (unsigned long long)next->generation);
     }
     return BG_OK;
@@ -117,7 +117,8 @@ static bg_err reload_place(bg_slot *slot, struct slot_incoming *incoming,
     return err ? err : slot_swap_base(slot, incoming, info);
 }
 
-/* Returns the digest of the file from which the base was loaded, or "". */
+/* Returns the digest of the file from which the base was loaded, or "" if it was not loaded from a
+ * file. */
 static void reload_known(const bg_slot *slot, char digest[BG_DIGEST_TEXT_BYTES])
 {
     bgi_grace_token token;
@@ -203,7 +204,7 @@ bg_err bg_slot_reload(bg_slot *slot, const char *path, const bg_reload_options *
 
 /* ---- Saving --------------------------------------------------------------------------- */
 
-/* Holds a reference to the base if it contains all keys of the slot and its gates. Otherwise
+/* Takes a reference to the base if the base contains all keys of the slot and its gates. Otherwise
  * returns NULL, with BG_EINCOMPAT in `info`. */
 static struct view_filter *reload_hold_base(bg_slot *slot, uint64_t *complete,
                                             bg_errinfo *info)
@@ -220,7 +221,7 @@ static struct view_filter *reload_hold_base(bg_slot *slot, uint64_t *complete,
     } else if (slot_in_doubt(slot)) {
         (void)bgi_err_state(
             info, BG_EINCOMPAT, "slot",
-            "the base lacks keys that a gate could not add; rebuild it");
+            "the base is missing keys that a gate could not add; rebuild it");
     } else {
         base = member->shared;
         atomic_fetch_add(&base->owners, 1);

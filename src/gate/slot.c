@@ -1,29 +1,29 @@
 /*
  * slot.c - a slot, which holds a filter that can be replaced while it is being read. This file
- * creates and frees slots, and implements pins and the fast changes. slot_keys.c contains the
+ * creates and frees slots, and implements pins and fast changes. slot_keys.c contains the
  * operations on keys, reload.c loads and saves files, and rebuild.c builds new bases.
  *
- * A slot is one atomic pointer to a view (view.h), which never changes. A change creates a new
- * view and exchanges the pointer; the old view is retired (grace.h) and freed when its last
- * reader has left.
+ * A slot is one atomic pointer to a view (view.h), which never changes. A change creates a new view
+ * and replaces the pointer. The old view is retired (grace.h) and freed when its last reader has
+ * left.
  *
  * Why no key is lost. Suppose that an add in view A returned before a query in view B started.
  * Every change from one view to the next obeys these rules:
  *
  *   (S1) A filter that is queried in the old view and accepts or has accepted adds is queried in
- *        the new view, too, or is part of a filter that is queried there. This does not apply if
- *        the caller passed DISCARD, or asserted that the new filter is equally complete.
+ *        the new view, too, or has been merged into a filter that is queried there. This does not
+ *        apply if the caller passed DISCARD, or asserted that the new filter is equally complete.
  *   (S2) A change stops querying a filter only if another filter joined the view at least one
  *        grace period earlier, has accepted every add since, and is queried after the change.
- *   (S3) A migration and a rebuild can always be ended. For this purpose, the slot reserves
+ *   (S3) Ending a migration or a rebuild cannot fail. For this purpose, the slot reserves
  *        memory for one more view for each old or next filter in the list.
  *
  * If B is A, its filters contain the key (V2). If B is A's successor, (S1) applies. If there are
  * more changes in between, each change that drops a filter with the key happens at least one
- * grace period after the view in which another filter started to accept adds. All adds that were
- * not made to that other filter had returned by then. These adds are older than the grace period,
- * so a change that relies on (S2) must provide their keys, either from a rebuild's source, which
- * is read after the grace period, or by a merge.
+ * grace period after the view in which another filter started to accept adds. All adds that did not
+ * reach that other filter had returned by then. A change that relies on (S2) must provide the keys
+ * of these older adds, either from a rebuild's source, which is read after the grace period, or by
+ * a merge.
  *
  *     change          before                 after
  *     layer           base rw                base r, delta rw, and a grace period
@@ -36,7 +36,7 @@
  *     swap            base r                 new r       (sealed: there are no adds)
  *     clear           any                    an empty base, as DISCARD
  *
- * (r: queried, w: accepts adds.) guard.h describes the state that each change keeps.
+ * (r: queried, w: accepts adds.) guard.h describes the state that is kept across changes.
  *
  * Completeness. `complete` belongs to the view, but is read separately. So `complete` is read
  * twice, before and after the view is read. `complete` is lowered before a view is replaced and
@@ -137,7 +137,7 @@ bool slot_draft_put(struct slot_draft *draft, struct view_filter *shared, bg_rol
 
 struct guard_mark slot_mark(const bg_slot *slot)
 {
-    /* The order matters; see bg_slot_advance. */
+    /* The order of these loads matters; see bg_slot_advance. */
     const uint64_t advances = atomic_load(&slot->advances);
     const uint64_t complete = atomic_load(&slot->complete);
     const uint64_t highest = atomic_load(&slot->highest);
@@ -180,8 +180,8 @@ static bool slot_take_memory(bg_slot *slot, const struct slot_draft *draft,
     return taken;
 }
 
-/* The base contains the keys of removed filters, or the caller discarded them. So the last add to
- * these filters counts as an add to the base. */
+/* The base contains the keys of filters that were removed, unless the caller discarded these keys.
+ * So the last add to these filters counts as an add to the base. */
 static void slot_inherit_adds(const struct view *before, const struct view *after)
 {
     const struct view_member *base = view_find(after, BG_ROLE_BASE);
@@ -200,8 +200,8 @@ static bool slot_same_role(const struct view *a, const struct view *b, bg_role r
 }
 
 /* Returns the number of the next view's base. The old filter of a migration counts as part of the
- * base, because it is also queried. The bases of both views are compared, so that no kind of
- * change can forget to raise the number. */
+ * base, because it is also queried. The bases of both views are compared, so that every kind of
+ * change raises the number. */
 static uint64_t slot_number_base(const struct view *before, const struct view *after)
 {
     const bool same = slot_same_role(before, after, BG_ROLE_BASE)
@@ -249,7 +249,7 @@ static bg_err slot_check_filter(const bg_filter *filter, bool sealed, bg_errinfo
 {
     if (filter && !sealed && filter->flags & BG_SPEC_EXCLUSIVE) {
         return bgi_err(info, BG_EINVAL, "filter",
-                       "a filter for several threads, or a sealed slot",
+                       "a filter that several threads can use, or a sealed slot",
                        "BG_SPEC_EXCLUSIVE");
     }
     return BG_OK;
@@ -369,7 +369,7 @@ void bg_slot_free(bg_slot *slot)
     bgi_memory_give(&memory);
 }
 
-/* Returns whether another thread is known to use an address of the slot or inside it. */
+/* Returns whether another thread is known to be using the slot or an address inside it. */
 static bool slot_is_busy(bg_slot *slot)
 {
     return slot->rebuilding || slot->grace != &slot->own_grace
@@ -377,7 +377,7 @@ static bool slot_is_busy(bg_slot *slot)
            || !view_is_sole(atomic_load(&slot->view));
 }
 
-/* Locks are not moved: they are re-created at the new address. */
+/* Locks are not moved but re-created at the new address. */
 bg_err bg_slot_relocate(bg_slot **slot, const bg_mover *mover, bg_errinfo *info)
 {
     if (!slot || !*slot || !mover || !mover->move) {
@@ -451,9 +451,9 @@ struct slot_request {
     uint64_t complete;
     uint64_t generation;
     uint32_t flags;
-    uint64_t making; /* the number of the filter that is swapped in */
+    uint64_t making; /* the build number of the filter that is swapped in */
     bool back;
-    bool taken; /* the slot owns the filter, even if the change fails later */
+    bool taken; /* the slot now owns the filter, even if the change fails later */
 };
 
 /* Performs one change under the lock, unless a rebuild is in progress. Then waits briefly for
@@ -496,9 +496,10 @@ uint64_t slot_sum_wrote(const bg_slot *slot)
 }
 
 /*
- * The slot counts the bits that adds set from this point on. Most filters are new and empty, or
- * large files that have not been read yet; counting all their bits would touch every page. A
- * sample has a known error, and finds no set bits in an empty filter.
+ * Records the starting point for counting the bits that adds set. Only a sample is read, because
+ * most filters are new and empty, or are large files that have not been read yet, and counting all
+ * bits would touch every page. A sample has a known error, and finds no set bits in an empty
+ * filter.
  */
 static void slot_adds_began(bg_slot *slot)
 {
@@ -549,8 +550,7 @@ void slot_set_rebuilding(bg_slot *slot, bool rebuilding)
     (void)pthread_mutex_unlock(&slot->info_lock);
 }
 
-/* Publishes the draft, and releases its new filter; on failure the caller owns the filter
- * again. */
+/* Publishes the draft and releases its new filter. On failure, the caller owns the filter again. */
 static bg_err slot_publish_new(bg_slot *slot, const struct slot_draft *draft,
                                struct view_filter *shared, bg_errinfo *info)
 {
@@ -607,8 +607,8 @@ static bg_err slot_check_swap(const bg_slot *slot, const struct slot_draft *draf
 }
 
 /* Fails if the current base is newer than `incoming`. Such a base may have ended doubts about
- * keys that were written after `incoming` was passed in. If it were replaced, the gate would
- * report these keys as absent. */
+ * keys that were written after `incoming` was passed in. If the current base were replaced, the
+ * gate would report these keys as absent. */
 static bg_err slot_check_order(const bg_slot *slot,
                                const struct slot_incoming *incoming, bg_errinfo *info)
 {
@@ -674,7 +674,7 @@ bg_err slot_swap_base(bg_slot *slot, const struct slot_incoming *incoming,
     if (!err) {
         slot_counted(slot, &slot->swaps);
         slot_base_came(slot);
-        if (discards) { /* earlier keys are in the base, or were discarded */
+        if (discards) { /* all earlier keys are in the base or were discarded */
             atomic_store(&slot->whole, incoming->making);
         }
     }
@@ -761,8 +761,8 @@ static bg_err slot_settle(bg_slot *slot, struct slot_request *request, bg_errinf
     if (request->back && guard_loses(&draft.guard, &drop)) {
         return bgi_err_state(
             info, BG_EINCOMPAT, "slot",
-            "a delta was merged into the new filter only; end the migration "
-            "forward, or rebuild the slot");
+            "a delta was merged into the new filter only; end the migration with back "
+            "= false, or rebuild the slot");
     }
     guard_settled(&draft.guard);
     if (request->back) {
@@ -785,7 +785,7 @@ bg_err bg_slot_end_migration(bg_slot *slot, bool back, bg_errinfo *info)
     return slot_change(slot, &request, slot_settle, info);
 }
 
-/* Checks that `delta` can accept the adds of a slot. */
+/* Checks that `delta` can accept a slot's adds. */
 static bg_err slot_check_delta(const bg_filter *delta, bg_errinfo *info)
 {
     if (!slot_can_take(delta)) {
@@ -796,7 +796,7 @@ static bg_err slot_check_delta(const bg_filter *delta, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Seals all current filters, and lets the delta accept adds. */
+/* Seals all current filters and makes the delta accept adds. */
 static bg_err slot_layer(bg_slot *slot, struct slot_request *request, bg_errinfo *info)
 {
     bg_filter *delta = request->filter;
@@ -829,7 +829,7 @@ static bg_err slot_layer(bg_slot *slot, struct slot_request *request, bg_errinfo
     if (!err) {
         request->taken = true;
         slot_adds_began(slot);
-        bgi_grace_wait(slot->grace); /* for (S2): sealed filters accept no more adds */
+        bgi_grace_wait(slot->grace); /* (S2): sealed filters get no adds afterwards */
     }
     return err;
 }
@@ -842,8 +842,8 @@ bg_err bg_slot_set_delta(bg_slot *slot, bg_filter *delta, bg_errinfo *info)
 
 /* ---- Compaction ---------------------------------------------------------------------- */
 
-/* Replaces the base and the deltas that accept no adds with a copy of the base into which
- * these deltas are merged. */
+/* Merges the deltas that no longer accept adds into a copy of the base, which replaces the base and
+ * these deltas. */
 static bg_err slot_merge_sealed(bg_slot *slot, bg_errinfo *info)
 {
     struct slot_draft draft, next;
@@ -891,8 +891,8 @@ static bg_err slot_compact(bg_slot *slot, struct slot_request *request,
     }
     bg_err err = request->filter ? slot_check_delta(request->filter, info)
                                  : slot_no_filter(info);
-    /* If bg_slot_set_delta was called twice, or a compaction has failed, there already is a
-     * delta that accepts no more adds; another delta would be the third. */
+    /* If bg_slot_set_delta was called twice, or a compaction has failed, there is already a delta
+     * that no longer accepts adds. It is merged first, because the new delta would be the third. */
     if (!err && view_find_delta(view, false)) {
         err = slot_merge_sealed(slot, info);
     }
@@ -932,8 +932,8 @@ static bg_err slot_put_empty(bg_slot *slot, const struct view_member *like, bool
     return BG_OK;
 }
 
-/* Drafts the cleared slot, whose base accepts adds if any filter did before. A static base cannot
- * accept adds, so it keeps a delta. */
+/* Drafts the view of the cleared slot. The base accepts adds if any filter accepted adds before. A
+ * static base cannot accept adds, so the slot keeps a delta that does. */
 static bg_err slot_clear_draft(bg_slot *slot, struct slot_draft *draft,
                                bg_errinfo *info)
 {
@@ -953,8 +953,8 @@ static bg_err slot_clear_draft(bg_slot *slot, struct slot_draft *draft,
     return err;
 }
 
-/* Forgets the doubts that the base ended, because that base was cleared. Keys that the base
- * lacked stay in doubt. */
+/* Forgets the doubts that the base ended, because that base was cleared. Keys that were missing
+ * from the base stay in doubt. */
 static void slot_forget_missed(bg_slot *slot)
 {
     const uint64_t whole = atomic_load(&slot->whole);
@@ -1034,8 +1034,8 @@ bg_err bg_slot_require_generation(bg_slot *slot, uint64_t generation, bg_errinfo
 
 /* ---- Changing the current filters ------------------------------------------------------ */
 
-/* Checks every filter before anything is changed, because a filter that accepts adds but cannot
- * be merged would lack the keys. */
+/* Checks every filter before anything is changed, because the keys would be missing from a filter
+ * that accepts adds but cannot be merged. */
 static bg_err slot_merge_check(const struct view *view, const bg_filter *other,
                                bg_errinfo *info)
 {
@@ -1052,8 +1052,8 @@ static bg_err slot_merge_check(const struct view *view, const bg_filter *other,
     return err;
 }
 
-/* Merges `other` into every member that accepts adds; a next base without enough space is only
- * marked as failed. */
+/* Merges `other` into every member that accepts adds. If a rebuild's next base has too little
+ * space, it is only marked as failed. */
 static bg_err slot_merge_each(const struct view *view, const bg_filter *other,
                               bg_errinfo *info)
 {
@@ -1072,8 +1072,9 @@ static bg_err slot_merge_each(const struct view *view, const bg_filter *other,
     return err;
 }
 
-/* Runs under the lock, even during a rebuild, because the view stays the same, and every filter
- * that accepts adds gets the keys. The bits that are set do not count as adds. */
+/* Runs under the lock. Merging is allowed during a rebuild, because the view stays the same and
+ * every filter that accepts adds gets the keys. The bits that a merge sets do not count as set
+ * by adds. */
 bg_err bg_slot_merge(bg_slot *slot, const bg_filter *other, bg_errinfo *info)
 {
     bgi_err_clear(info);
@@ -1143,6 +1144,6 @@ void bg_slot_advance(bg_slot *slot, uint64_t sequence)
 {
     if (slot) {
         slot_raise_complete(slot, sequence);
-        atomic_fetch_add(&slot->advances, 1); /* after the number has been stored */
+        atomic_fetch_add(&slot->advances, 1); /* must come after the number is stored */
     }
 }

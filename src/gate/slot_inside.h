@@ -14,25 +14,25 @@
 
 enum {
     SLOT_WAIT_MILLISECONDS = 100, /* time to wait for readers of replaced views */
-    SLOT_SPARES = 2 /* spare views: one for an old filter, one for a next filter */
+    SLOT_SPARES = 2 /* spare views: one for an old filter and one for a next filter */
 };
 
 /* Counters, per CPU. */
 struct slot_line {
     _Alignas(64) _Atomic uint64_t answers[2]; /* no, maybe */
     _Atomic uint64_t news,
-        olds; /* adds of definitely new keys, and of keys possibly already present */
+        olds; /* adds of definitely new keys, and of keys that may already have been present */
     _Atomic uint64_t refused;
-    /* The part of `olds` that was definitely new to the filters that accept adds, so bits were
-     * set. */
+    /* The adds in `olds` whose keys were definitely new to the filters that accept adds, so that
+     * bits were set. */
     _Atomic uint64_t again;
 };
 
-/* The state when the base, or the filter that accepts adds, was installed. */
+/* The state at the time when the base, or the filter that accepts adds, was installed. */
 struct slot_marks {
     uint64_t base_since;
     uint64_t wrote; /* number of adds that had set bits by then */
-    /* The number of set bits in the filter whose pollution can be measured, if any. */
+    /* The number of bits that were set in the filter whose pollution can be measured, if any. */
     uint64_t ones;
     double missed; /* standard deviation of `ones` */
 };
@@ -52,29 +52,29 @@ struct bg_slot {
      * base was published. That base contains every key written before its build started,
      * including keys that could not be added (gate_doubt.c). */
     _Atomic uint64_t makings, whole;
-    /* The number of the first build that contains all keys that could not be added; 0 if there
-     * are no such keys. */
+    /* The number of the first build whose base contains all keys that could not be added, or 0 if
+     * there are no such keys. */
     _Atomic uint64_t missed;
     _Atomic uint64_t first_missed; /* the first build that ends the first doubt, or 0 */
     /* The number of times that all earlier answers from the backing store were invalidated. */
     _Atomic uint64_t voided;
-    /* The number of absent canaries used so far; later probes use new canaries. */
+    /* The number of absent canaries used so far. Later probes use new canaries. */
     _Atomic uint64_t probed;
 
     struct bgi_memory memory;
     struct bgi_grace own_grace;
-    bg_allocator allocator; /* if `allocate` is NULL, the default is used */
+    bg_allocator allocator; /* if `allocate` is NULL, the default allocator is used */
     uint64_t (*clock)(void *context);
     void *context;
 
     pthread_mutex_t reload; /* serializes reloads; taken first */
-    pthread_mutex_t change; /* serializes view changes; may be held for long */
+    pthread_mutex_t change; /* serializes view changes; may be held for a long time */
     bool rebuilding;        /* written under `change` and `info_lock` */
     struct bgi_memory spare[SLOT_SPARES]; /* (S3); under `change` */
     size_t spares;
 
-    /* Protects the members below, for bg_slot_get_info. This lock is taken last and never held
-     * for long. */
+    /* Protects the members below, for bg_slot_get_info. Taken last, and never held for a long
+     * time. */
     pthread_mutex_t info_lock;
     struct slot_marks marks;
     uint64_t swaps, reloads, reload_failures, reload_unchanged;
@@ -100,7 +100,7 @@ BGI_INLINE void slot_leave(const bg_slot *slot, bgi_grace_token token)
  * queried (view.h). */
 bool slot_has(const bg_slot *slot, const void *key, size_t len, uint64_t *bases);
 
-/* Queries the filters as bg_slot_may_contain_many does, all in one view. */
+/* Queries the filters as bg_slot_may_contain_many does, with all keys in the same view. */
 size_t slot_has_many(const bg_slot *slot, bg_keys keys, uint64_t *maybe,
                      uint64_t *bases);
 
@@ -113,8 +113,8 @@ BGI_INLINE uint64_t slot_bases(const bg_slot *slot)
     return bases;
 }
 
-/* Records an add in the filters that accepted it, after all its bits are set and before the view
- * is left. Earlier advances do not cover the add. */
+/* Records an add in the filters that accepted it. Call this function after all bits have been set
+ * and before leaving the view. Earlier advances do not cover the add. */
 BGI_INLINE void slot_note_add(const bg_slot *slot, const struct view *view)
 {
     const uint64_t added =
@@ -132,7 +132,7 @@ void slot_adds_unnumbered(bg_slot *slot);
 
 /* ---- Changes (slot->change must be held) ------------------------------------------------ */
 
-/* A copy of the members of the current view and of its guard, to be changed. */
+/* A modifiable copy of the current view's members and guard. */
 struct slot_draft {
     struct view_member members[VIEW_MAX];
     size_t count;
@@ -147,20 +147,20 @@ struct view_member *slot_draft_find(struct slot_draft *draft, bg_role role);
 /* Removes all members with a role. */
 void slot_draft_remove(struct slot_draft *draft, bg_role role);
 
-/* Makes all members stop accepting adds. Returns whether any member except a delta was accepting
+/* Makes all members stop accepting adds. Returns whether any member other than a delta accepted
  * adds. */
 bool slot_draft_seal(struct slot_draft *draft);
 
-/* Inserts a member at the front; returns false if there are too many members. */
+/* Inserts a member at the front. Returns false if there are too many members. */
 bool slot_draft_put(struct slot_draft *draft, struct view_filter *shared, bg_role role,
                     bool queried, bool takes);
 
 /* Returns a mark for the current point in time, for guards. */
 struct guard_mark slot_mark(const bg_slot *slot);
 
-/* Makes the draft the current view, in one atomic step. On BG_ENOMEM nothing has changed. The
- * call cannot fail if the current view has an old or a next filter that the draft does not have
- * (S3). */
+/* Makes the draft the current view, in one atomic step. If the call fails with BG_ENOMEM, nothing
+ * has changed. The call cannot fail if the current view has an old or a next filter that the draft
+ * does not have (S3). */
 bg_err slot_publish(bg_slot *slot, const struct slot_draft *draft, bg_errinfo *info);
 
 /* Raises a number to at least `to`. */
@@ -171,18 +171,18 @@ BGI_INLINE void slot_raise(_Atomic uint64_t *number, uint64_t to)
     }
 }
 
-/* Starts the build of a base that will contain all keys. Returns the number of the build; `whole`
- * is set to this number when the base is published. */
+/* Starts the build of a base that will contain all keys. Returns the build's number, to which
+ * `whole` is set when the base is published. */
 BGI_INLINE uint64_t slot_making(bg_slot *slot)
 {
     return atomic_fetch_add(&slot->makings, 1) + 1;
 }
 
 /*
- * Returns true if the gates of the slot do not trust its "no" (gate_doubt.c). Call this function
- * *before* querying the filter: if it returns false, the query sees the base that ended the
- * doubt, or a later base. In the other order, a "no" from the old base could be trusted because
- * the new base had arrived in the meantime.
+ * Returns true if the slot's gates do not trust a "no" from its filters (gate_doubt.c). Call this
+ * function *before* querying the filter. If it then returns false, the query sees the base that
+ * ended the doubt, or a later base. In the other order, a "no" from the old base could be trusted
+ * because the new base had arrived in the meantime.
  */
 BGI_INLINE bool slot_in_doubt(const bg_slot *slot)
 {
@@ -202,14 +202,14 @@ BGI_INLINE void slot_keep_missed(bg_slot *slot)
 {
     const uint64_t making = slot_making(slot);
     atomic_store(&slot->first_missed, making);
-    atomic_store(&slot->whole, making); /* before `missed`, so that there is no doubt */
+    atomic_store(&slot->whole, making); /* before `missed`, so that no doubt is seen */
     atomic_store(&slot->missed, making);
 }
 
 /* Records when the new base was published. */
 void slot_base_came(bg_slot *slot);
 
-/* Raises the completeness to the new value if it is lower. */
+/* Raises the completeness to `complete`, unless it is already higher. */
 void slot_raise_complete(bg_slot *slot, uint64_t complete);
 
 /* Lowers the completeness and remembers its highest value, even if an advance raises it at
@@ -227,10 +227,10 @@ struct slot_incoming {
     uint64_t complete;
     uint32_t flags;
     uint64_t making; /* from slot_making, called when the filter was passed in */
-    const bg_file_info *about; /* the digest of its file, or NULL */
+    const bg_file_info *about; /* information about its file, or NULL */
 };
 
-/* Replaces the base. Called with slot->change held. */
+/* Replaces the base. The caller holds slot->change. */
 bg_err slot_swap_base(bg_slot *slot, const struct slot_incoming *incoming,
                       bg_errinfo *info);
 
