@@ -129,7 +129,7 @@ static bg_err packed_refuse(size_t n, bg_errinfo *info)
 {
     return bgi_err_state(
         info, BG_EFORMAT, "bytes",
-        "these %zu bytes are not a packed filter in the byte order of this machine", n);
+        "these %zu bytes are not a packed filter in this machine's byte order", n);
 }
 
 /* Splits the bytes into parts, and rejects invalid bytes before anything is allocated. */

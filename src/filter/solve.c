@@ -58,7 +58,8 @@ static bg_err solve_check_numbers(const bg_spec *spec, double growth, bg_errinfo
         return bgi_err(info, BG_EINVAL, "growth", "1 .. 1000000", "%g", growth);
     }
     if ((double)spec->items * growth > solve_items_max) {
-        return bgi_err(info, BG_EINVAL, "growth", "items x growth up to 2^56", "%g",
+        return bgi_err(info, BG_EINVAL, "growth",
+                       "a factor for which items x growth is at most 2^56", "%g",
                        growth);
     }
     return BG_OK;
@@ -354,7 +355,7 @@ static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g,
         }
         char expected[96];
         (void)snprintf(expected, sizeof expected,
-                       "at least %u bytes, at most %llu units of a %s filter",
+                       "at least %u bytes, and at most %llu units for a %s filter",
                        g->kind->unit_bytes(g->k),
                        (unsigned long long)g->kind->units_max,
                        bg_kind_name(g->kind->id));
@@ -366,7 +367,7 @@ static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g,
         g->units -= g->units % ((uint64_t)1 << spec->folds);
         if (g->units == 0) {
             return bgi_err(info, BG_EINVAL, "bytes",
-                           "enough for a size that can be folded", "%llu",
+                           "enough bytes for a size that can be folded", "%llu",
                            (unsigned long long)spec->bytes);
         }
     } else if (!solve_round(spec, &g->units)) {

@@ -21,10 +21,10 @@
  * possible hashes.
  *
  * Invariants
- *   (I1) Batches and single calls give the same hash, on every path and with every byte order.
+ *   (I1) Batches and single calls compute the same hash, on every path and with every byte order.
  *   (I2) Hashes must never change, because filters in files depend on them.
  *   (I3) Batches read the hasher's words into registers before the loop. Callers must not let
- *        `out` overlap the hasher, but the compiler cannot assume that they do not.
+ *        `out` overlap the hasher, but the compiler cannot rely on this.
  *
  * Not guaranteed: `fast` and `xxh64` give no protection against chosen keys. A seed is not a
  * secret, even if it is never disclosed.
@@ -50,14 +50,15 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-_Static_assert(XXH_SECRET_DEFAULT_SIZE == BGI_FAST_SECRET, "as written in files");
+_Static_assert(XXH_SECRET_DEFAULT_SIZE == BGI_FAST_SECRET,
+               "files contain a secret of this size");
 
-/* FLAT inlines all calls, including XXH3. APART keeps a function out of line. */
+/* HASH_FLAT inlines all calls, including calls to XXH3. HASH_APART keeps a function out of line. */
 #define HASH_FLAT  __attribute__((flatten))
 #define HASH_APART static __attribute__((noinline))
 
-/* CHUNK is the number of pairs that are sorted by length at a time. OTHERS is the number of pairs
- * that are hashed one by one after a group of eight pairs of different lengths. */
+/* HASH_CHUNK is the number of pairs that are sorted by length at a time. HASH_OTHERS is the number
+ * of pairs that are hashed one by one when the next eight pairs cannot be hashed in parallel. */
 enum { HASH_CHUNK = 64, HASH_OTHERS = 32 };
 
 void bgi_hasher_prepare_fast(struct bgi_hasher *h)
@@ -86,7 +87,8 @@ BGI_INLINE uint64_t hash_fast(const void *key, size_t len, uint64_t seed,
     return hash_fast_long(key, len, seed, secret);
 }
 
-/* XXH64 would add an offset to NULL, which is undefined in C even for an offset of 0. */
+/* If `key` were NULL, XXH64 would add an offset to it, which is undefined in C even if the offset
+ * is 0. */
 BGI_INLINE uint64_t hash_xxh64(const void *key, size_t len, uint64_t seed)
 {
     return XXH64(len ? key : "", len, seed);
@@ -116,7 +118,7 @@ HASH_APART uint64_t hash_one_other(const struct bgi_hasher *h, const void *key,
     return 0; /* the hasher is not initialized, so the result is unspecified */
 }
 
-/* The common case is inlined into the caller, which then need not save registers for the other
+/* The common case is inlined into the caller, which therefore need not save registers for the other
  * cases. */
 BGI_INLINE uint64_t hash_one(const struct bgi_hasher *h, const void *key, size_t len)
 {
@@ -304,7 +306,7 @@ static void hash_xxh64_pairs(const struct bgi_hasher *h, const bg_bytes *keys, s
     }
 }
 
-/* Writes the hashes of some keys of a chunk to the positions of their keys. */
+/* Writes each hash to the position of its key in the chunk. */
 static void hash_scatter(const uint64_t *hashes, const uint8_t *from, size_t n,
                          uint64_t *out)
 {
@@ -313,7 +315,8 @@ static void hash_scatter(const uint64_t *hashes, const uint8_t *from, size_t n,
     }
 }
 
-/* Hashes the keys of a chunk that have `width` bytes, 8 or 16. Returns their number. */
+/* Hashes the keys of a chunk that are `width` bytes long (8 or 16). Returns the number of these
+ * keys. */
 BGI_INLINE size_t hash_integer_width(const struct bgi_hasher *h, const bg_bytes *keys,
                                      size_t n, const size_t width, uint64_t *out)
 {

@@ -2,10 +2,10 @@
  * aged.c - a window that consists of age slices, with all bits of a key in one block.
  *
  * Idea. The filter is a partitioned Bloom filter with a ring of slices. An add sets one bit in each
- * of the k youngest slices. In every period, a new slice is added at the young end, and the
- * oldest slice is dropped. So the bits of a key added in period p are always in the slices p ..
- * p + k - 1, and the filter may contain a key if its bit is set in k consecutive slices (Shtul,
- * Baquero, Almeida, "Age-partitioned Bloom filters", 2020).
+ * of the k youngest slices. At the start of every period, a new slice is added at the young end,
+ * and the oldest slice is dropped. So the bits of a key added in period p are always in the slices
+ * p .. p + k - 1. The answer to a query is "maybe" if the key's bit is set in k consecutive slices
+ * (Shtul, Baquero, Almeida, "Age-partitioned Bloom filters", 2020).
  *
  *     slices, old to young      q-l ................. q .... q+k-1 | q+k: being cleared
  *     a key of this period                            [# # # # #]
@@ -14,8 +14,8 @@
  *
  * Layout. In the paper, slices are bit arrays, so a query touches several cache lines. Here, the
  * slices are the columns of small tables, called blocks. A row of a block is a word with one bit
- * for each slice. The high bits of a hash select a block, and the hash also selects k rows of
- * that block.
+ * for each slice. The high bits of a hash select a block, and a mix of all its bits selects k rows
+ * of that block.
  *
  *                     slice  0 1 2 3 4 ...          31
  *         block      row 0   . . . . . . . . . . . .        16 rows of 32 bits, one line;
@@ -25,36 +25,38 @@
  *
  * Slice s uses the key's row s mod k. Any k consecutive slices use each of the key's rows once,
  * so their bits are independent. A query reads k words of one block, regardless of the number of
- * generations. It masks each word with the slices that use the word, combines the results into
- * one word of found slices, and looks for k consecutive set bits in it:
+ * generations. It masks each word with the slices that use the word and combines the results into
+ * one word, whose set bits are the slices that contain the key's bit. Then it looks for k
+ * consecutive set bits in this word:
  *
  *     found = OR over j < k of  row[r_j] & { slices that are j modulo k }
  *     x = found;  x &= x >> 1;  x &= x >> 2; ...          (after rotating the ring)
  *
  * The number of slices in the ring is a multiple of k, so the masks stay the same.
  *
- * Rate. The number of a period's keys in a block has a Poisson distribution. Inclusion-exclusion
- * over the sets T of slices gives the exact probability that k consecutive slices are set by
- * chance, for R rows and a mean of lambda keys per period and block:
+ * Rate. The number of keys that one period adds to a block has a Poisson distribution. Let R be the
+ * number of rows and lambda the mean number of keys per period and block. Inclusion-exclusion over
+ * the sets T of slices gives the exact probability that k consecutive slices are set by chance:
  *
  *     full(k) = sum over T of (-1)^|T| prod over periods p of
  *                   exp(-lambda (1 - (1 - 1/R)^|T and slices of p|))
  *
  * A run starts at one of g positions: at the oldest position with probability full(k), and at
  * each of the others with probability full(k) - full(k+1), because the slice before the run must
- * not be set. (If there are two separate runs, both are counted, which is negligible at rates
+ * not be set. (If there are two separate runs, both are counted; the error is negligible at rates
  * below 10%.)
  *
- * Fading. A key that has just expired still has all but one of its bits in live slices. The
- * filter still answers "maybe" for the key if other keys have set its bit in the next slice.
- * This happens for about half of these keys, and one period later for a quarter of them. After k
- * periods, no bit of the key is left. So the maximum age, W + P + k P, is not as sharp as with
- * generations, but few keys reach it.
+ * Fading. A key that has just expired still has all but one of its bits in live slices. The filter
+ * still answers "maybe" for the key if other keys have set its bit in the slice after its last
+ * slice. This happens for about half of the keys that have just expired and, one period later, for
+ * a quarter of them. After k periods, no bit of the key is left. So keys do not expire as sharply
+ * as with generations: the maximum age is W + P + k P, but few keys reach it.
  *
- * Cost. Clearing a slice visits all words of the filter, in small steps, once per period, whereas a
- * window of generations only clears its oldest filter. Small blocks cost bits: at 24 generations
- * and 1%, a window needs 25.2 bits per key, compared with 19.5 for generations. With fewer than
- * about ten generations, there are more slices than generations, and the cost is twice as high.
+ * Cost. Once per period, a slice is cleared, which visits all words of the filter in small steps,
+ * whereas a window of generations only clears its oldest filter. Small blocks need more bits: at 24
+ * generations and 1%, this window needs 25.2 bits per key, compared with 19.5 for a window of
+ * generations. With fewer than about ten generations, the ring has many more slices than
+ * generations, and the cost is twice as high.
  *
  * Concurrency. Bits are set by atomic OR, and the bits of a slice are cleared by atomic AND.
  * window.c explains why no key is lost.
@@ -211,10 +213,11 @@ static bg_err aged_solve(const bg_spec *spec, struct window_shape *shape,
         }
     }
     if (!found || spec->rate < aged_rate_least) {
-        return bgi_err(info, BG_ENOTSUP, "window.generations",
-                       "fewer generations or a higher rate: the slices must fit into "
-                       "64 bits, and k is at most 10",
-                       "%u at a rate of %g", shape->generations, spec->rate);
+        return bgi_err(
+            info, BG_ENOTSUP, "window.generations",
+            "fewer generations or a higher rate, because the slices must fit into 64 "
+            "bits and k is at most 10",
+            "%u at a rate of %g", shape->generations, spec->rate);
     }
     return BG_OK;
 }
@@ -582,8 +585,8 @@ static bool aged_equal(const struct window *a, const struct window *b)
 
 /* ---- Measuring ------------------------------------------------------------------- */
 
-/* Counts the set bits of each slice, indexed by its position in the ring, in every `one_in`-th
- * line of 8 words. */
+/* Counts the set bits of each slice in every `one_in`-th line of 8 words. `ones` is indexed by the
+ * slice's position in the ring. */
 static void aged_ones(const struct window *w, uint64_t one_in, uint64_t ones[64])
 {
     const uint64_t words = w->shape.bytes / 8;
@@ -599,8 +602,8 @@ static void aged_ones(const struct window *w, uint64_t one_in, uint64_t ones[64]
 /*
  * Estimates the number of keys. Slice s contains the keys of the periods s - k + 1 .. s, so
  * taking every k-th slice, starting with the youngest, covers each period once. The share of the
- * last slice that belongs to expired periods is subtracted, as if keys were distributed evenly.
- * The rate is computed for the same number of keys in each period.
+ * last slice that belongs to expired periods is subtracted, on the assumption that keys are
+ * distributed evenly. The rate is computed as if each period had the same number of keys.
  */
 static void aged_measure(const struct window *w, struct bgi_measure *m)
 {
@@ -620,7 +623,8 @@ static void aged_measure(const struct window *w, struct bgi_measure *m)
         if (i % k) {
             continue;
         }
-        /* Covers the periods slice - k + 1 .. slice, without future and expired periods. */
+        /* `in` is the number of periods from slice - k + 1 to slice that are neither future nor
+         * expired. */
         double in = i == 0 ? k : fmin(k, g - 1 - (i - k));
         double fill = fmin(set / bits, 1 - 0.5 / bits);
         double keys = -bits * log1p(-fill);

@@ -7,9 +7,10 @@
 
 /*
  * The ratio of a layer's rate to the previous layer's rate. Among the ratios 0.75, 0.80 .. 0.95
- * with growth 2, 3 and 4, the ratio 0.8 needs the fewest bits from 1 to 1000 times the first
- * capacity, according to the model. Series that decrease more slowly, such as 1/((i+1)(i+2)),
- * pay off only after about twelve layers, and cost up to 2 bits per key before that.
+ * with growth 2, 3 and 4, the ratio 0.8 needs the fewest bits according to the model, for 1 to 1000
+ * times as many keys as the first layer holds. Series that decrease more slowly, such as
+ * 1/((i+1)(i+2)), pay off only after about twelve layers, and cost up to 2 bits per key before
+ * that.
  */
 static const double ladder_tightening = 0.8;
 
@@ -20,7 +21,7 @@ enum { LADDER_TYPICAL = 3, LADDER_FAST_K = 8 };
  * the particular keys that the mean rate is meaningless. */
 enum { LADDER_LEAST_BYTES = 2048 };
 
-enum { LADDER_REMEMBERED = 31 }; /* cached capacities of layers, per thread */
+enum { LADDER_REMEMBERED = 31 }; /* number of layer capacities cached per thread */
 
 static double ladder_rate(double rate, uint32_t i)
 {
@@ -31,7 +32,7 @@ static bg_err ladder_check(const bg_spec *spec, bg_errinfo *info)
 {
     if (spec->bits_per_key != 0 || spec->bytes != 0) {
         return bgi_err(info, BG_EINVAL, "bits_per_key, bytes",
-                       "0: a scalable filter requires a rate", "%g, %llu",
+                       "0, because a scalable filter requires a rate", "%g, %llu",
                        spec->bits_per_key, (unsigned long long)spec->bytes);
     }
     if (!(spec->rate > 0 && spec->rate < 1)) {
@@ -101,12 +102,15 @@ bg_err ladder_solve(const bg_spec *spec, struct ladder *ladder, bg_errinfo *info
     return BG_OK;
 }
 
-/* Returns the maximum number of keys, at least 1, at which `units` units have at most this rate. */
+/* Returns the maximum number of keys at which a filter of `units` units has at most this rate. The
+ * result is at least 1. */
 static double ladder_find_capacity(const struct ladder *ladder, uint64_t units,
                                    double rate)
 {
     double bits = 8.0 * ladder->kind->unit_bytes(ladder->k) * (double)units;
-    double low = 0, high = bits; /* one key per bit is far too many */
+    double low = 0,
+           high =
+               bits; /* a safe upper bound, because no filter holds one key per bit */
     while (high - low > fmax(0.5, low * 1e-6)) {
         double middle = (low + high) / 2;
         if (bgi_kind_rate(ladder->kind, units, ladder->k, middle) <= rate) {
@@ -119,14 +123,14 @@ static double ladder_find_capacity(const struct ladder *ladder, uint64_t units,
 }
 
 /*
- * Like ladder_find_capacity, but with a cache: the computation evaluates the model about twenty
- * times, which takes longer than creating or loading the rest of a small filter, and most filters
- * on a host share a few specs.
+ * Does the same as ladder_find_capacity, but caches results. The computation evaluates the model
+ * about twenty times, which takes longer than creating or loading the rest of a small filter. A
+ * cache helps because most filters on a host share a few specs.
  */
 static double ladder_capacity(const struct ladder *ladder, uint64_t units, double rate)
 {
     static _Thread_local struct {
-        struct ladder ladder; /* kind NULL: empty entry */
+        struct ladder ladder; /* kind is NULL in an empty entry */
         uint64_t units;
         double rate, capacity;
     } found[LADDER_REMEMBERED], *at;

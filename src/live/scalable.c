@@ -1,20 +1,20 @@
 /*
  * scalable.c - a filter for an unknown number of keys, with layers of increasing size.
  *
- * Idea. A Bloom filter cannot be enlarged without its original keys. So when it is full, a
- * second, larger layer is added, which receives all further keys, and so on. The filter may
- * contain a key if any layer may contain it (Almeida, Baquero, Preguica, Hutchison, "Scalable
- * Bloom filters", 2007). The rates of the layers add up, so each layer must have a lower rate
- * than the previous one.
+ * Idea. A Bloom filter cannot be enlarged without its original keys. So when the filter is full, a
+ * second, larger layer is added, which receives all further keys, and so on. The answer for a key
+ * is "maybe" if any layer answers "maybe" (Almeida, Baquero, Preguica, Hutchison, "Scalable Bloom
+ * filters", 2007). The rates of the layers add up, so each layer must have a lower rate than the
+ * previous one.
  *
  *     layer 2   [................................................................]  <- adds
  *     layer 1   [................................]  full
  *     layer 0   [................]  full
- *               one hash; line number in layer i = floor(hash * units(i) / 2^64)
+ *               one hash; line index in layer i = floor(hash * units(i) / 2^64)
  *
- * Rate. Whatever the number of keys, layer i has at most capacity(i) keys, so its rate is at
- * most rate(i) = p (1 - r) r^i (ladder.h). A lookup of an absent key gives a false positive if
- * at least one layer answers "maybe". The probability of this is at most
+ * Rate. Regardless of the total number of keys, layer i has at most capacity(i) keys, so its rate
+ * is at most rate(i) = p (1 - r) r^i (ladder.h). A lookup of an absent key gives a false positive
+ * if at least one layer answers "maybe". The probability of this is at most
  *
  *     sum over i of p (1 - r) r^i  =  p (1 - r^layers)  <  p,
  *
@@ -27,31 +27,31 @@
  *     growth 2 (default)      13.8    20.8    17.6   28.3         24.7           41
  *     growth 4                13.8    29.1    47.2   18.9         34.2           69
  *
- * Right after a layer is added, there is space for 2 (or 4) times as many keys, which explains
- * the higher values. The planner computes these values for any number of keys. A larger growth
- * gives fewer layers and therefore faster lookups; see bg_spec.width. The common rule, a growth
- * of 2 with halved rates, needs 23 bits per key at 100 times the first capacity even with
- * scattered bits.
+ * The high values occur right after a layer is added, when the filter has space for 2 (or 4) times
+ * as many keys as it contains. The planner computes these values for any number of keys. A larger
+ * growth gives fewer layers and therefore faster lookups; see bg_spec.width. The common choice, a
+ * growth of 2 with the rate halved from layer to layer, needs 23 bits per key at 100 times the
+ * first capacity even with scattered bits.
  *
- * Time. An absent key must be looked up in every layer. In batches, this costs 0.9 ns per key
- * and layer while the layers fit into the cache, and otherwise little more than reading the
+ * Time. An absent key must be looked up in every layer. In batches, this takes 0.9 ns per key and
+ * layer as long as the layers fit into the cache, and otherwise little more time than reading the
  * cache lines (layers.h). About half of all members are found in the newest layer.
  *
  * Choices. Layers are `blocked`, or `classic` (BG_SPEC_SCATTERED). Lookups start with the newest
  * layer, which contains at least half of the keys once it is full. A key that any layer may
  * contain is not added again. Unit indexes are nested: line u of layer i corresponds to the
  * `growth` lines of layer i+1 that start at u * growth. All layers have the same k and bit
- * patterns. So bg_filter_compact can unfold a layer to the size of a later layer by repeating
- * its lines, or fold the later layer, and OR the two.
+ * patterns. So to combine two layers, bg_filter_compact can unfold the earlier layer to the size of
+ * the later one by repeating its lines, or fold the later layer, and then OR the two.
  *
  * Merging works layer by layer, because the sizes depend only on the spec. A merged layer can
- * contain more keys than its capacity, up to the sum of the keys in both layers. Then the rate
- * is higher than specified; bg_filter_info.rate reports it, and `saturated` counts the keys
- * above capacity.
+ * contain more keys than its capacity, up to the sum of the keys in both layers. Then the rate is
+ * higher than specified. bg_filter_info.rate reports the actual rate, and `saturated` counts the
+ * keys above capacity.
  *
- * Lack of memory. An add cannot fail. If a layer is full and the next one cannot be created
- * (because an allocation fails or max_bytes is reached), keys are added to the last layer: no
- * key is lost, but the rate rises. bg_filter_info.saturated reports the number of keys that were
+ * Out of memory. An add cannot fail. If a layer is full and the next one cannot be created
+ * (because an allocation fails or max_bytes is reached), keys are still added to the last layer, so
+ * no key is lost, but the rate rises. bg_filter_info.saturated reports the number of keys that were
  * added above capacity. Growth is retried each time another sixteenth of the capacity has been
  * added.
  *
@@ -61,13 +61,13 @@
  *        access, decreases `count`. A reader loads `count` once (acquire) and never waits.
  *   (I2) Growth happens under a lock. Only threads that found the last layer full acquire this
  *        lock. They check again under the lock, so exactly one layer is created.
- *   (I3) An add puts its key into the layer that was last when it loaded `count`. If another
- *        layer is created in the meantime, the key is in the layer before the new one, which
- *        every lookup also queries. Keys are never moved, so none can be lost. Hence (C1) of
- *        filter.h holds, by the argument of line_core.h applied to that layer, and so does (C2).
+ *   (I3) An add puts its key into the layer that was last when it loaded `count`. If another layer
+ *        is created in the meantime, the key ends up in an earlier layer, which every lookup also
+ *        queries. Keys are never moved, so none can be lost. So (C1) and (C2) of filter.h hold,
+ *        because the argument in line_core.h applies to each layer.
  *   (I4) Threads that add concurrently can exceed the capacity by one key per thread, or by 64
- *        keys per thread in batches. When fewer than SCALABLE_ROOM keys fit, batches are added
- *        key by key.
+ *        keys per thread in batches. When the last layer has space for fewer than SCALABLE_ROOM
+ *        keys, batches are added key by key.
  */
 #include "base/bits.h"
 #include "base/errinfo.h"
@@ -89,8 +89,8 @@ struct scalable_layer {
     uint64_t capacity;
 };
 
-/* The counters that adds write, separate from the fields that lookups read. Only the counters of
- * the last layer change. */
+/* The counters that adds write. They are kept apart from the fields that lookups read. Only the
+ * counters of the last layer change. */
 struct scalable_adds {
     uint64_t added; /* number of new keys */
     uint64_t retry; /* grow when `added` reaches this number */
@@ -111,10 +111,11 @@ struct scalable {
     unsigned char growing;
     _Alignas(64) struct scalable_layer few[SCALABLE_FEW];
     _Alignas(64) struct scalable_adds few_adds[SCALABLE_FEW];
-    struct bgi_memory many; /* a struct scalable_many, if the handle is too small */
+    struct bgi_memory
+        many; /* a struct scalable_many if there are more than SCALABLE_FEW layers */
 };
 
-/* Returns layer i, which may not exist yet. The memory for its entry must be
+/* Returns the entry of layer i. The layer need not exist yet, but the memory for its entry must be
  * reserved. */
 static struct scalable_layer *scalable_layer(const struct scalable *s, uint32_t i)
 {
@@ -169,7 +170,8 @@ static bool scalable_reserve(struct scalable *s, uint32_t i)
                               own->allocate ? own : NULL, true);
 }
 
-/* Computes the geometry of the next layer. Errors: BG_ENOMEM if no layer can be added. */
+/* Computes the geometry of the next layer. Errors: BG_ENOMEM if another layer would exceed a limit.
+ * */
 static bg_err scalable_next(const struct scalable *s, struct bgi_geometry *g,
                             uint64_t *bytes, bg_errinfo *info)
 {
@@ -232,8 +234,8 @@ static void scalable_unlock(struct scalable *s)
     __atomic_clear(&s->growing, __ATOMIC_RELEASE);
 }
 
-/* Adds a layer after layer `last`, unless another thread has done so. If the layer cannot be
- * created, sets the number of keys at which to retry. */
+/* Adds a layer after layer `last`, unless another thread has already added one. If the layer cannot
+ * be created, sets the number of keys at which to retry. */
 static void scalable_grow(struct scalable *s, uint32_t last)
 {
     scalable_lock(s);
@@ -246,8 +248,8 @@ static void scalable_grow(struct scalable *s, uint32_t last)
     scalable_unlock(s);
 }
 
-/* Returns the number of additional keys that the last layer should receive. Adds a layer first
- * if the last one is full. */
+/* Returns the number of keys that can still be added to the last layer. If the last layer is full,
+ * adds a new layer first. */
 static uint64_t scalable_room(struct scalable *s, uint32_t *last)
 {
     *last = scalable_count(s) - 1;
@@ -346,8 +348,8 @@ static uint64_t scalable_add_one_by_one(struct bgi_core *core,
     return answer;
 }
 
-/* Adds to the last layer the keys that no earlier layer may contain. The last layer reports
- * whether they are new. */
+/* Adds those keys to the last layer for which all earlier layers answer "no". The last layer
+ * reports which of them are new. */
 static uint64_t scalable_add_group(struct bgi_core *core, const struct bgi_group *group,
                                    const struct bgi_group *next)
 {
@@ -406,7 +408,7 @@ static bg_err scalable_handle(const struct ladder *ladder, const bg_spec *spec,
     f->design_rate = spec->rate;
     f->core.units = ladder->units;
     f->core.k = ladder->k;
-    f->core.adds_prefetch = 1; /* each layer decides this for itself */
+    f->core.adds_prefetch = 1; /* each layer decides for itself whether to prefetch */
     f->core.lookups_prefetch = 1;
     s->ladder = *ladder;
     s->max_bytes = spec->max_bytes;
@@ -448,7 +450,7 @@ static bg_err scalable_create(const bg_spec *spec, bg_filter **filter, bg_errinf
     return err;
 }
 
-/* Returns a spec that creates the same handle, except for the flags. */
+/* Returns a spec that creates the same handle, but with these flags. */
 static bg_spec scalable_spec(const struct scalable *s, uint32_t flags)
 {
     bg_spec spec = BG_SPEC_INIT;
@@ -550,7 +552,7 @@ static uint32_t scalable_layer_count(const bg_filter *filter)
 static bg_filter_info scalable_info(const bg_filter *layer, uint64_t most)
 {
     bg_filter_info info = { .struct_size = sizeof info };
-    double missed; /* already included in the interval of `items` */
+    double missed; /* ignored: the interval of `items` already includes this error */
     bgi_filter_info(layer, most, &info, &missed);
     return info;
 }
@@ -575,7 +577,8 @@ static void scalable_measure(const struct bgi_core *core, struct bgi_measure *m)
     m->rate = 1 - right;
 }
 
-/* The generic code has already compared kind, growth, first layer, k and hash. */
+/* The generic code has already compared the kind, the growth, the size of the first layer, k and
+ * the hash function. */
 static bg_err scalable_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info)
 {
     const struct scalable *sa = (const struct scalable *)(const void *)a;
@@ -624,7 +627,7 @@ static bg_err scalable_merge(struct bgi_core *to, const struct bgi_core *from,
     const struct scalable *other = scalable_in(from);
     uint32_t count = scalable_count(other);
     bg_err err = BG_OK;
-    (void)exclusive; /* each layer has the flag */
+    (void)exclusive; /* bg_filter_merge uses each layer's own flag */
     scalable_lock(s);
     while (s->count < count && !err) {
         err = scalable_push(s, NULL);
@@ -652,7 +655,7 @@ static void scalable_recipe(const bg_filter *filter, struct bgi_recipe *recipe)
     recipe->max_bytes = s->max_bytes;
 }
 
-/* Creates a filter with exactly the ladder in the recipe, without recomputing anything. */
+/* Creates a filter with exactly the ladder in the recipe, and recomputes nothing. */
 static bg_err scalable_remake(const struct bgi_recipe *recipe, const bg_spec *how,
                               const bg_hasher *hasher, uint64_t room,
                               bg_filter **filter, bg_errinfo *info)
@@ -678,7 +681,7 @@ static bg_err scalable_remake(const struct bgi_recipe *recipe, const bg_spec *ho
         || recipe->k > ladder.kind->k_max || !ladder_layer(&ladder, 0, &first)
         || !bgi_geometry_bytes(&first, &bytes) || bytes > room) {
         return bgi_err(info, BG_EFORMAT, "recipe",
-                       "valid rate, growth, k and units of a scalable filter",
+                       "a valid rate, growth, k and units for a scalable filter",
                        "%g, %u, %u, %llu", recipe->rate, recipe->width, recipe->k,
                        (unsigned long long)recipe->units);
     }
@@ -719,7 +722,8 @@ static bg_err scalable_restore(bg_filter *filter, const uint64_t *numbers, uint6
     struct scalable *s = (struct scalable *)(void *)filter;
     const uint64_t max_bytes = s->max_bytes;
     bg_err err = n >= 1 && n <= LADDER_LAYERS && room > 0 ? BG_OK : BG_EFORMAT;
-    s->max_bytes = room; /* all layers must fit in the file; 0 would mean no limit */
+    s->max_bytes =
+        room; /* the layers cannot be larger than the file; 0 would mean no limit */
     while (!err && s->count < n) {
         err = scalable_next(s, &g, &bytes, NULL) ? BG_EFORMAT : scalable_push(s, NULL);
     }
@@ -732,8 +736,8 @@ static bg_err scalable_restore(bg_filter *filter, const uint64_t *numbers, uint6
 
 /* ---- Compacting ------------------------------------------------------------------ */
 
-/* ORs a small classic filter into a filter with `ratio` times as many bits. Each bit is
- * repeated. */
+/* ORs a small classic filter into a filter with `ratio` times as many bits. Each bit is repeated
+ * `ratio` times. */
 static void scalable_unfold_bits(const bg_filter *small, bg_filter *large,
                                  uint64_t ratio)
 {
@@ -746,7 +750,7 @@ static void scalable_unfold_bits(const bg_filter *small, bg_filter *large,
     }
 }
 
-/* Like scalable_unfold_bits, but repeats lines. */
+/* Does the same for blocked filters, by repeating each line. */
 static void scalable_unfold_lines(const bg_filter *small, bg_filter *large,
                                   uint64_t ratio)
 {
@@ -846,7 +850,8 @@ static bg_err scalable_plan_check(const bg_spec *spec, double growth, bg_errinfo
         return bgi_err(info, BG_EINVAL, "growth", "1 to 1000000", "%g", growth);
     }
     if ((double)spec->items * growth > most) {
-        return bgi_err(info, BG_EINVAL, "growth", "items x growth up to 2^56", "%g",
+        return bgi_err(info, BG_EINVAL, "growth",
+                       "a factor for which items x growth is at most 2^56", "%g",
                        growth);
     }
     return BG_OK;

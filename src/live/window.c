@@ -1,5 +1,6 @@
 /*
- * window.c - a filter that forgets old keys. This file keeps track of periods and ends them.
+ * window.c - a filter that forgets old keys. This file keeps track of the current period and
+ * decides when it ends.
  *
  * Idea. Time, or the stream of adds, is divided into periods, and the window contains the keys of
  * the last g periods. A window of length W has periods of P = W / (g - 1). A key that was added at
@@ -9,41 +10,40 @@
  *     |......x........|..........|..........|..............|........     g = 4, W = 3 P
  *            added     <------------- W -------------------> dropped here
  *
- * This is at least W after it was added, and at most W + P = W g / (g - 1). The maximum age holds
- * if periods end on time. Periods end only during adds and rotations, so without either, a key
- * stays. (An aged window needs a few more periods to forget a key; see aged.c.)
+ * So a key is dropped at least W and at most W + P = W g / (g - 1) after it was added. The maximum
+ * holds only if periods end on time. Periods end only during adds and rotations, so a key stays as
+ * long as there are neither. (An aged window needs a few more periods to forget a key; see aged.c.)
  *
- * Files. Only the time that a window has spent in memory counts. A file contains the last time
- * that the window had reached, and how much of the period had elapsed by then. The process that
- * opens the file may use a different clock, and only the speed of that clock is known. So the
- * first time of the new clock corresponds to the last time of the old one, and the period
- * continues from there. As the drawing above requires, no period becomes shorter. No period
- * starts over either, so a window that is opened often still forgets keys. To continue with the
- * old clock (for replicas and logs), a caller first passes the time that is stored in the file.
+ * Files. Only the time that a window spends in memory counts. A file contains the latest time that
+ * the window had reached, and how much of the period had elapsed by then. The process that opens
+ * the file may use a different clock, of which only the speed is known. So the first time that the
+ * new clock reports is equated with the last time of the old clock, and the period continues from
+ * there. As the guarantee above requires, no period becomes shorter. No period starts over either,
+ * so even a window that is often reopened forgets old keys. To continue with the old clock (for
+ * replicas and logs), a caller first passes the time that is stored in the file.
  *
- * Ending a period requires an empty area for the next period, called its place. The place is
- * cleared in advance, WINDOW_STEP words with every add, and the thread that ends the period
+ * Before a period can end, the area for the next period's keys, called its place, must be empty.
+ * Every add clears WINDOW_STEP words of the place in advance, and the thread that ends the period
  * clears the rest. If more than one period has passed, this thread clears all places in between.
  *
- * Concurrency. A single word, `period`, holds the state. This word is changed under a lock that
- * threads take to clear places or end periods. An add waits for the lock only if the period is
- * over.
+ * Concurrency. A single word, `period`, holds the state. It is changed under a lock that threads
+ * acquire to clear places or end periods. An add waits for the lock only if the period is over.
  *   (I1) A place is cleared for period q + 1 only while `period` is q or later, and this clearing
  *        is complete when `period` becomes q + 1 (release). So a thread that reads period q + 1
  *        (acquire) finds the place empty, except for keys that were added later.
- *   (I2) A reader loads `period` once, as q, and queries the places of the periods q - g + 1 ..
- *        q. If periods end in the meantime, these places may be cleared during the query; their
+ *   (I2) A reader loads `period` once, as q, and queries the places of the periods q - g + 1 .. q.
+ *        If periods end in the meantime, these places may be cleared during the query, but their
  *        keys are older than W by the time the query returns. A reader never waits.
  *   (I3) An add loads `period` as q, adds the key to that period, and loads `period` again after
  *        a full fence. If `period` has changed, the add also adds the key to the new period, and
- *        so on. So when the add returns, `period` was still q after all of the key's bits had
- *        been set or found set. The thread that changes `period` has a full fence between the
- *        change and any clearing. By the order of the two fences, the add's bits precede the
- *        clearing, and the next clearing of that place is not due until period p + g has
- *        started.
- *   (I4) Bits that an overtaken add has set in a place that was being cleared may remain. They
- *        belong to no key, and at worst cause a false positive.
- * Hence a key is found if its add started less than W before the query returns.
+ *        so on. So when the add returns, `period` was still equal to its last q after all of the
+ *        key's bits had been set or found set. The thread that changes `period` executes a full
+ *        fence between the change and any clearing. By the order of the two fences, the add's bits
+ *        precede the clearing, and the place of period q is not cleared again until period q + g
+ *        has started.
+ *   (I4) If periods end during an add, bits that the add set in a place that was being cleared may
+ *        remain. These bits belong to no live key and at worst cause a false positive. So a key is
+ *        found if its add started less than W before the query returns.
  */
 #include "bloomgate/window.h"
 #include "base/checked.h"
@@ -59,7 +59,7 @@
 
 enum { WINDOW_STEP = 64, WINDOW_USUAL = 8 };
 
-/* In files, period numbers and the elapsed ticks of a period must be below WINDOW_END. */
+/* In files, period numbers and the number of elapsed ticks must be below WINDOW_END. */
 #define WINDOW_END (UINT64_C(1) << 62)
 #define WINDOW_FAR (UINT64_C(1) << 61)
 
@@ -80,7 +80,7 @@ static uint64_t window_period(const struct window *w)
 
 /* ---- Periods --------------------------------------------------------------------- */
 
-/* Clears up to `words` more words of the next period's place. Under the lock. */
+/* Clears up to `words` more words of the next period's place. Called under the lock. */
 static void window_clear_some(struct window *w, uint64_t words)
 {
     uint64_t all = w->shape.body->wipe_words(w);
@@ -90,7 +90,7 @@ static void window_clear_some(struct window *w, uint64_t words)
     __atomic_store_n(&w->cleared, done + words, __ATOMIC_RELAXED);
 }
 
-/* Makes `to` the current period, unless it is in the past. Under the lock. */
+/* Makes `to` the current period, unless it is in the past. Called under the lock. */
 static void window_turn(struct window *w, uint64_t to)
 {
     uint64_t from = w->period, places = w->shape.places;
@@ -120,15 +120,16 @@ static uint64_t window_elapsed(const struct window *w, uint64_t now)
     return ticks >> 63 ? 0 : ticks;
 }
 
-/* Returns the latest time that the window has received. */
+/* Returns the current time of the window's clock, or the latest time passed to the window if it has
+ * no clock. */
 static uint64_t window_time(const struct window *w)
 {
     return w->based && w->options.clock ? w->options.clock(w->options.context)
                                         : w->moved;
 }
 
-/* Handles the first time that a clock reports. The period continues at the point that it had
- * reached on the previous clock. The first period of a new window starts at a multiple of the
+/* Handles the first time that a new clock reports. The period continues from the point that it had
+ * reached with the previous clock. The first period of a new window starts at a multiple of the
  * period length. */
 static void window_base(struct window *w, uint64_t now)
 {
@@ -138,9 +139,9 @@ static void window_base(struct window *w, uint64_t now)
     w->based = true;
 }
 
-/* Returns the number of the period that is `periods` later. Files require numbers below WINDOW_END.
- * A jump beyond WINDOW_FAR would forget all keys, so it is replaced with a smaller jump that has
- * the same effect. */
+/* Returns the number of the period that is `periods` after the current one. Files require period
+ * numbers below WINDOW_END. A jump of more than `places` periods forgets all keys, so if it would
+ * end beyond WINDOW_FAR, it is replaced with a smaller jump that has the same effect. */
 static uint64_t window_later(const struct window *w, uint64_t periods)
 {
     const uint64_t places = w->shape.places;
@@ -148,7 +149,7 @@ static uint64_t window_later(const struct window *w, uint64_t periods)
     return w->period + (far ? places : periods);
 }
 
-/* Advances the window to a time. Under the lock. */
+/* Advances the window to the time `now`. Called under the lock. */
 static void window_advance(struct window *w, uint64_t now)
 {
     uint64_t periods = window_elapsed(w, now) / w->ticks;
@@ -157,7 +158,8 @@ static void window_advance(struct window *w, uint64_t now)
     w->moved = (now - w->moved) >> 63 ? w->moved : now;
 }
 
-/* Called before an add of n keys. Ends the period if it is over, and clears some words. */
+/* Called before an add of n keys. Ends the period if it is over, and clears some words for the next
+ * period. */
 static void window_tick(struct window *w, unsigned n)
 {
     if (w->ticks && w->options.clock) {
@@ -184,7 +186,7 @@ static void window_tick(struct window *w, unsigned n)
     }
 }
 
-/* Called after a put. Returns whether the period is still the same (I3). */
+/* Called after a put. Returns whether `period` is still the current period (I3). */
 static bool window_still(const struct window *w, uint64_t period)
 {
     if (window_exclusive(w)) {
@@ -301,8 +303,8 @@ static bg_err window_check_spec(const bg_spec *spec, bg_errinfo *info)
 {
     if (spec->bits_per_key != 0 || spec->bytes != 0) {
         return bgi_err(info, BG_EINVAL, "bits_per_key, bytes",
-                       "0: a window requires a rate", "%g, %llu", spec->bits_per_key,
-                       (unsigned long long)spec->bytes);
+                       "0, because a window requires a rate", "%g, %llu",
+                       spec->bits_per_key, (unsigned long long)spec->bytes);
     }
     if (!(spec->rate > 0 && spec->rate < 1)) {
         return bgi_err(info, BG_EINVAL, "rate", "a number above 0 and below 1", "%g",
@@ -320,7 +322,7 @@ static bg_err window_check_spec(const bg_spec *spec, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Gets and checks the options of a spec, and fills in defaults. */
+/* Gets the window options from a spec, checks them, and fills in the defaults. */
 static bg_err window_options(const bg_spec *spec, bg_window_options *o,
                              bg_errinfo *info)
 {
@@ -338,8 +340,8 @@ static uint64_t window_share(uint64_t whole, uint32_t generations)
     return whole / parts + (whole % parts != 0);
 }
 
-/* Returns the maximum number of layers that a generation may need, which is 0 if a period ends
- * before its filter is full. */
+/* Returns the maximum number of layers that a generation may need, which is 0 if a period always
+ * ends before its filter is full. */
 static uint32_t window_layers_of(const struct window_shape *shape, uint64_t count)
 {
     const bool may_grow =
@@ -426,8 +428,8 @@ static void window_start(struct window *w, const bg_window_options *o)
     w->period = WINDOW_FIRST;
 }
 
-/* If a new window has a clock, starts the window in the clock's current period, so that windows
- * with the same clock can be merged. */
+/* Starts a new window that has a clock in the clock's current period, so that windows with the same
+ * clock can be merged. */
 static void window_begin(struct window *w)
 {
     if (w->options.clock) {
@@ -473,7 +475,7 @@ static void window_destroy(bg_filter *filter)
     w->shape.body->give(w);
 }
 
-/* Creates a handle like the handle of `w`, without a body. */
+/* Creates a handle with the same properties as the handle of `w`, but without a body. */
 static bg_err window_handle_like(const struct window *w, uint32_t flags,
                                  struct window **made, bg_errinfo *info)
 {
@@ -604,7 +606,7 @@ static void window_lock_two(struct window *a, struct window *b)
 }
 
 /* Extends the period so that it does not end before the period of `other` would have ended;
- * otherwise the keys of `other` would be forgotten too early. Both are locked. */
+ * otherwise the keys of `other` would be forgotten too early. Both windows are locked. */
 static void window_wait_for(struct window *w, const struct window *other)
 {
     uint64_t mine = window_elapsed(w, window_time(w));
@@ -697,7 +699,7 @@ static bg_err window_remake(const struct bgi_recipe *recipe, const bg_spec *how,
             || shape.bytes > room || recipe->elapsed >= WINDOW_END)) {
         err =
             bgi_err(info, BG_EFORMAT, "recipe",
-                    "valid generations, k and units of a window", "%u, %u, %llu",
+                    "valid generations, k and units for a window", "%u, %u, %llu",
                     recipe->generations, recipe->k, (unsigned long long)recipe->units);
     }
     if (err) {
@@ -751,9 +753,9 @@ static uint64_t window_numbers(const bg_filter *filter, uint64_t *to)
     return WINDOW_NUMBERS + overflow_numbers(w, to ? to + WINDOW_NUMBERS : NULL);
 }
 
-/* Restores a window. The current period continues where it stopped, whatever the clock shows now.
- * The time that the window has spent in a file does not count, so no key is forgotten too
- * early. */
+/* Restores a window. The current period continues where it stopped, regardless of the clock's
+ * current time. The time that the window has spent in a file does not count, so no key is forgotten
+ * too early. */
 static bg_err window_restore(bg_filter *filter, const uint64_t *numbers, uint64_t n,
                              uint64_t room)
 {
@@ -812,8 +814,8 @@ static bg_err window_plan(const bg_spec *spec, double growth, bg_plan *plan,
 
 /* ---- Rotation -------------------------------------------------------------------- */
 
-/* Clears the share of the next period's place that equals the elapsed share of the current
- * period. */
+/* Clears the next period's place in proportion to the time that has elapsed in the current period.
+ * */
 static void window_clear_share(struct window *w)
 {
     double share = (double)window_elapsed(w, w->moved) / (double)w->ticks;
@@ -823,9 +825,9 @@ static void window_clear_share(struct window *w)
     }
 }
 
-/* Returns `now`, or the time of the window's own clock if that is earlier. A time that this clock
- * has not reached comes from a different clock, such as the one that was in use when a log was
- * written. Advancing to that time would forget keys too early. */
+/* Returns the earlier of `now` and the time of the window's own clock. If `now` is later than the
+ * window's own time, it comes from a different clock, such as the clock of the process that wrote a
+ * log. Advancing the window to such a time would forget keys too early. */
 static uint64_t window_reached(const struct window *w, uint64_t now)
 {
     const uint64_t most = w->options.clock ? w->options.clock(w->options.context) : now;

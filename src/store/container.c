@@ -98,7 +98,7 @@ uint64_t container_word_bytes(const bg_filter *filter)
 
 /* ---- Headers -------------------------------------------------------------------------- */
 
-/* Fills in everything except the digest and the CRC. */
+/* Writes all fields of a header except the digest and the CRC. */
 static void container_fill(const struct container_header *header, unsigned char *bytes)
 {
     memset(bytes, 0, CONTAINER_HEADER);
@@ -191,7 +191,8 @@ static bg_err container_check_header(const unsigned char *bytes,
         || (h->profile != BG_HASH_CUSTOM
             && !container_is_zero(bytes + CONTAINER_NAME_AT, CONTAINER_NAME))) {
         return container_refuse(info, BG_EFORMAT, 136, "seed, name",
-                                "0 for a profile that has none", "nonzero values");
+                                "0 for a profile without a seed or name",
+                                "nonzero values");
     }
     if (!terminated || h->present_canaries > BG_CANARY_COUNT) {
         return container_refuse(info, BG_EFORMAT, 168, "header",
@@ -291,7 +292,7 @@ bool container_recipe_is_of(const struct container_header *h, const bg_filter *f
     struct container_header told = *h;
     struct bgi_recipe recipe;
     bgi_recipe_of(filter, &recipe);
-    if (recipe.length) { /* the opener's clock may have advanced the time */
+    if (recipe.length) { /* the opener's clock may have advanced these fields */
         recipe.moved = h->moved;
         recipe.elapsed = h->elapsed;
     }

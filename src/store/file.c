@@ -1,6 +1,6 @@
 /*
- * file.c - saves, opens, maps and verifies single filter files, on disk and in memory: the
- * single-file functions of bloomgate/file.h.
+ * file.c - the functions of bloomgate/file.h that save, open, map or verify a single filter file,
+ * on disk or in memory.
  */
 #include "base/errinfo.h"
 #include "store/disk.h"
@@ -19,7 +19,7 @@ static bg_err file_read_bytes(void *context, uint64_t offset, void *to, size_t n
                               bg_errinfo *info)
 {
     const struct file_bytes *from = context;
-    (void)info; /* the decoder has compared offset and n with the size */
+    (void)info; /* the decoder has already checked offset and n against the size */
     memcpy(to, from->bytes + offset, n);
     return BG_OK;
 }
@@ -56,7 +56,7 @@ bg_err bg_encode(const bg_filter *filter, const bg_save_options *options, void *
     uint64_t needed = 0;
     if (!filter || !written) {
         return bgi_err(info, BG_EINVAL, "filter, written",
-                       "a filter, and a pointer for the size", "NULL");
+                       "a filter, and a pointer to receive the size", "NULL");
     }
     bgi_err_clear(info);
     bg_err err = container_save_options(options, &how, info);
@@ -83,7 +83,7 @@ static bg_err file_write_next(void *context, uint64_t offset, const void *from,
                               size_t n, bg_errinfo *info)
 {
     const struct file_writer *to = context;
-    (void)offset; /* always the end of the previous chunk */
+    (void)offset; /* always equal to the end of the previous chunk */
     const bg_err err = n ? to->write(to->context, from, n) : BG_OK;
     return err ? bgi_err_state(info, err, "write", "the write callback failed: %s",
                                bg_strerror(err))
@@ -116,7 +116,7 @@ bg_err bg_decode(const void *bytes, size_t n, const bg_open_options *options,
     bg_open_options how;
     if (!filter || (!bytes && n)) {
         return bgi_err(info, BG_EINVAL, "bytes, filter",
-                       "bytes, and a pointer for the filter", "NULL");
+                       "bytes, and a pointer to receive the filter", "NULL");
     }
     *filter = NULL;
     bgi_err_clear(info);
@@ -215,13 +215,13 @@ static bg_err file_decode(struct disk_file *file, const struct container_source 
         err = file_decode_about(source, how, mapping.base ? &mapping : NULL, about,
                                 filter, info);
     }
-    bgi_mapping_give(&mapping); /* unless the filter owns it */
+    bgi_mapping_give(&mapping); /* no effect if the filter has taken ownership */
     if (!err && bgi_filter_is_changed(*filter)) {
         bg_filter_free(*filter);
         *filter = NULL;
         err = bgi_err_state(
             info, BG_EFORMAT, "file",
-            "the file changed while it was being verified; replace it by rename "
+            "the file changed while it was being verified; replace files by renaming "
             "instead of writing in place");
     }
     disk_close(file);
@@ -235,7 +235,8 @@ static bg_err file_open(const char *path, const bg_open_options *options, bool m
     struct container_source source;
     bg_open_options how;
     if (!filter) {
-        return bgi_err(info, BG_EINVAL, "filter", "a pointer for the filter", "NULL");
+        return bgi_err(info, BG_EINVAL, "filter", "a pointer to receive the filter",
+                       "NULL");
     }
     *filter = NULL;
     bgi_err_clear(info);
@@ -287,8 +288,8 @@ bg_err bg_open_with_info(const char *path, const bg_open_options *options,
     if (!filter || !about || about->struct_size != sizeof *about) {
         return bgi_err(
             info, BG_EINVAL, "out, filter",
-            "a bg_file_info with struct_size set, and a pointer for the filter", "%s",
-            filter && about ? "a different struct_size" : "NULL");
+            "a bg_file_info with struct_size set, and a pointer to receive the filter",
+            "%s", filter && about ? "a different struct_size" : "NULL");
     }
     bgi_err_clear(info);
     return bgi_file_open_other(path, options, false, "", about, filter, info);
@@ -319,7 +320,7 @@ bg_err bg_verify(const char *path, const bg_open_options *options,
     return err;
 }
 
-/* Converts a header to the public structure. */
+/* Converts a header to a bg_file_info. */
 static void file_tell(const struct container_header *h, bg_file_info *about)
 {
     struct container_layout layout;
@@ -434,7 +435,7 @@ bg_err bg_save(const bg_filter *filter, const char *path,
 
 /* ---- Publication ------------------------------------------------------------------------ */
 
-/* Writes `directory`/`name` as a pointer to the file `at`. */
+/* Writes a pointer file `directory`/`name` that points to the file `at`. */
 static bg_err file_point(const char *directory, const char *name, const char *at,
                          uint32_t flags, bg_errinfo *info)
 {

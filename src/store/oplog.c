@@ -673,7 +673,7 @@ bg_err bg_oplog_open(const char *path, const bg_filter *filter,
     }
     if (!filter || !log) {
         return bgi_err(info, BG_EINVAL, "filter, log",
-                       "a filter, and a pointer for the log", "NULL");
+                       "a filter, and a pointer to receive the log", "NULL");
     }
     bg_err err = oplog_take_options(options, &how, info);
     err = err ? err : oplog_report_begin(report, &own, &use, info);

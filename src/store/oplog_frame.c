@@ -107,14 +107,15 @@ bg_err oplog_check_identity(const struct oplog_header *header, const bg_filter *
 {
     struct oplog_header mine = oplog_header_of(filter);
     if (header->kind != mine.kind) {
-        return bgi_err(info, BG_EINCOMPAT, "kind of the log",
+        return bgi_err(info, BG_EINCOMPAT, "filter kind in the log",
                        bg_kind_name((bg_kind)mine.kind), "%s",
                        bg_kind_name((bg_kind)header->kind));
     }
     if (header->check != mine.check) {
-        return bgi_err(info, BG_EINCOMPAT, "hash function of the log",
-                       "the hash function of the filter: same profile, seed and secret",
-                       "check value 0x%016llx", (unsigned long long)header->check);
+        return bgi_err(
+            info, BG_EINCOMPAT, "hash function in the log",
+            "the filter's hash function, with the same profile, seed and secret",
+            "check value 0x%016llx", (unsigned long long)header->check);
     }
     return BG_OK;
 }

@@ -242,7 +242,7 @@ bg_err oplog_write_position(const char *metadata, uint64_t position,
 bg_err oplog_read_position(const char *metadata, uint64_t *position, bg_errinfo *info)
 {
     if (!metadata_number(metadata, replay_line, position)) {
-        return bgi_err(info, BG_EFORMAT, "metadata of the snapshot",
+        return bgi_err(info, BG_EFORMAT, "snapshot metadata",
                        "a line \"oplog: N\", as bg_oplog_snapshot writes it", "%s",
                        metadata_find(metadata, replay_line) ? "an invalid number"
                                                             : "no such line");
@@ -254,7 +254,7 @@ bg_err bg_oplog_position(const char *snapshot, uint64_t *position, bg_errinfo *i
 {
     bg_file_info about = { .struct_size = sizeof about };
     if (!position) {
-        return bgi_err(info, BG_EINVAL, "position", "a pointer for the position",
+        return bgi_err(info, BG_EINVAL, "position", "a pointer to receive the position",
                        "NULL");
     }
     bg_err err = bg_file_get_info(snapshot, &about, info);
@@ -296,7 +296,8 @@ bg_err bg_oplog_recover(const char *snapshot, const char *path,
 {
     uint64_t position = 0;
     if (!filter) {
-        return bgi_err(info, BG_EINVAL, "filter", "a pointer for the filter", "NULL");
+        return bgi_err(info, BG_EINVAL, "filter", "a pointer to receive the filter",
+                       "NULL");
     }
     *filter = NULL;
     bgi_err_clear(info);

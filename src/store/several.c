@@ -94,7 +94,8 @@ static bg_err several_name(const char *path, uint32_t i, char name[DISK_PATH],
     return n > 0 && n < DISK_PATH
                ? BG_OK
                : bgi_err(info, BG_EINVAL, "path",
-                         "at most 4095 bytes, including its suffix", "%d bytes", n);
+                         "at most 4095 bytes, including the shard suffix", "%d bytes",
+                         n);
 }
 
 /* Saves shard i of a file. Its metadata consists of the two lines followed by the

@@ -61,8 +61,9 @@ ribbon       1.9 MiB  16.0  15   0.00305%         -      -  L3        4
 Not possible:
   quotient     --bits-per-key: found 16, expected enough space for 1000000 items in a quotient
                filter
-  scalable     --bits-per-key, --bytes: found 16, 0, expected 0: a scalable filter requires a rate
-  window       --bits-per-key, --bytes: found 16, 0, expected 0: a window requires a rate
+  scalable     --bits-per-key, --bytes: found 16, 0, expected 0, because a scalable filter requires
+               a rate
+  window       --bits-per-key, --bytes: found 16, 0, expected 0, because a window requires a rate
 |
 Use blocked: a lookup reads 9 bits of one cache line; 1.9 MiB, 0.0846% false positives.
   bloomgate build --kind blocked --items 1000000 --bits-per-key 16 OUT KEYS

@@ -268,11 +268,11 @@ TEST(keyring__bad_text_is_refused_by_line_and_tells_no_secret)
           "a " FIRST "\n",
           "line 1, name", "4 bytes", 0 }, /* a byte order mark */
         { "a " FIRST "\rb " SECOND "\r", "line 1, secret", "34 bytes", 0 },
-        { "a " FIRST "\na " SECOND "\n", "line 2, name", "the name of line 1", 35 },
+        { "a " FIRST "\na " SECOND "\n", "line 2, name", "the name on line 1", 35 },
         { "a " FIRST "\nb " SECOND "\n#\na " SECOND " retired\n", "line 4, name",
-          "the name of line 1", 72 },
+          "the name on line 1", 72 },
         { "0123456789abcdefg " FIRST "\n0123456789abcdefh " SECOND "\n", "line 2, name",
-          "the name of line 1", 51 }, /* a different name with the same ID */
+          "the name on line 1", 51 }, /* a different name with the same ID */
         { "0123456789abcdef0123456789abcdef " FIRST "\n", "line 1, name", "32 bytes",
           0 },
     };

@@ -428,10 +428,10 @@ TEST(oplog__other_versions_and_other_filters_are_refused)
     oplog_write_header(&header, bytes);
     put_header(path, bytes);
     CHECK_EQ(bg_oplog_open(path, other, NULL, &log, NULL, &why), BG_EINCOMPAT);
-    CHECK_STR(why.what, "kind of the log");
+    CHECK_STR(why.what, "filter kind in the log");
     CHECK_EQ(bg_oplog_apply(path, 0, other, NULL, &why), BG_EINCOMPAT);
     CHECK_EQ(bg_oplog_open(path, seeded, NULL, &log, NULL, &why), BG_EINCOMPAT);
-    CHECK_STR(why.what, "hash function of the log");
+    CHECK_STR(why.what, "hash function in the log");
     CHECK_EQ(bg_oplog_apply(path, 0, seeded, NULL, &why), BG_EINCOMPAT);
     bytes[8] = 2;
     put_header(path, bytes);

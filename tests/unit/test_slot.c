@@ -395,19 +395,19 @@ TEST(slot__drill_files_of_another_filter)
 
     bg_filter *seeded = make_seeded(BG_KIND_BLOCKED, 2000, 3);
     CHECK_OK(bg_save(seeded, other, NULL, NULL));
-    check_refused(slot, other, NULL, BG_EINCOMPAT, "hash function of the file");
+    check_refused(slot, other, NULL, BG_EINCOMPAT, "hash function in the file");
     bg_filter_free(seeded);
 
     bg_filter *classic = make(BG_KIND_CLASSIC, 2000);
     CHECK_OK(bg_save(classic, other, NULL, NULL));
-    check_refused(slot, other, NULL, BG_EINCOMPAT, "filter kind of the file");
+    check_refused(slot, other, NULL, BG_EINCOMPAT, "filter kind in the file");
     bg_filter_free(classic);
 
     save_keys(other, 0, 700, 4, NULL);
-    check_refused(slot, other, NULL, BG_EINCOMPAT, "generation of the file");
+    check_refused(slot, other, NULL, BG_EINCOMPAT, "generation in the file");
     how.flags = BG_SLOT_ANY_GENERATION;
     how.key_id[0] = 'k';
-    check_refused(slot, other, &how, BG_EINCOMPAT, "key id of the file");
+    check_refused(slot, other, &how, BG_EINCOMPAT, "key id in the file");
     how.key_id[0] = 0;
     CHECK_OK(bg_slot_reload(slot, other, &how, NULL));
     CHECK_EQ(count_keys(slot, 0, 700), 700);

@@ -216,7 +216,8 @@ static bg_err foreign_check(const struct foreign_format *format,
 {
     static const bg_foreign_options usual = BG_FOREIGN_OPTIONS_INIT;
     if (!foreign) {
-        return bgi_err(info, BG_EINVAL, "foreign", "a pointer for the filter", "NULL");
+        return bgi_err(info, BG_EINVAL, "foreign", "a pointer to receive the filter",
+                       "NULL");
     }
     *foreign = NULL;
     bgi_err_clear(info);
@@ -336,8 +337,8 @@ static unsigned char *foreign_byte(const bg_foreign *foreign,
     return foreign->bytes + part->offset + bit / 8;
 }
 
-/* Returns whether a key has the size that keys of this type have in the other software. Keys of
- * other sizes cannot have been added, so the filter does not contain them. */
+/* Returns whether a key has a valid size for its type. Keys of other sizes cannot have been added,
+ * so the filter does not contain them. */
 static bool foreign_key_fits(const bg_foreign *foreign, size_t len)
 {
     switch (foreign->keys) {
@@ -464,7 +465,7 @@ bg_err bg_foreign_encode(const bg_foreign *foreign, void *bytes, size_t room,
 {
     if (!foreign || !written) {
         return bgi_err(info, BG_EINVAL, "foreign, written",
-                       "a filter, and a pointer for the size", "NULL");
+                       "a filter, and a pointer to receive the size", "NULL");
     }
     bgi_err_clear(info);
     if (!foreign->format->write) {
@@ -484,7 +485,8 @@ bg_err bg_foreign_encode(const bg_foreign *foreign, void *bytes, size_t room,
     return BG_OK;
 }
 
-/* Counts the set bits at possible positions. A part may contain additional bytes. */
+/* Counts the set bits among the first part->bits bits. A part may contain additional bytes after
+ * them. */
 static uint64_t foreign_ones(const bg_foreign *foreign, const struct foreign_part *part)
 {
     const unsigned char *bytes = foreign->bytes + part->offset;

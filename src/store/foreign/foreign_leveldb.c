@@ -136,10 +136,10 @@ static bg_err level_check_filters(const struct table_block *block, uint64_t at,
     for (uint64_t i = 0; i < filters->count; i++) {
         uint64_t offset = foreign_le32(block->bytes + filters->offsets + 4 * i);
         if (offset < last || offset > filters->offsets) {
-            return foreign_refuse(info, at + filters->offsets + 4 * i,
-                                  "offset of a filter",
-                                  "at least the previous offset, inside the block",
-                                  "%llu", (unsigned long long)offset);
+            return foreign_refuse(
+                info, at + filters->offsets + 4 * i, "offset of a filter",
+                "an offset inside the block that is not below the previous one", "%llu",
+                (unsigned long long)offset);
         }
         last = offset;
     }

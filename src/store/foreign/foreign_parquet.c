@@ -226,7 +226,7 @@ static bg_err parquet_file(struct foreign_input input,
     }
     if (search.wanted >= search.filters) {
         return bgi_err(info, BG_EINVAL, "part",
-                       "the index of a filter in the file, from 0", "%u of %u",
+                       "the index of a filter in the file, starting from 0", "%u of %u",
                        search.wanted, search.filters);
     }
     if ((uint64_t)search.offset >= end - length || search.length < 0) {
@@ -253,7 +253,7 @@ static bg_err parquet_read(struct foreign_input input,
                            bg_errinfo *info)
 {
     if (parquet_is_file(&input, "PARE")) {
-        return foreign_refuse(info, input.n - 4, "footer", "a footer in plain text",
+        return foreign_refuse(info, input.n - 4, "footer", "a plaintext footer",
                               "an encrypted footer");
     }
     if (parquet_is_file(&input, "PAR1")) {
@@ -372,7 +372,7 @@ bg_err bg_foreign_to_filter(const bg_foreign *foreign, bg_filter **filter,
     }
     if (!foreign || !filter) {
         return bgi_err(info, BG_EINVAL, "foreign, filter",
-                       "a filter, and a pointer for the new filter", "NULL");
+                       "a filter, and a pointer to receive the new filter", "NULL");
     }
     bgi_err_clear(info);
     if (foreign->format != &foreign_parquet) {
@@ -414,7 +414,7 @@ bg_err bg_foreign_from_filter(const bg_filter *filter, bg_foreign **foreign,
     }
     if (!filter || !foreign) {
         return bgi_err(info, BG_EINVAL, "filter, foreign",
-                       "a filter, and a pointer for the new filter", "NULL");
+                       "a filter, and a pointer to receive the new filter", "NULL");
     }
     bgi_err_clear(info);
     const uint64_t bytes = bg_filter_size_bytes(filter);

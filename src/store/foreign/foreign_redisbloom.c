@@ -145,8 +145,8 @@ static bg_err redis_header(const struct foreign_chunk *chunk, uint64_t *bytes,
     }
     if (options & ~(uint32_t)REDIS_OPTIONS || !(options & REDIS_FORCE64)) {
         return foreign_refuse(info, at + 12, "options",
-                              "4 (64-bit hashes), optionally with 1 and 8", "%u",
-                              options);
+                              "4 (64-bit hashes), optionally combined with 1 and 8",
+                              "%u", options);
     }
     if (growth > REDIS_GROWTH_MAX
         || (growth == 0 && links > 1 && !(options & REDIS_NO_SCALING))) {

@@ -148,8 +148,9 @@ static bg_err cuckoo_head(const struct foreign_chunk *chunk, struct cuckoo_head 
     }
     if (head->filters == 0 || head->filters > FOREIGN_PARTS_MAX
         || (head->filters > 1 && head->expansion == 0)) {
-        return foreign_refuse(info, at + 24, "filters", "1, or more with an expansion",
-                              "%llu", (unsigned long long)head->filters);
+        return foreign_refuse(info, at + 24, "filters",
+                              "1, or more if the expansion is above 0", "%llu",
+                              (unsigned long long)head->filters);
     }
     return cuckoo_count_slots(head, info);
 }
