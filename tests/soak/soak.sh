@@ -1,9 +1,9 @@
 #!/bin/bash
-# Runs the unit, property and concurrency tests of a build with much more work than by default, one
+# Runs a build's unit, property and concurrency tests with much more work than by default, one test
 # per core at a time. For each test, prints its duration, its counts (the lines that begin with "=")
-# and its result; the complete output is in BUILD-DIRECTORY/soak. Ends with the number of operations
-# of the random runs against exact models, by kind and in total.
-# usage: soak.sh BUILD-DIRECTORY SCALE      the seed is BG_TEST_SEED, else random
+# and its result; the complete output is in BUILD-DIRECTORY/soak. At the end, prints how many
+# operations the random runs compared with exact models, by kind and in total.
+# usage: soak.sh BUILD-DIRECTORY SCALE      BG_TEST_SEED sets the seed (default: random)
 set -euo pipefail
 
 if [ "$1" = --one ]; then
@@ -24,7 +24,8 @@ if [ "$1" = --one ]; then
     exit
 fi
 
-# The counts from prop_change for all kinds, and from prop_model for kinds that are sets of bits.
+# Adds up the counts from prop_change, which covers all kinds, and from prop_model, which covers
+# kinds that are sets of bits.
 operations() {
     awk '/^= [a-z]+: [0-9]+ (operations|checks in)/ {
              kind = substr($2, 1, length($2) - 1)
@@ -50,25 +51,26 @@ for file in tests/unit/*.c tests/prop/*.c tests/conc/*.c; do
 done
 echo "$programs" | tr ' ' '\n' | xargs -P "$(nproc)" -n 1 "$0" --one "$build" && status=0 || status=1
 operations "$build"
-# All live components at once, for three minutes times the scale.
+# Runs all live components at once, for three minutes times the scale.
 mkdir -p "$build/soak/gate"
 echo "== soak_gate, $((180 * $2)) s"
 "$build/bin/soak_gate" $((180 * $2)) "$build/soak/gate" || status=1
-# A thousand kills of the service at scale 10, and an existence service that is rebuilt under load.
+# Kills the service a thousand times at scale 10, and rebuilds an existence service under load.
 echo "== kill_drill"
 python3 tests/server/kill_drill.py "$build/bin/bloomgated" --kills $((25 * $2)) --seed "$RANDOM" || status=1
 echo "== existence_drill"
 python3 tests/server/existence_drill.py "$build/bin" --ids $((20000000 * $2)) || status=1
-# The memory use of the service: half an hour at scale 10.
+# Checks the service's memory use, for half an hour at scale 10.
 echo "== steady_drill, $((180 * $2)) s"
 python3 tests/server/steady_drill.py "$build/bin/bloomgated" --seconds $((180 * $2)) || status=1
-# Clusters whose slots move and whose primaries are killed, SCALE times.
+# Moves slots and kills primaries in clusters, SCALE times.
 for server in redis-server valkey-server; do
     echo "== test_cluster, $server"
     /usr/bin/python3 tests/cluster/test_cluster.py "$build/bin/bloomgate" "$build/lib/bloomgate.so" "$server" "$2" ||
         [ $? = 77 ] || status=1
 done
-# The module: a million malicious payloads of each kind in each server at scale 10, and 1 GiB filters.
+# Tests the module in each server with a million malicious payloads of each kind at scale 10, and with
+# 1 GiB filters.
 echo "== test_module_hostile, $((100000 * $2)) payloads"
 /usr/bin/python3 tests/redis/test_module_hostile.py "$build/lib/bloomgate.so" --payloads $((100000 * $2)) ||
     [ $? = 77 ] || status=1

@@ -1,5 +1,5 @@
 /*
- * soak_gate.c - all live components at once, for any length of time.
+ * soak_gate.c - runs all live components at once, for any length of time.
  *
  *     soak_gate SECONDS DIRECTORY
  *
@@ -8,14 +8,14 @@
  *              be. Meanwhile the gate's slot is layered, compacted, migrated and rebuilt from
  *              the backing store.
  *   files      the file of a sealed slot is continually replaced with valid and damaged files,
- *              and reloaded by a watch and by two threads at once: keys that all valid files
- *              have must always be found.
- *   tenants    tenants of a registry are added to, queried, and written to disk as soon as
- *              they are not in use.
- *   window     a window filter is rotated: keys added in the current period are found.
+ *              and reloaded by a watch and by two threads at once: keys in all valid files must
+ *              always be found.
+ *   tenants    keys are added to and looked up in a registry's tenants, which are written to disk
+ *              as soon as they are not in use.
+ *   window     a window filter is rotated, and keys added in the current period must be found.
  *
  * Every answer to a lookup of an announced key is checked. At the end, memory use must not have
- * grown: the maximum in the last quarter of the time is compared with the maximum in the second
+ * grown: the maximum in the last quarter of the run is compared with the maximum in the second
  * quarter.
  */
 #define _GNU_SOURCE /* usleep */
@@ -425,7 +425,7 @@ static void free_world(void)
     bg_filter_free(world.window);
 }
 
-/* Sleeps; records the maximum memory use in each quarter of the time, in KiB. */
+/* Sleeps, and records the maximum memory use in each quarter of the run, in KiB. */
 static void watch_memory(unsigned seconds, uint64_t most[4])
 {
     for (unsigned tenth = 0; tenth < 10 * seconds; tenth++) {
@@ -457,7 +457,7 @@ static void print_figures(const uint64_t most[4])
            (unsigned long long)slot.compactions, (unsigned long long)files.reloads,
            (unsigned long long)files.reload_failures,
            (unsigned long long)tenants.evictions, (unsigned long long)tenants.returns);
-    printf("memory by quarters of the time, KiB: %llu %llu %llu %llu\n",
+    printf("maximum memory use per quarter of the run, KiB: %llu %llu %llu %llu\n",
            (unsigned long long)most[0], (unsigned long long)most[1],
            (unsigned long long)most[2], (unsigned long long)most[3]);
 }

@@ -203,7 +203,7 @@ def empty_key(case):
     require(case.gate.lookup(b"") == "present", "the empty key is reported as absent")
 
 
-@event("ids used again")
+@event("row IDs reused")
 def ids_again(case):
     """The row with the highest ID is deleted, and its ID is reused for another key."""
     for _ in range(5):
@@ -286,7 +286,7 @@ def all_deleted(case):
     case.insert(30)
 
 
-@event("rebuilds while others write")
+@event("rebuilds during writes")
 def rebuilds(case):
     for n in range(2, 5):
         case.gate.do("rebuild")
@@ -337,14 +337,14 @@ def swap_and_back(case):
     case.sql("COMMIT")
 
 
-@event("table dropped and created", expect=RESTARTS, monitor=False)
+@event("table dropped and re-created", expect=RESTARTS, monitor=False)
 def drop_and_create(case):
     case.sql(f"DROP TABLE {case.table}")
     case.create()
     case.insert(20)
 
 
-@event("table dropped and created in one transaction", expect=RESTARTS, monitor=False)
+@event("table dropped and re-created in one transaction", expect=RESTARTS, monitor=False)
 def drop_and_create_at_once(case):
     case.sql("BEGIN")
     case.sql(f"DROP TABLE {case.table}")
@@ -365,7 +365,7 @@ def rename_column(case):
     case.insert(5)
 
 
-@event("key column swapped with another", expect=RESTARTS, key="text", monitor=False)
+@event("key column swapped with another column", expect=RESTARTS, key="text", monitor=False)
 def swap_columns(case):
     table, column = case.table, case.column
     case.sql(f"UPDATE {table} SET note = 'note-' || id")
@@ -390,7 +390,7 @@ def require_resumed(case):
     require(about["builds"] == "0", f"the filter was built again: {about} {case.gate.events()}")
 
 
-@event("service restarted, changes meanwhile")
+@event("rows changed while the service is stopped")
 def service_restart(case):
     for _ in range(2):
         case.caught_up()
@@ -401,7 +401,7 @@ def service_restart(case):
         oracle.check(case)
 
 
-@event("service killed, changes meanwhile", expect=ANY)
+@event("rows changed after the service is killed", expect=ANY)
 def service_killed(case):
     for _ in range(2):
         case.insert(10)
@@ -412,7 +412,7 @@ def service_killed(case):
         oracle.check(case)
 
 
-@event("service restarted, table swapped meanwhile", expect=ANY, monitor=False)
+@event("table swapped while the service is stopped", expect=ANY, monitor=False)
 def restart_and_swap(case):
     case.gate.stop()
     swap_tables_stopped(case)
@@ -428,7 +428,7 @@ def swap_tables_stopped(case):
     case.insert(10)
 
 
-@event("service restarted, column renamed and back", expect=ANY)
+@event("column renamed and restored while the service is stopped", expect=ANY)
 def restart_and_rename(case):
     case.gate.stop()
     case.sql(f"ALTER TABLE {case.table} RENAME COLUMN {case.column} TO other")
@@ -475,7 +475,7 @@ def swap_at_rebuild(case):
         oracle.check(case)
 
 
-@event("older copy of the service's directory", expect=ANY)
+@event("older copy of the service's directory restored", expect=ANY)
 def older_directory(case):
     case.gate.stop()
     copy = case.gate.directory + ".copy"
@@ -504,7 +504,7 @@ def lost_directory(case):
     case.gate.start()
 
 
-@event("copy of the service's directory in use twice", expect=ANY)
+@event("two services with copies of one directory", expect=ANY)
 def directory_twice(case):
     """Two machines were started from the same image, so two services have the same identity."""
     case.gate.stop()
@@ -591,7 +591,7 @@ def failing_lookup(case):
     case.open_gate()
 
 
-@event("keys that the column cannot have", key="int", modes=POSTGRES)
+@event("keys that the column cannot contain", key="int", modes=POSTGRES)
 def impossible_keys(case):
     for key in b"letters", b"99999999999999999999", b"", b"1.5", b"\xff\x00":
         outcome = case.gate.lookup(key)
@@ -603,14 +603,14 @@ def impossible_keys(case):
         require(case.gate.lookup(key) == "present", f"{key!r} was not found, but equals a key in the table")
 
 
-@event("moments that do not exist", key="time", modes=POSTGRES)
+@event("times that do not exist", key="time", modes=POSTGRES)
 def impossible_moments(case):
     for key in b"2026-02-30", b"2026-01-31 25:00:00", b"2026-01-31 10:00:00+99", b"999999999-01-01":
         outcome = case.gate.lookup(key)
         require(outcome.startswith("absent"), f"{key!r}: {outcome}")
 
 
-@event("negative cache across rebuild and restart", setup=table_only, expect=ANY)
+@event("negative cache across a rebuild and a restart", setup=table_only, expect=ANY)
 def negative_cache(case):
     """A cached "absent" result is discarded as soon as the key may be present."""
     gate = case.open_gate(negative_ttl="1h", rate="10%", headroom="1", capacity="200")
@@ -636,7 +636,7 @@ def negative_cache(case):
     case.open_gate()
 
 
-@event("audit finds what was hidden", setup=table_only, expect=ANY, writers=False)
+@event("audit finds an unreported key", setup=table_only, expect=ANY, writers=False)
 def audit(case):
     """A key is written despite the "read-only" promise. An audit finds the key, so the filter is rebuilt."""
     gate = case.open_gate(checked=False, follow="none", promise="read-only", audit="1")
@@ -653,7 +653,7 @@ def audit(case):
     case.open_gate()
 
 
-@event("no way to follow", setup=table_only, expect=REFUSED, writers=False)
+@event("neither a way to follow nor a promise", setup=table_only, expect=REFUSED, writers=False)
 def no_promise(case):
     return case.refusal(follow="none"), ("promise",)
 

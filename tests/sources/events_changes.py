@@ -27,10 +27,10 @@ def change_table(case):
     return "bloomgate." + name
 
 
-@event("key column gets a type that does not fit: inserts keep working", modes=POSTGRES_CHANGES, key="int", expect=ANY,
+@event("key column changed to a larger type: inserts keep working", modes=POSTGRES_CHANGES, key="int", expect=ANY,
        writers=False)
 def type_does_not_fit(case):
-    """The change table cannot hold a new key until it has been replaced."""
+    """The change table cannot store the new keys until the table has been replaced."""
     case.sql(f"ALTER TABLE {case.table} ALTER {case.column} TYPE bigint;"
              f"INSERT INTO {case.table} ({case.column}) VALUES (9000000001)")
     oracle.check(case)
@@ -60,7 +60,7 @@ def type_dropped(case):
     case.open_gate()
 
 
-@event("publication of all tables", modes=POSTGRES_CHANGES)
+@event("publication for all tables", modes=POSTGRES_CHANGES)
 def all_published(case):
     """PostgreSQL refuses to delete rows of a published table without a replica identity; pruning must still work."""
     case.sql("CREATE PUBLICATION everything FOR ALL TABLES")
@@ -75,7 +75,7 @@ def all_published(case):
         case.sql("DROP PUBLICATION everything")
 
 
-@event("other columns in the same gate", modes=POSTGRES_CHANGES, setup=nothing, writers=False)
+@event("gate changed to other columns", modes=POSTGRES_CHANGES, setup=nothing, writers=False)
 def other_columns(case):
     """The triggers on a table that is no longer followed are dropped."""
     first, second = case.table, case.table + "2"
@@ -92,7 +92,7 @@ def other_columns(case):
     require(len(found["triggers"]) == 1 and len(found["functions"]) == 2, f"{found}")
 
 
-@event("foreign object in place of the gate", modes=POSTGRES_CHANGES, setup=nothing, expect=REFUSED, writers=False)
+@event("change table without the service's comment", modes=POSTGRES_CHANGES, setup=nothing, expect=REFUSED, writers=False)
 def not_ours(case):
     """The service replaces only objects that have its comment."""
     plain(case)
@@ -104,7 +104,7 @@ def not_ours(case):
     return text, ("did not create",)
 
 
-@event("schema of another role", modes=POSTGRES_CHANGES, setup=table_only, expect=REFUSED, writers=False)
+@event("schema owned by another role", modes=POSTGRES_CHANGES, setup=table_only, expect=REFUSED, writers=False)
 def schema_of_another(case):
     """The owner of a schema can replace its tables, and triggers on them would run with the
     privileges of the service."""
@@ -118,7 +118,7 @@ def schema_of_another(case):
 
 @event("schema given to a superuser", modes=POSTGRES_CHANGES, setup=nothing)
 def schema_given_away(case):
-    """The statements in the documentation never make a write fail; ALTER SCHEMA alone would."""
+    """The statements in the documentation never make a write fail, but ALTER SCHEMA alone would."""
     with open(DOCS, encoding="utf-8") as f:
         statements = f.read().split("ALTER SCHEMA bloomgate")[1].split("```")[0]
     case.create()
@@ -134,7 +134,7 @@ def schema_given_away(case):
     oracle.check(case)
 
 
-@event("objects created by an administrator, install=no", modes=POSTGRES_CHANGES, setup=nothing)
+@event("objects created by an administrator, with install=no", modes=POSTGRES_CHANGES, setup=nothing)
 def by_administrator(case):
     """The script contains all necessary statements, even for a role that owns nothing."""
     case.create()

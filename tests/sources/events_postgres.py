@@ -87,7 +87,7 @@ def two_phase(case):
     oracle.check(case)
 
 
-@event("two-phase commit across a restart", modes=POSTGRES, expect=ANY)
+@event("two-phase commit across a server restart", modes=POSTGRES, expect=ANY)
 def two_phase_restart(case):
     with case.connect() as sql:
         sql("BEGIN")
@@ -143,7 +143,7 @@ def other_role(case):
         case.sql("DROP OWNED BY bgs_app; DROP ROLE bgs_app")
 
 
-@event("key changed by a trigger of the application", modes=POSTGRES, key="text", expect=ANY)
+@event("key changed by an application trigger", modes=POSTGRES, key="text", expect=ANY)
 def application_trigger(case):
     """A BEFORE trigger sets the key when another column is updated."""
     case.sql(f"""CREATE FUNCTION public.app() RETURNS trigger LANGUAGE plpgsql AS
@@ -455,7 +455,7 @@ def attach_partition(case):
     case.committed(add_rows(case, f"{case.table}_3", 5, region=3))
 
 
-@event("partition attached below another", modes=POSTGRES, setup=partitioned, expect=RESTARTS)
+@event("partition attached to another partition", modes=POSTGRES, setup=partitioned, expect=RESTARTS)
 def attach_below(case):
     case.sql(f"ALTER TABLE {case.table}_1 DETACH PARTITION {case.table}_1_1")
     case.sql(f"CREATE TABLE {case.table}_4 (LIKE {case.table} INCLUDING ALL)")
@@ -507,14 +507,14 @@ def inherit(case):
 # ---- Schema ----------------------------------------------------------------------------------
 
 
-@event("column type changed USING", modes=POSTGRES, key="text", expect=RESTARTS)
+@event("column values changed by USING", modes=POSTGRES, key="text", expect=RESTARTS)
 def change_type(case):
     case.sql(f"ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE text"
              f" USING 'changed-' || {case.column}")
     case.insert(5)
 
 
-@event("column type changed to another", modes=POSTGRES, key="int", expect=RESTARTS)
+@event("column changed to another type", modes=POSTGRES, key="int", expect=RESTARTS)
 def change_to_bigint(case):
     case.sql(f"ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE bigint USING {case.column} + 5000000000")
     case.insert(5)
@@ -628,7 +628,7 @@ def rewrite_at_start(case):
         time.sleep(0.003)
 
 
-@event("column dropped and added", modes=POSTGRES, expect=RESTARTS, monitor=False)
+@event("column dropped and added again", modes=POSTGRES, expect=RESTARTS, monitor=False)
 def drop_column(case):
     table, column = case.table, case.column
     case.sql(f"BEGIN; ALTER TABLE {table} DROP COLUMN {column};"
@@ -645,7 +645,7 @@ def vacuum_full(case):
     case.insert(5)
 
 
-@event("moved to another schema and back", modes=POSTGRES, expect=RESTARTS, monitor=False)
+@event("table moved to another schema and back", modes=POSTGRES, expect=RESTARTS, monitor=False)
 def move_schema(case):
     case.sql(f"CREATE SCHEMA elsewhere; ALTER TABLE {case.table} SET SCHEMA elsewhere")
     case.insert(5, table="elsewhere.t")
@@ -702,7 +702,7 @@ def nondeterministic(case):
     return case.refusal(), ("collation",)
 
 
-@event("type without a canonical text", modes=POSTGRES, setup=nothing, expect=REFUSED, writers=False)
+@event("type without a canonical text form", modes=POSTGRES, setup=nothing, expect=REFUSED, writers=False)
 def odd_type(case):
     case.sql(f"CREATE TABLE {case.table} (id bigserial PRIMARY KEY, {case.column} jsonb)")
     return case.refusal(), ("type",)
@@ -752,14 +752,14 @@ def origin_trigger(case):
         case.insert(20, sql)
 
 
-@event("all triggers disabled, and left so", modes=POSTGRES_CHANGES, expect=ANY)
+@event("all triggers left disabled", modes=POSTGRES_CHANGES, expect=ANY)
 def disable_all(case):
     """With install=yes, the service re-enables the triggers. Until then, it does not trust the filter."""
     case.sql(f"ALTER TABLE {case.table} DISABLE TRIGGER ALL")
     case.insert(20)
 
 
-@event("trigger of one partition disabled", modes=POSTGRES_CHANGES, setup=partitioned, expect=RESTARTS)
+@event("one partition's trigger disabled", modes=POSTGRES_CHANGES, setup=partitioned, expect=RESTARTS)
 def disable_in_partition(case):
     case.sql(f"ALTER TABLE {case.table}_0 DISABLE TRIGGER USER")
     case.insert(20)
@@ -773,7 +773,7 @@ def drop_trigger(case):
     case.insert(20)
 
 
-@event("trigger dropped and created", modes=POSTGRES_CHANGES, expect=RESTARTS)
+@event("trigger dropped and re-created", modes=POSTGRES_CHANGES, expect=RESTARTS)
 def recreate_trigger(case):
     found = triggers(case)
     definitions = [case.sql("SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE quote_ident(tgname) ="
@@ -785,7 +785,7 @@ def recreate_trigger(case):
         case.sql(f"{definition}; ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}")
 
 
-@event("trigger function replaced, and put back", modes=POSTGRES_CHANGES, expect=RESTARTS)
+@event("trigger function replaced and restored", modes=POSTGRES_CHANGES, expect=RESTARTS)
 def replace_function(case):
     functions = case.sql("SELECT oid::regprocedure, pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace ="
                          " 'bloomgate'::regnamespace AND prorettype = 'trigger'::regtype")
@@ -797,7 +797,7 @@ def replace_function(case):
         case.sql(definition)
 
 
-@event("our schema dropped", modes=POSTGRES_CHANGES, expect=RESTARTS)
+@event("bloomgate schema dropped", modes=POSTGRES_CHANGES, expect=RESTARTS)
 def drop_schema(case):
     """Locks the table first; otherwise, the statement could deadlock with a writer that runs the trigger."""
     case.sql(f"BEGIN; LOCK TABLE {case.table}; DROP SCHEMA bloomgate CASCADE; COMMIT")
@@ -837,7 +837,7 @@ def truncate_changes(case):
     ruin(case, "TRUNCATE {}")
 
 
-@event("change table's sequence set back", modes=POSTGRES_CHANGES, expect=ANY)
+@event("change table's sequence restarted", modes=POSTGRES_CHANGES, expect=ANY)
 def reset_sequence(case):
     for (name,) in case.sql("SELECT oid::regclass FROM pg_class WHERE relkind = 'S'"
                             " AND relnamespace = 'bloomgate'::regnamespace"):
@@ -845,9 +845,9 @@ def reset_sequence(case):
     case.insert(20)
 
 
-@event("bookmark changed by others", modes=POSTGRES_CHANGES, expect=RESTARTS)
+@event("bookmark changed externally", modes=POSTGRES_CHANGES, expect=RESTARTS)
 def change_bookmark(case):
-    """All snapshots in the gate's tables are set far ahead, so that changes seem to have been read."""
+    """All snapshots in the gate's tables are moved far ahead, so that unread changes seem to have been read."""
     for (column,) in case.sql("SELECT DISTINCT quote_ident(attname) FROM pg_attribute JOIN pg_class c ON attrelid = c.oid"
                               " WHERE relnamespace = 'bloomgate'::regnamespace AND relkind = 'r' AND NOT attisdropped"
                               " AND atttypid = 'pg_snapshot'::regtype"):
@@ -855,7 +855,7 @@ def change_bookmark(case):
                    " EXCEPTION WHEN undefined_column THEN END $$")
 
 
-@event("changes of another history", modes=POSTGRES_CHANGES, expect=ANY)
+@event("changes from another history", modes=POSTGRES_CHANGES, expect=ANY)
 def foreign_changes(case):
     """A dump from another server contains transaction IDs that this server has not reached yet."""
     events = case.gate.events()
@@ -886,7 +886,7 @@ def unsaved_changes(case):
         time.sleep(0.05)
 
 
-@event("nothing installed, install=no", modes=POSTGRES_CHANGES, expect=ANY)
+@event("nothing installed, with install=no", modes=POSTGRES_CHANGES, expect=ANY)
 def not_installed(case):
     """With install=no, the service verifies its objects and reports missing objects."""
     text = case.refusal(name="other", install="no")
@@ -1010,7 +1010,7 @@ def locked_table(case):
     gate.wait_trusted()
 
 
-@event("server asked for signs of life", modes=LOGICAL, setup=proxied, writers=False)
+@event("replies requested from a silent server", modes=LOGICAL, setup=proxied, writers=False)
 def signs_of_life(case):
     """A server that decodes changes to other tables for minutes sends nothing unless the service
     requests a reply. The service must not treat the connection as dead, because decoding would
@@ -1041,7 +1041,7 @@ def alter_publication_at_once(case):
         case.committed(keys)
 
 
-@event("publication publishes deletes only, and back", modes=LOGICAL, expect=RESTARTS)
+@event("publication limited to deletes and restored", modes=LOGICAL, expect=RESTARTS)
 def publish_less(case):
     for name in publications(case):
         before = case.sql(f"SELECT pubinsert, pubupdate, pubdelete, pubtruncate FROM pg_publication WHERE"
@@ -1052,7 +1052,7 @@ def publish_less(case):
         case.sql(f"ALTER PUBLICATION {name} SET (publish = '{kinds}')")
 
 
-@event("publication with or without the partition root", modes=LOGICAL, setup=partitioned, expect=RESTARTS)
+@event("publish_via_partition_root changed", modes=LOGICAL, setup=partitioned, expect=RESTARTS)
 def partition_root(case):
     for name in publications(case):
         for value in "true", "false":
@@ -1074,7 +1074,7 @@ def identity_full(case):
 
 @event("deferrable primary key", modes=LOGICAL, setup=nothing, expect=REFUSED, writers=False)
 def deferrable(case):
-    """A deferrable key is not a replica identity, so UPDATE would fail once the table is published."""
+    """A deferrable key is not a replica identity, so every UPDATE would fail once the table is published."""
     case.sql(f"CREATE TABLE {case.table} (id bigserial PRIMARY KEY DEFERRABLE, {case.column} {case.type()})")
     return case.refusal(), ("no replica identity",)
 
@@ -1113,7 +1113,7 @@ def identity_and_column_lost(case):
     oracle.check(case)
 
 
-@event("child without replica identity leaves", modes=LOGICAL, expect=RESTARTS, writers=False)
+@event("child without a replica identity removed", modes=LOGICAL, expect=RESTARTS, writers=False)
 def child_leaves(case):
     """The publication lists each child, so the service must remove a table that is no longer a child."""
     child = "bgs_child"
@@ -1158,7 +1158,7 @@ def drop_slot(case):
     case.proxy.open()
 
 
-@event("slot dropped and created", modes=LOGICAL, setup=proxied, expect=RESTARTS)
+@event("slot dropped and re-created", modes=LOGICAL, setup=proxied, expect=RESTARTS)
 def recreate_slot(case):
     for name in idle_slots(case):
         case.sql(f"SELECT pg_drop_replication_slot('{name}')")
@@ -1232,7 +1232,7 @@ def large_transaction(case):
     case.sql("SELECT pg_reload_conf()")
 
 
-@event("messages of others in the stream", modes=LOGICAL)
+@event("unrelated messages in the stream", modes=LOGICAL)
 def foreign_messages(case):
     for text in "", "x", "00000000 g 0000000000000000 5", "%s%n" * 20, "9" * 5000:
         case.sql(f"SELECT pg_logical_emit_message(false, 'bloomgate', '{text}')")
@@ -1276,7 +1276,7 @@ def crash(case):
     case.insert(10)
 
 
-@event("server crashed, commits lost", modes=POSTGRES, setup=private, expect=ANY, writers=False)
+@event("server crash that loses commits", modes=POSTGRES, setup=private, expect=ANY, writers=False)
 def crash_async(case):
     """Transactions that the follower has seen are lost, and their IDs are reused."""
     for _ in range(3):
@@ -1312,9 +1312,9 @@ def unlogged_crash(case):
         case.sql(f"ALTER TABLE {case.table} SET LOGGED")
 
 
-@event("standby promoted, behind", modes=POSTGRES, setup=private, expect=ANY, monitor=False)
+@event("lagging standby promoted", modes=POSTGRES, setup=private, expect=ANY, monitor=False)
 def failover(case):
-    """The new primary lacks transactions that the follower has seen, and reuses their IDs."""
+    """The new primary is missing transactions that the follower has seen, and reuses their IDs."""
     standby = case.world.standby(case.server)
     standby.wait_for(case.server)
     standby.stop("immediate")
@@ -1452,7 +1452,7 @@ def detach_unseen(case):
         require_not_denied(gate, keys)
 
 
-@event("partition being detached, published with its parent", modes=LOGICAL, key="text", setup=private, expect=ANY,
+@event("detaching partition published with its parent", modes=LOGICAL, key="text", setup=private, expect=ANY,
        writers=False)
 def detach_pending(case):
     """The parent's publication omits a partition as soon as the partition starts being detached."""
@@ -1478,7 +1478,7 @@ def detach_pending(case):
         thread.join()
 
 
-@event("partition whose detaching was interrupted", modes=POSTGRES, key="text", expect=ANY, writers=False)
+@event("partition with an interrupted detach", modes=POSTGRES, key="text", expect=ANY, writers=False)
 def detach_interrupted(case):
     """ALTER TABLE refuses the partition until the operator finishes detaching it."""
     case.sql(DETACHING + ";CREATE TABLE public.parts_2 PARTITION OF public.parts FOR VALUES FROM (1000) TO (2000)")
@@ -1499,7 +1499,7 @@ def detach_interrupted(case):
     case.sql("UPDATE public.parts_1 SET key = 'not published'")
 
 
-@event("standby promoted, not behind", modes=POSTGRES, setup=private, expect=ANY)
+@event("caught-up standby promoted", modes=POSTGRES, setup=private, expect=ANY)
 def switchover(case):
     standby = case.world.standby(case.server)
     case.insert(20)
@@ -1531,7 +1531,7 @@ def failover_stopped(case):
     case.gate.start()
 
 
-@event("rebuild from a standby that is behind", modes=POSTGRES, setup=private, expect=ANY)
+@event("rebuild from a lagging standby", modes=POSTGRES, setup=private, expect=ANY)
 def lagging_replica(case):
     """The follower stays connected to the primary; new connections go to a standby."""
     standby = case.world.standby(case.server)
@@ -1569,7 +1569,7 @@ def follow_standby(case):
     case.proxy.cut()
 
 
-@event("backup of the files restored", modes=POSTGRES, setup=private, expect=ANY, monitor=False)
+@event("file backup restored", modes=POSTGRES, setup=private, expect=ANY, monitor=False)
 def restore_backup(case):
     case.server.stop()
     backup = case.server.data + ".backup"
@@ -1644,7 +1644,7 @@ def evict(sql):
         time.sleep(0.005)
 
 
-@event("database dropped and created", modes=POSTGRES, setup=own_database, expect=RESTARTS, monitor=False,
+@event("database dropped and re-created", modes=POSTGRES, setup=own_database, expect=RESTARTS, monitor=False,
        writers=False)
 def recreate_database(case):
     case.proxy.close()
@@ -1788,7 +1788,7 @@ def slow_polls(case):
     case.open_gate(poll="150ms")
 
 
-@event("rows between any two messages", modes=POSTGRES, setup=proxied, expect=ANY)
+@event("rows inserted between any two messages", modes=POSTGRES, setup=proxied, expect=ANY)
 def rows_between(case):
     between_messages(case, 0.5, insert_one)
 
@@ -1798,7 +1798,7 @@ def tampering_between(case):
     between_messages(case, 0.3, insert_one, disable_and_insert, rewrite, truncate_ours)
 
 
-@event("swaps between any two messages", modes=POSTGRES, setup=slow_polls, key="text", expect=ANY, writers=False,
+@event("tables swapped between any two messages", modes=POSTGRES, setup=slow_polls, key="text", expect=ANY, writers=False,
        monitor=False)
 def swaps_between(case):
     for _ in range(2):

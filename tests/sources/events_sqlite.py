@@ -108,7 +108,7 @@ def recursive(case):
             sql(f"REPLACE INTO {case.table} (id, {case.column}) VALUES ({i}, {case.literal(*case.fresh())})")
 
 
-@event("triggers of the application", modes=SQLITE, key="text", expect=ANY)
+@event("application triggers", modes=SQLITE, key="text", expect=ANY)
 def application_triggers(case):
     """Rows written by the application's own triggers are also followed; last_insert_rowid() and changes() are not
     affected."""
@@ -122,7 +122,7 @@ def application_triggers(case):
     oracle.check(case)
 
 
-@event("values of other types than declared", modes=SQLITE, key="typeless", writers=False)
+@event("values of different types in a column without a type", modes=SQLITE, key="typeless", writers=False)
 def mixed_types(case):
     for value in "1", "'1.50'", "1.5", "x'00ff'", "''", "x''", "9223372036854775807", "-1", "1e300", "'ä'":
         case.sql(f"INSERT INTO {case.table} ({case.column}) VALUES ({value})")
@@ -184,7 +184,7 @@ def quoted_names(case):
     oracle.check(case)
 
 
-@event("names in another case", modes=SQLITE, setup=nothing, writers=False)
+@event("names in different case", modes=SQLITE, setup=nothing, writers=False)
 def other_case(case):
     case.create()
     case.table, case.column = "T", "KEY"
@@ -215,7 +215,7 @@ def nocase(case):
 
 @event("table rebuilt as sqlite.org recommends", modes=SQLITE, expect=RESTARTS)
 def twelve_steps(case):
-    """See lang_altertable.html. The triggers are dropped with the old table."""
+    """Follows SQLite's lang_altertable.html. Dropping the old table also drops its triggers."""
     rebuild_table(case)
     case.insert(50)
 
@@ -320,7 +320,7 @@ def backup_api(case):
     case.insert(5)
 
 
-@event("file overwritten by the backup API, and back", modes=SQLITE, expect=ANY, monitor=False, writers=False)
+@event("file overwritten by the backup API and restored", modes=SQLITE, expect=ANY, monitor=False, writers=False)
 def backup_and_back(case):
     first = copy_of(case, ".first")
     case.insert(20)
@@ -352,7 +352,7 @@ def dump_and_load(case):
     case.gate.start()
 
 
-@event("symbolic link pointed elsewhere", modes=SQLITE, expect=ANY, setup=nothing, writers=False, monitor=False)
+@event("symbolic link redirected", modes=SQLITE, expect=ANY, setup=nothing, writers=False, monitor=False)
 def symbolic_link(case):
     case.create()
     path, case.path = case.path, case.path + ".link"
@@ -372,7 +372,7 @@ def symbolic_link(case):
     oracle.check(case)
 
 
-@event("writer killed in a transaction", modes=SQLITE, setup=journal("delete"), expect=ANY)
+@event("writer killed during a transaction", modes=SQLITE, setup=journal("delete"), expect=ANY)
 def killed_writer(case):
     """The transaction's pages are already in the file. The next connection rolls the transaction back."""
     script = f"""import os, sqlite3
@@ -397,7 +397,7 @@ def attached(case):
     oracle.check(case)
 
 
-@event("file deleted, and created", modes=SQLITE, expect=RESTARTS, writers=False, monitor=False)
+@event("file deleted and re-created", modes=SQLITE, expect=RESTARTS, writers=False, monitor=False)
 def recreate_file(case):
     case.disconnect()
     for ending in "", "-wal", "-shm", "-journal":
@@ -480,7 +480,7 @@ def drop_triggers(case):
     case.insert(20)
 
 
-@event("triggers dropped and created", modes=SQLITE, expect=RESTARTS)
+@event("triggers dropped and re-created", modes=SQLITE, expect=RESTARTS)
 def recreate_triggers(case):
     definitions = case.sql("SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name LIKE '%bloomgate%'")
     for name, _ in definitions:
@@ -490,7 +490,7 @@ def recreate_triggers(case):
         case.sql(definition.replace("TRIGGER", "TRIGGER IF NOT EXISTS", 1))  # the service may have created it already
 
 
-@event("triggers dropped and created in one transaction", modes=SQLITE, expect=RESTARTS)
+@event("triggers dropped and re-created in one transaction", modes=SQLITE, expect=RESTARTS)
 def recreate_triggers_at_once(case):
     case.sql("BEGIN IMMEDIATE")
     definitions = case.sql("SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name LIKE '%bloomgate%'")
@@ -503,7 +503,7 @@ def recreate_triggers_at_once(case):
     case.committed(keys)
 
 
-@event("all objects of the gate dropped", modes=SQLITE, expect=RESTARTS)
+@event("all gate objects dropped", modes=SQLITE, expect=RESTARTS)
 def drop_ours(case):
     case.sql("BEGIN IMMEDIATE")
     case.drop_objects(case.objects())
@@ -555,7 +555,7 @@ def virtual(case):
     return case.refusal(), ("virtual",)
 
 
-@event("a file that is no database", modes=SQLITE, setup=nothing, expect=REFUSED, writers=False)
+@event("a file that is not a database", modes=SQLITE, setup=nothing, expect=REFUSED, writers=False)
 def no_database(case):
     with open(case.path, "w", encoding="utf-8") as f:
         f.write("this is not a database, but it is long enough to be read as one\n" * 100)

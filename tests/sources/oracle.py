@@ -2,7 +2,7 @@
 
 While the event runs, `Monitor` looks up every key whose commit was acknowledged before the time up
 to which the gate claims to be complete. Afterwards, `settle` compares the gate with the table itself.
-It also verifies that the filter works again, so a gate that answers "maybe" for all keys fails.
+`settle` also verifies that the filter works again, so a gate that answers "maybe" for all keys fails.
 """
 
 import random
@@ -120,8 +120,8 @@ class Monitor:
         return due
 
     def _confirm(self, gate, denied):
-        """Fails if the table still contains a key that was reported as absent. If not, the key was deleted or the
-        server was replaced."""
+        """Fails if the table still contains a key that was reported as absent. If the table no longer contains the key,
+        the key was deleted or the server was replaced."""
         try:
             denied = set(denied) & self.case.truth()
             if denied:

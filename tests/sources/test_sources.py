@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The conformance suite for sources. The suite runs every event against every source and mode, with
-real servers and concurrent writers, and compares the gate with the table itself. A new source must
-pass it before it is released.
+real servers and concurrent writers, and compares the gate with the table itself. A new source must pass the suite
+before the source is released.
 
 usage: test_sources.py GATE_PROBE [--mode SOURCE/MODE]... [--event PART]... [--changes N] [--seed S] [--list]
 
@@ -91,7 +91,7 @@ def run_mode(mode, arguments, report):
 
 
 def run_measure(world, mode, arguments):
-    """Measures the cost of following a source's changes. Returns it in the form of an event's result."""
+    """Measures the cost of following a source's changes. Returns the result in the same form as an event's result."""
     source, follow = mode.split("/")
     case = Case(world, source, follow, arguments.probe, "text", 0, 0)
     result = {"event": "throughput", "mode": mode, "key": "text", "failure": None, "checked": 0, "seconds": 0}
@@ -110,7 +110,7 @@ def run_measure(world, mode, arguments):
 
 
 def run_all(arguments, modes, report):
-    """Runs each mode in its own process, so that they run in parallel."""
+    """Runs each mode in its own process, so that the modes run in parallel."""
     def one(mode):
         words = [sys.executable, __file__, arguments.probe, "--mode", mode, "--json", "--changes",
                  str(arguments.changes), "--seed", str(arguments.seed)]

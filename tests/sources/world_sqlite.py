@@ -1,5 +1,5 @@
-"""Provides SQLite databases for the suite. They are files in a temporary directory, with a rollback journal or a
-write-ahead log; connections have the same interface as in pgwire.py."""
+"""Provides SQLite databases for the suite. The databases are files in a temporary directory, with a rollback journal or
+a write-ahead log. Connections have the same interface as in pgwire.py."""
 
 import os
 import shutil

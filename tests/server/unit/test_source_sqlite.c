@@ -435,7 +435,7 @@ TEST(source__a_file_that_is_not_there_may_come)
     while (ask(source, "sku-0", text) != BG_STORE_PRESENT) {
         usleep(1000); /* the pool pauses for a tenth of a second */
     }
-    /* ... and be replaced by another file. */
+    /* The file can also be replaced by another file. */
     world_products(&other, 1);
     world_do(&other, "UPDATE products SET name = 'new'");
     world_do(&other, "PRAGMA wal_checkpoint(TRUNCATE)");

@@ -140,7 +140,7 @@ TEST(changes__reports_every_way_to_write)
     world_do_on(other, "PRAGMA trusted_schema = OFF");
     world_do_on(other, "PRAGMA recursive_triggers = ON");
     world_do_on(other,
-                "CREATE TABLE products (sku)"); /* another table with that name */
+                "CREATE TABLE products (sku)"); /* another table with the same name */
     world_do_on(other, "INSERT INTO a.products (sku) VALUES ('attached')");
     world_do_on(other, "REPLACE INTO a.products (sku) VALUES ('attached'), ('more')");
     CHECK(sqlite3_close(other) == SQLITE_OK);
@@ -224,8 +224,8 @@ static const char *const values[] = {
     "0.3",
 };
 
-/* Writes all values. The format is filled with the column and the value; some values may violate
- * the column's type. */
+/* Writes all values. The format receives the column and the value. Some values may violate the
+ * column's type. */
 static void write_values(struct world *w, const char *format, const char *column)
 {
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
@@ -321,7 +321,8 @@ TEST(changes__reads_text_of_other_encodings)
 
 /* ---- The schema ---------------------------------------------------------------------------- */
 
-/* See lang_altertable.html. The triggers are dropped with the old table. */
+/* Rebuilds the table as SQLite's lang_altertable.html recommends. Dropping the old table also drops
+ * its triggers. */
 TEST(changes__survives_a_rebuilt_table)
 {
     struct scene s;
@@ -423,7 +424,8 @@ TEST(changes__verifies_the_sql_of_triggers)
     scene_end(&s);
 }
 
-/* Applications continue to work. The gate waits until the settings are valid again. */
+/* After a rename, applications continue to work, and the gate waits until its settings are valid
+ * again. */
 TEST(changes__does_not_break_applications_that_rename)
 {
     for (int legacy = 0; legacy < 2; legacy++) {
@@ -532,7 +534,8 @@ TEST(changes__refuses_foreign_objects)
     MODEL_AWAIT(s.m, s.m->up == 1);
     scene_check(&s, 2);
     scene_stop(&s);
-    /* The service does not touch a table with that name that it did not create. */
+    /* The service does not touch a table that has the change table's name but was not created by
+     * the service. */
     each_trigger(&s.w, "DROP TRIGGER \"%s\"");
     world_do(&s.w, "DROP TABLE \"%s\"", name);
     world_do(&s.w, "CREATE TABLE \"%s\" (precious)", name);
@@ -558,7 +561,7 @@ TEST(changes__notices_lost_change_rows)
         "UPDATE sqlite_sequence SET seq = seq + 10 WHERE name = '%s'",
         "UPDATE \"%s\" SET token = 1",
         "UPDATE \"%s\" SET n = n + 100",
-        /* the same numbers, but different rows */
+        /* the same row numbers, but different rows */
         ("DELETE FROM \"%s\"; DELETE FROM sqlite_sequence; INSERT INTO products (sku)"
          " SELECT 'y' || sku FROM products"),
     };
@@ -755,15 +758,15 @@ TEST(changes__notices_a_deleted_log)
     scene_end(&s);
 }
 
-/* SQLite keeps a separate log for each name of a file, so the follower cannot see commits under
- * another name. */
+/* SQLite keeps a separate log for each name of a file, so the follower cannot see commits made
+ * under another name. */
 TEST(changes__refuses_hard_links)
 {
     struct scene s;
     char other[320];
     scene_begin(&s, false);
     (void)snprintf(other, sizeof other, "%s.other", s.w.path);
-    usleep(20000); /* more than the resolution of change times */
+    usleep(20000); /* longer than the resolution of file timestamps */
     CHECK(link(s.w.path, other) == 0);
     CHECK_EQ(look_up(&s, "new"), BG_STORE_ERROR);
     source_look(s.source);
@@ -787,7 +790,7 @@ static void overwrite(const char *from, const char *to)
     CHECK(fclose(in) == 0 && fclose(out) == 0);
 }
 
-/* The restored file gets the change counter of the old file, so SQLite considers its cache
+/* The restored file gets the old file's change counter, so SQLite considers its cache
  * valid. */
 TEST(changes__notices_an_overwritten_file)
 {
@@ -800,7 +803,7 @@ TEST(changes__notices_an_overwritten_file)
     scene_check(&s, 1);
     CHECK_EQ(look_up(&s, "lost"), BG_STORE_PRESENT);
     world_end(&s.w);
-    usleep(20000); /* more than the resolution of change times */
+    usleep(20000); /* longer than the resolution of file timestamps */
     overwrite(backup, s.w.path);
     world_open(&s.w);
     world_do(&s.w, "INSERT INTO products (sku) VALUES ('other')");
@@ -837,7 +840,7 @@ TEST(changes__resumes_at_a_mark)
     scene_end(&s);
 }
 
-/* The last connection of the application deletes the log when it is closed. If the follower opens the file at that
+/* The application's last connection deletes the log when it is closed. If the follower opens the file at that
  * moment, it must wait for the lock: otherwise, it would remember the deleted log and report a
  * replaced file. */
 TEST(changes__resumes_while_an_application_deletes_its_log)
@@ -979,8 +982,8 @@ TEST(changes__starts_a_new_epoch_when_it_is_distrusted)
     scene_end(&s);
 }
 
-/* The service may have failed to delete the filter's file, or a crash may have undone that.
- */
+/* The service may have failed to delete the filter's file, or a crash may have undone the
+ * deletion. */
 TEST(changes__does_not_resume_a_distrusted_filter)
 {
     struct scene s;
@@ -1123,7 +1126,7 @@ TEST(changes__waits_for_a_writer_that_holds_the_lock)
 
 enum { WRITERS = 3, ROWS = 100 };
 
-/* Writes transactions of several rows and rolls some back, in a child process. */
+/* In a child process, writes transactions of several rows each and rolls some of them back. */
 static void write_many(const char *path, int writer, int transactions, int go)
 {
     sqlite3 *db;
@@ -1175,7 +1178,7 @@ static void write_concurrently(bool plain, int transactions)
         CHECK_EQ(model_missing(s.m, s.source, &s.w, "SELECT sku FROM products LIMIT 0"),
                  0);
         source_saved(s.source, model_peek(s.m)->mark, model_peek(s.m)->last.epoch);
-        source_distrust(s.source, "the test wants another read");
+        source_distrust(s.source, "the test requires another read");
     }
     for (int i = 0; i < WRITERS; i++) {
         int status = -1;

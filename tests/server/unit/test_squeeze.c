@@ -56,8 +56,8 @@ TEST(squeeze__worst_case_fits)
     }
 }
 
-/* With any byte changed, and for any length, the result has the announced size, or the input is
- * rejected. */
+/* If a bit is flipped or the input is truncated, decompression either produces the announced size
+ * or rejects the input. */
 TEST(squeeze__may_be_anything)
 {
     unsigned char bytes[300], squeezed[sizeof bytes + SQUEEZE_MORE];

@@ -188,8 +188,8 @@ static int few_descriptors(void)
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < 556) {
         return 4;
     }
-    if (geteuid() == 0 && setuid(65534) != 0) { /* an unprivileged user cannot exceed
-                                                   it */
+    /* An unprivileged user cannot exceed the hard limit. */
+    if (geteuid() == 0 && setuid(65534) != 0) {
         return 5;
     }
     return startup_descriptors(10000) == 344 ? 0 : 6;
@@ -241,7 +241,7 @@ TEST(notify__what_the_manager_hears)
     CHECK(startup_watchdog());
     CHECK_STR(message(fd), "WATCHDOG=1");
     (void)close(fd);
-    CHECK(!startup_watchdog()); /* there is no longer a listener */
+    CHECK(!startup_watchdog()); /* the listener is closed */
     char name[64];
     (void)snprintf(name, sizeof name, "@bloomgate-test-%ld", (long)getpid());
     const int abstract = manager(name, true);

@@ -1,4 +1,4 @@
-/* test_syntax.c - tests lines that describe arguments, and their parsed form. */
+/* test_syntax.c - tests argument descriptions and their parsed form. */
 #define _GNU_SOURCE
 
 #include "server.h"
@@ -10,7 +10,7 @@
 
 static void write_nodes(const struct syntax_node *first, char *text, size_t room);
 
-/* Writes a node as text: ERROR:double:error?, oneof(a b)*. */
+/* Writes a node as text, such as ERROR:double:error? or oneof(a b)*. */
 static void write_node(const struct syntax_node *node, char *text, size_t room)
 {
     char inside[1024] = "";
@@ -116,7 +116,7 @@ TEST(syntax__wrong_lines)
     }
 }
 
-/* For any input, parsing terminates and stays within its memory. */
+/* For any input, parsing terminates and never exceeds its memory. */
 TEST(syntax__noise)
 {
     static const char letters[] = "aA [[]]<<>>||.....  keyTOKEN";

@@ -1,6 +1,6 @@
 /*
- * test_users.c - tests rules, permissions, passwords, password guessing and rates, including tricks
- * that an attacker might try.
+ * test_users.c - tests rules, permissions, passwords, password guessing and rate limits, including
+ * tricks that an attacker might try.
  */
 #define _GNU_SOURCE
 
@@ -338,7 +338,7 @@ TEST(users__passwords)
     CHECK(!check("b", "one")); /* off */
     CHECK(!check("c", "one") && !check("", "one") && !check("A", "one"));
     CHECK(check("\xC3\xA9", "\xE2\x82\xAC"));
-    CHECK(!check("a", "bc")); /* the name and the password are separated */
+    CHECK(!check("a", "bc")); /* not the same as name "ab", password "c" */
     CHECK(!check("n", "") && !check("n", "x")); /* enabled, but without a password */
     CHECK(!users_check(users, (bg_bytes){ "a\0", 2 }, bytes("one")));
     CHECK(!users_check(users, bytes("a"), (bg_bytes){ "one\0", 4 }));
@@ -365,7 +365,7 @@ TEST(users__hashed_passwords_are_recalled)
     const struct user *a = check("a", "pear");
     CHECK(a);
     CHECK(recall("a", "pear") == a);
-    CHECK(!recall("b", "pear")); /* applies to one user only */
+    CHECK(!recall("b", "pear")); /* remembered for one user only */
     CHECK(!recall("a", "peer") && !recall("a", ""));
     CHECK(check("b", "pear") && recall("b", "pear"));
     CHECK(check("nobody", "pear") == NULL);
@@ -406,7 +406,7 @@ TEST(users__retired_ones_are_freed)
     }
     user_let_go(a);
     quiet_enter(&readers, seat);
-    for (int i = 0; i < 3; i++) { /* a batch may have found the user in that client */
+    for (int i = 0; i < 3; i++) { /* a batch may have read the user from that client */
         users_reclaim(users, &readers);
         CHECK_EQ(users_retired(users), 1);
     }
@@ -629,8 +629,8 @@ TEST(guesses__wait_longer_and_longer)
     CHECK_EQ(wait_of("10.0.0.1", "a", 2000), 200);
     fail("10.0.0.1", "a", 2000, 40);
     CHECK_EQ(wait_of("10.0.0.1", "a", 2000), 30000);
-    CHECK_EQ(wait_of("10.0.0.2", "a", 2000), 0); /* other addresses do not wait */
-    CHECK_EQ(wait_of("10.0.0.1", "b", 2000), 0); /* other names do not wait either */
+    CHECK_EQ(wait_of("10.0.0.2", "a", 2000), 0); /* other addresses are not delayed */
+    CHECK_EQ(wait_of("10.0.0.1", "b", 2000), 0); /* nor are other names */
     CHECK_EQ(wait_of("", "a", 2000), 0);
 }
 
@@ -677,7 +677,7 @@ TEST(guesses__addresses)
     CHECK_EQ(wait_of("", "a", 1000), 200);
 }
 
-/* With more addresses than slots, nothing breaks, and the newest addresses must wait. */
+/* With more addresses than slots, nothing breaks, and the newest addresses are still delayed. */
 TEST(guesses__very_many_addresses)
 {
     begin("");
@@ -698,8 +698,7 @@ TEST(rate__is_kept)
     CHECK(user_take(u, 100, 5000, &wait));
     CHECK(!user_take(u, 1, 5000, &wait));
     CHECK(wait >= 1 && wait <= 2);
-    CHECK(user_take(u, 49, 5050, &wait)); /* 50 ms later: 50 more, except for
-                                             rounding */
+    CHECK(user_take(u, 49, 5050, &wait)); /* 50 ms allow 50 more, minus rounding */
     CHECK(!user_take(u, 3, 5050, &wait));
     CHECK(!user_take(u, 101, 50000, &wait));
     CHECK_EQ(wait, UINT64_MAX); /* this many adds are never allowed at once */
@@ -749,7 +748,7 @@ TEST(rate__in_the_long_run)
             }
             taken += n;
         }
-        /* 100 seconds plus a burst of one */
+        /* 100 seconds, plus a burst of one second */
         CHECK(taken <= 101 * rates[i]);
         CHECK(taken >= 95 * rates[i]);
     }

@@ -1,7 +1,8 @@
-// Tests the dashboard in a real browser: every page, by mouse and by keyboard alone, light and
-// dark, with hostile names, a server that becomes unavailable, a server that requires a password,
-// and ten thousand filters. The pages must show what the API and /metrics report. Any violation of
-// the content security policy, any console error and any request to another origin is a failure.
+// Tests the dashboard in a real browser: every page, with the mouse and with the keyboard alone, in
+// light and dark mode, with hostile names, a server that becomes unavailable, a server that
+// requires a password, and ten thousand filters. The pages must show what the API and /metrics
+// report. Any violation of the content security policy, any console error and any request to
+// another origin is a failure.
 //
 // usage: node browse.mjs PLAYWRIGHT CHROMIUM SHOTS PLAIN [NAME:PASSWORD | USERS LOADING LARGE]
 //   PLAYWRIGHT  directory in which npm has installed playwright-core
@@ -66,7 +67,7 @@ async function until(what, look, limit = 15000) {
 
 // ---- A window ------------------------------------------------------------------------------
 
-// A page that records problems, and the last response of every path.
+// A page that records problems, and the last response for each path.
 async function open(browser, base, options = {}) {
   const { allow = [], ...rest } = options;
   const known = credentials ? [...allow, "status of 401"] : allow; // before login
@@ -189,7 +190,7 @@ async function tryOverview(browser) {
   const { json } = window.answers.get("/api/v1/filters");
   const info = window.answers.get("/api/v1/info").json;
   const rows = page.locator("table.filters tbody tr");
-  same("as many rows as the API reports filters", await rows.count(), json.filters.length);
+  same("one row for each filter that the API reports", await rows.count(), json.filters.length);
   const metrics = await readMetrics();
   for (const [i, f] of json.filters.entries()) {
     await sameRow(rows.nth(i), f, metrics);
@@ -246,7 +247,7 @@ async function trySorting(window) {
 async function trySearch(window) {
   const { page } = window;
   await page.locator("#search").fill("browse:ma");
-  await until("one filter is left", async () => (await page.locator("table.filters tbody tr").count()) === 1 && (await page.locator(".matched").textContent()).startsWith("1 of "));
+  await until("only one filter matches", async () => (await page.locator("table.filters tbody tr").count()) === 1 && (await page.locator(".matched").textContent()).startsWith("1 of "));
   await page.reload();
   await until("the search survives a reload", async () => (await page.locator("#search").inputValue()) === "browse:ma" && (await page.locator("table.filters tbody tr").count()) === 1);
   await page.locator("#search").fill("no such filter anywhere");
@@ -290,14 +291,14 @@ async function tryKeys(window) {
   const { page } = window;
   await page.getByLabel("Is this key in the filter?").fill("key-17");
   await page.getByRole("button", { name: "Check" }).click();
-  await until("a member may be present", () => page.locator(".answer.maybe", { hasText: "Maybe" }).count());
+  await until("an added key is reported as possibly present", () => page.locator(".answer.maybe", { hasText: "Maybe" }).count());
   await page.getByLabel("Is this key in the filter?").fill("browse: absent");
   await page.keyboard.press("Enter");
   await until("the page reports that a key is absent", () => page.locator(".answer.no", { hasText: "definitely does not contain" }).count());
   await page.getByRole("button", { name: "Add" }).click();
   await until("the key can be added", () => page.locator(".answer", { hasText: "definitely new" }).count());
   await page.getByRole("button", { name: "Check" }).click();
-  await until("the added key may be present", () => page.locator(".answer.maybe", { hasText: "Maybe" }).count());
+  await until("the newly added key is reported as possibly present", () => page.locator(".answer.maybe", { hasText: "Maybe" }).count());
 }
 
 async function tryCharts(window) {
@@ -305,7 +306,7 @@ async function tryCharts(window) {
   const past = window.answers.get("/api/v1/history").json;
   check("there are charts", (await page.locator("figure.chart svg").count()) >= 4, await page.locator("figure.chart svg").count());
   const cells = await page.locator(".heat svg rect:not(.heat-at)").count();
-  same("the picture has as many parts as the API reports", cells, window.answers.get("/api/v1/filters/browse%3Amain/occupancy").json.shares.length);
+  same("the heat map has as many parts as the API reports", cells, window.answers.get("/api/v1/filters/browse%3Amain/occupancy").json.shares.length);
   await page.locator(".heat svg").hover({ position: { x: 3, y: 3 } });
   await until("the heat map describes the part under the pointer", () => page.locator(".heat-words", { hasText: "Part 1 of" }).count());
   const chart = page.locator('[data-chart="h-queries"] svg');
@@ -390,7 +391,7 @@ async function tryPlanner(browser) {
   await until("the plan is shown", async () => (await page.locator("table.kinds tbody tr").count()) === 12);
   await samePlans(window);
   await page.locator("#knob-items").fill("10M");
-  await until("ten million keys are planned for", () => window.answers.get("/api/v1/plan").json.request.items === 1e7);
+  await until("the plan is for ten million keys", () => window.answers.get("/api/v1/plan").json.request.items === 1e7);
   await page.locator("#knob-error").fill("0.1%");
   await page.locator("#knob-error").blur();
   await until("at another rate", () => window.answers.get("/api/v1/plan").json.request.error === 0.001);
@@ -403,7 +404,7 @@ async function tryPlanner(browser) {
   await page.keyboard.press("ArrowRight");
   await until("the slider moves the plan", () => window.answers.get("/api/v1/plan").json.request.items > before);
   await page.locator("#knob-items").fill("many");
-  await until("nonsense is marked", async () => (await page.locator("#knob-items").getAttribute("aria-invalid")) === "true");
+  await until("invalid input is marked", async () => (await page.locator("#knob-items").getAttribute("aria-invalid")) === "true");
   await page.locator("#knob-items").blur();
   await page.getByRole("button", { name: "cuckoo", exact: true }).click();
   await until("another kind can be selected", () => page.locator(".answer-panel .reason", { hasText: "cuckoo" }).count());
@@ -455,7 +456,7 @@ async function tryRest(browser) {
   await settle(window);
   const { events } = window.answers.get("/api/v1/events").json;
   same("every event is shown", await page.locator("li[data-event]").count(), events.length);
-  same("the newest is first", await page.locator("li[data-event]").first().getAttribute("data-event"), String(Math.max(...events.map((e) => e.id))));
+  same("the newest event is first", await page.locator("li[data-event]").first().getAttribute("data-event"), String(Math.max(...events.map((e) => e.id))));
   await shoot(window, "events-light");
   await page.getByRole("button", { name: "Errors" }).click();
   await until("only errors are shown", async () => (await page.locator("li[data-event].info, li[data-event].warning").count()) === 0 && page.url().includes("level=error"));
@@ -481,7 +482,7 @@ async function tryServer(window) {
     const place = page.locator(`[data-front="${front.name}"]`);
     await sameFigure(front.name, place, "shards_up", front.shards.up, format.count);
     await sameFigure(front.name, place, "front_unreachable", front.checked.unreachable, format.count);
-    check(`${front.name}: its state and the reason`, (await place.innerText()).toLowerCase().includes(front.state) && (await place.innerText()).includes(front.error ?? ""), await place.innerText());
+    check(`${front.name}: the state and the reason are shown`, (await place.innerText()).toLowerCase().includes(front.state) && (await place.innerText()).includes(front.error ?? ""), await place.innerText());
   }
   await shoot(window, "server-light", true);
 }
@@ -510,7 +511,7 @@ async function tryKeyboard(browser) {
     });
     stops += seen;
   }
-  same("the focus can be seen at every stop", stops, 12);
+  same("the focus is visible at every tab stop", stops, 12);
   await page.evaluate(() => document.activeElement.blur());
   await press("?");
   await until("? opens the help", () => page.getByRole("dialog", { name: "Keyboard shortcuts" }).count());
@@ -575,8 +576,8 @@ async function tryTheme(window, press) {
 
 const PAGES = [["overview", "#/"], ["filter", ""], ["gates", "#/gates"], ["planner", "#/planner"], ["tenants", "#/tenants"], ["events", "#/events"], ["server", "#/server"]];
 
-// Text contrast against its background must be at least 4.5:1, as WCAG requires; returns the
-// elements with the lowest contrast.
+// Returns the elements with the lowest contrast between text and background. WCAG requires a
+// contrast of at least 4.5:1.
 function contrasts() {
   const parse = (text) => (text.match(/[\d.]+/g) || []).map(Number);
   const light = ([r, g, b]) => {
@@ -607,7 +608,8 @@ function contrasts() {
   return [...bad];
 }
 
-// Accessibility: names for all interactive elements, one h1, no duplicate IDs.
+// Returns accessibility problems, such as interactive elements without a name, a wrong number of h1
+// elements, or duplicate IDs.
 function audit() {
   const bad = [];
   const nameOf = (e) => (e.getAttribute("aria-label") || (e.labels && [...e.labels].map((l) => l.textContent).join(" ")) || e.textContent || e.title || "").trim();
@@ -617,16 +619,16 @@ function audit() {
     }
   }
   const ids = [...document.querySelectorAll("[id]")].map((e) => e.id);
-  ids.filter((id, i) => ids.indexOf(id) !== i).forEach((id) => bad.push(`double id ${id}`));
+  ids.filter((id, i) => ids.indexOf(id) !== i).forEach((id) => bad.push(`duplicate ID ${id}`));
   if (document.querySelectorAll("h1").length !== 1) {
-    bad.push("not one h1");
+    bad.push("not exactly one h1");
   }
   document.querySelectorAll("[tabindex]").forEach((e) => Number(e.getAttribute("tabindex")) > 0 && bad.push("a tabindex above 0"));
   if (!document.querySelector("main") || !document.querySelector("nav") || document.documentElement.lang !== "en") {
-    bad.push("landmarks, or the language, are missing");
+    bad.push("a landmark or the language is missing");
   }
   if (document.querySelector("[style]") && [...document.querySelectorAll("[style]")].some((e) => /url\(|expression/.test(e.getAttribute("style")))) {
-    bad.push("a style that loads");
+    bad.push("a style that loads a resource");
   }
   return bad;
 }
@@ -760,7 +762,7 @@ async function trySignIn(browser) {
   check("a file can be downloaded with a password", fs.statSync(await download.path()).size > 0);
   await page.getByRole("button", { name: "Sign out" }).click();
   await until("signing out works", () => page.getByRole("heading", { name: "Sign in" }).count());
-  same("no stored data is left", await page.evaluate(() => [sessionStorage.length, Object.keys(localStorage).filter((k) => /auth/.test(k)).length]), [0, 0]);
+  same("no credentials are left in storage", await page.evaluate(() => [sessionStorage.length, Object.keys(localStorage).filter((k) => /auth/.test(k)).length]), [0, 0]);
   await window.close("sign-in");
 }
 
@@ -783,7 +785,7 @@ async function tryLarge(browser) {
   await until("] shows the next page", async () => (await page.locator(".page-number").textContent()).startsWith("2 / ") && page.url().includes("page=2"));
   await until("the next page has different filters", () => window.answers.get("/api/v1/filters").query.get("offset") === "50");
   await page.locator("#search").fill("tokens:0999");
-  await until("the search finds one of them", async () => (await page.locator("table.filters tbody tr").count()) === 1);
+  await until("the search finds one filter", async () => (await page.locator("table.filters tbody tr").count()) === 1);
   await page.locator("#search").fill("");
   await page.getByLabel("Health").selectOption("act");
   await until("filters that need action are listed", async () => (await page.locator("tbody .health.act").count()) === (await page.locator("table.filters tbody tr").count()) && (await page.locator("table.filters tbody tr").count()) > 0);

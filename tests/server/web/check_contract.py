@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Compares a running service with its contract, server/web/openapi.yaml: sends valid and invalid
-requests to everything in the document, and checks the status, content type, headers and schema
-of every response. The document's own examples are checked as well.
+"""Compares a running service with its contract, server/web/openapi.yaml: sends valid and invalid requests for every
+operation in the document, and checks the status, content type, headers and schema of every response. The document's own
+examples are checked as well.
 
 usage: check_contract.py [BASE [NAME:PASSWORD]]     without BASE: starts a mock
 Creates filters whose names begin with contract:, and drops them again."""
@@ -64,7 +64,7 @@ class Contract:
         schema = self.resolve(schema)
         unknown = set(schema) - self.KNOWN
         if unknown:
-            return [f"{where}: the checker does not know {sorted(unknown)}"]
+            return [f"{where}: the checker does not support {sorted(unknown)}"]
         found = []
         if "oneOf" in schema:
             fits = [not self.problems(value, part, where) for part in schema["oneOf"]]
@@ -104,8 +104,7 @@ class Contract:
         return found
 
     def unnamed(self, value, schema):
-        """Returns members of a response that are not in the document. They are allowed, but
-        reported."""
+        """Returns members of a response that are not in the document. Such members are allowed, but are reported."""
         schema = self.resolve(schema)
         parts = [self.resolve(part) for part in schema.get("allOf", [schema])]
         names = set().union(*[set(self.resolve(p).get("properties", {})) for p in parts])
@@ -214,7 +213,7 @@ class Service:
 
     def fits_error(self, value, what):
         found = self.contract.problems(value, {"$ref": "#/components/schemas/ErrorBody"})
-        check(f"{what}: shape of the error", not found, found)
+        check(f"{what}: the error has the documented shape", not found, found)
 
 
 def quote(name):
@@ -237,7 +236,7 @@ def ask_service(s):
     _, events = s.ask("GET", "/api/v1/events?count=5", 200)
     check("events are in order", [e["id"] for e in events["events"]] == sorted(e["id"] for e in events["events"]), events)
     _, later = s.ask("GET", f"/api/v1/events?since={events['last']}", 200)
-    check("no old events after the last one", all(e["id"] > events["last"] for e in later["events"]), later)
+    check("since returns only later events", all(e["id"] > events["last"] for e in later["events"]), later)
     s.ask("GET", "/api/v1/events?level=error", 200)
     for query in ("", "?seconds=60", "?metric=queries_per_second,adds_per_second&seconds=120"):
         _, past = s.ask("GET", f"/api/v1/history{query}", 200)
@@ -253,7 +252,7 @@ def ask_service(s):
 def ask_assets(s):
     page, text = s.ask("GET", "/", 200)
     policy = page.getheader("Content-Security-Policy") or ""
-    check("the page has its policy", policy == s.contract.document["paths"]["/"]["get"]["responses"]["200"]["headers"]["Content-Security-Policy"]["example"], policy)
+    check("the page has the documented content security policy", policy == s.contract.document["paths"]["/"]["get"]["responses"]["200"]["headers"]["Content-Security-Policy"]["example"], policy)
     check("the page disables content sniffing", page.getheader("X-Content-Type-Options") == "nosniff", page.getheader("X-Content-Type-Options"))
     files = re.findall(rb'(?:src|href)="(assets/[^"]+)"', text)
     check("the page refers to its files", len(files) >= 3, files)
@@ -278,7 +277,7 @@ def ask_list(s):
         if page["next"] is None:
             break
         cursor = "&cursor=" + quote(page["next"])
-    check("pages list every filter once, by name", seen == sorted(seen) and len(seen) == page["matched"] and len(set(seen)) == len(seen), seen)
+    check("pages list every filter once, sorted by name", seen == sorted(seen) and len(seen) == page["matched"] and len(set(seen)) == len(seen), seen)
     for sort in ("name", "kind", "items", "capacity", "fill", "predicted", "observed", "bytes", "queries", "avoided", "age", "health"):
         s.ask("GET", f"{F}?sort={sort}&order=desc&count=3", 200)
     _, page = s.ask("GET", f"{F}?sort=bytes&order=desc&count=50", 200)
@@ -310,11 +309,11 @@ def ask_filter(s):
     _, told = s.ask("POST", f"{name}/check", 200, {"keys": ["alice", "absent key", "bob"]})
     check("maybe, no, maybe", told["results"] == [True, False, True] and told["maybe"] == 2, told)
     _, told = s.ask("POST", f"{name}/check", 200, {"keys": []})
-    check("no keys produce no answers", told["results"] == [], told)
+    check("a request without keys has no results", told["results"] == [], told)
     binary = base64.b64encode(b"\xff\x00\n").decode()
     s.ask("POST", f"{name}/add", 200, {"keys": [binary], "encoding": "base64"})
     _, told = s.ask("POST", f"{name}/check", 200, {"keys": [binary, base64.b64encode(b"\xfe").decode()], "encoding": "base64"})
-    check("bytes are keys", told["results"] == [True, False], told)
+    check("keys can contain any bytes", told["results"] == [True, False], told)
     ask_streams(s, name)
     ask_inside(s, name)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the dashboard in Chromium with browse.mjs, against mocks or against a running service.
 usage: check_dashboard.py DIRECTORY [BASE [NAME:PASSWORD]]
-  DIRECTORY keeps playwright-core from npm between runs, and the last screenshots
+  DIRECTORY stores playwright-core (installed with npm) between runs, and the latest screenshots
   exit status 77: skipped because there is no browser, or the package could not be downloaded"""
 
 import os
@@ -21,11 +21,10 @@ def skip(why):
 
 
 def have_package(folder):
-    """Installs the package into the directory unless it is present. It does not include a
-    browser."""
+    """Installs the package into the directory unless it is present. The package does not include a browser."""
     for program in ("node", "npm", "chromium"):
         if not shutil.which(program):
-            skip(f"no {program} (Debian: nodejs npm chromium)")
+            skip(f"{program} is not installed (Debian packages: nodejs npm chromium)")
     ready = os.path.join(folder, "ready")  # written last, so an incomplete installation is retried
     if os.path.exists(ready):
         with open(ready, encoding="utf-8") as file:

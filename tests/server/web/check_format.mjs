@@ -1,5 +1,5 @@
-// Tests the dashboard's functions that need no browser: numbers, names, user input, scales of
-// charts.
+// Tests the dashboard's functions that need no browser: numbers, names, user input and chart
+// scales.
 // usage: node check_format.mjs
 
 import assert from "node:assert/strict";
@@ -8,7 +8,7 @@ import os from "node:os";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
-// The files end in .js, which Node treats as modules only if a package.json declares that.
+// Node treats .js files as modules only if a package.json declares the module type.
 const place = fs.mkdtempSync(path.join(os.tmpdir(), "bloomgate-format-"));
 process.on("exit", () => fs.rmSync(place, { recursive: true }));
 const web = fileURLToPath(new URL("../../../server/web/", import.meta.url));
@@ -112,7 +112,7 @@ check("ticks", () => {
   assert.deepEqual(charts.ticks(0, 1), [0, 0.25, 0.5, 0.75, 1]);
   assert.deepEqual(charts.ticks(0, 3.1e6), [0, 1e6, 2e6, 3e6, 4e6]);
 });
-check("ticks reach the maximum, whatever it is", () => {
+check("ticks reach any maximum", () => {
   for (let high = 1e-9; high < 1e12; high *= 1.37) {
     const marks = charts.ticks(0, high);
     assert.ok(marks[0] === 0 && marks[marks.length - 1] >= high * 0.999999 && marks.length >= 3 && marks.length <= 7, `${high}: ${marks}`);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests the dashboard in Chromium against the real service, with browse.mjs: with filters of all
-kinds and names of all sorts, an overfull filter, and gates over a small catalog. A second run
-defines users.
+"""Tests the dashboard in Chromium against the real service, using browse.mjs. The service has
+filters of all kinds with all sorts of names, an overfull filter, and gates over a small catalog. A
+second run also defines users.
 usage: check_service.py BLOOMGATED DIRECTORY      DIRECTORY: see check_dashboard.py
   exit status 77: skipped because there is no browser, or the package could not be downloaded"""
 

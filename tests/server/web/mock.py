@@ -365,7 +365,8 @@ def bits_for(kind, p):
 
 
 def rate_with(kind, bits_per_key, p, multiple):
-    """Returns the rate with this multiple of the number of keys, or None if that many keys do not fit."""
+    """Returns the false-positive rate at this multiple of the planned number of keys, or None if that many keys do not
+    fit."""
     if kind in ("fuse", "ribbon"):
         return p if abs(multiple - 1) < 1e-9 else None
     if kind in ("cuckoo", "quotient"):
@@ -780,7 +781,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def metrics(world):
-    """Returns the metrics that the dashboard shows, in the format of bg_metrics_write."""
+    """Returns the metrics that the dashboard shows, in the format that bg_metrics_write produces."""
     label = lambda s: s["name"].replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     rows = world.totals(world.now())["all"]
     values = [("bloomgate_filter_size_bytes", "gauge", lambda s: s["bytes"]), ("bloomgate_filter_layers", "gauge", lambda s: s["layers"]),
