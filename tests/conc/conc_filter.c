@@ -2,11 +2,11 @@
  * conc_filter.c - tests guarantees (C1) to (C3) of filter.h with many threads that use one filter.
  *
  *   publish     threads add keys, announce them by a release store, and look up keys
- *               that others announced: never a false negative
- *   race        threads add the same keys at once: at least one gets "new"; in a register
- *               filter exactly one
- *   set         merge, copy, fold and so on while others add
- *   handover    exclusive filters, passed on under a lock
+ *               that other threads have announced; there must be no false negatives
+ *   race        threads add the same keys at once; at least one thread gets "new", and
+ *               exactly one does in a register filter
+ *   set         merge, copy, fold and other operations run while other threads add keys
+ *   handover    threads take turns using an exclusive filter under a lock
  *
  * After each test, the words must equal those of a filter that one thread built. All tests run
  * for every kind and every instruction set that this machine supports. A "check" is the lookup of

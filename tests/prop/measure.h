@@ -106,7 +106,7 @@ static inline struct measure_verdict measure_judge(const struct measure *m,
     return v;
 }
 
-/* Adds a cell to the summary; prints it if it is bad or if all cells are to be printed. */
+/* Adds a cell to the summary. Prints the cell if it is bad or if printing all cells is enabled. */
 static inline void measure_enter(struct measure_summary *s, const char *cell,
                                  const struct measure *m, double predicted)
 {

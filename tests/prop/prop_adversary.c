@@ -1,19 +1,19 @@
 /*
- * prop_adversary.c - the effect of keys chosen by an attacker.
+ * prop_adversary.c - tests the effect of keys that an attacker chooses.
  *
- * The attacker knows this library, the filter's geometry and, for `fast`, its hash and seed.
- * Attacks (Gerbet, Kumar, Lauradoux, "The power of evil choices in Bloom filters", 2015):
+ * The attacker knows this library, the filter's geometry and, for `fast`, the hash function and
+ * seed. Attacks (Gerbet, Kumar, Lauradoux, "The power of evil choices in Bloom filters", 2015):
  *
  *   pollution   insert only keys that set as many fresh bits as possible, so that the
- *               filter is full too early; if a key has one line or word, only keys of the first
- *               half of the filter, so that this half becomes full;
+ *               filter fills up too early; if each key uses one line or word, only keys in the
+ *               first half of the filter, so that this half becomes full;
  *   harvest     find keys offline for which the filter answers "maybe";
  *   forgery     find keys with exactly the hash of a member.
  *
- * `fast` is vulnerable to all three attacks, as hash.h documents, and these tests show that
- * they work. `keyed` must withstand the same attacker, who has to guess the secret. After the
- * attack, the rate for absent keys is within 5% of the predicted rate (5% plus 4 sigma for weak
- * cells).
+ * `fast` is vulnerable to all three attacks, as hash.h documents, and these tests show that the
+ * attacks work. `keyed` must withstand the same attacker, who has to guess the secret. After the
+ * attack, the rate for absent keys must be within 5% of the predicted rate (5% plus 4 sigma for
+ * weak cells).
  *
  * Pollution is tested on the kinds that are sets of bits; prop_attack.c tests the corresponding
  * attacks on other kinds.
@@ -29,7 +29,7 @@
 
 enum { CANDIDATES = 12 };
 
-/* Creates an empty filter for ITEMS keys at 1%; each keyed filter gets a new secret. */
+/* Creates an empty filter for ITEMS keys at 1%. Each keyed filter has a new secret. */
 static bg_filter *adversary_filter(bg_kind kind, bg_hash_profile profile, uint64_t seed)
 {
     struct victim_spec v;
@@ -44,8 +44,8 @@ static void adversary_add(bg_filter *filter, const uint64_t *keys)
 
 /* ---- The attacker's tools ------------------------------------------------------- */
 
-/* Returns how many new bits a key would set in the first `words` words of `filter`. `scratch`
- * is an empty filter of the same geometry and hash, and stays empty. */
+/* Returns how many new bits a key would set in the first `words` words of `filter`. `scratch` is an
+ * empty filter with the same geometry and hash; it is empty again on return. */
 static unsigned attack_fresh_bits(const bg_filter *filter, bg_filter *scratch,
                                   size_t words, uint64_t key)
 {
@@ -62,8 +62,8 @@ static unsigned attack_fresh_bits(const bg_filter *filter, bg_filter *scratch,
     return fresh;
 }
 
-/* Chooses ITEMS keys that fill `replica`, which the attacker believes to equal the filter, as
- * fast as possible. Each key is the best of several candidates. */
+/* Chooses ITEMS keys that fill `replica`, the attacker's copy of the filter, as fast as possible.
+ * Each key is the best of several candidates. */
 static void attack_pollute(bg_filter *replica, uint64_t *keys)
 {
     bg_filter *scratch;
@@ -88,7 +88,7 @@ static void attack_pollute(bg_filter *replica, uint64_t *keys)
 
 /* ---- Pollution ------------------------------------------------------------------ */
 
-/* Returns the rate of a `fast` filter that was filled by an attacker who knows the seed. */
+/* Returns the rate of a `fast` filter that an attacker who knows the seed has filled. */
 static double pollution_of_fast(bg_kind kind, uint64_t *keys)
 {
     struct measure fast = { 0 };
@@ -188,11 +188,11 @@ TEST(adversary__harvest)
     }
 }
 
-/* ---- An attacker who sees answers ----------------------------------------------- */
+/* ---- An attacker who sees the filter's answers ------------------------------------- */
 
-/* Without the secret, but with access to the filter's answers, the attacker queries before each
- * insertion and inserts only absent keys, so that no insertion is wasted on a false positive.
- * (A static filter cannot be queried while it is being built.) */
+/* Creates a filter that is filled by an attacker who does not know the secret but sees the filter's
+ * answers. The attacker queries each key and inserts only absent keys, so that no insertion is
+ * wasted on a false positive. Static filters cannot be queried while they are being built. */
 static bg_filter *adaptive_fill(unsigned sample, bg_hash_profile profile,
                                 double *predicted)
 {
@@ -212,8 +212,8 @@ static bg_filter *adaptive_fill(unsigned sample, bg_hash_profile profile,
     return filter;
 }
 
-/* Takes false positives that the attacker found by querying, and queries their neighbors: keys
- * with one bit flipped, and the next integers. */
+/* Finds false positives by querying, and then queries their neighbors: keys with one bit flipped,
+ * and the next integers. Returns the number of "maybe" answers for neighbors. */
 static size_t adaptive_neighbours(const bg_filter *victim, size_t bases, size_t *asked)
 {
     size_t hits = 0;
@@ -225,10 +225,10 @@ static size_t adaptive_neighbours(const bg_filter *victim, size_t bases, size_t 
         uint64_t keys[128];
         for (unsigned i = 0; i < 64; i++) {
             keys[i] = base ^ (uint64_t)1 << i;
-            /* `base` + 1 may equal one of the flipped keys. */
+            /* Skip `base` + 1, which may equal one of the flipped keys. */
             keys[64 + i] = base + 2 + i;
         }
-        /* Avoids other duplicates of flipped keys. */
+        /* Replace integers that equal a flipped key. */
         for (unsigned i = 0; i < 64; i++) {
             keys[64 + i] += __builtin_popcountll(keys[64 + i] ^ base) == 1 ? 1000 : 0;
         }

@@ -1,24 +1,23 @@
 /*
- * prop_attack.c - attacks on operations that only some kinds support: refusing, removing,
+ * prop_attack.c - tests attacks on behavior that only some kinds have: refusing, removing,
  * counting, growing, forgetting and building.
  *
  * As in prop_adversary.c, the attacker knows this library and, for `fast`, the hash and its
  * seed; for `keyed`, the attacker guesses a secret and attacks with it. Attacks (Filic and
  * others, "Deletions and dishonesty", 2024; Gerbet and others, 2015):
  *
- *   crowding    only keys whose hashes lie in one half of all hashes
- *   eviction    cuckoo: keys that share a few buckets; quotient: keys of the last slots
- *   flood       one key repeatedly; counters and counts that only increase
- *   deletion    removes of keys that were never added, chosen false positives, and of
- *               twins, keys with the hash of a member
- *   growth      scalable: more keys than its allowed memory holds
- *   oblivion    window: adds that push everything out
- *   building    static kinds: one key many times, and sets that are hard to solve
+ *   crowding    only keys whose hashes are in one half of the hash range
+ *   eviction    cuckoo: keys that share a few buckets; quotient: keys in the last slots
+ *   flood       one key added repeatedly; counters and counts that only increase
+ *   deletion    removing keys that were never added: chosen false positives, and twins, which have
+ *               the same hash as a member
+ *   growth      scalable: more keys than fit in the memory limit
+ *   oblivion    window: adds that push all other keys out
+ *   building    static kinds: one key added many times, and key sets for which building is hard
  *
- * The following must hold even for `fast`: no key of another user is lost unless keys that were
- * never added are removed, refusals change nothing and leave the filter working, memory is
- * bounded, and every call terminates. For `keyed`, the attacks have no more effect than random
- * keys.
+ * The following must hold even for `fast`: no other user's key is lost unless keys that were never
+ * added are removed, refusals change nothing and the filter keeps working, memory is bounded, and
+ * every call terminates. For `keyed`, the attacks must have no more effect than random keys.
  */
 #include "filter/handle.h"
 #include "prop/adversary.h"
@@ -40,7 +39,8 @@ static bg_hasher attacker_hasher(bg_hash_profile profile)
     return hasher;
 }
 
-/* Finds n keys whose hashes, as computed by the attacker, are at least `least`, or below it. */
+/* Finds n keys whose hashes, as computed by the attacker, are at least `least` if `above` is true,
+ * and below `least` otherwise. */
 static void attack_range(bg_hash_profile profile, uint64_t least, bool above,
                          uint64_t *keys, size_t n)
 {
@@ -79,7 +79,7 @@ static size_t missing(const bg_filter *filter, const uint64_t *keys, size_t n)
 
 /* ---- Crowding ------------------------------------------------------------------------- */
 
-/* Returns the rate of filters that are filled with keys of this kind. */
+/* Returns the rate of filters that are filled with keys from the lower half of the hash range. */
 static double crowded(unsigned sample, bg_hash_profile profile, unsigned filters,
                       struct measure *m, double *predicted)
 {
@@ -96,8 +96,8 @@ static double crowded(unsigned sample, bg_hash_profile profile, unsigned filters
     return m->hits / m->probes;
 }
 
-/* In kinds whose positions are derived from the high bits of a hash, one region gets too many
- * keys. Static filters must be built, or report that they cannot be; see below. */
+/* In kinds that derive positions from the high bits of a hash, one region gets too many keys.
+ * attack__builder_crowding tests static kinds. */
 TEST(attack__crowding)
 {
     for (unsigned s = KIND_COUNT; s < SAMPLES; s++) {
@@ -124,8 +124,8 @@ TEST(attack__crowding)
 
 enum { EVICTED = 1000, FEW_WORDS = 16 };
 
-/* Returns whether all positions that a key can have are in the first words. Fills `scratch`,
- * which is empty, with copies of the key until no more fit, and then empties it again. */
+/* Returns true if all possible positions of a key are in the first FEW_WORDS words. Fills the empty
+ * filter `scratch` with copies of the key until no more fit, and then clears it. */
 static bool attack_fits(bg_filter *scratch, uint64_t key)
 {
     const uint64_t *words = bgi_filter_words(scratch);
@@ -139,8 +139,8 @@ static bool attack_fits(bg_filter *scratch, uint64_t key)
     return fits;
 }
 
-/* Adds keys that share a few buckets, which are soon full. Further keys with these buckets are
- * refused, nothing else changes, and other keys are inserted as before. */
+/* Adds keys that share a few buckets, which are soon full. More keys for these buckets are refused
+ * without any change to the filter, and other keys can still be inserted. */
 TEST(attack__cuckoo_evictions)
 {
     static uint64_t keys[EVICTED], others[EVICTED / 2];
@@ -172,7 +172,7 @@ TEST(attack__cuckoo_evictions)
         random_hashes(others, EVICTED / 2);
         size_t more = inserted(victim, others, EVICTED / 2);
         printf("= evictions from cuckoo, %s: %zu of %d chosen keys fit, then %zu of %d "
-               "others\n",
+               "other keys\n",
                bg_hash_name(both_profiles[p]), in, EVICTED / 2, more, EVICTED / 2);
         bool fast = both_profiles[p] == BG_HASH_FAST;
         CHECK(fast ? in <= 12 * FEW_WORDS && more > EVICTED / 4 : in == EVICTED / 2);
@@ -183,8 +183,8 @@ TEST(attack__cuckoo_evictions)
     }
 }
 
-/* Adds keys that belong to the last slots, so the space after them is soon full. Each insert
- * moves the existing entries, and is refused if there is no space. */
+/* Adds keys that belong in the last slots, so the space after these slots is soon full. Each insert
+ * moves existing entries, and is refused if there is no space. */
 TEST(attack__quotient_last_slots)
 {
     static uint64_t keys[ITEMS], others[ITEMS / 4];
@@ -214,7 +214,7 @@ TEST(attack__quotient_last_slots)
         size_t more = inserted(victim, others, ITEMS / 4);
         CHECK_EQ(missing(victim, others, ITEMS / 4), 0);
         printf("= last slots of quotient, %s: %zu of %d chosen keys fit, then %zu of "
-               "%d others\n",
+               "%d other keys\n",
                bg_hash_name(both_profiles[p]), in, ITEMS / 2, more, ITEMS / 4);
         CHECK_EQ(in < ITEMS / 2, both_profiles[p] == BG_HASH_FAST);
         CHECK_EQ(more, ITEMS / 4);
@@ -224,7 +224,7 @@ TEST(attack__quotient_last_slots)
     }
 }
 
-/* Keys that share one slot form a run as long as the number of keys, and all of them are found. */
+/* All keys that share one slot form a single run, and all of them are found. */
 TEST(attack__quotient_one_run)
 {
     enum { RUN = 300, SMALL = 1000 };
@@ -245,8 +245,8 @@ TEST(attack__quotient_one_run)
 
 enum { MEMBERS = 2000, FLOOD = 100000 };
 
-/* One key is added very many times, in every kind. Other keys are not affected, and the key
- * uses almost no space. */
+/* In every kind, one key is added very many times. Other keys must not be affected, and the
+ * repeated key must use almost no space. */
 TEST(attack__flood_of_one_key)
 {
     static uint64_t members[MEMBERS];
@@ -266,7 +266,7 @@ TEST(attack__flood_of_one_key)
             bg_filter_info after = info_of(victim);
             CHECK_EQ(missing(victim, members, MEMBERS), 0);
             CHECK(bg_filter_may_contain_u64(victim, 42));
-            CHECK(after.ones - before.ones <= 72); /* a 64-bit count, bit by bit */
+            CHECK(after.ones - before.ones <= 72); /* the bits of a 64-bit count */
             CHECK_EQ(after.bytes, before.bytes);
             CHECK(!after.overflowed && after.rate < 2 * before.rate + 1e-3);
             if (sample_can(s, BG_TRAIT_REMOVE)) {
@@ -282,7 +282,7 @@ TEST(attack__flood_of_one_key)
 }
 
 /* Many keys are each added enough times to saturate their counters; then all of them are
- * removed. Saturated counters keep their value, and no member is lost. */
+ * removed. Saturated counters must keep their values, and no member may be lost. */
 TEST(attack__counting_saturation)
 {
     static uint64_t members[MEMBERS];
@@ -309,7 +309,7 @@ TEST(attack__counting_saturation)
             CHECK_OK(bg_filter_remove_u64(victim, members[i]));
             CHECK_EQ(missing(victim, members + i + 1, MEMBERS - i - 1), 0);
         }
-        /* Only the saturated counters are left. */
+        /* Only the saturated counters are still set. */
         CHECK_EQ(info_of(victim).ones, full.saturated);
         printf("= saturation of counting, %s: %llu counters saturated permanently\n",
                bg_hash_name(both_profiles[p]), (unsigned long long)full.saturated);
@@ -319,8 +319,8 @@ TEST(attack__counting_saturation)
 
 /* ---- Deletion ------------------------------------------------------------------------------ */
 
-/* Removes keys that were never added: false positives of a replica, or random keys. Returns how
- * many removals were accepted, and how many members are missing. */
+/* Removes keys that were never added: false positives of a replica, or random keys. Returns the
+ * number of accepted removals, and adds the number of lost members to *lost. */
 static size_t deletion(unsigned sample, bg_hash_profile profile, bool chosen,
                        size_t *lost)
 {
@@ -344,8 +344,8 @@ static size_t deletion(unsigned sample, bg_hash_profile profile, bool chosen,
     return removed;
 }
 
-/* filter.h warns about this: removing keys that were never added loses members. Keys chosen by
- * the attacker do the most harm. With `keyed`, they do no more harm than random keys. */
+/* As filter.h warns, removing keys that were never added loses members. With `fast`, keys that the
+ * attacker chooses do the most damage; with `keyed`, they do no more damage than random keys. */
 TEST(attack__deletion_of_strangers)
 {
     const unsigned rounds = 8;
@@ -360,22 +360,22 @@ TEST(attack__deletion_of_strangers)
             random += deletion(s, BG_HASH_KEYED, false, &by_chance);
         }
         printf(
-            "= deletion from %s: of %u absent keys, removed %zu fast, %zu keyed, %zu "
+            "= deletion from %s: of %u absent keys, %zu were removed from fast, %zu from keyed, %zu "
             "by chance; members lost %zu, %zu, %zu\n",
             samples[s].name, rounds * HARVEST, fast, keyed, random, lost_fast, lost,
             by_chance);
         CHECK(fast > rounds * HARVEST / 3 && lost_fast > 20 * lost);
-        /* Five standard deviations of the difference, assuming Poisson counts. */
+        /* Allow five standard deviations of the difference, assuming Poisson counts. */
         double more = (double)keyed - (double)random;
         CHECK(more <= 5 * sqrt((double)(keyed + random) + 1));
-        /* One removal may affect several members. */
+        /* Allow more here, because one removal may affect several members. */
         double worse = (double)lost - (double)by_chance;
         CHECK(worse <= 10 * sqrt((double)(lost + by_chance) + 1));
     }
 }
 
-/* Twins: keys with the same hash. A caller that adds a twin may remove it, and the member
- * stays. Removing a twin that was never added removes the member, unless the hash is keyed. */
+/* Twins are keys with the same hash. A caller that adds a twin may remove it, and the member
+ * remains. Removing a twin that was never added removes the member, unless the hash is keyed. */
 TEST(attack__deletion_of_twins)
 {
     for (unsigned s = 0; s < SAMPLES; s++) {
@@ -402,8 +402,9 @@ TEST(attack__deletion_of_twins)
 
 /* ---- Growth ---------------------------------------------------------------------------------- */
 
-/* During a flood of new keys, memory stays within the limit, no key is lost, and the state is
- * reported. Keys that are present, or are false positives, do not make the filter grow. */
+/* During a flood of new keys, memory stays within the limit, no key is lost, and the filter reports
+ * that it is over capacity. Keys that are present, or are false positives, do not make the filter
+ * grow. */
 TEST(attack__scalable_growth)
 {
     static uint64_t keys[20 * ITEMS], found[HARVEST];
@@ -472,8 +473,8 @@ static bg_filter *attacked_window(uint32_t mode, bool by_count, bg_hash_profile 
     return must_create(&v.spec);
 }
 
-/* In a window by count, even one key that is added repeatedly moves the window, but not before
- * the documented number of adds. */
+/* If a window rotates by count, even a single key that is added repeatedly moves the window, but
+ * not before the documented number of adds. */
 static void oblivion_by_count(uint32_t mode, bg_hash_profile profile)
 {
     bg_filter *victim = attacked_window(mode, true, profile);
@@ -492,8 +493,8 @@ static void oblivion_by_count(uint32_t mode, bg_hash_profile profile)
     bg_filter_free(victim);
 }
 
-/* A flood of keys does not move a window by time. Until the flood has passed, it raises the
- * rate, and the filter reports this. */
+/* If a window rotates by time, a flood of keys does not move it. Until these keys have expired, the
+ * rate is higher, and the filter reports the higher rate. */
 static void oblivion_by_time(uint32_t mode, bg_hash_profile profile)
 {
     static uint64_t flood[20 * WINDOW];
@@ -542,7 +543,7 @@ static bg_builder *attacked_builder(unsigned sample, bg_hash_profile profile)
     return builder;
 }
 
-/* One key that is added very many times counts once; so do keys with the same hash. */
+/* A key that is added many times is counted once, and so are keys with the same hash. */
 TEST(attack__builder_duplicates)
 {
     static uint64_t keys[MEMBERS], flood[FLOOD];
@@ -575,8 +576,8 @@ TEST(attack__builder_duplicates)
     }
 }
 
-/* Returns whether a filter was built from these keys. If the build fails, the builder still has
- * the keys and reports the reason. */
+/* Returns true if a filter was built from the keys. If the build fails, the builder must keep the
+ * keys and report the reason. */
 static bool attacked_build(unsigned sample, bg_hash_profile profile,
                            const uint64_t *keys)
 {
@@ -597,9 +598,9 @@ static bool attacked_build(unsigned sample, bg_hash_profile profile,
     return err == BG_OK;
 }
 
-/* The hashes of the keys are in an ever smaller part of the hash range. With `fast`, the filter
- * is correct, or the build fails after a bounded number of attempts; with `keyed`, the build
- * succeeds. */
+/* Builds filters from keys whose hashes are in smaller and smaller parts of the hash range. With
+ * `fast`, the filter must be correct, or the build must fail after a bounded number of attempts.
+ * With `keyed`, the build must succeed. */
 TEST(attack__builder_crowding)
 {
     enum { LEAST = 1, MOST = MEASURE_SANITIZED ? 5 : 11, SETS = (MOST + 1) / 2 };
@@ -617,9 +618,10 @@ TEST(attack__builder_crowding)
     }
     for (unsigned s = 0; s < SAMPLES; s++) {
         if (sample_is_static(s)) {
-            printf("= %s of keys in 1/2 to 1/%u of all hashes: built %u of %u fast, %u "
-                   "keyed\n",
-                   samples[s].name, 1u << MOST, built[0][s], SETS, built[1][s]);
+            printf(
+                "= %s from keys in 1/2 to 1/%u of the hash range: built %u of %u fast, %u "
+                "keyed\n",
+                samples[s].name, 1u << MOST, built[0][s], SETS, built[1][s]);
             CHECK_EQ(built[1][s], SETS);
         }
     }

@@ -1,37 +1,37 @@
 /*
- * prop_change.c - random operations compared with an exact multiset, for every kind: no
- * operation loses a key.
+ * prop_change.c - compares random operations with an exact multiset, for every kind. No operation
+ * may lose a key.
  *
- * A world consists of a few filters with one random geometry, each with the model's state of
- * every key: its count, and the time since which it has been present. Operations are drawn at
- * random: adds, inserts, removals of keys that are present, queries and counts, singly and in
- * batches; copies, clears, and everything else that the kind supports:
+ * A world consists of a few filters that share a random geometry. For each filter, the model
+ * records every key's count and the time since which the key has been present. Operations are
+ * chosen at random: adds, inserts, removals of keys that are present, queries and counts, singly
+ * and in batches; copies and clears; and all other operations that the kind supports:
  *
- *   merge     into another of the same spec, and into itself
- *   resize    quotient, twice or four times as large or small; the slots of a world then
- *             have different sizes, and are merged nevertheless
+ *   merge     into another filter with the same spec, and into itself
+ *   resize    quotient, by a factor of two or four in either direction; the filters in a world then
+ *             have different sizes, but are still merged
  *   fold      Bloom kinds         compact   scalable, which also grows by adds
- *   rotate    windows: manually, by the number of adds, by a clock, by given times
- *   build     static kinds: from keys with duplicates, by one or two threads
+ *   rotate    windows: manually, by the number of adds, by a clock, or by given times
+ *   build     static kinds: from keys with duplicates, with one or two threads
  *
- * Some worlds are sharded, and worlds alternate between the instruction sets. After each
+ * Some worlds are sharded, and worlds cycle through the instruction sets. After each
  * operation, these properties are checked:
  *
- *   - a lookup of a present key answers "maybe", and its count is at least its true count;
+ *   - a lookup of a present key answers "maybe", and its reported count is at least its true count;
  *   - an add reports "new" if and only if the preceding lookup answered "no" (except for the add
- *     with which a full filter stops distinguishing keys);
+ *     that makes a full filter answer "maybe" for all keys);
  *   - added keys can be removed as many times as they were added;
  *   - a refused insert, merge or resize loses no key, and a refused merge leaves the filter
  *     identical;
- *   - a key in a window is present as long as its period is one of the last ones, and as long as
- *     it is younger than the window, as computed here; a window that has expired is empty.
+ *   - a key in a window is present while its period is one of the most recent periods, and while it
+ *     is younger than the window, as computed by the model; an expired window is empty.
  *
  * Keys are removed only if they are present, because filter.h guarantees nothing for other
- * keys. Keys whose count has saturated a counter stay permanently; the exact count decreases
- * nevertheless.
+ * keys. Keys whose counters are saturated stay in the filter permanently, although the model's
+ * exact count decreases.
  *
- * At the end, each kind prints its number of operations by type. One add, remove, query or
- * count of one key is one operation, even in a batch. soak.sh adds these numbers up.
+ * At the end, each kind prints its number of operations by type. Each add, remove, query or count
+ * of one key is one operation, even in a batch. soak.sh adds these numbers up.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -46,7 +46,7 @@ enum { IDS = 3000, SLOTS = 3, BATCH = 200, STEPS = 4000, BUILDS = 20, FADING = 1
 
 /* ---- Counters ---------------------------------------------------------------------- */
 
-/* Operations, followed after LAST_OPERATION by their results. */
+/* Operations, up to LAST_OPERATION, and then the results that are counted. */
 #define ACTS(X)                                                                        \
     X(ADD, "adds")                                                                     \
     X(INSERT, "inserts")                                                               \
@@ -106,12 +106,12 @@ enum motion { BY_HAND, BY_COUNT, BY_CLOCK, BY_TIMES, MOTIONS };
 
 struct slot {
     bg_filter *filter;
-    /* Keys were added to a filter that can fill up, so it may have overflowed. */
+    /* True if forced adds were made to a filter that can fill up, so it may have overflowed. */
     bool blind;
-    uint64_t adds;       /* so far */
+    uint64_t adds;       /* number of adds so far */
     uint32_t in[IDS];    /* count of each key */
-    uint64_t since[IDS]; /* windows: the period of the key's latest add */
-    uint64_t stamp[IDS]; /* ... and the time or number of that add; 0: unknown */
+    uint64_t since[IDS]; /* for windows, the period of each key's latest add */
+    uint64_t stamp[IDS]; /* the time or number of that add, or 0 if unknown */
 };
 
 struct world {
@@ -119,7 +119,7 @@ struct world {
     bg_window_options window;
     enum motion motion;
     uint64_t now; /* the current time */
-    bool adds;    /* kinds that fill up also get forced adds */
+    bool adds;    /* kinds that can fill up also get forced adds */
     unsigned ids;
     struct slot slots[SLOTS];
     struct tally *tally;
@@ -147,13 +147,13 @@ static bool is_window(const struct world *w)
     return w->spec.kind == BG_KIND_WINDOW;
 }
 
-/* Returns key `id` as an integer: keys are sparse, so that absent keys are easy to find. */
+/* Returns key `id` as an integer. Keys are sparse, so that absent keys are easy to find. */
 static uint64_t name_of(unsigned id)
 {
     return (uint64_t)id * 0x9e3779b97f4a7c15u;
 }
 
-/* Returns whether a lookup of the key must answer "maybe". */
+/* Returns true if a lookup of the key must return "maybe". */
 static bool holds(const struct world *w, const struct slot *s, unsigned id)
 {
     if (!s->in[id] || !is_window(w)) {
@@ -180,8 +180,8 @@ static void check_member(struct world *w, const struct slot *s, unsigned id)
     }
 }
 
-/* Checks that a filter, which may be derived from the slot's filter, has all of the slot's
- * members. */
+/* Checks that a filter, which may be derived from the slot's filter, contains all of the slot's
+ * keys. */
 static void check_all(struct world *w, const struct slot *s, const bg_filter *filter)
 {
     uint64_t keys[BATCH], maybe[BG_BITMAP_WORDS(BATCH)];
@@ -200,7 +200,7 @@ static void check_all(struct world *w, const struct slot *s, const bg_filter *fi
 
 /* ---- Keys -------------------------------------------------------------------------- */
 
-/* Records an add of a key; for a window, in the given period. */
+/* Records that a key was added, for windows in the given period. */
 static void note_add(struct world *w, struct slot *s, unsigned id, uint64_t period)
 {
     s->adds++;
@@ -209,7 +209,7 @@ static void note_add(struct world *w, struct slot *s, unsigned id, uint64_t peri
     s->stamp[id] = w->motion == BY_COUNT ? s->adds : w->now;
 }
 
-/* The state before adds, to detect new layers and rotations. */
+/* The state before an add, used to detect new layers and rotations. */
 struct before {
     uint64_t bytes;
     uint64_t period;
@@ -228,7 +228,7 @@ static void note_changes(struct world *w, const struct slot *s, struct before wa
     count(w, w->motion == BY_COUNT ? TURN_COUNT : TURN_CLOCK, is.period != was.period);
 }
 
-/* Returns whether this step may be a forced add, which cannot be refused. */
+/* Decides at random whether this step is a forced add, which cannot be refused. */
 static bool draws_add(const struct world *w)
 {
     return (w->adds || !world_can(w, BG_TRAIT_FILLS_UP)) && below(2);
@@ -359,18 +359,18 @@ static void rotate(struct world *w, struct slot *s)
 {
     CHECK_OK(bg_filter_rotate(s->filter, w->now, NULL));
     count(w, ROTATE, 1);
-    if (w->motion == BY_COUNT) { /* before its time */
+    if (w->motion == BY_COUNT) { /* earlier than the count requires */
         memset(s->stamp, 0, sizeof s->stamp);
     }
 }
 
-/* Windows are merged only if they are in the same period. Rotating a window that uses time
- * moves it to the current period. Of two other windows, the older one is moved forward, unless
- * that takes too long. */
+/* Moves two windows to the same period if possible, because only such windows can be merged.
+ * Rotating a window that uses time moves it to the current period. Otherwise, the older window is
+ * rotated, unless that takes too many rotations. */
 static bool same_period(struct world *w, struct slot *a, struct slot *b)
 {
     if (w->motion == BY_COUNT && below(40)) {
-        return false; /* rarely merges, so that windows also advance by count */
+        return false; /* merges are rare, so that windows also advance by count */
     }
     for (int i = 0; i < 200; i++) {
         uint64_t pa = bg_filter_window_period(a->filter),
@@ -460,7 +460,7 @@ static void step_compact(struct world *w, struct slot *s)
     bg_filter_free(compacted);
 }
 
-/* Lets time pass; occasionally enough to forget all keys. */
+/* Lets time pass, occasionally enough for all keys to expire. */
 static void step_rotate(struct world *w, struct slot *s)
 {
     if (w->motion == BY_COUNT && below(40)) {
@@ -560,7 +560,7 @@ static void world_spec(struct world *w, bg_kind kind)
     } else if (kind == BG_KIND_SCALABLE) {
         spec->width = 2u << below(3);
         spec->items =
-            1 + spec->items / 20; /* small, so that it grows by several layers */
+            1 + spec->items / 20; /* small, so that several layers are added */
     } else if (kind == BG_KIND_WINDOW) {
         world_window(w);
     } else if (kind <= BG_KIND_REGISTER) {
@@ -584,7 +584,7 @@ static void world_run(bg_kind kind, struct tally *tally)
     for (int i = 0; i < SLOTS; i++) {
         w->slots[i].filter = must_create(&w->spec);
         if (w->motion == BY_TIMES) {
-            rotate(w, &w->slots[i]); /* time starts */
+            rotate(w, &w->slots[i]); /* sets the initial time */
         }
     }
     for (int i = 0; i < STEPS; i++) {
@@ -598,9 +598,9 @@ static void world_run(bg_kind kind, struct tally *tally)
     free(w);
 }
 
-/* ---- Static kinds: worlds are rebuilt repeatedly -------------------------------------- */
+/* ---- Static kinds are rebuilt repeatedly -------------------------------------- */
 
-/* Adds n random keys, some of them more than once, in single calls and batches. */
+/* Adds n random keys, some of them more than once, singly and in batches. */
 static void build_add(struct world *w, bg_builder *builder, unsigned n)
 {
     struct slot *s = &w->slots[0];
@@ -633,7 +633,7 @@ static void build_check(struct world *w, bg_filter *filter)
     }
     count(w, QUERY, w->ids);
     CHECK_EQ(bg_filter_add_u64(filter, name_of(0), NULL), BG_ENOTSUP);
-    /* Adding to a static filter is too late: from now on, every key may be present. */
+    /* After a forced add, a static filter must answer "maybe" for every key. */
     (void)added_u64(copy, name_of(IDS));
     CHECK_EQ(bg_filter_may_contain_u64(copy, check_random()), true);
     bg_filter_free(copy);
@@ -665,8 +665,8 @@ static void build_run(bg_kind kind, struct tally *tally)
 
 /* ---- All kinds ----------------------------------------------------------------------- */
 
-/* Operations that must have occurred for a kind; otherwise, this test covers less than it
- * claims. */
+/* Returns true if the operation must have occurred for the kind. If it has not, the test covers
+ * less than it claims. */
 static bool must_happen(bg_kind kind, enum act act)
 {
     uint32_t traits = bg_kind_traits(kind);

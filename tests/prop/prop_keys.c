@@ -1,16 +1,16 @@
 /*
- * prop_keys.c - the predicted rate holds for realistic keys and the real hash functions:
- * counters, pointers, UUIDs, URLs, long common prefixes, keys of 1 byte to 64 KiB, keys that
- * differ in one bit, and keys full of NULs.
+ * prop_keys.c - tests that the predicted rate holds for the real hash functions with realistic
+ * keys: counters, pointers, UUIDs, URLs, long common prefixes, keys from 1 byte to 64 KiB, keys
+ * that differ in one bit, and keys full of NULs.
  *
  * For each set of keys and each hash profile, the test creates filters of all kinds and
- * variants (samples.h) at 1% and 0.1%, which share one hasher. Members are added as keys;
- * static kinds get them through a builder. For the probes, each key is hashed once and the hash
- * is looked up in all filters; the first probes are also looked up as keys, and must give the
- * same answers. This is repeated with different seeds or secrets, since a single filter may by
- * chance be fuller or emptier than the model predicts.
+ * variants (samples.h) at 1% and 0.1%, which use the same hash function and seed. Members are added
+ * as keys, or through a builder for static kinds. Each probe is hashed once, and the hash is looked
+ * up in all filters; the first probes are also looked up as keys, which must give the same answers.
+ * The test is repeated with different seeds or secrets, because a single filter may by chance be
+ * fuller or emptier than the model predicts.
  *
- * Kinds that are not sets of bits are tested with fewer filters and, except in soak tests, only
+ * Kinds that do more than set bits are tested with fewer filters and, except in soak tests, only
  * at 1% and with two profiles.
  */
 #include "bloomgate/all.h"
@@ -24,12 +24,12 @@
 
 enum { CHUNK = 256, LONGEST = 65536, RATES = 2 };
 
-/* Buffers for the bytes of a chunk of keys; `pool` is random, for long keys. */
+/* A buffer for the bytes of a chunk of keys, and `pool`, random bytes for long keys. */
 struct arena {
     unsigned char *bytes;
     size_t used;
     unsigned char *pool;
-    uint64_t members; /* number of members: keys 0 .. members - 1 */
+    uint64_t members; /* the first `members` keys are members */
     uint64_t salt;
 };
 
@@ -87,7 +87,7 @@ static size_t key_pointer(const struct arena *arena, uint64_t i, unsigned char *
     return keys_put(key, 0x7f5a00000000u + 64 * i, 8);
 }
 
-/* The integers 0, 1, 2 ... as floating-point numbers: all variation is in the high bits. */
+/* The integers from 0 as floating-point numbers, which differ only in their high bits. */
 static size_t key_double(const struct arena *arena, uint64_t i, unsigned char *key)
 {
     (void)arena;
@@ -134,7 +134,8 @@ static size_t key_url(const struct arena *arena, uint64_t i, unsigned char *key)
     return n + keys_put_text(key + n, "&ref=front&lang=en");
 }
 
-/* 300 common bytes, then an integer: more than one stripe of every hash function. */
+/* 300 common bytes, followed by an integer. The prefix is longer than one stripe of every hash
+ * function. */
 static size_t key_prefixed(const struct arena *arena, uint64_t i, unsigned char *key)
 {
     memcpy(key, arena->pool, 300);
@@ -142,10 +143,10 @@ static size_t key_prefixed(const struct arena *arena, uint64_t i, unsigned char 
 }
 
 /*
- * Lengths of 1 to 65536 bytes. First come all keys of one and two bytes, the even ones as
- * members and the others as probes; then 1 key in 32 has 64 bytes or more, and the rest
- * have 8 to 63. A long key differs from the others in only 8 bytes: at its start, at its
- * end, or anywhere.
+ * Keys of 1 to 65536 bytes. The first keys are all keys of one and two bytes; even keys are
+ * members, and odd keys are probes. After that, 1 key in 32 has 64 bytes or more, and the other
+ * keys have 8 to 63 bytes. A long key differs from other keys in only 8 bytes, which are at its
+ * start, at its end, or at any position.
  */
 static size_t key_mixed(const struct arena *arena, uint64_t i, unsigned char *key)
 {
@@ -169,8 +170,8 @@ static size_t key_mixed(const struct arena *arena, uint64_t i, unsigned char *ke
     return length;
 }
 
-/* Members are 32 random bytes; probes are members with one flipped bit (with two flipped bits
- * after 256 rounds through the members). */
+/* Members are 32 random bytes; probes are members with one flipped bit (or two flipped bits, after
+ * every single bit has been flipped). */
 static size_t key_one_bit(const struct arena *arena, uint64_t i, unsigned char *key)
 {
     uint64_t member = i % arena->members, flip = i / arena->members;
@@ -188,7 +189,7 @@ static size_t key_one_bit(const struct arena *arena, uint64_t i, unsigned char *
     return 32;
 }
 
-/* A small integer and NULs: groups of 24 keys differ only in their length. */
+/* A small integer followed by NULs. Groups of 24 keys differ only in their length. */
 static size_t key_nuls(const struct arena *arena, uint64_t i, unsigned char *key)
 {
     (void)arena;
@@ -211,7 +212,7 @@ enum { KEY_SETS = sizeof key_sets / sizeof *key_sets };
 
 /* ---- Filters -------------------------------------------------------------------- */
 
-/* One filter created from a sample at one rate; all rows share one hasher. */
+/* One filter, created from a sample at one rate. All rows use the same hash function and seed. */
 struct row {
     unsigned sample;
     double rate;
@@ -226,14 +227,14 @@ struct row {
 enum { ROWS = RATES * SAMPLES };
 static const double rates[RATES] = { 1e-2, 1e-3 };
 
-/* A weak hash first becomes visible in kinds that only set bits, so these kinds are always
- * tested. */
+/* Returns true for kinds that only set bits. These kinds reveal a weak hash first, so they are
+ * always tested. */
 static bool rows_always(unsigned sample)
 {
     return samples[sample].kind <= BG_KIND_REGISTER && !samples[sample].shards;
 }
 
-/* The other kinds get one filter for each group of this many filters of these kinds. */
+/* The other kinds are tested with one filter for every rows_skip() filters of these kinds. */
 static double rows_skip(void)
 {
     return measure_soaks() ? 4 : 2;
@@ -258,7 +259,7 @@ static unsigned rows_list(struct row *rows, bg_hash_profile profile, uint64_t me
     return n;
 }
 
-/* Starts a filter for each row that needs one. */
+/* Starts to fill one filter for each row. */
 static void rows_begin(struct row *rows, unsigned n, bg_hash_profile profile,
                        uint64_t items)
 {
@@ -288,7 +289,7 @@ static void rows_free(struct row *rows, unsigned n)
 
 /* ---- Measuring ------------------------------------------------------------------ */
 
-/* Generates keys first .. first + n - 1. */
+/* Generates n keys, starting with key `first`. */
 static void keys_make(struct arena *arena, const struct key_set *set, uint64_t first,
                       size_t n, bg_bytes *keys)
 {
@@ -328,7 +329,7 @@ static void keys_add(struct row *rows, unsigned n, struct arena *arena,
     }
 }
 
-/* Looks up the given number of absent keys in each filter. */
+/* Looks up `probes` absent keys in each row's filter. */
 static void keys_probe(struct row *rows, unsigned n, struct arena *arena,
                        const struct key_set *set)
 {
@@ -362,7 +363,7 @@ static void keys_probe(struct row *rows, unsigned n, struct arena *arena,
     }
 }
 
-/* Chooses the number of probes for each filter. */
+/* Sets the number of probes for each row's filters. */
 static void keys_effort(struct row *rows, unsigned n, double filters, bool slow)
 {
     for (unsigned r = 0; r < n; r++) {
@@ -375,8 +376,8 @@ static void keys_effort(struct row *rows, unsigned n, double filters, bool slow)
     }
 }
 
-/* Returns how many rows, counted from the first, take part in round `turn`. The kinds that are
- * not always tested are in the last rows, which take part only in some rounds. */
+/* Returns the number of rows that are tested in round `turn`, counted from the first row. Kinds
+ * that are not always tested are in the last rows, which are skipped in some rounds. */
 static unsigned rows_in(const struct row *rows, unsigned n, double turn)
 {
     while (fmod(turn, rows_skip()) > 0 && !rows_always(rows[n - 1].sample)) {
@@ -393,7 +394,7 @@ static void keys_cells(struct arena *arena, const struct key_set *set,
     double filters =
         ceil((soak ? 200000 * (double)check_scale() : 3.2e5) / (double)arena->members);
     static struct row rows[ROWS];
-    /* AES without hardware support takes 50 times as long. */
+    /* Without hardware support, AES takes 50 times as long. */
     bool slow = MEASURE_SANITIZED
                 || (profile == BG_HASH_KEYED_INT && bg_cpu_current() == BG_CPU_SCALAR);
     filters = slow ? 1 : fmax(4, filters);

@@ -1,11 +1,11 @@
 /*
- * prop_large.c - filters with more than 2^32 bits: all parts are used evenly, no member is
+ * prop_large.c - tests filters with more than 2^32 bits: all parts are used evenly, no member is
  * lost, and the rate matches the prediction.
  *
- * By default, the test creates a nearly empty filter of 2^32 + 2^29 bits of each kind: 5e6 keys
- * with the fewest bits per key that the kind allows, which for most kinds leaves a measurable
- * rate. Soak tests add 450e6 keys at 1% to a filter of each kind and look up all of them; if
- * there is enough memory, they also create nearly empty filters of 2^35 + 2^29 bits.
+ * By default, the test creates a nearly empty filter of each kind with 2^32 + 2^29 bits. It adds
+ * 5e6 keys with the lowest k that the kind allows, so that most kinds have a measurable rate. Soak
+ * tests add 450e6 keys at 1% to a filter of each kind and look up all of these keys. If there is
+ * enough memory, they also create nearly empty filters with 2^35 + 2^29 bits.
  */
 #define _DEFAULT_SOURCE /* _SC_AVPHYS_PAGES */
 
@@ -20,13 +20,14 @@
 
 enum { CHUNK = 4096, PARTS = 16 };
 
-/* Members are the first `n` values of a sequence; probes are the values that follow. */
+/* Members are the first `n` values of a random sequence; probes are the values after them. */
 struct members {
     uint64_t start;
     uint64_t n;
 };
 
-/* Adds or looks up n values of a sequence; returns how many were new, or may be present. */
+/* Adds or looks up the next n values of a sequence. Returns the number of new keys, or the number
+ * of keys that may be present. */
 static uint64_t large_run(bg_filter *filter, uint64_t *state, uint64_t n, bool add)
 {
     uint64_t hashes[CHUNK], count = 0;
@@ -43,8 +44,8 @@ static uint64_t large_run(bg_filter *filter, uint64_t *state, uint64_t n, bool a
     return count;
 }
 
-/* Checks that single calls agree with batches: looks up members and adds some of them again,
- * one by one. */
+/* Checks that single calls agree with batches: looks up some members and adds them again, one at a
+ * time. */
 static void large_check_single(bg_filter *filter, uint64_t state)
 {
     for (unsigned i = 0; i < 200000; i++) {
@@ -54,7 +55,7 @@ static void large_check_single(bg_filter *filter, uint64_t state)
     }
 }
 
-/* Checks that every sixteenth of the filter holds a sixteenth of the set bits. */
+/* Checks that every sixteenth of the filter contains about a sixteenth of the set bits. */
 static void large_check_parts(const bg_filter *filter)
 {
     size_t words = (size_t)bg_filter_size_bytes(filter) / 8 / PARTS;
@@ -95,8 +96,8 @@ static void large_check(bg_filter *filter, struct members members, double probes
     uint64_t added = large_run(filter, &state, members.n, true);
     uint64_t first_probe = state;
     CHECK(added <= members.n);
-    /* The expected number of keys that were not new. This is an upper bound, because only the
-     * last adds have this rate. */
+    /* The expected number of keys that were not new is at most this, because only the last adds
+     * have the predicted rate. */
     double seen = (double)members.n * predicted;
     CHECK((double)(members.n - added) <= seen + 6 * sqrt(seen) + 6);
     state = members.start;

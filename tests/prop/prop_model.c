@@ -1,22 +1,22 @@
 /*
- * prop_model.c - random sequences of operations compared with an exact set.
+ * prop_model.c - compares random sequences of operations with an exact set.
  *
- * A world consists of a few filters with one random geometry, each with the exact set of its
- * keys. Operations are drawn at random: adds and lookups, single and in batches, by bytes,
- * fixed-width records, integers and hashes; merge, fold, copy and clear. After each operation,
- * these properties are checked:
+ * A world consists of a few filters that share a random geometry, and the exact set of each
+ * filter's keys. Operations are chosen at random: adds and lookups, singly and in batches, of byte
+ * strings, fixed-width records, integers and hashes; and merges, folds, copies and clears. After
+ * each operation, these properties are checked:
  *
  *   - a lookup of a member always answers "maybe";
  *   - an add reports "new" only for a key that is not a member, and if and only if the preceding
- *     lookup answered "no"; in a batch, only for the first of equal keys;
- *   - bitmaps, counts and single answers agree.
+ *     lookup answered "no"; in a batch, only the first of several equal keys is new;
+ *   - bitmaps, counts and the answers of single calls agree.
  *
- * Each filter has a twin in the other mode (shared or exclusive), on the scalar instruction
- * set, to which every key is added one by one as a hash: both must give the same answers,
- * including false positives, and have the same words.
+ * Each filter has a twin, which uses the other mode (shared or exclusive) and the scalar
+ * instruction set. Every key is added to the twin individually, as a hash. A filter and its twin
+ * must give the same answers, including false positives, and have the same words.
  *
- * Worlds cycle through all kinds, modes, hash profiles and instruction sets. One check is one
- * answer about one key; the number of checks is printed.
+ * Worlds cycle through all kinds, modes, hash profiles and instruction sets. A "check" is the
+ * lookup of one key; the number of checks is printed.
  */
 #include "bloomgate/all.h"
 #include "filter/handle.h"
@@ -29,14 +29,14 @@
 
 enum { IDS = 4096, SLOTS = 3, BATCH = 300, KEY_BYTES = 16, LONG_BYTES = 2000 };
 
-/* The form of a key: key i always has form i % WAYS. */
+/* The forms of keys. Key i always has form i % WAYS. */
 enum way { BY_BYTES, BY_FIXED, BY_U64, BY_HASH, WAYS };
 
-/* The forms of all keys. */
+/* All keys, in each of their forms. */
 static struct {
     bg_bytes bytes[IDS];
     unsigned char fixed[IDS][KEY_BYTES];
-    uint64_t number[IDS]; /* an integer, or a hash */
+    uint64_t number[IDS]; /* an integer or a hash */
     unsigned char pool[IDS + LONG_BYTES];
 } names;
 
@@ -44,14 +44,14 @@ struct slot {
     bg_filter *filter;
     bg_filter *twin;
     bool has[IDS]; /* the exact set */
-    void *memory;  /* memory for bg_filter_create_at; NULL otherwise */
+    void *memory;  /* for bg_filter_create_at; otherwise NULL */
 };
 
 struct world {
     bg_spec spec;
     uint8_t secret[BG_SECRET_BYTES];
     bg_cpu cpu;
-    unsigned ids; /* keys 0 .. ids - 1 are used */
+    unsigned ids; /* the first `ids` keys are used */
     struct slot slots[SLOTS];
     uint64_t checks;
 };
@@ -134,7 +134,7 @@ struct batch_keys {
     uint64_t bitmap[BG_BITMAP_WORDS(BATCH)];
 };
 
-/* Draws keys of one form, some of them twice. */
+/* Chooses random keys of one form, some of them more than once. */
 static enum way batch_draw(const struct world *world, struct batch_keys *b)
 {
     enum way way = (enum way)model_below(WAYS);
@@ -253,7 +253,7 @@ static void op_ask_many(struct world *world, struct slot *slot)
     world->checks += b.n;
 }
 
-/* Looks up every key in a filter; members must be found. */
+/* Looks up every member of the slot in a filter. All of them must be found. */
 static void model_check_all(struct world *world, const struct slot *slot,
                             const bg_filter *filter)
 {
@@ -294,7 +294,7 @@ static void op_copy(struct world *world, struct slot *slot)
     op_check_all(world, slot);
 }
 
-/* The folded filter has all members and equals the folded twin. */
+/* Checks that the folded filter contains all members and equals the folded twin. */
 static void op_fold(struct world *world, struct slot *slot)
 {
     bg_filter_info info = { .struct_size = sizeof info };
@@ -309,7 +309,7 @@ static void op_fold(struct world *world, struct slot *slot)
     CHECK(bg_filter_equal(folded, twin));
     model_check_all(world, slot, folded);
 
-    bg_spec spec = world->spec; /* equals a small filter with the same keys */
+    bg_spec spec = world->spec; /* a small filter with the same keys must be equal */
     bg_filter *direct;
     spec.bytes = info.bytes >> times;
     CHECK_OK(bg_filter_create(&spec, &direct, NULL));
@@ -335,7 +335,7 @@ static void op_clear(struct world *world, struct slot *slot)
     world->checks++;
 }
 
-/* Equal filters have the same words. */
+/* Checks that filters are equal if and only if they have the same words. */
 static void op_equal(struct world *world, struct slot *slot)
 {
     const struct slot *other = &world->slots[model_below(SLOTS)];
@@ -377,7 +377,7 @@ static void model_step(struct world *world)
 
 /* ---- Worlds --------------------------------------------------------------------- */
 
-/* A geometry: tiny, small, or larger than the L2 cache. */
+/* Chooses a random geometry: tiny, small, or larger than the L2 cache. */
 static void world_size(struct world *world, const struct bgi_kind *kind)
 {
     bg_spec *spec = &world->spec;
@@ -397,7 +397,7 @@ static void world_size(struct world *world, const struct bgi_kind *kind)
     world->ids = (unsigned)(ids < IDS ? ids : IDS) / WAYS * WAYS;
 }
 
-/* One filter in eight is in the caller's memory. */
+/* Creates a filter and its twin. One filter in eight uses the caller's memory. */
 static void slot_create(struct world *world, struct slot *slot)
 {
     memset(slot, 0, sizeof *slot);
@@ -472,8 +472,8 @@ static void model_kind(bg_kind kind)
 #define MODEL_CPU(NAME, number, text) BG_CPU_##NAME,
         BG_CPUS(MODEL_CPU)
     };
-    /* There are 2e6 checks for each kind; in soak tests, there are 1.5e7 x scale, which is
-     * 7.5e8 for all kinds at scale 10. */
+    /* Each kind gets 2e6 checks, or 1.5e7 x scale in soak tests, which is 7.5e8 for all kinds at a
+     * scale of 10. */
     const double wanted = (measure_soaks() ? 1.5e7 * (double)check_scale() : 2e6)
                           / (MEASURE_SANITIZED ? 8 : 1);
     bg_cpu before = bg_cpu_current();
@@ -492,7 +492,7 @@ static void model_kind(bg_kind kind)
         }
     }
     CHECK_OK(bg_cpu_select(before));
-    printf("= %s: %llu checks in %llu worlds, no false negative\n", bg_kind_name(kind),
+    printf("= %s: %llu checks in %llu worlds, no false negatives\n", bg_kind_name(kind),
            (unsigned long long)checks, (unsigned long long)worlds);
 }
 

@@ -1,16 +1,19 @@
 /*
- * prop_rate.c - the predicted rate matches the measured rate, for every kind over a grid of
- * sizes and rates. Keys here are hashes from a generator, so this tests the layout and its
- * model; prop_keys.c uses real keys and hashes.
+ * prop_rate.c - tests that the measured rate matches the predicted rate for every kind, over a grid
+ * of sizes and rates. The keys are random hashes, so this file tests the layout and its model;
+ * prop_keys.c uses real keys and hash functions.
  *
- *   items   1e3 .. 1e6, in soak 1e7      rate   1e-1 .. 1e-4, in soak 1e-5
- *   (the lowest rate takes most of the time: 1e-4 without soak for 1e4 and 1e6 items only,
- *   1e-5 for 1e6)
+ *   items   1e3 to 1e6, or to 1e7 in soak tests
+ *   rate    1e-1 to 1e-4, or to 1e-5 in soak tests
  *
- * Each cell aims at 16,000 false positives (sigma 0.8%), in soak tests at 1000 x scale, over
- * enough filters that their own scatter is also small: 4e6 keys in total, x scale.
+ * The lowest rate takes most of the time. Except in soak tests, 1e-4 is tested only with 1e4 and
+ * 1e6 items; 1e-5 is tested only with 1e6 items.
  *
- * Kinds that are not sets of bits, and windows, have fewer cells. Except in soak tests, more of
+ * Each cell is measured until about 16,000 false positives are expected (sigma 0.8%), or 1000 x
+ * scale in soak tests if that is more. It uses enough filters that the variance between them is
+ * also small: 4e6 keys in total, or 4e6 x scale in soak tests.
+ *
+ * Windows and kinds that do more than set bits have fewer cells. Except in soak tests, more of
  * these cells are weak.
  */
 #include "bloomgate/all.h"
@@ -24,8 +27,8 @@
 
 enum { CHUNK = 4096 };
 
-/* Adds or looks up `n` random hashes that have not been drawn before; returns how many were
- * new, or may be present. */
+/* Adds or looks up `n` random hashes that have not been used before. Returns the number of new
+ * hashes, or the number that may be present. */
 static size_t rate_run(bg_filter *filter, uint64_t *state, uint64_t n, bool add)
 {
     uint64_t hashes[CHUNK];
@@ -43,7 +46,7 @@ static size_t rate_run(bg_filter *filter, uint64_t *state, uint64_t n, bool add)
     return count;
 }
 
-/* Chooses the number of filters, and the number of probes for each. */
+/* Chooses the number of filters, and the number of probes for each filter. */
 static void rate_effort(uint64_t items, double rate, double *filters, double *probes)
 {
     double keys = 4e6 * (measure_soaks() ? (double)check_scale() : 1);
@@ -56,7 +59,8 @@ static void rate_effort(uint64_t items, double rate, double *filters, double *pr
     *probes = fmax(256, ceil(hits / rate / *filters));
 }
 
-/* Measures one cell: filters designed for `items` at `rate`, with `load` times that many keys. */
+/* Measures one cell: filters designed for `items` keys at `rate` that contain `load` times that
+ * many keys. */
 static void rate_cell(bg_kind kind, uint64_t items, double rate, double load,
                       uint64_t *state, struct measure_summary *summary)
 {
@@ -113,9 +117,8 @@ static bg_filter *rate_build(const bg_spec *spec, uint64_t *state, uint64_t n)
     return filter;
 }
 
-/* Like rate_cell, for kinds that fill up, grow, or are built. Some of these kinds have much
- * lower rates than requested. Except in soak tests, such rates are measured with a tenth of the
- * hits. */
+/* Measures one cell for kinds that fill up, grow, or are built. Some of these kinds have much lower
+ * rates than requested. Except in soak tests, such rates are measured with a tenth of the hits. */
 static void rate_other_cell(bg_kind kind, uint64_t items, double rate, uint64_t *state,
                             struct measure_summary *summary)
 {
@@ -174,15 +177,15 @@ static void rate_other_grid(bg_kind kind)
 
 /* ---- Windows ---------------------------------------------------------------------- */
 
-/* The planned rate applies to a window in the middle of its life: all of its periods are full,
- * and keys of older periods have been added and forgotten. */
+/* The planned rate applies to a window that has been in use for a while: all of its periods are
+ * full, and keys from older periods have expired. */
 struct rate_window {
     bg_window_options options;
-    uint64_t items; /* length of the window: generations - 1 periods */
+    uint64_t items; /* length of the window, which is generations - 1 periods */
     double rate;
 };
 
-/* Returns the number of periods after which all current keys are forgotten. */
+/* Returns the number of periods after which all current keys have expired. */
 static uint32_t rate_window_periods(const struct rate_window *window)
 {
     const uint32_t fading = window->options.mode == BG_WINDOW_AGED ? 10 : 0;
@@ -251,8 +254,8 @@ static void rate_window_grid(bg_window_mode mode, uint32_t generations, uint32_t
         window.items = items / (generations - 1) * (generations - 1);
         for (double rate = 0.1; rate > lowest; rate /= 10) {
             bool too_long = rate < 2e-4 && items != 100000;
-            /* An aged window with a few keys per period has only a handful of blocks, for which
-             * the model is up to 5% too high at a rate of 10% and 40 generations. */
+            /* An aged window with few keys per period has only a handful of blocks. At a rate of
+             * 10% and with 40 generations, the model's rate is then up to 5% too high. */
             bool tiny = items / (generations - 1) < 50;
             if (!too_long && !tiny) {
                 window.rate = rate;
@@ -308,7 +311,7 @@ static void rate_grid(bg_kind kind)
     CHECK_EQ(summary.bad, 0);
 }
 
-/* Filters with fewer and with more keys than they were designed for. */
+/* Tests filters with fewer keys and with more keys than they were designed for. */
 static void rate_loads(bg_kind kind)
 {
     const double loads[] = { 0.25, 0.5, 0.75, 2, 4 };
@@ -320,7 +323,7 @@ static void rate_loads(bg_kind kind)
         }
     }
     char what[64];
-    (void)snprintf(what, sizeof what, "%s at other loads", bg_kind_name(kind));
+    (void)snprintf(what, sizeof what, "%s at different loads", bg_kind_name(kind));
     measure_close(&summary, what);
     CHECK_EQ(summary.bad, 0);
 }

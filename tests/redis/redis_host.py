@@ -1,17 +1,17 @@
 """Runs servers with the module loaded. redis-server and valkey-server are each started in their own directory on a free
-port, queried over RESP, and stopped; their logs are searched for errors. This module is also the runner for the scripts
-in this directory: it runs every test in each installed server.
+port, queried over RESP, and stopped; their logs are searched for errors. This file is also the test runner for the
+scripts in this directory: it runs every test with each installed server.
 
     import redis_host
 
-    def test_something(h):                       # h: a Host, emptied before each test
+    def test_something(h):                       # h is a Host, which is emptied before each test
         assert h.ask("BF.ADD", "k", "a") == 1
 
-    redis_host.main(__doc__)                     # the last line is "N passed, N failed"
+    redis_host.main(__doc__)                     # the last output line is "N passed, N failed"
 
 A script is called with the path of bloomgate.so, and optionally parts of test names. --server redis
-and --server valkey select one server, and --server PATH selects a program. For a module built with
-sanitizers, BG_PRELOAD is the path of the sanitizer library, which is preloaded into servers."""
+and --server valkey select one server, and --server PATH selects a program. If the module was built with sanitizers,
+BG_PRELOAD must contain the path of the sanitizer library, which is preloaded into the servers."""
 
 import argparse
 import os
@@ -31,8 +31,8 @@ CRASH = re.compile(r"=== (REDIS|VALKEY) BUG REPORT|AddressSanitizer|runtime erro
 
 
 class Host(service.Service):
-    """A server with the module and configuration options such as port=1 or save="". `arguments` follow the
-    path of the module."""
+    """A server with the module and configuration options such as port=1 or save="". `arguments` are passed to the
+    module on the loadmodule line."""
 
     def __init__(self, program, module, arguments=(), **options):
         super().__init__(program)
@@ -59,7 +59,7 @@ class Host(service.Service):
         return path
 
     def launch(self):
-        assert not self.is_running(), "the running server would not be stopped"
+        assert not self.is_running(), "the server is already running, and starting another would leave it running"
         path = self.configure()
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen([*service.MORTAL, self.program, path], stdout=log, stderr=log, cwd=self.folder,
@@ -87,7 +87,7 @@ class Host(service.Service):
         assert not CRASH.search(text), text[-20000:]
 
     def info(self, section, field):
-        """Returns a field of INFO as text."""
+        """Returns an INFO field as text."""
         for line in self.ask("INFO", section).decode().splitlines():
             name, _, value = line.partition(":")
             if name == field:
@@ -150,15 +150,16 @@ def options_of(usage):
     parser = argparse.ArgumentParser(description=usage)
     parser.add_argument("module")
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--server", default="", help="redis, valkey, or the path of a server")
-    parser.add_argument("--service", default="", help="path of bloomgated to compare with")
+    parser.add_argument("--server", default="", help="redis, valkey, or the path of a server program")
+    parser.add_argument("--service", default="", help="path of the bloomgated program to compare with")
     parser.add_argument("--payloads", type=float, default=0)
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_intermixed_args()
 
 
 def servers_of(asked):
-    """Returns the program at a path, or the installed servers whose names contain the text."""
+    """If `asked` is a path, returns the program at that path; otherwise, returns the installed servers whose names
+    contain `asked`."""
     if "/" in asked:
         path = os.path.abspath(asked)
         if not os.access(path, os.X_OK):

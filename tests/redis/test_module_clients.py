@@ -6,15 +6,14 @@ usage: test_module_clients.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-N
 import importlib
 
 import redis_host
-import test_redis_py as checks  # of tests/server
+import test_redis_py as checks  # in tests/server
 from redis_host import Skip
 
 CLIENTS = ("redis", "valkey")
 TESTS = (checks.test_bf, checks.test_bf_full, checks.test_bf_grows, checks.test_bf_scandump, checks.test_cf,
          checks.test_cf_grows_and_shrinks, checks.test_cf_scandump, checks.test_pipelines, checks.test_pipeline_error_of_form,
          checks.test_asyncio)
-# In RESP3, these clients return information as dictionaries, which the service's tests do not
-# support.
+# In RESP3, the clients return INFO replies as dictionaries, which these tests do not support.
 FACTS = (checks.test_bf, checks.test_bf_grows, checks.test_cf, checks.test_cf_grows_and_shrinks)
 
 
@@ -36,7 +35,7 @@ def check(h, test):
     checks.TYPES = {"BF": b"bloomgate", "CF": b"bloomgate"}
     there = [found for found in map(library, CLIENTS) if found]
     if not there:
-        raise Skip("neither redis-py nor valkey-py (Debian: python3-redis, python3-valkey)")
+        raise Skip("neither redis-py nor valkey-py is installed (Debian packages: python3-redis, python3-valkey)")
     for checks.redis in there:
         for more in ({}, {"protocol": 3}) if speaks_resp3(checks.redis) and test not in FACTS else ({},):
             checks.client = lambda s, more=more, **options: checks.redis.Redis(port=s.port, **more, **options)
@@ -58,7 +57,7 @@ for each in TESTS:
 def test_facts_in_resp3(h):
     there = [found for found in map(library, CLIENTS) if found and speaks_resp3(found)]
     if not there:
-        raise Skip("no client that supports RESP3")
+        raise Skip("no installed client supports RESP3")
     for found in there:
         h.ask("FLUSHALL")
         r = found.Redis(port=h.port, protocol=3, decode_responses=True)

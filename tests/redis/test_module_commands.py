@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Tests the module's commands: all commands with valid and invalid arguments, in RESP2 and RESP3,
-must return the same replies as the service (--service PATH-OF-BLOOMGATED). Also tests the
-integration with the server: types, transactions, scripts, ACL, COMMAND DOCS, CONFIG, INFO, events,
-maxmemory.
+"""Tests the module's commands: with valid and invalid arguments, in RESP2 and RESP3, all commands must return the same
+replies as the service (--service PATH-OF-BLOOMGATED). Also tests the integration with the server: types, transactions,
+scripts, ACLs, COMMAND DOCS, CONFIG, INFO, events and maxmemory.
 usage: test_module_commands.py PATH-OF-BLOOMGATE.SO [--service PATH] [--server redis] [PART-OF-A-NAME...]"""
 
 import os
@@ -88,7 +87,7 @@ def close_enough(ours, theirs):
 def test_as_the_service(h):
     program = redis_host.OPTIONS.service
     if not program:
-        raise Skip("no --service")
+        raise Skip("--service was not specified")
     asked = set()
     with service.Service(os.path.abspath(program), "appendonly no") as other:
         for protocol in (2, 3):
@@ -100,11 +99,11 @@ def test_as_the_service(h):
                     theirs.ask("HELLO", protocol)
                     for words in lines_of(story):
                         a, b = ours.ask(*words), theirs.ask(*words)
-                        assert close_enough(a, b), f"{name}, RESP{protocol}, {words}: {a!r}, the service replies {b!r}"
+                        assert close_enough(a, b), f"{name}, RESP{protocol}, {words}: the module replies {a!r}, the service replies {b!r}"
                         asked.add(words[0].upper())
     known = {row[0].decode().upper() for row in h.ask("COMMAND") if b"." in row[0]}
     left = known - asked - {"BG.REPLAY", "BG.HELP"}
-    assert not left, f"not tested: {left}"
+    assert not left, f"commands that were not tested: {left}"
 
 
 def test_help(h):
@@ -171,7 +170,7 @@ def test_events(h):
 
 
 def test_described(h):
-    """COMMAND INFO and DOCS: arity, flags, keys, summary."""
+    """Tests what COMMAND INFO and COMMAND DOCS report: arity, flags, keys and summaries."""
     rows = {row[0].decode(): row for row in h.ask("COMMAND") if b"." in row[0]}
     assert len(rows) >= 49, len(rows)
     assert rows["bf.add"][1] == 3 and {"write", "denyoom", "fast"} <= set(rows["bf.add"][2])
@@ -186,7 +185,7 @@ def test_described(h):
         facts = dict(zip(about[::2], about[1::2]))
         assert facts[b"summary"] and facts[b"complexity"] and facts[b"since"], name
         assert facts[b"module"] == b"bloomgate", name
-        assert facts.get(b"arguments") or name == b"bg.help", f"{name} has no arguments"
+        assert facts.get(b"arguments") or name == b"bg.help", f"COMMAND DOCS lists no arguments for {name}"
 
 
 def test_acl(h):
@@ -216,7 +215,7 @@ def test_replay_is_for_admins(h):
     categories, and in scripts and transactions."""
     state = "1 0 0 0 0 0 0;family=bf kind=scalable items=100 rate=0.01"
     words = ("BG.REPLAY", "a", "CREATE", state, "")
-    assert h.ask(*words) == "OK", "an admin is allowed"
+    assert h.ask(*words) == "OK", "an admin was refused"
     for rules in (("+@all", "-@dangerous"), ("+@all", "-@admin"), ("+@all", "-@dangerous", "-@admin")):
         h.ask("ACL", "SETUSER", "user", "reset", "on", "nopass", "~a", *rules)
         with h.connect() as c:
@@ -231,7 +230,7 @@ def test_replay_is_for_admins(h):
 
 
 def config_name(h, name):
-    """Returns the name with the module's prefix, except in Redis 8."""
+    """Returns the option name, with the module's prefix unless the server is Redis 8."""
     return name if h.ask("CONFIG", "GET", name) else "bloomgate." + name
 
 
@@ -263,8 +262,8 @@ def test_config(h):
 
 @alone
 def test_arguments(pattern):
-    """Arguments on the loadmodule line can use any of their names; invalid arguments prevent the
-    server from starting."""
+    """Arguments on the loadmodule line can use any of the option's names. Invalid arguments prevent the server from
+    starting."""
     with Host(pattern.program, pattern.module, ["ERROR_RATE", 0.002, "initial_size", 321, "CF_MAX_EXPANSIONS", 9,
                                                 "cf-bucket-size", 3, "bloom-expansion", 8]) as h:
         h.ask("BF.ADD", "k", "a")
@@ -296,7 +295,7 @@ def test_secret(pattern):
             h.ask("BF.ADD", "k", "x")
         assert a.ask("BG.DIGEST", "k") == b.ask("BG.DIGEST", "k") != c.ask("BG.DIGEST", "k")
         assert b.ask("RESTORE", "other", 0, c.ask("DUMP", "k")) == "OK"
-        assert b.ask("BF.EXISTS", "other", "x") == 1, "the secret was included"
+        assert b.ask("BF.EXISTS", "other", "x") == 1, "the payload did not include the secret"
         assert b.ask("BG.MERGE", "k", "other").startswith("INCOMPATIBLE")
         assert b.ask("RESTORE", "same", 0, a.ask("DUMP", "k")) == "OK" and b.ask("BG.MERGE", "k", "same") == "OK"
         text = repr([a.ask("BG.INFO", "k"), a.ask("INFO", "everything"), a.ask("BG.DUMP", "k", 0),
@@ -305,7 +304,7 @@ def test_secret(pattern):
 
 
 def digest_of_new(h):
-    """Returns the digests of a new filter, which are the same for the same secret."""
+    """Returns the digests of a new filter, which depend only on the secret."""
     h.ask("DEL", "new")
     assert h.ask("BF.RESERVE", "new", 0.01, 100) == "OK"
     return h.ask("BG.DIGEST", "new"), h.ask("BF.ADD", "new", "x"), h.ask("BG.DIGEST", "new")
@@ -313,7 +312,7 @@ def digest_of_new(h):
 
 @alone
 def test_replicated_secret_is_not_shown(pattern):
-    """Replicas receive the secret with a filter; their SLOWLOG does not show the secret."""
+    """Replicas receive the secret with a filter, but their SLOWLOG does not show it."""
     secret = bytes(range(16))
     with Host(pattern.program, pattern.module, ["secret", secret.hex()]) as h:
         replica = redis_host.replica_of(h, slowlog_log_slower_than=0)
@@ -330,8 +329,8 @@ def test_replicated_secret_is_not_shown(pattern):
 
 @alone
 def test_secret_is_not_shown(pattern):
-    """CONFIG GET and CONFIG REWRITE return the ID of the secret. The ID alone is sufficient if some filter already has
-    the secret."""
+    """CONFIG GET returns the ID of the secret, and CONFIG REWRITE writes it. The ID alone is sufficient if a filter
+    with the secret is already loaded."""
     first, second = "00112233445566778899aabbccddeeff", "ff" * 16
     name = "bloomgate.secret"
     with Host(pattern.program, pattern.module, save="3600 1000000") as h:
@@ -341,12 +340,12 @@ def test_secret_is_not_shown(pattern):
         assert shown.startswith("id:") and len(shown) == 19 and first not in shown
         digest = digest_of_new(h)
         assert isinstance(h.ask("CONFIG", "SET", name, second, "maxmemory-policy", "nosuch"), Error)
-        assert h.ask("CONFIG", "GET", name)[1].decode() == shown and digest_of_new(h) == digest, "reset"
+        assert h.ask("CONFIG", "GET", name)[1].decode() == shown and digest_of_new(h) == digest, "a failed CONFIG SET did not restore the secret"
         assert h.ask("CONFIG", "SET", name, second) == "OK"
         assert h.ask("CONFIG", "GET", name)[1].decode() != shown and digest_of_new(h) != digest
-        assert h.ask("CONFIG", "SET", name, shown) == "OK" and digest_of_new(h) == digest, "a known ID is accepted"
-        assert isinstance(h.ask("CONFIG", "SET", name, "id:" + 16 * "A"), Error), "an unknown ID is refused"
-        # the ID in the server's configuration file becomes known again once a filter with the secret is loaded
+        assert h.ask("CONFIG", "SET", name, shown) == "OK" and digest_of_new(h) == digest, "a known ID was refused"
+        assert isinstance(h.ask("CONFIG", "SET", name, "id:" + 16 * "A"), Error), "an unknown ID was accepted"
+        # After a restart, the ID in the configuration file becomes known when a filter with the secret is loaded.
         assert h.ask("CONFIG", "REWRITE") == "OK"
         with open(h.folder + "/server.conf", encoding="utf-8") as file:
             assert first not in file.read()
@@ -355,7 +354,7 @@ def test_secret_is_not_shown(pattern):
         h.restart()
         assert h.ask("BF.EXISTS", "kept", "x") == 1
         assert h.ask("CONFIG", "GET", name)[1].decode() == shown and digest_of_new(h) == digest
-        # ... until then, new filters are refused
+        # Until such a filter is loaded, new filters are refused.
         h.ask("FLUSHALL")
         h.restart()
         assert "bloomgate.secret" in str(h.ask("BF.RESERVE", "new", 0.01, 100))
@@ -364,22 +363,22 @@ def test_secret_is_not_shown(pattern):
 
 
 def test_info(h):
-    wait_for(lambda: h.info("bloomgate", "bloomgate_filters") == "0", what="filters of other tests to be freed")
-    wait_for(lambda: h.info("bloomgate", "bloomgate_filter_bytes") == "0", what="their memory")
+    wait_for(lambda: h.info("bloomgate", "bloomgate_filters") == "0", what="filters from other tests to be freed")
+    wait_for(lambda: h.info("bloomgate", "bloomgate_filter_bytes") == "0", what="the memory of filters from other tests to be freed")
     before = int(h.info("memory", "used_memory"))
     h.ask("BF.RESERVE", "k", 0.01, 10**6)
     assert h.info("bloomgate", "bloomgate_filters") == "1"
     size = int(h.info("bloomgate", "bloomgate_filter_bytes"))
     assert size > 10**6, size
     grown = int(h.info("memory", "used_memory")) - before
-    assert size <= grown < size + 300000, f"{size} bytes of filters, used_memory has grown by {grown}"
+    assert size <= grown < size + 300000, f"the filters use {size} bytes, but used_memory has grown by {grown} bytes"
     assert size <= h.ask("MEMORY", "USAGE", "k") <= grown
     h.ask("DEL", "k")
     wait_for(lambda: h.info("bloomgate", "bloomgate_filter_bytes") == "0", what="memory to be freed")
 
 
 def test_maxmemory(h):
-    """Adds are refused above maxmemory; filters are evicted to make space for other keys."""
+    """Above maxmemory, adds are refused with the policy noeviction, and filters are evicted with allkeys-lru."""
     h.ask("BF.RESERVE", "k", 0.01, 10**6)
     h.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
     h.ask("CONFIG", "SET", "maxmemory", "1mb")
@@ -388,7 +387,7 @@ def test_maxmemory(h):
         assert h.ask("BF.EXISTS", "k", "a") == 0
         h.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
         h.ask("SET", "s", "x")
-        assert h.ask("EXISTS", "k") == 0, "evicted"
+        assert h.ask("EXISTS", "k") == 0, "the filter was not evicted"
     finally:
         h.ask("CONFIG", "SET", "maxmemory", "0")
 

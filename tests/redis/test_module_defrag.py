@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Tests the module's memory in real servers: the bytes that servers count for filters, and the
-bytes that remain after most filters are deleted and the server defragments the rest. Servers
-packaged by distributions often lack the required support. The test is then skipped;
-tests/redis/unit/test_redis_memory.c tests defragmentation without a server.
+"""Tests the module's memory in real servers: the memory that servers report for filters, and the memory that remains in
+use after most filters have been deleted and the server has defragmented the rest. Servers from Linux distributions
+often do not support defragmentation. The test is then skipped; tests/redis/unit/test_redis_memory.c tests
+defragmentation without a server.
 usage: test_module_defrag.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
 import random
@@ -11,7 +11,7 @@ import redis_host
 from redis_host import Error, Skip, wait_for
 
 FILTERS = 8000
-KEPT = 4  # one of this many filters is kept
+KEPT = 4  # one filter in this many is kept
 
 
 def make(h, names):
@@ -92,7 +92,7 @@ def test_defragmentation_keeps_all_and_frees_the_rest(h):
     with h.connect() as c:
         assert c.pipeline([("BG.DIGEST", f"f{i}") for i in kept]) == digests
         assert all_there(h, kept)
-        for turn in range(4):  # filters grow, are deleted and are created while the server keeps working
+        for turn in range(4):  # filters grow, are deleted and are created while the server defragments
             c.pipeline([("BF.MADD", f"f{i}", *range(turn * 400, turn * 400 + 400)) for i in kept[:200] if i % 4 != 3])
             c.pipeline([("CF.INSERT", f"f{i}", "ITEMS", *range(200)) for i in kept[:200] if i % 4 == 3])
             c.pipeline([("DEL", f"f{i}") for i in kept[-200:]])

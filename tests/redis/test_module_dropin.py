@@ -39,9 +39,8 @@ def check_values(host, values, prefix=""):
 
 @alone
 def test_file_of_valkey_bloom(pattern):
-    """A valkey-bloom configuration file with a changed loadmodule line starts the server with the
-    same settings, even after CONFIG REWRITE. The name of the type does not depend on the module's
-    name."""
+    """If only the loadmodule line of a valkey-bloom configuration file is changed, the server starts with the same
+    settings, even after CONFIG REWRITE. The type name does not depend on the module name."""
     with Host(pattern.program, pattern.module, ["name", "bf"], **VALKEY_FILE) as h:
         check_values(h, VALKEY_FILE)
         assert b"bf" in module_names(h) and b"bloomgate" not in module_names(h)
@@ -58,7 +57,7 @@ def test_file_of_valkey_bloom(pattern):
         h.ask("CONFIG", "SET", "bf.bloom-expansion", 4294967295, "bf.bloom-capacity", 2**40)
         assert h.ask("CONFIG", "REWRITE") == "OK" and h.ask("SAVE") == "OK"
         rewritten = os.path.join(h.folder, "server.conf")
-        h.configure = lambda: rewritten  # the rewritten file has the same port
+        h.configure = lambda: rewritten  # the rewritten file contains the same port
         h.restart()
         check_values(h, {**VALKEY_FILE, "bf.bloom-expansion": "4294967295", "bf.bloom-capacity": str(2**40)})
         assert h.ask("BF.EXISTS", "k", "a") == 1
@@ -70,7 +69,7 @@ def test_file_of_redisbloom(pattern):
     module arguments."""
     with Host(pattern.program, pattern.module) as h:
         plain = config(h, "bf-error-rate") is not None
-        assert plain == (is_redis(h) and version(h) >= (8,)), "only Redis 8 has names without a prefix"
+        assert plain == (is_redis(h) and version(h) >= (8,)), "expected names without a prefix only in Redis 8"
     for name, prefix in (("bf", "bf."), ("bloomgate", "bloomgate."), ("bf", "")):
         if prefix or plain:
             lines = {prefix + setting: value for setting, value in REDIS_FILE.items()}
@@ -132,7 +131,7 @@ FIXED_SEED = bytes((89, 15, 245, 34, 234, 120, 17, 218, 167, 20, 216, 9, 59, 62,
 
 
 def empty_dump(capacity, rate, tightening, expansion, seed):
-    """Returns an empty filter as valkey-bloom writes it for BF.LOAD."""
+    """Returns an empty filter in the format that valkey-bloom writes for BF.LOAD."""
     n = math.ceil(capacity * math.log(rate) / (-8 * math.log(2) ** 2))
     k = max(1, round(8 * n / capacity * math.log(2)))
     bloom = b"\x01" + struct.pack("<QI", n, k) + seed + bytes(n)
@@ -149,7 +148,7 @@ def items_of(name, n, word="item"):
 
 
 def creation(name, items):
-    """Returns the command with which a valkey-bloom primary replicates a new filter."""
+    """Returns the command that a valkey-bloom primary sends to replicate a new filter."""
     capacity, rate, tightening, expansion, seed = FILTERS[name]
     grows = ("EXPANSION", expansion) if expansion else ("NONSCALING",)
     return ("BF.INSERT", name, "CAPACITY", capacity, "ERROR", f"{rate:f}", "TIGHTENING", tightening, "SEED", seed, *grows,
@@ -157,8 +156,8 @@ def creation(name, items):
 
 
 def stream():
-    """Returns the replication stream of a primary: new filters, empty or not, and adds as clients
-    sent them."""
+    """Yields the commands in a primary's replication stream: new filters with and without items, and adds in the form
+    in which clients sent them."""
     for number, name in enumerate(FILTERS):
         yield creation(name, items_of(name, 5) if number % 2 else ())
         yield ("BF.MADD", name, *items_of(name, 30))
@@ -167,7 +166,7 @@ def stream():
 
 
 def expected_digests(h):
-    """Returns the digests of the same filters, loaded with BF.LOAD and filled here."""
+    """Loads empty filters with BF.LOAD, adds the items in the stream, and returns the digests."""
     h.ask("FLUSHALL")
     for number, (name, shape) in enumerate(FILTERS.items()):
         assert h.ask("BF.LOAD", name, empty_dump(*shape)) == "OK", name
@@ -223,15 +222,15 @@ class Primary:
 
 @alone
 def test_follows_valkey_bloom(pattern):
-    """A replica that uses this module has the same filters, bit for bit, as its primary, which uses
-    valkey-bloom. It can take over as the primary."""
+    """If a primary uses valkey-bloom and its replica uses this module, the replica's filters are bit-for-bit identical.
+    The replica can take over as the primary."""
     with Host(pattern.program, pattern.module) as other:
         expected = expected_digests(other)
     primary = Primary([*stream(), ("SET", "done", "1")])
     try:
         with Host(pattern.program, pattern.module, ["max-filter-memory", 1], appendonly="yes",
                   replicaof=f"127.0.0.1 {primary.port}") as h:
-            wait_for(lambda: h.ask("GET", "done") == b"1", what=f"the stream ({primary.wrong})")
+            wait_for(lambda: h.ask("GET", "done") == b"1", what=f"the replication stream (primary's error: {primary.wrong})")
             assert digests(h) == expected
             for name in FILTERS:
                 assert h.ask("BF.MEXISTS", name, *items_of(name, 5)) == [1] * 5
@@ -239,7 +238,7 @@ def test_follows_valkey_bloom(pattern):
             wait_for(lambda: h.info("persistence", "aof_rewrite_in_progress") == "0", what="its first AOF")
             del h.options["replicaof"]
             h.restart()
-            assert digests(h) == expected, "the append-only file has different filters"
+            assert digests(h) == expected, "the append-only file contains different filters"
             assert h.ask("BF.ADD", "tight", "later") == 1
     finally:
         primary.close()
@@ -247,7 +246,7 @@ def test_follows_valkey_bloom(pattern):
 
 @alone
 def test_append_only_file_of_valkey_bloom(h):
-    """The rewritten part contains BF.LOAD; the part after it contains the commands that
+    """Loads an append-only file. Its rewritten part contains BF.LOAD, and the part after it contains the commands that
     valkey-bloom primaries replicate."""
     with Host(h.program, h.module) as other:
         expected = expected_digests(other)
@@ -297,14 +296,14 @@ def test_options_of_valkey_bloom(h):
     try:
         assert h.ask("BF.INSERT", "v", "CAPACITY", 100, "VALIDATESCALETO", 10**5, "ITEMS", "a").startswith("ERR provided")
         assert h.ask("BF.INSERT", "w", "CAPACITY", 100, "VALIDATESCALETO", 10**4, "ITEMS", "a") == [1]
-        assert h.ask("BF.MADD", "w", *range(10**4)).count(1) > 9800, "the filter has grown as configured"
+        assert h.ask("BF.MADD", "w", *range(10**4)).count(1) > 9800, "the filter did not grow as configured"
         assert h.ask("BF.INSERT", "s", "CAPACITY", 10**7, "SEED", SEED).startswith("ERR Insufficient memory")
     finally:
         h.ask("CONFIG", "SET", "bloomgate.max-filter-memory", "0")
 
 
 def test_limit_of_a_seeded_filter(h):
-    """A filter keeps the limit that was set when it was created, even after it is loaded elsewhere."""
+    """A filter keeps the memory limit that was set when it was created, even after it has been reloaded."""
     h.ask("CONFIG", "SET", "bloomgate.max-filter-memory", "20kb")
     assert h.ask("BF.INSERT", "k", "CAPACITY", 1000, "SEED", SEED) == []
     h.ask("CONFIG", "SET", "bloomgate.max-filter-memory", "0")
@@ -317,7 +316,7 @@ def test_info_of_valkey_bloom(h):
     h.ask("BF.RESERVE", "k", 0.003, 100)
     with h.connect() as c:
         assert [float(value) for value in c.ask("BF.INFO", "k", "ERROR")] == [0.003]
-        assert len(c.ask("BF.INFO", "k")) == 10, "RedisBloom clients expect five fields"
+        assert len(c.ask("BF.INFO", "k")) == 10, "expected five fields, as RedisBloom clients do"
         c.ask("HELLO", 3)
         assert c.ask("BF.INFO", "k", "error") == [("Error rate", 0.003)]
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Modifies DUMP and BG.DUMP payloads in many ways, sends them with RESTORE, BG.LOAD,
-BF.LOADCHUNK and BG.REPLAY, and then uses the server. The server either rejects a payload or creates a working filter
-from it; the server never crashes or leaks memory. The server is configured to ignore the RESTORE checksum, because an
+BF.LOADCHUNK and BG.REPLAY, and then uses the server. The server must either reject a payload or create a working filter
+from it, and must never crash or leak memory. The server is configured to ignore the RESTORE checksum, because an
 attacker can compute a valid one.
 
-    --payloads 1e6    number of random payloads per server, instead of a few thousand
+    --payloads 1e6    number of random payloads per server (default: a few thousand)
 
 usage: test_module_hostile.py PATH-OF-BLOOMGATE.SO [--server redis] [--payloads N] [PART-OF-A-NAME...]"""
 
@@ -53,7 +53,7 @@ TRAFFIC = (("BF.ADD", "t", "a"), ("BF.EXISTS", "t", "a"), ("BF.MADD", "t", "b", 
 
 
 def use(h):
-    """Runs all commands on an accepted filter, then deletes it."""
+    """Runs all commands on an accepted filter, and then deletes the filter."""
     h.connection.pipeline(TRAFFIC)
 
 
@@ -66,7 +66,7 @@ def restore_all(h, bodies, accepted):
             accepted.append(body)
             assert h.ask("RESTORE", "t", 0, sealed(body), "REPLACE") == "OK"
             found = h.ask("BG.MEXISTS", "t", *range(9))  # these keys were added to every filter
-            assert found == [1] * 9 or str(found).startswith("WRONGTYPE"), f"a false negative: {found}, {body!r}"
+            assert found == [1] * 9 or str(found).startswith("WRONGTYPE"), f"false negative: {found} for the payload {body!r}"
             use(h)
 
 
@@ -76,8 +76,7 @@ def connect(h):
 
 
 def test_every_byte(h):
-    """Modifies each byte of each payload in several ways, and truncates the payload after each
-    byte."""
+    """Modifies every byte of every payload in several ways, and truncates the payload before every byte."""
     for kind in MAKERS:
         connect(h)
         make(h, kind)
@@ -98,7 +97,7 @@ def test_every_byte(h):
 
 
 def mutated(rng, data, pool):
-    """Modifies, removes or duplicates bytes, or copies some from another payload."""
+    """Returns the data with bytes modified, removed, duplicated, or copied from another payload."""
     data = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
         how, at = rng.randrange(7), rng.randrange(max(1, len(data)))
@@ -122,8 +121,8 @@ def mutated(rng, data, pool):
 
 
 def mutated_value(rng, pool):
-    """Mutates a DUMP payload, except for its first byte, which marks it as a module value. Other types are handled by
-    the server itself, and some of them take very long."""
+    """Mutates a random DUMP payload, except for its first byte, which marks it as a module value. The server itself
+    handles other types, and some of them take very long to load."""
     data = rng.choice(pool)
     return data[:1] + mutated(rng, data[1:], pool)
 
@@ -213,9 +212,9 @@ def test_random_chunks(h):
 
 
 def test_nothing_leaks(h):
-    """Memory usage stays the same when the same hostile payloads are sent repeatedly."""
+    """Memory usage does not grow when the same hostile payloads are sent repeatedly."""
     if os.environ.get("BG_PRELOAD"):
-        raise Skip("sanitizers keep freed memory")
+        raise Skip("sanitizers do not release freed memory")
     connect(h)
     rng = random.Random(5)
     pool = []
@@ -236,7 +235,7 @@ def test_nothing_leaks(h):
     assert zero == 0, zero
     after, zero = round_of(8)
     assert zero == 0, zero
-    assert after < before + (4 << 20), f"{before} -> {after}"
+    assert after < before + (4 << 20), f"memory grew from {before} to {after} bytes"
 
 
 redis_host.main(__doc__, arguments=["max-filter-memory", 64 << 20],

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests that this module loads RedisBloom and valkey-bloom filters when the original module is
-not loaded: RESTORE payloads and RDB files with values of their types, created by RedisBloom
-(tests/foreign/redisbloom) or written here byte by byte, dumps of these filters, and forged values.
+"""Tests that this module loads RedisBloom and valkey-bloom filters when the original module is not loaded. The tests
+use RESTORE payloads, RDB files and dumps with values of the original types, which were created by RedisBloom
+(tests/foreign/redisbloom) or are written here byte by byte, and forged values.
 usage: test_module_import.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
 import hashlib
@@ -22,7 +22,7 @@ NAME = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 
 def type_id(name, version):
-    """Encodes nine characters with six bits each, and a version with ten bits."""
+    """Encodes a name of nine characters with six bits each, and a version with ten bits."""
     number = 0
     for letter in name:
         number = number << 6 | NAME.index(letter)
@@ -69,13 +69,13 @@ def crc64(data):
 
 
 def payload(value):
-    """Returns a value in the format of DUMP and RESTORE."""
+    """Returns a value in the format that DUMP and RESTORE use."""
     data = b"\x07" + value + struct.pack("<H", 9)
     return data + struct.pack("<Q", crc64(data))
 
 
 def rdb_file(values):
-    """Returns an RDB file with these values, without a checksum."""
+    """Returns an RDB file that contains the values, without a checksum."""
     body = b"".join(b"\x07" + length(len(name)) + name + value for name, value in values.items())
     return b"REDIS0009\xfe\x00" + body + b"\xff" + bytes(8)
 
@@ -146,7 +146,7 @@ class Chain:
 
 
 def cuckoo_slots(buckets, keys):
-    """Returns the bytes of a RedisBloom cuckoo filter with buckets of two."""
+    """Returns the slots of a RedisBloom cuckoo filter with two slots per bucket."""
     slots = bytearray(2 * buckets)
     for key in keys:
         h = murmur64a(key, 0)
@@ -163,13 +163,13 @@ def cuckoo_slots(buckets, keys):
 
 
 def cuckoo_dump(buckets, keys):
-    """Returns a cuckoo filter in the format of CF.SCANDUMP."""
+    """Returns a cuckoo filter in the format that CF.SCANDUMP uses."""
     slots = cuckoo_slots(buckets, keys)
     return [(1, struct.pack("<QQQQHHH", len(keys), buckets, 0, 1, 2, 20, 1)), (1 + len(slots), slots)]
 
 
 def cuckoo_fields(buckets, *keys):
-    """Returns a chain of filters with these keys, as the fields of an RDB file."""
+    """Returns a chain of filters, one for each list of keys, as the fields of a value in an RDB file."""
     out = [len(keys), buckets, sum(map(len, keys)), 0, 2, 20, 1]
     for those in keys:
         out += [buckets, cuckoo_slots(buckets, those)]
@@ -214,7 +214,7 @@ def siphash13(data, secret):
 
 
 class Valkey:
-    """A valkey-bloom filter with one part, sized for its keys."""
+    """A valkey-bloom filter with a single subfilter."""
 
     def __init__(self, capacity, rate, keys):
         self.capacity, self.rate = capacity, rate
@@ -233,7 +233,7 @@ class Valkey:
         return b"\x01" + struct.pack("<QI", len(self.bits), self.k) + SEED + bytes(self.bits)
 
     def dump(self):
-        """Returns the argument of BF.LOAD."""
+        """Returns the filter as an argument for BF.LOAD."""
         bloom = self.bloom()
         return (b"\x01" + struct.pack("<IddBQ", 2, self.rate, 0.5, 1, 1) + struct.pack("<Q", len(bloom)) + bloom
                 + struct.pack("<qq", self.items, self.capacity))
@@ -269,7 +269,7 @@ def test_restore_of_redisbloom(h):
     assert h.ask("TYPE", "k4") == "MBbloom--"
     assert h.ask("BF.INFO", "k4", "FILTERS") == [3]
     assert h.ask("BF.INFO", "k4", "CAPACITY") == [700]
-    # the filter accepts adds, and is saved in the format of the other module
+    # The filter accepts adds, and is saved in RedisBloom's format.
     assert h.ask("BF.ADD", "k4", "new") == 1
     assert h.ask("BF.ADD", "k4", "new") == 0
     chain.add(b"new")
@@ -351,7 +351,7 @@ def digest_of(h, name, family):
 
 
 def check_sample(h, name, sample):
-    """Checks that a filter returns the same answers as it does in RedisBloom."""
+    """Checks that a filter gives the same answers as in RedisBloom."""
     family = "CF" if sample["type"] == "MBbloomCF" else "BF"
     keys = [b"nobody:%d" % i for i in range(sample["absent"])]
     if members_of(sample):
@@ -394,7 +394,7 @@ def test_samples_by_loadchunk(h):
 
 
 def test_samples_go_on(h):
-    """Adding and deleting items produces the same bytes as in RedisBloom, even after the filter is saved and
+    """Adding and deleting items produces the same bytes as in RedisBloom, even after the filter has been saved and
     reloaded."""
     for sample in samples():
         name, family = sample["name"], sample["type"] == "MBbloomCF" and "CF" or "BF"
@@ -406,7 +406,7 @@ def test_samples_go_on(h):
             if i == 10:
                 assert h.ask("DEBUG", "RELOAD") == "OK"
         assert digest_of(h, name, family) == sample["more_sha256"], name
-        if "less_sha256" in sample:  # some filters of the chain are removed in between
+        if "less_sha256" in sample:  # some filters in the chain are removed in between
             for i in range(sample["more"]):
                 assert h.ask("CF.DEL", name, f"more:{i}") == 1
                 if i % 50 == 10:
@@ -448,7 +448,7 @@ def test_cuckoo_filters_by_restore(h):
 
 
 def test_cuckoo_filters_that_disagree(h):
-    """If any number is wrong, the value is refused, and the log names the wrong number."""
+    """If any number in a value is wrong, the value is refused, and the log states which number is wrong."""
     fields = cuckoo_fields(256, keys_of(40), keys_of(40, "b"))
     buckets, size = "number of buckets in a filter", "number of bytes in a filter"
     names = ["filters", buckets, "items", None, size, None, buckets, buckets, size]
@@ -463,7 +463,7 @@ def test_cuckoo_filters_that_disagree(h):
 
 
 def test_what_is_cleared_is_ours(h):
-    """After BG.CLEAR, the key has the module's own type, and keeps its expiry."""
+    """After BG.CLEAR, the key has the module's own type and keeps its expiration time."""
     chain = Chain(100, 0.01, keys_of(50))
     assert h.ask("RESTORE", "k", 100000, payload(chain.value())) == "OK"
     assert h.ask("BG.CLEAR", "k") == "OK"
@@ -475,7 +475,7 @@ def test_what_is_cleared_is_ours(h):
 
 
 def forgeries(fields, rng):
-    """Returns the same fields, with one of them changed, missing, or of a different type."""
+    """Returns a copy of the fields in which one field is changed, missing, or of a different type."""
     which = rng.randrange(len(fields))
     out = list(fields)
     value = out[which]
@@ -493,7 +493,7 @@ def forgeries(fields, rng):
 
 
 def test_forged_values(h):
-    """Forged values are refused or harmless, and the server keeps responding."""
+    """Forged values are either refused or harmless, and the server keeps responding."""
     rng = random.Random(redis_host.OPTIONS.seed)
     kinds = [("MBbloom--", 4, "BF", Chain(20, 0.01, keys_of(50)).fields()),
              ("bloomfltr", 1, "BF", Valkey(50, 0.01, keys_of(40)).fields()),
@@ -526,8 +526,8 @@ def test_cut_values(h):
 
 @alone
 def test_rdb_file_of_the_other_module(h):
-    """After one line of the configuration is changed, the data in an RDB file written by RedisBloom
-    or valkey-bloom is available."""
+    """After one line of the configuration has been changed, the server can load an RDB file written by RedisBloom or
+    valkey-bloom."""
     chain, valkey = Chain(1000, 0.001, keys_of(3000)), Valkey(500, 0.01, keys_of(400))
     with open(os.path.join(h.folder, "dump.rdb"), "wb") as file:
         file.write(rdb_file({b"bloom": chain.value(), b"cuckoo": cuckoo_value(4096, keys_of(800)),
@@ -541,7 +541,7 @@ def test_rdb_file_of_the_other_module(h):
             check_sample(h, sample["name"], sample)
     check_has(h, "valkey", keys_of(400))
     check_rate(h, "bloom", most=0.01)
-    # replicas and restarts
+    # The data survives replication and restarts.
     replica = replica_of(h)
     try:
         assert h.ask("BF.ADD", "bloom", "later") == 1
@@ -568,7 +568,7 @@ def test_rdb_file_of_the_other_module(h):
     check_has(h, "valkey", keys_of(400) + keys_of(300, "later"))
     check_has(h, "cuckoo", keys_of(800)[1:] + [b"later"], "CF.MEXISTS")
     check_has(h, "cuckoo-chain", keys_of(300, "later"), "CF.MEXISTS")
-    # the same applies to a rewritten append-only file
+    # The data also survives in a rewritten append-only file.
     assert h.ask("CONFIG", "SET", "appendonly", "yes") == "OK"
     wait_for(lambda: h.info("persistence", "aof_rewrite_in_progress") == "0"
              and h.info("persistence", "aof_enabled") == "1", what="the AOF")
