@@ -3,23 +3,25 @@
  *
  * Idea. The smallest possible block is one machine word. An add is one atomic OR that also
  * returns the previous value, so if two threads add the same key at the same instant, exactly
- * one of the adds reports the key as new. This is the kind for deduplication by many threads.
+ * one of the adds reports the key as new. Use this kind to deduplicate keys from many threads.
  * (The layout is the register-blocked filter of Lang et al., "Performance-optimal filtering:
  * Bloom overtakes cuckoo at high throughput", 2019.)
  *
  * Cost. Words fill very unevenly, so this kind needs 11.9 bits per key at 1%, 23.2 at 0.1% and 80
  * at 0.001%.
  *
- * Layout. A unit is a word. A key sets k different bits in it. Independently drawn positions
- * sometimes coincide, which in such a small block would cost 2.5% more bits at 1% and 9% at
- * 0.001%. So a position that is already taken moves up to the next free one (register_core.h).
+ * Layout. A unit is a word. A key sets k different bits in it. Positions drawn independently
+ * sometimes coincide, which would cost 2.5% more bits at 1% and 9% more at 0.001% in such a small
+ * block. So if a position is already taken, the next free position above it is used instead
+ * (register_core.h).
  *
- * Positions that moved up are next to other set bits, so keys overlap slightly more than random
- * subsets would. The model adds the measured cost of this effect (model.c).
+ * A position that was moved up is next to another set bit, so the masks of different keys overlap
+ * slightly more than random subsets would. The model adds the measured cost of this effect
+ * (model.c).
  *
  * Invariants
- *   (I1) The word of a hash is floor(h' * units / 2^64), where h' is its high 52 bits. So
- *        folding ORs neighboring words.
+ *   (I1) The word of a hash is floor(h' * units / 2^64), where h' is the hash with its low 12 bits
+ *        cleared. So folding a filter ORs neighboring words.
  *   (I2) In shared mode a word changes only by an atomic OR of a key's whole mask.
  */
 #include "kind/kind.h"

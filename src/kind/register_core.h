@@ -1,19 +1,20 @@
 /*
- * register_core.h - the operations of the kind that keeps a key in one 64-bit word.
+ * register_core.h - operations of the kind that keeps all bits of a key in one 64-bit word.
  *
  * This file is compiled once per instruction set (ISA, ISA_TARGET: see line_core.h). The k
  * positions are taken from one product of the hash with an odd constant, six bits each, from the
- * top down, so k is at most 10. A position that is already taken moves up to the next free bit,
- * and wraps around to the bottom if there is none above. The carry of an addition does exactly
- * this, if the carry out of the top is added at the bottom. k is a constant in each instance.
+ * top down, so k is at most 10. If a position is already taken, the next free bit above it is used,
+ * or the lowest free bit if there is none above. Adding the bit to the mask does exactly this,
+ * provided that the carry out of the top bit is added back at the bottom. k is a compile-time
+ * constant in each instance.
  *
  * Batches compute the masks of eight keys in parallel where the instruction set can shift and
- * compare 64-bit lanes (ISA_WIDE_COMPARE; without unsigned comparison, this does not pay off).
+ * compare 64-bit lanes (ISA_WIDE_COMPARE); without unsigned comparison, this does not pay off.
  * The words themselves are tested one by one.
  *
  * Concurrency. An add is one atomic OR that returns the old word. The ORs on a word are totally
- * ordered, so of two adds of the same key, the later one finds all its bits set. Exactly one
- * returns "new".
+ * ordered, so if two threads add the same key, the later add finds all of the key's bits set, and
+ * exactly one of the adds returns "new".
  */
 
 #define REGISTER_PASTE3_(a, b, c) a##_##b##_##c
@@ -27,7 +28,7 @@ enum { REGISTER_GROUP = 8 };
 static const uint64_t register_multiplier = 0xa0761d6478bd642fu;
 #endif
 
-/* Returns the location of a hash's word: its offset in the words, in bytes. */
+/* Returns the byte offset of a hash's word. */
 BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(at)(const struct bgi_core *core,
                                                  uint64_t hash)
 {
@@ -53,7 +54,7 @@ BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(mask)(uint64_t hash, const uint32_t
 
 #ifdef ISA_WIDE_COMPARE
 #define REGISTER_MADE 1
-/* The masks of REGISTER_GROUP hashes, computed in parallel. */
+/* A vector of REGISTER_GROUP masks, which are computed in parallel. */
 typedef uint64_t REGISTER_NAME(lanes) __attribute__((vector_size(64)));
 
 BGI_INLINE ISA_TARGET void REGISTER_NAME(masks)(const uint64_t *hashes, uint64_t *masks,
@@ -105,7 +106,7 @@ ISA_TARGET static void REGISTER_NAME(locate)(const struct bgi_core *core,
     }
 }
 
-/* Returns the mask of hash i of a group, computed in advance where that pays off. */
+/* Returns the mask of hash i in a group, from `masks` if it was computed in advance. */
 BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(mask_of)(const struct bgi_group *group,
                                                       const uint64_t *masks, unsigned i,
                                                       const uint32_t k)

@@ -2,47 +2,47 @@
  * ribbon.c - the smallest filter, with close to log2(1 / rate) bits per key.
  *
  * Idea. As in a fuse filter, the slots of a key XOR to its fingerprint. But here a key uses
- * about half of 64 consecutive slots, selected by 64 bits of its hash. Sorted by first slot, the
- * equations of all keys form a matrix that is zero except for a narrow band, the ribbon.
- * Gaussian elimination solves it in one sweep from end to end. Because a key has many slots to
- * choose from, nearly as many keys as slots fit, for any slot width k from 1 to 32 (Dillinger,
- * Walzer, "Ribbon filter: practically smaller than Bloom and xor", 2021).
+ * about half of 64 consecutive slots, selected by 64 bits of its hash. When the keys are sorted by
+ * first slot, their equations form a matrix that is zero except for a narrow band, the ribbon.
+ * Gaussian elimination solves the equations in one sweep from end to end. Because each equation
+ * involves many slots, a filter holds nearly as many keys as it has slots, for any slot width k
+ * from 1 to 32 (Dillinger, Walzer, "Ribbon filter: practically smaller than Bloom and xor", 2021).
  *
- * Which ribbon. A plain ribbon of width 64 needs 9% more slots than keys at 100,000 keys, and an
- * ever larger excess for more keys. A homogeneous ribbon has a higher rate instead. Both exceed
- * the target overhead of 3%. So this is a bumped ribbon (Dillinger, Huebschle-Schneider,
- * Sanders, Walzer, "Fast succinct retrieval and approximate membership using ribbon", 2022). The
- * first layer gets 3% more keys than slots. Where it overflows, some keys are sent to a second
- * layer, a plain ribbon for about 3.5% of the keys, for which 9% more slots is a small cost.
- * Instead of a third layer, the second layer has spare slots, and if these slots do not suffice,
- * another seed is tried. In total there are 0.7% more slots than keys.
+ * Which ribbon. A plain ribbon of width 64 needs 9% more slots than keys at 100,000 keys, and the
+ * excess grows with the number of keys. A homogeneous ribbon has a higher false-positive rate
+ * instead. Both exceed the target overhead of 3%. So this is a bumped ribbon (Dillinger,
+ * Huebschle-Schneider, Sanders, Walzer, "Fast succinct retrieval and approximate membership using
+ * ribbon", 2022). The first layer gets 3% more keys than slots. Where it overflows, some keys are
+ * sent to a second layer, which is a plain ribbon. It holds about 3.5% of the keys, so its 9% of
+ * extra slots cost little. There is no third layer. Instead, the second layer has spare slots, and
+ * if they do not suffice, another seed is tried. In total, there are 0.7% more slots than keys.
  *
  *      piece   [ first layer: blocks 0 .. f-1 | second: f .. b-1 | limits ]
  *
- *      block   64 slots, as k words of 64 bits: word j has bit j of each slot, so that one
+ *      block   64 slots, as k words of 64 bits: word j contains bit j of each slot, so that one
  *              AND and the parity of a word give one bit of the XOR of 64 slots
  *
  *      limits  4 bits for every bucket of 256 slots of the first layer. A key that
  *              starts in the bucket's slot s, 0 to 255, is in the second layer if
  *              s / 16 is below the limit; 15 means all keys.
  *
- * A lookup reads the limit and then 2 k adjacent words. The limits take 1/64 bit per key, so
- * they stay in the cache up to 1e8 keys and beyond. As in fuse filters, the array is divided
- * into pieces of 2 million slots, each with its own seed, and a key's first slot ascends with
- * its hash:
+ * A lookup reads the limit and then 2 k adjacent words. The limits take 1/64 bit per key, so they
+ * fit in the cache even for more than 1e8 keys. As in fuse filters, the array is divided into
+ * pieces of 2 million slots, each with its own seed, and keys with larger hashes have later first
+ * slots:
  *
  *      hash x pieces = [ piece | rest ]
  *      first slot    = rest x starts >> 64
  *      band          = mix of hash and seed, lowest bit set
  *      fingerprint   = high k bits of band x constant
  *
- * In the second layer, all of these values are derived from the mix after it is mixed again.
+ * In the second layer, all of these values are derived from a second mix of the first one.
  *
  * Invariants
  *   (I1) The shape is computed from the number of units and k, in integer arithmetic. In addition
  *        to the words, only the seeds and the number of keys are stored.
  *   (I2) All data is in 64-bit words, whose values do not depend on the byte order.
- *   (I3) The seeds, and so all words, depend only on the set of hashes, as in fuse.c.
+ *   (I3) The seeds, and therefore all words, depend only on the set of hashes, as in fuse.c.
  *   (I4) Each layer ends with a block in which no key starts, so that the block after a key's
  *        first block can always be read.
  *
@@ -70,7 +70,7 @@ BGI_INLINE const uint64_t *ribbon_block(const struct bgi_core *core, uint64_t sl
            + (size_t)(slot / RIBBON_BLOCK) * core->k;
 }
 
-/* Returns the equation of a hash, in terms of slots of the whole filter. */
+/* Returns the equation of a hash. Its slots are numbered across the whole filter. */
 BGI_INLINE struct ribbon_key ribbon_locate(const struct bgi_core *core, uint64_t hash)
 {
     const struct ribbon_state *state = core->state;
@@ -276,7 +276,7 @@ static uint64_t ribbon_numbers(const struct bgi_core *core, uint64_t *to)
 static bool ribbon_restore(struct bgi_core *core, const uint64_t *numbers)
 {
     struct ribbon_state *state = core->state;
-    /* A filter of this size has no slots for any key, so it must not be queried. */
+    /* A filter with no possible first slots cannot hold any key and must not be queried. */
     return state->shape.starts[1] > 0
            && sealed_restore(&state->sealed, state->seeds, state->shape.pieces,
                              numbers);

@@ -4,13 +4,14 @@
  * This file is included once for each instruction set. Before each inclusion, these macros must
  * be defined:
  *
- *   RIBBON_ISA      its name, used in function names
- *   RIBBON_TARGET   the attribute of functions that use it
+ *   RIBBON_ISA      the name of the instruction set, used in function names
+ *   RIBBON_TARGET   the attribute of functions that use the instruction set
  *   ribbon_read_<isa>(words, k, low, high)   the k parities of the slots of two blocks
  *                   that `low` and `high` select: bit j is the parity of column j
  *
- * For each hash, a batch stores the first slot (`at`) and the band (`also`). The layer of a key
- * is determined when it is located, from the limits, which are small enough to stay in the cache.
+ * For each hash, a batch stores the first slot (`at`) and the band (`also`). A key's layer is
+ * determined from the limits when the key is located. The limits are small enough to stay in the
+ * cache.
  */
 
 #define RIBBON_PASTE3_(a, b, c) a##_##b##_##c

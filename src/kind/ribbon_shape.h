@@ -17,7 +17,7 @@
 enum {
     RIBBON_BLOCK = 64,   /* slots per block; a block is a unit */
     RIBBON_BUCKET = 256, /* number of first-layer slots that share a limit ... */
-    RIBBON_CELL = 16,    /* ... which is a multiple of this */
+    RIBBON_CELL = 16,    /* ... and the granularity of a limit, in slots */
     RIBBON_LIMIT_ALL =
         15, /* the limit that sends all keys of a bucket to the second layer */
     RIBBON_PIECE_UNITS = 32768, /* maximum */
@@ -29,20 +29,20 @@ enum {
 struct ribbon_shape {
     uint64_t pieces;
     uint64_t units;     /* per piece */
-    uint64_t starts[2]; /* possible first slots of a key in each layer; 0 if no layer */
+    uint64_t starts[2]; /* number of possible first slots in each layer, or 0 */
     uint64_t second;    /* the slot at which the second layer starts */
     uint64_t limits;    /* the unit at which the limits start */
 };
 
-/* This struct is stored after the handle of a filter. */
+/* The kind-specific state, stored after the filter's handle. */
 struct ribbon_state {
     struct sealed sealed; /* first: see sealed.h */
     struct ribbon_shape shape;
     uint64_t seeds[]; /* one per piece */
 };
 
-/* Returns the number of possible first slots in a layer of `blocks` blocks. A lookup also reads
- * the block after the block that contains the first slot. */
+/* Returns the number of possible first slots in a layer of `blocks` blocks. No key starts in the
+ * last block, because a lookup also reads the block after the one that contains the first slot. */
 BGI_INLINE uint64_t ribbon_starts(uint64_t blocks)
 {
     return blocks < 2 ? 0 : (blocks - 1) * RIBBON_BLOCK;
@@ -64,9 +64,9 @@ BGI_INLINE struct ribbon_shape ribbon_shape_of(uint64_t units, uint32_t k)
     return shape;
 }
 
-/* Returns the number of keys that `units` units can hold. With several pieces, each has space
- * for two and a half standard deviations more than the average, because keys are distributed
- * randomly. */
+/* Returns the number of keys that `units` units can hold. Keys are distributed randomly among the
+ * pieces, so if there are several, each piece has space for 2.5 standard deviations more keys than
+ * the average. */
 BGI_INLINE double ribbon_capacity(uint64_t units, uint32_t k)
 {
     struct ribbon_shape shape = ribbon_shape_of(units, k);
@@ -87,8 +87,9 @@ struct ribbon_key {
     uint64_t band; /* bit i stands for slot at + i; bit 0 is set */
 };
 
-/* Returns the equation of the first layer, within the piece. `mix` is the hash mixed with the
- * seed; `rest` is the part of the hash that remains after the selection of the piece. */
+/* Returns a key's equation in the first layer. Slots are numbered within the piece. `mix` is the
+ * hash mixed with the seed; `rest` is the part of the hash that remains after the piece is
+ * selected. */
 BGI_INLINE struct ribbon_key ribbon_first(const struct ribbon_shape *shape,
                                           uint64_t rest, uint64_t mix)
 {
@@ -101,7 +102,7 @@ BGI_INLINE uint64_t ribbon_rehash(uint64_t mix)
     return sealed_mix(mix, 0x8ebc6af09c88c6e3u);
 }
 
-/* ... and its equation, in slots of that layer. */
+/* ... and its equation, with slots numbered within that layer. */
 BGI_INLINE struct ribbon_key ribbon_second(const struct ribbon_shape *shape,
                                            uint64_t rehash)
 {
@@ -114,8 +115,8 @@ BGI_INLINE uint32_t ribbon_fingerprint(uint64_t band, uint32_t k)
     return (uint32_t)(band * 0xd1342543de82ef95u >> (64 - k));
 }
 
-/* Returns the cell of a slot in its bucket. The last two cells count as one, so that a limit of
- * 15 means all cells. */
+/* Returns the index of a slot's cell in its bucket. The last two cells count as one, so that a
+ * limit of 15 covers all cells. */
 BGI_INLINE uint64_t ribbon_cell(uint64_t slot)
 {
     uint64_t cell = slot % RIBBON_BUCKET / RIBBON_CELL;

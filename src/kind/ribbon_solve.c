@@ -2,10 +2,10 @@
  * ribbon_solve.c - construction of a ribbon filter: elimination within a band.
  *
  * Each key is an equation: the XOR of some of the 64 slots that start at its first slot equals
- * its fingerprint. Rows are indexed by the slot of their lowest bit, with one row per slot. So a
- * new equation is reduced by the row of its lowest slot, if there is one, and so on until its
- * lowest slot is free. If the left-hand side vanishes, the equation contradicts the others,
- * unless its fingerprint has become zero, too.
+ * its fingerprint. Each row is stored at the slot of its lowest bit, so there is at most one row
+ * per slot. A new equation is reduced by the row at its lowest slot, if there is one. This is
+ * repeated until its lowest slot has no row. If the left-hand side vanishes, the equation
+ * contradicts the existing rows, unless its right-hand side is also zero.
  *
  *      slot         0 1 2 3 4 5 6 7 ...
  *      row of 0    [1 . 1 1 . 1]
@@ -13,16 +13,16 @@
  *      row of 3          [1 . 1 1 . .]         + row 0:        1 . 1 1  -> lowest slot 2,
  *                                                                          which is free
  *
- * The first layer is overfull, so contradictions are inevitable. Buckets are processed in
- * ascending order, and the keys of each bucket in descending order: the upper end of a bucket has
- * the most free slots, because the next bucket is still empty. At a contradiction, the keys of
- * the current cell, and all keys of the bucket that start below this cell, are sent to the
- * second layer. The rows that were already added for the cell are removed again. This is
- * possible because they are the latest rows: no other row was reduced by them.
+ * The first layer has more keys than slots, so contradictions are inevitable. Buckets are processed
+ * in ascending order. Within a bucket, keys are processed in descending order, because its upper
+ * end has the most free slots while the next bucket is still empty. At a contradiction, the keys of
+ * the current cell, and all keys of the bucket that start below this cell, are sent to the second
+ * layer. The rows that were already added for the cell are removed again. This is possible because
+ * they were added last, so no other row was reduced by them.
  *
- * Solving. From the last slot backwards, each row determines the value of its slot, one bit for
- * each of the k columns, from the 63 values after it. One word per column holds its last 64 bits,
- * and after every 64 slots these words form a block of the filter.
+ * Solving. Slots are solved from last to first. Each row determines the value of its slot, which is
+ * one bit for each of the k columns, from the next 63 slots. For each column, one word holds the 64
+ * bits computed last, and after every 64 slots, these words form a block of the filter.
  */
 #include "kind/ribbon_solve.h"
 
@@ -31,9 +31,9 @@
 
 #include <string.h>
 
-/* The scratch memory of a solver. */
+/* The solver's scratch memory. */
 struct ribbon_bench {
-    uint64_t *rows;    /* for each slot, the row whose lowest slot it is, or 0 */
+    uint64_t *rows;    /* for each slot, the row that has it as its lowest slot, or 0 */
     uint64_t *sent_on; /* hashes for the second layer ... */
     uint64_t *spare;   /* ... and space for sorting them */
     uint32_t *values;  /* for each slot, the fingerprint of its row */
@@ -84,8 +84,9 @@ static struct ribbon_bench ribbon_carve(const struct ribbon_shape *shape, void *
 
 enum ribbon_outcome { RIBBON_PLACED, RIBBON_IMPLIED, RIBBON_CONTRADICTS };
 
-/* Adds an equation. If the equation is placed, *slot is the slot of its row. An equation starts
- * at least 64 slots before the end of its layer, and never grows at its upper end. */
+/* Adds an equation. If the equation becomes a row, *slot is set to the slot of that row. Rows past
+ * the end of the layer are never accessed, because an equation starts at least 64 slots before the
+ * end of its layer and reduction never extends its upper end. */
 BGI_INLINE enum ribbon_outcome ribbon_place(const struct ribbon_bench *bench,
                                             struct ribbon_key key, uint32_t value,
                                             size_t *slot)
@@ -126,8 +127,8 @@ static uint64_t ribbon_start_of(const struct ribbon_work *w, uint64_t hash)
 
 /*
  * Adds the keys of one bucket, in descending order. Returns the limit; keys in cells below the
- * limit are not added. A cell can have more rows than fit in its list only if the hashes are not
- * evenly distributed; its keys are then not added either.
+ * limit are not added. A cell can have more rows than fit in `placed` only if the hashes are not
+ * evenly distributed. The keys of such a cell are not added either.
  */
 static uint64_t ribbon_fill_bucket(const struct ribbon_work *w, const uint64_t *hashes,
                                    size_t n)
@@ -156,14 +157,14 @@ static uint64_t ribbon_fill_bucket(const struct ribbon_work *w, const uint64_t *
     return 0;
 }
 
-/* Sends the keys of a bucket that start below its limit to the second layer. Returns false if
- * there are more such keys than slots in the second layer. */
+/* Sends the keys of a bucket that start below its limit to the second layer. Returns false if the
+ * second layer does not have enough slots for these keys. */
 static bool ribbon_send_on(struct ribbon_work *w, const uint64_t *hashes, size_t n,
                            uint64_t limit)
 {
     for (size_t i = 0; i < n; i++) {
         if (ribbon_cell(ribbon_start_of(w, hashes[i])) >= limit) {
-            return true; /* the hashes are sorted */
+            return true; /* the hashes are sorted, so the rest are not below the limit either */
         }
         if (w->sent_on == w->sent_on_most) {
             return false;
@@ -194,7 +195,7 @@ static bool ribbon_fill_first(struct ribbon_work *w, const uint64_t *hashes, siz
 
 /* ---- The second layer ------------------------------------------------------------------ */
 
-/* Sends all keys to the second layer if there is no first layer. */
+/* Sends all keys to the second layer. Used if there is no first layer. */
 static bool ribbon_send_all(struct ribbon_work *w, const uint64_t *hashes, size_t n)
 {
     for (size_t i = 0; i < n && i < w->sent_on_most; i++) {
@@ -222,8 +223,8 @@ static bool ribbon_fill_second(const struct ribbon_work *w)
 
 /* ---- Solving ---------------------------------------------------------------------------- */
 
-/* Computes the values of the slots of one block. `columns` contains the 64 values after the block
- * in each of the k columns, and is replaced by the values of this block. */
+/* Computes the values of the slots of one block. On entry, `columns` contains the 64 values after
+ * the block for each of the k columns; on return, it contains the values of this block. */
 static void ribbon_solve_block(const uint64_t *rows, const uint32_t *values, uint32_t k,
                                uint64_t *columns)
 {

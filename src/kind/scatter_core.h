@@ -1,5 +1,5 @@
 /*
- * scatter_core.h - the operations of the kinds that scatter a key's k bits over the whole filter:
+ * scatter_core.h - operations of the kinds that scatter a key's k bits over the whole filter:
  * classic and partitioned.
  *
  * This file is compiled once per instruction set and kind. ISA and ISA_TARGET (see line_core.h)
@@ -8,18 +8,18 @@
  * Positions. The i-th bit of a hash h is at mulhi(x_i, range), where x_0 = h and x_(i+1) = x_i
  * * a modulo 2^64 for a fixed odd multiplier a: a multiplicative generator seeded with the
  * hash. The usual choice, double hashing (g_i = h1 + i h2), gives two keys the same bits
- * whenever both h1 and h2 agree modulo the range. That puts a floor of n / m^2 under the rate,
- * which increases the rate by a sixth at 1000 keys and a design rate of 1e-5. Here each position
- * except the first depends on all 64 bits of the hash. In a classic filter, the range is the
- * total number of bits. In a partitioned filter, the range is the number of bits in a slice, and
- * bit i is in slice i.
+ * whenever both h1 and h2 agree modulo the range. This adds about n / m^2 to the false-positive
+ * rate, which is a sixth of the rate for 1000 keys and a design rate of 1e-5. Here each position
+ * except the first depends on all 64 bits of the hash. In a classic filter, the range is the total
+ * number of bits. In a partitioned filter, the range is the number of bits in a slice, and bit i is
+ * in slice i.
  *
- * Order of memory accesses. Nearly all absent keys are rejected by their first bits, while
- * members need all k. So a batch of lookups has two steps, and the memory of each step is
- * prefetched before it starts: the first SCATTER_FIRST bits of all keys, then the remaining bits
- * of the keys that have not been ruled out.
+ * Order of memory accesses. Nearly all absent keys are ruled out by their first bits, while for
+ * members, all k bits must be tested. So a batch of lookups first tests the first SCATTER_FIRST
+ * bits of all keys, and then the remaining bits of the keys that have not been ruled out. The
+ * memory for each step is prefetched before the step starts.
  *
- * Concurrency. Shared adds change words only by atomic OR, and only where a bit is missing. See
+ * Concurrency. Shared adds change words only by atomic OR, and only where a bit is not yet set. See
  * line_core.h for the proof.
  */
 
@@ -40,7 +40,7 @@ enum { SCATTER_FIRST = 2, SCATTER_ADD_AHEAD = 8 };
 static const uint64_t scatter_multiplier = 0xd1342543de82ef95u;
 #endif
 
-/* The iteration over a hash's positions. */
+/* The state of an iteration over a hash's bit positions. */
 #ifndef BGI_SCATTER_WALK
 #define BGI_SCATTER_WALK
 struct scatter_walk {
@@ -91,7 +91,7 @@ BGI_INLINE ISA_TARGET void SCATTER_NAME(prefetch)(const struct bgi_core *core,
     }
 }
 
-/* Sets all k bits. Returns true if a bit was missing. */
+/* Sets all k bits. Returns true if any of the bits was not set before. */
 BGI_INLINE ISA_TARGET bool SCATTER_NAME(put)(const struct bgi_core *core, uint64_t hash,
                                              const enum scatter_operation what)
 {
@@ -128,8 +128,9 @@ BGI_INLINE struct scatter_walk SCATTER_NAME(start)(uint64_t hash)
     return (struct scatter_walk){ hash, 0 };
 }
 
-/* Like test, but without stopping early: the first bit that is not set cannot be predicted, and
- * a misprediction costs more than testing one extra bit. */
+/* Does the same as `test`, but does not stop early, because the branch predictor cannot predict
+ * which bit is the first that is not set, and a misprediction costs more than testing one extra
+ * bit. */
 BGI_INLINE ISA_TARGET bool SCATTER_NAME(test_all)(const struct bgi_core *core,
                                                   struct scatter_walk *walk,
                                                   uint32_t count)

@@ -1,6 +1,6 @@
 /*
- * sealed.h - code shared by all static kinds: the end of construction, the effect of later forced
- * adds, and seeds.
+ * sealed.h - code shared by all static kinds: completing construction, handling forced adds after
+ * construction, and choosing seeds.
  *
  * The state of a static kind starts with a struct sealed. The answer to a query is
  *
@@ -9,11 +9,11 @@
  * where the difference, of up to 32 bits, is the XOR of the value that the filter stores for a
  * key and the key's fingerprint. Normally `pass` is 1, so the answer is "maybe" if the value
  * equals the fingerprint. If the set has no keys, `pass` is 0, so the answer is always "no".
- * Keys can no longer be added. A forced add (bg_filter_add_forced) sets `pass` to 2^32, which
- * means "maybe" permanently.
+ * After construction, no key can be added. A forced add (bg_filter_add_forced) sets `pass` to 2^32,
+ * so every answer is "maybe" from then on.
  *
- * Concurrency. `pass` is read and written atomically. Once the filter is built, `pass` changes
- * only to that value, by forced adds and by sealed_doubt.
+ * Concurrency. `pass` is read and written atomically. Once the filter is built, only forced adds
+ * and sealed_doubt change `pass`, and only to 2^32.
  */
 #ifndef BGI_SEALED_H
 #define BGI_SEALED_H
@@ -26,7 +26,8 @@ struct sealed {
     uint64_t keys;
 };
 
-#define SEALED_ALL ((uint64_t)1 << 32) /* pass: every key */
+/* The value of `pass` that makes every answer "maybe". */
+#define SEALED_ALL ((uint64_t)1 << 32)
 
 BGI_INLINE uint64_t sealed_pass(const struct sealed *s)
 {
@@ -58,8 +59,8 @@ BGI_INLINE bool sealed_same(const struct sealed *a, const struct sealed *b)
 
 /* ---- In files ------------------------------------------------------------------------- */
 
-/* The numbers that a file stores for a static kind: the number of keys, whether an add was lost,
- * and the seeds. */
+/* The numbers that a file stores for a static kind: the number of keys, whether every answer is
+ * "maybe", and the seeds. */
 enum { SEALED_NUMBERS = 2 };
 
 BGI_INLINE uint64_t sealed_numbers(const struct sealed *s, const uint64_t *seeds,
@@ -131,8 +132,8 @@ BGI_INLINE uint64_t sealed_mix(uint64_t hash, uint64_t seed)
     return bgi_mulhi(x, multiplier) ^ x * multiplier;
 }
 
-/* Returns the seed for attempt number `attempt` and a set of hashes with this sum. The same set
- * gets the same seeds, regardless of the order of its keys. */
+/* Returns the seed for attempt number `attempt` to build a filter from a set of hashes whose sum is
+ * `sum`. The same set gets the same seeds, regardless of the order of its keys. */
 BGI_INLINE uint64_t sealed_seed(uint64_t sum, unsigned attempt)
 {
     uint64_t x = sealed_mix(sum, 0xa0761d6478bd642fu * (attempt + 1));

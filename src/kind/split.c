@@ -5,8 +5,8 @@
  * each, so that one 256-bit register holds a block (J. Apple, "Split block Bloom filters", 2021;
  * Lang et al., "Performance-optimal filtering", 2019). k is always 8.
  *
- * The bits are identical to those of the filters in Parquet files: given the XXH64 hash (seed 0)
- * of the plain-encoded value, the words of this filter, in little-endian order, are Parquet's
+ * The bits are identical to the bits of a Parquet filter. If keys are hashed with XXH64 (seed 0)
+ * over the plain-encoded value, the words of this filter, in little-endian order, are Parquet's
  * bitset.
  *
  * Cost. A smaller block fills more unevenly than a whole line, so this kind needs 10.5 bits per
@@ -16,10 +16,10 @@
  * Layout. A unit is a block with the shape "split" (line_shapes.h).
  *
  * Invariants
- *   (I1) The block of a hash is floor((h >> 32) * units / 2^32), as in Parquet. So folding ORs
- *        neighboring blocks. Only 32 bits select the block, which limits the number of blocks
+ *   (I1) The block of a hash is floor((h >> 32) * units / 2^32), as in Parquet. So folding a filter
+ *        ORs neighboring blocks. Only 32 bits select the block, which limits the number of blocks
  *        to 2^31; at that size, some blocks get 50% more keys than others. Up to 2^28 blocks (8
- *        GiB) the effect on the rate is below 1%.
+ *        GiB), this raises the rate by less than 1%.
  */
 #include "kind/kind.h"
 #include "kind/line_shapes.h"

@@ -2,7 +2,7 @@
  * generations.c - a window with one filter per generation.
  *
  * Idea. The keys of a period are added to the filter of that period. A lookup queries the filters
- * of all live periods. The oldest filter is dropped as a whole. Any kind whose empty filter is all
+ * of all live periods. The oldest filter is cleared as a whole. Any kind whose empty filter is all
  * zeros can be used.
  *
  *     period        q-3        q-2        q-1         q        q+1
@@ -10,15 +10,15 @@
  *                                                  adds
  *
  * Layout. The keys of period p are in filter p mod (generations + 1). There is one more filter
- * than there are generations, so that the filter of the next period can be cleared while all
- * others are in use.
+ * than there are generations, so that the filter of the next period can be cleared while all other
+ * filters are in use.
  *
- * Rate. Each generation has the rate 1 - (1 - rate)^(1/g) with its share of the items, so that g
- * full generations together have `rate`. At 1% and 24 generations, each generation has a rate of
- * 0.042%, which takes 18 bits per key in blocked filters. Including the spare filter, and the
- * additional generation of a window of g - 1 periods, the window needs 19.5 bits per key. If a
- * period can have more keys than its share, part of the rate is reserved for its additional
- * layers (overflow.h).
+ * Rate. A generation that holds its share of the items has the rate 1 - (1 - rate)^(1/g), so g full
+ * generations together have `rate`. At 1% and 24 generations, each generation has a rate of 0.042%,
+ * which takes 18 bits per key in blocked filters. The window also needs a spare filter, and g
+ * generations cover only g - 1 full periods, so it needs 19.5 bits per key in total. If a period
+ * can have more keys than its share, part of the rate is reserved for its additional layers
+ * (overflow.h).
  *
  * Cost. A lookup of an absent key reads one cache line in each of g filters.
  */
@@ -126,7 +126,7 @@ static bg_err generations_make(struct window *w, bg_errinfo *info)
 
 static void generations_locate(const struct window *w, struct bgi_group *group)
 {
-    (void)w, (void)group; /* each part locates the group itself */
+    (void)w, (void)group; /* each generation's filter locates the group itself */
 }
 
 /* Returns whether any generation from `youngest` back to the oldest may contain a
@@ -300,7 +300,7 @@ static void generations_measure_part(const bg_filter *part, struct bgi_measure *
                                      double *right, double *variance)
 {
     bg_filter_info info = { .struct_size = sizeof info };
-    double missed; /* already included in the interval of `items` */
+    double missed; /* ignored: the interval of `items` already includes this error */
     bgi_filter_info(part, m->most, &info, &missed);
     double error = bgi_estimate_error(&info.items);
     m->ones += info.ones;
@@ -310,7 +310,7 @@ static void generations_measure_part(const bg_filter *part, struct bgi_measure *
     *variance += error * error;
 }
 
-/* Keys that were added in several periods are counted in each of them. */
+/* A key that was added in several periods is counted once per period. */
 static void generations_measure(const struct window *w, struct bgi_measure *m)
 {
     uint64_t period = __atomic_load_n(&w->period, __ATOMIC_ACQUIRE);

@@ -108,9 +108,7 @@ static double ladder_find_capacity(const struct ladder *ladder, uint64_t units,
                                    double rate)
 {
     double bits = 8.0 * ladder->kind->unit_bytes(ladder->k) * (double)units;
-    double low = 0,
-           high =
-               bits; /* a safe upper bound, because no filter holds one key per bit */
+    double low = 0, high = bits; /* no filter holds one key per bit */
     while (high - low > fmax(0.5, low * 1e-6)) {
         double middle = (low + high) / 2;
         if (bgi_kind_rate(ladder->kind, units, ladder->k, middle) <= rate) {

@@ -2,9 +2,9 @@
 
 #include "base/features.h"
 
-/* LAYERS_AHEAD: the number of filters by which lines are prefetched ahead when filters are
- * queried in turn. LAYERS_SAMPLE: the number of hashes in a row for which the first filter must
- * answer "maybe" to be queried alone. */
+/* LAYERS_AHEAD is the number of filters by which prefetching runs ahead when filters are queried in
+ * turn. The first filter is queried alone if it answers "maybe" for the first LAYERS_SAMPLE hashes
+ * of a group. */
 enum { LAYERS_AHEAD = 2, LAYERS_SAMPLE = 16 };
 
 /* Some hashes of a group, gathered into consecutive entries. */
@@ -23,7 +23,7 @@ static void layers_gather(const struct bgi_group *group, uint64_t which,
     }
 }
 
-/* Moves the bits of gathered hashes back to the positions of the hashes in the group. */
+/* Moves the result bits of gathered hashes back to the positions of these hashes in the group. */
 static uint64_t layers_scatter(uint64_t which, uint64_t bits)
 {
     uint64_t answer = 0;
@@ -33,7 +33,7 @@ static uint64_t layers_scatter(uint64_t which, uint64_t bits)
     return answer;
 }
 
-/* Locates a group in a filter. */
+/* Computes the locations of a group's hashes in a filter. */
 static const struct bgi_group *layers_locate(const struct bgi_core *core,
                                              const struct bgi_group *group,
                                              struct bgi_group *to)
@@ -44,7 +44,7 @@ static const struct bgi_group *layers_locate(const struct bgi_core *core,
     return to;
 }
 
-/* Returns whether the filters exceed the cache, so that lines must be prefetched. */
+/* Returns whether the filters are larger than the cache, so that lines must be prefetched. */
 static bool layers_large(const struct layers *layers)
 {
     return layers->bytes > bgi_second_level_bytes() / 4 * 5;
@@ -97,8 +97,8 @@ static uint64_t layers_query(const struct layers *layers, uint32_t from,
 
 /* ---- Groups ---------------------------------------------------------------------- */
 
-/* Returns whether the first filter is likely to answer "maybe" for all hashes. Usually one
- * lookup shows that this is not the case. */
+/* Returns whether the first filter is likely to answer "maybe" for all hashes. If it is not, one
+ * lookup usually shows this. */
 static bool layers_first_knows(const struct layers *layers,
                                const struct bgi_group *group)
 {
@@ -110,7 +110,7 @@ static bool layers_first_knows(const struct layers *layers,
     return sample && known == sample;
 }
 
-/* Looks up in the other filters the hashes for which the first filter answers "no". */
+/* Looks up the hashes for which the first filter answers "no" in the other filters. */
 static uint64_t layers_query_rest(const struct layers *layers,
                                   const struct bgi_group *group, uint64_t which)
 {

@@ -1,12 +1,11 @@
 /*
- * layers.h - looks up groups of keys in several filters that share their hashes.
+ * layers.h - looks up groups of keys in several filters that use the same hash function.
  *
- * A key may be a member if any filter may contain it. A key is absent only if every filter
- * answers "no", which requires reading a cache line of each filter. The filters have the same
- * Bloom kind and k. The number of units in each filter is that of the first filter divided by a
- * power of two. The high bits of a hash select the unit, so the unit index of a hash in each
- * filter is its unit index in the first filter divided by the same power. There are two ways to
- * query:
+ * A key may be a member if any filter may contain it. A key is absent only if every filter answers
+ * "no", so at least one cache line of each filter must be read. All filters have the same Bloom
+ * kind and k. The number of units in a filter is the number of units in the first filter divided by
+ * a power of two. The high bits of a hash select the unit, so its unit index in a filter is its
+ * unit index in the first filter divided by the same power of two. There are two ways to query:
  *
  *   at once    Look up a key in all filters, then the next key (bgi_ops.has_any). This is faster
  *              for kinds with one cache line per key.
@@ -19,13 +18,13 @@
  *
  * The first filter should be the most likely to contain a key. If it answers "maybe" for all of
  * the first few hashes of a group, it is queried alone, and the other filters are queried only
- * for the remaining hashes. With fewer matches this does not pay off, because the remaining
- * hashes must be gathered and their lines were not prefetched: when one half, three quarters or
- * seven eighths of the keys were in the first filter, lookups took up to 1.5 times as long at 1e7
- * keys, and from 4% less to 20% more time at 1e8 (Zen 4).
+ * for the remaining hashes. With fewer matches, this does not pay off, because the remaining hashes
+ * must be gathered and their lines have not been prefetched. When one half, three quarters or seven
+ * eighths of the keys were in the first filter, lookups took up to 1.5 times as long at 1e7 keys;
+ * at 1e8 keys, they took from 4% less to 20% more time (Zen 4).
  *
- * Whether lines are prefetched depends on the total size of all filters: 24 filters that would each
- * fit into the cache evict each other.
+ * Whether lines are prefetched depends on the total size of all filters, because 24 filters that
+ * would each fit into the cache evict each other's lines.
  */
 #ifndef BGI_LAYERS_H
 #define BGI_LAYERS_H
@@ -36,7 +35,7 @@ struct layers {
     /* The largest filter, which is the most likely to contain a key, comes first. */
     const struct bgi_core *core[BGI_LAYERS_MAX];
     uint32_t count;
-    uint32_t step;  /* each filter has 1/2^step of the units of the previous filter */
+    uint32_t step;  /* each filter has 2^step times as many units as the next */
     uint64_t bytes; /* total size */
 };
 
@@ -53,11 +52,12 @@ BGI_INLINE void layers_push(struct layers *layers, const bg_filter *filter)
     layers->bytes += filter->bytes;
 }
 
-/* Returns the hashes that at least one filter may contain. Prefetches for `next`, unless NULL. */
+/* Returns the hashes that at least one filter may contain. Also prefetches the lines of the group
+ * `next`, unless it is NULL. */
 uint64_t layers_has_group(const struct layers *layers, const struct bgi_group *group,
                           const struct bgi_group *next);
 
-/* Adds the hashes of a group whose bits are set in `which`. Returns which of them were
+/* Adds the hashes of a group whose bits are set in `which`. Returns a mask of the hashes that were
  * new. */
 uint64_t layers_add_group(struct bgi_core *core, const struct bgi_group *group,
                           uint64_t which, const struct bgi_group *next);

@@ -12,8 +12,8 @@ enum { OVERFLOW_LARGER = 256 };
 uint32_t overflow_layers(uint32_t generations)
 {
     uint32_t layers = 0;
-    while ((uint64_t)2 << layers
-           < generations) { /* 2^(layers + 1) - 1 shares of g - 1 */
+    /* The filter and its layers hold 2^(layers + 1) - 1 shares. g - 1 are needed. */
+    while ((uint64_t)2 << layers < generations) {
         layers++;
     }
     return layers;
@@ -21,8 +21,8 @@ uint32_t overflow_layers(uint32_t generations)
 
 /* ---- Sizes ----------------------------------------------------------------------- */
 
-/* Returns whether the size of a layer is in proportion to the generation's filter. The number of
- * keys can come from a file, which may contain any number. */
+/* Returns whether the size of a layer is plausible compared with the generation's filter. This
+ * check is needed because the number of keys can come from a file, which may contain any value. */
 static bool overflow_is_due(const struct window_shape *shape, uint32_t level,
                             const struct bgi_geometry *geometry)
 {
@@ -32,7 +32,7 @@ static bool overflow_is_due(const struct window_shape *shape, uint32_t level,
            && (bytes >> level) / OVERFLOW_LARGER <= own;
 }
 
-/* Computes the geometry of a layer. Returns false if its kind cannot reach the rate. */
+/* Computes the geometry of a layer. Returns false if the kind cannot achieve the layer's rate. */
 static bool overflow_geometry(const struct window_shape *shape, uint32_t level,
                               struct bgi_geometry *geometry)
 {
@@ -78,7 +78,7 @@ static uint32_t overflow_places(const struct window *w)
     return w->shape.layers * w->shape.places;
 }
 
-/* Returns the table entry of the layer at a position. The table must exist. */
+/* Returns the table entry at a position. The table must exist. */
 static bg_filter **overflow_at(const struct window *w, uint32_t place)
 {
     return (bg_filter **)w->memory.base + place;
@@ -112,8 +112,8 @@ static bool overflow_put(struct window *w, uint32_t place, bg_filter *layer)
     return true;
 }
 
-/* Returns whether the window, with one more layer, has at most `most` bytes; 0 means no
- * limit. */
+/* Returns whether the window takes at most `most` bytes with one more layer. If `most` is 0, there
+ * is no limit. */
 static bool overflow_fits(const struct window *w, const struct bgi_geometry *g,
                           uint64_t most)
 {
@@ -141,7 +141,7 @@ static bool overflow_make(struct window *w, uint32_t place,
     return put;
 }
 
-/* Creates a layer for the current period. Under the lock. */
+/* Creates a layer for the current period. Called under the lock. */
 static bool overflow_grow(struct window *w, uint32_t level)
 {
     struct bgi_geometry g;
@@ -247,9 +247,9 @@ bg_err overflow_copy(struct window *to, const struct window *from)
     return BG_OK;
 }
 
-/* Creates, before a merge, the layers that only the other window has, so that no keys are added
- * if this fails. A merged layer contains the keys of both layers and may exceed its rate, as in
- * a scalable filter. */
+/* First creates the layers that only the other window has, so that no keys are added if this fails.
+ * A merged layer contains the keys of both layers and may exceed its rate, as in a scalable
+ * filter. */
 bg_err overflow_merge(struct window *to, const struct window *from)
 {
     bg_err err = BG_OK;
@@ -271,7 +271,7 @@ bg_err overflow_merge(struct window *to, const struct window *from)
     }
     uint64_t theirs = __atomic_load_n(&from->filled, __ATOMIC_RELAXED);
     uint64_t ours = __atomic_load_n(&to->filled, __ATOMIC_RELAXED);
-    while (!err && ours < theirs /* concurrent adds continue to increment the count */
+    while (!err && ours < theirs /* concurrent adds may still increment `filled` */
            && !__atomic_compare_exchange_n(&to->filled, &ours, theirs, true,
                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     }
@@ -314,7 +314,7 @@ uint64_t overflow_saturated(const struct window *w)
 
 /* ---- In files -------------------------------------------------------------------- */
 
-enum { OVERFLOW_NUMBERS = 3 }; /* place, units and k */
+enum { OVERFLOW_NUMBERS = 3 }; /* numbers per layer: place, units and k */
 
 bg_filter **overflow_part(const struct window *w, uint32_t i)
 {
@@ -330,7 +330,7 @@ uint64_t overflow_numbers(const struct window *w, uint64_t *to)
 {
     uint64_t n = 0;
     if (!w->grown && !(w->adds && w->shape.layers)) {
-        return 0; /* `added` holds the number of keys */
+        return 0; /* window_numbers already stores the number of keys */
     }
     if (to) {
         to[n] = __atomic_load_n(&w->filled, __ATOMIC_RELAXED);
@@ -351,7 +351,7 @@ uint64_t overflow_numbers(const struct window *w, uint64_t *to)
 bg_err overflow_restore(struct window *w, const uint64_t *numbers, uint64_t n,
                         uint64_t room)
 {
-    uint64_t after = 0; /* places ascend */
+    uint64_t after = 0; /* the places in a file are in ascending order */
     if (n == 0) {
         return BG_OK;
     }

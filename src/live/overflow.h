@@ -2,9 +2,10 @@
  * overflow.h - additional layers for a generation that has more keys than its share.
  *
  * A window of g generations is sized for n keys, and each generation's filter for n / (g - 1)
- * keys. Keys need not arrive evenly: all of them may arrive within one period, or each of them
+ * keys. Keys may arrive unevenly: all of them may arrive within one period, or each key may arrive
  * once in every period. So a single generation can have up to n keys. Such a generation gets
- * additional layers, as a scalable filter does, each for twice as many keys as the previous one:
+ * additional layers, as in a scalable filter. Each layer holds twice as many keys as the previous
+ * one:
  *
  *     keys of the period     c             3 c                           7 c
  *     ----------------------|-------------|-----------------------------|
@@ -13,30 +14,31 @@
  * The maximum number of layers is the number needed for n keys, which depends on g. Keys beyond
  * n are added to the last layer.
  *
- * Rate. A generation may have a rate of up to p / g. Its filter gets 7/8 of that, and layer i
- * gets 1/8, divided by 2^i. So the window keeps its rate with n keys in every period, however
- * the keys arrive. If keys arrive evenly, there are no layers, and the reserved 1/8 of the rate
- * costs about 0.3 bits per key.
+ * Rate. A generation may have a rate of up to p / g. Its filter gets 7/8 of this rate, and layer i
+ * gets 1/8 of it, divided by 2^i. So the window keeps its rate even if every period has n keys,
+ * regardless of how the keys arrive. If keys arrive evenly, there are no layers, and the reserved
+ * 1/8 of the rate costs about 0.3 bits per key.
  *
- * Place. Layer i of period p is at [i][p mod places], like the filters of generations. A layer is
- * created when its first key is added. When its period is forgotten, the layer is cleared but
- * stays allocated, and is reused together with its position. Copies and files include empty
- * layers, so that identical windows stay identical.
+ * Location. Layer i of period p is at [i][p mod places], just as the filter of period p is at [p
+ * mod places]. A layer is created when its first key is added. When its period is forgotten, the
+ * layer is cleared but stays allocated, and the next period that uses its position reuses it.
+ * Copies and files include empty layers, so that a copy or a saved window is identical to the
+ * original.
  *
- * Memory. If a layer cannot be created, its keys are added to the layer below, and the rate
- * rises; no key is lost. The next attempt is made in the next period.
+ * Memory. If a layer cannot be created, its keys are added to the highest existing layer below it.
+ * No key is lost, but the rate rises. Creating a layer is next attempted in the next period.
  *
  * Concurrency. Layers are created under the window's lock and freed only with the window.
- * `grown` is incremented (release) after the pointer and its table are set. The words of a layer
- * belong to its period, so (I1) to (I4) in window.c hold for these words, too.
+ * `grown` is incremented (release) after the table has been allocated and the pointer in it has
+ * been set. The words of a layer belong to its period, so (I1) to (I4) in window.c hold for these
+ * words, too.
  */
 #ifndef BGI_OVERFLOW_H
 #define BGI_OVERFLOW_H
 
 #include "live/window_body.h"
 
-/* A generation's own filter gets OVERFLOW_OWN of OVERFLOW_PARTS parts of the generation's
- * rate. */
+/* A generation's own filter gets OVERFLOW_OWN / OVERFLOW_PARTS of the generation's rate. */
 enum { OVERFLOW_OWN = 7, OVERFLOW_PARTS = 8 };
 
 /* Returns the maximum number of layers that a generation can need. */
@@ -45,7 +47,7 @@ uint32_t overflow_layers(uint32_t generations);
 /* Returns the rate of one generation with n keys. */
 double overflow_rate(const struct window_shape *shape, double n);
 
-/* Returns the layer that receives the last of the next `keys` keys; 0 means the generation's
+/* Returns the layer that receives the last of the next `keys` keys, or 0 for the generation's own
  * filter. */
 BGI_INLINE uint32_t overflow_level(const struct window *w, uint64_t keys)
 {
@@ -72,7 +74,7 @@ BGI_INLINE void overflow_note(struct window *w, uint64_t keys)
     }
 }
 
-/* Returns whether there are any layers, which is rare. */
+/* Returns whether the window has any layers. Most windows have none. */
 BGI_INLINE bool overflow_any(const struct window *w)
 {
     return __atomic_load_n(&w->grown, __ATOMIC_ACQUIRE) != 0;
@@ -81,19 +83,20 @@ BGI_INLINE bool overflow_any(const struct window *w)
 /* Returns layer `level` (counted from 1) of a period, or NULL if there is none. */
 bg_filter *overflow_layer(const struct window *w, uint64_t period, uint32_t level);
 
-/* Like overflow_layer, but creates the layer if possible. If that fails, returns the highest
- * existing layer below it, or NULL. */
+/* Returns layer `level` of a period, and creates it if it does not exist. If it cannot be created,
+ * returns the highest existing layer below it, or NULL if there is none. */
 bg_filter *overflow_take(struct window *w, uint64_t period, uint32_t level);
 
-/* Return whether a layer of the periods `oldest` to `youngest` may contain a hash, and which hashes
- * of a group the layers of a window in `period` may contain. */
+/* overflow_has returns whether any layer of the periods `oldest` to `youngest` may contain a hash.
+ * overflow_has_group returns the hashes of a group that any layer may contain if the current period
+ * is `period`. */
 bool overflow_has(const struct window *w, uint64_t oldest, uint64_t youngest,
                   uint64_t hash);
 uint64_t overflow_has_group(const struct window *w, uint64_t period,
                             const struct bgi_group *group);
 
-/* These functions are like their counterparts in struct window_body, but apply only to the
- * layers. overflow_words returns the number of words in the layers of a period. */
+/* These functions correspond to the operations in struct window_body, but apply only to the layers.
+ * overflow_words returns the number of words in the layers of a period. */
 uint64_t overflow_words(const struct window *w, uint64_t period);
 void overflow_wipe(struct window *w, uint64_t period, uint64_t first, uint64_t words);
 void overflow_give(struct window *w);
@@ -104,8 +107,9 @@ bool overflow_equal(const struct window *a, const struct window *b);
 /* Returns the number of keys by which the current period exceeds the capacity of its layers. */
 uint64_t overflow_saturated(const struct window *w);
 
-/* Return the layers in the order of their positions, and the numbers for a file: the number of
- * keys in the period, then three numbers for each layer. */
+/* overflow_part returns the table entry of the i-th existing layer, in order of position.
+ * overflow_numbers returns the numbers to store in a file, and overflow_restore re-creates the
+ * layers from them: the number of keys in the period, followed by three numbers for each layer. */
 bg_filter **overflow_part(const struct window *w, uint32_t i);
 uint64_t overflow_numbers(const struct window *w, uint64_t *to);
 bg_err overflow_restore(struct window *w, const uint64_t *numbers, uint64_t n,

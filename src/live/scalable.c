@@ -111,8 +111,7 @@ struct scalable {
     unsigned char growing;
     _Alignas(64) struct scalable_layer few[SCALABLE_FEW];
     _Alignas(64) struct scalable_adds few_adds[SCALABLE_FEW];
-    struct bgi_memory
-        many; /* a struct scalable_many if there are more than SCALABLE_FEW layers */
+    struct bgi_memory many; /* a struct scalable_many, for further layers */
 };
 
 /* Returns the entry of layer i. The layer need not exist yet, but the memory for its entry must be
@@ -170,8 +169,7 @@ static bool scalable_reserve(struct scalable *s, uint32_t i)
                               own->allocate ? own : NULL, true);
 }
 
-/* Computes the geometry of the next layer. Errors: BG_ENOMEM if another layer would exceed a limit.
- * */
+/* Computes the geometry of the next layer. Errors: BG_ENOMEM if the layer would exceed a limit. */
 static bg_err scalable_next(const struct scalable *s, struct bgi_geometry *g,
                             uint64_t *bytes, bg_errinfo *info)
 {
@@ -722,8 +720,7 @@ static bg_err scalable_restore(bg_filter *filter, const uint64_t *numbers, uint6
     struct scalable *s = (struct scalable *)(void *)filter;
     const uint64_t max_bytes = s->max_bytes;
     bg_err err = n >= 1 && n <= LADDER_LAYERS && room > 0 ? BG_OK : BG_EFORMAT;
-    s->max_bytes =
-        room; /* the layers cannot be larger than the file; 0 would mean no limit */
+    s->max_bytes = room; /* layers must fit in the file; 0 would mean no limit */
     while (!err && s->count < n) {
         err = scalable_next(s, &g, &bytes, NULL) ? BG_EFORMAT : scalable_push(s, NULL);
     }

@@ -1,10 +1,10 @@
 /*
  * sharded.c - a filter of any kind, split into parts that share no memory.
  *
- * Idea. Kinds that only set bits allow any number of concurrent writers. In kinds that move their
- * entries, such as cuckoo and quotient filters, writers wait for each other. Kinds that count keys,
- * such as scalable filters, have a counter that all writers share. If the hash distributes keys
- * over S filters, S writers rarely collide.
+ * Idea. Kinds that only set bits allow any number of concurrent writers. Kinds that move their
+ * entries, such as cuckoo and quotient filters, make writers wait for each other. Kinds that count
+ * keys, such as scalable filters, have a counter that all writers share. If the hash distributes
+ * keys over S filters, S writers rarely collide.
  *
  *     hash --> shard floor(mix(hash) * S / 2^64) --> an ordinary filter
  *
@@ -12,23 +12,24 @@
  *       each a separate filter: bits, handle, state, locks, on separate cache lines
  *
  * Which bits. All kinds use the high bits of a hash to select a position and the low bits to
- * determine the content there, so no bits are left over. Therefore the shard is selected by the
- * high bits of the product of the hash and an odd number, which depend on all 64 bits of the
- * hash. Within a shard, both the high and the low bits of the hash stay evenly distributed.
+ * determine the content there, so no bits are left over to select a shard. Therefore the shard is
+ * selected by the high bits of the product of the hash and an odd number. These bits depend on all
+ * 64 bits of the hash, so within a shard, both the high and the low bits of the hash stay evenly
+ * distributed.
  *
- * Sizes. The number of keys in a shard varies by about sqrt(n / S). The rate of a Bloom filter
- * sized for the mean would be slightly higher than the model's rate at the mean, by a fraction
- * of about k (k - 1) S / 2n. SHARDED_SLACK additional keys per shard compensate for that. Shards
- * of kinds that can become full get space for an additional five standard deviations.
+ * Sizes. The number of keys in a shard has a standard deviation of about sqrt(n / S). Because of
+ * this variation, the rate of Bloom filters sized for the mean would be slightly higher than the
+ * model's rate at the mean, by a fraction of about k (k - 1) S / 2n. Space for SHARDED_SLACK
+ * additional keys per shard compensates for this. If a kind can become full, each shard also gets
+ * space for five standard deviations more keys.
  *
- * Set operations work shard by shard. This is exact, because the routing depends only on the number
- * of shards; filters with different numbers of shards are incompatible.
+ * Set operations work shard by shard. This is exact, because a key's shard depends only on its hash
+ * and the number of shards. Filters with different numbers of shards are incompatible.
  *
  * Invariants
  *   (I1) A key's shard never changes, and a lookup queries only that shard. So (C1) to (C3) of
  *        filter.h hold because they hold in each shard.
- *   (I2) The handle is written only during its creation, so a thread may keep a pointer to a
- *        shard.
+ *   (I2) The handle never changes after it is created, so a thread may keep a pointer to a shard.
  */
 #include "live/sharded.h"
 #include "base/bits.h"
@@ -167,7 +168,7 @@ static const struct bgi_ops sharded_ops = {
 
 /* ---- Life ------------------------------------------------------------------------- */
 
-/* Returns the spec of one shard. */
+/* Returns the spec for one shard. */
 static bg_spec sharded_part(const bg_spec *spec)
 {
     bg_spec part = *spec;
@@ -226,7 +227,7 @@ static struct bgi_kind sharded_description(const struct bgi_kind *kind)
     };
 }
 
-/* Creates a handle without shards. `like` is a filter with the geometry of a shard. */
+/* Creates a handle without shards. `like` is a filter with the geometry of one shard. */
 static bg_err sharded_handle(const bg_filter *like, uint32_t count,
                              struct sharded **made, bg_errinfo *info)
 {
@@ -248,7 +249,7 @@ static bg_err sharded_handle(const bg_filter *like, uint32_t count,
     s->filter.core.k = like->core.k;
     s->filter.core.units = like->core.units * count;
     s->filter.core.adds_prefetch = s->filter.core.lookups_prefetch =
-        1; /* each shard decides */
+        1; /* each shard decides for itself whether to prefetch */
     s->filter.shards = count;
     s->count = count;
     *made = s;
@@ -359,7 +360,7 @@ static uint64_t sharded_bytes(const bg_filter *filter)
     return bytes;
 }
 
-/* For Bloom kinds, returns the spec's number of items, because the slack of the shards is not
+/* For Bloom kinds, returns the number of items in the spec, because the slack in each shard is not
  * extra capacity. */
 static uint64_t sharded_capacity(const bg_filter *filter)
 {
@@ -386,7 +387,8 @@ static uint32_t sharded_layers(const bg_filter *filter)
     return most;
 }
 
-/* Adds the measurement of a shard to the sum. An absent key is looked up in one shard only. */
+/* Adds the measurement of one shard to the total. The rates are averaged, because a key is looked
+ * up in only one shard. */
 static void sharded_sum(struct bgi_measure *sum, const struct bgi_measure *part,
                         uint32_t count)
 {
@@ -449,9 +451,9 @@ static bg_err sharded_merge_each(struct sharded *to, const struct sharded *from)
 }
 
 /* Merges shards that can become full. First performs a trial merge into copies, so that the
- * merge is all-or-nothing. The copies do not replace the shards, because other threads may use
- * the shards. Keys that these threads add between the trial and the merge can make the merge
- * stop halfway, with BG_EFULL. */
+ * merge is all-or-nothing. The copies do not replace the shards, because other threads may be using
+ * the shards. If these threads add keys between the trial and the merge, the merge can still fail
+ * halfway with BG_EFULL. */
 static bg_err sharded_merge_full(struct sharded *to, const struct sharded *from)
 {
     bg_filter *copy = NULL;
@@ -466,7 +468,7 @@ static bg_err sharded_merge(struct bgi_core *to, const struct bgi_core *from,
 {
     struct sharded *s = sharded_of(to);
     const struct sharded *other = sharded_of(from);
-    (void)exclusive; /* each shard has the flag */
+    (void)exclusive; /* bg_filter_merge uses each shard's own flag */
     return s->description.traits & BG_TRAIT_FILLS_UP ? sharded_merge_full(s, other)
                                                      : sharded_merge_each(s, other);
 }

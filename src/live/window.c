@@ -814,8 +814,7 @@ static bg_err window_plan(const bg_spec *spec, double growth, bg_plan *plan,
 
 /* ---- Rotation -------------------------------------------------------------------- */
 
-/* Clears the next period's place in proportion to the time that has elapsed in the current period.
- * */
+/* Clears the next period's place in proportion to the elapsed share of the current period. */
 static void window_clear_share(struct window *w)
 {
     double share = (double)window_elapsed(w, w->moved) / (double)w->ticks;

@@ -2,13 +2,13 @@
  * window_body.h - the interface between a window and its two possible bodies.
  *
  * The window (window.c) keeps track of the current period, the start of the next period, and how
- * much has been cleared for the next period. A body determines where the keys of a period are:
- * in a separate filter (generations.c), or in age slices (aged.c).
+ * much has been cleared for the next period. A body determines where the keys of a period are
+ * stored: in a separate filter (generations.c) or in age slices (aged.c).
  *
  * Contract. Period numbers increase, starting at WINDOW_FIRST or above. During period q, the keys
  * of the periods q - generations + 1 .. q are live. `put` is called only with a period for which
- * `wipe` is complete, with one exception: a call by a thread that was overtaken by rotations.
- * Keys added by such a call do not count as added, and may affect only the rate.
+ * `wipe` is complete. The one exception is a thread that calls `put` with a period that has ended
+ * in the meantime. Keys added by such a call do not count as added, and may affect only the rate.
  */
 #ifndef BGI_WINDOW_BODY_H
 #define BGI_WINDOW_BODY_H
@@ -18,7 +18,7 @@
 
 enum { WINDOW_FIRST = 128, WINDOW_GENERATIONS_MAX = 64, AGED_K_MAX = 10 };
 
-/* The sizes for either type of body, computed before anything is allocated. */
+/* The sizes of a window with either body, computed before anything is allocated. */
 struct window_shape {
     const struct window_body *body;
     /* For generations, the geometry of each filter. For aged windows, the units are blocks. */
@@ -33,7 +33,7 @@ struct window_shape {
     uint32_t row_bits;
 };
 
-/* The fields that change are in a separate cache line. */
+/* Fields that change are in separate cache lines. */
 struct window {       /* NOLINT(clang-analyzer-optin.performance.Padding) */
     bg_filter filter; /* must be first */
     struct window_shape shape;
@@ -41,16 +41,16 @@ struct window {       /* NOLINT(clang-analyzer-optin.performance.Padding) */
     uint64_t ticks; /* length of a period in ticks, or 0 */
     uint64_t adds;  /* number of adds per period, or 0 */
     bool based;     /* `start` and `moved` are times of the current clock */
-    uint64_t moved; /* the latest time that the window has reached; under the lock */
+    uint64_t moved; /* the latest time reached; protected by the lock */
     _Alignas(64) uint64_t period;
-    uint64_t start;   /* start of the period */
-    uint64_t cleared; /* words cleared in the next period's place; under the lock */
-    uint64_t added;   /* number of adds in this period, if periods end by count */
-    uint64_t filled;  /* keys in this period, if it can have layers (overflow.h) */
-    uint64_t stuck;   /* the period in which a layer could not be created */
+    uint64_t start;   /* start of the period, as a clock time */
+    uint64_t cleared; /* words cleared in the next place; protected by the lock */
+    uint64_t added;   /* number of adds in this period, if `adds` is not 0 */
+    uint64_t filled;  /* number of keys in this period, if it can have layers */
+    uint64_t stuck;   /* the last period in which a layer could not be created */
     unsigned char turning;
     uint32_t grown;       /* number of layers */
-    uint64_t grown_bytes; /* size of the layers; under the lock */
+    uint64_t grown_bytes; /* total size of the layers; protected by the lock */
     uint64_t max_bytes;   /* size limit for new layers; 0 means no limit */
     /* Private to the bodies. */
     bg_filter *parts[WINDOW_GENERATIONS_MAX + 1];
@@ -59,10 +59,10 @@ struct window {       /* NOLINT(clang-analyzer-optin.performance.Padding) */
 };
 
 struct window_body {
-    /* Computes the sizes for a spec and shape->generations. */
+    /* Computes the sizes for a spec; shape->generations is already set. */
     bg_err (*solve)(const bg_spec *spec, struct window_shape *shape, bg_errinfo *info);
-    /* Computes the sizes for a recipe; shape->generations is set. Returns false if the recipe is
-     * invalid. */
+    /* Computes the sizes for a recipe; shape->generations is already set. Returns false if the
+     * recipe is invalid. */
     bool (*reshape)(const struct bgi_recipe *recipe, struct window_shape *shape);
     /* Allocates memory. On error, all memory is freed. */
     bg_err (*make)(struct window *w, bg_errinfo *info);
@@ -73,7 +73,7 @@ struct window_body {
     bool (*has)(const struct window *w, uint64_t period, uint64_t hash);
     uint64_t (*has_group)(const struct window *w, uint64_t period,
                           const struct bgi_group *group, const struct bgi_group *next);
-    /* Adds a key to a period. Returns whether it was new in the whole window. */
+    /* Adds a key to a period. Returns whether the key was new in the whole window. */
     bool (*put)(struct window *w, uint64_t period, uint64_t hash);
     uint64_t (*put_word)(struct window *w, uint64_t period,
                          const struct bgi_group *group, const struct bgi_group *next);

@@ -1,16 +1,16 @@
 /*
  * container.h - the layout of filter files. docs/format.md specifies it byte by byte.
  *
- *     0            header, 4096 bytes, its own CRC-32C at the end
- *     4096         numbers, 8 bytes each; zeros up to a multiple of 4096
- *     words_at     the words of every part, zeros after each up to a multiple of 64
+ *     0            header, 4096 bytes, ending with its own CRC-32C
+ *     4096         numbers, 8 bytes each; zero-padded to a multiple of 4096
+ *     words_at     the words of every part, each zero-padded to a multiple of 64
  *     table_at     a CRC-32C for every 64 KiB of words, 4 bytes each
  *     file_bytes
  *
  * All numbers are little-endian. The header contains the recipe (kind.h), the hash function,
  * and the sizes of the numbers and the words, from which all offsets are computed. The digest in
- * the header is a 128-bit XXH3 hash of the header, the numbers and the table. The digest covers
- * every byte of the file: directly, or through the CRC of a block.
+ * the header is a 128-bit XXH3 hash of the header, the numbers and the table. So the digest covers
+ * every byte of the file, either directly or through a block's CRC in the table.
  *
  * Only container.c and decode.c decide whether untrusted bytes are valid.
  */
@@ -37,8 +37,8 @@ enum {
     CONTAINER_CRC_AT = 4092
 };
 
-/* Value of absent_maybes if the answers to the canaries are unknown: the filter changed during
- * the save, or BG_FILE_NO_CANARIES is set. */
+/* The value of absent_maybes if the answers to the canaries are unknown, because the filter changed
+ * during the save or BG_FILE_NO_CANARIES is set. */
 #define CONTAINER_UNASKED UINT32_MAX
 
 #define CONTAINER_MAGIC                                                                \
@@ -106,7 +106,7 @@ bool container_layout(const struct container_header *header,
 void container_write_header(const struct container_header *header,
                             unsigned char bytes[CONTAINER_HEADER]);
 
-/* Reads a header. Checks everything that can be checked without the rest of the file. */
+/* Reads a header and checks everything that can be checked without the rest of the file. */
 bg_err container_read_header(const unsigned char bytes[CONTAINER_HEADER],
                              struct container_header *header, bg_errinfo *info);
 
@@ -128,21 +128,21 @@ struct bgi_recipe container_recipe(const struct container_header *header);
 bool container_recipe_is_of(const struct container_header *header,
                             const bg_filter *filter);
 
-/* The counterpart of bg_canary for canaries that are never added. */
+/* Returns, in `key`, canary i of the canaries that are never added (compare bg_canary). */
 void container_absent_canary(uint64_t generation, uint32_t i,
                              uint8_t key[BG_CANARY_BYTES]);
 
 /* Queries the canaries and stores the answers in the header. */
 void container_query_canaries(const bg_filter *filter, struct container_header *header);
 
-/* Return whether a filter gives the answers recorded in its header: for all canaries, or only
- * for the few canaries that were added. */
+/* Return whether a filter still gives the answers recorded in its header. container_canaries_agree
+ * checks all canaries, container_present_agree only the few canaries that were added. */
 bool container_canaries_agree(const bg_filter *filter,
                               const struct container_header *header);
 bool container_present_agree(const bg_filter *filter,
                              const struct container_header *header);
 
-/* Reports an error such as BG_EFORMAT at an offset. */
+/* Reports an error such as BG_EFORMAT at an offset in the file. */
 bg_err container_refuse(bg_errinfo *info, bg_err code, uint64_t offset,
                         const char *what, const char *expected, const char *found, ...)
     __attribute__((format(printf, 6, 7)));
@@ -155,7 +155,8 @@ uint64_t container_word_bytes(const bg_filter *filter);
 void container_turn(uint64_t *words, uint64_t count);
 
 /* Converts a word of a leaf between its forms in memory and in the file. The lines of some kinds
- * consist of 32-bit words, and the two words of each pair are swapped on big-endian machines. */
+ * consist of 32-bit words. On big-endian machines, the two 32-bit halves of each 64-bit word are
+ * therefore swapped. */
 BGI_INLINE uint64_t container_word(const bg_filter *leaf, uint64_t word)
 {
     const bg_kind kind = leaf->kind->id;
@@ -185,12 +186,12 @@ struct container_sink {
 
 /* A verified header with its sizes, numbers and table. */
 struct container_front {
-    const struct container_source *source; /* the source of the front */
+    const struct container_source *source; /* the source that the front was read from */
     struct container_header header;
     struct container_layout layout;
     uint64_t *numbers; /* in the machine's byte order */
     unsigned char *table;
-    unsigned char *bad; /* one byte for each block, initially 0 */
+    unsigned char *bad; /* one byte for each block, initially 0; 1 marks the block */
     struct bgi_memory memory;
 };
 
@@ -198,25 +199,26 @@ struct container_front {
 bg_err container_read_front(const struct container_source *source,
                             struct container_front *front, bg_errinfo *info);
 
-/* Describes the blocks with wrong checksums. */
+/* Describes the blocks that have wrong checksums. */
 struct container_damage {
     uint64_t blocks;
     uint64_t first_offset;
-    bg_errinfo first; /* error of the first damaged block */
+    bg_errinfo first; /* error for the first damaged block */
 };
 
-/* Decodes a filter. This is the only decoder. With `mapping`, a mapping of the whole file, the
- * filter uses the words in the mapping, no block is read, and the filter takes ownership of the
- * mapping. If `hasher` is NULL, the hasher is created from the header and the options. `damage`
- * (may be NULL) receives the damaged blocks; decoding stops at the first damaged block unless
- * the options tolerate damage. */
+/* Decodes a filter. This is the only decoder. If `mapping`, a mapping of the whole file, is not
+ * NULL, the filter uses the words in the mapping and takes ownership of it, and no block is read.
+ * If `hasher` is NULL, the hasher is created from the header and the options. `damage`, unless
+ * NULL, receives a description of the damaged blocks. Decoding stops at the first damaged block
+ * unless the options tolerate damage. */
 bg_err container_decode(const struct container_source *source,
                         const bg_open_options *options, const bg_hasher *hasher,
                         struct bgi_mapping *mapping, struct container_damage *damage,
                         bg_filter **filter, bg_errinfo *info);
 
-/* Like container_decode, but with a front that was already read. The file can be modified in
- * place at any time, so a caller that also uses header fields must read them from this front. */
+/* Does the same as container_decode, but uses a front that has already been read. The file can be
+ * modified in place at any time, so a caller that also needs header fields must take them from this
+ * front. */
 bg_err container_decode_front(struct container_front *front,
                               const bg_open_options *options, const bg_hasher *hasher,
                               struct bgi_mapping *mapping,
@@ -226,14 +228,15 @@ bg_err container_decode_front(struct container_front *front,
 /* Returns a block's CRC from the table. */
 uint32_t container_block_crc(const struct container_front *front, uint64_t block);
 
-/* Returns whether the header fully specifies the hash function: it is neither keyed nor custom. */
+/* Returns whether the header fully specifies the hash function, which is the case if it is neither
+ * keyed nor custom. */
 bool container_tells_hash(const struct container_header *header);
 
 /* Returns whether a filter with this header can be used in place in a mapped file. */
 bool container_can_map(const struct container_header *header);
 
-/* Encodes a filter. This is the only encoder. Copies the header to `header` unless `header` is
- * NULL. */
+/* Encodes a filter. This is the only encoder. Copies the header of the file to `header` unless
+ * `header` is NULL. */
 bg_err container_encode(const bg_filter *filter, const bg_save_options *options,
                         const struct container_sink *sink,
                         struct container_header *header, bg_errinfo *info);
@@ -244,7 +247,7 @@ bg_err container_open_options(const bg_open_options *options, bg_open_options *t
 bg_err container_save_options(const bg_save_options *options, bg_save_options *to,
                               bg_errinfo *info);
 
-/* Verifies the front and the block checksums of a file that was just written. */
+/* Verifies the front and the block checksums of a file that has just been written. */
 bg_err container_verify_blocks(const struct container_source *source, bg_errinfo *info);
 
 /* Verifies everything that can be checked (verify.c). */

@@ -1,15 +1,15 @@
 /*
- * decode.c - decodes a filter from untrusted bytes, or rejects them. This is the only decoder,
- * for files, memory and all other sources.
+ * decode.c - decodes a filter from untrusted bytes, or rejects the bytes. This is the only decoder
+ * for filter files, regardless of where the bytes come from.
  *
  * The steps are ordered so that no value is used before it is checked, and no memory is allocated
  * before its size is compared with the size of the source:
  *
  *     header     magic, CRC, version; sizes compared with each other and with the source
- *     numbers    CRC, then the digest of header, numbers and table
- *     recipe     a possible geometry, with at most as many words as the source has
- *     parts      layers and other parts, described by the numbers, within the same words
- *     blocks     read into place, with their CRCs compared
+ *     numbers    CRC, then the digest of the header, the numbers and the table
+ *     recipe     a valid geometry, with no more words than the source contains
+ *     parts      layers and other parts, as described by the numbers, within these words
+ *     blocks     read into the filter, and their CRCs compared
  *     state      the invariants of kinds that have a state (bgi_kind.restore)
  *     canaries   the filter gives the same answers as when it was saved
  *
@@ -67,7 +67,7 @@ static bool decode_is_zero(const unsigned char *p, uint64_t n)
     return true;
 }
 
-/* Checks the numbers and the table against the header. */
+/* Checks the numbers and the table against the checksums in the header. */
 static bg_err decode_check_front(const unsigned char *header_bytes,
                                  struct container_front *f, bg_errinfo *info)
 {
@@ -103,7 +103,7 @@ bg_err container_read_front(const struct container_source *source,
     if (err) {
         return err;
     }
-    /* This was already checked when the header was read. */
+    /* The layout was already checked when the header was read. */
     (void)container_layout(&f->header, &f->layout);
     if (f->layout.file_bytes != source->bytes) {
         return container_refuse(
@@ -140,7 +140,7 @@ uint32_t container_block_crc(const struct container_front *front, uint64_t block
 
 /* ---- Blocks ---------------------------------------------------------------------------- */
 
-/* The state of reading words block by block. */
+/* The state of a decoder that reads words block by block. */
 struct decoder {
     const struct container_source *source;
     const bg_open_options *options;
@@ -173,7 +173,7 @@ static void decode_bad_block(struct decoder *d, uint64_t block, uint32_t wanted)
     }
 }
 
-/* Checks the CRC at the end of a block, and reports progress. */
+/* Checks a block's CRC at its end, and reports progress. */
 static void decode_end_block(struct decoder *d)
 {
     uint64_t block = (d->done - 1) / CONTAINER_BLOCK;
@@ -239,8 +239,9 @@ static bool decode_leaf(void *context, bg_filter *leaf)
 
 /* ---- Damage ---------------------------------------------------------------------------- */
 
-/* Sets all bits in a leaf's words that come from damaged blocks, which means "maybe" in most
- * kinds. In other kinds the words are cleared, and decode_doubt handles the filter later. */
+/* Sets all bits of a leaf's words that come from damaged blocks. In most kinds, this makes the
+ * affected answers "maybe". In other kinds, all words of the leaf are cleared, and decode_doubt
+ * later makes every answer "maybe". */
 static bool decode_blot(void *context, bg_filter *leaf)
 {
     struct decoder *d = context;
@@ -274,8 +275,7 @@ static bool decode_doubt(void *context, bg_filter *leaf)
 
 /* ---- The filter ------------------------------------------------------------------------ */
 
-/* Creates the hasher that a header specifies, with the secret or the function in the
- * options. */
+/* Creates the hasher that a header specifies, using the secret or the function from the options. */
 static bg_err decode_hasher(const struct container_header *h,
                             const bg_open_options *options, bg_hasher *hasher,
                             bg_errinfo *info)
@@ -313,7 +313,7 @@ static bg_err decode_refuse_content(const struct container_front *front,
                             (unsigned long long)front->header.kind);
 }
 
-/* Returns whether a filter of this kind can have this number of shards. */
+/* Returns whether a filter of the header's kind can have the header's number of shards. */
 static bool decode_shards_can_be(const struct container_header *h)
 {
     bool splits = h->kind != BG_KIND_WINDOW
@@ -384,7 +384,7 @@ static bg_err decode_fill(struct decoder *d, bg_filter *filter)
     return BG_OK;
 }
 
-/* Uses the words in the mapping. */
+/* Makes a filter use the words in the mapping. */
 static bg_err decode_place(const struct container_front *front, bg_filter *filter,
                            struct bgi_mapping *mapping, bg_errinfo *info)
 {
@@ -420,9 +420,8 @@ static bg_err decode_content(struct decoder *d, const bg_hasher *hasher,
     return BG_OK;
 }
 
-/* Checks the canaries. Absent canaries are skipped for mapped files, in which each lookup would
- * load a page, and for damaged files, in which more of the absent canaries get the answer
- * "maybe" than before the damage. */
+/* Checks the canaries. Absent canaries are skipped for mapped files, because each lookup would load
+ * a page, and for damaged files, because damage increases the number of "maybe" answers. */
 static bool decode_answers(const bg_filter *filter,
                            const struct container_header *header)
 {

@@ -1,19 +1,20 @@
 /*
- * disk.c - the system calls for files.
+ * disk.c - the system calls for reading, writing and replacing files.
  *
  * A file is replaced in steps (D1) to (D6):
  *
  *   (D1) Create a new file in the same directory, with O_EXCL and a unique name.
  *   (D2) Write all bytes.
- *   (D3) fsync. If this fails, discard the file: a second fsync proves nothing, because the
- *        kernel may already have dropped the pages.
+ *   (D3) fsync. If this fails, discard the file, because a second fsync proves nothing: the kernel
+ *        may already have dropped the pages.
  *   (D4) Read the file back and verify it.
  *   (D5) Rename it over the old file. This is atomic, so readers see either the old or the new
  *        file.
  *   (D6) fsync the directory. The new file then survives a power failure.
  *
- * A file is never written under its final name, so a mapping of it stays intact. If (D6) fails,
- * the new file is in place, but a power failure may undo the rename; the call reports an error.
+ * A file is never written under its final name, so existing mappings of the old file stay intact.
+ * If (D6) fails, the new file is in place, but a power failure may undo the rename, so the call
+ * reports an error.
  */
 #define _GNU_SOURCE /* for O_CLOEXEC, getrandom and GNU strerror_r */
 
@@ -35,7 +36,7 @@ bg_err disk_error(bg_errinfo *info, const char *what, const char *path)
 {
     int code = errno;
     char reason[48] = "";
-    /* The GNU version of strerror_r returns the text. */
+    /* The GNU version of strerror_r returns the text, which is not necessarily in `reason`. */
     const char *text = strerror_r(code, reason, sizeof reason);
     bg_err err =
         bgi_err_state(info, BG_EIO, what, "cannot %s %s: %s", what, path, text);
@@ -96,7 +97,8 @@ bg_err disk_write(void *context, uint64_t offset, const void *from, size_t n,
 
 /* ---- Syncing --------------------------------------------------------------------------- */
 
-/* An interrupted sync is retried, because it has not yet reported an error for any page. */
+/* Retries a sync that was interrupted. This is safe, because such a sync has not reported a write
+ * error. */
 static bool disk_sync_by(int (*sync)(int descriptor), int descriptor)
 {
     int failed;
@@ -164,7 +166,7 @@ bg_err disk_open_only(const char *path, struct disk_file *file,
     return BG_OK;
 }
 
-/* Returns the length of a path's directory part, including its slash; 0 means the current
+/* Returns the length of a path's directory part, including the slash, or 0 for the current
  * directory. */
 static size_t disk_directory(const char *path)
 {
@@ -172,8 +174,8 @@ static size_t disk_directory(const char *path)
     return slash ? (size_t)(slash - path) + 1 : 0;
 }
 
-/* Returns whether a file is a pointer to another file in the same directory; if so, `path` is the
- * path of that file. */
+/* Returns whether a file is a pointer to another file in the same directory. If so, sets `path` to
+ * the path of that other file. */
 static bool disk_follow(const struct container_source *source, const char *from,
                         char path[DISK_PATH])
 {
@@ -378,7 +380,7 @@ bg_err disk_finish(struct disk_draft *draft, enum disk_check check, bg_errinfo *
     }
     if (!err && close(draft->file.descriptor) != 0) {
         err = disk_error(info, "close", draft->file.path);
-        draft->file.descriptor = -1; /* the file is closed in spite of the error */
+        draft->file.descriptor = -1; /* close() releases the descriptor even on error */
     } else if (!err) {
         draft->file.descriptor = -1;
     }

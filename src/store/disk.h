@@ -1,6 +1,6 @@
 /*
- * disk.h - reading, writing and atomically replacing files. Reads and writes are completed even
- * if the kernel interrupts or shortens them. A file appears under its name only when complete.
+ * disk.h - reading, writing and atomically replacing files. Reads and writes that are interrupted
+ * or incomplete are continued. A file appears under its final name only when it is complete.
  */
 #ifndef BGI_DISK_H
 #define BGI_DISK_H
@@ -9,33 +9,33 @@
 
 enum { DISK_PATH = 4096 };
 
-/* An internal draft flag: only the owner can read the file, from the moment of its creation. */
+/* An internal draft flag: from the moment the file is created, only its owner can read it. */
 #define DISK_PRIVATE (1u << 31)
 
 /* An open file; also used as the context of a source or sink. */
 struct disk_file {
-    int descriptor; /* -1: not open */
+    int descriptor; /* -1 if the file is not open */
     char path[DISK_PATH];
 };
 
 /* Reports BG_EIO with errno: "cannot WHAT PATH: reason". `what` is a verb such as "open". */
 bg_err disk_error(bg_errinfo *info, const char *what, const char *path);
 
-/* Open a file for reading and get its size. disk_open follows a pointer file (bg_publish);
- * disk_open_only, for files that are not filters, does not. */
+/* Open a file for reading and get its size. disk_open follows a pointer file (bg_publish).
+ * disk_open_only, which is for files that are not filters, does not. */
 bg_err disk_open(const char *path, struct disk_file *file,
                  struct container_source *source, bg_errinfo *info);
 bg_err disk_open_only(const char *path, struct disk_file *file,
                       struct container_source *source, bg_errinfo *info);
 void disk_close(struct disk_file *file);
 
-/* The identity of the file at a path, and the time of its last change. The struct is all zeros
- * if no file can be opened. For a pointer file (bg_publish), `target` identifies the file that
+/* The identity of the file at a path and the times of its last changes. The struct is all zeros if
+ * there is no accessible file. For a pointer file (bg_publish), `target` identifies the file that
  * it points to. */
 struct disk_identity {
     struct disk_stamp {
         uint64_t device, inode, size;
-        int64_t modified[2], changed[2]; /* mtime and ctime: seconds, nanoseconds */
+        int64_t modified[2], changed[2]; /* mtime and ctime, in s and ns */
     } file, target;
 };
 
@@ -55,20 +55,20 @@ struct disk_draft {
 bg_err disk_begin(struct disk_draft *draft, const char *path, uint32_t flags,
                   struct container_sink *sink, bg_errinfo *info);
 
-/* The checks that are made before a file gets its name. */
+/* The checks that are made before a file gets its final name. */
 enum disk_check {
-    DISK_NOTHING, /* no checks, because this is not a filter file */
-    DISK_BLOCKS,  /* all checksums, because the file was just encoded */
+    DISK_NOTHING, /* no checks, because the file is not a filter file */
+    DISK_BLOCKS,  /* only checksums, because the file has just been encoded */
     DISK_ALL      /* everything, because the file was assembled from other files */
 };
 
 /* Syncs the draft, reads it back, renames it to draft->path, and syncs the directory. */
 bg_err disk_finish(struct disk_draft *draft, enum disk_check check, bg_errinfo *info);
 
-/* The counterpart of disk_finish for a file that is not a filter and stays open as draft->file.
- * If the file already exists and `over` is false, fails with BG_EIO and EEXIST. On error the
- * draft is discarded; if draft->placed is true, the file is in place, and only the sync of the
- * directory failed. */
+/* Does the same as disk_finish for a file that is not a filter, without reading it back. The file
+ * stays open as draft->file. If the file already exists and `over` is false, fails with BG_EIO and
+ * EEXIST. On error, the draft is discarded. If draft->placed is true nevertheless, the file is in
+ * place, and only syncing the directory failed. */
 bg_err disk_keep(struct disk_draft *draft, bool over, bg_errinfo *info);
 
 void disk_discard(struct disk_draft *draft);
@@ -77,21 +77,23 @@ bg_err disk_write(void *context, uint64_t offset, const void *from, size_t n,
                   bg_errinfo *info);
 bg_err disk_read(void *context, uint64_t offset, void *to, size_t n, bg_errinfo *info);
 
-/* Opens or maps a filter file as bg_open and bg_map do. Mapped files are also verified, and can be
- * watched (bgi_filter_is_changed). `about` is filled in from the header of the same file. If the
- * file's digest is `digest`, the file is not read, and the call returns BG_OK and no filter.
- * (file.c) */
+/* Opens or maps a filter file as bg_open and bg_map do. Mapped files are also verified and watched
+ * for changes (bgi_filter_is_changed). `about` is filled in from the header of the same file. If
+ * the file's digest equals `digest`, the rest of the file is not read, and the call returns BG_OK
+ * but no filter. (file.c) */
 bg_err bgi_file_open_other(const char *path, const bg_open_options *options, bool maps,
                            const char *digest, bg_file_info *about, bg_filter **filter,
                            bg_errinfo *info);
 
-/* Like bg_save, but also writes the digest of the saved file to `digest`, unless that is NULL.
- * Another file may replace the file at this path right afterwards. (file.c) */
+/* Does the same as bg_save, and also writes the digest of the saved file to `digest`, unless
+ * `digest` is NULL. This digest is reliable even if another process replaces the file right
+ * afterwards. (file.c) */
 bg_err bgi_file_save(const bg_filter *filter, const char *path,
                      const bg_save_options *options, uint8_t digest[BG_DIGEST_BYTES],
                      bg_errinfo *info);
 
-/* Sync a file, sync only its data and size, or set its size. Signals do not cause failures. */
+/* Sync a file, sync only its data and size, or set its size. Calls that a signal interrupts are
+ * retried. */
 bg_err disk_flush(const struct disk_file *file, bg_errinfo *info);
 bg_err disk_flush_data(const struct disk_file *file, bg_errinfo *info);
 bg_err disk_resize(const struct disk_file *file, uint64_t bytes, bg_errinfo *info);

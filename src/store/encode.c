@@ -1,16 +1,16 @@
 /*
- * encode.c - writes a filter to a file: the words block by block, then the table, and the header
- * last, so an incomplete file has no header.
+ * encode.c - writes a filter to a file. The words are written block by block, then the table, and
+ * the header last, so an incomplete file has no header.
  *
- * A sink that accepts bytes only in order receives the same bytes, from the first to the last.
- * The header contains the digest of the table, so the words are read twice: once to compute
- * their checksums, and once to write them. The checksums must be the same both times.
+ * A sink that accepts bytes only in order receives the same bytes from first to last. In this case
+ * the header comes first, and its digest covers the table, so the words are read twice: once to
+ * compute their checksums, and once to write them. The checksums must be the same both times.
  *
- * Other threads may add keys during a save. In kinds that only set bits, each word may be read at
- * any time (bgi_content_is_steady). The canaries are queried before and after the save. If the
- * answers before and after are the same, they did not change in between, and the file gives
- * these answers, too. Filters of other kinds are copied first, unless the caller guarantees that
- * they do not change (BG_FILE_FROZEN).
+ * Other threads may add keys during a save. Filters whose adds only set bits can be saved directly,
+ * because each word may be read at any time (bgi_content_is_steady). The canaries are queried
+ * before and after the save. If the answers are the same, they did not change in between, so the
+ * saved filter also gives these answers. Filters of other kinds are copied first, unless the caller
+ * guarantees that they do not change (BG_FILE_FROZEN).
  *
  * Saving allocates a buffer of 1 MiB, the numbers and the table.
  */
@@ -23,7 +23,7 @@
 #include <string.h>
 #include <time.h>
 
-/* The state of writing words block by block. */
+/* The state of an encoder that writes words block by block. */
 struct encoder {
     const struct container_sink *sink;
     const bg_save_options *options;
@@ -110,7 +110,7 @@ static bg_err encode_write(struct encoder *e, uint64_t offset, const void *from,
     return e->err;
 }
 
-/* The number of bytes written at a time. */
+/* The number of bytes that are written at a time. */
 enum { ENCODE_PIECE = 16 * CONTAINER_BLOCK };
 
 /* Computes the checksums of the buffered blocks, or compares them on the second pass. */
@@ -207,7 +207,7 @@ static bg_err encode_prepare(struct encoder *e, const bg_filter *filter)
                              piece + numbers + table);
     }
     e->piece = e->memory.base;
-    /* This is aligned, because the words end at a cache-line boundary. */
+    /* This address is aligned, because the size of the words is a multiple of a cache line. */
     e->numbers = e->piece + piece;
     e->table = e->numbers + numbers;
     (void)bgi_content_numbers(filter, (uint64_t *)(void *)e->numbers);
@@ -216,7 +216,7 @@ static bg_err encode_prepare(struct encoder *e, const bg_filter *filter)
     return BG_OK;
 }
 
-/* The answers to the canaries are valid only if they did not change during the save. */
+/* Discards the answers to the canaries if they changed during the save. */
 static void encode_canaries(struct encoder *e, const bg_filter *filter)
 {
     if (!e->still && !container_canaries_agree(filter, &e->header)) {

@@ -3,14 +3,15 @@
  *
  * Most formats store Bloom filters with k positions in m bits. They differ in their headers, in
  * the mapping from keys to positions, and in the order of bytes and words. So each format is
- * described by one struct foreign_format, in a separate file. Bits are kept in a single order in
- * memory (bit i is bit i % 8 of byte i / 8) and converted when they are read or written.
- * foreign.c contains the loop over positions, the memory management and the argument checks.
+ * described by one struct foreign_format in a separate file. In memory, all formats use the same
+ * bit order (bit i is bit i % 8 of byte i / 8), and bits are converted when they are read or
+ * written. foreign.c contains the loop over positions, the memory management and the argument
+ * checks.
  *
- * Rules for decoders. The input is untrusted. No byte at or after offset `n` is read. Every size
+ * Rules for decoders. The input is untrusted. No byte at or beyond offset `n` is read. Every size
  * is compared with the size of the input before memory is allocated. Every count that a query
  * loops over is bounded (FOREIGN_K_MAX, FOREIGN_PARTS_MAX). Redundant header fields must agree.
- * An error names the field, the value found, the value expected, and the offset.
+ * Every error includes the field, the value found, the value expected, and the offset.
  */
 #ifndef BGI_FOREIGN_H
 #define BGI_FOREIGN_H
@@ -26,9 +27,9 @@ struct foreign_part {
     uint64_t bits;   /* m, the number of bits; all positions are below m */
     uint64_t bytes;  /* size in memory, at least bits / 8 */
     uint64_t offset; /* offset of the first byte in bg_foreign.bytes */
-    uint64_t items;  /* number of items added, if the format stores it */
-    uint64_t design; /* number of items it is sized for, if the format stores it */
-    double rate;     /* designed rate, if the format stores it */
+    uint64_t items;  /* number of items added, if the format stores this number */
+    uint64_t design; /* design capacity in items, if the format stores it */
+    double rate;     /* design rate, if the format stores it */
     double own;      /* private to the format */
     uint32_t k;
     uint32_t own_small; /* private to the format */
@@ -48,8 +49,8 @@ struct bg_foreign {
     unsigned char *bytes;     /* the bits of all parts, or other format-specific data */
     uint64_t size;            /* of `bytes` */
     uint64_t most;            /* maximum value of `size`; 0 means no limit */
-    struct bgi_memory memory; /* the handle, followed by parts and bytes */
-    struct bgi_memory grown;  /* parts and bytes, after foreign_grow was called */
+    struct bgi_memory memory; /* the handle, followed by `parts` and `bytes` */
+    struct bgi_memory grown;  /* `parts` and `bytes` after a foreign_grow */
 };
 
 /* The input of a decoder; `at` is the position of the next byte. See foreign_take. */
@@ -68,26 +69,27 @@ struct foreign_format {
     /* Creates an empty filter. The arguments have been checked. May be NULL. */
     bg_err (*create)(uint64_t items, double rate, const bg_foreign_options *options,
                      bg_foreign **foreign, bg_errinfo *info);
-    /* For Bloom filters: computes the k positions of a key in a part. NULL requires `has`. */
+    /* Computes the k positions of a key in a part. NULL if the format is not a Bloom filter; then
+     * `has` is required. */
     void (*positions)(const bg_foreign *foreign, const struct foreign_part *part,
                       const void *key, size_t len, uint64_t *to);
-    /* Used by formats for which k positions are not enough, for example because they count adds.
-     * May be NULL. */
+    /* Used instead of `positions` by formats that need more than setting and testing k bits, for
+     * example because they count adds. May be NULL. */
     bool (*has)(const bg_foreign *foreign, const void *key, size_t len);
     bg_err (*add)(bg_foreign *foreign, const void *key, size_t len, bg_errinfo *info);
-    /* For formats that count, these functions return the count of a key, and remove one copy
-     * (BG_ENOTFOUND if there is none). May be NULL. */
+    /* For formats that count keys: `times` returns the count of a key, and `remove` removes one
+     * copy of it, or returns BG_ENOTFOUND if there is none. May be NULL. */
     uint64_t (*times)(const bg_foreign *foreign, const void *key, size_t len);
     bg_err (*remove)(bg_foreign *foreign, const void *key, size_t len);
     void (*compact)(bg_foreign *foreign); /* not NULL if `remove` is not NULL */
-    /* Return the size of the encoded filter, and encode it. May be NULL. */
+    /* `written` returns the size of the encoded filter, and `write` encodes it. May be NULL. */
     uint64_t (*written)(const bg_foreign *foreign);
     void (*write)(const bg_foreign *foreign, unsigned char *to);
-    /* Corrects the information that cannot be computed from the parts. May be NULL. */
+    /* Fills in the information that cannot be computed from the parts. May be NULL. */
     void (*about)(const bg_foreign *foreign, bg_foreign_info *about);
 };
 
-/* The descriptions of all formats: foreign_guava and so on. */
+/* Declares the descriptions of all formats, such as foreign_guava. */
 #define FOREIGN_DECLARE(NAME, number, name)                                            \
     extern const struct foreign_format foreign_##name;
 BG_FOREIGN_FORMATS(FOREIGN_DECLARE)
@@ -113,7 +115,7 @@ const unsigned char *foreign_take(struct foreign_input *input, uint64_t bytes);
 bool foreign_part_add(const bg_foreign *foreign, const struct foreign_part *part,
                       const void *key, size_t len);
 
-/* Reports BG_EFORMAT at an offset. */
+/* Reports BG_EFORMAT at an offset in the input. */
 bg_err foreign_refuse(bg_errinfo *info, uint64_t offset, const char *what,
                       const char *expected, const char *found, ...)
     __attribute__((format(printf, 5, 6)));
@@ -130,7 +132,7 @@ void foreign_put_be32(unsigned char *p, uint32_t value);
 void foreign_put_be64(unsigned char *p, uint64_t value);
 void foreign_put_le_double(unsigned char *p, double value);
 
-/* Copies 8-byte words, reversing the bytes of each word. */
+/* Copies 8-byte words and reverses the bytes of each word. */
 void foreign_copy_swapped(unsigned char *to, const unsigned char *from, uint64_t words);
 
 #endif

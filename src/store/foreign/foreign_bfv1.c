@@ -3,9 +3,9 @@
  *
  *     "BFv1" | u32 m | u16 k | u32 seed | u32 bytes | ceil(m / 8) bytes    little-endian
  *
- * The hash function is not part of the format: h1 and h2 are 8-byte BLAKE2b digests with the
- * personalizations "bf1" and "bf2", and h2 is made odd. Position i is
- * (h1 + i * h2 + seed) mod m, computed without overflow.
+ * The format does not specify the hash function. Here, h1 and h2 are 8-byte BLAKE2b digests with
+ * the personalizations "bf1" and "bf2", and h2 is made odd. Position i is (h1 + i * h2 + seed) mod
+ * m, computed without overflow.
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_digests.h"

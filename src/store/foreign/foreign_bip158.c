@@ -1,11 +1,12 @@
 /*
  * foreign_bip158.c - Bitcoin's compact block filters: a Golomb-coded set, not an array of bits.
  *
- * Idea. Items are hashed to 0 .. N M - 1 with M = 784931, and sorted. The differences are
- * Golomb-Rice coded with P = 19: the quotient in unary (ones followed by a zero), then 19 bits,
- * most significant bit first. This encoding takes about 21 bits per item for a rate of 1 in M,
- * compared with 28 bits for a plain Bloom filter. The disadvantage is that a lookup must decode
- * items. Here it decodes at most BIP158_STEP items, starting at one of the positions recorded
+ * Idea. Items are hashed to 0 .. N M - 1 with M = 784931, and sorted. The differences between
+ * consecutive values are Golomb-Rice coded with P = 19: the quotient is written in unary (ones
+ * followed by a zero), and the remainder follows as 19 bits, most significant bit first. This
+ * encoding takes about 21 bits per item for a rate of 1 in M, compared with 28 bits for a plain
+ * Bloom filter. The disadvantage is that a lookup must decode items. In this implementation, a
+ * lookup decodes at most BIP158_STEP items, starting at one of the positions that were recorded
  * when the filter was read.
  *
  *     compactsize N | code, padded with zero bits to whole bytes
@@ -13,16 +14,16 @@
  * The hash is SipHash-2-4. Its 16-byte key, which is the first 16 bytes of the block hash, must
  * be passed in bg_foreign_options.secret.
  *
- * Reading. N is first compared with the size of the input, because an item takes at least 20
- * bits. The whole code is then decoded once. Values of N M or above, bits after the end, and
- * incomplete codes are rejected. The filter keeps the bytes and, for every 64 items, a value and
- * a position.
+ * Reading. N is first checked against the size of the input, because every item takes at least 20
+ * bits. The whole code is then decoded once. Values of N M or above, nonzero bits after the end,
+ * and incomplete codes are rejected. The filter keeps the encoded bytes and, for every 64 items, a
+ * value and a position.
  *
- * Writing. N is known only at the end, so hashes are collected in a table. The home position of a
- * hash is proportional to its value. A new hash shifts the larger hashes after it up by one
- * position. So the table is always sorted, and duplicates are found on insertion. After the home
- * positions, there is space for the maximum number of items, so that insertions never wrap
- * around.
+ * Writing. N is known only after all items have been added, so hashes are collected in a table. The
+ * home position of a hash is proportional to its value. A new hash shifts the larger hashes after
+ * it up by one position. So the table is always sorted, and duplicates are found on insertion.
+ * After the home positions, there is space for as many items as the table can hold, so insertions
+ * never wrap around.
  *
  * Source: BIP 158, "basic" filters.
  */
@@ -74,7 +75,8 @@ static unsigned bip158_bit(struct bip158_code *code)
     return bit;
 }
 
-/* Adds the next difference to a value. Returns false if the code ends too early. */
+/* Adds the next difference to a value. Returns false if the code ends before the difference is
+ * complete. */
 static bool bip158_next(struct bip158_code *code, uint64_t *value)
 {
     uint64_t quotient = 0, rest = 0;
@@ -237,8 +239,8 @@ static uint64_t bip158_at(const bg_foreign *f, uint64_t place)
     return foreign_le64(f->bytes + 8 * place);
 }
 
-/* Returns the position of a hash, or the position at which to insert it. The table ends with an
- * empty position. */
+/* Returns the position of a hash, or the position at which to insert it. The last position of the
+ * table is always empty. */
 static uint64_t bip158_place(const bg_foreign *f, uint64_t hash)
 {
     uint64_t place = bgi_mulhi(hash, f->extra[BIP158_PLACES]);
@@ -274,7 +276,7 @@ static void bip158_insert(bg_foreign *f, uint64_t hash)
 }
 
 /* Computes the size of a table: two home positions per item, space for all items after them, and
- * an empty position. */
+ * one position that stays empty. */
 static bool bip158_table_bytes(uint64_t items, uint64_t *places, uint64_t *bytes)
 {
     return bgi_mul_u64(items, 2, places) && bgi_mul_u64(items, 24, bytes)
@@ -308,8 +310,8 @@ static bg_err bip158_create(uint64_t items, double rate,
 
 /*
  * Doubles the table. The old table is moved to the end of the new table, and its hashes are
- * inserted from there, smallest first. If the old table has at most N items, the hash at its
- * position p is moved to 3 N + p, and its new position is at most 2 N + p. So an insertion never
+ * inserted from there, smallest first. If the old table was sized for N items, the hash at its
+ * position p is moved to 3 N + p, and its final position is at most 2 N + p. So an insertion never
  * overwrites a hash that has not been read yet.
  */
 static bg_err bip158_grow(bg_foreign *f, bg_errinfo *info)
@@ -387,8 +389,8 @@ static void bip158_put_bits(unsigned char *to, uint64_t at, uint64_t value,
     }
 }
 
-/* Encodes the table to zeroed bytes, and returns the number of bits. If `to` is NULL, only counts
- * the bits. */
+/* Encodes the table into `to`, which must be zeroed, and returns the number of bits. If `to` is
+ * NULL, only counts the bits. */
 static uint64_t bip158_encode(const bg_foreign *f, unsigned char *to)
 {
     const uint64_t range = f->extra[BIP158_ITEMS] * BIP158_M;

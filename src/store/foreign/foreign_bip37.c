@@ -1,18 +1,18 @@
 /*
- * foreign_bip37.c - the filter of Bitcoin's `filterload` message (BIP37), without the message
+ * foreign_bip37.c - the filter in Bitcoin's `filterload` message (BIP37), without the message
  * header.
  *
- *     compact size of the bytes | bytes | u32 k | u32 tweak | u8 flags     little-endian
+ *     compactsize of the bytes | bytes | u32 k | u32 tweak | u8 flags     little-endian
  *
  * Position i is MurmurHash3 x86 32 with the seed i * 0xfba4c795 + tweak, modulo the number of bits.
- * A filter has at most 36,000 bytes and 50 hashes; peers reject larger ones, and so does this
- * decoder.
+ * A filter has at most 36,000 bytes and 50 hash functions. Peers reject larger filters, and so does
+ * this decoder.
  *
- * A filter without bytes or without hashes is allowed and may contain every key, as in Bitcoin
- * Core. In older software, an empty filter caused a division by zero (CVE-2013-5700). When a
- * filter is created, `seed` is the tweak, and `version` contains the flags, which specify what
- * the peer adds on a match: 0 for nothing, 1 for everything, 2 for only outputs that pay to
- * public keys.
+ * A filter with no bytes or no hash functions is allowed and answers "maybe" for every key, as in
+ * Bitcoin Core. In older software, an empty filter caused a division by zero (CVE-2013-5700). When
+ * a filter is created, `seed` is the tweak, and `version` contains the flags. The flags specify
+ * what the peer adds to the filter on a match: 0 for nothing, 1 for all matching outputs, 2 for
+ * only outputs that pay to public keys.
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"
@@ -37,8 +37,7 @@ static bg_err bip37_make(uint64_t bytes, uint32_t k, uint64_t input,
                          const bg_foreign_options *options, bg_foreign **foreign,
                          bg_errinfo *info)
 {
-    /* Without bits there are no positions, so k is 0 and the answer is "maybe" for
-     * every key. */
+    /* A filter with no bits has no positions, so k is 0 and the answer is "maybe" for every key. */
     const struct foreign_part part = { .bits = bytes * 8,
                                        .bytes = bytes,
                                        .k = bytes ? k : 0 };
@@ -51,7 +50,7 @@ static bg_err bip37_make(uint64_t bytes, uint32_t k, uint64_t input,
 }
 
 /* Reads the number of bytes, which is stored in one byte, or in three bytes if it is 253 or
- * more. Returns -1 if it is invalid. */
+ * more. Returns -1 if the encoding or the number is invalid. */
 static int32_t bip37_size(struct foreign_input *input)
 {
     const unsigned char *p = foreign_take(input, 1);

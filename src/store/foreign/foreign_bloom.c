@@ -122,8 +122,8 @@ bg_err foreign_java_size(uint64_t items, double rate, uint32_t k_most,
         return bgi_err(info, BG_EINVAL, "rate",
                        "a higher rate, which needs fewer bits per key", "%g", rate);
     }
-    /* Guava and Spark refuse to create a filter without bits; here it gets the minimum
-     * size. */
+    /* If the computed size is 0 bits, Guava and Spark refuse to create the filter. This function
+     * returns the minimum size instead. */
     *size = (struct foreign_size){ .words = bits ? (uint32_t)foreign_words(bits) : 1,
                                    .k = k < 1 ? 1 : (uint32_t)k };
     return BG_OK;

@@ -1,10 +1,11 @@
 /*
- * foreign_bloom.h - functions for formats that are a single Bloom filter: a header, then bits.
+ * foreign_bloom.h - functions for formats that consist of a single Bloom filter: a header followed
+ * by bits.
  *
  * A decoder works in three steps: it reads the header (foreign_header), checks its fields
- * (foreign_check_k and format-specific checks), and reads the bits (foreign_last), which must be
- * exactly as many as the header specifies, at the end of the input. Memory is allocated only
- * afterwards (foreign_make_bloom), so a forged size costs nothing.
+ * (foreign_check_k and format-specific checks), and gets the bits (foreign_last). The rest of the
+ * input must be exactly as large as the header specifies. Memory is allocated only after these
+ * steps (foreign_make_bloom), so a forged size cannot cause a large allocation.
  */
 #ifndef BGI_FOREIGN_BLOOM_H
 #define BGI_FOREIGN_BLOOM_H
@@ -19,8 +20,8 @@ const unsigned char *foreign_header(struct foreign_input *input, uint64_t bytes,
 /* Checks that k, the number of positions per key, is 1 .. FOREIGN_K_MAX. */
 bg_err foreign_check_k(uint64_t k, uint64_t offset, bg_errinfo *info);
 
-/* Checks that the version found equals the version in the options; 0 in the options accepts any
- * version. */
+/* Checks that the version found equals the version in the options, unless the latter is 0, which
+ * accepts any version. */
 bg_err foreign_check_version(const bg_foreign_options *options, uint32_t found,
                              bg_errinfo *info);
 
@@ -28,8 +29,8 @@ bg_err foreign_check_version(const bg_foreign_options *options, uint32_t found,
 bg_err foreign_last(struct foreign_input *input, uint64_t bytes,
                     const unsigned char **bits, bg_errinfo *info);
 
-/* Checks that only zeros follow the last of the part->bits bits in a filter that was read. If not,
- * frees the filter and reports an error. */
+/* Checks that only zeros follow the part->bits bits of a filter that was read. If there are other
+ * bits, frees the filter and reports an error. */
 bg_err foreign_check_padding(bg_foreign **foreign, uint64_t offset, bg_errinfo *info);
 
 /* Creates a filter with this single part and `more` bytes after its bits; `input` has
@@ -43,10 +44,10 @@ bg_err foreign_make_bloom(const struct foreign_format *format,
 double foreign_ideal_bits(uint64_t items, double rate);
 
 /*
- * Returns the capacity of the next part of a chain: `growth` times the capacity of the last part,
- * but no more keys than fit into FOREIGN_GROWTH_MAX times the last part's bytes at the given bits
- * per key. The numbers in a file can be forged, but the bytes of the last part are known to
- * exist.
+ * Returns the capacity of the next part in a chain, which is `growth` times the capacity of the
+ * last part. The result is limited to the number of keys that fit into FOREIGN_GROWTH_MAX times the
+ * last part's bytes at the given bits per key, because the numbers in a file can be forged, while
+ * the bytes of the last part are known to exist.
  */
 enum {
     FOREIGN_GROWTH_MAX = 65536
@@ -54,14 +55,15 @@ enum {
 uint64_t foreign_next_items(const struct foreign_part *last, uint64_t growth,
                             double bits_per_key);
 
-/* Computes the size of a filter as Guava and Spark do; both count 64-bit words in an int. */
+/* Computes the size of a filter as Guava and Spark do. Both store the number of 64-bit words in an
+ * int. */
 struct foreign_size {
     uint32_t words, k;
 };
 bg_err foreign_java_size(uint64_t items, double rate, uint32_t k_most,
                          struct foreign_size *size, bg_errinfo *info);
 
-/* Reports BG_EINVAL because the format cannot represent a filter of this size. */
+/* Reports BG_EINVAL for a filter that is too large for the format. */
 bg_err foreign_too_large(double bits, bg_errinfo *info);
 
 /* Returns the number of 64-bit words that hold `bits` bits. */

@@ -1,5 +1,5 @@
 /*
- * foreign_cassandra.c - the Filter.db of a Cassandra or Scylla SSTable.
+ * foreign_cassandra.c - the Filter.db file of a Cassandra or Scylla SSTable.
  *
  *     i32 k | i32 words | words x 8 bytes        big-endian
  *
@@ -11,13 +11,13 @@
  *     1           ma .. me; and Scylla           big-endian           from h2 in steps of h1
  *     2           ka, la (Cassandra 2)           big-endian           from h1 in steps of h2
  *
- * Keys are the bytes of partition keys, as in Index.db. The hash is MurmurHash3 x64 128 with signed
- * bytes in its tail. Positions are |x % m|, computed as a Java long.
+ * Keys are the bytes of partition keys, as in Index.db. The hash is MurmurHash3 x64 128, but with
+ * the bytes of the tail treated as signed. Positions are |x % m|, computed as a Java long.
  *
- * Cassandra chooses the bits per key and k from a table of rates with at most 20 bits per key;
- * this code computes that table. For p = 0.01 the table gives 10 bits and k = 5, as in
+ * Cassandra chooses the bits per key and k from a table of rates with at most 20 bits per key. This
+ * code computes the entries of that table. For p = 0.01, the table gives 10 bits and k = 5, as in
  * Cassandra's files. (For p = 0.393 and above, Cassandra uses 1 bit and k = 2, and misses the
- * target rate; here the values are 2 bits and k = 1.)
+ * target rate. This code uses 2 bits and k = 1 instead.)
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"
@@ -94,8 +94,8 @@ static bg_err cassandra_read(struct foreign_input input,
     return err;
 }
 
-/* Rounds to three digits, like Cassandra's table. The choice for 0.001, an entry of that table,
- * depends on this rounding. */
+/* Returns the rate, rounded to three digits as in Cassandra's table. The choice for a rate of
+ * 0.001, which is an entry in that table, depends on this rounding. */
 static double cassandra_rate(uint32_t bits_per_key, uint32_t k)
 {
     const double rate = pow(1 - exp(-(double)k / bits_per_key), k);
@@ -115,8 +115,8 @@ static uint32_t cassandra_best_k(uint32_t bits_per_key)
     return best;
 }
 
-/* Returns the minimum number of bits per key that reaches the rate, and the minimum k for this
- * number of bits. Returns 0 if the rate cannot be reached. */
+/* Returns the minimum number of bits per key that achieves the rate, and sets *k to the minimum k
+ * for this number of bits. Returns 0 if the rate cannot be achieved. */
 static uint32_t cassandra_choose(double rate, uint32_t *k)
 {
     for (uint32_t bits = 2; bits <= CASSANDRA_BITS_MAX; bits++) {

@@ -1,5 +1,6 @@
 /*
- * foreign_chunks.h - a RedisBloom dump in a file: the replies of SCANDUMP in order, each as
+ * foreign_chunks.h - a RedisBloom dump in a file, which contains the replies of SCANDUMP in order,
+ * each as
  *
  *     u64 iterator | u64 length | bytes          little-endian
  */
@@ -8,7 +9,8 @@
 
 #include "store/foreign/foreign.h"
 
-enum { FOREIGN_CHUNK = 16 }; /* size of the iterator and length before each chunk */
+/* The size of the iterator and the length, which precede each chunk. */
+enum { FOREIGN_CHUNK = 16 };
 
 struct foreign_chunk {
     const unsigned char *bytes;
@@ -39,8 +41,8 @@ static inline bg_err foreign_chunk_bad(const struct foreign_chunk *chunk,
         (unsigned long long)chunk->iterator, (unsigned long long)chunk->length);
 }
 
-/* Writes the iterator and the length of a chunk. Returns the position of the chunk's
- * bytes. */
+/* Writes the iterator and the length of a chunk. Returns the address at which the chunk's bytes
+ * must be written. */
 static inline unsigned char *foreign_chunk_begin(unsigned char *to, uint64_t iterator,
                                                  uint64_t length)
 {

@@ -1,12 +1,13 @@
 /*
- * foreign_dcso.c - github.com/DCSO/bloom and its program `bloom`.
+ * foreign_dcso.c - the format of github.com/DCSO/bloom and its `bloom` program.
  *
  *     u64 flags | u64 n | f64 p | u64 k | u64 m | u64 N | ceil(m / 64) x u64 | data
  *     little-endian
  *
- * The low byte of `flags` is the version, 1. n and p are the designed capacity and rate, and N is
- * the number of added keys that changed a bit. User data follows the bits; it is kept and written
- * back. The program also reads gzip files, which must be decompressed before they are read here.
+ * The low byte of `flags` is the version, 1. n and p are the design capacity and rate, and N is
+ * the number of added keys that changed a bit. User data follows the bits. It is preserved when a
+ * filter is read and written again. The program also reads gzip files, which must be decompressed
+ * before they are read here.
  *
  * To compute the positions, the FNV-1 hash of the key, modulo the prime P, is multiplied k times
  * by G (modulo 2^64, then modulo P). Each product modulo m is a position.
@@ -110,7 +111,7 @@ static bg_err dcso_create(uint64_t items, double rate,
     if (!bgi_u64_from_double(ideal, &m) || k > FOREIGN_K_MAX) {
         return foreign_too_large(ideal, info);
     }
-    m = m ? m : 1; /* DCSO would create a filter without bits and with k = 0 */
+    m = m ? m : 1; /* DCSO would create a filter with no bits and k = 0 */
     const struct foreign_part part = { .bits = m,
                                        .bytes = foreign_words(m) * 8,
                                        .k = k < 1 ? 1 : (uint32_t)k,

@@ -68,7 +68,7 @@ void foreign_md5(unsigned char first, const void *bytes, size_t len,
     }
     memset(block + fill, 0, 64 - fill);
     block[fill] = 0x80;
-    if (fill >= 56) { /* the length does not fit into this block */
+    if (fill >= 56) { /* the length field does not fit into this block */
         digests_md5_block(state, block);
         memset(block, 0, 64);
     }
@@ -99,8 +99,7 @@ static const unsigned char digests_order[10][16] = {
     { 10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0 },
 };
 
-/* The words that each mixing step uses: the four columns, then the four diagonals, of the
- * state. */
+/* The state words that each mixing step uses: the four columns, then the four diagonals. */
 static const unsigned char digests_lanes[8][4] = {
     { 0, 4, 8, 12 },  { 1, 5, 9, 13 },  { 2, 6, 10, 14 }, { 3, 7, 11, 15 },
     { 0, 5, 10, 15 }, { 1, 6, 11, 12 }, { 2, 7, 8, 13 },  { 3, 4, 9, 14 },

@@ -1,6 +1,6 @@
 /*
- * foreign_digests.h - the parts of MD5 (RFC 1321) and BLAKE2b (RFC 7693) that formats need:
- * complete messages without streaming, and small rather than fast code.
+ * foreign_digests.h - the parts of MD5 (RFC 1321) and BLAKE2b (RFC 7693) that the formats need.
+ * Messages must be complete, because there is no streaming, and the code is small rather than fast.
  *
  * MD5 identifies objects in Squid's digests; it is not used for security. BLAKE2b is unkeyed and
  * has an output of 8 bytes, as in BFv1 filters.
@@ -11,12 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Computes the MD5 of one byte followed by `len` bytes. */
+/* Computes the MD5 digest of the byte `first` followed by `len` bytes. */
 void foreign_md5(unsigned char first, const void *bytes, size_t len,
                  unsigned char digest[16]);
 
-/* Computes BLAKE2b with a little-endian digest of 8 bytes and a personalization of up to 16
- * characters. */
+/* Computes BLAKE2b with an 8-byte output and a personalization of up to 16 characters. Returns the
+ * digest as a little-endian number. */
 uint64_t foreign_blake2b_64(const char *person, const void *bytes, size_t len);
 
 #endif

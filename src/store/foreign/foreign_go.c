@@ -1,12 +1,12 @@
 /*
- * foreign_go.c - github.com/bits-and-blooms/bloom (formerly willf/bloom), v2 and v3, as written by
- * WriteTo.
+ * foreign_go.c - the format of github.com/bits-and-blooms/bloom (formerly willf/bloom), v2 and v3,
+ * as written by WriteTo.
  *
  *     u64 m | u64 k | u64 m again | ceil(m / 64) x u64      big-endian
  *
- * Unlike in Guava, m is not rounded, and positions are taken modulo this m. Two hashes, one of
- * the key and one of the key followed by the byte 1, give four 64-bit numbers h. Position i is
- * h[i % 2] + i * h[2 + (i + i % 2) % 4 / 2].
+ * Unlike in Guava, m is not rounded up to whole words, and positions are taken modulo the exact m.
+ * Two hashes, one of the key and one of the key followed by the byte 1, give four 64-bit numbers h.
+ * Position i is h[i % 2] + i * h[2 + (i + i % 2) % 4 / 2].
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"

@@ -8,9 +8,8 @@
  * of the first 64 bits as Java ints, and complements a negative sum. Strategy 1 (MURMUR128_MITZ_64)
  * uses all 128 bits and clears the sign of the sum.
  *
- * `version` is 32 or 64. The hashed bytes depend on the funnel, which is not stored in the file.
- * The caller must specify the type of the keys, and must pass the bytes that the funnel would
- * produce.
+ * `version` is 32 or 64. The hashed bytes depend on the funnel, which is not stored in the file. So
+ * the caller must specify the key type and pass the bytes that the funnel would produce.
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"

@@ -6,8 +6,8 @@
  *
  * Hash 0 is Jenkins's lookup3, and hash 1 is MurmurHash2 with Hadoop's variant of the tail. The old
  * layout always uses Jenkins. `version` is 1 for Murmur, 2 for Jenkins, 3 for Jenkins in the old
- * layout. A chain of hashes, each seeded with the previous one, gives the positions: |h % m|,
- * computed as a Java int. Hadoop does not support empty keys, so they cannot be added.
+ * layout. Each hash h is seeded with the previous one, and each gives a position, |h % m|, computed
+ * as a Java int. Hadoop does not support empty keys, so they cannot be added here either.
  *
  * In Hadoop, the user chooses the size. Here, filters are created with k = 5, a common value,
  * and with the number of bits that the rate then requires: m = ceil(-5 n / ln(1 - p^(1/5))).
@@ -56,8 +56,7 @@ static bg_err hadoop_make(uint32_t version, uint32_t m, uint32_t k, uint64_t inp
     return err;
 }
 
-/* Returns the size of the header. k is the first or second int of the header, and m is the last
- * one. */
+/* Returns the size of the header. k is the first or second int in the header, and m is the last. */
 static uint64_t hadoop_header(uint32_t version)
 {
     return version == HADOOP_OLD ? 8 : 13;
