@@ -229,9 +229,9 @@ static const struct settings_entry settings_rules[] = {
       "@connection." },
     { "allcommands, nocommands", "The same as +@all and -@all." },
     { "~pattern",
-      "Allows access to names that match the pattern: filters, and files used by "
-      "BG.PUBLISH and BG.RELOAD. In a pattern, * matches any text, ? matches one byte, "
-      "and [a-z] matches one byte of a set; \\ escapes the next byte." },
+      "Allows access to filters whose names match the pattern, and to matching files "
+      "used by BG.PUBLISH and BG.RELOAD. In a pattern, * matches any text, ? matches "
+      "one byte, and [a-z] matches one byte of a set; \\ escapes the next byte." },
     { "%R~pattern, %W~pattern",
       "The same as ~pattern, but only for commands that read (%R) or only for commands "
       "that write (%W)." },

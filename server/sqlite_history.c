@@ -120,7 +120,7 @@ bg_err sqlite_history_verify(struct sqlite_link *link,
     if (was->inode != is->inode || was->birth != is->birth
         || (was->device && was->device != is->device)) {
         return source_error(info, BG_EINCOMPAT, "source", NULL,
-                            "the file was replaced by a different file");
+                            "the database file was replaced");
     }
     const bg_err err = history_verify_schema(link, objects, place, info);
     return err ? err : history_verify_row(link, objects, place, info);

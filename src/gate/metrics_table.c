@@ -97,7 +97,7 @@ static const struct metrics_family families[] = {
           ONE(migrating)),
 
     GAUGE(METRICS_HEALTH, "filter_capacity_items", "items", NULL,
-          "Number of distinct keys that base and deltas are designed for.",
+          "Number of distinct keys that the base and the deltas are designed for.",
           ONE(capacity)),
     GAUGE(METRICS_HEALTH, "filter_items", "items", NULL,
           "Estimated number of distinct keys in the filter.",
@@ -221,7 +221,7 @@ static const struct metrics_family families[] = {
           "Keys of the tenant that were definitely new when they were added.",
           ONE(tenant_items)),
     COUNTER(METRICS_TENANT, "tenant_limited", "", "reason",
-            "The tenant's rejected adds, by exceeded quota.",
+            "The tenant's rejected adds, by the quota that they exceeded.",
             IS("items", limited_items), IS("bytes", limited_bytes), IS("rate", limited_rate)),
     COUNTER(METRICS_TENANT, "tenant_evictions", "", NULL,
             "Number of times the tenant was evicted from memory to the directory.",
