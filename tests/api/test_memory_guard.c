@@ -44,7 +44,7 @@ TEST(memory_guard__counts_and_refuses)
         spec.items = 1000;
         CHECK_OK(bg_filter_create(&spec, &filter, NULL));
         CHECK(account.used >= 32 << 20);
-        spec.bytes = 40 << 20; /* together with the first filter, over the limit */
+        spec.bytes = 40 << 20; /* the two filters would exceed the limit */
         bg_filter *other = NULL;
         CHECK_EQ(bg_filter_create(&spec, &other, &info), BG_ENOMEM);
         CHECK(!other);

@@ -10,7 +10,7 @@ $ bloomgate canary -q f.bg
 $ bloomgate canary --json f.bg
 {"schema": "bloomgate.canary.1", "file": "f.bg", "generation": 7, "present": 16, "present_of": 16, "absent": 43, "absent_of": 4096, "rate": {"value": 0.010498, "low": 0.00780336, "high": 0.01411}, "predicted_rate": 0.0099102, "good": true}
 
-# The check fails if the filter has no canaries, or canaries of a different generation.
+# The check fails if the filter has no canaries, or only canaries from a different generation.
 $ bloomgate build -q --items 10000 --no-canaries bare.bg keys; bloomgate canary bare.bg
 generation   0
 present      0 of 16 found
@@ -55,7 +55,7 @@ absent       4050 of 4096 reported as "maybe": 98.9% (98.5% to 99.2%), predicted
 verdict      failed: the filter answers "maybe" for almost all keys
 ? 1
 
-# For keys in damaged blocks, the filter answers "maybe".
+# The filter answers "maybe" for keys in damaged blocks.
 $ cp f.bg hurt.bg; printf 'xyz' | dd of=hurt.bg bs=1 seek=9000 conv=notrunc status=none
 $ bloomgate canary hurt.bg
 ! bloomgate canary: hurt.bg: block: found block 0: 66e4939f instead of 25b8c3b7, expected the checksum in the table

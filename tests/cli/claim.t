@@ -1,10 +1,10 @@
-# Tests commands that change one file at the same time (claim.h). `holder COMMAND...` in claim.sh
+# Tests commands that change the same file concurrently (claim.h). `holder COMMAND...` in claim.sh
 # starts a command that claims the file and then waits for its keys, `waiter` starts a command that
 # waits for the file, and `release` lets the first command continue.
 $ mkfifo pipe
 $ seq 100 > base; echo a > a; echo b > b; bloomgate build -q --items 1000 f.bg base
 
-# The second command waits until the first has ended, and no key is lost.
+# The second command waits until the first has exited, and no key is lost.
 $ . $CLI_TESTS/claim.sh; holder add -q f.bg; waiter add f.bg b; echo a >&3; release; wait $waiting; sed q said; bloomgate check -c f.bg a b base
 bloomgate add: f.bg: waiting for another bloomgate command to finish changing this file
 102
@@ -30,7 +30,7 @@ $ . $CLI_TESTS/claim.sh; refused f.bg "add f.bg b" "merge -f f.bg f.bg g.bg" "fo
 4 1 add -f -o f.bg g.bg a
 4 1 join -f x 2 f.bg
 
-# split locks each file that it writes, not only their common prefix.
+# split locks every file that it writes, not only a file with their common prefix.
 $ export BLOOMGATE_LOCK_WAIT=0; cp f.bg part.1; . $CLI_TESTS/claim.sh; holder add -q part.1; bloomgate split -f $CLI_TESTS/../golden/files/shards.bg part; echo $?; release; ls part.*; bloomgate split -q -f $CLI_TESTS/../golden/files/shards.bg part; ls part.*
 4
 part.1
@@ -55,7 +55,8 @@ bloomgate split: many.bg: was replaced by a filter with 3 shards instead of 2; r
 mine
 piece.2
 
-# A link cannot be replaced while its target is being changed, and vice versa.
+# A link cannot be replaced while its target is being changed, nor a target while its link is being
+# replaced.
 $ export BLOOMGATE_LOCK_WAIT=0; cp g.bg target.bg; ln -s target.bg over.bg; . $CLI_TESTS/claim.sh; holder add -q target.bg; bloomgate merge -f over.bg over.bg g.bg; release; holder add -q -f -o over.bg over.bg; bloomgate add target.bg b; bloomgate add over.bg b; release
 ! bloomgate merge: over.bg: another bloomgate command is changing this file; try again when that command has finished, or set a longer wait (for example, BLOOMGATE_LOCK_WAIT=5m)
 ! bloomgate add: target.bg: another bloomgate command is changing this file; try again when that command has finished, or set a longer wait (for example, BLOOMGATE_LOCK_WAIT=5m)
@@ -72,7 +73,8 @@ $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder build -q -n 10 out
 ! bloomgate build: out.bg: another bloomgate command is changing this file; try again when that command has finished, or set a longer wait (for example, BLOOMGATE_LOCK_WAIT=5m)
 ? 1
 
-# A link to a file that does not exist yet is followed, even through other links, and stays a link.
+# A link to a file that does not exist yet is followed, even through other links, and remains a
+# link.
 $ export BLOOMGATE_LOCK_WAIT=0; mkdir folder; ln -s folder/hop.bg soon.bg; ln -s to.bg folder/hop.bg; . $CLI_TESTS/claim.sh; holder dedup -q --state soon.bg; bloomgate dedup -q --state folder/to.bg b; echo a >&3; release; bloomgate check -c folder/to.bg a b; readlink soon.bg folder/hop.bg; ls folder
 a
 1
@@ -89,8 +91,8 @@ $ ln -s nowhere/to.bg lost.bg; ln -s lost.bg round.bg; bloomgate dedup --state r
 $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder add -q f.bg; bloomgate check -c f.bg a; bloomgate verify -q f.bg; bloomgate add -q -o h.bg f.bg b; release
 1
 
-# A killed command does not block others. The next command removes the lock file that the killed
-# command left, even if the next command fails.
+# A killed command does not block other commands. The next command removes the lock file that the
+# killed command left behind, even if that next command fails.
 $ export BLOOMGATE_LOCK_WAIT=0; (. $CLI_TESTS/claim.sh; holder add -q f.bg; kill -9 $holding; wait $holding) 2> killed; ls *.bloomgate-lock; echo k | bloomgate add -q f.bg; ls | grep -c bloomgate-lock
 f.bg.bloomgate-lock
 0
@@ -100,7 +102,7 @@ $ bloomgate add f.bg missing; ls | grep -c bloomgate-lock
 ! bloomgate add: missing: No such file or directory
 ? 1
 
-# If the lock file is removed, a command that ends does not remove a new lock file that belongs to
+# If the lock file is removed, an exiting command does not remove a new lock file that belongs to
 # another command.
 $ . $CLI_TESTS/claim.sh; holder add -q f.bg; rm f.bg.bloomgate-lock; touch f.bg.bloomgate-lock; release; ls *.bloomgate-lock; rm *.bloomgate-lock
 f.bg.bloomgate-lock
@@ -124,7 +126,7 @@ $ BLOOMGATE_LOCK_WAIT=soon bloomgate add f.bg b
 $ mkdir sealed; cp f.bg sealed; chmod 555 sealed; $([ $(id -u) != 0 ] || echo setpriv --bounding-set=-dac_override,-dac_read_search) bloomgate add sealed/f.bg b; chmod 755 sealed
 ! bloomgate add: sealed/f.bg: Permission denied
 
-# Locking also works between users with a umask of 077.
+# Locking also works between users whose umask is 077.
 $ umask 077; . $CLI_TESTS/claim.sh; holder add -q f.bg; ls -l f.bg.bloomgate-lock | cut -c1-10; release
 -r--r--r--
 

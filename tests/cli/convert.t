@@ -1,4 +1,4 @@
-# bloomgate convert: converts filters from and to the formats of other software.
+# bloomgate convert: converts filters to and from formats used by other software.
 
 # Parquet filters have the same bits as filters of kind split with xxh64.
 $ seq 1000 > keys; bloomgate build -q --kind split --hash xxh64 --bytes 2048 --bits 8 --no-canaries s.bg keys
@@ -49,7 +49,7 @@ $ head -500 keys > k1; tail -500 keys > k2; bloomgate convert -q --from-keys k1 
 $ bloomgate convert -q --from-keys keys --as utf16 --items 1000 --to guava u; bloomgate check -c --as utf16 --format guava u keys
 1000
 
-# Converting from bloomgate to bloomgate saves the filter with a different generation.
+# Converting from bloomgate to bloomgate saves a copy of the filter with a different generation.
 $ bloomgate build -q --items 1000 b.bg keys; bloomgate convert -q --to bloomgate -g 9 b.bg b9.bg; bloomgate canary b9.bg | head -2
 generation   9
 present      16 of 16 found

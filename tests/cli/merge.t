@@ -132,7 +132,7 @@ $ bloomgate merge --keyring rings kk.bg k1.bg k3.bg
 ! bloomgate merge: k1.bg and k3.bg: the keys were hashed with different secrets
 ? 3
 
-# If the disk is full, the old file is kept, and no other file is left.
+# If the disk is full, the old file is kept, and no temporary file is left behind.
 $ seq 100000 | bloomgate build -q --items 100000 big.bg; cp big.bg before.bg
 $ (trap '' XFSZ; ulimit -f 16; bloomgate merge -f big.bg big.bg big.bg)
 ! bloomgate merge: big.bg: File too large

@@ -54,7 +54,7 @@ def crc16(data):
 
 
 def slot(key):
-    """Returns the slot of a shard name, which starts with its tag."""
+    """Returns the slot of a shard name. The name starts with a hash tag, which determines the slot."""
     return crc16(key[1:key.index("}")].encode()) % 16384
 
 

@@ -541,7 +541,7 @@ struct handover {
     bg_filter *filter;
     uint64_t seed;
     pthread_rwlock_t lock;
-    uint64_t added; /* keys 0 .. added - 1 are present; protected by the lock */
+    uint64_t added; /* the first `added` keys are present; protected by the lock */
 };
 
 /* Adds the next keys while holding the lock exclusively. */
@@ -600,7 +600,7 @@ static uint64_t handover_test(bg_kind kind)
     return checks;
 }
 
-/* ---- All tests, for every kind -------------------------------------------------- */
+/* ---- All tests for every kind -------------------------------------------------- */
 
 #define CONC_TESTS(NAME, number, name)                                                 \
     CONC_TEST(publish, name, NAME)                                                     \

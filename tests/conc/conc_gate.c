@@ -183,7 +183,7 @@ TEST(gate__look_ups_at_once_ask_once)
     look_together(&s, BG_OUTCOME_PRESENT,
                   true); /* lookups that need no row can also share */
     atomic_store(&s.fails, BG_STORE_ERROR);
-    look_together(&s, BG_OUTCOME_UNKNOWN, false); /* a failing store is not stampeded */
+    look_together(&s, BG_OUTCOME_UNKNOWN, false); /* failures are shared too */
     store_close(&s);
 }
 

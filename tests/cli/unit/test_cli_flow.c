@@ -90,7 +90,7 @@ static void files_add_random(struct files *files, size_t size, size_t longest)
 struct collected {
     char *bytes;
     size_t n, room;
-    uint64_t next; /* the lowest number that the next chunk may have */
+    uint64_t next; /* lowest possible number of the next chunk */
     bool ordered;
     uint64_t fail_at; /* `work` or `deliver` fails at this chunk */
     int fail_work, fail_deliver;
@@ -419,7 +419,7 @@ TEST(flow__what_cannot_be_read)
 struct pipe_talk {
     int fd;
     sem_t answered;
-    bool answers; /* every line has been answered before the next line was written */
+    bool answers; /* true if every line was answered before the next line was written */
 };
 
 static void *pipe_writer(void *argument)
