@@ -32,7 +32,7 @@ BGI_INLINE bool bgi_add_u64(uint64_t a, uint64_t b, uint64_t *out)
     return true;
 }
 
-/* Rounds x up to a multiple of `unit` (not 0). */
+/* Rounds x up to a multiple of `unit`, which must not be 0. */
 BGI_INLINE bool bgi_round_up_u64(uint64_t x, uint64_t unit, uint64_t *out)
 {
     uint64_t rest = x % unit;
@@ -50,8 +50,8 @@ BGI_INLINE bool bgi_fits_size(uint64_t x, size_t *out)
     return true;
 }
 
-/* Converts a computed double to a count. Returns false for NaN, negative numbers, and 2^63 or
- * more. */
+/* Converts a computed double to a count. Returns false for NaN, negative numbers, and numbers of
+ * 2^63 or more. */
 BGI_INLINE bool bgi_u64_from_double(double x, uint64_t *out)
 {
     if (!(x >= 0 && x < 9223372036854775808.0)) {

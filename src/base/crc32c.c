@@ -2,12 +2,12 @@
  * crc32c.c - computes CRC-32C by wide carry-less multiplication or with the CPU's CRC instruction
  * where available, otherwise with tables.
  *
- * The instruction processes 8 bytes. Its latency is 3 cycles, but a new instruction can start in
- * each cycle. So three stretches of CRC32C_LANE bytes are processed in parallel, and their
- * results are combined: the CRC of A followed by n bytes is the CRC of A times x^(8n) modulo the
- * polynomial. This takes one carry-less multiplication by x^(8n - 33), and the CRC instruction to
- * reduce the product (the instruction multiplies by x^32, and the product of two reflected
- * numbers is missing one factor of x).
+ * The instruction processes 8 bytes. Its latency is 3 cycles, but a new one can start in every
+ * cycle. So three stretches of CRC32C_LANE bytes are processed in parallel, and their results are
+ * combined: the CRC of A followed by n bytes is the CRC of A times x^(8n) modulo the polynomial.
+ * Combining two results takes one carry-less multiplication by x^(8n - 33), and the CRC instruction
+ * to reduce the product. The exponent is 8n - 33 because the instruction multiplies by x^32, and
+ * the product of two reflected numbers is missing one factor of x.
  */
 #include "base/crc32c.h"
 
@@ -49,7 +49,7 @@ CRC32C_TARGET static uint64_t crc32c_shift(uint64_t crc, uint32_t by)
     return _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
 }
 
-/* Prefetches a line of each stretch into the second-level cache. Hardware prefetchers do not
+/* Prefetches a line from each stretch into the second-level cache. Hardware prefetchers do not
  * recognize three parallel streams. */
 static void crc32c_prefetch(const unsigned char *p)
 {

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns the checksum of some bytes, continuing from `crc`, the checksum of the preceding bytes
- * (0 if there are none). */
+/* Returns the checksum of a sequence of bytes. `crc` is the checksum of the preceding bytes, or 0
+ * if there are none. */
 uint32_t bgi_crc32c(uint32_t crc, const void *bytes, size_t n);
 
 #endif

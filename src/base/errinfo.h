@@ -16,8 +16,8 @@ void bgi_err_clear(bg_errinfo *info);
 
 /*
  * Records that `what` was `found` (printf style) where `expected` was required, and returns
- * `code`, so that a check reads `return bgi_err(info, BG_EINVAL, ...)`. If `found` is empty, the
- * message states only what was expected.
+ * `code`, so that a check can end with `return bgi_err(info, BG_EINVAL, ...)`. If `found` is empty,
+ * the message states only what was expected.
  */
 bg_err bgi_err(bg_errinfo *info, bg_err code, const char *what, const char *expected,
                const char *found, ...) __attribute__((format(printf, 5, 6)));

@@ -1,9 +1,9 @@
 /*
  * features.h - the features of this CPU, detected once.
  *
- * A feature counts only if the CPU has it (CPUID) and the OS saves the registers it needs
- * (XGETBV). On a kernel that does not support 512-bit registers, threads that use these registers
- * would overwrite each other's values.
+ * A feature counts only if the CPU has it (CPUID) and the OS saves the registers that the feature
+ * needs (XGETBV). On a kernel that does not support 512-bit registers, threads that use these
+ * registers would overwrite each other's values.
  */
 #ifndef BGI_FEATURES_H
 #define BGI_FEATURES_H
@@ -24,8 +24,8 @@ enum {
     BGI_HAS_VPCLMUL = 1u << 8  /* carry-less multiplication of 512-bit registers */
 };
 
-/* Returns all features of this machine as BGI_HAS_ bits, except features excluded by
- * BLOOMGATE_CPU or bg_cpu_select; `scalar` excludes all features. Thread safety: MT-Safe. */
+/* Returns all features of this machine as BGI_HAS_ bits, except features excluded by BLOOMGATE_CPU
+ * or bg_cpu_select. The value `scalar` excludes all features. Thread safety: MT-Safe. */
 uint32_t bgi_features(void);
 
 /* Returns the size of the second-level cache, detected once, or a small default if the OS does

@@ -1,7 +1,7 @@
 /*
- * grace.c - the writers' side of grace periods. See grace.h for the idea and the proof.
+ * grace.c - the writer side of grace periods. grace.h explains the idea and contains the proof.
  *
- * Objects that are retired while one batch drains go into the next batch, because the sums
+ * Objects that are retired while a batch is draining go into the next batch, because the sums
  * observed so far do not cover them.
  */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */

@@ -20,17 +20,17 @@
  *     (R3) if anything is retired and no writer waits for it, check whether it can be freed
  *
  * Freeing. Suppose object X was retired after the pointer to it was replaced. X may be freed once
- * each of the two pairs of counters has been observed to be drained since then: sum of left[i] =
- * sum of entered[i], with the `left` counters read first.
+ * each of the two pairs of counters has been observed to be drained since then, that is, the sum of
+ * left[i] equals the sum of entered[i], with the `left` counters read first.
  *
  *   Proof. R1, R2, the replacement and the sums are all sequentially consistent, so they have
- *   one total order. Consider a reader that got X. It read the pointer before the replacement,
- *   and entered before that, so every later sum of entries includes its entry. Now suppose that
- *   such a sum equals a sum of exits that was computed earlier. For every exit that was counted,
- *   the corresponding entry was counted, too, because the entry happened earlier and entries are
- *   summed later. So if the sums are equal, the exit of every counted entry was counted, including
- *   our reader's exit. The reader has left. The reader may have used either pair, so both pairs are
- *   checked.
+ *   one total order. Consider a reader that got X. It read the pointer before the replacement and
+ *   had entered before that read, so every later sum of entries includes its entry. Now suppose
+ *   that such a sum equals a sum of exits that was computed earlier. For every exit that was
+ *   counted, the corresponding entry was counted, too, because the entry happened earlier and
+ *   entries are summed later. So if the sums are equal, the exit of every counted entry was
+ *   counted, including our reader's exit. The reader has left. The reader may have used either
+ *   pair, so both pairs are checked.
  *
  *   Progress. Under load, the pair that new readers use may never be observed to be drained. So
  *   the writer first waits for the other pair, which only stragglers enter (readers that loaded
@@ -43,7 +43,7 @@
  * attempt uses trylock, so it never blocks. A thread sets `again` before it tries the lock. After
  * releasing the lock, its holder makes another pass if `again` is set, so a failed attempt is not
  * lost. So a retired object is freed no later than when its last reader leaves. No reader waits for
- * the lock, but a reader may end up freeing the objects.
+ * the lock, but the work of freeing objects may fall on a reader.
  */
 #ifndef BGI_GRACE_H
 #define BGI_GRACE_H
@@ -69,7 +69,7 @@ struct bgi_grace_line {
 
 struct bgi_grace {
     atomic_uint phase;
-    /* There are retired objects, and no writer is waiting for them. */
+    /* True if there are retired objects and no writer is waiting to free them. */
     atomic_bool orphaned;
     atomic_bool again; /* asks the lock holder to make another pass */
     uint32_t lines_count;

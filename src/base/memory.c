@@ -170,7 +170,7 @@ bool bgi_memory_take_hidden(struct bgi_memory *memory, size_t bytes,
         return bgi_memory_take(memory, bytes, allocator, small_pages);
     }
     memset(memory, 0, sizeof *memory);
-    /* Fails even if unhidden memory would be within the limit. */
+    /* The call fails at the limit even if unhidden memory would need less and would still fit. */
     if (!memory_is_allowed(size, !pooled)) {
         return false;
     }
@@ -245,7 +245,7 @@ bool bgi_secret_take(struct bgi_memory *memory, size_t bytes)
         return false;
     }
     size_t length = memory_map_bytes(bytes);
-    /* A failure is ignored, because the OS limits locked memory. */
+    /* A failure is ignored, because the OS limits how much memory can be locked. */
     (void)mlock(p, length);
     (void)madvise(p, length, MADV_DONTDUMP);
     if (madvise(p, length, MADV_WIPEONFORK) != 0) {

@@ -3,10 +3,10 @@
  * off.
  *
  * Filters are read at random addresses. With 4 KiB pages, nearly every lookup in a large filter
- * misses the TLB in addition to the cache, and walks the page tables; with 2 MiB pages it does
+ * misses the TLB in addition to the cache, and walks the page tables. With 2 MiB pages, it does
  * not. Linux provides large pages on request (madvise), so they are requested for blocks of 1 MiB
- * and more. The kernel zeroes pages when they are first accessed, so creating a filter of many
- * GiB costs nothing until the filter is used.
+ * or more. The kernel zeroes pages when they are first accessed, so creating a filter of many GiB
+ * costs nothing until the filter is used.
  *
  * Memory that contains a secret is hidden, that is, excluded from core files. The handle of a
  * filter with a keyed profile contains its secret, so the whole filter is hidden. Small blocks of
@@ -41,8 +41,8 @@ bool bgi_memory_take(struct bgi_memory *memory, size_t bytes,
 
 /*
  * Like bgi_memory_take, but excludes the memory from core files. Memory from a custom allocator
- * is not hidden, because hiding it is the responsibility of the allocator's owner. If no pages can
- * be mapped, unhidden memory is used instead.
+ * is not hidden, because hiding it is the responsibility of the allocator's owner. If the pages
+ * cannot be mapped, unhidden memory is used instead.
  */
 bool bgi_memory_take_hidden(struct bgi_memory *memory, size_t bytes,
                             const bg_allocator *allocator, bool small_pages);
@@ -100,14 +100,15 @@ static inline void *bgi_moved(const struct bgi_move *move, const void *p)
     return move->to && at < move->bytes ? move->to + at : (void *)(uintptr_t)p;
 }
 
-/* Zeroes a range of an allocated block again. If the range contains many pages from the OS, these
+/* Resets a range of an allocated block to zero. If the range contains many pages from the OS, these
  * pages are returned to the kernel instead of being overwritten. */
 void bgi_memory_zero(const struct bgi_memory *memory, void *start, size_t bytes);
 
 /*
- * Memory for secrets: zeroed, on separate pages, excluded from core files, all zero in child
- * processes (absent there before Linux 4.14), and locked if the OS permits it. bgi_secret_give
- * wipes the memory before freeing it; `memory` may be empty.
+ * Allocates and frees memory for secrets. The memory is zeroed, on separate pages, and excluded
+ * from core files. It reads as zero in child processes (before Linux 4.14, it is absent there), and
+ * is locked if the OS permits it. bgi_secret_give wipes the memory before freeing it; `memory` may
+ * be empty.
  */
 bool bgi_secret_take(struct bgi_memory *memory, size_t bytes);
 void bgi_secret_give(struct bgi_memory *memory);

@@ -59,7 +59,7 @@ static struct slab *slab_of(void *piece)
     return (struct slab *)((uintptr_t)piece & ~(uintptr_t)(POOL_SLAB - 1));
 }
 
-/* Maps an aligned slab: maps twice its size and unmaps both ends. */
+/* Maps an aligned slab by mapping twice its size and unmapping both ends. */
 static struct slab *slab_create(unsigned class, size_t size)
 {
     char *p = mmap(NULL, 2 * POOL_SLAB, PROT_READ | PROT_WRITE,

@@ -1,7 +1,7 @@
 /*
  * pool.h - allocates small pieces of hidden memory.
  *
- * Hidden memory is excluded from core files. The kernel supports this for whole pages only. A
+ * Hidden memory is excluded from core files. The kernel can exclude only whole pages. A
  * separate mapping for each small filter with a secret would cost two system calls, a page fault
  * and half a page whenever a filter is created, copied or loaded. Instead, the pool maps slabs
  * and divides them into pieces.
@@ -13,7 +13,7 @@
  *
  *   (1) A free piece is zero, except for its first word, which links it to the next free piece.
  *   (2) A slab is in the list of its size class if and only if it has a free piece.
- *   (3) An empty slab is unmapped, unless it is the only one in its list.
+ *   (3) An empty slab is unmapped, unless it is the only slab in its list.
  */
 #ifndef BGI_POOL_H
 #define BGI_POOL_H

@@ -5,8 +5,8 @@
  * passes, first over the lower half of these bits and then over the upper half, sort the numbers
  * by all of these bits. The first pass writes to the spare array, and the second pass writes
  * back. Insertion sort then orders numbers that agree in these bits. Numbers that are not evenly
- * distributed, such as hashes from a bad function or from an attacker, form long runs that agree
- * in these bits; heapsort sorts these runs.
+ * distributed, such as hashes from a bad function or from an attacker, form long runs that agree in
+ * these bits. Heapsort sorts these runs.
  */
 #include "base/sort.h"
 

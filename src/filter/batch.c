@@ -7,9 +7,9 @@
  *
  * Keys are processed in groups of 64, with two buffers. First the next group is prepared: its
  * keys are hashed (unless they already are hashes), and their lines are located. Then the current
- * group, whose lines have arrived in the meantime, is answered. With each answer, one line of the
- * next group is prefetched. Each line thus has time to arrive while 64 keys are processed,
- * including hashing.
+ * group, whose lines have arrived in the meantime, is answered. Each time a key is answered, one
+ * line of the next group is prefetched. Each line thus has time to arrive while 64 keys are
+ * processed, including hashing.
  */
 #include "bloomgate/filter.h"
 
@@ -39,8 +39,8 @@ struct batch_group {
 };
 
 /*
- * Prefetches the input of later groups, because reading it in bursts defeats the CPU's own stream
- * detection. (The function is force-inlined, because gcc assumes that a function that only
+ * Prefetches the input of later groups, because reading the input in bursts defeats the CPU's own
+ * stream detection. (The function is force-inlined, because gcc assumes that a function that only
  * prefetches has no effect, and drops calls to it.)
  */
 BGI_INLINE void batch_read_ahead(const struct batch *b, size_t first)
@@ -212,8 +212,8 @@ bg_err bg_filter_add_forced(bg_filter *filter, bg_keys keys, uint64_t *is_new,
 }
 
 /*
- * Calls `visit` for each group of a batch until `visit` returns false, and prefetches the memory
- * for the next group.
+ * Calls `visit` for each group of a batch until `visit` returns false, and prefetches memory for
+ * the next group at the same time.
  */
 static void batch_walk(const struct batch *b,
                        bool (*visit)(const struct batch *b,

@@ -2,11 +2,11 @@
  * builder.c - collects keys and builds a filter from them.
  *
  * Finishing has three steps. The hashes are sorted and duplicates are removed (hash_list.c),
- * which gives the number of keys. The geometry is solved for that number, and an empty filter is
- * created. Then the filter is filled. A filter of a static kind is solved in pieces. Each piece
- * is a range of the sorted hashes, and any thread can solve any piece (kind/kind.h). For all
- * other kinds, the hashes are added in ascending order, which is the order of their positions in
- * the filter.
+ * which gives the number of keys. The geometry is computed for that number, and an empty filter is
+ * created. Then the filter is filled. A filter of a static kind is solved in pieces. Each piece is
+ * a range of the sorted hashes, and any thread can solve any piece (kind/kind.h). For all other
+ * kinds, the hashes are added in ascending order, which is the order of their positions in the
+ * filter.
  */
 #include "bloomgate/builder.h"
 

@@ -14,9 +14,9 @@
  *
  * To restore a filter, call bgi_recipe_make and then bgi_content_restore_parts, which creates the
  * layers of a scalable filter. Then copy the words into the spans and call
- * bgi_content_restore_state. All input is untrusted. Numbers are checked for plausibility, and no
- * more memory is allocated than the size of the words justifies. For kinds in which not every word
- * is valid, the words are checked against the invariants of the kind.
+ * bgi_content_restore_state. All input is untrusted. Numbers are checked for plausibility, and the
+ * amount of memory that is allocated is limited by the size of the words. For kinds in which not
+ * every word is valid, the words are checked against the kind's invariants.
  */
 #ifndef BGI_CONTENT_H
 #define BGI_CONTENT_H
@@ -27,7 +27,7 @@
 uint64_t bgi_content_numbers(const bg_filter *filter, uint64_t *to);
 
 /* Calls `visit` for every filter in the tree that has words, in order, until `visit` returns false.
- * The words start at bgi_filter_words(leaf) and take leaf->bytes bytes. */
+ * The words start at bgi_filter_words(leaf) and occupy leaf->bytes bytes. */
 typedef bool bgi_content_visit(void *context, bg_filter *leaf);
 bool bgi_content_each(const bg_filter *filter, bgi_content_visit *visit, void *context);
 

@@ -65,8 +65,8 @@ static bg_err filter_layout(const struct bgi_geometry *g, size_t *bits, size_t *
     return BG_OK;
 }
 
-/* Looks up an integer under any profile and kind: hashes it, then queries the core. A filter
- * starts with its core. */
+/* Looks up an integer under any profile and kind, by hashing the integer and then querying the
+ * core. A filter starts with its core. */
 static bool filter_has_u64(const struct bgi_core *core, uint64_t key)
 {
     const bg_filter *filter = (const bg_filter *)(const void *)core;
@@ -109,7 +109,7 @@ void bgi_filter_begin(bg_filter *filter, const struct bgi_kind *kind,
     filter_set_calls(filter);
 }
 
-/* Creates the handle in zeroed memory, and does not touch the bits. Cannot fail. */
+/* Creates the handle in zeroed memory without touching the bits. Cannot fail. */
 static bg_filter *filter_place(void *base, size_t bits, size_t handle,
                                const struct bgi_geometry *g, const bg_spec *spec,
                                const bg_hasher *hasher)

@@ -47,9 +47,9 @@ bool bgi_filter_is_changed(const bg_filter *filter);
 bool bgi_filter_doubt(bg_filter *filter);
 
 /*
- * Call this after reading all words. Returns BG_EFORMAT if the words differ, or may have
- * differed, from the file that was mapped. In that case, discard everything that was created from
- * the words, because later checks could not detect the error.
+ * Call this after reading all words. Returns BG_EFORMAT if the words differ, or may have differed
+ * at some point, from the file that was mapped. In that case, discard everything that was created
+ * from the words, because later checks could not detect the error.
  */
 BG_MUST_CHECK bg_err bgi_filter_check_mapping(const bg_filter *filter,
                                               bg_errinfo *info);
@@ -110,7 +110,7 @@ bg_err bgi_filter_empty(const bg_filter *like, uint32_t flags, bg_filter **filte
 /* Measures a filter (estimate.c). */
 void bgi_filter_measure(const bg_filter *filter, struct bgi_measure *measure);
 /* Like bgi_filter_measure, but reads only about `most` bytes of each part, or all bytes if `most`
- * is 0. bgi_filter_info fills in `info` from this measurement, and sets *missed to the standard
+ * is 0. bgi_filter_info fills in `info` from such a measurement, and sets *missed to the standard
  * deviation of info->ones. */
 void bgi_filter_measure_part(const bg_filter *filter, uint64_t most,
                              struct bgi_measure *measure);
@@ -121,7 +121,7 @@ void bgi_filter_info(const bg_filter *filter, uint64_t most, bg_filter_info *inf
  * at least 0, and its upper bound may be infinite. */
 double bgi_estimate_error(const bg_estimate *estimate);
 
-/* Measures the merge of two matching filters. */
+/* Measures the result of merging two matching filters, without merging them. */
 void bgi_filter_measure_or(const bg_filter *a, const bg_filter *b,
                            struct bgi_measure *measure);
 
@@ -140,12 +140,12 @@ bg_err bgi_recipe_make(const struct bgi_recipe *recipe, const bg_spec *spec,
 bg_err bgi_recipe_plain(const struct bgi_kind *kind, uint64_t units, uint32_t k,
                         struct bgi_geometry *geometry);
 
-/* Returns the description of how filters with this spec are composed of other filters, or NULL if
- * they are not composed. */
+/* Returns a description of how filters with this spec are composed of other filters, or NULL if
+ * such filters are not composed. */
 const struct bgi_composed *bgi_spec_composed(const bg_spec *spec);
 
-/* Returns BG_OK, or an error that reports which of kind, size, k and hash differ between two
- * filters. */
+/* Returns BG_OK, or an error that reports which property (kind, size, k or hash) differs between
+ * two filters. */
 bg_err bgi_filter_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info);
 
 /* Returns BG_OK, or the error with which bg_filter_merge would fail before changing anything. */

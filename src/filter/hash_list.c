@@ -1,8 +1,7 @@
 /*
  * hash_list.c - collects hashes and sorts them into a set.
  *
- * To sort the list, it is divided into S slices, and the highest bits of each hash select one of B
- * buckets:
+ * Sorting divides the list into S slices. The highest bits of each hash select one of B buckets:
  *
  *   count     for each slice, how many hashes belong to each bucket      S tasks
  *             prefix sums: where each slice's part of each bucket starts
@@ -131,7 +130,7 @@ struct list_sort {
     uint64_t *all;   /* the hashes, once they have been scattered */
     uint64_t *spare; /* per thread: `largest` hashes */
     struct bgi_memory tables, array, spares;
-    size_t done, tasks; /* two tasks per slice and one per bucket; `done` is atomic */
+    size_t done, tasks; /* two tasks per slice, one per bucket; `done` is atomic */
     bool stopped;
 };
 
@@ -232,8 +231,7 @@ BGI_INLINE void list_flush(uint64_t *all, const struct list_line *line, size_t b
     }
 }
 
-/* Writes the hashes of a slice; `places` contains the position of the next hash for each
- * bucket. */
+/* Writes the hashes of a slice. `places` contains the position of each bucket's next hash. */
 static bool list_scatter(void *context, size_t slice, unsigned thread)
 {
     struct list_sort *s = context;

@@ -31,8 +31,8 @@ struct bgi_hash_list {
     bool small_pages;
 };
 
-/* `part_done` is called with the share of the sorting that is done, 0 to 1. It returns false to
- * stop the sort. Only the thread that called bgi_hash_list_sort calls it. */
+/* `part_done` is called with the share of the sorting that is done, 0 to 1. To stop the sort, it
+ * returns false. It is called only by the thread that called bgi_hash_list_sort. */
 struct bgi_watch {
     bool (*part_done)(void *context, double share);
     void *context;
@@ -43,13 +43,13 @@ bool bgi_hash_list_reserve(struct bgi_hash_list *list, size_t n);
 
 /*
  * Returns space for up to n hashes, and for at least one hash as long as reserved space is left.
- * Sets *got to the number of hashes that fit in this space. The list counts these hashes at once,
- * so the caller must write them.
+ * Sets *got to the number of hashes that fit in this space. The list counts these hashes
+ * immediately, so the caller must write all of them.
  */
 uint64_t *bgi_hash_list_next(struct bgi_hash_list *list, size_t n, size_t *got);
 
 /*
- * Sorts the list and removes duplicates; afterwards the list has one chunk. Returns false if out
+ * Sorts the list and removes duplicates. Afterwards, the list has one chunk. Returns false if out
  * of memory, in which case nothing has changed, or if `watch` stops the sort. In the second case,
  * *stopped is set, and all hashes are still in the list, in any order.
  */
@@ -59,7 +59,7 @@ bool bgi_hash_list_sort(struct bgi_hash_list *list, unsigned threads,
 /* Returns the hashes of a list with one chunk, or NULL if the list is empty. */
 const uint64_t *bgi_hash_list_all(const struct bgi_hash_list *list);
 
-/* Frees all memory; the list is then empty. */
+/* Frees all memory, which leaves the list empty. */
 void bgi_hash_list_clear(struct bgi_hash_list *list);
 
 #endif

@@ -2,10 +2,10 @@
  * loader.c - fills one filter from several threads.
  *
  * Idea. Adding a key to a blocked or split filter touches one unit of memory. So the filter is
- * divided into regions of whole lines, each with a lock. A thread that holds the lock of a region
- * can add to it without atomic instructions. Keys are processed in blocks. Each block is sorted
- * by region (one pass counts the keys, and a second pass moves them), and its regions are then
- * visited, starting with the regions whose locks are free.
+ * divided into regions of whole lines, each with a lock. A thread that holds a region's lock can
+ * add keys to the region without atomic instructions. Keys are processed in blocks. Each block is
+ * sorted by region (one pass counts the keys, and a second pass moves them), and its regions are
+ * then visited, starting with the regions whose locks are free.
  *
  *     block of hashes --> sorted: [ region 0 | region 1 | ... ]
  *                                     |          |
@@ -159,8 +159,8 @@ static void loader_visit(bg_loader *loader, const struct loader_sorted *sorted,
     (void)pthread_mutex_unlock(&loader->locks[r].lock);
 }
 
-/* Visits all regions of a block, first those whose locks are free. The starting region varies
- * between blocks, so that threads rarely wait for each other. */
+/* Visits all regions of a block, starting with the regions whose locks are free. The starting
+ * region varies between blocks, so that threads rarely wait for each other. */
 static void loader_add_sorted(bg_loader *loader, const struct loader_sorted *sorted,
                               struct loader_sum *sum)
 {

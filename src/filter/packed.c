@@ -16,7 +16,7 @@
  *
  * Invariants
  *   (I1) An opened filter has a geometry that is valid for its kind, and words for all of its
- *        units. Whatever the words contain, cores read nothing outside them.
+ *        units. Cores read nothing outside the words, whatever the words contain.
  *   (I2) The bytes are never written to.
  *
  * An opened filter has the same core and operations as any other filter, but uses the caller's
@@ -165,7 +165,7 @@ static bg_err packed_split(const unsigned char *bytes, size_t n,
     return BG_OK;
 }
 
-/* Sets up the core for these words. The state after the core is zero. */
+/* Sets up the core for these words. The state that follows the core is still zero. */
 static void packed_begin(bg_packed *p, const struct packed_parts *parts,
                          const void *words)
 {

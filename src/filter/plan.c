@@ -7,8 +7,8 @@
  *
  *     memory_cost x bytes(p) / 2^30  +  call_cost x queries x absent_share x p
  *
- * The first term falls slowly with p (bytes are proportional to -log p), and the second rises
- * linearly. So there is one minimum, which a golden-section search over log p finds.
+ * As p grows, the first term falls slowly (bytes are proportional to -log p), and the second term
+ * rises linearly. So there is one minimum, which a golden-section search over log p finds.
  */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 

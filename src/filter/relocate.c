@@ -2,8 +2,8 @@
  * relocate.c - moves a filter to different memory without changing its content.
  *
  * Idea. A filter is one block of memory, or several blocks that point to each other: a composed
- * filter has parts, which are filters themselves, and sometimes one more block. All addresses
- * within a block are in the handle, in known members. All addresses inside a block move by the same
+ * filter has parts, which are filters themselves, and sometimes one more block. All pointers into a
+ * block are stored in known members of the handle. All addresses inside a block move by the same
  * distance.
  *
  *     parts            moved first, each updating its pointer in the handle

@@ -1,5 +1,6 @@
 /*
- * resize.c - enumerates the entries of kinds that store them, and resizes such filters.
+ * resize.c - enumerates the entries of filters whose kind stores entries, and resizes these
+ * filters.
  *
  * Resizing creates a new filter and merges the old filter into it. The old filter stays valid, so
  * that other threads can query it until the new filter replaces it.

@@ -3,8 +3,8 @@
  *
  * Filters that are sets of bits can be combined if they have the same kind, geometry and hash:
  * the OR of two such filters is the filter for the union of their keys. All of these operations
- * may read words while other threads add keys: each word is read once, atomically, and bits are
- * only ever set.
+ * may read words while other threads add keys, because each word is read once and atomically, and
+ * bits are only ever set.
  */
 #include "base/errinfo.h"
 #include "bloomgate/filter.h"

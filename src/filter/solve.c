@@ -9,10 +9,10 @@
  *   - if a rate is specified, bisection finds the fewest units that reach it for one k, and hill
  *     climbing from the textbook value of k finds the k that needs the fewest bytes.
  *
- * Everything is computed with the kind's model (kind/model.c), so the reported rate is the rate
- * to expect in measurements. If not every number of units is a valid size (bgi_kind.round_units),
- * each number stands for the largest valid size that does not exceed it. The rate then still falls
- * as the number of units grows, but in steps.
+ * Everything is computed with the kind's model (kind/model.c), so measurements should match the
+ * reported rate. If not every number of units is a valid size (bgi_kind.round_units), each number
+ * stands for the largest valid size that does not exceed it. The rate then still falls as the
+ * number of units grows, but in steps.
  */
 #include "base/checked.h"
 #include "base/errinfo.h"
@@ -108,8 +108,8 @@ bg_err bgi_spec_check(const bg_spec *spec, bg_errinfo *info)
     return solve_check_words(spec, info);
 }
 
-/* Exactly one of rate, bits_per_key and bytes must be set; items must be set, too, unless bytes,
- * k and kind are all set. */
+/* Exactly one of rate, bits_per_key and bytes must be set. The number of items must also be set,
+ * unless bytes, k and kind are all set. */
 static bg_err solve_check_enough(const bg_spec *spec, bg_errinfo *info)
 {
     int sizes = (spec->rate > 0) + (spec->bits_per_key > 0) + (spec->bytes > 0);
@@ -203,8 +203,8 @@ static bool solve_units(const struct bgi_geometry *g, double bits, uint64_t *uni
 }
 
 /* Finds the smallest number of units, to within 1 in 4096, that reaches `rate`. Returns false if a
- * filter with 1024 bits per key does not reach this rate. (The limit is 4 KiB if that is more,
- * because some kinds have a large minimum size.) */
+ * filter with 1024 bits per key does not reach this rate. (If 4 KiB is more than 1024 bits per key,
+ * the limit is 4 KiB, because some kinds have a large minimum size.) */
 static bool solve_fewest(struct bgi_geometry *g, double rate)
 {
     uint64_t low = 0, high;
@@ -266,7 +266,7 @@ static double solve_cost(const bg_spec *spec, struct bgi_geometry *g)
         || units > g->kind->units_max) {
         return HUGE_VAL;
     }
-    /* A size in bytes is an upper limit. A size in bits is rounded up to one unit, unless a
+    /* A size in bytes is an upper limit. A size in bits per key is rounded up to one unit, unless a
      * smaller k would make the unit smaller. */
     bool smallest = spec->k || g->k == g->kind->k_min;
     g->units = units ? units : (!spec->bytes && smallest ? 1 : 0);

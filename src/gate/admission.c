@@ -9,7 +9,8 @@
  * an add, which inserts a new key or renews a known key. Three variants were measured on traces of
  * 10 million requests, in which 70 to 76% of the distinct keys occur once (Zipf, s = 0.9 and 1.0,
  * over a million keys; LRU caches of 20,000 and 100,000 objects; windows of 1/8 to 32 times the
- * cache). Change in hit ratio compared with the first variant, in percentage points:
+ * cache). This table shows the change in hit ratio compared with the first variant, in percentage
+ * points:
  *
  *     every call adds and counts           (`bgbench admission` has its figures)
  *     only new keys add and count          +0.1 in short windows, -0.5 in long ones: frequent

@@ -11,7 +11,7 @@
  *                                              one call allowed
  *
  * In TRYING, the call that is allowed gets a trial number, which the caller passes back with the
- * result. If no result arrives, another call is allowed after a further `rest`.
+ * result. If no result arrives, another call is allowed after another `rest` period.
  *
  * The breaker is lock-free, because one word holds its whole state (see breaker.c). While the
  * backing store is working, a check costs one load from a cache line that no thread writes.
@@ -54,7 +54,7 @@ enum bgi_breaker_state bgi_breaker_state(const struct bgi_breaker *breaker);
 bool bgi_breaker_is_closed(const struct bgi_breaker *breaker);
 
 /* Returns whether the backing store may be called at the time `now`. Sets *trial to the trial
- * number, or to 0 if the call is not a trial. Pass it back with the result. */
+ * number, or to 0 if the call is not a trial. Pass *trial back with the result. */
 bool bgi_breaker_allows(struct bgi_breaker *breaker, uint64_t now, uint64_t *trial);
 
 /* These functions report the result of a call. */

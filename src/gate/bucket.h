@@ -2,9 +2,9 @@
  * bucket.h - a rate limiter: a token bucket in one atomic word.
  *
  * Idea (the generic cell rate algorithm from ATM networks, ITU-T I.371). Instead of counting tokens
- * and adding some as time passes, the bucket stores only `full`, the time at which it will be
- * full again. Taking n tokens moves `full` forward by n intervals. The bucket is empty when
- * `full` is `depth` = burst x interval ahead of now:
+ * and adding new tokens as time passes, the bucket stores only `full`, the time at which it will be
+ * full again. Taking n tokens moves `full` forward by n intervals. The bucket is empty when `full`
+ * is `depth` = burst x interval ahead of now:
  *
  *     now              full       now + depth
  *     |================|..........|              = taken    . left

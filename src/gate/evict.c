@@ -21,7 +21,7 @@
  *   (E4) Under the lock: if the state is still WRITING and the file was written, change to
  *        DISK and free the slot. If writing failed, put the slot back. If the state is not
  *        WRITING, another thread has already put the slot back.
- * The reader (R), the first thread that needs the tenant:
+ * The reader (R) is the first thread that needs the tenant:
  *   (R1) Under the lock: change to READING.
  *   (R2) Read the file, without a lock.
  *   (R3) Under the lock: set `slot` to the result and change to MEMORY. If the file cannot be
@@ -103,7 +103,7 @@ void tenant_path(const bg_tenant *tenant, char path[], size_t room)
 
 /* ---- Headers of files ------------------------------------------------------------------ */
 
-/* Reads the header of a tenant's file, and checks that it belongs to this tenant. */
+/* Reads the header of a tenant's file, and checks that the file belongs to this tenant. */
 static bg_err evict_about(const bg_tenant *tenant, const char *path,
                           bg_file_info *about, bg_errinfo *info)
 {
@@ -156,7 +156,8 @@ static uint64_t evict_estimate(const bg_filter *filter)
     return items;
 }
 
-/* Opens the filter in the inspected file, and fails if another file has replaced that file. */
+/* Opens the filter in the inspected file, and fails if the file has been replaced since its header
+ * was read. */
 static bg_err evict_open(const bg_tenant *tenant, const char *path,
                          const bg_file_info *about, bg_filter **filter,
                          bg_errinfo *info)

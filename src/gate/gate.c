@@ -47,8 +47,8 @@
  * been deleted since. The negative cache forgets a key that an audit found, because its cache entry
  * may date from before the filter lost the key.
  *
- * Cost. A plain "no" costs one counter update, in a cache line of this CPU, in addition to the
- * slot's lookup. Other outcomes also need the clock, the keyed hash and the locks.
+ * Cost. In addition to the slot's lookup, a plain "no" costs one counter update in a cache line of
+ * this CPU. Other outcomes also need the clock, the keyed hash and the locks.
  */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 
@@ -171,8 +171,8 @@ static uint64_t gate_place(const bg_gate *gate, bg_bytes key)
     return bgi_siphash(BGI_SIPHASH_13, gate->secret, key.data, key.len);
 }
 
-/* Reserves n numbers for "no" answers and returns the first. gate_is_drawn decides whether the
- * answer with a given number is checked. */
+/* Reserves n numbers for "no" answers and returns the first number. gate_is_drawn decides whether
+ * the answer with a given number is checked. */
 static uint64_t gate_draw(const bg_gate *gate, uint64_t n)
 {
     struct gate_line *line = gate_line(gate);
@@ -202,7 +202,7 @@ static void gate_count_outcome(const bg_gate *gate, const struct gate_call *call
     gate_count(gate_line(gate), counter, 1);
 }
 
-/* Queries the filter. The doubt is read first; see slot_in_doubt. */
+/* Queries the filter. The doubt must be read first; see slot_in_doubt. */
 static struct gate_reply gate_query(bg_gate *gate, const void *key, size_t len)
 {
     struct gate_reply reply = { .doubt = gate_in_doubt(gate) };
@@ -317,7 +317,7 @@ static bg_outcome gate_lead(bg_gate *gate, struct bgi_flight *flight,
     return gate_conclude(gate, answer);
 }
 
-/* Uses the answer of another lookup. Returns false if that answer cannot be used. */
+/* Uses the answer from another lookup. Returns false if that answer cannot be used. */
 static bool gate_follow(bg_gate *gate, struct bgi_flight *flight)
 {
     bool helps = flight->answer != GATE_PRESENT || !flight->request
@@ -444,7 +444,7 @@ static bool gate_counts(bg_outcome outcome)
     return outcome == BG_OUTCOME_PRESENT || outcome == BG_OUTCOME_UNKNOWN;
 }
 
-/* The part of a batch that is looked up in the filter in one call. */
+/* The part of a batch that one call looks up in the filter. */
 struct gate_chunk {
     const bg_bytes *keys;
     size_t n;

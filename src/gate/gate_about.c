@@ -4,12 +4,12 @@
  * The observed false-positive rate counts only absent keys. These are the keys that
  * the backing store, or the cache of its answers, reported as absent, and the keys for which the
  * filter answered "no". The rate is the share of absent keys for which the filter answered
- * "maybe". Present keys and failed queries do not count. Two more points matter:
+ * "maybe". Present keys and failed queries do not count. There are two complications:
  *
  *   - Reports (bg_gate_report) cover only "maybe" answers, usually from bg_gate_may_contain, and
  *     possibly not all of them. So if only a share of the "maybe" answers from that function was
  *     reported, the same share of its "no" answers is counted.
- *   - A new base has its own rate. Observations from before it was published are excluded.
+ *   - A new base has its own rate, so observations from before it was published are excluded.
  *
  * The interval is the Wilson interval, which assumes that lookups are independent. Repeated
  * lookups of one key are not independent and make the interval too narrow.

@@ -30,9 +30,9 @@ enum gate_counter {
     GATE_STORE_NS,
     GATE_STORE_ERRORS,
     GATE_AUDITS,
-    /* The next two counters also count outcomes, which are not counted above. Otherwise some
-     * statistics would be the difference between two counters that are read at different times, and
-     * could decrease. */
+    /* The next two counters also count outcomes. These outcomes are not counted above, because then
+     * some statistics would be the difference between two counters that are read at different
+     * times, and could decrease. */
     GATE_CHECKED,       /* ABSENT_BY_FILTER after a query to the store */
     GATE_DOUBTED_STORE, /* ABSENT_BY_STORE after an untrusted "no" */
     GATE_SPARED,        /* queries that the open breaker prevented */
@@ -79,7 +79,7 @@ struct bg_gate {
     _Atomic uint32_t *writing;
     bg_gate_options how;
     bgi_siphash_key secret; /* for hashing keys and selecting audits */
-    uint64_t audit_most;    /* a "no" with a mixed number up to this value is audited */
+    uint64_t audit_most;    /* a "no" is audited if its mixed number is at most this */
     struct bgi_memory memory;
     struct bgi_breaker breaker;
     pthread_mutex_t lock; /* protects `before` */

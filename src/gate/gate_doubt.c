@@ -11,8 +11,8 @@
  *
  * The slot numbers each build of a base (a "making" in the code) when the build starts, before its
  * source is read. `whole` is the number of the last build whose base was published. `missed` is the
- * number of the first build that ends the doubt, as any later build does, or 0 if there is no
- * doubt. `missed` belongs to the slot, so the doubt applies to all gates of the slot.
+ * number of the first build that ends the doubt, or 0 if there is no doubt. Any later build also
+ * ends the doubt. `missed` belongs to the slot, so the doubt applies to all gates of the slot.
  *   (D1) After the key was written and before the write returns, `missed` is set to one more than
  *        the number of builds that have started by then. So the build with that number, and every
  *        later build, starts after the key was written.
@@ -30,7 +30,7 @@
  *        lookup that saw the doubt neither uses nor fills the negative cache, and shares no
  *        query with another lookup (flight.c). bg_gate_doubt ends the era (recent.c) for lookups
  *        that did not see the doubt and for queries that are in progress. The base that ends the
- *        doubt also ends the era.
+ *        doubt ends the era again.
  */
 #include "gate/gate_body.h"
 

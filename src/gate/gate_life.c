@@ -65,13 +65,13 @@ static void gate_set_defaults(bg_gate_options *how)
     how->breaker_rest = how->breaker_rest ? how->breaker_rest : second;
 }
 
-/* Returns a threshold, so that the share of 64-bit numbers up to this threshold is `share`. */
+/* Returns the value that a random 64-bit number does not exceed with probability `share`. */
 static uint64_t gate_audit_most(double share)
 {
     return share >= 1 ? UINT64_MAX : (uint64_t)(share * 0x1p63) * 2;
 }
 
-/* Generates a random secret, so that cell positions cannot be predicted. */
+/* Generates a random secret, so that an attacker cannot predict the positions of cells. */
 static bool gate_make_secret(bgi_siphash_key secret)
 {
     size_t got = 0;

@@ -90,7 +90,7 @@ struct guard {
 /* A change that removes filters from the list. */
 struct guard_drop {
     bool back;         /* only the base is removed; the old filter replaces it */
-    bool takes;        /* one of the removed filters accepts adds */
+    bool takes;        /* a filter that accepts adds is removed */
     uint64_t added;    /* the highest view_filter.added of the removed filters */
     uint64_t complete; /* the number up to which the replacement is complete */
 };
@@ -99,7 +99,7 @@ struct guard_drop {
 bool guard_loses(const struct guard *guard, const struct guard_drop *drop);
 
 /* Returns the completeness of a slot whose base is complete up to `base`. If the slot has a delta
- * that starts early enough, the delta contains the remaining keys. */
+ * that started early enough, the delta contains the keys that are missing from the base. */
 uint64_t guard_complete(const struct guard *guard, bool has_delta, uint64_t complete,
                         uint64_t base);
 

@@ -19,7 +19,7 @@
  * other's line, because each process may use its new secret immediately. So the old file is locked
  * from before it is read until it is replaced, and
  *
- *   (I1) a process that has the lock checks whether the path still refers to the locked file, and
+ *   (I1) a process that holds the lock checks whether the path still refers to the locked file, and
  *        starts over if another process has replaced that file;
  *   (I2) if there is no old file, the new file is put in place with link(), which fails if another
  *        process has created the file in the meantime, and the process then starts over.
@@ -110,7 +110,7 @@ static void keyring_unload(struct keyring_file *file)
     disk_close(&file->file);
 }
 
-/* Allocates n bytes of memory for secrets. */
+/* Allocates n bytes of secret memory (memory.h). */
 static bg_err keyring_take(struct bgi_memory *memory, size_t n, bg_errinfo *info)
 {
     return bgi_secret_take(memory, n)

@@ -2,11 +2,11 @@
  * metrics.c - collects metrics from slots and gates.
  *
  * Counters must not decrease (see metrics.h). Slots and gates sum their counters over all CPUs
- * while other threads are counting, so the difference between two sums may decrease, because an
- * event that occurs in between is in only one of the sums. To avoid this, slots and gates count the
- * parts separately and add them up: queries are the sum of "no" and "maybe" answers, and adds are
- * the sum of new and old keys. The difference between two sums from the same reading is then itself
- * a counted part.
+ * while other threads are counting, so the difference between two sums may decrease: an event that
+ * occurs between the two summations is in only one of the sums. To avoid this, slots and gates
+ * count the parts separately and add them up: queries are the sum of "no" and "maybe" answers, and
+ * adds are the sum of new and old keys. The difference between two such totals from the same
+ * reading is then one of the counted parts, which never decreases.
  */
 #include "gate/metrics.h"
 

@@ -92,7 +92,7 @@ enum metrics_type { METRICS_COUNTER, METRICS_GAUGE, METRICS_INFO };
 enum metrics_form { METRICS_WHOLE, METRICS_REAL, METRICS_TEXT, METRICS_CHARS };
 
 struct metrics_value {
-    const char *label; /* label value, or label name if an info; NULL ends the list */
+    const char *label; /* label value (info: label name); NULL ends the list */
     uint32_t offset;   /* offset in struct metrics_facts */
     enum metrics_form form;
 };
@@ -123,8 +123,8 @@ bg_err metrics_document(const struct metrics_facts *facts, size_t n,
 bg_err metrics_check(bg_metrics_format format, uint32_t flags, bg_metrics_sink_fn sink,
                      bg_errinfo *info);
 
-/* Allocates zeroed memory for n facts. `each` is the number of bytes per fact, including data
- * associated with the fact. Returns NULL if out of memory (metrics.c). */
+/* Allocates zeroed memory for n facts. Each fact occupies `each` bytes, which include the data
+ * associated with it. Returns NULL if out of memory (metrics.c). */
 struct metrics_facts *metrics_take(struct bgi_memory *memory, size_t n, size_t each,
                                    bg_errinfo *info);
 

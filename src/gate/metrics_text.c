@@ -2,8 +2,8 @@
  * metrics_text.c - buffers text for a sink, and formats strings and numbers for each format.
  *
  * Numbers. printf and strtod are precise, but depend on the locale, which the program may set.
- * So only the digits and the exponent of printf's output are used, and strtod parses an integer
- * with an exponent. Neither contains a decimal point.
+ * So only the digits and the exponent of printf's output are used, and strtod parses only integers
+ * with an exponent. Neither of these contains a decimal point.
  *
  * The result is the shortest decimal that parses to x. Any decimal of up to 15 digits survives
  * conversion to a normal double and back to 15 digits. So if x has a shorter form, its 15 digits
@@ -178,7 +178,7 @@ void metrics_text_whole(struct metrics_text *out, uint64_t number)
     metrics_text_put(out, at);
 }
 
-/* The digits of x > 0, which is d.d... times 10^exponent. */
+/* The digits and exponent of a number x > 0, so that x is d.d... times 10^exponent. */
 struct metrics_decimal {
     char digits[20];
     int n;

@@ -13,8 +13,8 @@
  * uppercase letters (some file systems are case-insensitive) and no non-ASCII bytes (some file
  * systems change them).
  *
- * Each name has exactly one canonical form. A file is not a tenant's file if its name decodes to a
- * tenant name but is not the canonical form of that name.
+ * Each name has exactly one canonical form. If a file's name decodes to a tenant name but is not
+ * its canonical form, the file does not belong to a tenant.
  */
 #ifndef BGI_NAME_FILE_H
 #define BGI_NAME_FILE_H

@@ -8,7 +8,7 @@
  *
  *     cells   [ hash, tenant ][ 0, NULL ][ hash, deleted ][ hash, tenant ] ...
  *
- * A cell whose tenant was removed is marked as deleted: it points to the table itself.
+ * A cell whose tenant was removed is marked as deleted by making it point to the table itself.
  *
  * Invariants
  *   (N1) A cell changes from empty to a tenant and then to deleted, and never back. The hash of a
@@ -42,7 +42,7 @@ struct name_table {
 /* Creates a table with space for at least n entries. Returns NULL if out of memory. */
 struct name_table *name_table_make(uint64_t n, const bg_allocator *allocator);
 
-/* The release function for bgi_grace_retire. */
+/* Frees a table. Pass this function to bgi_grace_retire. */
 void name_table_release(struct bgi_retired *retired);
 
 /* Returns whether there is space for one more entry. */

@@ -15,8 +15,9 @@
  * receives them from its caller.
  *
  * No key is lost. If an add returned before phase 2 ended, its key was already in the backing
- * store (gate.h: store first), so phase 3 reads the key from the store. The keys of all later adds
- * are in the new filter, or in the new delta, which stays in the slot. This is rule (S2) in slot.c.
+ * store (gate.h requires this order), so phase 3 reads the key from the store. The keys of all
+ * later adds are in the new filter, or in the new delta, which stays in the slot. This is rule (S2)
+ * in slot.c.
  *
  * Whatever happens before phase 4, the slot keeps its filters. Only one rebuild runs at a time.
  * Queries, adds, merges and saves continue during a rebuild. Other operations fail with BG_EBUSY.
@@ -141,7 +142,7 @@ static bg_err rebuild_join_draft(struct bg_rebuild *r, struct slot_draft *draft,
     return BG_OK;
 }
 
-/* Seals all current filters, and lets the new delta accept adds. Failed rebuilds leave their deltas
+/* Seals all current filters and makes the new delta accept adds. Failed rebuilds leave their deltas
  * in the slot, so when the slot is nearly full, the last delta is reused. */
 static bg_err rebuild_put_delta(struct bg_rebuild *r, struct slot_draft *draft,
                                 bg_errinfo *info)

@@ -10,8 +10,8 @@
  *       sets[m]        version, era, and for each way: query time, tag, length + 1 (0: none)
  *       keys           m * RECENT_WAYS places of key_room bytes
  *
- * A new entry replaces the existing entry for its key. If there is none, it replaces an empty or
- * expired entry. If there is none of these, either, it replaces the oldest entry.
+ * A new entry replaces the existing entry for its key. If there is no such entry, it replaces an
+ * empty or expired entry. If all entries are in use, it replaces the oldest entry.
  *
  * Concurrent writes and lookups. A set's `version` increases with every write of a key that belongs
  * to the set, whether or not the set currently contains the key.
@@ -62,9 +62,9 @@
  *
  * An event costs only one addition, because later lookups empty the sets.
  *
- * Time. An entry records the time at which its query was sent, so an answer is never used for
- * longer than the TTL after its query was sent, however long the query took. An entry with a time
- * in the future counts as expired: the clock went backward, so the entry's age is unknown.
+ * Time. An entry records the time at which its query was sent. So an answer is never used for
+ * longer than the TTL after that time, however long the query took. An entry with a time in the
+ * future counts as expired: the clock went backward, so the entry's age is unknown.
  */
 #include "gate/recent.h"
 
@@ -171,7 +171,7 @@ static unsigned recent_victim(const struct bgi_recent *recent,
     return victim;
 }
 
-/* Moves a set to a later era (R5). Returns whether the set then has this era. */
+/* Moves a set to `era` if its era is earlier (R5). Returns whether the set then has this era. */
 static bool recent_enter_era(struct recent_set *set, uint64_t era)
 {
     if (set->era < era) {

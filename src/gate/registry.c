@@ -21,8 +21,8 @@
  *        from both.
  *   (R2) No two tenants in the table have the same name, because each name is looked up again under
  *        the lock before its tenant is added.
- *   (R3) A tenant that is not in the table has no file, and no thread is about to write one (see
- *        evict.c).
+ *   (R3) A tenant that is not in the table has no file, and no thread is about to write such a file
+ *        (see evict.c).
  *   (R4) If a file for a new tenant's name already exists (because it was copied into the
  *        directory), the tenant is created from that file, never as an empty filter.
  *
@@ -129,7 +129,7 @@ static bool registry_make_room(bg_registry *registry)
     return true;
 }
 
-/* Adds a tenant. The table must have space for it. The tenant's initial reference belongs to the
+/* Adds a tenant to the table, which must have space. The tenant's initial reference belongs to the
  * registry. */
 static void registry_put(bg_registry *registry, bg_tenant *tenant)
 {
@@ -583,7 +583,8 @@ static bg_err registry_open_directory(bg_registry *registry, bg_errinfo *info)
     if (registry->directory_file < 0) {
         return disk_error(info, "open directory", path);
     }
-    /* Some file systems do not support locks. On these, the operator must ensure exclusive use. */
+    /* Some file systems do not support locks. On such file systems, the operator must ensure
+     * exclusive use. */
     if (flock(registry->directory_file, LOCK_EX | LOCK_NB) != 0
         && errno == EWOULDBLOCK) {
         return bgi_err_state(info, BG_EBUSY, "directory",

@@ -1,5 +1,5 @@
 /*
- * reload.c - loads a slot's base from a file, and saves it to a file.
+ * reload.c - loads and saves a slot's base.
  *
  * A file is accepted only if it passes the bg_open checks (all checksums, the structure and the
  * canaries) and is a successor of the current filter: it must have the same kind, hash and secret,
@@ -73,8 +73,8 @@ static bg_err reload_compare(const bg_filter *now, const bg_filter *next,
     return BG_OK;
 }
 
-/* Checks the properties that only files have. The key id of an earlier file counts while the
- * base has the same hash as that file. */
+/* Checks the properties that only files have. The key id of an earlier file is required as long as
+ * the base has the same hash as that file. */
 static bg_err reload_compare_files(const struct view *view, const bg_file_info *next,
                                    const bg_reload_options *how, bg_errinfo *info)
 {

@@ -11,11 +11,11 @@
  * Every change from one view to the next obeys these rules:
  *
  *   (S1) A filter that is queried in the old view and accepts or has accepted adds is queried in
- *        the new view, too, or has been merged into a filter that is queried there. This does not
+ *        the new view, too, or is part of a filter that is queried there. This does not
  *        apply if the caller passed DISCARD, or asserted that the new filter is equally complete.
  *   (S2) A change stops querying a filter only if another filter joined the view at least one
  *        grace period earlier, has accepted every add since, and is queried after the change.
- *   (S3) Ending a migration or a rebuild cannot fail. For this purpose, the slot reserves
+ *   (S3) A migration or a rebuild can always be ended. For this purpose, the slot reserves
  *        memory for one more view for each old or next filter in the list.
  *
  * If B is A, its filters contain the key (V2). If B is A's successor, (S1) applies. If there are
@@ -180,8 +180,8 @@ static bool slot_take_memory(bg_slot *slot, const struct slot_draft *draft,
     return taken;
 }
 
-/* The base contains the keys of filters that were removed, unless the caller discarded these keys.
- * So the last add to these filters counts as an add to the base. */
+/* The base contains the keys of the removed filters, unless the caller discarded them. So the last
+ * add to a removed filter counts as an add to the base. */
 static void slot_inherit_adds(const struct view *before, const struct view *after)
 {
     const struct view_member *base = view_find(after, BG_ROLE_BASE);
@@ -496,10 +496,9 @@ uint64_t slot_sum_wrote(const bg_slot *slot)
 }
 
 /*
- * Records the starting point for counting the bits that adds set. Only a sample is read, because
- * most filters are new and empty, or are large files that have not been read yet, and counting all
- * bits would touch every page. A sample has a known error, and finds no set bits in an empty
- * filter.
+ * Records the starting point for counting the bits that adds set. Most filters are new and empty,
+ * or are large files that have not been read yet. Counting all bits would touch every page, so only
+ * a sample is read. A sample has a known error, and finds no set bits in an empty filter.
  */
 static void slot_adds_began(bg_slot *slot)
 {
@@ -829,7 +828,7 @@ static bg_err slot_layer(bg_slot *slot, struct slot_request *request, bg_errinfo
     if (!err) {
         request->taken = true;
         slot_adds_began(slot);
-        bgi_grace_wait(slot->grace); /* (S2): sealed filters get no adds afterwards */
+        bgi_grace_wait(slot->grace); /* (S2): after this, sealed filters get no adds */
     }
     return err;
 }
@@ -883,7 +882,8 @@ static bg_err slot_compact(bg_slot *slot, struct slot_request *request,
 {
     const struct view *view = atomic_load(&slot->view);
     const bool based = view_find(view, BG_ROLE_BASE) != NULL;
-    /* A slot without a base can have deltas, because failed rebuilds leave them. */
+    /* A slot without a base can have deltas, because failed rebuilds leave their deltas in the
+     * slot. */
     if (!based || !view_find(view, BG_ROLE_DELTA)) {
         return bgi_err_state(info, BG_EINVAL, "slot",
                              "cannot compact the slot: it has %s",
@@ -1052,8 +1052,8 @@ static bg_err slot_merge_check(const struct view *view, const bg_filter *other,
     return err;
 }
 
-/* Merges `other` into every member that accepts adds. If a rebuild's next base has too little
- * space, it is only marked as failed. */
+/* Merges `other` into every member that accepts adds. If the next base of a rebuild does not have
+ * enough space, it is only marked as failed. */
 static bg_err slot_merge_each(const struct view *view, const bg_filter *other,
                               bg_errinfo *info)
 {
@@ -1073,8 +1073,8 @@ static bg_err slot_merge_each(const struct view *view, const bg_filter *other,
 }
 
 /* Runs under the lock. Merging is allowed during a rebuild, because the view stays the same and
- * every filter that accepts adds gets the keys. The bits that a merge sets do not count as set
- * by adds. */
+ * every filter that accepts adds gets the keys. The bits that are set by a merge are not attributed
+ * to adds. */
 bg_err bg_slot_merge(bg_slot *slot, const bg_filter *other, bg_errinfo *info)
 {
     bgi_err_clear(info);

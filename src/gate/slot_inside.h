@@ -31,7 +31,7 @@ struct slot_line {
 /* The state at the time when the base, or the filter that accepts adds, was installed. */
 struct slot_marks {
     uint64_t base_since;
-    uint64_t wrote; /* number of adds that had set bits by then */
+    uint64_t wrote; /* number of adds that had set bits by that time */
     /* The number of bits that were set in the filter whose pollution can be measured, if any. */
     uint64_t ones;
     double missed; /* standard deviation of `ones` */
@@ -141,10 +141,10 @@ struct slot_draft {
 
 void slot_draft_begin(const bg_slot *slot, struct slot_draft *draft);
 
-/* Returns the member with a role, or NULL. */
+/* Returns the member with this role, or NULL if there is none. */
 struct view_member *slot_draft_find(struct slot_draft *draft, bg_role role);
 
-/* Removes all members with a role. */
+/* Removes all members with this role. */
 void slot_draft_remove(struct slot_draft *draft, bg_role role);
 
 /* Makes all members stop accepting adds. Returns whether any member other than a delta accepted
@@ -155,7 +155,7 @@ bool slot_draft_seal(struct slot_draft *draft);
 bool slot_draft_put(struct slot_draft *draft, struct view_filter *shared, bg_role role,
                     bool queried, bool takes);
 
-/* Returns a mark for the current point in time, for guards. */
+/* Returns a guard mark for the current point in time. */
 struct guard_mark slot_mark(const bg_slot *slot);
 
 /* Makes the draft the current view, in one atomic step. If the call fails with BG_ENOMEM, nothing
@@ -171,8 +171,8 @@ BGI_INLINE void slot_raise(_Atomic uint64_t *number, uint64_t to)
     }
 }
 
-/* Starts the build of a base that will contain all keys. Returns the build's number, to which
- * `whole` is set when the base is published. */
+/* Starts the build of a base that will contain all keys. Returns the number of the build. When the
+ * base is published, `whole` is set to this number. */
 BGI_INLINE uint64_t slot_making(bg_slot *slot)
 {
     return atomic_fetch_add(&slot->makings, 1) + 1;
@@ -244,7 +244,7 @@ bool slot_doubt_maps(bg_slot *slot);
 
 uint64_t slot_now(const bg_slot *slot);
 
-/* Increments a counter. slot_failed counts a failure and records the reason. */
+/* slot_counted increments a counter. slot_failed also records the reason for a failure. */
 void slot_counted(bg_slot *slot, uint64_t *counter);
 void slot_failed(bg_slot *slot, uint64_t *counter, const bg_errinfo *why);
 void slot_set_rebuilding(bg_slot *slot, bool rebuilding);
