@@ -23,7 +23,8 @@ ribbon       17.4 KiB   7.1...0.781%     0.86%
 scalable     33.8 KiB  13.8...0.201%    0.205%
 window       47.2 KiB  19.4...0.884%     0.78%
 
-# Measures selected kinds at a different rate and prints them as JSON, in the order used by --help.
+# Measures selected kinds at a different rate and prints the results as JSON, in the order used by
+# --help.
 $ bloomgate bench -k ribbon --kind blocked -p 0.1% --json keys > bench.json; python3 -m json.tool < bench.json > /dev/null
 $ cat > show.py <<< 'import json, sys; b = json.load(sys.stdin); kinds = b.pop("kinds"); b.pop("cpu"); print(b); [print({n: v if not n.endswith("_ns") else v > 0 for n, v in k.items()}) for k in kinds]'
 $ python3 show.py < bench.json

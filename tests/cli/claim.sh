@@ -22,8 +22,8 @@ waiter() {
     until grep -q . said || ! kill -0 $waiting 2> /dev/null; do :; done
 }
 
-# Runs each command while another command changes FILE. For each command, prints the exit code and
-# the number of times that it reported that FILE is being changed.
+# Runs each command while another command changes FILE. For each command, prints its exit code and
+# how many times its messages report that FILE is being changed.
 refused() {
     local file=$1 command
     shift

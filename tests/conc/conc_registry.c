@@ -583,7 +583,7 @@ static void *do_chore(void *arg)
 }
 
 /* Starts a maintenance task while a thread is stopped inside a tenant operation. The thread
- * continues after a while, or when the task is done, which is an error. */
+ * continues after a while. If the task ends before that, the test fails. */
 static void chore_around(struct chore *chore, struct insider *in)
 {
     pthread_t inside, outside;

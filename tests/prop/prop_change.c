@@ -3,9 +3,9 @@
  * may lose a key.
  *
  * A world consists of a few filters that share a random geometry. For each filter, the model
- * records every key's count and the time since which the key has been present. Operations are
- * chosen at random: adds, inserts, removals of keys that are present, queries and counts, singly
- * and in batches; copies and clears; and all other operations that the kind supports:
+ * records every key's count and when the key was last added. Operations are chosen at random: adds,
+ * inserts, removals of keys that are present, queries and counts, singly and in batches; copies and
+ * clears; and all other operations that the kind supports:
  *
  *   merge     into another filter with the same spec, and into itself
  *   resize    quotient, by a factor of two or four in either direction; the filters in a world then

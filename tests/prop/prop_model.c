@@ -309,7 +309,7 @@ static void op_fold(struct world *world, struct slot *slot)
     CHECK(bg_filter_equal(folded, twin));
     model_check_all(world, slot, folded);
 
-    bg_spec spec = world->spec; /* a small filter with the same keys must be equal */
+    bg_spec spec = world->spec; /* for a small filter that must equal the folded one */
     bg_filter *direct;
     spec.bytes = info.bytes >> times;
     CHECK_OK(bg_filter_create(&spec, &direct, NULL));
