@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Adds keys; returns how many were certainly new, and marks them in `is_new` unless it is NULL. */
+/* Adds keys and returns how many were certainly new. Marks the new keys in `is_new` unless `is_new`
+ * is NULL. */
 static inline size_t added_many(bg_filter *filter, bg_keys keys, uint64_t *is_new)
 {
     size_t added = 0;
@@ -19,7 +20,7 @@ static inline size_t added_many(bg_filter *filter, bg_keys keys, uint64_t *is_ne
     return added;
 }
 
-/* Adds a key; returns whether it was certainly new. */
+/* Adds a key and returns whether the key was certainly new. */
 static inline bool added(bg_filter *filter, const void *key, size_t len)
 {
     const bg_bytes one = { key, len };

@@ -19,11 +19,11 @@ static struct check_case *first_case, **last_link = &first_case;
 static uint64_t seed = DEFAULT_SEED;
 static size_t scale = 1;
 
-/* State of the running test; its threads also add to `failures`. */
+/* State of the running test. The test's threads also add to `failures`. */
 static atomic_uint failures;
 static atomic_uint threads_seen;
 static jmp_buf leave_test;
-static _Thread_local bool may_leave; /* set only in the thread that runs the tests */
+static _Thread_local bool may_leave; /* true only in the thread that runs the tests */
 static _Thread_local bool random_started;
 static _Thread_local uint64_t random_state;
 
@@ -160,7 +160,7 @@ static bool run_case(const struct check_case *test)
     return false;
 }
 
-/* Returns an integer from the environment, or `fallback` if it is not set. */
+/* Returns an environment variable as an integer, or `fallback` if the variable is not set. */
 static uint64_t number_from_environment(const char *name, uint64_t fallback)
 {
     const char *text = getenv(name); /* NOLINT(concurrency-mt-unsafe) */

@@ -11,11 +11,12 @@
  *     }
  *
  * Tests register themselves and run in the order of the source file; main() is in check.c.
- * A failed CHECK prints its location and values and ends the test; then the next test runs.
+ * A failed CHECK prints its location and values and ends the test, and the next test runs.
  * In a thread started by the test, a failed CHECK is only counted as a failure, and the thread
  * continues.
  *
- *     program             runs all tests  program --list      lists the tests
+ *     program             runs all tests
+ *     program --list      lists the tests
  *     program part        runs the tests whose names contain `part`
  *
  *     BG_TEST_SEED=n      seed of the random numbers. The default is fixed; `random` uses

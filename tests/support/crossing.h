@@ -21,7 +21,7 @@ static struct {
     _Atomic bool armed, writing;
 } crossing;
 
-static _Thread_local bool crossing_writes; /* this thread is the writer */
+static _Thread_local bool crossing_writes; /* whether this thread is the writer */
 
 static inline void crossing_append(void)
 {
@@ -47,7 +47,7 @@ static inline void crossing_on_sync(void)
     while (!atomic_load(&crossing.writing)) {
         (void)usleep(100);
     }
-    disk.fault = DISK_EIO; /* makes this sync fail, which is the next counted call */
+    disk.fault = DISK_EIO; /* makes this sync, which is the next counted call, fail */
     disk.calls = 0;
     disk.at = 1;
 }

@@ -1,9 +1,9 @@
 /*
- * disk_lives.h - runs ("lives") of a writer on a faulty disk. The writer is killed at each of
- * its disk calls, with and without a power loss, and each call fails in every way.
+ * disk_lives.h - runs ("lives") of a writer on a faulty disk. In turn, the writer is killed at each
+ * of its disk calls, with and without a power loss, and each call fails in every way.
  *
- * There are three directories: the live one, the content of its platter, and the content after
- * power is restored. A test defines how a life proceeds and how a directory is checked
+ * There are three directories: the live directory, the content of its platter, and the content
+ * after power is restored. A test defines how a life proceeds and how a directory is checked
  * afterwards; the live and the recovered directory are both checked each time.
  */
 #ifndef TESTS_DISK_LIVES_H
@@ -25,7 +25,7 @@ struct disk_lives {
     uint64_t whole; /* last acknowledgment of a complete life */
 };
 
-/* Directories for lives, on a file system where a sync costs nothing, if one is available. */
+/* Returns a directory for lives. If possible, it is on a file system where a sync costs nothing. */
 static inline const char *lives_folder(const char *name)
 {
     static char paths[4][256];
@@ -43,7 +43,7 @@ static inline void lives_remove_folder(const char *path)
     CHECK(rmdir(path) == 0);
 }
 
-/* Reads the acknowledgments of a child until it exits; returns its exit status. */
+/* Reads a child's acknowledgments until the child exits, and returns its exit status. */
 static inline int lives_wait(pid_t child, int from, uint64_t *acknowledged)
 {
     int status;

@@ -34,12 +34,12 @@ enum disk_fault {
     DISK_EIO,
     DISK_ENOSPC,
     DISK_SHORT,     /* writes half the bytes, without an error */
-    DISK_HALF_FULL, /* writes half the bytes; the next call fails with ENOSPC */
+    DISK_HALF_FULL, /* writes half the bytes, and the next call fails with ENOSPC */
     DISK_FAULTS
 };
 
 static struct {
-    const char *folder, *platter; /* NULL: no simulated power loss */
+    const char *folder, *platter; /* NULL disables power-loss simulation */
     unsigned long calls, at;      /* 0: never */
     enum disk_fault fault;
     void (*on_create)(void); /* called once, before the next file is created */
@@ -49,11 +49,11 @@ static struct {
     void (*on_write)(int file, off_t at, size_t n); /* called before every write */
     unsigned long data_syncs; /* number of fdatasync calls, atomic */
     bool interrupts;          /* every write and sync first fails with EINTR */
-    bool interrupted;         /* ... and the current call has failed already */
+    bool interrupted;         /* the current call has already failed with EINTR */
     bool patient;             /* syncs succeed at once, without syncing the real disk */
 } disk;
 
-#if __SIZEOF_POINTER__ == 4 /* names of the calls with 64-bit file offsets */
+#if __SIZEOF_POINTER__ == 4 /* the 64-bit file calls have different names */
 #define __real_open      __real_open64
 #define __wrap_open      __wrap_open64
 #define __real_pwrite    __real_pwrite64
@@ -130,8 +130,8 @@ static void disk_note_sync(int file)
     (void)__real_rename(from, to);
 }
 
-/* Called for a new file, because the platter's file with this inode number belonged to a
- * different file. */
+/* Called for a new file, because a platter file with this inode number belonged to a different
+ * file. */
 static void disk_note_new(int file)
 {
     char path[320];

@@ -139,7 +139,7 @@ static inline unsigned char *files_encode(const bg_filter *filter, uint64_t gene
     size_t written = 0;
     CHECK_OK(bg_encode(filter, &options, NULL, 0, n, NULL));
     unsigned char *bytes =
-        line_memory(*n); /* aligned, so that the file can be queried in place */
+        line_memory(*n); /* aligned so that the file can be queried in place */
     CHECK_OK(bg_encode(filter, &options, bytes, *n, &written, NULL));
     CHECK_EQ(written, *n);
     return bytes;

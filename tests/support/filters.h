@@ -25,7 +25,7 @@ static inline bg_kind kind_at(int i)
     return all[i];
 }
 
-/* The range of k of each Bloom kind, as in spec.h. */
+/* The range of k for each Bloom kind, as documented in spec.h. */
 static inline uint32_t kind_k_min(bg_kind kind)
 {
     switch (kind) {
@@ -113,7 +113,7 @@ static inline bg_filter_info info_of(const bg_filter *filter)
 
 enum { RANGE_BATCH = 500 };
 
-/* Fills in the next batch of n keys starting at `first`; returns its size. */
+/* Writes the next batch of the n keys that start at `first`, and returns the batch size. */
 static inline size_t range_batch(uint64_t keys[RANGE_BATCH], uint64_t first, size_t n)
 {
     const size_t step = n < RANGE_BATCH ? n : RANGE_BATCH;
@@ -162,17 +162,17 @@ static inline void *line_memory(size_t bytes)
     return memory;
 }
 
-/* ---- An allocator that counts ---------------------------------------------------- */
+/* ---- An allocator that counts and fails on demand -------------------------------- */
 
 enum { COUNTING_MAX = 32 };
 
 struct counting {
     bg_allocator hooks;
     size_t calls;      /* calls of allocate */
-    size_t fail_at;    /* index of the call that fails, from 1; 0: none */
+    size_t fail_at;    /* index of the failing call, starting at 1, or 0 for none */
     bool fail_onwards; /* whether all later calls fail as well */
     size_t live;       /* blocks in use */
-    size_t mistakes;   /* releases of unknown memory or with a different size */
+    size_t mistakes;   /* releases of unknown memory, or with the wrong size */
     struct {
         void *memory;
         size_t bytes;
@@ -241,8 +241,8 @@ static inline bg_kind removing_kind(unsigned i)
 }
 
 /* Adds n random keys below `adds` to both filters, in a batch to one of them and one by one to
- * the other, and queries n keys below `asks`. The answers and the filters must be equal. n is
- * at most 10000. */
+ * the other, and queries n keys below `asks`. The answers and the filters must be equal. The
+ * maximum for n is 10000. */
 static inline void check_batch_agrees(bg_filter *one, bg_filter *many, size_t n,
                                       uint64_t adds, uint64_t asks)
 {

@@ -1,4 +1,4 @@
-/* foreign_bytes.h - shared by the tests of foreign formats: the bytes of files, and ways to
+/* foreign_bytes.h - helpers for the tests of foreign formats, which read the bytes of files and
  * damage them. */
 #ifndef FOREIGN_BYTES_H
 #define FOREIGN_BYTES_H
@@ -169,8 +169,8 @@ static inline size_t foreign_count_items(const bg_foreign *foreign, int from, in
     return maybe;
 }
 
-/* Changes one byte at a time. The result must be refused, or it must be safe to query and write
- * it. Returns how many changes were refused. */
+/* Changes one byte at a time. The changed bytes must either be refused or produce a filter that is
+ * safe to query and write. Returns how many changes were refused. */
 static inline size_t foreign_damage(bg_foreign_format format, const struct bytes *b,
                                     const bg_foreign_options *how, size_t times)
 {

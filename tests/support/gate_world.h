@@ -15,9 +15,9 @@ struct world {
     bg_store_answer fails; /* if not 0, the store returns this answer instead */
     uint64_t asks, writes;
     uint64_t last_asked;
-    uint64_t now, step; /* the time, and the amount by which a query advances it */
-    void (*inside)(struct world *w, uint64_t key); /* called in the middle of a query */
-    /* Called during a write, after the store was changed. */
+    uint64_t now, step; /* the time, and how far each query advances it */
+    void (*inside)(struct world *w, uint64_t key); /* called during a query */
+    /* Called during a write, after the store has changed. */
     void (*writing)(struct world *w, uint64_t key);
     bg_err write_fails;
     uint64_t alarms[3];
@@ -108,7 +108,7 @@ static inline bg_filter *world_filter(double rate)
     return filter;
 }
 
-/* Starts a world with a slot, and options to be changed before world_open. */
+/* Starts a world with a slot, and with options that the test can change before world_open. */
 static inline struct world *world_make(double rate)
 {
     static struct world world;
@@ -193,7 +193,7 @@ static inline bg_filter *full_filter(void)
     return filter;
 }
 
-/* Replaces the world's filter with a full one. */
+/* Replaces the world's filter with a full filter. */
 static inline void world_fill(struct world *w)
 {
     bg_slot_free(w->slot);

@@ -81,7 +81,8 @@ static inline bg_spec golden_spec(unsigned i)
     return spec;
 }
 
-/* Options for opening a file, with the secret; files of other profiles ignore it. */
+/* Returns options for opening a file. The secret is ignored for files whose hash profile is not
+ * keyed. */
 static inline bg_open_options golden_open_options(void)
 {
     static const bg_hash_spec hash = { .secret = golden_secret };
@@ -90,7 +91,7 @@ static inline bg_open_options golden_open_options(void)
     return options;
 }
 
-/* Options for writing a golden file; `created` is a fixed time in 2023. */
+/* Returns options for writing a golden file. `created` is a fixed time in 2023. */
 static inline bg_save_options golden_save_options(void)
 {
     bg_save_options options = BG_SAVE_OPTIONS_INIT;
@@ -101,8 +102,8 @@ static inline bg_save_options golden_save_options(void)
     return options;
 }
 
-/* Adds key j; some keys are added five times if the kind counts. In the middle, a window moves
- * to its next period. */
+/* Adds key j, or adds it five times for some keys if the kind counts. Halfway through the keys, a
+ * window moves to its next period. */
 static inline void golden_add(bg_filter *filter, unsigned j)
 {
     char key[32];

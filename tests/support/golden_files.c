@@ -1,10 +1,10 @@
 /*
- * golden_files.c - writes files for the format tests, and the library's answers to queries
- * of them. Its tests are steps, each of which is run by name:
+ * golden_files.c - writes files for the format tests, and the library's answers to queries of these
+ * files. Each test is a step that is run by name:
  *
  *     GOLDEN_FOLDER=tests/golden/files golden_files make
  *
- *         writes the missing files of golden.h. Run it by hand for new cases; existing
+ *         writes the files for golden.h that are missing. Run it by hand for new cases; existing
  *         files are frozen.
  *
  *     GOLDEN_FOLDER=... golden_files variants
@@ -63,7 +63,7 @@ TEST(make)
 
 /* ---- Variants ------------------------------------------------------------------------ */
 
-/* Writes a file for every k in from .. to for which there is a filter. */
+/* Writes a file for every k in from .. to that can produce a filter. */
 static void write_k(bg_spec spec, uint32_t from, uint32_t to)
 {
     for (uint32_t k = from; k <= to; k++) {

@@ -20,7 +20,8 @@ struct http_story {
     size_t consumed;
 };
 
-/* Sizes of the chunks: the first one, then the rest, or random sizes. 0: all at once. */
+/* The size of the first chunk, and the seed for random sizes of the other chunks. If both are 0,
+ * there is only one chunk. */
 struct http_cuts {
     size_t first;
     uint64_t random;
@@ -30,7 +31,7 @@ struct http_teller {
     struct http_request request;
     struct http_body body;
     bool in_body;
-    uint64_t limit; /* maximum size of bodies */
+    uint64_t limit; /* maximum body size */
 };
 
 static inline void http_story_init(struct http_story *story)
@@ -167,11 +168,11 @@ static inline char *http_story_block(size_t n, size_t *room)
     return block;
 }
 
-/* Writes the story of a stream; bodies have at most `limit` bytes. */
+/* Writes the story of a stream whose bodies may have up to `limit` bytes. */
 static inline void http_story_tell(struct http_story *story, const char *bytes,
                                    size_t n, uint64_t limit, struct http_cuts cuts)
 {
-    /* This is not cleared, because parsing a request does not require it. */
+    /* The state is not cleared between calls, because parsing a request does not require that. */
     static struct http_teller t;
     size_t held = 0, read = 0, room;
     char *block = http_story_block(n + 1, &room);

@@ -34,7 +34,7 @@ static inline void memory_clear(struct memory_journal *m)
     m->taken = 0;
 }
 
-/* Starts a segment with the next number, or 1. */
+/* Starts a segment with the next number. The first segment has number 1. */
 static inline struct memory_segment *memory_begin(struct memory_journal *m,
                                                   uint32_t flags, uint64_t run)
 {

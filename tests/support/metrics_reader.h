@@ -25,7 +25,7 @@ enum {
 };
 
 struct reader_family {
-    char name[READER_NAME]; /* the name of its samples */
+    char name[READER_NAME]; /* also the name of the family's samples */
     char type[16], unit[16];
     char help[200];
 };
@@ -38,7 +38,7 @@ struct reader_sample {
     char number[48]; /* as written */
 };
 
-/* A document and its content. */
+/* A document and its parsed content. */
 struct reader {
     char text[READER_TEXT];
     size_t len;
@@ -380,7 +380,7 @@ static inline void reader_read(struct reader *reader, bg_metrics_format format)
 }
 
 /* Returns the sample with the given name and labels, written as "filter=users,result=no", or
- * NULL. A value ends at the comma. */
+ * NULL. A label value ends at the comma. */
 static inline const struct reader_sample *
 reader_find(const struct reader *reader, const char *name, const char *labels)
 {

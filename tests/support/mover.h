@@ -1,7 +1,7 @@
 /*
  * mover.h - an allocator with movable blocks, for tests of relocation. Every block moves to
  * a different address with a different offset from a page. The old block is overwritten and
- * freed, so that late reads are detected by a sanitizer or return garbage.
+ * freed, so that later reads of it are detected by a sanitizer or return garbage.
  *
  *     struct movable m;
  *     movable_start(&m);
@@ -24,12 +24,12 @@
 struct movable {
     bg_allocator hooks;
     bg_mover mover;
-    size_t live;           /* blocks in use */
-    size_t offered;        /* blocks offered to the mover */
-    size_t moved;          /* blocks that were moved */
-    size_t keep;           /* every keep-th block stays in place; 0: all blocks move */
-    size_t mistakes;       /* sizes and alignments that differ from the allocation */
-    size_t leaks;          /* moved blocks that contained the secret */
+    size_t live;     /* blocks in use */
+    size_t offered;  /* blocks offered to the mover */
+    size_t moved;    /* blocks that were moved */
+    size_t keep;     /* every keep-th block stays in place; if 0, all blocks move */
+    size_t mistakes; /* calls whose size or alignment differs from the allocation */
+    size_t leaks;    /* moved blocks that contained the secret */
     const uint8_t *secret; /* BG_SECRET_BYTES bytes, or NULL */
     size_t turn;
 };

@@ -2,8 +2,8 @@
  * pages.h - kernel information about the pages of this process: their flags, and which of
  * them a core file would contain.
  *
- * This needs VmFlags in /proc/self/smaps. An emulator shows its own pages, and a sandbox may
- * hide the flags. pages_are_told returns whether the flags are available.
+ * These functions need VmFlags in /proc/self/smaps. An emulator reports its own pages, and a
+ * sandbox may hide the flags. pages_are_told returns whether the flags are available.
  */
 #ifndef TESTS_PAGES_H
 #define TESTS_PAGES_H

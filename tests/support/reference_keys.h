@@ -95,7 +95,7 @@ static inline size_t reference_whole(const struct key_format *f, const char *byt
     return at;
 }
 
-/* Removes the characters around the text of a record. */
+/* Removes the length prefix or the line ending of a record. */
 static inline void reference_strip(const struct key_format *f, const char **from,
                                    size_t *n)
 {
@@ -116,7 +116,7 @@ static inline struct reference_text reference_field(const struct key_format *f,
 {
     struct reference_text field = { malloc(n + 1), 0 };
     uint64_t number = 1;
-    size_t end = 0; /* CSV: end of the field */
+    size_t end = 0; /* end of the CSV field */
     bool open;
     for (size_t i = 0; i < n; i++) {
         if (f->records == KEY_RECORDS_CSV && (i == 0 || i == end + 1)) {

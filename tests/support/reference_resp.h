@@ -1,7 +1,8 @@
 /*
  * reference_resp.h - a reference parser for the requests that resp.h describes, written as
- * simply as possible. All bytes are available. Numbers are read by the C library and must have
- * the form in which it prints them. Words are built one byte at a time in separate memory.
+ * simply as possible. The parser gets all bytes at once. Numbers are parsed by the C library, and
+ * must be written exactly as the library would print them. Words are built one byte at a time in
+ * separate memory.
  */
 #ifndef TESTS_REFERENCE_RESP_H
 #define TESTS_REFERENCE_RESP_H
@@ -27,7 +28,7 @@ static inline bool reference_resp_stop(struct reference_resp *r, enum resp_resul
     return false;
 }
 
-/* Returns whether there is a line of at most limits->line bytes before `mark`; otherwise stops. */
+/* Returns whether `mark` ends a line of at most limits->line bytes. If not, stops the parser. */
 static inline bool reference_resp_line(struct reference_resp *r, char mark,
                                        size_t *length, const char *too_long)
 {
@@ -163,7 +164,7 @@ static inline bool reference_resp_array(struct reference_resp *r)
 
 /* ---- Lines ------------------------------------------------------------------------------- */
 
-/* A state machine with five modes that reads a line and appends its words to `words`. */
+/* A state machine with five modes. It reads a line and appends the line's words to `words`. */
 struct reference_resp_words {
     enum { BETWEEN, INSIDE, DOUBLE, SINGLE, CLOSED } mode;
     char *words;
@@ -263,7 +264,7 @@ static inline bool reference_resp_inline(struct reference_resp *r)
     while (at < n && took && !many) {
         took = reference_resp_step(&w, line + at, n - at);
         at += took;
-        /* too many words: reported after the word, if the word is valid */
+        /* "too many words" is reported after the word, if the word is valid */
         many = w.argc > r->limits->arguments
                && (w.mode == BETWEEN || w.mode == CLOSED || at == n)
                && !(w.mode == CLOSED && at < n && !reference_resp_space(line[at]));

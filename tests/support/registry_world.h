@@ -32,7 +32,7 @@ static inline bg_registry_options usual(void)
     return options;
 }
 
-/* Options with an empty directory to which tenants are evicted. */
+/* Returns options with an empty directory to which tenants are evicted. */
 static inline bg_registry_options on_disk(void)
 {
     bg_registry_options options = usual();

@@ -19,7 +19,8 @@ struct resp_story {
     size_t consumed;
 };
 
-/* Sizes of the chunks: the first one, then the rest, or random sizes. 0: all at once. */
+/* The size of the first chunk, and the seed for random sizes of the other chunks. If both are 0,
+ * there is only one chunk. */
 struct resp_cuts {
     size_t first;
     uint64_t random;

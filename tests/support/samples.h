@@ -66,8 +66,8 @@ static inline unsigned sample_of(bg_kind kind)
     return i;
 }
 
-/* Returns whether the sample has one of these traits; sharded filters have fewer traits than
- * their kind. */
+/* Returns whether the sample has one of these traits. Sharded filters have fewer traits than other
+ * filters of their kind. */
 static inline bool sample_can(unsigned i, uint32_t traits)
 {
     const uint32_t of_shards = BG_TRAIT_REMOVE | BG_TRAIT_COUNT | BG_TRAIT_MERGE
@@ -95,7 +95,7 @@ static inline bg_spec sample_variant(unsigned i)
     return spec;
 }
 
-/* Returns a spec for n keys; a window gets them in all of its periods together. */
+/* Returns a spec for n keys. A window has n keys in all of its periods together. */
 static inline bg_spec sample_spec(unsigned i, uint64_t n, double rate)
 {
     bg_spec spec = sample_variant(i);
@@ -136,7 +136,7 @@ static inline double sample_rate(unsigned i, const bg_spec *spec, const bg_filte
 struct filling {
     bg_filter *filter;
     bg_builder *builder; /* for a static kind */
-    uint64_t period;     /* number of keys in a period of a window */
+    uint64_t period;     /* number of keys in each period of a window */
     uint64_t in_period;
 };
 

@@ -8,8 +8,8 @@
  *     CHECK(world_ack(&w));                  // replies are as durable as the policy requires
  *     world_crash(&w);                       // or world_close
  *
- * The journal's own thread is stopped; world_ack does its work, so that disk calls are always
- * made in the same order.
+ * The journal's own thread is stopped. world_ack does the thread's work, so that disk calls are
+ * always made in the same order.
  */
 #ifndef TESTS_SERVICE_WORLD_H
 #define TESTS_SERVICE_WORLD_H
@@ -71,7 +71,7 @@ static inline void world_free(struct world *w)
     settings_store_free(server->store);
 }
 
-/* The parts of the service's listener that this world needs. */
+/* Does the part of the service's settings listener that this world needs. */
 static inline bool world_apply(void *context, const struct settings *settings,
                                char why[])
 {
@@ -113,8 +113,8 @@ static inline bool world_make(struct world *w)
            && !persist_load(server->persist, NULL, NULL, &w->why);
 }
 
-/* Returns false if the service cannot be opened; w->why has the reason, and the world is
- * closed. */
+/* Returns false if the service cannot be opened. In that case, w->why contains the reason, and the
+ * world is closed. */
 static inline bool world_open(struct world *w, const char *folder, const char *lines)
 {
     memset(w, 0, sizeof *w);
@@ -129,13 +129,13 @@ static inline bool world_open(struct world *w, const char *folder, const char *l
     return true;
 }
 
-/* Closes the world in an orderly way: all records are written. */
+/* Closes the world in an orderly way, after writing all records. */
 static inline void world_close(struct world *w)
 {
     world_free(w);
 }
 
-/* Crashes the world as kill -9 does: all unwritten data is lost. */
+/* Crashes the world as kill -9 does, so all unwritten data is lost. */
 static inline void world_crash(struct world *w)
 {
     w->server.persist->journal->begun = false;

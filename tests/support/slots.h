@@ -1,6 +1,6 @@
 /*
  * slots.h - shared by the slot tests: filters whose keys are a range of integers, slots with
- * such filters, and functions that count the keys that a slot may contain. Public headers only.
+ * such filters, and functions that count how many keys a slot may contain. Public headers only.
  */
 #ifndef SLOTS_H
 #define SLOTS_H

@@ -1,6 +1,6 @@
 /*
  * streams.h - captures the output to stdout or stderr between two calls. Tests and fuzzers use
- * these functions to check messages, and to suppress them.
+ * these functions to check or suppress messages.
  */
 #ifndef TESTS_STREAMS_H
 #define TESTS_STREAMS_H

@@ -1,5 +1,5 @@
-/* The admission filter of a cache: it rejects a key at its first occurrence, admits it at the
- * second, and rejects it again if the first occurrence was too long ago. Batches give the same
+/* A cache's admission filter rejects a key at its first occurrence, admits it at the second
+ * occurrence, and rejects it again if the first occurrence was too long ago. Batches give the same
  * results as single calls. Also tests statistics and invalid arguments. */
 #include "support/check.h"
 #include "support/filters.h"
@@ -17,7 +17,7 @@ static bg_admission *must_admission(const bg_admission_options *options)
     return door;
 }
 
-/* Returns options with a rate so low that no false positives occur here. */
+/* Returns options with a rate so low that no false positives occur in these tests. */
 static bg_admission_options exact(uint64_t items)
 {
     bg_admission_options options = BG_ADMISSION_OPTIONS_INIT;
@@ -48,7 +48,7 @@ TEST(admission__the_second_time)
     bg_admission_options options = exact(1000);
     bg_admission *door = must_admission(&options);
     for (uint64_t key = 0; key < 1000; key++) {
-        CHECK(!would_admit(door, key)); /* does not record the key */
+        CHECK(!would_admit(door, key)); /* the call does not record the key */
         CHECK(!would_admit(door, key));
         CHECK(!admit(door, key));
         CHECK(would_admit(door, key));
@@ -59,8 +59,8 @@ TEST(admission__the_second_time)
     bg_admission_free(door);
 }
 
-/* Expiry by count: a key is remembered for at least `items` and at most items g / (g - 1)
- * calls. */
+/* A key is remembered for at least `items` and at most items * g / (g - 1) calls, where g is the
+ * number of generations. */
 TEST(admission__forgets_by_count)
 {
     static const uint32_t generations[] = { 0, 2, 3, 8, 64 };
@@ -114,7 +114,7 @@ TEST(admission__forgets_by_the_clock)
     CHECK_EQ(stats_of(door).periods, 1);
     CHECK(!admit(door, 1));
     for (uint64_t other = 1000; other < 1300; other++) {
-        CHECK(!admit(door, other)); /* calls do not end a period */
+        CHECK(!admit(door, other)); /* calls alone do not end a period */
     }
     CHECK(would_admit(door, 1));
     now += 399;
@@ -239,7 +239,7 @@ TEST(admission__says_how_it_is)
     CHECK_EQ(bg_admission_get_info(door, NULL), BG_EINVAL);
     bg_admission_free(door);
     options.items = 1000000;
-    options.rate = 0; /* the amount of memory that the header documents */
+    options.rate = 0; /* the default, whose memory use the header documents */
     door = must_admission(&options);
     CHECK_NEAR(stats_of(door).bytes, 2.8e6, 0.03);
     bg_admission_free(door);

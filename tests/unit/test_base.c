@@ -1,4 +1,4 @@
-/* The base layer: checked arithmetic, bit operations, error details. */
+/* Tests the base layer: checked arithmetic, bit operations and error details. */
 #include "support/check.h"
 
 #include "base/bits.h"

@@ -1,7 +1,7 @@
 /*
- * Selection of the instruction set. The environment is read when the library is first used,
- * so each value of BLOOMGATE_CPU is tested in a child process that has not used the library
- * yet. These tests must be the first in the file.
+ * Tests how the library selects the instruction set. The environment is read when the library is
+ * first used, so each value of BLOOMGATE_CPU is tested in a child process that has not used the
+ * library yet. These tests must be the first in the file.
  */
 #define _POSIX_C_SOURCE 200809L /* setenv, fork */
 
@@ -122,7 +122,7 @@ TEST(cpu__scalar_leaves_no_features)
     }
 }
 
-/* ---- From here on, this process uses the library --------------------------------- */
+/* ---- From here on, the test process itself uses the library --------------------------------- */
 
 TEST(cpu__names)
 {

@@ -1,5 +1,5 @@
 /* Memory for filters is aligned, zeroed, zeroed again on request, and returned to its
- * allocator. It is hidden if it holds secrets. */
+ * allocator. Memory that contains secrets is hidden. */
 #define _GNU_SOURCE /* memmem */
 
 #include "support/check.h"
@@ -186,8 +186,8 @@ TEST(memory__hidden_is_left_out_of_core_files)
     }
 }
 
-/* At a limit, an allocation of hidden memory fails; it is not replaced with memory that is not
- * hidden, even if ordinary memory is available. */
+/* At the limit for hidden memory, an allocation of hidden memory fails. It does not fall
+ * back to ordinary memory, even if ordinary memory is available. */
 static size_t limit_room, limit_used;
 
 static bool limit_take(void *context, size_t bytes)

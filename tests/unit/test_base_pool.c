@@ -1,5 +1,5 @@
-/* The pool of hidden memory: blocks are aligned, zeroed, disjoint and excluded from core files;
- * empty slabs are returned. */
+/* In the pool of hidden memory, blocks are aligned, zeroed, disjoint and excluded from core files,
+ * and empty slabs are returned. */
 #include "base/pool.h"
 
 #include "support/check.h"
@@ -53,7 +53,7 @@ TEST(pool__sizes_are_close)
     }
 }
 
-/* Random allocations and frees; each thread has its own blocks. */
+/* Allocates and frees blocks at random. Each thread has its own blocks. */
 static void *pool_churn(void *seed)
 {
     enum { PIECES = 400 };

@@ -81,7 +81,7 @@ static void check_form(bg_kind kind, uint64_t bytes, int form, size_t n)
     CHECK_EQ(count, expected);
     check_end(bitmap, n);
     CHECK(bg_filter_equal(one, many));
-    CHECK_EQ(add_form(form, many, n, NULL), 0); /* all keys are present by now */
+    CHECK_EQ(add_form(form, many, n, NULL), 0); /* all keys are already present */
 
     memset(bitmap, 0xab, sizeof bitmap);
     count = ask_form(form, many, MOST, bitmap);
@@ -152,7 +152,7 @@ TEST(batch__of_nothing)
     bg_filter_free(filter);
 }
 
-/* Keys of mixed lengths, and records of odd widths. */
+/* Tests keys of mixed lengths, and records of odd widths. */
 TEST(batch__keys_of_any_length)
 {
     static uint8_t text[2000];

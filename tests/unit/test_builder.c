@@ -1,6 +1,6 @@
 /*
- * The builder: for every kind, keys of every form, in any order and number, produce the
- * same filter. It reports progress, can be stopped, and survives failed allocations.
+ * For every kind, a builder produces the same filter from keys of every form, in any order and
+ * number. Builders report progress, can be stopped, and survive failed allocations.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -144,7 +144,7 @@ TEST(builder__goes_on_after_a_filter)
     bg_builder_free(builder);
 }
 
-/* Enough keys for several sort buckets and several parts of a filter, with duplicates. */
+/* Uses enough keys for several sort buckets and several parts of a filter, with duplicates. */
 TEST(builder__threads_make_the_same_filter)
 {
     const uint64_t n = CHECK_EMULATED ? 300000 : CHECK_SANITIZED ? 2300000 : 5000000;
@@ -305,7 +305,7 @@ TEST(builder__respects_sizes)
     bg_builder_free(builder);
 
     spec.max_bytes = 0;
-    spec.rate = 0; /* requests exactly this many bytes instead */
+    spec.rate = 0; /* the size is specified instead */
     spec.bytes = 1600;
     spec.k = 8;
     builder = must_build(&spec);
@@ -463,7 +463,7 @@ TEST(builder__sort_sorts_anything)
     }
 }
 
-/* Kinds that are composed of other filters grow by themselves. */
+/* Kinds that are composed of other filters grow by themselves, so they need no builder. */
 TEST(builder__refuses_composed_kinds)
 {
     static const bg_kind composed[] = { BG_KIND_SCALABLE, BG_KIND_WINDOW };
