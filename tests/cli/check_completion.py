@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Completes command lines in bash, zsh and fish with the scripts that bloomgate prints, and checks the
-completions. Shells that are not installed are reported and skipped. usage: check_completion.py BLOOMGATE"""
+completions. Shells that are not installed are reported and skipped.
+
+usage: check_completion.py BLOOMGATE"""
 
 import os
 import shutil
