@@ -1,11 +1,10 @@
 /*
  * hash_list.h - a growing list of hashes that can be turned into a sorted set.
  *
- * The list is a sequence of chunks, each half as large as all previous chunks together, so that
- * nothing is copied while the list grows, and at most a third of the memory is unused. Sorting
- * moves the hashes into one array, partitioned by their high bits into buckets that fit in the
- * cache, and sorts each bucket. So the list is read once, and the array is written once and read
- * once.
+ * The list is a sequence of chunks, each half as large as all previous chunks together. So nothing
+ * is copied while the list grows, and at most a third of the memory is unused. Sorting moves the
+ * hashes into one array, partitioned by their high bits into buckets that fit in the cache, and
+ * sorts each bucket. So the list is read once, and the array is written once and read once.
  */
 #ifndef BGI_HASH_LIST_H
 #define BGI_HASH_LIST_H

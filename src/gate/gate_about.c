@@ -1,10 +1,10 @@
 /*
  * gate_about.c - computes a gate's statistics and observed rate, and decides when to rebuild.
  *
- * The observed false-positive rate counts only absent keys. These are the keys that
- * the backing store, or the cache of its answers, reported as absent, and the keys for which the
- * filter answered "no". The rate is the share of absent keys for which the filter answered
- * "maybe". Present keys and failed queries do not count. There are two complications:
+ * The observed false-positive rate counts only absent keys. These are the keys that the backing
+ * store, or the cache of its answers, reported as absent, and the keys for which the filter
+ * answered "no". The rate is the share of absent keys for which the filter answered "maybe".
+ * Present keys and failed queries do not count. There are two complications:
  *
  *   - Reports (bg_gate_report) cover only "maybe" answers, usually from bg_gate_may_contain, and
  *     possibly not all of them. So if only a share of the "maybe" answers from that function was
@@ -59,7 +59,8 @@ static struct gate_seen gate_see(const bg_gate *gate,
     };
 }
 
-/* Adds the reported answers, and an equal share of the "no" answers. */
+/* Adds the reported "maybe" answers for absent keys, and the corresponding share of the "no"
+ * answers. */
 static struct gate_seen gate_see_reported(struct gate_seen seen)
 {
     const double heard = seen.reported < seen.may_maybe

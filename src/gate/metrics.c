@@ -5,8 +5,8 @@
  * while other threads are counting, so the difference between two sums may decrease: an event that
  * occurs between the two summations is in only one of the sums. To avoid this, slots and gates
  * count the parts separately and add them up: queries are the sum of "no" and "maybe" answers, and
- * adds are the sum of new and old keys. The difference between two such totals from the same
- * reading is then one of the counted parts, which never decreases.
+ * adds are the sum of new and old keys. If such a total is read together with one part, their
+ * difference is the other part, which is a counter itself and never decreases.
  */
 #include "gate/metrics.h"
 

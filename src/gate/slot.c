@@ -11,8 +11,8 @@
  * Every change from one view to the next obeys these rules:
  *
  *   (S1) A filter that is queried in the old view and accepts or has accepted adds is queried in
- *        the new view, too, or is part of a filter that is queried there. This does not
- *        apply if the caller passed DISCARD, or asserted that the new filter is equally complete.
+ *        the new view, too, or is part of a filter that is queried there. This does not apply if
+ *        the caller passed DISCARD, or asserted that the new filter is equally complete.
  *   (S2) A change stops querying a filter only if another filter joined the view at least one
  *        grace period earlier, has accepted every add since, and is queried after the change.
  *   (S3) A migration or a rebuild can always be ended. For this purpose, the slot reserves
@@ -975,7 +975,7 @@ static bg_err slot_clear(bg_slot *slot, struct slot_request *request, bg_errinfo
     (void)request;
     bg_err err = slot_clear_draft(slot, &draft, info);
     if (!err) {
-        slot_lower_complete(slot, 0); /* before the view changes; see Completeness */
+        slot_lower_complete(slot, 0); /* precedes the view change; see Completeness */
         atomic_store(&slot->highest, 0);
         err = slot_publish(slot, &draft, info);
         slot_lower_complete(slot, 0);
