@@ -1,20 +1,20 @@
 /*
  * slot_keys.c - queries, adds, removes and counts keys in a slot. Keys are bytes, integers or
- * hashes. Each call enters the slot, works in the view that it found there (view.h), leaves, and
- * counts the result in a cache line of its CPU.
+ * hashes. Each call enters the slot, works on the view that it finds there (view.h), leaves, and
+ * counts the result in its CPU's cache line of counters.
  *
- * Hashes. A hash is valid only for filters with the hasher that computed it, and a slot may get a
- * filter with a different hasher at any time. So callers pass hashes together with the check
+ * Hashes. A hash is valid only for filters that use the hasher that computed it, and a slot may get
+ * a filter with a different hasher at any time. So callers pass hashes together with the check
  * value of the hasher that computed them. This value is compared with the check value of every
- * filter that is used. The comparison and the use happen in the same view, so no swap can happen
- * in between.
+ * filter that is used. The comparison and the use happen in the same view, so no swap can happen in
+ * between.
  */
 #include "gate/slot_inside.h"
 
 #include "hash/hash_batch.h"
 
-/* Returns the line of counters for a call that has entered the slot. There is one line of
- * counters for each line of the grace period. */
+/* Returns the cache line of counters for a call that has entered the slot. Each stripe of the grace
+ * period has its own cache line of counters. */
 static struct slot_line *slot_line(const bg_slot *slot, bgi_grace_token token)
 {
     return &slot->lines[bgi_grace_stripe(token)];
@@ -88,7 +88,7 @@ size_t slot_has_many(const bg_slot *slot, bg_keys keys, uint64_t *maybe,
     return found;
 }
 
-/* Without a slot, or without an array of keys, every answer is "maybe". */
+/* If there is no slot or no array of keys, every answer is "maybe". */
 static size_t slot_all_maybe(size_t n, uint64_t *maybe)
 {
     static const struct view nothing = { .count = 0 };

@@ -3,28 +3,29 @@
  *
  * Every operation enters the registry's grace period, loads the slot, does its work and leaves.
  * If there is no slot, the operation leaves at once, waits until the slot is back (evict.c), and
- * starts over. So a thread that removes the slot can detect when the slot is no longer in use.
+ * starts over. As a result, a thread that removes the slot can detect when the slot is no longer in
+ * use.
  *
  * Quotas, in the order in which they are checked:
  *
  *   rate    Tokens are taken before anything else is done, so that a flood costs one
  *           compare-and-swap per call. If the add is refused later, its tokens are lost.
- *   bytes   A filter that is too large accepts no adds. A filter that grows (`scalable`) would
- *           detect this too late, after having grown. But the filter's spec determines how many
- *           keys it can hold before its next layer would be too large (ladder.h). Adds are
- *           accepted up to that number of keys, and (Q1) applies to this limit, too. A window
- *           stops growing at the quota, but still accepts adds.
+ *   bytes   A filter that is too large accepts no adds. For a filter that grows (`scalable`), this
+ *           check would come too late, after the filter has grown. However, the filter's spec
+ *           determines how many keys it can hold before its next layer would be too large
+ *           (ladder.h). Adds are accepted up to that number of keys, and (Q1) applies to this
+ *           limit, too. A window stops growing at the quota, but still accepts adds.
  *   items (Q1) `items` never exceeds the quota: an add first reserves one item per key, if there
- *           is space, and afterwards returns the items for keys that were not new. When two
- *           threads compete for the last item, both may be refused if the thread that reserves it
- *           adds an old key. A key that may already be in the filter is accepted even if no items
- *           are left, because it does not add an item.
+ *           is space, and afterwards returns the items for keys that were not new. When two threads
+ *           compete for the last item, one thread may be refused even if the other thread adds an
+ *           old key and returns the item. A key that may already be in the filter is accepted even
+ *           if no items are left, because it does not add an item.
  *
  * References. `uses` counts the references held by users and by the registry. The registry drops
  * its reference one grace period after removing the tenant from the table: a thread that found
- * the tenant there entered earlier, and takes its own reference before it leaves. The last
- * release frees the tenant. The lowest bit means that bg_tenant_slot has handed out the slot,
- * which then stays in memory until all holders have released the tenant.
+ * the tenant there entered the grace period earlier, and takes its own reference before it leaves.
+ * The last release frees the tenant. The lowest bit means that bg_tenant_slot has handed out the
+ * slot, which then stays in memory until all holders have released the tenant.
  */
 #include "gate/tenant.h"
 
@@ -84,9 +85,9 @@ void bg_tenant_release(bg_tenant *tenant)
     if (left < TENANT_ONE) {
         tenant_free(tenant);
     } else if (left == (TENANT_ONE | TENANT_EXPOSED)) {
-        /* There are no holders, unless a thread has just become one; the bit then stays set. The
-         * tenant must not be accessed after this call, because another thread may remove and free
-         * it. */
+        /* No holders are left, unless another thread has just become a holder. In that case the bit
+         * stays set. The tenant must not be accessed after this call, because another thread may
+         * remove and free it. */
         (void)atomic_compare_exchange_strong(&tenant->uses, &left, TENANT_ONE);
     }
 }
@@ -169,7 +170,8 @@ void tenant_stamp(bg_tenant *tenant)
         return;
     }
     /* Writing to shared memory at every use would be too expensive; a precision of 1/256 of
-     * `idle` is enough. If the clock went backward, the difference is large. */
+     * `idle` is enough. If the clock goes backward, the unsigned difference is large, so the new
+     * time is stored. */
     uint64_t now = registry_coarse_now(registry);
     uint64_t last = atomic_load_explicit(&tenant->last_use, memory_order_relaxed);
     if (now - last > registry->options.idle / 256) {
@@ -177,8 +179,8 @@ void tenant_stamp(bg_tenant *tenant)
     }
 }
 
-/* Enters the grace period with a slot, which stays until bgi_grace_leave. On error, the
- * grace period is not entered. */
+/* Enters the grace period and sets *slot to the tenant's slot, which stays valid until
+ * bgi_grace_leave. On error, the grace period is not entered. */
 static bg_err tenant_enter(bg_tenant *tenant, bgi_grace_token *token, bg_slot **slot,
                            bg_errinfo *info)
 {
@@ -201,8 +203,8 @@ static void tenant_leave(bg_tenant *tenant, bgi_grace_token token)
     bgi_grace_leave(&tenant->registry->grace, token);
 }
 
-/* Returns the slot, which then stays as long as the tenant is held. Changes through the slot are
- * not visible here, so the tenant counts as changed. */
+/* Returns the slot, which then stays in memory as long as the tenant is held. Changes that callers
+ * make through the slot are not visible here, so the tenant is marked as changed. */
 static bg_slot *tenant_expose(bg_tenant *tenant, bg_gate **gate)
 {
     bgi_grace_token token;
@@ -237,7 +239,7 @@ struct tenant_limit {
     const char *what;
     const char *unit;
     double most;
-    const char *used; /* text that follows the number found */
+    const char *used; /* the text after the number in the message */
 };
 
 /* Refuses some keys, and reports why. */
@@ -367,8 +369,8 @@ static bg_err tenant_put(bg_tenant *tenant, bg_slot *slot, const bg_bytes *keys,
     return err;
 }
 
-/* Adds as many of the next keys as can be reserved, but at least one key, which may already
- * be in the filter. */
+/* Adds as many of the next keys as there are items left to reserve. If no items are left, adds the
+ * next key only if it may already be in the filter. */
 static bg_err tenant_add_piece(bg_tenant *tenant, bg_slot *slot,
                                struct tenant_adding *adding, bg_errinfo *info)
 {
@@ -397,14 +399,15 @@ static bg_err tenant_add_piece(bg_tenant *tenant, bg_slot *slot,
                : BG_OK;
 }
 
-/* Adds the first n keys. */
+/* Adds the first adding->n keys. */
 static bg_err tenant_add_keys(bg_tenant *tenant, struct tenant_adding *adding,
                               bg_errinfo *info)
 {
     bgi_grace_token token;
     bg_slot *slot;
     bg_err err = tenant_enter(tenant, &token, &slot, info);
-    if (err == BG_EQUOTA) { /* the tenant's filter does not fit into memory */
+    if (err
+        == BG_EQUOTA) { /* loading the tenant's filter would exceed max_total_bytes */
         return tenant_refuse_total(tenant, adding->n, info);
     }
     if (err) {
@@ -414,7 +417,7 @@ static bg_err tenant_add_keys(bg_tenant *tenant, struct tenant_adding *adding,
     while (!err && adding->done < adding->n) {
         err = tenant_add_piece(tenant, slot, adding, info);
     }
-    if (tenant->grows && adding->done) { /* windows grow even if a key is added again */
+    if (tenant->grows && adding->done) { /* windows grow even if no added key is new */
         tenant_measure(tenant, slot);
     }
     tenant_leave(tenant, token);

@@ -1,15 +1,15 @@
 /*
- * tenant.h - the members of registries and tenants, for the files that work on them: registry.c
+ * tenant.h - the internals of registries and tenants, for the files that implement them: registry.c
  * (names), tenant.c (keys and quotas) and evict.c (eviction and return).
  *
  * Locks, in the order in which they are taken:
  *
- *     registry->chores   one tick or save at a time
- *     registry->files    for writing or removing files of tenants
- *     registry->lock     the table and the list of tenants
- *     tenant->lock       its state
+ *     registry->chores   allows one tick or save at a time
+ *     registry->files    protects the writing and removal of tenant files
+ *     registry->lock     protects the table and the list of tenants
+ *     tenant->lock       protects the tenant's state
  *
- * Operations on tenants in memory take none of them.
+ * Operations on tenants in memory take none of these locks.
  */
 #ifndef BGI_TENANT_H
 #define BGI_TENANT_H
@@ -42,7 +42,7 @@ enum tenant_quota { TENANT_ITEMS, TENANT_BYTES, TENANT_RATE, TENANT_QUOTAS };
 #define TENANT_EXPOSED UINT64_C(1)
 #define TENANT_ONE     UINT64_C(2)
 
-/* The members are grouped into cache lines by the threads that write them. */
+/* The members are grouped into cache lines according to which threads write them. */
 struct bg_tenant { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     /* Written by every get and release. This cache line is adjacent to the next one, so that both
      * are fetched from memory together. */
@@ -55,12 +55,12 @@ struct bg_tenant { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     bg_registry *registry;
     _Atomic uint64_t last_use; /* a coarse time */
     atomic_bool changed;       /* the slot has changed since the file was written */
-    bool grows;                /* its filter can grow */
+    bool grows;                /* the tenant's filter can grow */
     char name[BG_TENANT_NAME_MAX + 1];
 
     /* Written by adds. */
     _Alignas(64) _Atomic uint64_t items;
-    /* The bytes of its filters in memory, as counted in the registry's total. */
+    /* The size in bytes of the tenant's filters in memory; part of the registry's total. */
     _Atomic uint64_t bytes;
     struct bucket bucket;
     _Atomic uint64_t limited[TENANT_QUOTAS];
@@ -75,9 +75,9 @@ struct bg_tenant { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     bool filed;         /* `digest` is valid: it is the digest of the file */
     bg_slot *kept;      /* the slot while the state is WRITING */
     bg_err failure;     /* error of the last read, or BG_OK */
-    int failure_errno;  /* errno of that read */
+    int failure_errno;  /* errno of the last read */
     uint64_t failed_at; /* time of the failed read */
-    uint64_t pause;     /* nanoseconds until the next attempt */
+    uint64_t pause;     /* nanoseconds between the failed read and the next attempt */
     uint64_t evictions, returns, return_failures;
     uint8_t digest[BG_DIGEST_BYTES];
 
@@ -119,21 +119,21 @@ struct bg_registry { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     pthread_mutex_t files;
     pthread_mutex_t lock;
     bg_tenant *first, *last; /* all tenants */
-    uint64_t tenants;        /* how many */
+    uint64_t tenants;        /* number of tenants */
     uint64_t numbers;        /* last number assigned */
 };
 
 /* Returns the allocator for the registry's own memory. */
 const bg_allocator *registry_allocator(const bg_registry *registry);
 
-/* Return the time. The second clock, which records uses, is cheaper but may lag by a few
+/* Return the time. registry_coarse_now, which timestamps uses, is cheaper but may lag by a few
  * milliseconds. */
 uint64_t registry_now(const bg_registry *registry);
 uint64_t registry_coarse_now(const bg_registry *registry);
 
 /* Iterates over all tenants, a few at a time. Set the walk to zero before the first call. The
- * tenants are held until the next call or until registry_walk_end. Returns false at the end, when
- * nothing is held. */
+ * tenants are held until the next call or until registry_walk_end. Returns false after the last
+ * tenants; no tenants are held then. */
 enum { REGISTRY_WALK = 64 };
 struct registry_walk {
     bg_tenant *tenants[REGISTRY_WALK];
@@ -149,7 +149,7 @@ bool registry_reserve(bg_registry *registry, uint64_t bytes);
  * Returns NULL if out of memory. */
 bg_tenant *tenant_make(bg_registry *registry, const char *name, uint64_t hash);
 
-/* Adds a reference. The caller already has a reference, or is in the grace period.
+/* Adds a reference. The caller must already have a reference, or be in the grace period.
  * bg_tenant_release drops a reference. */
 void tenant_hold(bg_tenant *tenant);
 
@@ -158,11 +158,11 @@ void tenant_hold(bg_tenant *tenant);
 bg_err tenant_fill(bg_tenant *tenant, bg_filter *filter, uint64_t complete,
                    bg_slot **slot, bg_gate **gate, bg_errinfo *info);
 
-/* Makes a slot the tenant's slot and admits users. Called with the tenant's lock held, or before
- * other threads can see the tenant. */
+/* Installs a slot as the tenant's slot, so that operations can use it. Called with the tenant's
+ * lock held, or before other threads can see the tenant. */
 void tenant_open(bg_tenant *tenant, bg_slot *slot, bg_gate *gate);
 
-/* Recounts the bytes of the tenant's filters; `slot` is its slot. */
+/* Measures the size of the tenant's filters again; `slot` is the tenant's slot. */
 void tenant_measure(bg_tenant *tenant, bg_slot *slot);
 
 /* Records that the tenant was used just now. */
@@ -171,10 +171,11 @@ void tenant_stamp(bg_tenant *tenant);
 /* Writes the path of the tenant's file. */
 void tenant_path(const bg_tenant *tenant, char path[], size_t room);
 
-/* Returns when the tenant's slot is in memory, at least momentarily, or cannot be loaded. */
+/* Brings the tenant's slot back into memory, or waits until another thread has done so. The slot
+ * may be evicted again at any time after this call returns. */
 bg_err tenant_return(bg_tenant *tenant, bg_errinfo *info);
 
-/* Reads the header of the file of a tenant that is on disk and was never loaded. Called with the
+/* Reads the file header of a tenant that is on disk and was never loaded. Called with the
  * tenant's lock held. */
 void tenant_learn(bg_tenant *tenant);
 

@@ -9,7 +9,7 @@
 
 /* ---- Lifecycle ----------------------------------------------------------------------- */
 
-/* A filter in a view, and the memory for its description. */
+/* A filter in a view, and the memory that holds this structure. */
 struct view_owned {
     struct view_filter shared; /* must be first */
     struct bgi_memory memory;
@@ -46,7 +46,8 @@ static bool view_hash_alike(const struct view_member *a, const struct view_membe
     return bg_hasher_equal(bg_filter_hasher(a->filter), bg_filter_hasher(b->filter));
 }
 
-/* Returns the position for a new member, which is after the last member with the same hash. */
+/* Returns the position for a new member, which is after the last member with the same hash, or at
+ * the end if there is none. */
 static size_t view_place(const struct view *view, const struct view_member *member)
 {
     for (size_t i = view->count; i > 0; i--) {
@@ -171,7 +172,7 @@ const struct view_member *view_find_delta(const struct view *view, bool takes)
 
 /* ---- One key ------------------------------------------------------------------------- */
 
-/* A key as bytes, or as a number if `is_number`. */
+/* A key as bytes, or as a number if `is_number` is true. */
 struct view_key {
     const void *bytes;
     size_t len;
@@ -233,7 +234,8 @@ uint64_t view_count(const struct view *view, const void *key, size_t len)
     return view->based || count ? count : 1; /* as without a filter */
 }
 
-/* Adds a key to one member; a next base without enough space is only marked as failed. */
+/* Adds a key to one member. If the next base has no space for the key, the base is only marked as
+ * failed. */
 static bg_err view_insert(const struct view_member *member, uint64_t hash, bool *is_new)
 {
     bg_err err = bg_filter_add_hash(member->filter, hash, is_new);
@@ -337,7 +339,7 @@ static bool view_all_can_take(const struct view *view, bg_keys keys)
     return can;
 }
 
-/* Returns word w of a bitmap with n set bits. */
+/* Returns word w of a bitmap whose first n bits are set. */
 static uint64_t view_ones_of(size_t n, size_t w)
 {
     return n <= 64 * w        ? 0
@@ -390,7 +392,7 @@ size_t view_has_many(const struct view *view, bg_keys keys, uint64_t *maybe)
         return view_all_maybe(n, maybe);
     }
     keys.check = 0;         /* compared above */
-    if (view->count == 1) { /* the most frequent case runs at the filter's full speed */
+    if (view->count == 1) { /* the most common case runs at the filter's full speed */
         return bg_filter_may_contain_many(view->members[0].filter, keys, maybe);
     }
     for (size_t at = 0; at < n; at += VIEW_CHUNK) {

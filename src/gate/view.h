@@ -1,25 +1,25 @@
 /*
- * view.h - a snapshot of a slot: a list of its filters, which records which filters are queried
+ * view.h - a snapshot of a slot: a list of its filters that also records which of them are queried
  * and which accept adds. A view never changes; a change to a slot replaces its view.
  *
  * Filters are shared between a view and its successor, so they are reference-counted. A view is
  * created by the thread that changes the slot, under the slot's lock, and freed by the last
  * thread to leave it (grace.h), so the reference counts are atomic.
  *
- * Hashing. The filters of a view may have different hashes (a new secret or a different
- * function). Filters with the same hash are adjacent, and a key is hashed once for all of them.
- * The check value of a hasher (bg_hasher_check) is computed once, when the filter gets its first
- * owner.
+ * Hashing. The filters of a view may have different hashes (because of a new secret or a different
+ * function). Filters with the same hash are adjacent, and a key is hashed once for all of them. The
+ * check value of a hasher (bg_hasher_check) is computed once, when the filter gets its first owner.
  *
  * Invariants
  *   (V1) The answer is "no" only if all queried filters answer "no", and one of them is a
  *        base. If there is no base (there may be a delta while the first base is being built),
  *        the earlier keys are unknown, so the answer is "maybe".
- *   (V2) The key of an add that returns BG_OK is in every filter that accepts adds and is
- *        queried. The next base (not queried yet) may have no space for the key; it is then
- *        marked as failed and never used.
+ *   (V2) After an add returns BG_OK, its key is in every filter that accepts adds and is
+ *        queried. The next base, which is not queried yet, may have no space for the key; the base
+ *        is then marked as failed and never used.
  *   (V3) A hash computed by the caller is queried in, or added to, only filters whose check value
- *        matches the hash's check value. Otherwise the answer is "maybe", and the add is refused.
+ *        matches the hash's check value. If the values do not match, a query answers "maybe", and
+ *        an add is refused.
  */
 #ifndef BGI_VIEW_H
 #define BGI_VIEW_H
@@ -37,13 +37,13 @@
 /* A reference-counted filter. */
 struct view_filter {
     bg_filter *filter;
-    uint64_t check;     /* of its hasher */
-    atomic_uint owners; /* views, and a thread that is creating a view */
+    uint64_t check;     /* check value of the filter's hasher */
+    atomic_uint owners; /* number of views, plus any thread that is creating a view */
     atomic_bool failed; /* an add found no space, so the filter must not be queried */
-    /* One more than the slot's number of advances when the last add to this filter ended; 0 if
-     * there were no adds. */
+    /* The slot's number of advances when the last add to this filter ended, plus 1; 0 if there were
+     * no adds. */
     _Atomic uint64_t added;
-    char digest[BG_DIGEST_TEXT_BYTES]; /* digest of its file, or "" */
+    char digest[BG_DIGEST_TEXT_BYTES]; /* digest of the filter's file, or "" */
 };
 
 /* Returns NULL if out of memory; the caller then still owns the filter. */
@@ -107,8 +107,8 @@ const struct view_member *view_find(const struct view *view, bg_role role);
 /* Returns whether a filter is a member of a view. */
 bool view_has_filter(const struct view *view, const struct view_filter *filter);
 
-/* Returns the first delta that accepts adds (if `takes`) or accepts no adds (otherwise), or NULL
- * if there is none. */
+/* Returns the first delta that accepts adds (if `takes` is true) or that accepts no adds (if it is
+ * false). Returns NULL if there is no such delta. */
 const struct view_member *view_find_delta(const struct view *view, bool takes);
 
 /* ---- Keys ------------------------------------------------------------------------- */

@@ -1,18 +1,19 @@
 /*
  * watch.c - reloads a slot when the file at a path is replaced.
  *
- * The file at a path can change in many ways: a rename to the path, a switched link anywhere in
- * the path, a swapped directory, or a write in place. Two mechanisms detect such changes:
+ * The file at a path can change in many ways: a rename to the path, a retargeted symbolic link
+ * anywhere in the path, a replaced directory, or a write in place. Two mechanisms detect such
+ * changes:
  *
  *   (W1) The directory is watched for events (inotify). When a file is moved to the watched
  *        name, or the file with that name is written and closed, it is loaded at once. The file
  *        is also loaded when events were lost because the queue was full. Any other event for the
  *        name only causes a check.
  *   (W2) The path is checked regularly: it is resolved to a file (disk_identify), which is
- *        compared with the last loaded file. The path is checked at every poll, and once a second
- *        while a caller waits or polls the descriptor (a timer makes the descriptor readable). If
- *        there was no event, a difference is ignored until it has lasted for a tenth of a second,
- *        because a file that is being written keeps changing and would be refused.
+ *        compared with the file that was loaded last. The path is checked at every poll, and once a
+ *        second while a caller waits or polls the descriptor (a timer makes the descriptor
+ *        readable). If there was no event, a difference is ignored until it has lasted for a tenth
+ *        of a second, because a file that is being written keeps changing and would be refused.
  *
  * Each check also subscribes to events for the directory to which the path currently leads, and
  * checks whether mapped files were written to (reload.c).
@@ -20,11 +21,11 @@
  * The file is loaded only once, even if many events are pending. Reloading an unchanged file only
  * requires reading its header. If a file cannot be loaded, the slot keeps its current filter, and
  * the next change causes another attempt. If the cause may disappear without a change to the file
- * (no memory, no descriptor, a read error), the file is also retried by each check that comes at
- * least a second after the last attempt. A file that arrives during a rebuild is loaded when the
+ * (out of memory, out of descriptors, a read error), each check that runs at least a second after
+ * the last attempt also retries the file. A file that arrives during a rebuild is loaded when the
  * rebuild has ended.
  *
- * If the slot was loaded from a file before its watch is created, a replacement in between is not
+ * If the slot was loaded from a file before its watch was created, a replacement in between is not
  * missed, because the first check always finds a difference.
  */
 #define _GNU_SOURCE /* pipe2 */
@@ -56,12 +57,12 @@ struct bg_watch {
     int directory;              /* inotify watch on the directory, or -1 */
     struct disk_identity tried; /* the last file that was loaded or failed to load */
     struct disk_identity seen;  /* the file found at the last check */
-    int64_t seen_since;         /* milliseconds */
+    int64_t seen_since;         /* when `seen` last changed, in milliseconds */
     int64_t looked;             /* time of the last check */
     bool waits;                 /* a file arrived during a rebuild */
     bool retries;               /* the last attempt failed for a temporary reason */
     int64_t attempted;          /* time of the last attempt, in milliseconds */
-    int stop[2];                /* a pipe that is closed to end the thread */
+    int stop[2];                /* a pipe; closing the write end stops the thread */
     pthread_t thread;
     bool has_thread;
 };
@@ -69,7 +70,7 @@ struct bg_watch {
 enum {
     WATCH_EVENTS = 4096, /* size of the read buffer in bytes */
     WATCH_AGAIN = 1000,  /* milliseconds between checks */
-    WATCH_LASTS = 100 /* minimum milliseconds that an eventless difference must last */
+    WATCH_LASTS = 100    /* milliseconds that a difference without an event must last */
 };
 
 /* The events since the last read. */
@@ -97,7 +98,8 @@ static bg_err watch_directory(bg_watch *watch, bg_errinfo *info)
         memcpy(directory, watch->path, n);
         directory[n] = 0;
     }
-    /* Bytes written to a mapped file appear in the filter immediately. */
+    /* Bytes written to a mapped file appear in the filter immediately, so each write must cause an
+     * event. */
     const uint32_t writes = watch->options.flags & BG_SLOT_MAP ? IN_MODIFY : 0;
     const int found =
         inotify_add_watch(watch->events, directory,
@@ -126,8 +128,8 @@ static bg_err watch_open(bg_watch *watch, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Sets the timer for the next check, which comes soon if there is a difference that has not
- * lasted long enough yet. */
+/* Sets the timer for the next check, which is scheduled earlier if there is a difference that has
+ * not lasted long enough yet. */
 static void watch_arm(const bg_watch *watch)
 {
     const bool soon = !disk_is_same(&watch->seen, &watch->tried);

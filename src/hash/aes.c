@@ -2,16 +2,16 @@
  * aes.c - AES-128 for CPUs without AES instructions, and the choice among the implementations
  * (aes_x86.c, aes_arm.c).
  *
- * Why AES in a hash library: a block cipher with a secret key is a pseudorandom permutation,
+ * Why a hash library contains AES: a block cipher with a secret key is a pseudorandom permutation,
  * and CPUs compute AES faster than any other keyed function. A key of exactly one block needs
  * no chaining, padding or length: one call is the whole hash. The code runs all ten rounds of
  * FIPS-197, because earlier "AES hashes" with fewer rounds were broken.
  *
  * The problem with AES in plain C is the S-box. If the S-box is a table, secret bytes are used as
- * indexes, and because of the cache, the access time reveals which line was read. Keys have been
- * recovered over the network this way (Bernstein, "Cache-timing attacks on AES", 2005). So this
- * file uses no table. The S-box is computed from its definition, on 64 bytes at once, using only
- * AND, XOR and shifts by constants. Neither time nor memory accesses depend on data:
+ * indexes into it, and the access time reveals which cache line was read. Keys have been recovered
+ * over the network this way (Bernstein, "Cache-timing attacks on AES", 2005). So this file uses no
+ * table. The S-box is computed from its definition, on 64 bytes at once, using only AND, XOR and
+ * shifts by constants. Neither time nor memory accesses depend on data:
  *
  *   bit planes   Four blocks are 64 bytes. Plane b collects bit b of each byte:
  *
@@ -31,13 +31,13 @@
  * Invariants
  *   (I1) No branch and no address depends on a secret or on a key being hashed.
  *   (I2) Round keys are stored as bytes for code with AES instructions and as 16-bit planes for
- *        the code in this file; both forms take 176 bytes. `aes_choose` decides from the features
- *        alone, so preparation and use agree.
+ *        the code in this file; both forms take 176 bytes. `aes_choose` depends only on the
+ *        features, so round keys are always used in the form in which they were prepared.
  *
  * Cost on Zen 4: about 1 us for one to four blocks, or 250 ns per key in batches; computing a key
  * schedule takes about another 1 us. With AES instructions a key takes 0.7 ns in batches and 4 ns
- * alone. A circuit in a tower field would need a third of the operations, but could not be
- * verified by inspection. CPUs without AES instructions are too rare to justify trading clarity
+ * in a single call. A circuit in a tower field would need a third of the operations, but could not
+ * be verified by inspection. CPUs without AES instructions are too rare to justify trading clarity
  * for speed, and the profile `keyed` is faster on them anyway.
  */
 #include "hash/aes.h"
@@ -86,8 +86,8 @@ static uint64_t aes_take(const struct aes_planes *p, unsigned group)
     return aes_transpose(bytes);
 }
 
-/* Returns a * b in GF(2^8) modulo x^8 + x^4 + x^3 + x + 1: schoolbook multiplication, then the
- * high powers are reduced from the top with x^k = x^(k-4) + x^(k-5) + x^(k-7) + x^(k-8). */
+/* Returns a * b in GF(2^8) modulo x^8 + x^4 + x^3 + x + 1: multiplies by the schoolbook method,
+ * then reduces the high powers from the top with x^k = x^(k-4) + x^(k-5) + x^(k-7) + x^(k-8). */
 BGI_INLINE struct aes_planes aes_multiply(const struct aes_planes *a,
                                           const struct aes_planes *b)
 {

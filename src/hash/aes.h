@@ -29,9 +29,9 @@ void bgi_aes_encrypt(const struct bgi_aes *aes, uint32_t features, const uint8_t
                      uint8_t *out);
 
 /*
- * Hashes n keys of `width` bytes, 8 or 16, stored one after another at any address. out[i] is
- * the first half of the encrypted key, in little-endian order. Keys of 8 bytes are padded with
- * zeros to a block.
+ * Hashes n keys of `width` bytes (8 or 16), which are stored one after another and need no
+ * alignment. out[i] is the first half of the encrypted key, in little-endian order. 8-byte keys are
+ * padded with zeros to a full block.
  */
 void bgi_aes_hash(const struct bgi_aes *aes, uint32_t features, const uint8_t *keys,
                   size_t width, size_t n, uint64_t *out);

@@ -12,8 +12,8 @@
 
 #include "hash/aes.h"
 
-/* Before version 16, Clang declares the intrinsics only if the whole file may use them. Such
- * builds have an empty table, and aes.c then uses the portable code. */
+/* Before version 16, Clang declares the intrinsics only if the whole file is compiled for CPUs that
+ * have the AES instructions. Otherwise the table is empty, and aes.c uses the portable code. */
 #if !defined(__clang__) || __clang_major__ >= 16 || defined(__ARM_FEATURE_AES)         \
     || defined(__ARM_FEATURE_CRYPTO)
 #define AES_ARM_WORKS 1

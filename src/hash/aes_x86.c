@@ -154,7 +154,7 @@ AES_X86_VAES BGI_INLINE void aes_x86_rounds_wide(const __m512i *key, __m512i *bl
     }
 }
 
-/* Keeps the round keys in eleven registers all the time. */
+/* Keeps the eleven round keys in registers for the whole loop. */
 AES_X86_VAES BGI_INLINE size_t aes_x86_wide_core(const struct bgi_aes *aes,
                                                  const uint8_t *keys,
                                                  const size_t width, size_t n,

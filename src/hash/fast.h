@@ -1,7 +1,7 @@
 /*
  * fast.h - XXH3 of 8-byte and 16-byte keys, several in parallel.
  *
- * XXH3 treats an 8-byte key as one word. XXH3 rotates the word by 32 bits, masks it with the
+ * XXH3 treats an 8-byte key as one word. It rotates the word by 32 bits, masks it with the
  * seed, and mixes it with two multiplications (xxHash 0.8, "rrmxmx"). The function has been
  * stable since xxHash 0.8.0. The two words of XXH3's secret that the function uses are written
  * out below. The function uses only operations within a lane, so the same source serves single
@@ -9,7 +9,8 @@
  *
  * A 16-byte key is two words. The words are masked with the seed and multiplied to give a 128-bit
  * product, whose halves are folded; an addition and an avalanche step follow. With vectors, the
- * 128-bit product takes four 32-bit multiplications, which only pays off for vectors of eight.
+ * 128-bit product takes four 32-bit multiplications, which pays off only for vectors of eight
+ * words.
  */
 #ifndef BGI_FAST_H
 #define BGI_FAST_H
@@ -43,14 +44,14 @@ BGI_INLINE uint64_t bgi_fast8_mask(uint64_t seed)
            - (seed ^ (uint64_t)__builtin_bswap32((uint32_t)seed) << 32);
 }
 
-/* Returns the hash of `key`, 8 bytes in little-endian order, under the mask for a seed. */
+/* Returns the hash of `key` (8 bytes in little-endian order), given the mask for a seed. */
 BGI_INLINE uint64_t bgi_fast8_masked(uint64_t mask, uint64_t key)
 {
     BGI_FAST8(key, mask);
     return key;
 }
 
-/* Returns the hash of `key` under a seed. */
+/* Returns the hash of `key` with a seed. */
 BGI_INLINE uint64_t bgi_fast8_one(uint64_t seed, uint64_t key)
 {
     return bgi_fast8_masked(bgi_fast8_mask(seed), key);
@@ -62,14 +63,14 @@ BGI_INLINE uint64_t bgi_fast8_one(uint64_t seed, uint64_t key)
     (UINT64_C(0x2172ffcc7dd05a82) ^ UINT64_C(0x8e2443f7744608b8))
 #define BGI_FAST16_MULTIPLY UINT64_C(0x165667919e3779f9)
 
-/* These functions hash the first n - n % lanes keys, 4 or 8 at a time. They return the number
- * of keys hashed. */
+/* These functions hash the first n - n % lanes keys, where `lanes` is 4 (AVX2) or 8 (AVX-512). They
+ * return the number of keys hashed. */
 size_t bgi_fast8_avx2(uint64_t seed, const uint8_t *keys, size_t n, uint64_t *out);
 size_t bgi_fast8_avx512(uint64_t seed, const uint8_t *keys, size_t n, uint64_t *out);
 size_t bgi_fast16_avx512(uint64_t seed, const uint8_t *keys, size_t n, uint64_t *out);
 
-/* Hashes (pointer, length) pairs, eight at a time, as long as all eight keys have 8 bytes or
- * all have 16 bytes. Returns the number of keys hashed. */
+/* Hashes (pointer, length) pairs, eight at a time, and stops at the first eight keys that are not
+ * all 8 bytes or all 16 bytes long. Returns the number of keys hashed. */
 size_t bgi_fast_pairs_avx512(uint64_t seed, const bg_bytes *keys, size_t n,
                              uint64_t *out);
 

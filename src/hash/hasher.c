@@ -16,8 +16,8 @@
  *      `aes8` only encrypts blocks that end in 8 zero bytes, and the two constants do not.
  *
  * Invariants
- *   (I1) A hasher is a function of its spec and of the CPU features in use: all unused bytes are
- *        zero.
+ *   (I1) The bytes of a hasher depend only on its spec and on the CPU features in use; all unused
+ *        bytes are zero.
  *   (I2) Secrets are copied only into the hasher. Temporary copies are wiped before preparation
  *        returns.
  *   (I3) On error the hasher is unchanged.

@@ -19,18 +19,17 @@ enum {
 
 /*
  * `features` are the CPU features in use when the hasher was created. The features determine the
- * form of the AES round keys, so the hasher stores them; the hash function does not depend on
- * them.
+ * form of the AES round keys, so the hasher stores the features; the hashes do not depend on them.
  *
- * The attribute is needed because callers and filters copy hashers as the plain words that the
- * public type declares: the compiler must not assume that such a copy and an access through
- * this struct refer to different objects.
+ * The may_alias attribute is needed because callers and filters copy hashers as the plain words
+ * that the public type declares: the compiler must not assume that such a copy and an access
+ * through this struct refer to different objects.
  */
 struct bgi_hasher {
     uint32_t profile;
     uint32_t features;
-    uint64_t seed;                   /* fast, xxh64; otherwise 0 */
-    uint8_t secret[BG_SECRET_BYTES]; /* keyed profiles; otherwise 0 */
+    uint64_t seed;                   /* for fast and xxh64; otherwise 0 */
+    uint8_t secret[BG_SECRET_BYTES]; /* for keyed profiles; otherwise 0 */
     bgi_siphash_key sip;             /* the secret, or a derived key for keyed-int */
     union {
         uint8_t fast_secret[BGI_FAST_SECRET]; /* derived from the seed by XXH3 */
@@ -56,7 +55,7 @@ BGI_INLINE const struct bgi_hasher *bgi_hasher_in(const bg_hasher *hasher)
     return (const struct bgi_hasher *)(const void *)hasher;
 }
 
-/* Returns whether the profile of a hasher has a secret. */
+/* Returns whether a hasher's profile uses a secret. */
 bool bgi_hasher_keyed(const bg_hasher *hasher);
 
 /* Fills `fast_secret` from the seed. Defined in hash.c, the only file that includes XXH3. */

@@ -3,8 +3,8 @@
  *
  * SipHash (J.-P. Aumasson and D. J. Bernstein, "SipHash: a fast short-input PRF", 2012) maps a
  * message and a 128-bit secret to 64 bits. Without the secret, its output cannot be distinguished
- * from random numbers. So an attacker cannot choose keys that collide, or that match a filter
- * filled by others, except by trial and error against the filter itself.
+ * from random numbers. So an attacker cannot choose keys that collide with each other or that are
+ * false positives in a filter, except by trial and error against the filter itself.
  *
  *     state v0..v3 = constants ^ secret
  *     for each 8-byte word m, the last one padded with zeros and the length:
@@ -13,17 +13,17 @@
  *
  * A round consists of four additions, six rotations and four XORs, and takes constant time.
  * SipHash-2-4 (c = 2, d = 4) is the designers' first proposal. SipHash-1-3 is their faster
- * variant for hash tables, used by Rust, Ruby and CPython. No known attack on either function,
- * used with a key, is better than guessing.
+ * variant for hash tables, used by Rust, Ruby and CPython. When either function is used with a
+ * secret key, no known attack is better than guessing.
  *
  * The same source serves both variants: c and d are constant parameters of functions that are
- * always inlined. The vector versions in siphash_x86.c share the round, the constants and the
- * last word through siphash.h.
+ * always inlined. The vector versions in siphash_x86.c use the same definitions of the round, the
+ * constants and the last word (siphash.h).
  *
  * Invariants
- *   (I1) The secret's words are read in place; nothing here stores them.
+ *   (I1) The secret's words are read in place; no code in this file copies them to memory.
  *   (I2) No byte outside the message is read, whatever its length or address.
- *   (I3) Every path gives the hashes of the scalar path, bit for bit.
+ *   (I3) Every path computes the same hashes as the scalar path.
  *
  * Guaranteed: SipHash is a pseudorandom function as long as the secret is random and undisclosed.
  * Not guaranteed: SipHash is no substitute for an unkeyed cryptographic hash, and 64-bit hashes
@@ -31,8 +31,8 @@
  *
  * Cost on Zen 4 for 8-byte keys in batches, in ns per key, for SipHash-1-3 and 2-4: scalar 5.3
  * and 8.9, AVX2 3.0 and 4.8, AVX-512 1.6 and 2.7. Interleaving two keys in the scalar code saved
- * 10% with gcc 12 and nothing with clang 14, because the CPU already overlaps adjacent keys, so a
- * second version is not worthwhile.
+ * 10% with gcc 12 and nothing with clang 14. The CPU already overlaps adjacent keys, so a second
+ * version is not worthwhile.
  */
 #include "hash/siphash.h"
 

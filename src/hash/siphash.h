@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Rounds per word and final rounds, as two decimal digits. */
+/* The number of rounds per word and the number of final rounds, as two decimal digits. */
 enum bgi_siphash { BGI_SIPHASH_13 = 13, BGI_SIPHASH_24 = 24 };
 
 /* The 128-bit secret as two little-endian words. Functions receive a pointer to the original
@@ -39,9 +39,9 @@ void bgi_siphash_pairs(enum bgi_siphash variant, uint32_t features,
 /*
  * The rest of this file contains definitions that siphash.c and siphash_x86.c share.
  *
- * One SipRound on four state words of any type with + ^ << >> and |: uint64_t, or vectors of
- * uint64_t. This is a macro because C has no functions that are generic over types. Compilers
- * turn the rotations into single instructions where the CPU has them.
+ * One SipRound on four state words of any type that supports + ^ << >> and |: uint64_t, or vectors
+ * of uint64_t. This is a macro because C has no functions that are generic over types. Compilers
+ * turn the rotations into single instructions where the CPU has rotate instructions.
  */
 #define BGI_SIPHASH_ROTATE(x, by) ((x) << (by) | (x) >> (64 - (by)))
 #define BGI_SIPHASH_ROUND(v0, v1, v2, v3)                                              \
@@ -66,9 +66,9 @@ void bgi_siphash_pairs(enum bgi_siphash variant, uint32_t features,
 
 /*
  * Returns the last word of a message: its last len % 8 bytes, and the length modulo 256 in the
- * top byte. Reads nothing outside the message, and has no loop: if there are 8 bytes or more, it
- * loads the last eight bytes and shifts out the bytes that have already been processed (in two
- * steps, because a shift by 64 is undefined).
+ * top byte. Reads nothing outside the message, and has no loop. If the message has 8 bytes or more,
+ * the function loads its last eight bytes and shifts out the bytes that have already been processed
+ * (in two steps, because a shift by 64 is undefined).
  */
 BGI_INLINE uint64_t bgi_siphash_last(const uint8_t *data, size_t len)
 {
@@ -88,8 +88,8 @@ BGI_INLINE uint64_t bgi_siphash_last(const uint8_t *data, size_t len)
     return top;
 }
 
-/* These functions hash the first n - n % lanes keys in parallel. They return the number of
- * keys hashed. */
+/* These functions hash the first n - n % lanes keys in parallel, where `lanes` is 4 (AVX2) or 8
+ * (AVX-512). They return the number of keys hashed. */
 size_t bgi_siphash_fixed_avx2(enum bgi_siphash variant, const bgi_siphash_key key,
                               const uint8_t *keys, size_t width, size_t n,
                               uint64_t *out);

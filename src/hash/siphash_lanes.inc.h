@@ -2,11 +2,11 @@
  * siphash_lanes.inc.h - SipHash of LANES keys at once. siphash_x86.c includes this file, and
  * defines the number of lanes, the target and the names.
  *
- * Keys of the same width have the same number of words, so the lanes run in lockstep. Pairs may
- * have different lengths: all lanes run for as long as the longest key needs, and a lane whose
- * message has ended keeps its state. This wastes some work, but avoids branches that depend on
- * the length of a single key. With short keys of mixed lengths, the mispredictions of a scalar
- * loop cost more than the hashing itself.
+ * Keys of the same width have the same number of words, so the lanes run in lockstep. Keys passed
+ * as pairs may have different lengths: all lanes run for as long as the longest key needs, and a
+ * lane whose message has ended keeps its state. This wastes some work, but avoids branches that
+ * depend on the length of a single key. With short keys of mixed lengths, the mispredictions of a
+ * scalar loop cost more than the hashing itself.
  */
 typedef uint64_t LANES_VECTOR __attribute__((vector_size(8 * LANES)));
 
@@ -130,9 +130,9 @@ struct LANES_MESSAGE {
 };
 
 /*
- * Lays out the messages; `longest` is in bytes. After the end of its message, a lane may read any
- * readable words: the last eight bytes of the key if it has 8 bytes or more, otherwise the bytes
- * of `nothing`.
+ * Lays out the messages; `longest` is the length of the longest message in bytes. After the end of
+ * its message, a lane reads words that are not used: the last eight bytes of the key if it has 8
+ * bytes or more, otherwise the bytes of `nothing`.
  */
 LANES_TARGET BGI_INLINE void LANES_NAME(lay_out)(struct LANES_MESSAGE *m,
                                                  const bg_bytes *keys, size_t longest)

@@ -13,8 +13,8 @@
 
 #include <string.h>
 
-/* The maximum number of words for which pairs of mixed lengths are hashed in parallel: 63 bytes
- * and the last word. */
+/* The maximum number of words per message when pairs of mixed lengths are hashed in parallel. 8
+ * words hold a key of up to 63 bytes and its length byte. */
 enum { SIPHASH_X86_WORDS = 8 };
 
 #define LANES 4

@@ -1,12 +1,12 @@
 /*
  * blocked.c - a filter with all bits of a key in one 64-byte line.
  *
- * Idea. For filters larger than the cache, the cost of a lookup is the number of cache lines it
- * reads. So the filter is an array of lines, each a small Bloom filter of 512 bits. Each key
- * maps to one line and sets k bits in it (Putze, Sanders, Singler, "Cache-, hash- and
- * space-efficient Bloom filters", 2007). This costs some bits because lines fill unevenly: 9.93
- * bits per key at 1%, compared with 9.6 for scattered bits, and 15.6 at 0.1%, compared with
- * 14.4.
+ * Idea. For filters larger than the cache, the cost of a lookup depends mainly on the number of
+ * cache lines that it reads. So the filter is an array of lines, each a small Bloom filter of 512
+ * bits. Each key maps to one line and sets k bits in it (Putze, Sanders, Singler, "Cache-, hash-
+ * and space-efficient Bloom filters", 2007). This layout needs more bits, because lines fill
+ * unevenly: 9.93 bits per key at 1%, compared with 9.6 for scattered bits, and 15.6 at 0.1%,
+ * compared with 14.4.
  *
  * Layout. To let vector instructions find the bits, the line is divided into lanes, each of
  * which holds at most one bit of a key (line_shapes.h describes the shapes):
@@ -17,13 +17,13 @@
  *   k = 16        words, all 16
  *
  * Why does a key use k of a fixed number of lanes, and not k lanes of 512/k bits? With a fixed
- * number of lanes, k need not divide 512, and one implementation serves every k. The lanes in
- * use are a pattern of k lanes, rotated by an amount that is derived from the hash. Two keys in
- * the same line overlap in some of their lanes by chance. The patterns below give the lowest
- * false-positive rate; they were found by computing the exact rate of every pattern at the load
- * where that k is used. Their rates are within 0.6% of the rate with randomly drawn lanes
- * (model.c). The obvious pattern, adjacent lanes, has a rate that is up to 9% higher for the
- * shape "words".
+ * number of lanes, k need not divide 512, and one implementation serves every k. The lanes of a key
+ * form a pattern of k lanes, which is rotated by an amount that is derived from the hash. Two keys
+ * in the same line overlap in some of their lanes by chance. The patterns below give the lowest
+ * false-positive rate; they were found by computing the exact rate of every pattern at the load for
+ * which this k is chosen. Their rates are within 0.6% of the rate with randomly drawn lanes
+ * (model.c). The obvious pattern, adjacent lanes, has a rate that is up to 9% higher for the shape
+ * "words".
  *
  *   rate        10%    5%    2%     1%    0.5%    0.1%    0.01%    0.001%
  *   k             3     4     5      6      7       9       12       14
@@ -35,8 +35,8 @@
  * overlap in steps of 16 bytes (3% fewer bits, but many keys span two lines).
  *
  * Invariants
- *   (I1) The line of a hash is floor(h' * units / 2^64), where h' is its high 52 bits. So
- *        folding ORs neighboring lines.
+ *   (I1) The line of a hash is floor(h' * units / 2^64), where h' is the hash's high 52 bits. So
+ *        folding a filter ORs neighboring lines.
  *   (I2) The pattern depends only on the low 32 bits of the hash and on k.
  */
 #include "kind/kind.h"
@@ -70,7 +70,7 @@ static uint32_t blocked_lines(uint32_t k)
     return 1;
 }
 
-/* The lanes in use for k = 3 .. 16, as bits, with lane 0 in the lowest bit. */
+/* The pattern of lanes for each k from 3 to 16, as a bit mask with lane 0 in the lowest bit. */
 static const uint16_t blocked_patterns[] = {
     [3] = 0x000b,  [4] = 0x0017,  [5] = 0x002f,  [6] = 0x003f,  [7] = 0x007f,
     [8] = 0x00ff,  [9] = 0x0b77,  [10] = 0x77b1, [11] = 0x2e7f, [12] = 0x5cff,

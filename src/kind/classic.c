@@ -8,8 +8,8 @@
  * with allowable errors", 1970).
  *
  * Cost. An operation reads up to k cache lines. A lookup of an absent key stops after two bits on
- * average; a lookup of a member, and every add, needs all k. Choose this kind if memory matters
- * most.
+ * average; a lookup of a member, and every add, needs all k bits. Choose this kind if memory
+ * matters most.
  *
  * Layout. A unit is a 64-bit word; bit i is bit i % 64 of word i / 64. For positions and
  * operations, see scatter_core.h.

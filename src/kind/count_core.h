@@ -1,7 +1,7 @@
 /*
  * count_core.h - counts the set bits of whole arrays. This file is compiled once per instruction
- * set (ISA, ISA_TARGET: see line_core.h), to use its population-count instruction. The words may
- * change concurrently, so each word is read once, atomically.
+ * set (ISA, ISA_TARGET: see line_core.h), so that each version can use its population-count
+ * instruction. The words may change concurrently, so each word is read once, atomically.
  */
 
 #define COUNT_PASTE_(a, b) a##_##b

@@ -7,9 +7,9 @@
  * optimal fill, a counter reaches 15 with a probability of about 1e-15, if no key is added more
  * than once. A counter that has reached its maximum stays there. Its true value is then unknown,
  * but a counter that is too high can only cause a false "maybe", which is harmless; a false "no"
- * is not. bg_filter_info.saturated reports the number of such counters.
+ * would not be. bg_filter_info.saturated reports the number of such counters.
  *
- * Layout. Scattered counters cost k cache lines for every operation, which makes counting
+ * Layout. With scattered counters, every operation reads k cache lines, which makes counting
  * filters slow. Here all counters of a key are in one unit of 128 counters, with at most one in
  * each of 8 lanes of 16. With 4-bit counters a unit is one line.
  *
@@ -20,18 +20,19 @@
  * hash. A key uses k of the 8 lanes, as in `blocked` (line_shapes.h). Small units fill unevenly,
  * which costs memory: 44 bits per key at 1%, compared with 38 for scattered counters
  * (BG_SPEC_SCATTERED), and 78 bits compared with 58 at 0.1%. Wider counters, for callers that
- * need the number of times a key was added, have the same layout. But a unit then spans 2, 4 or
- * 8 lines, and a key touches up to that many lines.
+ * need the number of times a key was added, use the same layout, but then a unit spans 2, 4 or 8
+ * lines, and a key touches up to that many lines.
  *
- * Removing a key that was never added. The filter cannot tell whether a key was added. If one of
- * its counters is 0, the key was never added, and nothing changes. If all of its counters are
- * above 0 by chance (which happens for a fraction `rate` of absent keys), the counters belong to
- * other keys, and a remove could make those keys disappear. So only keys that were added may be
- * removed; see bg_filter_remove.
+ * Removing a key that was never added. The filter cannot always tell whether a key was added. If
+ * one of the key's counters is 0, the key was never added, and the remove changes nothing. If all
+ * of the key's counters are above 0 by chance (as for a fraction `rate` of absent keys), the
+ * counters belong to other keys, and a remove could make those keys disappear. So only keys that
+ * were added may be removed; see bg_filter_remove.
  *
  * Invariants
- *   (I1) A counter below its maximum equals the number of adds minus removes of the keys that use
- *        it (in a scattered filter, a key that draws the same counter twice counts twice).
+ *   (I1) A counter below its maximum equals the number of adds minus the number of removes of the
+ *        keys that use it (in a scattered filter, a key that uses the same counter twice counts
+ *        twice).
  *   (I2) A saturated counter never changes again.
  *   (I3) The high 52 bits of the hash select the unit, and the low 32 bits select the counters in
  *        it.
@@ -56,13 +57,14 @@ enum {
 /* The same multiplier as in scatter_core.h. */
 static const uint64_t counting_multiplier = 0xd1342543de82ef95u;
 
-/* The lanes in use for k = 1 .. 8, as bits, with lane 0 in the lowest bit, as in blocked.c. */
+/* The pattern of lanes for each k from 1 to 8, as a bit mask with lane 0 in the lowest bit, as in
+ * blocked.c. */
 static const uint8_t counting_patterns[COUNTING_LANES + 1] = {
     0, 0x01, 0x03, 0x0b, 0x17, 0x2f, 0x3f, 0x7f, 0xff,
 };
 
 struct counting_state {
-    uint64_t saturated; /* counters at their maximum */
+    uint64_t saturated; /* number of counters at their maximum */
     unsigned char locks[COUNTING_LOCKS];
 };
 
@@ -117,7 +119,7 @@ static uint64_t counting_at_most(const struct bgi_core *core, uint64_t bytes,
     return count;
 }
 
-/* Acquires the lock of the unit at offset `at`. */
+/* Acquires and returns the lock for the unit at offset `at`. */
 static unsigned char *counting_lock(struct bgi_core *core, uint64_t at)
 {
     struct counting_state *state = core->state;

@@ -1,5 +1,5 @@
 /*
- * counting_avx2.h - operations on 4-bit counters in one line, with vectors. Only counting.c
+ * counting_avx2.h - vector operations on 4-bit counters in one cache line. Only counting.c
  * includes this file; see the comments there.
  *
  * A line is eight 64-bit words, one per lane, in two registers. One multiplication computes the
@@ -33,7 +33,7 @@ BGI_INLINE COUNTING_AVX2 struct counting_quads counting_read8(const unsigned cha
         _mm256_loadu_si256((const __m256i *)(const void *)line_words_salts);
     const __m256i lowest = _mm256_set1_epi64x(15);
     __m256i product = _mm256_mullo_epi32(_mm256_set1_epi32((int)x), salts);
-    /* Returns four times the value of the top four bits. */
+    /* The shift is four times the value of the top four bits. */
     __m256i shift = _mm256_and_si256(_mm256_srli_epi32(product, COUNTING_SHIFT - 2),
                                      _mm256_set1_epi32(60));
     struct counting_quads q;
@@ -58,7 +58,7 @@ BGI_INLINE COUNTING_AVX2 uint32_t counting_are(const struct counting_quads *q,
            | (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(high)) << 4;
 }
 
-/* Returns a vector with a 1 in the counter of each of these lanes. */
+/* Returns a vector with a 1 in the counter of each lane in `lanes`. */
 BGI_INLINE COUNTING_AVX2 __m256i counting_ones(const struct counting_quads *q, int h,
                                                uint32_t lanes)
 {

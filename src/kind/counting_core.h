@@ -1,20 +1,20 @@
 /*
  * counting_core.h - the operations of counting filters, for one width and layout.
  *
- * This file is included once for each combination. Before each inclusion, these macros must be
- * defined:
+ * This file is included once for each combination of width and layout. Before each inclusion, these
+ * macros must be defined:
  *
- *   COUNTING_WIDTH       bits of a counter: 4, 8, 16 or 32
- *   COUNTING_SCATTERED   1: counters anywhere, 0: in one unit
+ *   COUNTING_WIDTH       bits per counter: 4, 8, 16 or 32
+ *   COUNTING_SCATTERED   1 if a key's counters can be anywhere, 0 if they are in one unit
  *
  * Concurrency. A counter is changed by a compare-and-swap on the 64-bit word that contains it,
  * so adds never wait and do not affect neighboring counters. A remove must be all-or-nothing,
  * and must never lower a counter below the contribution of other keys. A remove checks all
  * counters first, and no other remove may decrement them between this check and its own
- * decrements. So removes hold a lock, one of COUNTING_LOCKS, selected by the unit (a scattered
- * filter has one lock, because its keys use counters everywhere). Adds may run in between,
- * because they only increase the values that were checked. Lookups read each counter once; all
- * counters of a member are above 0 throughout.
+ * decrements. So a remove holds one of COUNTING_LOCKS locks, which is selected by the unit (a
+ * scattered filter uses a single lock, because its keys have counters everywhere). Adds may run at
+ * the same time, because they only increase the values that were checked. Lookups read each counter
+ * once; all counters of a member are above 0 at all times.
  */
 
 #define COUNTING_PASTE4_(a, b, c, d) a##_##b##_##c##_##d
@@ -23,7 +23,7 @@
     COUNTING_PASTE4(counting, name, COUNTING_WIDTH, COUNTING_SCATTERED)
 #define COUNTING_MAX (UINT64_MAX >> (64 - COUNTING_WIDTH))
 
-/* Returns the location of counter number `index` in the array at `base`. */
+/* Returns the location of counter `index` in the array at `base`. */
 BGI_INLINE struct counting_place COUNTING(place)(unsigned char *base, uint64_t index)
 {
     uint64_t bit = index * COUNTING_WIDTH;
@@ -92,8 +92,8 @@ BGI_INLINE uint64_t COUNTING(least)(const struct bgi_core *core, uint64_t hash,
     return least;
 }
 
-/* Adds `by`, 1 or -1, to a counter, unless it is saturated or would drop below 0. Returns its
- * previous value. */
+/* Adds `by` (1 or -1) to a counter, unless the counter is saturated or would drop below 0. Returns
+ * the counter's previous value. */
 BGI_INLINE uint64_t COUNTING(step)(struct bgi_core *core, struct counting_place place,
                                    const int by, const bool exclusive)
 {
@@ -162,7 +162,8 @@ static void COUNTING(locate)(const struct bgi_core *core, struct bgi_group *grou
     }
 }
 
-/* Prefetches the memory for one key. A unit of 4-bit counters is one line. */
+/* Prefetches the memory for one key. A unit of 4-bit counters is one cache line, so one prefetch is
+ * enough. */
 BGI_INLINE void COUNTING(prefetch_one)(const struct bgi_core *core, uint64_t hash,
                                        uint64_t at)
 {
@@ -405,7 +406,7 @@ static uint32_t COUNTING(lines)(uint32_t k)
 #define COUNTING_BEST_OPS COUNTING(ops)
 #endif
 const struct bgi_kind bgi_kind_counting = {
-/* the default variant represents the kind */
+/* this is the default variant, which represents the kind */
 #else
 #define COUNTING_BEST_OPS COUNTING(ops)
 static const struct bgi_kind COUNTING(kind) = {

@@ -1,25 +1,25 @@
 /*
  * cuckoo.c - a hash table of fingerprints, from which keys can be removed, at 12 bits per key.
  *
- * Idea. The table consists of buckets with four slots each. A key is stored as a fingerprint, f
- * bits of its hash, in one of two buckets. The filter may contain a key if one of its two
- * buckets holds its fingerprint (Fan, Andersen, Kaminsky, Mitzenmacher, "Cuckoo filter:
- * practically better than Bloom", 2014). If both buckets are full, fingerprints are moved to
- * their other buckets until a slot is free. This works until 95% of all slots are in use. A table
- * that does not store keys can do this only if the other bucket can be computed from the bucket
- * and the fingerprint alone. Here
+ * Idea. The table consists of buckets with four slots each. A key is stored as a fingerprint, which
+ * is f bits of its hash, in one of two buckets. The filter may contain a key if one of its two
+ * buckets holds its fingerprint (Fan, Andersen, Kaminsky, Mitzenmacher, "Cuckoo filter: practically
+ * better than Bloom", 2014). If both buckets are full, fingerprints are moved to their other
+ * buckets until a slot is free. This works until 95% of all slots are in use. A table that does not
+ * store keys can do this only if the other bucket can be computed from the bucket and the
+ * fingerprint alone. Here
  *
  *      first + second = sum(fingerprint)   (mod number of buckets)
  *
  * so that second = sum - first and first = sum - second. The same function maps each bucket to
- * the other one, for any number of buckets. The usual XOR requires a power of two, which wastes
- * up to half of the memory. `sum` is a mixed multiple of the fingerprint, mapped to the number of
- * buckets by multiply-high. With a probability of 1 / buckets, the two buckets of a key are the
- * same; such a key has four slots instead of eight.
+ * the other one, for any number of buckets. The usual XOR requires the number of buckets to be a
+ * power of two, which wastes up to half of the memory. `sum` mixes the bits of the fingerprint and
+ * maps the result to the range of bucket numbers by multiply-high. With a probability of 1 /
+ * buckets, the two buckets of a key are the same; such a key has four slots instead of eight.
  *
  * Layout. The filter is one array of 64-bit words. Bucket b starts at bit 4 f b and its slot s
- * at bit 4 f b + f s, lowest bits first. A fingerprint of 0 means an empty slot (a key whose
- * bits are 0 uses 1).
+ * at bit 4 f b + f s, lowest bits first. A fingerprint of 0 means an empty slot (a key whose f bits
+ * are all 0 gets the fingerprint 1).
  *
  *      f =  8   [ bucket 0 | bucket 1 ]                        unit: 2 buckets, 1 word
  *      f = 12   [ bucket 0 | buc][ket 1 | buck][et 2| bucket 3 ]     4 buckets, 3 words
@@ -32,10 +32,10 @@
  * slots are compared at a time, in one word; no branch depends on the result.
  *
  * Rate. An absent key is mistaken for a member if a stored key has the same fingerprint and the
- * stored key's first bucket is one of the absent key's two buckets. This holds for each of n
- * stored keys with a probability of 2 q / buckets, where q is the probability that two
- * fingerprints are equal. So the rate is 1 - (1 - 2 q / buckets)^n, regardless of which slots
- * the keys occupy. This is about 8 x load / 2^f.
+ * stored key's first bucket is one of the absent key's two buckets. This is the case for each of n
+ * stored keys with a probability of 2 q / buckets, where q is the probability that two fingerprints
+ * are equal. So the rate is 1 - (1 - 2 q / buckets)^n, regardless of which slots the keys occupy.
+ * This is about 8 x load / 2^f.
  *
  * Copies. A key that is added twice is stored twice, because it may be removed twice. If all
  * slots of both buckets hold the same fingerprint, an insert of another copy fails immediately
@@ -46,23 +46,25 @@
  * first drop, any set of slots that is full of one fingerprint is frozen like a saturated
  * counter: removes leave it unchanged. A set that lost a copy was full at that time, so it stays
  * full permanently. A forced add also drops the copy if the buckets hold other fingerprints as
- * well, but the table has no space for another copy. But in this case the set of slots that lost
- * the copy cannot be recognized later, so from then on removes change nothing at all.
+ * well, but the table has no space for another copy. In this case, however, the set of slots that
+ * lost the copy cannot be recognized later, so from then on removes change nothing at all.
  *
- * Full table. An insert finds the fingerprints it would move before it moves anything, by a
- * breadth-first search over at most CUCKOO_NODES buckets. If the search reaches no free slot,
- * the insert fails and the table is unchanged, so no fingerprint is ever without a slot. The
- * search finds a shortest path, so the path visits no bucket twice. If a forced add finds no
- * space for a key that is not stored yet, it makes every query return "maybe" until the filter
- * is cleared (bg_filter_info.overflowed).
+ * Full table. Before an insert moves anything, it determines which fingerprints to move by a
+ * breadth-first search over at most CUCKOO_NODES buckets. If the search finds no free slot, the
+ * insert fails and the table is unchanged, so no fingerprint is ever without a slot. The search
+ * finds a shortest path, so the path visits no bucket twice. If a forced add finds no space for a
+ * key that is not stored yet, the add makes every query return "maybe" until the filter is cleared
+ * (bg_filter_info.overflowed).
  *
- * Removing a key that was never added. As in counting filters, such a remove may delete an equal
- * fingerprint of another key. So only keys that were added may be removed; see bg_filter_remove.
+ * Removing a key that was never added. As in counting filters, such a remove may delete another
+ * key's fingerprint if it is the same. So only keys that were added may be removed; see
+ * bg_filter_remove.
  *
- * Concurrency. Writers (adds, inserts, removes) hold the filter's single lock, for one key or
- * for 64 keys of a batch. Readers hold no lock and never wait. But a reader checks two buckets,
- * and would miss a fingerprint that moves from the bucket it reads last to the bucket it has
- * already read. A counter makes this detectable. A writer changes slots in this order:
+ * Concurrency. Writers (adds, inserts, removes) hold the filter's single lock, for one key or for a
+ * group of 64 keys in a batch. Readers hold no lock and never wait. But a reader checks two
+ * buckets, and would miss a fingerprint that moves from the bucket that it has not read yet to the
+ * bucket that it has already read. A counter makes this detectable. A writer changes slots in this
+ * order:
  *
  *      (W1) write a fingerprint to its new slot (only when moving);
  *      (W2) increment the counter;
@@ -86,24 +88,24 @@
  * writers that the lock defines. So by release and acquire, the second load of the counter must
  * have returned more than c. But it returned c.
  *
- * The argument concerns only bits that keep their value. So it does not matter that a 12-bit
- * bucket is not read atomically, and that its slots are not always written atomically. A reader
- * that sees one half of a fingerprint that is being written or cleared may answer "maybe" for an
- * absent key, but never "no" for a member.
+ * The proof depends only on bits that keep their value. So it does not matter that a bucket of
+ * 12-bit fingerprints is not read atomically, or that its slots are not always written atomically.
+ * A reader that sees one half of a fingerprint that is being written or cleared may answer "maybe"
+ * for an absent key, but never "no" for a member.
  *
  * With a single counter, readers would keep retrying while a writer works in a full table. So
  * there are CUCKOO_STRIPES additional counters, and a change increments only the additional
  * counter that the fingerprint selects. Both buckets of a key and the key itself select the same
- * counter, and the proof holds for this counter alone. A lookup, or a group of 64 in a batch,
- * first checks the counter of all changes, because this check is the cheapest. Only if a "no"
- * cannot be trusted is the lookup repeated, with the fingerprint's own counter. After
+ * counter, and the proof holds for this counter alone. A lookup, or a group of 64 lookups in a
+ * batch, first checks the counter for all changes, because this check is the cheapest. Only if a
+ * "no" cannot be trusted is the lookup repeated, with the fingerprint's own counter. After
  * CUCKOO_TRIES attempts, the answer becomes "maybe". So readers finish after a bounded number of
  * steps. The lowest bit of every counter indicates that the filter has overflowed: counters are
  * incremented by 2, and an odd counter is never trusted.
  *
  * Invariants
- *   (I1) The number of fingerprints in slots equals the number of adds minus removes, unless
- *        bg_filter_info.saturated is above 0.
+ *   (I1) The number of fingerprints in slots equals the number of adds minus the number of removes,
+ *        unless bg_filter_info.saturated is above 0.
  *   (I2) A fingerprint x in bucket b belongs to b and to sum(x) - b, and to no other bucket.
  *   (I3) The first bucket is computed from the high bits of the hash, and the fingerprint from
  *        the low f bits. There are at most 2^32 units, so that 32-bit fingerprints share no bits
@@ -116,7 +118,7 @@
 
 #include <math.h>
 
-/* Whether 64 bits may be loaded from any even byte. This is disabled under the thread
+/* Whether 64 bits may be loaded from any even byte offset. This is disabled under the thread
  * sanitizer, which reports such a load as a race. */
 #if (defined(BGI_X86_64) || defined(BGI_AARCH64)) && !BGI_BIG_ENDIAN && !BGI_TSAN
 #define CUCKOO_ONE_LOAD 1
@@ -133,17 +135,18 @@ enum {
     CUCKOO_NONE = -1
 };
 
-/* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): lines apart on purpose */
+/* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): separate cache lines on purpose */
 struct cuckoo_state {
-    /* For writers, in a cache line that readers do not use. */
+    /* Used by writers, in a cache line that readers do not use. */
     uint64_t stored;  /* slots in use */
     uint64_t dropped; /* number of dropped copies; see Copies */
     bool keeps_all;   /* removes no longer change anything; see Copies */
     unsigned char lock;
-    /* For readers. */
-    /* Each is 2 x the number of changes, plus 1 if overflowed; see Concurrency. */
+    /* Used by readers. */
+    /* Each counter is twice the number of changes, plus 1 if the filter has overflowed; see
+     * Concurrency. */
     _Alignas(64) uint64_t changes[CUCKOO_STRIPES];
-    uint64_t all_changes; /* the same for the changes to all fingerprints */
+    uint64_t all_changes; /* such a counter for changes to all fingerprints */
 };
 
 /* The outcome of an insert. */
@@ -153,7 +156,7 @@ enum cuckoo_outcome {
     CUCKOO_NO_ROOM
 };
 
-/* A key's fingerprint and buckets, as byte offsets. */
+/* A key's fingerprint, and the byte offsets of its two buckets. */
 struct cuckoo_place {
     uint64_t fingerprint, first, second;
 };
@@ -179,7 +182,7 @@ BGI_INLINE uint64_t cuckoo_sum(uint64_t fingerprint, uint64_t buckets)
     return bgi_mulhi(mixed, buckets);
 }
 
-/* Returns the other bucket. The function is its own inverse. */
+/* Returns a fingerprint's other bucket. The function is its own inverse. */
 BGI_INLINE uint64_t cuckoo_other(uint64_t sum, uint64_t bucket, uint64_t buckets)
 {
     uint64_t other = sum - bucket;
@@ -200,7 +203,7 @@ BGI_INLINE void cuckoo_write(uint64_t *word, uint64_t value, const bool exclusiv
     }
 }
 
-/* Reads 32 bits at a multiple of 4 bytes. */
+/* Reads 32 bits at a byte offset that is a multiple of 4. */
 BGI_INLINE uint64_t cuckoo_read_32(const unsigned char *words, uint64_t at,
                                    const bool exclusive)
 {
@@ -210,7 +213,7 @@ BGI_INLINE uint64_t cuckoo_read_32(const unsigned char *words, uint64_t at,
 }
 
 /*
- * Reads 64 bits at an even byte, lowest bits first; bits 48 and above are undefined. Uses a
+ * Reads 64 bits at an even byte offset, lowest bits first; bits 48 and above are undefined. Uses a
  * single load on CPUs that support it. The load need not be atomic as a whole (see Concurrency),
  * but must not be delayed beyond the second load of a counter; cuckoo_reads_done ensures this.
  */
@@ -232,7 +235,7 @@ BGI_INLINE uint64_t cuckoo_read_48(const unsigned char *words, uint64_t at,
 #endif
 }
 
-/* Orders all previous reads before anything that follows. */
+/* Ensures that all previous reads happen before any later memory access. */
 BGI_INLINE void cuckoo_reads_done(void)
 {
 #if CUCKOO_ONE_LOAD
@@ -302,7 +305,7 @@ static void cuckoo_drop(struct cuckoo_state *state, bool is_new,
     state->keeps_all |= outcome == CUCKOO_NO_ROOM;
 }
 
-/* Returns whether a "no" between two loads of a counter can be trusted. */
+/* Returns whether a "no" can be trusted, given a counter before and after the lookup. */
 BGI_INLINE bool cuckoo_believed(uint64_t before, uint64_t after)
 {
     return after == (before & ~(uint64_t)1);
@@ -322,9 +325,8 @@ static void cuckoo_unlock(struct cuckoo_state *state)
     __atomic_store_n(&state->lock, 0, __ATOMIC_RELEASE);
 }
 
-/* Returns the number of buckets in a given number of units, which are whole words. With 12-bit
- * fingerprints, the number is one less than would fit, so that 8 bytes can be read at the start
- * of every 6-byte bucket. */
+/* Returns the number of buckets in a given number of units. With 12-bit fingerprints, the result is
+ * one less than would fit, so that 8 bytes can be read at the start of every 6-byte bucket. */
 BGI_INLINE uint64_t cuckoo_buckets(uint64_t units, uint32_t bits)
 {
     return bits == 8 ? 2 * units : bits == 12 ? 4 * units - 1 : units;
@@ -373,8 +375,8 @@ static double cuckoo_chance(double buckets, double q, double n)
     return two + (one - two) / buckets;
 }
 
-/* Returns the rate with n stored fingerprints. The fingerprint 1 is twice as frequent as
- * others. */
+/* Returns the false-positive rate with n stored fingerprints. The fingerprint 1 is twice as
+ * frequent as the others, because it also replaces 0. */
 static double cuckoo_rate_of(uint64_t units, uint32_t k, double n)
 {
     double buckets = (double)cuckoo_buckets(units, k), q = ldexp(1, -(int)k);
@@ -468,7 +470,7 @@ static uint64_t cuckoo_numbers(const struct bgi_core *core, uint64_t *to)
     return CUCKOO_NUMBERS;
 }
 
-/* Returns slot i of an array of k-bit slots in words, lowest bits first. */
+/* Returns slot i of an array of k-bit slots that are packed into words, lowest bits first. */
 static uint64_t cuckoo_slot(const uint64_t *words, uint64_t i, uint32_t k)
 {
     uint64_t bit = i * k, shift = bit % 64;

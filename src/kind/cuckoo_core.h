@@ -3,7 +3,7 @@
  *
  * This file is included once for each width. Before each inclusion, this macro must be defined:
  *
- *   CUCKOO_BITS   bits of a fingerprint: 8, 12, 16 or 32
+ *   CUCKOO_BITS   bits per fingerprint: 8, 12, 16 or 32
  *
  * Four slots are compared at once. Let y be a word of fields, each of which is the XOR of a slot
  * and the wanted value. Then (y - 0..01 0..01) & ~y has the highest bit of the lowest zero field
@@ -12,8 +12,8 @@
  * its field, and the highest bit of a field is clear only if the field was 0. The results are
  * *flags*: four bits, one per slot, at the top of fields of CUCKOO_FIELD bits.
  *
- * `exclusive` is always a constant: true for filters that only one thread uses, false for
- * others, whose writers hold the lock. So writers may use plain reads in both modes.
+ * `exclusive` is always a constant: true for filters that only one thread uses, and false for
+ * shared filters, whose writers hold the lock. So writers may use plain reads in both modes.
  */
 
 #define CUCKOO_PASTE3_(a, b, c) a##_##b##_##c
@@ -67,7 +67,7 @@ BGI_INLINE void CUCKOO(prefetch_bucket)(const unsigned char *words, uint64_t at)
     }
 }
 
-/* Writes one slot. 0 clears it. */
+/* Writes a fingerprint to a slot; 0 clears the slot. */
 BGI_INLINE void CUCKOO(store)(unsigned char *words, uint64_t at, unsigned slot,
                               uint64_t fingerprint, const bool exclusive)
 {
@@ -93,7 +93,7 @@ BGI_INLINE uint64_t CUCKOO(holds)(struct CUCKOO(bucket) bucket, uint64_t fingerp
     return found & CUCKOO_HIGHEST;
 }
 
-/* Returns the highest bit of every zero field of a word. */
+/* Returns a mask with the highest bit of every field that is zero in the word. */
 BGI_INLINE uint64_t CUCKOO(zeros)(uint64_t word)
 {
     uint64_t rest = CUCKOO_HIGHEST - CUCKOO_LOWEST;
@@ -158,7 +158,7 @@ BGI_INLINE struct cuckoo_place CUCKOO(place)(const struct bgi_core *core, uint64
                                   second * CUCKOO_BUCKET_BYTES };
 }
 
-/* Returns the location of key i of a located group. */
+/* Returns the location of key i in a group that has been located. */
 BGI_INLINE struct cuckoo_place CUCKOO(located)(const struct bgi_group *group,
                                                unsigned i)
 {
@@ -252,8 +252,8 @@ static uint64_t CUCKOO(count)(const struct bgi_core *core, uint64_t hash)
 
 /* ---- Moving fingerprints ----------------------------------------------------------- */
 
-/* Appends the other buckets of the fingerprints in node `from` to the nodes, and prefetches
- * them. */
+/* For each fingerprint in the bucket of node `from`, appends its other bucket to the nodes and
+ * prefetches that bucket. */
 BGI_INLINE int CUCKOO(expand)(const struct bgi_core *core, struct cuckoo_node *nodes,
                               int from, int n)
 {
@@ -273,8 +273,8 @@ BGI_INLINE int CUCKOO(expand)(const struct bgi_core *core, struct cuckoo_node *n
     return n;
 }
 
-/* Finds the nearest node whose bucket has an empty slot, and that slot. Returns CUCKOO_NONE if
- * the search reaches no such node. The first two nodes are full. */
+/* Returns the nearest node whose bucket has an empty slot, and sets *slot to that slot. Returns
+ * CUCKOO_NONE if the search finds no such node. The buckets of the first two nodes are full. */
 static int CUCKOO(search)(const struct bgi_core *core, struct cuckoo_node *nodes,
                           unsigned *slot)
 {
@@ -354,8 +354,7 @@ CUCKOO(make_room_shared)(struct bgi_core *core, struct cuckoo_place place)
     return CUCKOO(make_room)(core, place, false);
 }
 
-/* ---- Changes (the lock must be held)
- * --------------------------------------------------- */
+/* ---- Changes, made with the lock held ---------------------------------------------- */
 
 /* Stores a fingerprint in the emptier of its two buckets, so that few buckets become full. */
 BGI_INLINE enum cuckoo_outcome CUCKOO(put)(struct bgi_core *core,
@@ -382,7 +381,7 @@ BGI_INLINE enum cuckoo_outcome CUCKOO(put)(struct bgi_core *core,
     return CUCKOO_STORED;
 }
 
-/* Adds a fingerprint. Records a failure to find a slot. */
+/* Adds a fingerprint. If no slot can be found, records that the fingerprint was dropped. */
 BGI_INLINE bool CUCKOO(put_anyway)(struct bgi_core *core, struct cuckoo_place place,
                                    const bool exclusive)
 {
@@ -406,7 +405,7 @@ BGI_INLINE bg_err CUCKOO(take)(struct bgi_core *core, struct cuckoo_place place,
     }
     if (state->keeps_all || cuckoo_overflowed(state)
         || (state->dropped && copies == slots)) {
-        return BG_OK; /* the number of copies is no longer known, so they stay */
+        return BG_OK; /* the number of copies is no longer known, so none is removed */
     }
     struct CUCKOO(bucket) first = CUCKOO(load)(core->words, place.first, true);
     struct CUCKOO(bucket) second = CUCKOO(load)(core->words, place.second, true);
@@ -586,7 +585,7 @@ BGI_INLINE uint64_t CUCKOO(put_word)(struct bgi_core *core,
         .count = CUCKOO(count),                                                        \
     };
 
-/* Every writer enters and leaves here. */
+/* Every writer takes and releases the lock with these macros. */
 #define CUCKOO_BEGIN(core, is_exclusive)                                               \
     ((is_exclusive) ? (void)0 : cuckoo_lock((core)->state))
 #define CUCKOO_END(core, is_exclusive)                                                 \

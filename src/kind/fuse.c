@@ -1,23 +1,22 @@
 /*
- * fuse.c - a filter built from all keys at once, in which a key's three slots XOR to its
+ * fuse.c - a filter built from all keys at once, in which the XOR of a key's slots is its
  * fingerprint.
  *
  * Idea. The filter is an array of slots with k bits each. A key has three or four slots and a
  * fingerprint, all derived from its hash. The filter is constructed such that for every key in
- * the set, the XOR of its slots is its fingerprint. For any other key this happens by chance,
- * with a probability of 2^-k. The cost is k bits per slot and, in large sets, 1.125 slots per
- * key, whereas a Bloom filter needs 1.44 k bits per key. The disadvantage is that the values of
- * the slots depend on all keys together, so no key can be added later (Dietzfelbinger, Pagh,
- * "Succinct data structures for retrieval", 2008; Graf, Lemire, "Binary fuse filters: fast and
- * smaller than xor filters",
- * 2022).
+ * the set, the XOR of its slots is its fingerprint. For any other key, the XOR equals the
+ * fingerprint by chance, with a probability of 2^-k. The cost is k bits per slot and, in large
+ * sets, 1.125 slots per key, whereas a Bloom filter needs 1.44 k bits per key. The disadvantage is
+ * that the values of the slots depend on all keys together, so no key can be added later
+ * (Dietzfelbinger, Pagh, "Succinct data structures for retrieval", 2008; Graf, Lemire, "Binary fuse
+ * filters: fast and smaller than xor filters", 2022).
  *
  * Construction. Each key is an equation over its slots. A slot that only one of the remaining
- * keys uses can be assigned to that key, regardless of the others. After this key is removed,
+ * keys uses can be assigned to that key, regardless of the other keys. After this key is removed,
  * some of its other slots may have only one key left. If all keys can be removed this way,
  * values are assigned in reverse order. If a key's slots could be anywhere, this would work up
- * to 0.82 keys per slot. Here the slots of a key are in adjacent segments, at random positions
- * in each:
+ * to 0.82 keys per slot. Here the slots of a key are in adjacent segments, at a random position in
+ * each segment:
  *
  *      segment   0        1        2        3        4        5
  *             [ . x . ][ . . y ][ z . . ][ . . . ][ . . . ][ . . . ]
@@ -31,8 +30,9 @@
  * Pieces. An array of 2.4 million slots or more is divided into pieces, each of which is a
  * separate filter with its own seed. The high bits of a key's hash select its piece. A piece of
  * one million keys already needs only 1.125 slots per key, and its segments have 8192 slots, so
- * dividing costs no space. But different threads can solve different pieces, each piece needs
- * bounded memory, and if a seed fails, only the piece that uses it is solved again.
+ * dividing the array costs no space. The advantages are that different threads can solve different
+ * pieces, that each piece needs bounded memory, and that if a seed fails, only the piece that uses
+ * it is solved again.
  *
  *      hash x pieces = [ piece | rest ]          two halves of one product
  *      first slot    = rest x starts >> 64       so sorted hashes have sorted first slots,
@@ -43,11 +43,11 @@
  *                      fourth, and the top k bits are the fingerprint
  *
  * Invariants
- *   (I1) The shape is computed in integer arithmetic from only the number of units and the
- *        arity, so it is the same on every machine. In addition to the slots, only the seeds and
- *        the number of keys are stored.
+ *   (I1) The shape depends only on the number of units and the arity, and is computed in integer
+ *        arithmetic, so it is the same on every machine. In addition to the slots, only the seeds
+ *        and the number of keys are stored.
  *   (I2) Slot i starts at bit i k % 64 of 64-bit word i k / 64, regardless of the byte order.
- *   (I3) The seeds, and so all slots, depend only on the set of hashes: the same keys in any
+ *   (I3) The seeds, and therefore all slots, depend only on the set of hashes: the same keys in any
  *        order produce the same filter. An attacker who does not know all keys cannot prepare a
  *        set for which no seed works. An attacker who knows all keys can do so; use a keyed hash
  *        for untrusted keys.
@@ -172,7 +172,7 @@ static const struct bgi_kind *fuse_pick(uint32_t width, uint32_t flags);
 #undef FUSE_ARITY
 #undef FUSE_BITS
 
-/* The description that all widths of an arity share. */
+/* Defines the description of the kind for one arity, which all widths share. */
 #define FUSE_DESCRIBE(arity, storage, name)                                            \
     static size_t fuse_state_bytes_##arity(uint64_t units, uint32_t k)                 \
     {                                                                                  \

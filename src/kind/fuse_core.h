@@ -1,11 +1,11 @@
 /*
  * fuse_core.h - lookups in fuse filters, for one width and arity.
  *
- * This file is included once for each combination. Before each inclusion, these macros must be
- * defined:
+ * This file is included once for each combination of width and arity. Before each inclusion, these
+ * macros must be defined:
  *
- *   FUSE_BITS    bits of a slot: 8, 16 or 32
- *   FUSE_ARITY   slots of a key: 3 or 4
+ *   FUSE_BITS    bits per slot: 8, 16 or 32
+ *   FUSE_ARITY   slots per key: 3 or 4
  *
  * There are no branches and no early exit: all loads of a key are issued together, which
  * matters most for filters larger than the cache. For each hash, a batch stores the first slot
@@ -18,7 +18,7 @@
 #define FUSE(name)               FUSE_PASTE4(fuse, name, FUSE_BITS, FUSE_ARITY)
 
 #ifndef FUSE_KEY
-#define FUSE_KEY /* the code that does not depend on the combination */
+#define FUSE_KEY /* the code that all combinations share */
 
 /* The location of a hash. */
 struct fuse_key {

@@ -3,8 +3,8 @@
  * segments and its capacity. See fuse.c for the idea.
  *
  * The constants were found by experiments with random hashes at the sizes that fuse_capacity
- * allows, on a grid in steps of 5 to 12 percent from 1 key to 2.2 million keys, the maximum for
- * a piece. At the worst size on the grid, 8 of 10 seeds succeeded for three slots (at some
+ * allows, on a grid of sizes from 1 key to 2.2 million keys (the maximum for a piece) in steps of
+ * 5% to 12%. At the worst size on the grid, 8 of 10 seeds succeeded for three slots (at about
  * 300,000 keys), and 9 of 10 seeds for four slots. Small sizes were tested with up to 400 seeds
  * each, but sizes of half a million keys and more with only 6 to 20 seeds, so the fractions for
  * large sizes are rough.
@@ -19,7 +19,7 @@
 
 enum {
     FUSE_UNIT = 8,              /* slots per unit */
-    FUSE_PIECE_SLOTS = 2400000, /* maximum */
+    FUSE_PIECE_SLOTS = 2400000, /* maximum per piece */
     FUSE_LOG2_MIN = 3,          /* log2 of the number of slots per segment */
     FUSE_LOG2_MAX = 13,
     FUSE_ATTEMPTS = 100
@@ -28,11 +28,11 @@ enum {
 struct fuse_shape {
     uint64_t pieces;
     uint64_t slots;  /* slots per piece; a whole number of segments */
-    uint64_t starts; /* possible first slots of a key; 0 if too small for any */
+    uint64_t starts; /* number of possible first slots; 0 if no key fits */
     uint64_t length; /* slots per segment, a power of two */
 };
 
-/* This struct is stored after the handle of a filter. */
+/* This struct is stored after the filter's handle. */
 struct fuse_state {
     struct sealed sealed; /* first: see sealed.h */
     struct fuse_shape shape;
@@ -67,8 +67,8 @@ BGI_INLINE struct fuse_shape fuse_shape_of(uint32_t arity, uint64_t units)
 
 /*
  * Returns the number of keys that `units` units can hold. Keys are distributed randomly over the
- * pieces, so each piece has space for one and a half standard deviations more than the average.
- * At worst, a piece that gets even more keys needs additional seeds.
+ * pieces, so each piece has space for one and a half standard deviations more keys than the
+ * average. If a piece gets even more keys, at worst it needs additional seeds.
  */
 BGI_INLINE double fuse_capacity(uint32_t arity, uint64_t units)
 {

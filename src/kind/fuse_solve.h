@@ -3,7 +3,8 @@
  * file after fuse_core.h, with the same definitions; it undefines the macros of both files.
  *
  * There are three passes. Each pass processes keys or slots in ascending order, so only a few
- * adjacent segments are in use at any time; their 200 KB stay in the second-level cache.
+ * adjacent segments are in use at any time. These segments take 200 KB, so they stay in the L2
+ * cache.
  *
  *   count    counts the keys of every slot and XORs their hashes, so that the only key of
  *            a slot is known;
@@ -11,22 +12,23 @@
  *            depth-first to the slots that now have a single key;
  *   assign   in reverse order, sets for each key the slot in which it was alone.
  *
- * Each slot has a byte. Its upper six bits are the count; its lower two bits are the XOR of the
- * slot's indexes (0 to 3) among the slots of each of its keys. If the slot has a single key, this
- * is the slot's index for that key. A slot with more than 63 keys, which does not occur with good
- * hashes, makes the seed fail.
+ * Each slot has a byte, whose upper six bits count the slot's keys. A slot has an index (0 to 3)
+ * among the slots of each of its keys, and the lower two bits of the byte are the XOR of these
+ * indexes. If the slot has a single key, the XOR is the slot's index for that key. A slot with more
+ * than 63 keys, which does not occur with good hashes, makes the seed fail.
  */
 
-/* The scratch memory of a solver: see fuse_carve. */
+/* The scratch memory of a solver, which fuse_carve divides into these arrays. */
 #ifndef FUSE_BENCH
 #define FUSE_BENCH
 
 struct fuse_bench {
-    uint64_t *hashes;     /* for each slot, the XOR of its keys' hashes */
-    uint64_t *order;      /* hashes in the order of their removal ... */
-    uint32_t *stack;      /* stack of the slots that now have a single key */
-    unsigned char *count; /* per slot: see above */
-    unsigned char *alone; /* ... and the index of the slot in which each was alone */
+    uint64_t *hashes; /* for each slot, the XOR of its keys' hashes */
+    uint64_t *order;  /* hashes of the removed keys, in the order of their removal */
+    uint32_t *stack;  /* stack of the slots that now have a single key */
+    unsigned char *count; /* for each slot, the byte described above */
+    unsigned char
+        *alone; /* for each removed key, the index of the slot it was alone in */
 };
 
 static size_t fuse_line_up(size_t bytes)
@@ -59,7 +61,7 @@ static struct fuse_bench fuse_carve(const struct fuse_shape *shape, size_t n,
     return bench;
 }
 
-/* Like fuse_locate, but relative to the piece. */
+/* Like fuse_locate, but the slot index is relative to the piece. */
 BGI_INLINE struct fuse_key fuse_within(const struct fuse_shape *shape, uint64_t hash,
                                        uint64_t seed)
 {
@@ -108,7 +110,7 @@ BGI_INLINE size_t FUSE(take)(const struct fuse_shape *in, uint64_t hash, uint64_
     return top;
 }
 
-/* Removes keys. Returns the number of removed keys; their order is in `bench`. */
+/* Removes keys. Returns the number of removed keys, which are in bench->order. */
 static size_t FUSE(peel)(const struct fuse_shape *shape, uint64_t seed,
                          const struct fuse_bench *bench)
 {
@@ -140,7 +142,7 @@ static void FUSE(assign)(const struct bgi_core *core, uint64_t piece, size_t n,
     for (size_t i = n; i-- > 0;) {
         struct fuse_key key = fuse_within(&in, bench->order[i], seed);
         key.at += piece * in.slots;
-        /* The slot to be set is still 0. */
+        /* The slot to be set is still 0, so it does not affect the XOR. */
         FUSE_TYPE value = FUSE(read)(core, in.length, key) ^ FUSE(fingerprint)(key.mix);
         *FUSE(at)(core, fuse_slot(in.length, key, bench->alone[i])) = value;
     }

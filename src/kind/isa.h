@@ -1,4 +1,4 @@
-/* isa.h - the exports of each instruction set's file. */
+/* isa.h - the declarations that the file for each instruction set exports. */
 #ifndef BGI_ISA_H
 #define BGI_ISA_H
 

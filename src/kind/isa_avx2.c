@@ -15,7 +15,7 @@
 #define ISA_EIGHTS
 #define ISA_EIGHTS_UNITS UINT32_MAX
 
-/* ---- Locates the lines and the lanes of eight hashes at once ------------ */
+/* ---- Locating lines and lanes of eight hashes at once ------------------------------- */
 
 BGI_INLINE ISA_TARGET __m256i line_avx2_loadu(const void *p)
 {
@@ -38,9 +38,9 @@ BGI_INLINE ISA_TARGET void line_split_locate8(const uint64_t *hashes, uint64_t u
     }
 }
 
-/* Computes bgi_range52 of eight hashes, shifted left. The high part of a 52 x 32 bit product is
- * computed from two 32-bit products: with a = a1 2^32 + a0, floor(a u / 2^52) = floor((a1 u +
- * floor(a0 u / 2^32)) / 2^20). */
+/* Computes bgi_range52 of eight hashes, and shifts the results left by `shift`. The high part of a
+ * 52 x 32 bit product is computed from two 32-bit products: with a = a1 2^32 + a0, floor(a u /
+ * 2^52) = floor((a1 u + floor(a0 u / 2^32)) / 2^20). */
 BGI_INLINE ISA_TARGET void isa_range52_8(const uint64_t *hashes, uint64_t units,
                                          unsigned shift, uint64_t *at)
 {
@@ -62,7 +62,7 @@ BGI_INLINE ISA_TARGET void line_words_locate8(const uint64_t *hashes, uint64_t u
 
 #define line_columns_locate8 line_words_locate8
 
-/* Returns the rotations of four hashes, each in the low byte of a 64-bit part. */
+/* Returns the rotations of four hashes, each in the low byte of a 64-bit element. */
 BGI_INLINE ISA_TARGET __m256i line_avx2_rotation(const uint64_t *hashes, int shift)
 {
     const __m256i salt = _mm256_set1_epi64x(line_rotation_salt);
@@ -70,8 +70,8 @@ BGI_INLINE ISA_TARGET __m256i line_avx2_rotation(const uint64_t *hashes, int shi
     return _mm256_srli_epi32(product, shift);
 }
 
-/* Looks up byte 0 of each 64-bit part in a table of 16 bytes, and packs the results into the low
- * two bytes of each half. */
+/* Looks up byte 0 of each 64-bit element in a table of 16 bytes, and packs the results into the low
+ * two bytes of each 128-bit half. */
 BGI_INLINE ISA_TARGET __m256i line_avx2_look_up(__m256i index, __m128i table)
 {
     const __m256i pick =
@@ -81,8 +81,7 @@ BGI_INLINE ISA_TARGET __m256i line_avx2_look_up(__m256i index, __m128i table)
     return _mm256_shuffle_epi8(_mm256_shuffle_epi8(both, index), pick);
 }
 
-/* Returns the low bytes of sixteen 16-bit numbers, or the high bytes if the shift is
- * 8. */
+/* Returns the low bytes of sixteen 16-bit numbers, or the high bytes if `shift` is 8. */
 BGI_INLINE ISA_TARGET __m128i line_avx2_bytes(const uint16_t *numbers, int shift)
 {
     __m256i half = _mm256_srli_epi16(line_avx2_loadu(numbers), shift);
@@ -147,13 +146,14 @@ BGI_INLINE ISA_TARGET __m256i line_avx2_product(uint32_t x, const uint32_t *salt
     return _mm256_mullo_epi32(_mm256_set1_epi32((int)x), salt);
 }
 
-/* Returns one bit in each lane. The top five bits specify its position, counted from the top. */
+/* Returns a vector with one bit set in each lane. The top five bits of the lane in `top5` specify
+ * the bit's position, counted from the top. */
 BGI_INLINE ISA_TARGET __m256i line_avx2_bit(__m256i top5)
 {
     return _mm256_srlv_epi32(_mm256_set1_epi32(INT32_MIN), _mm256_srli_epi32(top5, 27));
 }
 
-/* Returns the lanes whose bit, specified in the same way, is set in `words`. */
+/* Returns a mask of the lanes in which the bit specified by `top5` is set in `words`. */
 BGI_INLINE ISA_TARGET uint32_t line_avx2_found(__m256i words, __m256i top5)
 {
     __m256i sign = _mm256_sllv_epi32(words, _mm256_srli_epi32(top5, 27));
@@ -166,7 +166,7 @@ BGI_INLINE ISA_TARGET __m256i line_avx2_load(const void *p)
     return _mm256_loadu_si256((const __m256i *)p);
 }
 
-/* ORs `bits` into 32 bytes. Returns the bits that were missing. */
+/* ORs `bits` into 32 bytes. Returns the bits that were not set before. */
 BGI_INLINE ISA_TARGET __m256i line_avx2_or(void *p, __m256i bits)
 {
     __m256i old = line_avx2_load(p);
@@ -174,7 +174,7 @@ BGI_INLINE ISA_TARGET __m256i line_avx2_or(void *p, __m256i bits)
     return _mm256_andnot_si256(old, bits);
 }
 
-/* Returns a mask of the 64-bit words, out of four, that lack bits. */
+/* Returns a mask of the 64-bit words (out of four) in which some of `bits` are not set. */
 BGI_INLINE ISA_TARGET uint32_t line_avx2_lacking(const void *p, __m256i bits)
 {
     __m256i lacks = _mm256_andnot_si256(line_avx2_load(p), bits);
@@ -187,7 +187,7 @@ BGI_INLINE ISA_TARGET void line_avx2_store(uint64_t *to, __m256i bits)
     _mm256_storeu_si256((__m256i *)(void *)to, bits);
 }
 
-/* Parquet counts bits from the bottom. */
+/* Parquet counts bit positions from the lowest bit. */
 BGI_INLINE ISA_TARGET line_split line_split_make(uint32_t x)
 {
     __m256i product = line_avx2_product(x, line_split_salts);
@@ -306,7 +306,7 @@ BGI_INLINE ISA_TARGET uint32_t line_columns_missing(const uint64_t *line,
     return line_words_missing(line, line_columns_spread(pattern), bits);
 }
 
-/* Returns a bit mask of the bytes for which `needed` without `found` is zero. */
+/* Returns a bit mask of the bytes in which `found` includes all bits of `needed`. */
 BGI_INLINE ISA_TARGET uint64_t line_avx2_zero_bytes(const void *found,
                                                     const void *needed)
 {
@@ -324,8 +324,8 @@ BGI_INLINE ISA_TARGET uint64_t line_columns_all(const uint8_t *found,
 
 #define line_split_all line_columns_all
 
-/* Packing two vectors of 16-bit results to bytes works on each half separately; the permutation
- * restores the order. */
+/* The instruction that packs two vectors of 16-bit results into bytes works on each 128-bit half
+ * separately; the permutation restores the order. */
 BGI_INLINE ISA_TARGET uint64_t line_avx2_zero_pairs(const uint16_t *found,
                                                     const uint16_t *needed)
 {

@@ -17,7 +17,7 @@
 #define ISA_EIGHTS
 #define ISA_EIGHTS_UNITS (((uint64_t)1 << 52) - 1)
 
-/* ---- Locates the lines and the lanes of eight hashes at once ------------ */
+/* ---- Locating lines and lanes of eight hashes at once ------------ */
 
 BGI_INLINE ISA_TARGET void line_split_locate8(const uint64_t *hashes, uint64_t units,
                                               uint64_t *at)
@@ -28,7 +28,7 @@ BGI_INLINE ISA_TARGET void line_split_locate8(const uint64_t *hashes, uint64_t u
     _mm512_storeu_si512(at, _mm512_slli_epi64(line, 5));
 }
 
-/* Computes bgi_range52 of eight hashes, shifted left. */
+/* Computes bgi_range52 of eight hashes, and shifts the results left by `shift`. */
 BGI_INLINE ISA_TARGET void isa_range52_8(const uint64_t *hashes, uint64_t units,
                                          unsigned shift, uint64_t *at)
 {
@@ -46,8 +46,8 @@ BGI_INLINE ISA_TARGET void line_words_locate8(const uint64_t *hashes, uint64_t u
 
 #define line_columns_locate8 line_words_locate8
 
-/* Returns the lanes of eight hashes from the table of rotations: looks up element 0 of each
- * 64-bit part. */
+/* Returns the lanes of eight hashes from the table of rotations, each in the low 16 bits of a
+ * 64-bit element. */
 BGI_INLINE ISA_TARGET __m512i line_avx512_lanes(const uint64_t *hashes,
                                                 const uint16_t *rotations, int shift)
 {
@@ -121,7 +121,7 @@ typedef __m512i line_words;
 /*
  * Loads a line in two halves. With one 512-bit load, a batch at 1e8 keys takes 7.6 ns per key
  * instead of 4.9: such a load seems to occupy two line-fill buffers (Zen 4). The empty asm keeps
- * compilers from joining the halves.
+ * compilers from merging the two loads.
  */
 BGI_INLINE ISA_TARGET __m512i line_avx512_load_line(const void *line)
 {
@@ -176,8 +176,8 @@ BGI_INLINE ISA_TARGET uint32_t line_words_missing(const void *line, line_words p
 /* ---- Columns ---------------------------------------------------------------------- */
 
 /*
- * Works on halves, not on the whole line: 512-bit operations take twice as long, and with 512-bit
- * loads only half as many lines can be in flight from memory.
+ * Works on the two halves of the line separately, because 512-bit operations take twice as long,
+ * and with 512-bit loads only half as many lines can be in flight from memory.
  */
 typedef struct {
     __m256i low, high;

@@ -15,7 +15,7 @@
 #define ISA_LANE_MASKS 0
 #define ISA_TARGET
 
-/* A pattern, which consists of the words of a line with the pattern's bits set. */
+/* A pattern, stored as the words of a line in which the pattern's bits are set. */
 typedef struct {
     uint32x4_t part[2];
 } line_split;
@@ -50,13 +50,13 @@ BGI_INLINE uint32_t line_neon_signs(uint32x4_t v)
     return vaddvq_u32(vshlq_u32(vshrq_n_u32(v, 31), place));
 }
 
-/* Returns the lanes whose bit is set in `words`. */
+/* Returns a mask of the lanes whose bit is set in `words`. */
 BGI_INLINE uint32_t line_neon_found(uint32x4_t words, uint32x4_t top5)
 {
     return line_neon_signs(vshlq_u32(words, line_neon_place(top5)));
 }
 
-/* Parquet counts bits from the bottom. */
+/* Parquet counts bit positions from the lowest bit. */
 BGI_INLINE line_split line_split_make(uint32_t x)
 {
     line_split pattern;
@@ -78,8 +78,8 @@ BGI_INLINE uint32_t line_split_found(const void *line, uint32_t x)
     return found;
 }
 
-/* Returns a mask per column: all ones if the product selects the upper half of the pair, else
- * 0. */
+/* Returns a mask for each column: all ones if the product selects the upper half of the pair, and 0
+ * otherwise. */
 BGI_INLINE uint32x4_t line_neon_upper(uint32x4_t product)
 {
     return vreinterpretq_u32_s32(vshrq_n_s32(vreinterpretq_s32_u32(product), 31));

@@ -1,8 +1,8 @@
 /*
  * isa_scalar.c - implements all kinds in plain C. This is the reference that all other
  * implementations must match bit for bit, and the implementation for machines without vector
- * instructions. Concurrent reads here are C atomics, so that the thread sanitizer can check the
- * algorithm.
+ * instructions. Concurrent reads in this file use C atomics, so that the thread sanitizer can check
+ * the algorithm.
  */
 #include "kind/isa.h"
 #include "kind/line_shapes.h"
@@ -14,7 +14,7 @@
 #define ISA_LANE_MASKS 0
 #define ISA_TARGET
 
-/* A pattern, which consists of the words of a line with the pattern's bits set. */
+/* A pattern, stored as the words of a line in which the pattern's bits are set. */
 typedef struct {
     uint32_t word[8];
 } line_split;
@@ -118,7 +118,7 @@ BGI_INLINE uint32_t line_words_found(const void *line, uint32_t x)
     return found;
 }
 
-/* The functions below are the same for all shapes: arrays of n 32-bit words, handled as n / 2
+/* The functions below are the same for all shapes. They handle arrays of n 32-bit words as n / 2
  * 64-bit words, in the machine's byte order. */
 BGI_INLINE uint32_t line_scalar_missing(const void *line, const void *pattern,
                                         uint64_t *bits, unsigned words64)

@@ -12,7 +12,7 @@
  *
  * To add a kind, add a line to BG_KINDS (bloomgate/kind.h), a file with its essay and its
  * description, a core, and a case in the function at the end of ops_pick.h. Tests, fuzzers and
- * benchmarks iterate over the list.
+ * benchmarks iterate over BG_KINDS.
  */
 #ifndef BGI_KIND_H
 #define BGI_KIND_H
@@ -34,10 +34,10 @@ enum { BGI_LAYERS_MAX = 66 };
 
 /*
  * A group: up to 64 hashes of a batch and the locations of their units, as byte offsets into
- * the words, computed by `locate`. Kinds that store a key in several locations keep in `at` and
- * `also` any numbers from which all locations can be computed, or leave both unused. Bloom kinds
- * also record the core and prefetch through it, because the next group may belong to a different
- * filter than the current one (live/layers.h).
+ * the words, computed by `locate`. Kinds that store a key in several locations use `at` and `also`
+ * for any numbers from which all locations can be computed, or leave both unused. Bloom kinds also
+ * record the core and prefetch through it, because the next group may belong to a different filter
+ * than the current one (live/layers.h).
  */
 struct bgi_group {
     const uint64_t *hashes;
@@ -51,11 +51,11 @@ struct bgi_group {
  * Operations on hashes. Batches are processed in groups (filter/batch.c). `has_group` and
  * `add_group` return one bit per hash: "maybe" for has, "new" for add. At the same time they
  * prefetch the memory for the `next` group, which is already located. `next` is NULL if there is
- * no next group, or if the filter stays in the cache. An empty group (n = 0) only prefetches. An
- * add never fails here: for kinds that can refuse keys it is a forced add (bg_filter_add_forced),
- * and bg_filter_add uses `insert` instead.
+ * no next group, or if the filter stays in the cache. If the group is empty (n = 0), the functions
+ * only prefetch. An add never fails here: for kinds that can refuse keys, it is a forced add
+ * (bg_filter_add_forced), and bg_filter_add uses `insert` instead.
  *
- * A kind may provide `has_u64` and `add_u64`, which hash an 8-byte key under the profile `fast`
+ * A kind may provide `has_u64` and `add_u64`, which hash an 8-byte key with the profile `fast`
  * and then look it up or add it in a single call. If these functions are NULL, hashing and
  * looking up a key take two calls.
  */
@@ -70,22 +70,25 @@ struct bgi_ops {
     uint64_t (*add_group)(struct bgi_core *core, const struct bgi_group *group,
                           const struct bgi_group *next);
     /*
-     * This is NULL except for kinds that keep a key in one line. Returns the hashes that at least
-     * one of `count` filters (up to BGI_LAYERS_MAX) may contain. All filters have the same k, and
-     * each has 1/2^step of the units of the previous filter. The locations in both groups refer
-     * to the first filter. The function prefetches the lines of all filters a few keys ahead,
-     * continuing past the end of the group into the next group. If `next` is NULL, nothing is
-     * prefetched; if `next` is empty, prefetching stops at the end of the group.
+     * NULL except for kinds that keep all bits of a key in one line. Returns one bit per hash,
+     * which is set if at least one of `count` filters (up to BGI_LAYERS_MAX) may contain the hash.
+     * All filters have the same k, and each has 1/2^step of the units of the previous filter. The
+     * locations in both groups refer to the first filter. The function prefetches the lines of all
+     * filters a few keys ahead, continuing past the end of the group into the next group. If `next`
+     * is NULL, nothing is prefetched; if `next` is empty, prefetching stops at the end of the
+     * group.
      */
     uint64_t (*has_any)(const struct bgi_core *const *cores, unsigned count,
                         unsigned step, const struct bgi_group *group,
                         const struct bgi_group *next);
     /*
-     * These are NULL except for kinds with the corresponding trait. Batches of these
-     * operations prefetch the memory for a located group with `prefetch`. insert: returns BG_OK,
-     * or BG_EFULL without changing anything (BG_TRAIT_FILLS_UP). remove: returns BG_OK, or
-     * BG_ENOTFOUND without changing anything (BG_TRAIT_REMOVE). count: returns at least the
-     * number of adds minus removes of the key (BG_TRAIT_COUNT).
+     * These functions are NULL except for kinds with the corresponding trait. Batches of these
+     * operations call `prefetch` to prefetch the memory for a located group.
+     *
+     *   insert   Returns BG_OK, or BG_EFULL without changing anything (BG_TRAIT_FILLS_UP).
+     *   remove   Returns BG_OK, or BG_ENOTFOUND without changing anything (BG_TRAIT_REMOVE).
+     *   count    Returns at least the number of adds of the key minus the number of its removes
+     *            (BG_TRAIT_COUNT).
      */
     void (*prefetch)(const struct bgi_core *core,
                      const struct bgi_group *group); /* or NULL */
@@ -100,7 +103,7 @@ struct bgi_word_ops {
     uint64_t (*count_or)(const uint64_t *a, const uint64_t *b, size_t n); /* |a or b| */
 };
 
-/* The number of words for the rotations of a lane pattern, which is twice 16 lanes. */
+/* The number of words for the rotations of a lane pattern: twice the maximum of 16 lanes. */
 enum { BGI_WINDOW_WORDS = 32 };
 
 /*
@@ -112,16 +115,17 @@ struct bgi_core {
     bool (*add)(struct bgi_core *core, uint64_t hash);          /* = ops->add */
     bool (*has_u64)(const struct bgi_core *core, uint64_t key); /* never NULL */
     bool (*add_u64)(struct bgi_core *core, uint64_t key);
-    unsigned char *words;     /* the filter's bits, 64-byte aligned */
-    uint64_t units;           /* number of units; hashes are mapped to this range */
-    uint64_t fast8_mask;      /* derived from the seed, for the profile `fast` */
-    uint32_t k;               /* bits per key */
-    uint8_t adds_prefetch;    /* larger than the cache, so batches of adds ... */
-    uint8_t lookups_prefetch; /* ... and batches of lookups prefetch */
-    uint8_t may_refuse;       /* adds can fail (the kind is static or fills up) */
-    /* The lanes that a masked line kind uses, for each rotation, as words and as bits: see
-     * line_shapes.h. The words start at a cache-line boundary, so eight of them are read from
-     * one line. */
+    unsigned char *words; /* the filter's bits, 64-byte aligned */
+    uint64_t units;       /* number of units; hashes are mapped to this range */
+    uint64_t fast8_mask;  /* derived from the seed, for the profile `fast` */
+    uint32_t k;           /* bits per key */
+    /* Whether batches prefetch, because the filter is larger than the cache. */
+    uint8_t adds_prefetch;
+    uint8_t lookups_prefetch;
+    uint8_t may_refuse; /* adds can fail (the kind is static or fills up) */
+    /* The lanes that a kind with masked lines uses for each rotation, as words and as bits; see
+     * line_shapes.h. The words start at a cache-line boundary, so eight of them are read from one
+     * line. */
     _Alignas(64) uint32_t window[BGI_WINDOW_WORDS];
     uint16_t rotations[BGI_WINDOW_WORDS / 2];
     const struct bgi_ops *ops;
@@ -143,16 +147,16 @@ struct bgi_model {
     uint32_t active;
     uint32_t draws;
     bool scattered; /* one unit of many bits (classic, partitioned) */
-    bool clustered; /* a position that is taken moves to its neighbor (register) */
+    bool clustered; /* if a position is taken, its neighbor is used (register) */
 };
 
 /* Measurements of a filter's content: see bg_filter_info. */
 struct bgi_measure {
     uint64_t
-        most; /* input: approximate bytes to read per part, or 0 for all (sample.h) */
+        most; /* input: approximate number of bytes to read per part, or 0 to read all (sample.h) */
     double missed; /* standard deviation of `ones`, if only a sample was read */
-    uint64_t ones; /* bits or slots in use ... */
-    uint64_t of;   /* ... out of this number */
+    uint64_t ones; /* number of bits or slots in use */
+    uint64_t of;   /* total number of bits or slots */
     double items;  /* number of distinct keys */
     double error;  /* standard deviation of `items` */
     double rate;   /* false-positive rate with this content */
@@ -176,27 +180,27 @@ struct bgi_recipe {
     uint32_t flags; /* flags that determine the shape, such as BG_SPEC_SCATTERED */
     uint32_t width;
     uint32_t k;
-    uint64_t units; /* units of the first layer, one generation, or one shard */
+    uint64_t units; /* number of units per shard or generation, or in the first layer */
     uint32_t shards;
-    uint64_t items; /* number of keys that the filter was designed for, and ... */
-    double rate;    /* ... its design rate (the rate bound of a scalable filter) */
+    uint64_t items; /* number of keys that the filter was designed for */
+    double rate; /* design rate (for a scalable filter, the upper bound on its rate) */
     uint64_t max_bytes;
     uint32_t window_mode;
     uint32_t window_kind; /* kind of each generation */
     uint32_t generations;
     uint64_t period_items;
     uint64_t length, count; /* options of a window, as in bg_window_options */
-    uint64_t moved;         /* last time reached by a window with a length */
-    uint64_t elapsed;       /* ticks of the current period that had elapsed by then */
+    uint64_t moved;   /* the latest time that a window with a length has reached */
+    uint64_t elapsed; /* ticks of the current period that had elapsed at time `moved` */
 };
 
 /*
  * A kind that is composed of other filters (src/live/). Its handle is a struct whose first
- * member is a struct bg_filter, which contains the functions that every filter starts with; the
- * filters that compose it follow. Operations that would touch words go through these functions
+ * member is a struct bg_filter, with which the handle of every filter starts; the filters of which
+ * it is composed follow. Operations that would access words call the functions of this struct
  * instead. `core` points to the start of the handle, so the functions of struct bgi_kind that
- * accept a core (merge, measure) also work for a composed filter. A composed filter cannot live
- * in the caller's memory.
+ * accept a core (merge, measure) also work for a composed filter. A composed filter cannot be
+ * created in the caller's memory.
  */
 struct bgi_composed {
     /* Creates the filter without solving for a geometry. The values in the spec have already been
@@ -208,8 +212,8 @@ struct bgi_composed {
     bg_err (*copy)(const struct bg_filter *filter, struct bg_filter **copy,
                    bg_errinfo *info);
     void (*clear)(struct bg_filter *filter);
-    /* Creates an empty filter with the same parameters and the given flags, in the same period
-     * if there are periods. */
+    /* Creates an empty filter with the same parameters and the given flags, in the same period if
+     * the filter has periods. */
     bg_err (*similar)(const struct bg_filter *filter, uint32_t flags,
                       struct bg_filter **empty, bg_errinfo *info);
     uint64_t (*bytes)(const struct bg_filter *filter);
@@ -226,28 +230,29 @@ struct bgi_composed {
     /* Predicts geometry, rates and fill for items x growth keys. */
     bg_err (*plan)(const struct bg_spec *spec, double growth, struct bg_plan *plan,
                    bg_errinfo *info);
-    /* Creates one filter of a plain kind that contains the same keys. NULL: not supported. */
+    /* Creates one filter of a plain kind that contains the same keys. NULL means that compaction is
+     * not supported. */
     bg_err (*compact)(const struct bg_filter *filter, struct bg_filter **compacted,
                       bg_errinfo *info);
-    /* For files (filter/content.c): fills in the recipe, except the items and rate of the
-     * design. */
+    /* For files (filter/content.c): fills in the recipe, except the design's number of items and
+     * rate. */
     void (*recipe)(const struct bg_filter *filter, struct bgi_recipe *recipe);
     /* Creates an empty filter from a recipe. Only the flags, allocator and window of the spec
-     * are used. The total size of its words is checked against a limit of `room` bytes before
-     * they are allocated. */
+     * are used. The total size of the filter's words is checked against a limit of `room` bytes
+     * before the words are allocated. */
     bg_err (*remake)(const struct bgi_recipe *recipe, const struct bg_spec *spec,
                      const struct bg_hasher *hasher, uint64_t room,
                      struct bg_filter **filter, bg_errinfo *info);
-    /* Returns the address of the pointer to part i, which is a filter, or NULL after the last
-     * part. NULL means that the filter has its own words. */
+    /* Returns the address of the pointer to part i, which is a filter, or NULL after the last part.
+     * If this function is NULL, the filter has its own words. */
     struct bg_filter **(*part)(const struct bg_filter *filter, uint32_t i);
     /* Returns the memory block, possibly empty, that exists in addition to the handle's own
      * block. NULL means that there is none. */
     struct bgi_memory *(*more)(struct bg_filter *filter);
-    /* The numbers that a file stores in addition to the words: see struct bgi_kind. Here
-     * `restore` is called first. `restore` creates the parts that the n numbers describe, and
-     * returns BG_EFORMAT if no such filter exists, or BG_ENOMEM if out of memory. NULL means
-     * that there are no numbers. */
+    /* The numbers that a file stores in addition to the words: see struct bgi_kind. Here `restore`
+     * is called before the words are loaded. `restore` creates the parts that the n numbers
+     * describe, and returns BG_EFORMAT if no such filter exists, or BG_ENOMEM if out of memory.
+     * NULL means that there are no numbers. */
     uint64_t (*numbers)(const struct bg_filter *filter, uint64_t *to);
     bg_err (*restore)(struct bg_filter *filter, const uint64_t *numbers, uint64_t n,
                       uint64_t room);
@@ -261,32 +266,32 @@ struct bgi_composed {
 struct bgi_kind {
     bg_kind id;
     uint32_t traits; /* BG_TRAIT_REMOVE and so on */
-    uint32_t width;  /* the variant's value: see bg_spec.width */
-    uint32_t flags;  /* the variant's value: BG_SPEC_SCATTERED or 0 */
+    uint32_t width;  /* the variant's width: see bg_spec.width */
+    uint32_t flags;  /* the variant's flags: BG_SPEC_SCATTERED or 0 */
     uint32_t k_min;
     uint32_t k_max;
     uint64_t units_max;
-    /* Returns the variant for a width and flags, or NULL if there is none. NULL means that there
-     * is only one variant. */
+    /* Returns the variant for a width and flags, or NULL if there is none. If this function is
+     * NULL, there is only one variant. */
     const struct bgi_kind *(*pick)(uint32_t width, uint32_t flags);
     /* Returns the size of one unit in bytes for k bits per key, or 0 if this k is not
      * supported. */
     uint32_t (*unit_bytes)(uint32_t k);
-    /* Returns the largest valid size of up to `units` units, or 0 if there is none. NULL means
+    /* Returns the largest valid number of units up to `units`, or 0 if there is none. NULL means
      * that every number of units is valid. */
     uint64_t (*round_units)(uint64_t units, uint32_t k);
-    /* Returns the rate model of `units` units with k bits per key. NULL means that `rate` and
-     * `fill` are used instead. */
+    /* Returns the rate model of a filter with `units` units and k bits per key. NULL means that
+     * `rate` and `fill` are used instead. */
     struct bgi_model (*model)(uint64_t units, uint32_t k);
     /* Return the rate and the fill with n keys. The rate is 1 if the keys do not fit. */
     double (*rate)(uint64_t units, uint32_t k, double n);
     double (*fill)(uint64_t units, uint32_t k, double n);
-    /* Returns the maximum number of keys that plans allow. NULL for kinds without
+    /* Returns the maximum number of keys that a plan allows. NULL for kinds without
      * BG_TRAIT_FILLS_UP. */
     double (*room)(uint64_t units, uint32_t k);
     /* Returns the number of cache lines that a lookup of a member reads. */
     uint32_t (*lines)(uint32_t k);
-    /* Returns the operations. NULL means the operations in ops_pick.h. */
+    /* Returns the operations. NULL selects the operations in ops_pick.h. */
     const struct bgi_ops *(*ops)(uint32_t k, bool exclusive, bg_cpu cpu);
     /* Returns the size in bytes of core->state. NULL means that there is no state. */
     size_t (*state_bytes)(uint64_t units, uint32_t k);
@@ -327,41 +332,42 @@ struct bgi_kind {
     /* Returns whether the states of two filters with the same geometry are equivalent. NULL means
      * that the state is not part of the content. */
     bool (*same_state)(const struct bgi_core *a, const struct bgi_core *b);
-    /* The numbers that a file stores in addition to the words because they cannot be computed
-     * from the geometry and the words. Returns their count, and writes them to `to` unless `to`
-     * is NULL. If this function is NULL, there are no numbers. */
+    /* Returns how many numbers a file stores in addition to the words, because they cannot be
+     * computed from the geometry and the words. Writes these numbers to `to` unless `to` is NULL.
+     * If this function is NULL, there are no numbers. */
     uint64_t (*numbers)(const struct bgi_core *core, uint64_t *to);
     /* Restores the state from the numbers and the words, which are already loaded. Returns false
      * if the kind cannot have written such words; the filter must then not be used. NULL means
      * that all words are valid. */
     bool (*restore)(struct bgi_core *core, const uint64_t *numbers);
-    /* Makes every later answer "maybe", because some of the words were lost and are now 0. NULL
-     * means that setting all bits has this effect. */
+    /* Makes every later answer "maybe", because some of the words have been lost and are now 0.
+     * NULL means that setting all bits has this effect. */
     void (*doubt)(struct bgi_core *core);
     /* Returns the description of how a filter of a static kind is built. NULL for kinds without
      * BG_TRAIT_STATIC. */
     const struct bgi_static *(*built)(uint32_t k);
-    /* For kinds that are composed of other filters. For these kinds, only those of the functions
-     * above whose comments mention composed filters are used. May be NULL. */
+    /* For kinds that are composed of other filters; otherwise NULL. Of the functions above, these
+     * kinds use only `pick`, `merge` and `measure`. */
     const struct bgi_composed *composed;
 };
 
 /*
- * Describes how a filter of a static kind is built. It is built in independent pieces, so any
- * thread can solve any piece, in scratch memory that the caller provides. Piece i contains the
+ * Describes how a filter of a static kind is built. The filter is built in independent pieces, so
+ * any thread can solve any piece, in scratch memory that the caller provides. Piece i contains the
  * hashes for which bgi_mulhi(hash, pieces) is i; in sorted order, these hashes are a contiguous
  * range.
  */
 struct bgi_static {
     uint64_t (*pieces)(uint64_t units, uint32_t k);
-    /* Returns the number of bytes of scratch memory, aligned to 64, that solving a piece of n
-     * hashes requires. */
+    /* Returns the number of bytes of scratch memory that solving a piece of n hashes requires. The
+     * memory must be aligned to 64 bytes. */
     size_t (*scratch_bytes)(uint64_t units, uint32_t k, size_t n);
     /* Solves a piece for n distinct hashes in ascending order. The words of the piece are zero.
      * Returns false if none of `attempts` seeds worked. */
     bool (*solve)(struct bgi_core *core, uint64_t piece, const uint64_t *hashes,
                   size_t n, void *scratch);
-    /* Called by one thread after all pieces are solved. After that, the filter can be queried. */
+    /* Called by one thread after all pieces have been solved. After this call, the filter can be
+     * queried. */
     void (*seal)(struct bgi_core *core, uint64_t keys);
     unsigned attempts; /* number of seeds to try per piece */
 };
@@ -372,7 +378,7 @@ const struct bgi_composed *bgi_sharded(void);
 /* Traits of all Bloom kinds. */
 enum { BGI_BLOOM_TRAITS = BG_TRAIT_MERGE | BG_TRAIT_FOLD | BG_TRAIT_OVERLAP };
 
-/* Returns the predicted rate of `units` units with n keys. */
+/* Returns the predicted rate of a filter with `units` units and n keys. */
 double bgi_kind_rate(const struct bgi_kind *kind, uint64_t units, uint32_t k, double n);
 
 /* Returns the variant of a kind that a spec's width and flags request, or NULL if there is
@@ -387,18 +393,18 @@ BG_KINDS(BGI_KIND_DECLARE)
 #undef BGI_KIND_DECLARE
 const struct bgi_kind *bgi_kind_of(bg_kind id);
 
-/* Returns the operations of a kind with k bits per key, for an instruction set that this
+/* Returns a kind's operations for k bits per key and an instruction set that this
  * machine supports. */
 const struct bgi_ops *bgi_kind_ops(const struct bgi_kind *kind, uint32_t k,
                                    bool exclusive, bg_cpu cpu);
 const struct bgi_word_ops *bgi_kind_word_ops(bg_cpu cpu);
 
 /* Folds by ORing neighboring units of `unit_words` 64-bit words. Every kind that maps a hash to a
- * unit by its high bits folds in this way. */
+ * unit by the hash's high bits folds in this way. */
 void bgi_fold_units(struct bgi_core *to, const struct bgi_core *from,
                     size_t unit_words);
 
-/* Folds by ORing neighboring bits of `words` words into half as many words. */
+/* Folds `words` words into half as many words by ORing neighboring bits. */
 void bgi_fold_bits(uint64_t *to, const uint64_t *from, size_t words);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * line_core.h - the operations of the kinds that keep a key in one line: blocked and split.
+ * line_core.h - the operations of the kinds that keep all bits of a key in one line: blocked and
+ * split.
  *
  * This file is compiled once per instruction set and shape. Before each inclusion, these macros
  * must be defined:
@@ -9,8 +10,8 @@
  *   ISA_RACES     the attribute of functions whose vector loads race with atomic ORs by
  *                 design: BGI_NO_TSAN, or nothing where loads are C atomics
  *   LINE_SHAPE    split, columns or words: see line_shapes.h
- *   LINE_MASKED   1: only some of the lanes are used, a rotation of a pattern
- *   ISA_LANE_MASKS  1: line_S_mask takes the lanes as bits, 0: by their rotation
+ *   LINE_MASKED   1 if a key uses only some of the lanes (a rotated pattern), otherwise 0
+ *   ISA_LANE_MASKS  1 if line_S_mask takes the lanes as bits, 0 if it takes their rotation
  *   ISA_EIGHTS    if defined, line_S_locate8, for up to ISA_EIGHTS_UNITS lines, and
  *                 line_S_needed8 exist
  *
@@ -21,21 +22,21 @@
  *   line_S_make(x)                       the pattern of x
  *   line_S_mask(pattern, core, r, lanes) the pattern, restricted to the lanes of rotation r,
  *                                        or to lanes given as bits (not for split)
- *   line_S_set(line, pattern)            sets the bits; not 0 if one was missing (16 bits)
+ *   line_S_set(line, pattern)            sets the bits; nonzero if one was not set before (16 bits)
  *   line_S_missing(line, pattern, bits)  stores the pattern as 64-bit words and returns a
- *                                        mask of the words in the line that lack bits
+ *                                        mask of the words of the line in which bits are not set
  *   line_S_all(found, needed)            for 64 keys: whether all needed lanes were found
  *   line_S_locate8(hashes, units, at)    the locations of the lines of eight hashes
  *   line_S_needed8(hashes, rotations, needed)  the lanes that eight hashes use (if masked)
  *
- * Concurrency. In shared mode, words are changed only by an atomic OR of a 64-bit word, and only
- * where a bit is missing. Lookups read vectors. On the CPUs that run this code, every aligned
- * 8-byte part of a vector load is atomic, so a lookup sees a snapshot of each 64-bit word, and
- * bits are never cleared. If an add happened before the lookup, the add either set each of its
- * bits with an OR or observed the bit as set in its own load; coherence then prevents the later
- * lookup from seeing an older value of that word. This proves (C1) of filter.h, with relaxed
- * order throughout. An add reports "new" based on its own load. Two racing adds may both see a
- * missing bit, but both can see all bits set only if the bits were set before (C3).
+ * Concurrency. In shared mode, words are changed only by an atomic OR on a 64-bit word, and only if
+ * a bit is not set yet. Lookups read vectors. On the CPUs that run this code, every aligned 8-byte
+ * part of a vector load is atomic, so a lookup sees a snapshot of each 64-bit word. Bits are never
+ * cleared. If an add happened before the lookup, the add either set each of its bits with an OR or
+ * observed the bit as set in its own load; coherence then prevents the later lookup from seeing an
+ * older value of that word. This proves (C1) of filter.h, with relaxed order throughout. An add
+ * reports "new" based on its own load. Two racing adds may both find a bit unset, but they can both
+ * find all bits set only if the bits were set before either add (C3).
  */
 
 #define LINE_PASTE2_(a, b)       a##_##b
@@ -55,8 +56,8 @@ enum line_operation { LINE_ADD_EXCLUSIVE, LINE_ADD_SHARED };
  * keys are within 6% of each other (Zen 4, 1e7 and 1e8 keys). */
 enum { LINE_AHEAD = 32 };
 
-/* Filters that are queried together, and the locations, in the first filter, of the lines for a
- * group and for the keys that follow the group. */
+/* Filters that are queried together, and the locations of lines in the first filter, for the keys
+ * of a group and for the keys that follow the group. */
 struct line_layers {
     const unsigned char *words[BGI_LAYERS_MAX];
     unsigned count;
@@ -64,7 +65,7 @@ struct line_layers {
     uint64_t at[64 + LINE_AHEAD];
 };
 
-/* After the last key of a batch, line 0 is prefetched. */
+/* If no more keys follow, line 0 is prefetched in their place. */
 BGI_INLINE void line_layers_begin(struct line_layers *in,
                                   const struct bgi_core *const *cores, unsigned count,
                                   unsigned step, const struct bgi_group *group,
@@ -85,7 +86,7 @@ BGI_INLINE void line_layers_begin(struct line_layers *in,
 }
 #endif
 
-/* Returns the location of a hash's line: its offset in the words. */
+/* Returns the location of a hash's line, as a byte offset into the words. */
 BGI_INLINE ISA_TARGET uint64_t LINE(at)(const struct bgi_core *core, uint64_t hash)
 {
     return LINE_WORD(index)(hash, core->units) * LINE_WORD(bytes);
@@ -155,7 +156,7 @@ ISA_TARGET static void LINE(locate)(const struct bgi_core *core,
     }
 }
 
-/* Prefetches lines from .. n-1 of the next group. */
+/* Prefetches the lines of keys `from` to n - 1 of the next group. */
 BGI_INLINE ISA_TARGET void LINE(prefetch)(const struct bgi_group *next, unsigned from)
 {
     for (unsigned i = from; next && i < next->n; i++) {
@@ -181,8 +182,8 @@ ISA_TARGET ISA_RACES static bool LINE(has_u64)(const struct bgi_core *core,
     return LINE(test)(core, bgi_fast8_masked(core->fast8_mask, key));
 }
 
-/* Computes the lanes that the hashes use. Entries n and above are given a needed lane that is
- * never found. */
+/* Computes the lanes that the hashes use. Entries from n onward get a needed lane that is never
+ * found. */
 BGI_INLINE ISA_TARGET void LINE(needed_word)(const struct bgi_core *core,
                                              const uint64_t *hashes, unsigned n,
                                              LINE_WORD(bits) * needed)
@@ -228,8 +229,7 @@ ISA_TARGET ISA_RACES static uint64_t LINE(has_group)(const struct bgi_core *core
     return LINE_WORD(all)(found, needed);
 }
 
-/* Prefetches a hash's line in every filter; `at` is its location in the first
- * filter. */
+/* Prefetches a hash's line in every filter; `at` is the line's location in the first filter. */
 BGI_INLINE ISA_TARGET void LINE(prefetch_all)(const struct line_layers *in, uint64_t at)
 {
     const uint64_t whole = ~(uint64_t)(LINE_WORD(bytes) - 1);
@@ -262,8 +262,8 @@ BGI_INLINE ISA_TARGET void LINE(find_all)(const struct line_layers *in,
 
 /*
  * Proceeds key by key, and reads one line of every filter for each key. So accesses to the large
- * filters, whose lines take a long time to arrive, alternate with accesses to the small ones.
- * This is 10% faster than proceeding filter by filter (Zen 4, 8 layers, 1e8 keys).
+ * filters, whose lines take a long time to arrive, alternate with accesses to the small filters.
+ * This order is 10% faster than proceeding filter by filter (Zen 4, 8 layers, 1e8 keys).
  */
 ISA_TARGET ISA_RACES static uint64_t LINE(has_any)(const struct bgi_core *const *cores,
                                                    unsigned count, unsigned step,

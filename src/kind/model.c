@@ -1,8 +1,8 @@
 /*
  * model.c - one rate model for all Bloom kinds.
  *
- * The family (struct bgi_model). Each of n keys selects one of U units. In that unit, the key
- * uses a of g lanes of b bits, and in each of these lanes draws r positions with replacement.
+ * The family of models (struct bgi_model). Each of n keys selects one of U units. In that unit, the
+ * key uses a of g lanes of b bits, and in each of these lanes draws r positions with replacement.
  *
  *                  units U   lanes g   active a   bits b   draws r
  *   classic           1         1         1        m          k
@@ -12,46 +12,47 @@
  *   split             blocks    8         8        32         1
  *   register          words     64        k        1          1
  *
- * Why not the textbook formula (1 - e^(-kn/m))^k? Keys are not spread evenly over the units.
- * The number of keys in a unit is binomial, close to a Poisson distribution. The rate is convex
- * in this number, so the mean rate over all units is above the rate of an average unit: by 15% in
- * a blocked filter at 1%, and by 64% at 0.1% (Putze, Sanders, Singler, "Cache-, hash- and
- * space-efficient Bloom filters", 2007).
+ * Why not the textbook formula (1 - e^(-kn/m))^k? Keys are not spread evenly over the units. The
+ * number of keys in a unit has a binomial distribution, which is close to a Poisson distribution.
+ * The rate is convex in this number, so the mean rate over all units is above the rate of an
+ * average unit: by 15% in a blocked filter at 1%, and by 64% at 0.1% (Putze, Sanders, Singler,
+ * "Cache-, hash- and space-efficient Bloom filters", 2007).
  *
  * The exact rate for many units. A false positive is an absent key whose a bits are all set. By
- * inclusion-exclusion over the set S of its bits that are NOT set,
+ * inclusion-exclusion over the set S of the key's bits that are NOT set,
  *
  *     rate = sum over s = 0..a of  (-1)^s C(a, s) Q(s)^n
  *
  * where Q(s) is the probability that one key misses s given bits in s lanes of the unit. The key
- * either selects another unit, or uses u of these lanes (hypergeometric) and misses in each:
+ * either selects another unit, or uses u of these s lanes (a hypergeometric number) and misses the
+ * given bit in each of them:
  *
  *     Q(s) = 1 - (1 - q(s)) / U,
  *     q(s) = sum over u of  C(a,u) C(g-a,s-u) / C(g,s)  (1 - 1/b)^u.
  *
- * No sum over loads remains. (The lanes of a masked filter are rotations of one pattern, not
- * random subsets. With the patterns in blocked.c, the difference is below 0.6%.)
+ * This formula needs no sum over the loads of units. (The lanes of a masked filter are rotations of
+ * one pattern, not random subsets. With the patterns in blocked.c, the difference is below 0.6%.)
  *
- * Precision. The terms alternate in sign, so the sums lose precision: the larger the largest
- * term, C(16,8) = 12870, is relative to the result, the more digits are lost. Long doubles have
- * at least 18 digits on most machines, and 15 on some. If the result is too small for that
- * precision (below 1e-10), the sum over loads is used instead. All terms of that sum are
- * positive, but it treats lanes as independent. Its result is accurate to an order of magnitude,
- * and never above 1e-10.
+ * Precision. The terms alternate in sign, so the sum loses precision. The smaller the result is,
+ * compared with the largest term, C(16,8) = 12870, the more digits are lost. Long doubles have at
+ * least 18 digits on most machines, and 15 on some. If the result is too small for that precision
+ * (below 1e-10), a sum over the loads of units is used instead. All terms of that sum are positive,
+ * but it treats lanes as independent. Its result is accurate to an order of magnitude, and never
+ * above 1e-10.
  *
- * The floor. The pattern inside a line comes from 32 bits of the hash. A key that shares both
- * the line and these bits with another key is a false positive, so items / units / 2^32 is
- * added to the rate.
+ * The floor. The pattern inside a line is derived from 32 bits of the hash. An absent key that
+ * shares both the line and these bits with an added key is a false positive, so items / units /
+ * 2^32 is added to the rate.
  *
- * Clusters. In a register filter a position that is already taken moves to its neighbor. So a
- * key's bits are not quite a random subset, and keys overlap slightly more. The excess was
- * measured over 39 cells (k = 3 .. 9, a quarter to four times the design load, 1e10 probes):
- * 0.4, 1.0, 1.9 and 3.3% at rates of 1e-2, 1e-3, 1e-4 and 1e-5, independent of k. It is added
- * as 0.00081 (-log10 rate)^2.3.
+ * Clusters. In a register filter, if a position is already taken, its neighbor is used instead. So
+ * a key's bits are not quite a random subset, and keys overlap slightly more. The excess was
+ * measured over 39 cells (k = 3 .. 9, a quarter to four times the design load, 1e10 probes): 0.4,
+ * 1.0, 1.9 and 3.3% at rates of 1e-2, 1e-3, 1e-4 and 1e-5, independent of k. The model multiplies
+ * the rate by 1 + 0.00081 (-log10 rate)^2.3.
  *
- * A single unit of many bits (classic, partitioned). The fill is sharply concentrated. The rate
- * is the mean fill to the power k, times 1 + C(k,2) Var/fill^2, a correction that matters below
- * a few thousand bits (Bose et al., "On the false-positive rate of Bloom filters", 2008).
+ * A single unit of many bits (classic, partitioned). The fill is almost always close to its mean.
+ * The rate is the mean fill to the power k, times 1 + C(k,2) Var/fill^2, a correction that matters
+ * below a few thousand bits (Bose et al., "On the false-positive rate of Bloom filters", 2008).
  */
 #include "kind/model.h"
 
@@ -73,8 +74,8 @@ static long double model_choose(unsigned n, unsigned k)
     return c;
 }
 
-/* Returns the probability that none of n keys hits some given bits, if one key that selects the
- * unit misses them with probability q. */
+/* Returns the probability that none of n keys hits certain given bits of a unit, if one key that
+ * selects the unit misses these bits with probability q. */
 static long double model_none(const struct bgi_model *m, long double q, double n)
 {
     long double hit = (1 - q) / (long double)m->units;
@@ -84,7 +85,7 @@ static long double model_none(const struct bgi_model *m, long double q, double n
     return expl((long double)n * log1pl(-hit));
 }
 
-/* Returns the probability that a key of this unit misses one given bit in each of s lanes. */
+/* Returns the probability that a key in the unit misses one given bit in each of s lanes. */
 static long double model_miss_lanes(const struct bgi_model *m, unsigned s)
 {
     unsigned idle = m->lanes - m->active;
@@ -120,9 +121,9 @@ static double model_poisson(double load, unsigned i)
     return exp(log_p);
 }
 
-/* Sums over the number of keys in a unit. All terms are positive. The sum starts at the most
- * likely number and proceeds in both directions until the terms become negligible. Used only at
- * loads where rates are tiny, and therefore for few keys. */
+/* Sums over the number of keys in a unit. All terms are positive. The sum starts at the most likely
+ * number of keys and proceeds in both directions until the terms become negligible. Used only at
+ * loads at which rates are tiny, and therefore for few keys. */
 static double model_rate_loads(const struct bgi_model *m, double n)
 {
     double load = n / m->units, k = m->active;
@@ -144,15 +145,16 @@ static double model_rate_loads(const struct bgi_model *m, double n)
     return sum;
 }
 
-/* One unit of many bits: the mean fill to the power k, corrected for its variance. */
+/* For one unit of many bits, the rate is the mean fill to the power k, corrected for the variance
+ * of the fill. */
 static double model_rate_scattered(const struct bgi_model *m, double n)
 {
     double k = m->active * (double)m->draws;
     double balls = n * m->draws / m->lane_bits;
     double fill = bgi_model_fill(m, n);
     double empty = 1 - fill;
-    /* For small x, computing 1 - (1 + x) e^-x would suffer from cancellation, so its series is
-     * used. */
+    /* For small x, computing 1 - (1 + x) e^-x would suffer from cancellation, so a series expansion
+     * is used. */
     double shared = balls < 1e-3 ? balls * balls * (0.5 - balls / 3)
                                  : 1 - (1 + balls) * exp(-balls);
     double variance = empty * shared / m->lane_bits;
@@ -183,7 +185,7 @@ double bgi_model_rate(const struct bgi_model *m, double items)
     return rate < 1 ? rate : 1;
 }
 
-/* Returns the probability that one key of the unit misses a given bit. */
+/* Returns the probability that one key that selects the unit misses a given bit. */
 static double model_miss_bit(const struct bgi_model *m)
 {
     double used = m->active / (double)m->lanes;
@@ -203,8 +205,8 @@ double bgi_model_items(const struct bgi_model *m, double fill)
 }
 
 /*
- * The error of the estimate. Let Z be the number of bits that are not set, and p the
- * probability that a given bit is one of them. For n keys
+ * The error of the estimate. Let Z be the number of bits that are not set, and p the probability
+ * that a given bit is not set. For n keys
  *
  *   Var Z = sum over pairs of bits (P(neither set) - p^2)
  *
@@ -218,7 +220,7 @@ double bgi_model_items(const struct bgi_model *m, double fill)
  * two bits in two units, it is 0.
  *
  * The terms cancel up to the second order in n a, which is the fill. Long doubles and expm1
- * handle this down to a fill of 1e-4. Below that fill, only the second order matters: n^2/2
+ * handle this down to a fill of 1e-4. Below that fill, only the second-order term matters: n^2/2
  * times the sum of h^2 over pairs of bits, including each bit with itself (h = a).
  */
 static long double model_covariance(long double a, long double h, double n)
@@ -232,8 +234,8 @@ double bgi_model_items_error(const struct bgi_model *m, double items)
     long double g = m->lanes, b = (long double)m->lane_bits, u = (long double)m->units;
     long double used = m->active / g;
     long double both_used = g > 1 ? used * (m->active - 1) / (g - 1) : 0;
-    /* The probabilities that a key hits one given bit, and both of two given bits, of an active
-     * lane. */
+    /* The probabilities that a key hits one given bit of an active lane, and both of two given
+     * bits. */
     long double one = b > 1 ? -expm1l(m->draws * log1pl(-1 / b)) : 1;
     long double two = b > 2 ? 2 * one + expm1l(m->draws * log1pl(-2 / b)) : 0;
     long double a = used * one / u;

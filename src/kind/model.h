@@ -12,17 +12,17 @@ double bgi_model_rate(const struct bgi_model *model, double items);
 /* Returns the expected fraction of bits set with `items` distinct keys added. */
 double bgi_model_fill(const struct bgi_model *model, double items);
 
-/* Returns the number of keys whose expected fill is `fill` (below 1): the inverse of
- * bgi_model_fill. */
+/* Returns the number of keys at which the expected fill is `fill`, which must be below 1. This is
+ * the inverse of bgi_model_fill. */
 double bgi_model_items(const struct bgi_model *model, double fill);
 
 /* Returns the standard deviation of bgi_model_items' estimate for a filter with `items` distinct
  * keys. */
 double bgi_model_items_error(const struct bgi_model *model, double items);
 
-/* Computes the number of items, its error and the rate from `ones` set bits out of `of`. A
- * filter without unset bits is measured as if half an unset bit were left; it could hold any
- * larger number of keys. */
+/* Computes the number of items, its error and the rate from the number of set bits (`ones`) out of
+ * all bits (`of`). A filter whose bits are all set is measured as if half a bit were unset; it
+ * could hold any larger number of keys. */
 void bgi_model_measure(const struct bgi_model *model, struct bgi_measure *measure);
 
 #endif

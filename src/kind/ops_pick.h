@@ -1,6 +1,6 @@
 /*
- * ops_pick.h - compiles every core for one instruction set and selects among them. isa_scalar.c
- * and its siblings include this file last, with ISA and ISA_TARGET defined.
+ * ops_pick.h - compiles every core for one instruction set and selects among them. isa_scalar.c and
+ * the files for the other instruction sets include this file last, with ISA and ISA_TARGET defined.
  */
 
 #define LINE_SHAPE  split
@@ -35,7 +35,7 @@
 #define PICK_PASTE_(a, b) a##_##b
 #define PICK_PASTE(a, b)  PICK_PASTE_(a, b)
 #define PICK_NAME(name)   PICK_PASTE(name, ISA)
-/* Defines the table `name`_ops_`mode`_`isa` for the current mode. */
+/* Returns the table `name`_ops_`mode`_`isa` for the mode that `exclusive` selects. */
 #define PICK_OPS(name)                                                                 \
     (exclusive ? &PICK_NAME(name##_ops_exclusive) : &PICK_NAME(name##_ops_shared))
 

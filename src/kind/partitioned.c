@@ -1,5 +1,6 @@
 /*
- * partitioned.c - a filter of k slices, with one bit of every key in each slice.
+ * partitioned.c - a filter that is divided into k slices and stores one bit of every key in each
+ * slice.
  *
  * Idea. The m bits are divided into k slices of m/k bits, and bit i of a key is in slice i. All
  * slices have the same fill, and the bits of one key never coincide (Kirsch and Mitzenmacher,
@@ -19,9 +20,9 @@
  * For positions and operations, see scatter_core.h.
  *
  * Invariants
- *   (I1) The position within a slice of s bits is floor(x_i s / 2^64). Folding halves it.
- *   (I2) Slices start at a word boundary, so folding keeps them separate if the number of units
- *        is even.
+ *   (I1) The position within a slice of s bits is floor(x_i s / 2^64). Folding halves the position.
+ *   (I2) Slices start at a word boundary, so folding keeps the slices separate if the number of
+ *        units is even.
  */
 #include "kind/kind.h"
 

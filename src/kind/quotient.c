@@ -3,14 +3,14 @@
  * merging and growth.
  *
  * Idea. The filter stores the first q + r bits of each hash, in a sorted table of slightly more
- * than 2^q slots. The first q bits, the quotient, are not stored: they are the index of the slot
- * where the key belongs. Only the next r bits, the remainder, are stored. All keys with the same
- * quotient form a run, a sequence of slots that starts at the slot with that index or, if that
- * slot is taken, as soon after it as the order allows (Bender et al., "Don't thrash: how to
- * cache your hash on flash", 2012). Two bits per slot describe the runs: `occupieds`, a bit for
- * each quotient that has a run, and `runends`, a bit for each last slot of a run. The i-th run
- * ends at the i-th runend. Rank and select operations on 64-bit words find this runend, starting
- * from an 8-bit offset for every block of slots (Pandey, Bender, Johnson, Patro, "A
+ * than 2^q slots. The first q bits, the quotient, are not stored, because they are the index of the
+ * slot where the key belongs. Only the next r bits, the remainder, are stored. All keys with the
+ * same quotient form a run, a sequence of slots that starts at the slot with that index or, if that
+ * slot is taken, as soon after it as the order allows (Bender et al., "Don't thrash: how to cache
+ * your hash on flash", 2012). Two bits per slot describe the runs: `occupieds` has a bit set for
+ * each quotient that has a run, and `runends` has a bit set for the last slot of each run. The i-th
+ * run ends at the i-th runend. Rank and select operations on 64-bit words find this runend,
+ * starting from an 8-bit offset for every block of slots (Pandey, Bender, Johnson, Patro, "A
  * general-purpose counting filter: making every bit count", 2017). A block, with its bits, its
  * offset and its slots, is one cache line. A slot needs r + 2.1 to r + 2.6 bits for r >= 6, and
  * most lookups read one line.
@@ -23,75 +23,78 @@
  * The content is a sorted list of prefixes, so it can be enumerated in order
  * (bg_filter_for_each), and two filters merge like sorted lists. The quotient and the remainder
  * are one string of bits, so a table of twice the size, with remainders one bit shorter, holds
- * the same prefixes at the same rate (bg_filter_resize). The table of a multiset is unique: the
- * order of adds and removes leaves no trace.
+ * the same prefixes at the same rate (bg_filter_resize). The table depends only on the multiset of
+ * keys, and not on the order of adds and removes.
  *
- * Cost. The number of quotients is a power of two, so the memory doubles as soon as a key does
- * not fit. At 1%, a filter that is 95% full uses 9.6 bits per key. A filter for one more key,
- * which has twice as many slots with one bit less in each, uses 17.1. At 0.1% the range is 12.8
- * to 24. The planner reports the actual value. Remainders of fewer than 6 bits save nothing,
- * because a block has at most 63 slots.
+ * Cost. The number of quotients is a power of two, so the memory doubles as soon as one key no
+ * longer fits. At 1%, a filter that is 95% full uses 9.6 bits per key. A filter for one more key,
+ * which has twice as many slots with one bit less in each, uses 17.1 bits per key. At 0.1% the
+ * range is 12.8 to 24 bits per key. The planner reports the actual value. Remainders of fewer than
+ * 6 bits save nothing, because a block has at most 63 slots.
  *
- * A run is scanned from its start. So hashes that deliberately agree in their first bits make
- * inserts slow, until the slots after the last quotient are used up. As with all kinds, use a
+ * A run is scanned from its start. So if an attacker chooses hashes that agree in their first bits,
+ * inserts are slow until the slots after the last quotient are used up. As with all kinds, use a
  * keyed hash profile for untrusted keys.
  *
- * Rate. The filter answers "maybe" for an absent key if its prefix, one of F = 2^(q + r), is in
- * the table. With n different keys, the probability of this is exactly 1 - (1 - 1/F)^n. There is
- * no other source of false positives. At loads below 95%, this is at most about 0.95 x 2^-r.
+ * Rate. The filter answers "maybe" for an absent key if the key's prefix, one of F = 2^(q + r)
+ * possible prefixes, is in the table. With n different keys, the probability of this is exactly 1 -
+ * (1 - 1/F)^n. There is no other source of false positives. At loads below 95%, the rate is at most
+ * about 0.95 x 2^-r.
  *
  * Layout. A unit is a block of 64 bytes (drawn in quotient_table.h):
  *
  *     [ block ][ block ] ... [ block ]
  *      <--- 2^q slots ---><- 512 ->
  *
- * After the last quotient there are 512 slots, or slightly more up to the end of a block, for
- * the runs that are pushed past the last quotient (256 slots in the smallest filter, which has
- * 256 quotients). Nothing wraps around. At 95% load a run is pushed by 9 slots on average, and
- * by 512 with a probability of about e^-50, so good hashes never need more. If these slots are
- * used up, an insert is refused. An insert is also refused if 31/32 of 2^q slots are in use;
- * beyond that, the number of slots to be moved grows rapidly.
+ * After the slot of the last quotient there are 512 more slots (rounded up to a whole block) for
+ * runs that are pushed past it. The smallest filter, which has 256 quotients, has only 256 of these
+ * slots. Nothing wraps around. At 95% load a run is pushed by 9 slots on average, and by 512 slots
+ * with a probability of about e^-50, so good hashes never need more slots. If these slots are used
+ * up, an insert is refused. An insert is also refused if 31/32 of 2^q slots are in use, because
+ * above that load the number of slots to be moved grows rapidly.
  *
- * Counts. A key that is added repeatedly uses a slot for each of its first two adds; after that,
- * its count is stored as the digits of a number (quotient_table.h). However many times one key
- * is added, it uses at most 3 + 64 / (r - 1) slots. A count that reaches 2^64 - 1 stays there.
+ * Counts. A key that is added repeatedly uses a slot for each of its first two adds; starting with
+ * the third add, the key's count is stored as the digits of a number (quotient_table.h). However
+ * many times one key is added, it uses at most 3 + 64 / (r - 1) slots. A count that reaches 2^64 -
+ * 1 stays there.
  *
  * Invariants
- *   (I1) The remainders of a run ascend, each with its count. Runs are in the order of their
- *        quotients. A run starts at the slot of its quotient or right after the previous run,
- *        whichever is later.
+ *   (I1) The remainders of a run, each with its count, are in ascending order. Runs are in the
+ *        order of their quotients. A run starts at the slot of its quotient or right after the
+ *        previous run, whichever is later.
  *   (I2) The number of runends equals the number of occupied quotients.
- *   (I3) The offset of a block is the number of slots, starting at its first slot, that belong
- *        to the runs of earlier blocks. A stored value of 255 means 255 or more.
+ *   (I3) The offset of a block is the number of slots, counted from the block's first slot, that
+ *        belong to runs of quotients in earlier blocks. A stored value of 255 means 255 or more.
  *   (I4) Unused slots, runends and offsets are 0, so equal multisets have equal words.
- *   (I5) `used` is the number of slots in use, never above `limit`.
+ *   (I5) `used` is the number of slots in use, and never exceeds `limit`.
  *
- * Concurrency. While a writer moves slots, there are states in which a run cannot be found. Each
+ * Concurrency. While a writer is moving slots, a run may temporarily be impossible to find. Each
  * region of 64 blocks has a lock for writers and a sequence number that is odd while the region
  * is being changed (quotient_sync.h). A writer locks the regions that it reads or writes, in
- * ascending order. It makes the sequence numbers of the regions that it writes odd, writes, makes
- * them even again, and unlocks. Two writers in different regions do not interfere. A reader takes
- * no lock:
+ * ascending order. The writer makes the sequence numbers of the regions that it writes odd, makes
+ * its changes, makes the numbers even again, and unlocks the regions. Two writers in different
+ * regions do not interfere. A reader takes no lock:
  *
  *     n = numbers of the regions, all even       (acquire)
  *     look up                                    (every word: acquire)
  *     "no" is valid if the numbers are still n
  *
- *   (P1) The reader saw a single state. Suppose that it saw n before and after, and that one of
- *        its loads saw a word that a writer stored after the number became n. That word was
- *        stored with release order after the number became n + 1, and loaded with acquire
- *        order. So the later load of the number sees n + 1 or more: a contradiction. Also, no
- *        load sees a word older than state n: all words of that state were stored before the
- *        number became n, and the reader loaded the number with acquire order.
+ *   (P1) The reader saw a single state. Suppose that the sequence number was n before and after the
+ *        lookup, and that one of the reader's loads saw a word that a writer stored after the
+ *        number became n. That word was stored with release order after the number became n + 1,
+ *        and loaded with acquire order. So the later load of the number sees n + 1 or more, which
+ *        is a contradiction. Also, no load sees a word older than state n: all words of that state
+ *        were stored before the number became n, and the reader loaded the number with acquire
+ *        order.
  *   (P2) So a "no" is the correct answer for a state between the start and the end of the lookup.
  *        If an insert returned before the lookup started, the state that it created precedes the
  *        lookup, and only a remove deletes a key. This proves (C1) of filter.h. A "maybe" needs
  *        no check, because a false "maybe" does no harm.
- *   (P3) Whatever values are read in between, all positions are compared with the end of the
- *        table before they are used, and every loop moves in one direction only. So no load is
+ *   (P3) Whatever values a reader sees during a change, all positions are compared with the end of
+ *        the table before they are used, and every loop moves in one direction only. So no load is
  *        out of bounds, and every lookup ends.
- *   (P4) A reader that is disturbed 65536 times returns "maybe". It never waits for a writer
- *        that makes no progress.
+ *   (P4) A reader that is disturbed 65536 times returns "maybe". So a reader never waits for a
+ *        writer that makes no progress.
  *
  * A forced add (bg_filter_add_forced) that finds no free slots is counted in `lost`, and from
  * then on every answer is "maybe".
@@ -152,7 +155,7 @@ BGI_INLINE uint64_t quotient_select_portable(uint64_t word, uint64_t rank)
 #if defined(BGI_X86_64)
 #define QUOTIENT_BMI2 __attribute__((target("bmi,bmi2,popcnt")))
 
-/* Deposits a 1 at the position of set bit number `rank` of the word. */
+/* Finds the position of the set bit with the given rank by depositing a 1 there. */
 BGI_INLINE QUOTIENT_BMI2 uint64_t quotient_select_bmi2(uint64_t word, uint64_t rank)
 {
     bool first = __builtin_constant_p(rank) && rank == 0;
@@ -205,8 +208,8 @@ static uint64_t quotient_units(uint32_t bits, uint32_t k)
     return (quotient_slots_of_bits(bits) + block - 1) / block;
 }
 
-/* Returns the number of quotient bits for a number of units. If the number of units is not a
- * valid size, uses the next smaller valid size. Returns 0 if there is no smaller size. */
+/* Returns the number of quotient bits for a number of units. If the number of units is not a valid
+ * size, uses the next smaller valid size. Returns 0 if there is no smaller valid size. */
 static uint32_t quotient_bits(uint64_t units, uint32_t k)
 {
     uint64_t slots = units * quotient_block_slots(k);
@@ -297,9 +300,9 @@ static uint32_t quotient_lines(uint32_t k)
     return 1; /* two lines if the run was pushed into the next line */
 }
 
-/* Estimates the number of keys from the number of different prefixes, and the error of the
- * estimate. The number of prefixes in use grows by e^-l with each key and has the variance F
- * e^-l (1 - (1 + l) e^-l), where l = n / F is the number of keys per prefix. */
+/* Estimates the number of keys from the number of different prefixes, and computes the error of the
+ * estimate. The number of prefixes in use grows by e^-l with each key and has the variance F e^-l
+ * (1 - (1 + l) e^-l), where l = n / F is the number of keys per prefix. */
 static void quotient_items(const struct bgi_core *core, uint64_t prefixes,
                            struct bgi_measure *measure)
 {
@@ -315,8 +318,8 @@ static void quotient_items(const struct bgi_core *core, uint64_t prefixes,
 
 enum { QUOTIENT_CHUNK = 32 };
 
-/* The content of a filter from some position onward: a few entries that were read together, and
- * the position of the next entries. The entries in `entry` are a snapshot. */
+/* A stream of a filter's entries from some position onward. `entry` holds a few entries that were
+ * read as one snapshot, and `next` is the position of the entries after them. */
 struct quotient_stream {
     const struct bgi_core *core;
     uint64_t end; /* stop before this quotient; 0 means the end of the filter */
@@ -327,7 +330,7 @@ struct quotient_stream {
     } entry[QUOTIENT_CHUNK];
 };
 
-/* Collects the entries of one run. Returns false if there is no space for more. */
+/* Collects the entries of one run. Returns false if there is no space for more entries. */
 static bool quotient_read_run(struct quotient_stream *stream, uint64_t quotient,
                               uint64_t *at, struct quotient_span *span)
 {
@@ -354,8 +357,8 @@ static bool quotient_read_run(struct quotient_stream *stream, uint64_t quotient,
     return true;
 }
 
-/* Collects entries from the block of `next`, up to the end of the block or until there is no
- * space for more. */
+/* Collects entries from the block of `next`, up to the end of the block or until there is no space
+ * for more entries. */
 static void quotient_read_block(struct quotient_stream *stream,
                                 struct quotient_span *span)
 {
@@ -378,7 +381,7 @@ static void quotient_read_block(struct quotient_stream *stream,
     stream->next = (struct quotient_key){ quotient_slots_in(core, from.block + 1), 0 };
 }
 
-/* Collects the next entries as a snapshot. Returns false at the end. */
+/* Collects the next entries as a snapshot. Returns false at the end of the stream. */
 static bool quotient_refill(struct quotient_stream *stream)
 {
     const struct bgi_core *core = stream->core;
@@ -403,8 +406,8 @@ static bool quotient_refill(struct quotient_stream *stream)
     return stream->n > 0;
 }
 
-/* Makes the next prefix available at stream->at. Returns false at the end. Increment stream->at
- * to consume the prefix. */
+/* Makes the next prefix available at index stream->at. Returns false at the end of the stream. To
+ * consume the prefix, increment stream->at. */
 static bool quotient_peek(struct quotient_stream *stream)
 {
     return stream->at < stream->n || quotient_refill(stream);
@@ -423,8 +426,8 @@ static void quotient_each(const struct bgi_core *core,
     }
 }
 
-/* Returns the smaller next prefix of the two streams, and the sum of its counts in both
- * streams. */
+/* Consumes the smaller of the next prefixes of two streams, and sets *count to the sum of that
+ * prefix's counts in both streams. Returns false at the end of both streams. */
 static bool quotient_peek_either(struct quotient_stream *a, struct quotient_stream *b,
                                  uint64_t *prefix, uint64_t *count)
 {
@@ -515,8 +518,8 @@ static void quotient_copied(struct bgi_core *to, const struct bgi_core *from)
     copy->lost = __atomic_load_n(&state->lost, __ATOMIC_RELAXED);
 }
 
-/* Prefixes of the same length have the same rate and the same meaning, wherever the quotient
- * ends. */
+/* Filters whose prefixes have the same length have the same rate and can be merged, regardless of
+ * how many bits belong to the quotient. */
 static bool quotient_joins(const struct bgi_core *to, const struct bgi_core *from)
 {
     return quotient_bits(to->units, to->k) + to->k
@@ -524,8 +527,8 @@ static bool quotient_joins(const struct bgi_core *to, const struct bgi_core *fro
 }
 
 /* Returns whether the content of both filters fits in `to`. The positions can be computed
- * without moving anything: each run follows the previous one, but does not start before its
- * quotient. */
+ * without moving anything: each run follows the previous run, but does not start before its
+ * quotient's slot. */
 static bool quotient_fits(const struct bgi_core *to, const struct bgi_core *from)
 {
     const struct quotient_state *state = quotient_state_of(to);
@@ -540,8 +543,8 @@ static bool quotient_fits(const struct bgi_core *to, const struct bgi_core *from
     return stop <= state->slots && used <= state->limit;
 }
 
-/* Adds the content of `from`. Writers of both filters are blocked, so content that was found to
- * fit still fits. */
+/* Adds the content of `from`. Writers to both filters are blocked, so the content still fits if
+ * quotient_fits returned true. */
 static bg_err quotient_take_in(struct bgi_core *to, const struct bgi_core *from)
 {
     if (!quotient_fits(to, from)) {
@@ -561,7 +564,7 @@ static bg_err quotient_take_in(struct bgi_core *to, const struct bgi_core *from)
     return err;
 }
 
-/* Locks both filters in the order of their addresses. */
+/* Locks both filters in the order of their addresses, so that no two merges can deadlock. */
 static bg_err quotient_merge(struct bgi_core *to, const struct bgi_core *from,
                              bool exclusive)
 {
@@ -639,7 +642,7 @@ static bool quotient_run_is_right(const struct bgi_core *core, uint64_t start,
     return end < slots;
 }
 
-/* Returns whether the offset of a block is correct if the runs of earlier blocks end at `stop`:
+/* Returns whether the offset of a block is correct if the runs of earlier blocks end at `stop`
  * (I3). */
 static bool quotient_offset_is_right(const struct bgi_core *core, uint64_t block,
                                      uint64_t stop)

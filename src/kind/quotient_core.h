@@ -7,24 +7,25 @@
  *
  *   QUOTIENT_ISA                  the suffix of all names
  *   QUOTIENT_TARGET               the function attribute that enables the instructions
- *   QUOTIENT_ONES(word)           the number of ones
- *   QUOTIENT_SELECT(word, rank)   the position of one number `rank`, from 0, which may be
- *                                 a constant; 64 if there are not enough ones
+ *   QUOTIENT_ONES(word)           the number of set bits
+ *   QUOTIENT_SELECT(word, rank)   the position of the set bit with the given rank, counted
+ *                                 from 0, or 64 if there are not enough set bits; the rank
+ *                                 may be a constant
  *
  * Rank and select. The runs of a block's quotients follow one another in the order of their
  * quotients. There is one run for each bit of `occupieds`, and one bit of `runends` for each
- * run. So the run of the i-th occupied quotient of a block ends at the i-th runend, counted
- * from the end of the runs of earlier blocks, which is the block's offset.
+ * run. So the run of the i-th occupied quotient of a block ends at the i-th runend, counted from
+ * the end of the runs of earlier blocks. The block's offset specifies where those runs end.
  *
  *     occupieds   1 0 1 1 0 0 0 0        quotients 0, 2 and 3 have runs
  *     runends     0 0 1 1 0 1 0 0        which end in slots 2, 3 and 5
  *     slots       a a a b c c . .
  *     offset of the next block: 0; if this block ended one slot before the end of c: 1
  *
- * Offsets have 8 bits. A larger offset is stored as 255. Its true value is found by walking back
- * to a block with a smaller offset, and then forward again. The offset of block 0 is 0.
+ * Offsets have 8 bits. A larger offset is stored as 255. The true value is found by walking back to
+ * a block with a smaller offset, and then forward again. The offset of block 0 is 0.
  *
- * "Stop" always means the slot after the last slot of a run.
+ * In this file, the "stop" of a run is the slot after its last slot.
  */
 
 #define QUOTIENT_PASTE_(a, b, c) a##_##b##_##c
@@ -123,8 +124,8 @@ QUOTIENT_TARGET static uint64_t QUOTIENT(empty_slot)(const struct bgi_core *core
     return slots;
 }
 
-/* Returns the last slot that moves down when a slot before it is freed. This is the first slot
- * s, at or after `slot`, such that no run of a quotient up to s extends past s. */
+/* Returns the last slot that moves down when a slot before it is freed. The result is the first
+ * slot s, at or after `slot`, such that no run of a quotient up to s extends past s. */
 QUOTIENT_TARGET static uint64_t QUOTIENT(last_moved)(const struct bgi_core *core,
                                                      uint64_t slot,
                                                      struct quotient_span *span)
@@ -142,10 +143,10 @@ QUOTIENT_TARGET static uint64_t QUOTIENT(last_moved)(const struct bgi_core *core
 
 /* The position of a remainder in the run of its quotient. */
 struct QUOTIENT(place) {
-    bool run;                    /* the quotient has a run */
-    uint64_t start, stop;        /* bounds of the run, or where it would be */
-    uint64_t at;                 /* position of the entry, or where it would be */
-    struct quotient_entry entry; /* .slots = 0: not present */
+    bool run;             /* the quotient has a run */
+    uint64_t start, stop; /* bounds of the run, or of the place where it would be */
+    uint64_t at;          /* position of the entry, or of the place where it would be */
+    struct quotient_entry entry; /* .slots is 0 if the entry is not present */
 };
 
 /* Returns the start of a quotient's run, or the slot where it would start, which is not before
@@ -162,7 +163,8 @@ BGI_INLINE QUOTIENT_TARGET uint64_t QUOTIENT(run_start)(const struct bgi_core *c
     return stop > quotient ? stop : quotient;
 }
 
-/* Searches a run for an entry, starting at *at. */
+/* Searches a run for a remainder, starting at *at. Returns its entry, which has no slots if the
+ * remainder is not in the run. */
 BGI_INLINE QUOTIENT_TARGET struct quotient_entry
 QUOTIENT(walk)(const struct bgi_core *core, uint64_t *at, uint64_t remainder,
                struct quotient_span *span)
@@ -213,20 +215,20 @@ QUOTIENT_TARGET static bool QUOTIENT(test)(const struct bgi_core *core,
 
 /*
  * A faster test, which for most keys has no branch that depends on the key. Such a branch is
- * often mispredicted, and in a large filter the misprediction is detected only when the memory
- * has arrived, so no other lookup can request its own memory in the meantime. So even for
- * quotients without a run, a run is searched, and the result is then ignored.
+ * often mispredicted, and in a large filter the misprediction is detected only when the data has
+ * arrived from memory, so no other lookup can request its own data in the meantime. So even for
+ * quotients without a run, some run is searched, and the result is then ignored.
  */
 
-/* Returns the offset of a block in bytes. The bits below the line size contain the index of the
- * quotient. */
+/* Returns the byte offset of a hash's block, plus the quotient's index in the block, which is less
+ * than the line size. */
 BGI_INLINE uint64_t QUOTIENT(place_of)(const struct bgi_core *core, uint64_t hash)
 {
     struct quotient_at at = quotient_at(core, quotient_key_of(core, hash).quotient);
     return at.block * QUOTIENT_LINE + at.index;
 }
 
-/* The part of a quotient's home line that describes its run. */
+/* The values in a quotient's home line that describe its run. */
 struct QUOTIENT(home) {
     const uint64_t *block;
     uint64_t offset, rank, occupied, index;
@@ -250,12 +252,12 @@ BGI_INLINE QUOTIENT_TARGET struct QUOTIENT(home)
 /* A line of the table and a run that starts in it. */
 struct QUOTIENT(run) {
     const uint64_t *block;
-    uint64_t start;  /* index in the block; past its slots if the run is elsewhere */
+    uint64_t start;  /* index in the block; beyond its slots if the run is elsewhere */
     uint64_t length; /* if the length exceeds 63, the run continues in another block */
     uint64_t runends;
 };
 
-/* Finds the run after `rank` run ends, counted from `offset`. The run starts at `least`
+/* Finds the run that follows the first `rank` runends after `offset`. The run starts at `least`
  * or later. */
 BGI_INLINE QUOTIENT_TARGET struct QUOTIENT(run)
     QUOTIENT(run_behind)(const uint64_t *block, const struct quotient_shape *shape,
@@ -263,7 +265,7 @@ BGI_INLINE QUOTIENT_TARGET struct QUOTIENT(run)
 {
     struct QUOTIENT(run) run = { .block = block };
     run.runends = quotient_runends_of(block, shape);
-    /* Each slot after a run end has its bit set; bit 0 stands for the run before any run end. */
+    /* The bit of each slot after a runend is set; bit 0 stands for the run before any runend. */
     uint64_t starts = run.runends >> offset % 64 << offset % 64 << 1 | 1;
     uint64_t start = QUOTIENT_SELECT(starts, rank);
     least = least > offset ? least : offset;
@@ -286,9 +288,9 @@ BGI_INLINE bool QUOTIENT(is_inside)(struct QUOTIENT(run) run,
     return run.start < shape->slots && run.length <= shape->per_word;
 }
 
-/* Compares all slots of a run that is in its block and fits in a word. `occupied` is 0 if there
- * is no run. Returns QUOTIENT_UNSURE if the run has equal neighbors, because a match may then be
- * a digit of a count. */
+/* Compares all slots of a run that is in its block and fits in a word. `occupied` is 0 if the
+ * quotient has no run. Returns QUOTIENT_UNSURE if two neighboring slots are equal, because a match
+ * may then be a digit of a count. */
 BGI_INLINE QUOTIENT_TARGET enum quotient_answer
 QUOTIENT(compare)(struct QUOTIENT(run) run, const struct quotient_shape *shape,
                   uint64_t remainder, uint64_t occupied)
@@ -363,8 +365,9 @@ QUOTIENT_TARGET static void QUOTIENT(open)(struct bgi_core *core, uint64_t quoti
     }
 }
 
-/* Updates offsets after the runs up to the run of `quotient` have lost one slot, which moved the
- * slots up to `last`. A saturated offset is recomputed, because its true value is not stored. */
+/* Updates offsets after the run of `quotient` has lost one slot, and the slots after it up to
+ * `last` have moved down. A saturated offset is recomputed, because its true value is not stored
+ * anywhere. */
 QUOTIENT_TARGET static void QUOTIENT(lower_offsets)(struct bgi_core *core,
                                                     uint64_t quotient, uint64_t last)
 {
@@ -405,11 +408,11 @@ struct QUOTIENT(plan) {
     struct QUOTIENT(place) place;
     uint64_t count; /* afterwards */
     uint64_t slots; /* afterwards */
-    uint64_t last;  /* the last slot that becomes used, if an add needs slots */
+    uint64_t last;  /* if an add needs slots, the last slot that becomes used */
 };
 
-/* Plans to add a key `more` times. Returns BG_EFULL if the add would need slots after the
- * end. */
+/* Plans to add a key `more` times. Returns BG_EFULL if the add would need slots past the end of the
+ * table. */
 QUOTIENT_TARGET static bg_err QUOTIENT(plan_add)(const struct bgi_core *core,
                                                  uint64_t more,
                                                  struct QUOTIENT(plan) * plan,
@@ -444,7 +447,7 @@ QUOTIENT_TARGET static bg_err QUOTIENT(plan_remove)(const struct bgi_core *core,
     return BG_OK;
 }
 
-/* Returns how to open the next slot of an entry that has `now` slots. */
+/* Returns how to open the next slot for an entry that currently has `now` slots. */
 BGI_INLINE QUOTIENT_TARGET enum QUOTIENT(opening)
     QUOTIENT(how_to_open)(const struct QUOTIENT(place) * place, uint64_t now)
 {
@@ -475,8 +478,8 @@ QUOTIENT_TARGET static void QUOTIENT(carry_out)(struct bgi_core *core,
     quotient_write(core, place->at, plan->key.remainder, plan->count);
 }
 
-/* Executes a plan, unless it needs more slots than allowed. If other threads use the filter,
- * the regions of the span are locked. */
+/* Executes a plan, unless it needs more slots than the limit allows. If other threads use the
+ * filter, the caller must have locked the regions of the span. */
 QUOTIENT_TARGET static bg_err QUOTIENT(commit)(struct bgi_core *core,
                                                const struct QUOTIENT(plan) * plan,
                                                struct quotient_span span,
@@ -484,7 +487,7 @@ QUOTIENT_TARGET static bg_err QUOTIENT(commit)(struct bgi_core *core,
 {
     struct quotient_state *state = quotient_state_of(core);
     uint64_t more =
-        plan->slots - plan->place.entry.slots; /* modulo 2^64 if it is negative */
+        plan->slots - plan->place.entry.slots; /* wraps modulo 2^64 if negative */
     uint64_t used = exclusive
                         ? (state->used += more)
                         : __atomic_add_fetch(&state->used, more, __ATOMIC_RELAXED);
@@ -504,8 +507,8 @@ QUOTIENT_TARGET static bg_err QUOTIENT(commit)(struct bgi_core *core,
     return BG_OK;
 }
 
-/* Adds a key `more` times, or removes it once if `more` is 0. The caller has exclusive access to
- * the filter (`exclusive`), or holds the locks of all regions in `range`. If these regions are
+/* Adds a key `more` times, or removes it once if `more` is 0. The caller must have exclusive access
+ * to the filter (`exclusive`), or hold the locks of all regions in `range`. If these regions are
  * not enough, nothing is done, the range is widened, and *again is set. */
 BGI_INLINE QUOTIENT_TARGET bg_err QUOTIENT(change_within)(struct bgi_core *core,
                                                           uint64_t hash, uint64_t more,
@@ -547,8 +550,7 @@ BGI_INLINE QUOTIENT_TARGET bg_err QUOTIENT(change)(struct bgi_core *core, uint64
 
 /* ---- The operations -------------------------------------------------------------- */
 
-/* The number of attempts in a region that changes constantly, after which the answer is
- * "maybe". */
+/* The number of attempts, in a region that keeps changing, after which the answer is "maybe". */
 enum { QUOTIENT(PATIENCE) = 1 << 16 };
 
 QUOTIENT_TARGET static bool QUOTIENT(test_patiently)(const struct bgi_core *core,
@@ -577,8 +579,8 @@ QUOTIENT(look_again)(const struct bgi_core *core, uint64_t hash)
            || __atomic_load_n(&quotient_state_of(core)->lost, __ATOMIC_RELAXED) != 0;
 }
 
-/* Returns whether the filter may contain a key. A "no" counts only if nothing moved in
- * the meantime. */
+/* Returns whether the filter may contain a key. A "no" is trusted only if no slots moved during the
+ * lookup. */
 BGI_INLINE QUOTIENT_TARGET bool QUOTIENT(look)(const struct bgi_core *core,
                                                uint64_t hash, const bool exclusive)
 {
@@ -589,9 +591,9 @@ BGI_INLINE QUOTIENT_TARGET bool QUOTIENT(look)(const struct bgi_core *core,
     BGI_PREFETCH(core->words + at + quotient_shape(core)->margin);
     struct QUOTIENT(home) home = QUOTIENT(home_at)(core, at);
     enum quotient_answer answer = QUOTIENT_NO;
-    /* Often mispredicted. But by then the cache lines for the next lookups have already been
-     * requested, and the shorter this lookup is, the more lines are in flight (36 ns instead of
-     * 54 at 1e7 keys). */
+    /* This branch is often mispredicted, but by then the cache lines for the next lookups have
+     * already been requested, and the shorter this lookup is, the more lines are in flight (36 ns
+     * instead of 54 at 1e7 keys). */
     if (home.occupied) {
         answer = QUOTIENT(test_home)(core, home, at, quotient_remainder(core, hash));
     }
@@ -647,8 +649,8 @@ QUOTIENT_TARGET static void QUOTIENT(locate)(const struct bgi_core *core,
     }
 }
 
-/* Prefetches a key's block, and the next one if the run may have been pushed there: adding the
- * margin to an index near the end of a block crosses the end of the line. */
+/* Prefetches a key's block, and also the next block if the run may have been pushed there. For an
+ * index near the end of a block, index + margin is in the next line. */
 BGI_INLINE QUOTIENT_TARGET void QUOTIENT(prefetch_one)(const struct bgi_core *core,
                                                        uint64_t at)
 {
@@ -674,7 +676,7 @@ BGI_INLINE QUOTIENT_TARGET void QUOTIENT(prefetch_next)(const struct bgi_core *c
 }
 
 /* The result of a first pass over a group: the keys whose quotients have runs, stored
- * contiguously, and the sequence numbers of the regions before anything was read. */
+ * contiguously, and the sequence numbers that the regions had before anything was read. */
 struct QUOTIENT(first_pass) {
     uint64_t before[64];
     uint8_t key[64], rank[64];
@@ -725,8 +727,8 @@ QUOTIENT(disturbed)(const struct bgi_core *core, const struct bgi_group *group,
     return disturbed;
 }
 
-/* Uses two passes: about half of the quotients have no run, and which ones cannot be
- * predicted. */
+/* Uses two passes, because about half of the quotients have no run, and the CPU cannot predict
+ * which ones. */
 BGI_INLINE QUOTIENT_TARGET uint64_t QUOTIENT(look_word)(const struct bgi_core *core,
                                                         const struct bgi_group *group,
                                                         const struct bgi_group *next,

@@ -1,28 +1,28 @@
 /*
- * quotient_sync.h - locks that protect parts of a quotient filter, and how readers detect
- * concurrent changes. The proof is in quotient.c.
+ * quotient_sync.h - locks for the regions of a quotient filter, and functions with which readers
+ * detect concurrent changes. The proof is in quotient.c.
  *
- * A region is 64 blocks. It consists of one word:
+ * A region consists of 64 blocks. Its state is one word:
  *
- *     bit 0       locked: one thread may change the region
- *     bits 1..63  its sequence number: odd while it is being changed
+ *     bit 0       set if the region is locked: one thread may change it
+ *     bits 1..63  the sequence number, which is odd while the region is being changed
  *
- * The blocks that an operation touches are known only after it has read the table: runs and the
- * slots to be moved may extend into the next region, and where offsets are saturated, earlier
- * regions must be read. So operations collect the span of blocks that they touch. They start with
- * the quotient's region, and start over with a wider range if that region was not enough.
+ * The blocks that an operation touches are known only after it has read the table. Runs and the
+ * slots to be moved may extend into the next region, and if offsets are saturated, earlier regions
+ * must be read. So operations collect the span of blocks that they touch. They start with the
+ * quotient's region. If that region does not cover the span, they start over with a wider range.
  */
 #ifndef BGI_QUOTIENT_SYNC_H
 #define BGI_QUOTIENT_SYNC_H
 
 #include "kind/quotient_table.h"
 
-/* The first and the last block touched. */
+/* The first and the last block that an operation touches. */
 struct quotient_span {
     uint64_t first, last;
 };
 
-/* The first and the last region that is locked or watched. */
+/* The first and the last region that a writer locks or a reader checks. */
 struct quotient_range {
     uint64_t first, last;
 };
@@ -68,7 +68,7 @@ BGI_INLINE struct quotient_range quotient_all(const struct bgi_core *core)
 
 /* ---- Writers ------------------------------------------------------------------------- */
 
-/* Locks in ascending order, so that no two threads deadlock. */
+/* Locks the regions in ascending order, so that no two threads deadlock. */
 BGI_INLINE void quotient_lock(const struct bgi_core *core, struct quotient_range range)
 {
     for (uint64_t i = range.first; i <= range.last; i++) {
@@ -101,8 +101,8 @@ BGI_INLINE void quotient_next_number(const struct bgi_core *core,
 
 /* ---- Readers ------------------------------------------------------------------------- */
 
-/* Computes the sum of the sequence numbers of a range. Numbers only increase, so an equal sum
- * means that none has changed. Returns false if one of the numbers is odd. */
+/* Computes the sum of the sequence numbers of a range. The numbers only increase, so an equal sum
+ * means that no number has changed. Returns false if one of the numbers is odd. */
 BGI_INLINE bool quotient_sequence(const struct bgi_core *core,
                                   struct quotient_range range, uint64_t *sum)
 {
@@ -116,8 +116,8 @@ BGI_INLINE bool quotient_sequence(const struct bgi_core *core,
     return !odd;
 }
 
-/* Returns whether everything read between `before` and now, within `span`, is a consistent
- * snapshot. */
+/* Returns whether everything that was read within `span` since the sum `before` was computed is a
+ * consistent snapshot. If `range` does not cover `span`, widens `range`. */
 BGI_INLINE bool quotient_unchanged(const struct bgi_core *core,
                                    struct quotient_range *range,
                                    struct quotient_span span, uint64_t before)

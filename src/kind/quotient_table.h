@@ -1,7 +1,7 @@
 /*
- * quotient_table.h - the words of a quotient filter: the positions of blocks, slots, bits and
- * offsets, the code that moves slots by one, and the encoding of counts in slots. This file does
- * not deal with runs; quotient_core.h does.
+ * quotient_table.h - the memory layout of a quotient filter: the positions of blocks, slots, bits
+ * and offsets, the code that moves slots by one, and the encoding of counts in slots. This file
+ * does not deal with runs; quotient_core.h does.
  *
  * A block is a cache line of 8 words. It contains as many slots of r bits as fit, s in total:
  *
@@ -12,12 +12,14 @@
  *     s          63    56    50    45    42    36    28    19    14
  *
  * so that most lookups read one line. The cost of this alignment is a few bits after the last
- * slot. With fewer than 6 bits per slot the cost is higher, because more than 63 slots would fit,
- * but their bits would not fit in a word. Slots are numbered across all blocks: slot i is in
- * block i / s. The divisor is fixed per filter, so the division becomes a multiplication.
+ * slot. With fewer than 6 bits per slot the cost is higher, because a block could hold more than 63
+ * slots, but the slots' bits would not fit in a word. Slots are numbered across all blocks: slot i
+ * is in block i / s. The divisor is constant for each filter, so the division is done as a
+ * multiplication.
  *
- * Every word is loaded with acquire order and stored with release order. These are plain
- * instructions on x86, and the proof in quotient.c depends on them.
+ * Every word is loaded with acquire order and stored with release order. The proof in quotient.c
+ * depends on this order, which costs nothing on x86, where such loads and stores are plain
+ * instructions.
  */
 #ifndef BGI_QUOTIENT_TABLE_H
 #define BGI_QUOTIENT_TABLE_H
@@ -29,37 +31,38 @@ enum {
     QUOTIENT_WORDS = 8, /* per block */
     QUOTIENT_LINE = QUOTIENT_WORDS * 8,
     QUOTIENT_OFFSET_BITS = 8,
-    QUOTIENT_OFFSET_MAX = 255, /* "255 or more": see quotient_core.h */
+    QUOTIENT_OFFSET_MAX = 255, /* means 255 or more: see quotient_core.h */
     QUOTIENT_SLOTS_MAX = 63,   /* per block */
-    QUOTIENT_REGION = 64       /* blocks that share a lock and a sequence number */
+    QUOTIENT_REGION = 64 /* number of blocks that share a lock and a sequence number */
 };
 
-/* The parameters that are computed from r. */
+/* The parameters that are computed from r, the number of bits in a remainder. */
 struct quotient_shape {
     uint64_t inverse; /* 2^64 / slots, rounded up */
     uint64_t all;     /* one bit per slot of a block */
-    uint64_t ones;    /* the lowest bit of each slot that fits in a word ... */
-    uint64_t tops;    /* ... and the top bit of each */
+    uint64_t ones;    /* the lowest bits of all slots that fit in a word */
+    uint64_t tops;    /* the top bits of all slots that fit in a word */
     uint32_t width;   /* r */
     uint32_t per_word;
     uint32_t slots;         /* s */
     uint32_t slots_at;      /* offset of the slots in a block, in bits */
-    uint32_t runends_at;    /* offset of the runends in a block, in bits ... */
-    uint32_t runends_word;  /* ... and split into words ... */
-    uint32_t runends_shift; /* ... and bits */
-    uint32_t margin;        /* index + margin exceeds the line in its last quarter */
+    uint32_t runends_at;    /* offset of the runends in a block, in bits */
+    uint32_t runends_word;  /* the word of that offset */
+    uint32_t runends_shift; /* the bit of that offset within the word */
+    /* For an index in the last quarter of a block, index + margin is in the next line. */
+    uint32_t margin;
 };
 
-/* These members are fixed after setup, except for the last three. */
+/* All members except the last three are constant after setup. */
 struct quotient_state {
     struct quotient_shape shape;
     uint64_t blocks; /* number of blocks, including those after the last quotient */
     uint64_t slots;
-    uint64_t limit;                  /* maximum number of slots in use */
-    uint64_t quotient_bits;          /* q */
-    uint64_t tail_bits;              /* number of hash bits after the first q + r */
-    uint64_t lost;                   /* forced adds that found no free slots */
-    _Alignas(64) uint64_t used;      /* slots in use */
+    uint64_t limit;             /* maximum number of slots in use */
+    uint64_t quotient_bits;     /* q */
+    uint64_t tail_bits;         /* number of hash bits after the first q + r */
+    uint64_t lost;              /* number of forced adds that found no free slots */
+    _Alignas(64) uint64_t used; /* slots in use */
     _Alignas(64) uint64_t regions[]; /* see quotient_sync.h */
 };
 
@@ -71,11 +74,11 @@ struct quotient_key {
     uint64_t remainder;
 };
 
-/* One remainder of a run and its encoding. */
+/* One remainder in a run, its count, and its number of slots. */
 struct quotient_entry {
     uint64_t remainder;
     uint64_t count;
-    uint64_t slots; /* 0: not present */
+    uint64_t slots; /* 0 if the remainder is not present */
 };
 
 BGI_INLINE struct quotient_state *quotient_state_of(const struct bgi_core *core)
@@ -237,7 +240,7 @@ BGI_INLINE void quotient_set_runend(struct bgi_core *core, uint64_t slot, bool o
                      quotient_shape(core)->runends_at + at.index, on);
 }
 
-/* Returns the first bit of a slot in its block. */
+/* Returns the position of a slot's first bit in its block. */
 BGI_INLINE uint64_t quotient_slot_bit(const struct bgi_core *core, uint64_t index)
 {
     return quotient_shape(core)->slots_at + index * core->k;
@@ -251,8 +254,8 @@ BGI_INLINE uint64_t quotient_slot(const struct bgi_core *core, uint64_t slot)
            & quotient_below(core->k);
 }
 
-/* Returns the top bit of each zero slot of a word. If a slot is not 0, its top bit is set, or
- * another bit carries into it. */
+/* Returns a mask with the top bit of each slot in the word that is 0. If a slot is not 0, its top
+ * bit is already set or is set by a carry. */
 BGI_INLINE uint64_t quotient_zero_slots(const struct quotient_shape *shape,
                                         uint64_t slots)
 {
@@ -290,7 +293,7 @@ BGI_INLINE void quotient_store_offset(struct bgi_core *core, uint64_t block,
 
 /* ---- Moving slots -------------------------------------------------------------------- */
 
-/* Returns the bits of word `w` of an array that are in [from, to). */
+/* Returns a mask of the bits in word `w` of an array that are in the bit range [from, to). */
 BGI_INLINE uint64_t quotient_mask(uint64_t w, uint64_t from, uint64_t to)
 {
     uint64_t low = from > 64 * w ? from - 64 * w : 0;
@@ -303,7 +306,7 @@ BGI_INLINE void quotient_replace(uint64_t *word, uint64_t mask, uint64_t bits)
     quotient_store(word, (quotient_load(word) & ~mask) | (bits & mask));
 }
 
-/* Moves the bits [from, to) of an array up by `by`, 1 .. 63. */
+/* Moves the bits [from, to) of an array up by `by` bits (1 to 63). */
 BGI_INLINE void quotient_bits_up(uint64_t *words, uint64_t from, uint64_t to,
                                  unsigned by)
 {
@@ -318,7 +321,7 @@ BGI_INLINE void quotient_bits_up(uint64_t *words, uint64_t from, uint64_t to,
     }
 }
 
-/* Moves the bits [from, to) of an array down by `by`, 1 .. 63. */
+/* Moves the bits [from, to) of an array down by `by` bits (1 to 63). */
 BGI_INLINE void quotient_bits_down(uint64_t *words, uint64_t from, uint64_t to,
                                    unsigned by)
 {
@@ -401,8 +404,8 @@ BGI_INLINE void quotient_slots_down(struct bgi_core *core, uint64_t to, uint64_t
  * The encoding of counts. A remainder x that was added once is stored in one slot, as x. If it
  * was added twice, it is stored in two slots. If it was added three or more times, it is stored
  * as x x x followed by the digits of count - 3 (r - 1 bits each, lowest first); the top bit of
- * each digit's slot is set if another digit follows. The remainders of a run ascend, so three
- * equal slots have no other meaning.
+ * each digit's slot is set if another digit follows. The remainders of a run are in ascending
+ * order, so three equal slots have no other meaning.
  */
 BGI_INLINE uint64_t quotient_slots_for(const struct bgi_core *core, uint64_t count)
 {
