@@ -18,7 +18,7 @@
 #endif
 
 /*
- * The library's only mutable global: the detected features and the selected instruction set, in
+ * The detected features and the selected instruction set, in
  * one word so that they change together. 0 means that the features have not been detected yet. If
  * two threads detect the features at the same time, both store the same value.
  *

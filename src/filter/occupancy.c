@@ -3,8 +3,8 @@
  *
  * The words of all leaves, one after another, are divided into n cells. With W words in total,
  * cell i covers the words from i W / n up to the start of the next cell. Each cell has at least
- * one word, even if there are more cells than words. So a cell may span two leaves, and a word may
- * be in two cells.
+ * one word, even if there are more cells than words. So a cell may span several leaves, and a word
+ * may be in several cells.
  */
 #include "filter/content.h"
 

@@ -4,7 +4,7 @@
  *     acme          acme.bg
  *     Acme/..       %41cme%2f...bg
  *     .hidden       %2ehidden.bg
- *     127 x 0xff    +vvvvv...vs.bg        (203 digits and letters)
+ *     127 x 0xff    +vvvvv...vs.bg        (204 digits and letters)
  *
  * Lowercase letters, digits, '-', '_' and '.' are kept as they are, except for a leading '.';
  * every other byte is encoded as %xx. If the result is longer than NAME_FILE_PLAIN bytes, the whole
