@@ -1,6 +1,7 @@
 /*
- * metadata.h - numbers in the metadata text of a file header, as lines "name: 123". The user's
- * lines are kept. Each line that the library writes occurs at most once, after the user's lines.
+ * metadata.h - reads and writes numbers in the metadata text of a file header, as lines of the form
+ * "name: 123". The user's lines are preserved. Each line that the library writes occurs at most
+ * once, after the user's lines.
  */
 #ifndef BGI_METADATA_H
 #define BGI_METADATA_H
@@ -13,12 +14,12 @@
  * the colon, as in "oplog:". */
 const char *metadata_find(const char *text, const char *name);
 
-/* Parses the number in a line, which must be "name: " followed by digits only. Returns false if
+/* Parses the number in a line, which must consist of "name: " followed by digits. Returns false if
  * there is no such line. */
 bool metadata_number(const char *text, const char *name, uint64_t *value);
 
-/* Writes `text` (may be NULL) followed by the line to `to`. Errors: BG_EINVAL if the text
- * already contains such a line, or if there is not enough space. */
+/* Writes `text` (may be NULL) followed by the line to `to`. Errors: BG_EINVAL if the text already
+ * contains a line with this name, or if there is not enough space. */
 bg_err metadata_put(const char *text, const char *name, uint64_t value,
                     char to[BG_METADATA_MAX], bg_errinfo *info);
 

@@ -1,35 +1,35 @@
 /*
- * oplog.c - the operation log: appending, syncing, truncating.
+ * oplog.c - the operation log: appending, syncing and truncating.
  *
- * Idea. A filter in memory equals its last snapshot plus the operations since then, and the log
- * stores these operations. oplog_frame.c defines the log's format, and oplog_replay.c reads it.
- * This file contains the handle, and decides when a record is durable.
+ * Idea. A filter in memory equals its last snapshot plus the operations since that snapshot, and
+ * the log stores these operations. oplog_frame.c defines the log's format, and oplog_replay.c reads
+ * it. This file implements the handle and decides when a record is durable.
  *
  * Invariants, while the log's lock is held:
  *
  *   (L1) Bytes 0 .. end of the file are a header and complete frames, with the record numbers
  *        header.first .. next - 1. Bytes left by a failed write are cut off immediately.
  *   (L2) All records with numbers below `synced` are on the disk, according to fdatasync.
- *   (L3) Records are written, and applied to the filter by bg_oplog_change, in the order of
+ *   (L3) Records are written, and applied to the filter by bg_oplog_change, in ascending order of
  *        their numbers.
  *   (L4) Once `failure` is set, nothing more is written.
  *
  * Group commit. An append writes its frame under the lock. Under the policy `always`, it then
  * waits until `synced` is above its own number. If no sync is running, the append starts a sync,
- * which covers everything written so far, and releases the lock during the sync. In the
- * meantime, other threads write their frames and wait; one of them starts the next sync for all
- * of them. So syncs never queue up, and each one covers all appends that arrived during the
- * previous one. Threads wait for record numbers, not for offsets, because the file may be
- * replaced in the meantime.
+ * which covers everything written so far, and releases the lock during the sync. In the meantime,
+ * other threads write their frames and wait, and one of them then starts the next sync for all of
+ * them. So syncs never queue up, and each sync covers all appends that arrived during the previous
+ * sync. Threads wait for record numbers, not for offsets, because the file may be replaced in the
+ * meantime.
  *
- * Failures. A write that fails because the disk is full leaves the log usable: the partly written
- * frame is cut off (L1). Any other failed write, and every failed sync, ends the log: after a
- * failed fsync the kernel may have marked pages clean that it could not write, and a second
- * fsync would then succeed as if these pages were durable. Under `always`, the records after the
- * last successful sync have not been acknowledged. These records are cut off, so that no later
- * process reads them from the page cache and relies on them. Under the other policies they have
- * been acknowledged and must survive a process crash, so they stay, and opening the log rewrites
- * them.
+ * Failures. If a write fails because the disk is full, the partly written frame is cut off (L1),
+ * and the log stays usable. Any other failed write, and every failed sync, makes the log fail
+ * permanently. After a failed fsync, the kernel may have marked pages clean that it could not
+ * write, and a second fsync would succeed as if these pages were durable. Under `always`, the
+ * records after the last successful sync have not been acknowledged. These records are cut off, so
+ * that no later process reads them from the page cache and relies on them. Under the other
+ * policies, they have been acknowledged and must survive a process crash, so they stay in the file,
+ * and opening the log rewrites them.
  *
  * Opening a log makes the file and its name durable, because the process that wrote the log may
  * have died before it synced the file or the directory.
@@ -40,21 +40,21 @@
  * (steps (D1) to (D6) in disk.c), and the directory is synced in between. The state after a
  * crash:
  *
- *     before (T2) is done    old snapshot M, old log from M or before to N and beyond
- *     before (T3) is done    snapshot N, old log: numbers below N are skipped
- *     after                  snapshot N, new log from N
+ *     before (T2) is done    old snapshot M; old log from M or earlier to N or later
+ *     before (T3) is done    snapshot N; old log, of which numbers below N are skipped
+ *     after                  snapshot N; new log from N
  *
- * (T1) is needed even under the policy `no`. Without it, a power failure could leave the snapshot
- * N with a log that ends before N; records that are then appended to this log would be skipped
- * as already known, and so be lost. (bg_oplog_open also handles this case.)
+ * (T1) is needed even under the policy `no`. Without it, a power failure could leave the snapshot N
+ * with a log that ends before N. Records appended to this log would then have numbers below N, so
+ * they would be skipped during replay and lost. (bg_oplog_open also handles this case.)
  *
- * The snapshot must contain exactly the records below N. If the filter's kind only sets bits,
- * the snapshot may contain later records, too, because adding a key again is harmless. So a
- * filter of such a kind is saved in place while other threads add keys; clears wait. All other
- * kinds, and exclusive filters, are copied under the lock.
+ * The snapshot must contain exactly the records below N. If the filter's kind only sets bits, the
+ * snapshot may also contain later records, because adding a key again is harmless. So a filter of
+ * such a kind is saved in place while other threads add keys, but operations that clear bits wait.
+ * All other kinds, and exclusive filters, are copied under the lock.
  *
- * Only one process can use a log, because that process holds an flock() on the file. A new file
- * is locked before it gets its name.
+ * Only one process can use a log at a time, because that process holds an flock() on the file. A
+ * new file is locked before it gets its final name.
  */
 #define _GNU_SOURCE /* O_CLOEXEC, flock, ftruncate */
 
@@ -78,7 +78,7 @@ enum { OPLOG_ATTEMPTS = 100 };
 
 struct bg_oplog {
     pthread_mutex_t lock;
-    pthread_cond_t turn; /* signaled when a sync or a truncation has ended */
+    pthread_cond_t turn; /* signaled when a sync or a truncation ends */
     struct disk_file file;
     struct oplog_header header;
     bg_oplog_options options;
@@ -91,7 +91,7 @@ struct bg_oplog {
     bool syncing;       /* a thread is syncing without the lock */
     bool truncating;    /* a thread is saving the filter without the lock */
     bool saving_live;   /* ... and saves it in place, so it must not be cleared */
-    bg_errinfo failure; /* code BG_OK: no failure */
+    bg_errinfo failure; /* the code is BG_OK if there is no failure */
 };
 
 static uint64_t oplog_system_clock(void *context)
@@ -129,7 +129,7 @@ static void oplog_wake(bg_oplog *log)
 
 /* ---- Failures -------------------------------------------------------------------------- */
 
-/* Returns the error that ended the log, or BG_OK. */
+/* Returns the error that made the log fail, or BG_OK. */
 static bg_err oplog_failed(const bg_oplog *log, bg_errinfo *info)
 {
     if (info && log->failure.code) {
@@ -138,7 +138,7 @@ static bg_err oplog_failed(const bg_oplog *log, bg_errinfo *info)
     return log->failure.code;
 }
 
-/* Ends the log (L4), and truncates the file to `end` if possible. */
+/* Makes the log fail (L4), and truncates the file to `end` if possible. */
 static void oplog_fail(bg_oplog *log, const bg_errinfo *why, uint64_t end)
 {
     log->failure = *why;
@@ -146,7 +146,7 @@ static void oplog_fail(bg_oplog *log, const bg_errinfo *why, uint64_t end)
     oplog_wake(log);
 }
 
-/* Returns the end of the acknowledged records of a log that cannot be synced. */
+/* Returns the offset at which the acknowledged records end in a log that cannot be synced. */
 static uint64_t oplog_acknowledged(const bg_oplog *log)
 {
     return log->options.policy == BG_OPLOG_SYNC_ALWAYS ? log->synced_end : log->end;
@@ -157,8 +157,8 @@ static bool oplog_is_full(int code)
     return code == ENOSPC || code == EDQUOT || code == EFBIG;
 }
 
-/* Cuts off the partial frame left by a failed write. If that is not possible, the log
- * fails. */
+/* Cuts off the partial frame left by a write that failed because the disk is full. If this is not
+ * possible, or if the write failed for another reason, makes the log fail. */
 static void oplog_take_back(bg_oplog *log, const bg_errinfo *why)
 {
     if (!oplog_is_full(why->os_errno) || disk_resize(&log->file, log->end, NULL)) {
@@ -206,8 +206,8 @@ static bg_err oplog_sync_to(bg_oplog *log, uint64_t next, bg_errinfo *info)
     return log->synced >= next ? BG_OK : oplog_failed(log, info);
 }
 
-/* Syncs all records; on return, no unsynced record exists. Most of the sync happens without the
- * lock. */
+/* Syncs all records. On success, no record is unsynced on return. Most of the work happens without
+ * the lock. */
 static bg_err oplog_sync_all(bg_oplog *log, bg_errinfo *info)
 {
     (void)oplog_sync_to(log, log->next, info);
@@ -220,15 +220,15 @@ static bg_err oplog_sync_all(bg_oplog *log, bg_errinfo *info)
     return oplog_failed(log, info);
 }
 
-/* Returns whether a second has passed since the last sync and no sync is running. If the clock
- * went backward, the second is considered to have passed. */
+/* Returns whether there are unsynced records, a second has passed since the last sync, and no sync
+ * is running. If the clock has gone backward, the second is considered to have passed. */
 static bool oplog_is_due(const bg_oplog *log)
 {
     return !log->syncing && log->synced < log->next
            && oplog_now(log) - log->sync_time >= OPLOG_SECOND;
 }
 
-/* Syncs if the policy requires it after the records below `next` were written. */
+/* Called after the records below `next` have been written. Syncs if the policy requires it. */
 static bg_err oplog_settle(bg_oplog *log, uint64_t next, bg_errinfo *info)
 {
     bool waits =
@@ -310,7 +310,7 @@ static bg_err oplog_write(bg_oplog *log, const uint8_t *ops, const uint64_t *has
     return BG_OK;
 }
 
-/* Returns whether any record clears bits: a clear or a rotation. */
+/* Returns whether any record clears bits, which clears and rotations do. */
 static bool oplog_is_sweeping(const uint8_t *ops, size_t n)
 {
     for (size_t i = 0; ops && i < n; i++) {
@@ -415,9 +415,8 @@ static bg_err oplog_copy_tail(const struct disk_file *from, uint64_t at, uint64_
     return err;
 }
 
-/* Creates a file with the header. With `over`, the new file replaces the current file and
- * receives the frames that start at `tail` in the current file; otherwise no file may exist
- * yet. */
+/* Creates a file with the header. If `over` is true, the new file replaces the current file and
+ * receives the frames that start at `tail` in the current file. Otherwise no file may exist yet. */
 static bg_err oplog_make_file(bg_oplog *log, const struct oplog_header *header,
                               uint64_t tail, bool over, bool *placed, bg_errinfo *info)
 {
@@ -445,7 +444,8 @@ static bg_err oplog_make_file(bg_oplog *log, const struct oplog_header *header,
     if (!err) {
         disk_close(&log->file);
         log->file.descriptor = draft.file.descriptor;
-        log->header.first = header->first; /* other fields are read without the lock */
+        /* The other fields are not written, because they are read without the lock. */
+        log->header.first = header->first;
         log->header.generation = header->generation;
     }
     return err;
@@ -508,8 +508,8 @@ static void oplog_free(bg_oplog *log)
     bgi_memory_give(&memory);
 }
 
-/* Opens and locks the file at the path. Returns BG_ECANCELED if the file was replaced
- * in the meantime. */
+/* Opens and locks the file at the log's path. Returns BG_ECANCELED if another file replaced it in
+ * the meantime. */
 static bg_err oplog_open_file(bg_oplog *log, uint64_t *bytes, bg_errinfo *info)
 {
     struct stat mine, there;
@@ -566,8 +566,8 @@ static bg_err oplog_find_file(bg_oplog *log, const struct oplog_header *header,
     return err;
 }
 
-/* Rewrites the file in place. If a sync failed while another process was using the log, pages
- * that never reached the disk may be marked clean; rewriting marks them dirty. */
+/* Rewrites the file in place. If a sync failed while another process was using the log, pages that
+ * never reached the disk may be marked clean. Rewriting marks them dirty again. */
 static bg_err oplog_rewrite(bg_oplog *log, uint64_t end, bg_errinfo *info)
 {
     bg_err err = BG_OK;
@@ -598,8 +598,8 @@ static bg_err oplog_cut_tail(bg_oplog *log, const bg_oplog_report *report,
     return err;
 }
 
-/* Compares the log with the filter's position. Records that the filter lacks would be lost with
- * the next snapshot, which is assumed to contain all records. */
+/* Checks that the filter contains all records in the log. Missing records would be lost with the
+ * next snapshot, because a snapshot is assumed to contain all earlier records. */
 static bg_err oplog_check_position(const bg_oplog_report *report, uint64_t position,
                                    bg_errinfo *info)
 {
@@ -620,7 +620,8 @@ static bg_err oplog_check_position(const bg_oplog_report *report, uint64_t posit
     return BG_OK;
 }
 
-/* Appends must continue at the filter's position, so a log that ends earlier is replaced. */
+/* Makes appends continue at the filter's position. A log that ends before this position is
+ * replaced. */
 static bg_err oplog_join(bg_oplog *log, const struct oplog_header *wanted,
                          bg_errinfo *info)
 {

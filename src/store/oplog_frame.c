@@ -1,25 +1,26 @@
 /*
  * oplog_frame.c - encodes records as frames, and decodes untrusted frames.
  *
- * A crash can leave more than just an incomplete frame at the end of a log. The kernel writes
- * pages in any order, so the last frames may have holes of zeros, with complete frames after
- * them. None of these bytes were acknowledged: a sync covers everything written before it. So
- * reading ends at the first frame that is not intact, and no acknowledged record is lost:
+ * A crash can leave more than an incomplete frame at the end of a log. The kernel writes pages in
+ * any order, so the last frames may have holes of zeros, followed by complete frames. None of these
+ * frames has been acknowledged, because a sync covers everything written before it. So reading
+ * stops at the first frame that is not intact, and no acknowledged record is lost:
  *
  *   (F1) A frame is passed on only after its checksum has been verified, and never in part.
- *   (F2) Frames are passed on without gaps: each starts with the next sequence number.
+ *   (F2) Frames are passed on without gaps, because each must start with the next sequence number.
  *   (F3) Nothing after a frame that is not intact is read.
  *
- * Damage in the middle of a log from other causes looks the same, and all frames after the damage
- * are lost. A reader could search for the next magic number, but it might then skip an add and
- * replay the matching remove, which can make another key disappear. It is safer to stop and
- * report the position.
+ * Damage with other causes in the middle of a log looks the same, and all frames after the damage
+ * are lost. A reader that searched for the next magic number instead might skip an add and replay
+ * the matching remove, which can make another key disappear. It is safer to stop and report the
+ * position of the damage.
  *
- * An intact frame with an unknown operation was written by a newer version. This is an error, not
- * the end of the log: the file must not be truncated there.
+ * An intact frame with an unknown operation was written by a newer version. Such a frame is an
+ * error, not the end of the log, so the file must not be truncated there.
  *
- * The reader allocates a window of the file, as large as the largest frame, and an aligned column
- * of hashes. A length from the file is compared with the remaining bytes before it is used.
+ * The reader allocates a buffer for part of the file, as large as the largest frame, and an aligned
+ * array of hashes. A length in the file is checked against the number of remaining bytes before it
+ * is used.
  */
 #include "store/oplog_frame.h"
 
@@ -154,7 +155,7 @@ size_t oplog_write_frame(unsigned char *to, uint64_t first, const uint8_t *ops,
 
 /* ---- Reading --------------------------------------------------------------------------- */
 
-/* The state of reading a log. Bytes window_at .. window_at + window_bytes are in memory. */
+/* The state of a log reader. The bytes from window_at to window_at + window_bytes are in memory. */
 struct frame_reader {
     const struct container_source *source;
     struct bgi_memory memory;
@@ -164,7 +165,7 @@ struct frame_reader {
     bg_oplog_report *report;
 };
 
-/* Gets n bytes of the file at report->end. The file must be long enough. */
+/* Gets n bytes of the file, starting at report->end. The file must be long enough. */
 static bg_err frame_look(struct frame_reader *r, size_t n, const unsigned char **bytes,
                          bg_errinfo *info)
 {
@@ -212,8 +213,8 @@ static bg_err frame_check_head(const struct frame_reader *r, const unsigned char
     return BG_OK;
 }
 
-/* Reads and checks the frame at report->end. If the frame is not intact, which is the end of the
- * log, sets `why` and returns BG_OK. The only errors that it returns are failures to read the
+/* Reads and checks the frame at report->end. If the frame is not intact, the log ends here: sets
+ * `why` and returns BG_OK. The only errors that this function returns are failures to read the
  * file. */
 static bg_err frame_next(struct frame_reader *r, const unsigned char **frame, size_t *n,
                          bg_errinfo *why, bg_errinfo *info)

@@ -1,12 +1,13 @@
 /*
  * oplog_frame.h - the layout of an operation log. docs/oplog.md specifies it byte by byte.
  *
- *     0       header, 4096 bytes, its CRC-32C at the end
- *     4096    consecutive frames: 16 bytes, 9 bytes per record, CRC-32C
+ *     0       header, 4096 bytes, ending with its CRC-32C
+ *     4096    consecutive frames: 16-byte header, 9 bytes per record, CRC-32C
  *
- * All numbers are little-endian. A frame contains the sequence number of its first record. A
- * frame that is out of sequence is rejected even if its checksum is correct. Records are stored
- * in columns, first all hashes and then all operations, so reading and writing only copy bytes.
+ * All numbers are little-endian. A frame contains the sequence number of its first record. A frame
+ * that is out of sequence is rejected even if its checksum is correct. Records are stored in
+ * columns (first all hashes, then all operations), so they can be read and written by copying
+ * bytes.
  *
  * Only oplog_walk decides whether bytes are valid.
  */
@@ -29,8 +30,8 @@ enum {
 
 #define OPLOG_FRAME_MAGIC UINT32_C(0x706f4742) /* "BGop" */
 
-/* Identifies the filter that a log belongs to, and contains the sequence number of the log's
- * first record. */
+/* The header of a log, which identifies the filter that the log belongs to and contains the
+ * sequence number of the log's first record. */
 struct oplog_header {
     uint32_t kind;
     uint64_t check;
@@ -43,7 +44,8 @@ void oplog_write_header(const struct oplog_header *header,
 bg_err oplog_read_header(const unsigned char bytes[OPLOG_HEADER],
                          struct oplog_header *header, bg_errinfo *info);
 
-/* Return the header for a filter's log, and check that a header belongs to a filter. */
+/* oplog_header_of returns the header for a filter's log. oplog_check_identity checks that a header
+ * belongs to a filter. */
 struct oplog_header oplog_header_of(const bg_filter *filter);
 bg_err oplog_check_identity(const struct oplog_header *header, const bg_filter *filter,
                             bg_errinfo *info);
@@ -78,7 +80,8 @@ bg_err oplog_apply_records(bg_filter *filter, const uint8_t *ops,
 bg_err oplog_report_begin(bg_oplog_report *theirs, bg_oplog_report *ours,
                           bg_oplog_report **use, bg_errinfo *info);
 
-/* Append the line "oplog: N" to `metadata` (may be NULL), and read N from such a line. */
+/* oplog_write_position copies `metadata` (may be NULL) to `text` and appends the line "oplog: N".
+ * oplog_read_position reads N from such a line. */
 bg_err oplog_write_position(const char *metadata, uint64_t position,
                             char text[BG_METADATA_MAX], bg_errinfo *info);
 bg_err oplog_read_position(const char *metadata, uint64_t *position, bg_errinfo *info);

@@ -1,20 +1,21 @@
 /*
- * oplog_replay.c - reads a log and applies it to a filter; recovers a filter from a snapshot and
+ * oplog_replay.c - reads a log, applies it to a filter, and recovers a filter from a snapshot and
  * its log.
  *
- * Where to start. Adding a key twice is harmless in a kind that only sets bits, but not in a
- * kind that counts, and a remove that is replayed twice may remove another key. So the line
- * "oplog: N" in the metadata of a snapshot means that the snapshot contains all records with
- * numbers below N and no others (if the kind only sets bits, the snapshot may also contain later
- * records). Records numbered N and above are replayed. (N is not stored in the `generation` of
- * the file, because users choose the generation and derive canaries from it.)
+ * Where to start. Adding a key twice is harmless in a kind that only sets bits, but not in a kind
+ * that counts keys, and a remove that is replayed twice may remove another key. So replay must
+ * start at the right record. The line "oplog: N" in the metadata of a snapshot means that the
+ * snapshot contains all records with numbers below N and no others. (If the kind only sets bits,
+ * the snapshot may also contain later records.) Records numbered N and above are replayed. (N is
+ * not stored as the file's `generation`, because users choose the generation, and canaries are
+ * derived from it.)
  *
  *     snapshot   [ records 0 .. N-1 ]
  *     log              [ first .. next-1 ]        replayed: N .. next-1
  *
- * If first > N, records are missing, which is an error: the snapshot is too old for the log.
- * If next < N, the log has no new records: it was cut short by a crash, or it is an old log.
- * Records that are appended to the log must not have numbers below N; see bg_oplog_open.
+ * If first > N, the snapshot is too old for the log, which is an error because records are missing.
+ * If next < N, the log contains no new records, because it was cut short by a crash or is an old
+ * log. Records that are appended to the log must not have numbers below N; see bg_oplog_open.
  */
 #include "store/disk.h"
 #include "store/metadata.h"
@@ -95,7 +96,7 @@ bg_err oplog_can_apply(const bg_filter *filter, const uint8_t *ops, size_t n,
     return BG_OK;
 }
 
-/* Applies n equal operations. Adds and removes are applied as batches. */
+/* Applies the same operation to n hashes. Adds and removes are applied as batches. */
 static bg_err replay_run(bg_filter *filter, uint8_t op, const uint64_t *hashes,
                          size_t n, bg_errinfo *info)
 {
@@ -175,7 +176,8 @@ bg_err bg_oplog_replay(const char *path, bg_oplog_visit_fn visit, void *context,
     return err;
 }
 
-/* Checks that the log continues where the filter ends, before any record is applied. */
+/* Called before any record is applied. Checks that the log belongs to the filter and that no record
+ * is missing between them. */
 static bg_err replay_check_header(const struct container_source *source, uint64_t from,
                                   const bg_filter *filter, bg_errinfo *info)
 {
@@ -196,7 +198,7 @@ static bg_err replay_check_header(const struct container_source *source, uint64_
     return err;
 }
 
-/* Sets a window's clock to the last time that the window reached, because the rotations in a log
+/* Sets a window's time to the latest time that it had reached, because the rotations in the log
  * continue from that time. */
 static bg_err replay_resume(bg_filter *filter, bg_errinfo *info)
 {
@@ -263,8 +265,8 @@ bg_err bg_oplog_position(const char *snapshot, uint64_t *position, bg_errinfo *i
 
 /* ---- Snapshot and log ------------------------------------------------------------------- */
 
-/* Reads the filter and its position from the same file, even if another file is renamed to its
- * path. */
+/* Reads a filter and its position from the same file, even if another file is renamed to `path` in
+ * the meantime. */
 static bg_err replay_open_snapshot(const char *path, const bg_open_options *options,
                                    bg_filter **filter, uint64_t *position,
                                    bg_errinfo *info)

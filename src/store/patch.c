@@ -2,9 +2,10 @@
  * patch.c - computes the difference between two files as a patch, and applies a patch to a file.
  *
  * Two files of the same layout have the same blocks at the same offsets. So a patch contains only
- * the front of the new file (header, numbers, table) and the blocks that differ. The checksum
- * tables reveal most differences. When a patch is created, even blocks with equal checksums are
- * compared byte by byte, because different blocks occasionally have the same 32-bit checksum.
+ * the front of the new file (header, numbers and table) and the blocks that differ. Most
+ * differences are visible in the checksum tables. When a patch is created, blocks with equal
+ * checksums are also compared byte by byte, because different blocks occasionally have the same
+ * 32-bit checksum.
  *
  *     OFFSET  SIZE
  *     0       8     magic: 89 42 47 50 0d 0a 1a 0a
@@ -19,8 +20,8 @@
  *             -     its table
  *             -     the blocks
  *
- * The digest of the new file covers everything after the list. The new file is verified
- * completely before it gets its name.
+ * The digest of the new file covers everything after the list. The new file is verified completely
+ * before it gets its final name.
  */
 #include "base/bits.h"
 #include "base/crc32c.h"
@@ -59,7 +60,7 @@ static bg_err patch_open(const char *path, struct patch_file *f, bg_errinfo *inf
 static bool patch_same_layout(const struct patch_file *a, const struct patch_file *b)
 {
     const struct container_header *ha = &a->front.header, *hb = &b->front.header;
-    /* The fields of the recipe are adjacent 8-byte numbers. */
+    /* The recipe's fields are adjacent 8-byte numbers. */
     const size_t recipe = offsetof(struct container_header, numbers)
                           - offsetof(struct container_header, kind);
     return memcmp(&ha->kind, &hb->kind, recipe) == 0
@@ -114,8 +115,8 @@ bg_err bg_file_diff(const char *from, const char *to, bg_file_difference *differ
 
 /* ---- Creating a patch -------------------------------------------------------------------- */
 
-/* Marks the blocks of b that differ from those of a in b's `bad` array. `room` holds two
- * blocks. */
+/* Marks, in b's `bad` array, the blocks of b that differ from the blocks of a. `room` has space for
+ * two blocks. */
 static bg_err patch_compare(const struct patch_file *a, struct patch_file *b, bool same,
                             unsigned char *room, uint64_t *different, bg_errinfo *info)
 {
@@ -165,7 +166,7 @@ static uint32_t patch_crc(const unsigned char header[PATCH_HEADER],
     return bgi_crc32c(crc, list, (size_t)n * 8);
 }
 
-/* Writes the header and the list. `list` has space for n numbers. */
+/* Writes the header and the list. `list` must have space for n numbers. */
 static bg_err patch_write_list(const struct patch_file *a, const struct patch_file *b,
                                uint64_t n, unsigned char *list, struct disk_file *to,
                                uint64_t *offset, bg_errinfo *info)
@@ -250,7 +251,7 @@ struct patch_input {
     struct container_header header; /* header of the new file */
     struct container_layout layout;
     uint64_t n;
-    struct bgi_memory memory; /* holds the list, and space for a block */
+    struct bgi_memory memory; /* the list, and space for one block */
     unsigned char *list, *room;
 };
 
@@ -266,8 +267,8 @@ static bg_err patch_refuse(bg_errinfo *info, uint64_t offset, const char *what)
                             "an invalid value");
 }
 
-/* Checks that the block numbers ascend and exist in the new file, and that the patch has the size
- * that they require. */
+/* Checks that the block numbers ascend, that the blocks exist in the new file, and that the patch
+ * has the size that these blocks require. */
 static bg_err patch_check_list(const struct patch_input *p, bg_errinfo *info)
 {
     uint64_t bytes =

@@ -1,16 +1,16 @@
 /*
  * several.c - creates files from other files: merges, folds, splits into shards and joins.
  *
- * A key is looked up in only one shard, so the shards of a filter are correct only in order and
- * together. The metadata of a shard file starts with two lines:
+ * A key is looked up in only one shard, so the shards of a filter are useful only if all of them
+ * are present and in order. The metadata of a shard file starts with two lines:
  *
- *     bloomgate-shard: 3 of 32                      the number of the shard
+ *     bloomgate-shard: 3 of 32                      the index of the shard
  *     bloomgate-split: 90b6...                      the digest of the file that was split
  *
  * Joining rejects a file whose first line does not match its position, or whose second line
- * differs from the other shards' second line, because an interrupted split can leave shards of
- * two different filters. Shards without a second line were written by version 0.1; their
- * generation and metadata must be equal.
+ * differs from the other shards' second line, because an interrupted split can leave shards of two
+ * different filters. Shards without a second line were written by version 0.1. In these shards, the
+ * generation and the metadata must be equal.
  */
 #include "base/errinfo.h"
 #include "live/sharded.h"
@@ -31,7 +31,7 @@ static bg_err several_check(const void *first, const void *second, const char *w
 
 /* ---- Merging and folding ----------------------------------------------------------------- */
 
-/* Rejects a file whose key id differs from the first file's key id. */
+/* Rejects a file whose key ID differs from the first file's key ID. */
 static bg_err several_same_key(const bg_file_info *first, const char *path,
                                bg_errinfo *info)
 {
@@ -160,7 +160,7 @@ static bg_err several_is_shard(const bg_file_info *about, uint32_t i, uint32_t c
     return BG_OK;
 }
 
-/* Returns the suffix of a shard's file name, which contains the shard number. */
+/* Returns the end of a file name, without its directory, for use in error messages. */
 static const char *several_end(const char *name)
 {
     const char *slash = strrchr(name, '/');

@@ -1,9 +1,9 @@
 /*
  * verify.c - verifies everything in a file that can be checked without its keys.
  *
- * All blocks are checked, not only the blocks up to the first damaged one, so that the report
- * shows how much is lost. The file is decoded in one pass, as if it were opened. Bytes that are
- * already in memory are used in place if the kind allows this.
+ * All blocks are checked, not only those up to the first damaged block, so that the report shows
+ * how much is lost. The file is decoded in one pass, as if it were opened. Bytes that are already
+ * in memory are used in place if the kind allows this.
  */
 #include "store/container.h"
 
@@ -27,7 +27,7 @@ static void verify_note(bg_verify_report *report, const bg_errinfo *why)
 /* A multiple of the block size that fits into the level-2 cache. */
 enum { VERIFY_PIECE = 4 * CONTAINER_BLOCK };
 
-/* Checks the blocks in n bytes, starting with block number `block`. */
+/* Checks the blocks in the n bytes at `p`, the first of which is block `block`. */
 static void verify_piece(const struct container_front *front, const unsigned char *p,
                          uint64_t block, size_t n, struct container_damage *damage)
 {
@@ -72,7 +72,8 @@ static bool verify_can_stay(const struct container_source *source,
            && container_can_map(&front->header);
 }
 
-/* Without the hash's secret or function, neither keys nor canaries can be looked up. */
+/* Returns whether the hash function is available. Without its secret or function, neither keys nor
+ * canaries can be looked up. */
 static bool verify_has_hash(const struct container_front *front,
                             const bg_open_options *options)
 {
@@ -92,7 +93,7 @@ static bg_err verify_content(const struct container_source *source,
                                 .bytes = (size_t)source->bytes };
     bool stays = verify_can_stay(source, front);
     all.flags = BG_FILE_TOLERATE_DAMAGE;
-    all.progress = source->memory ? NULL : options->progress; /* already reported */
+    all.progress = source->memory ? NULL : options->progress; /* reported only once */
     bg_err err = bg_hasher_init(&any, NULL, why);
     if (!err && source->memory) {
         err = verify_in_memory(source, front, options, damage, why);
@@ -103,7 +104,7 @@ static bg_err verify_content(const struct container_source *source,
     err = container_decode(source, &all, verify_has_hash(front, options) ? NULL : &any,
                            stays ? &here : NULL, damage, &filter, why);
     if (filter && stays) {
-        filter->mapping.base = NULL; /* the memory belongs to the caller */
+        filter->mapping.base = NULL; /* the caller owns the memory */
         if (verify_has_hash(front, options)
             && !container_canaries_agree(filter, &front->header)) {
             err = container_refuse(why, BG_EFORMAT, 168, "canaries",

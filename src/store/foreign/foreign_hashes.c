@@ -59,7 +59,8 @@ static struct foreign_pair hashes_blocks(const unsigned char *p, size_t len)
     return h;
 }
 
-/* k1 and k2 are the words of the tail, or 0 if it is empty; mixing in 0 changes nothing. */
+/* Mixes in the tail and finishes the hash. k1 and k2 are the words of the tail. A word is 0 if the
+ * tail does not reach it, and mixing in 0 changes nothing. */
 static struct foreign_pair hashes_tail(struct foreign_pair h, uint64_t k1, uint64_t k2,
                                        uint64_t len)
 {
@@ -74,7 +75,8 @@ static struct foreign_pair hashes_tail(struct foreign_pair h, uint64_t k1, uint6
     return h;
 }
 
-/* Copies the last len % 16 bytes of a key, followed by zeros. Returns their number. */
+/* Copies the last len % 16 bytes of a key and pads them with zeros. Returns the number of bytes
+ * copied. */
 static size_t hashes_last(unsigned char *to, const unsigned char *p, size_t len)
 {
     const size_t left = len % 16;
@@ -99,7 +101,7 @@ struct foreign_pair foreign_murmur3_x64_128_then_1(const void *key, size_t len)
     struct foreign_pair h = hashes_blocks(key, len);
     size_t left = hashes_last(last, key, len);
     last[left] = 1;
-    if (left == 15) { /* this is now a complete block, with no bytes left over */
+    if (left == 15) { /* the block is now complete, and no bytes are left over */
         hashes_block(&h, last);
         memset(last, 0, sizeof last);
     }
@@ -217,7 +219,7 @@ uint64_t foreign_murmur64a(const void *key, size_t len, uint64_t seed)
 
 /* ---- SipHash --------------------------------------------------------------------------- */
 
-/* Hashes one word of the message with SipHash-1-3. */
+/* Mixes one message word into a SipHash-1-3 state. */
 static void hashes_sip_word(uint64_t v[4], uint64_t word)
 {
     v[3] ^= word;
@@ -225,7 +227,7 @@ static void hashes_sip_word(uint64_t v[4], uint64_t word)
     v[0] ^= word;
 }
 
-/* Hashes a byte slice as Rust's Hash trait does: the length in 8 bytes, then the bytes. */
+/* Hashes a byte slice as Rust's Hash trait does: the length as 8 bytes, then the bytes. */
 uint64_t foreign_siphash13_rust(const void *key, size_t len, const uint64_t secret[2])
 {
     const unsigned char *p = key;

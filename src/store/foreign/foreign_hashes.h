@@ -2,9 +2,9 @@
  * foreign_hashes.h - the hash functions of other software, including their nonstandard tail
  * handling.
  *
- * Murmur is a family of hash functions. Most programs that use Murmur hash the last few bytes of
- * a key in their own way: by accident (bytes are signed in Java), or on purpose. These accidents
- * are now part of file formats. The variants:
+ * Murmur is a family of hash functions. Most programs that use Murmur hash the last few bytes of a
+ * key in their own way, either by accident (bytes are signed in Java) or on purpose. These
+ * deviations are now part of file formats. The variants:
  *
  *     murmur3_x64_128           Guava, bits-and-blooms   as published
  *     murmur3_x64_128_signed    Cassandra, Scylla        tail bytes are signed
@@ -31,8 +31,8 @@ struct foreign_pair {
     uint64_t h1, h2;
 };
 
-/* Compute MurmurHash3 x64 128 with seed 0: of the key, of the key followed by the byte 1, and of
- * the key with signed tail bytes. */
+/* Compute MurmurHash3 x64 128 with seed 0. The second function appends the byte 1 to the key, and
+ * the third treats the bytes of the tail as signed. */
 struct foreign_pair foreign_murmur3_x64_128(const void *key, size_t len);
 struct foreign_pair foreign_murmur3_x64_128_then_1(const void *key, size_t len);
 struct foreign_pair foreign_murmur3_x64_128_signed(const void *key, size_t len);

@@ -1,12 +1,12 @@
 /*
  * foreign_leveldb.c - the Bloom filters in a LevelDB table file (.ldb).
  *
- * A file contains many small filters, one for the data blocks that start in each 2 KiB of the
- * file. A key is looked up as in LevelDB: the index gives the only data block that can contain
- * the key, the offset of this block selects the filter, and the filter is queried. Keys after
- * the last index key are not in the file.
+ * A file contains many small filters. Each filter covers the data blocks that start in one 2 KiB
+ * range of the file. A key is looked up as in LevelDB: the index gives the only data block that can
+ * contain the key, the offset of this block selects the filter, and the filter is queried. Keys
+ * after the last index key are not in the file.
  *
- *     filter ... | u32 offset of each | u32 offset of these offsets | u8 11 (2^11 = 2 KiB)
+ *     filter ... | u32 offset of each filter | u32 offset of these offsets | u8 11 (2^11 = 2 KiB)
  *     a filter:   bits, then u8 k.   h = Hash(key); k times: bit h mod bits; h += h >>> 17
  *
  * The key of an index entry is greater than or equal to all keys in its block, and less than all
@@ -14,16 +14,17 @@
  * the block. Keys are ordered by their bytes (LevelDB's default comparator).
  *
  * The filters are kept unchanged. The index is kept in two parts, so that it can be searched by
- * bisection: 24 bytes for each entry (the offset and length of its key, and the index of its
- * filter), and the keys. Metaindex and index may be compressed with Snappy; filters never are.
+ * bisection. The first part has 24 bytes for each entry (the offset and length of its key, and the
+ * index of its filter), and the second part contains the keys. The metaindex and the index may be
+ * compressed with Snappy; filters never are.
  *
  * Invariants
- *   (I1) offsets of filters ascend and stay inside the block
+ *   (I1) filter offsets ascend and stay inside the block
  *   (I2) index keys ascend
- *   (I3) the size of the index is limited like all memory: to twice the size of the file
+ *   (I3) the size of the index, like all memory, is limited to twice the size of the file
  *
  * As in LevelDB, an empty filter answers "no" for every key. The answer is "maybe" if k is above
- * 30, and for blocks after the last filter.
+ * 30, or if the block is after the range of the last filter.
  *
  * Source: LevelDB, doc/table_format.md.
  */
@@ -39,7 +40,7 @@
 enum {
     LEVEL_FOOTER = 48,
     LEVEL_TAG = 8,    /* size of the version number after a key, in bytes */
-    LEVEL_TAIL = 5,   /* size of the end of the filter block, in bytes */
+    LEVEL_TAIL = 5,   /* size of the filter block's last two fields */
     LEVEL_ENTRY = 24, /* size of an index entry in memory, in bytes */
     LEVEL_K_MAX = 30
 };
@@ -47,8 +48,9 @@ enum {
 static const unsigned char level_magic[8] = { 0x57, 0xfb, 0x80, 0x8b,
                                               0x24, 0x75, 0x47, 0xdb };
 
-/* extra[] holds the number of filters, the offset of the table of their offsets, the number of
- * index entries, and the offset of these entries in `bytes`, which starts with the filters. */
+/* extra[] holds the number of filters, the offset of their offset table, the number of index
+ * entries, and the offset of these entries. The offsets are relative to `bytes`, which starts with
+ * the filters. */
 enum { LEVEL_FILTERS = 0, LEVEL_OFFSETS = 1, LEVEL_ENTRIES = 2, LEVEL_INDEX = 3 };
 
 /* ---- Blocks ------------------------------------------------------------------------ */
@@ -146,8 +148,8 @@ static bg_err level_check_filters(const struct table_block *block, uint64_t at,
     return BG_OK;
 }
 
-/* Returns the bytes of a filter, which end with its k. The last filter ends where the offsets
- * start. */
+/* Returns the bytes of a filter, the last of which is its k. The last filter ends where the offset
+ * table starts. */
 static const unsigned char *level_filter(const bg_foreign *f, uint64_t i,
                                          uint64_t *size)
 {
@@ -179,7 +181,7 @@ static bool level_filter_has(const bg_foreign *f, uint64_t i, const void *key,
 
 /* ---- The index --------------------------------------------------------------------- */
 
-/* Counts the entries of an index and the bytes of their keys. */
+/* Counts the entries in an index and the bytes in their keys. */
 static bg_err level_measure(const struct table_block *index, uint64_t at,
                             uint64_t *entries, uint64_t *key_bytes, bg_errinfo *info)
 {
@@ -249,7 +251,7 @@ static bool level_keep_index(bg_foreign *f, const struct table_block *index,
 static bool level_has(const bg_foreign *f, const void *key, size_t len)
 {
     uint64_t low = 0, high = f->extra[LEVEL_ENTRIES];
-    while (low < high) { /* find the first entry whose key is not below `key` */
+    while (low < high) { /* find the first entry whose key is at least `key` */
         uint64_t middle = low + (high - low) / 2;
         if (level_up_to(f, middle, key, len)) {
             high = middle;
@@ -266,7 +268,7 @@ static bool level_has(const bg_foreign *f, const void *key, size_t len)
 
 /* ---- The file ---------------------------------------------------------------------- */
 
-/* Creates the filter from the checked filters and the index. */
+/* Creates the handle from the checked filters and the index. */
 static bg_err level_keep(const struct table_block *block,
                          const struct table_block *index,
                          const struct level_filters *filters, uint64_t input,
@@ -328,8 +330,8 @@ static bg_err level_read(struct foreign_input input, const bg_foreign_options *o
     return err;
 }
 
-/* Sums up the number of bits and of set bits over all filters. The rate is the mean over all
- * non-empty filters, because a key is looked up in only one of them. */
+/* Sums up the bits and the set bits of all filters. The rate is the mean of the rates of all
+ * non-empty filters, because a key is looked up in only one filter. */
 static void level_about(const bg_foreign *f, bg_foreign_info *about)
 {
     double rates = 0, used = 0;

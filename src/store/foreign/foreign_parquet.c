@@ -2,16 +2,16 @@
  * foreign_parquet.c - the split-block filters of Apache Parquet.
  *
  * The input is a complete Parquet file or a single filter. In a file, the footer at the end
- * contains the offset of each column chunk's filter. Filters are numbered by row group and then
- * by column, skipping chunks without a filter, and bg_foreign_options.part selects one. A single
- * filter has the same layout as in a file:
+ * contains the offset of each column chunk's filter. Filters are numbered by row group and then by
+ * column, skipping chunks that have no filter. bg_foreign_options.part selects one by its number. A
+ * single filter has the same layout as a filter in a file:
  *
  *     15 <zigzag varint numBytes> 1c 1c 00 00 1c 1c 00 00 1c 1c 00 00 00 | numBytes bytes
  *     BloomFilterHeader: 1 numBytes, 2 {1 BLOCK}, 3 {1 XXHASH}, 4 {1 UNCOMPRESSED}
  *
  * Idea. A block has eight 32-bit words, with one bit of the key in each (explained in
- * kind/split.c). The hash is XXH64 with seed 0 of the value in plain encoding: numbers as 4 or 8
- * little-endian bytes, strings without their length.
+ * kind/split.c). The hash is XXH64 with seed 0 over the plain-encoded value: numbers are 4 or 8
+ * little-endian bytes, and strings have no length prefix.
  *
  * Writers choose m = -8 n / ln(1 - p^(1/8)) bits, rounded up to a power of two, from 32 bytes to
  * 128 MiB; bg_foreign_create does the same. The decoder accepts any number of blocks.
@@ -29,7 +29,7 @@
 enum {
     PARQUET_BLOCK = 32, /* bytes */
     PARQUET_WORDS = 8,
-    PARQUET_TAIL = 8, /* size of the end of a file: footer length and "PAR1" */
+    PARQUET_TAIL = 8, /* size of the footer length and "PAR1" */
     PARQUET_MIN = 32,
     PARQUET_MAX = 128 << 20
 };
@@ -61,7 +61,7 @@ static bool parquet_union(struct thrift *in, uint32_t type)
     return first && members == 1;
 }
 
-/* Reads a header and gets numBytes. The input is then positioned at the bits. */
+/* Reads a header and gets numBytes. Afterwards, the input is positioned at the bits. */
 static bg_err parquet_header(struct thrift *in, uint64_t *bytes, bg_errinfo *info)
 {
     static const char *const names[] = { "algorithm", "hash", "compression" };
@@ -104,7 +104,7 @@ static void parquet_describe(bg_foreign *f, uint64_t bytes, uint32_t filters)
 }
 
 /* Reads the filter at input.at, starting with its header. `length` is the size of the header and
- * the bits, or 0 if unknown; `filters` is the number of filters in the file. */
+ * the bits, or 0 if it is unknown; `filters` is the number of filters in the file. */
 static bg_err parquet_filter(struct foreign_input input, uint64_t length,
                              uint32_t filters, const bg_foreign_options *options,
                              bg_foreign **foreign, bg_errinfo *info)
@@ -133,8 +133,8 @@ static bg_err parquet_filter(struct foreign_input input, uint64_t length,
 
 /* ---- A file ------------------------------------------------------------------------ */
 
-/* A search through the footer, which counts the filters and records the requested
- * one. */
+/* The state of a search through the footer, which counts the filters and records the location of
+ * the requested filter. */
 struct parquet_search {
     uint32_t wanted, filters;
     int64_t offset, length;
@@ -171,7 +171,7 @@ static void parquet_column(struct thrift *in, struct parquet_search *search)
     }
 }
 
-/* Row groups and their columns are nested lists of structs. */
+/* Searches the columns of a row group, which are a list of structs. */
 static void parquet_row_group(struct thrift *in, struct parquet_search *search)
 {
     struct thrift_struct s = { 0 };
@@ -240,8 +240,8 @@ static bg_err parquet_file(struct foreign_input input,
                           foreign, info);
 }
 
-/* Returns whether the input is a file, which starts and ends with the same magic number. A single
- * filter can end with any bytes. */
+/* Returns whether the input is a complete file, which starts and ends with the same magic number.
+ * Both are checked, because a single filter can end with any bytes. */
 static bool parquet_is_file(const struct foreign_input *input, const char *magic)
 {
     return input->n >= 4 + PARQUET_TAIL && memcmp(input->bytes, magic, 4) == 0

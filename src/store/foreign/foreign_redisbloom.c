@@ -4,7 +4,7 @@
  * A client calls BF.SCANDUMP repeatedly, and each reply is an iterator and a string. A file
  * contains these replies in order:
  *
- *     u64 iterator | u64 length | bytes          little-endian; then the next
+ *     u64 iterator | u64 length | bytes          little-endian; then the next reply
  *
  *     iterator 1       the header: u64 size | u32 links | u32 options | u32 growth, and
  *                      for each link u64 bytes | u64 bits | u64 size | f64 error |
@@ -13,25 +13,26 @@
  *                      of the previous chunk plus the length, so it identifies the offset
  *     iterator 0       the end, with length 0; may be omitted, and is not written
  *
- * BF.LOADCHUNK accepts the same pairs. For a key, a is MurmurHash64A with a fixed seed, and b is
- * MurmurHash64A with the seed a. The positions are (a + i b) mod bits. In links created by versions
- * before 2.2, whose sizes are powers of two, `bits` is 0 and positions are taken mod 2^n2.
+ * BF.LOADCHUNK accepts the same pairs of iterator and string. The hash a of a key is MurmurHash64A
+ * with a fixed seed, and b is MurmurHash64A with the seed a. The positions are (a + i b) mod bits.
+ * In links created by versions before 2.2, whose sizes are powers of two, `bits` is 0 and positions
+ * are taken mod 2^n2.
  *
- * A chain grows. The first link has half the requested error. Each further link has `growth`
- * times the entries and half the error of the previous link. A key is added to the last link if
- * no link may contain it. bg_foreign_add does the same.
+ * A filter is a chain of links that can grow. The first link has half the requested error rate.
+ * Each further link has `growth` times the entries and half the error rate of the previous link. A
+ * key is added to the last link if no link may contain it. bg_foreign_add does the same.
  *
- * Invariants, each of which prevents a known defect of other loaders of such dumps (the tests use
- * the same names):
+ * Invariants, each of which prevents a known defect in other programs that load such dumps (the
+ * tests use the same names):
  *   (I1) the total bytes of all links equal the total bytes of all chunks; no chunk extends
  *        beyond the end of a link
- *   (I2) bits = 8 bytes, above 0; or bits = 0, n2 > 0 and 2^n2 <= 8 bytes
+ *   (I2) either bits = 8 * bytes and bits > 0, or bits = 0, n2 > 0 and 2^n2 <= 8 * bytes
  *   (I3) the number of links matches the length of the header, and is at least one
- *   (I4) error and bits per entry are finite and in range; hashes = ceil(ln 2 * bits per entry),
+ *   (I4) error and bits per entry are finite and in range; hashes is ceil(ln 2 * bits per entry)
  *        and at most FOREIGN_K_MAX
- *   (I5) entries times bits per entry is at most the number of bits. A file can forge
- *        bits per entry, too, so a new link has at most FOREIGN_GROWTH_MAX times the bytes
- *        of the last one
+ *   (I5) entries times bits per entry is at most the number of bits. The bits per entry in a file
+ *        can also be forged, so a new link has at most FOREIGN_GROWTH_MAX times the bytes of the
+ *        last link
  *   (I6) the sizes of the links add up to the size in the header; a chain of several links has a
  *        growth factor
  *
@@ -55,7 +56,7 @@ enum {
 /* Options of a chain. */
 enum {
     REDIS_NOROUND = 1,    /* bits are not rounded to a power of two */
-    REDIS_FORCE64 = 4,    /* 64-bit hashes, in all versions since 2.0 */
+    REDIS_FORCE64 = 4,    /* 64-bit hashes, set by all versions since 2.0 */
     REDIS_NO_SCALING = 8, /* a single link, which can become full */
     REDIS_OPTIONS = REDIS_NOROUND | REDIS_FORCE64 | REDIS_NO_SCALING
 };
@@ -64,7 +65,7 @@ enum {
  * n2. */
 enum { REDIS_EXTRA_OPTIONS = 0, REDIS_EXTRA_GROWTH = 1 };
 
-/* Sets a part's number of bits, which is the modulus for its positions. Any further bytes are
+/* Sets a part's number of bits, which is the modulus for its positions. Bytes beyond these bits are
  * unused. */
 static void redis_part_bits(struct foreign_part *part)
 {

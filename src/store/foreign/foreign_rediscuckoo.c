@@ -3,7 +3,7 @@
  *
  * A file contains the replies of CF.SCANDUMP, each as in foreign_redisbloom.c:
  *
- *     u64 iterator | u64 length | bytes          little-endian; then the next
+ *     u64 iterator | u64 length | bytes          little-endian; then the next reply
  *
  *     iterator 1   the header: u64 items | u64 buckets | u64 deleted | u64 filters |
  *                  u16 bucket size | u16 iterations | u16 expansion; versions 2.2.7 to 2.2.10
@@ -14,14 +14,14 @@
  *     iterator 0   the end; may be omitted, and is not written
  *
  * A slot is empty (0) or contains a fingerprint. The hash h of a key is MurmurHash64A with seed
- * 0, and its fingerprint is f = h % 255 + 1. In any of the filters, the fingerprint is in bucket
- * h or h ^ f * 0x5bd1e995, each modulo the number of buckets, which is a power of two. Filter n,
- * counted from 0, has buckets * expansion^n buckets.
+ * 0, and its fingerprint is f = h % 255 + 1. In each filter, the fingerprint can be in bucket h or
+ * in bucket h ^ f * 0x5bd1e995, each modulo the number of buckets, which is a power of two. Filter
+ * n, counted from 0, has buckets * expansion^n buckets.
  *
- * This description is based on observing the output of RedisBloom 2.2 to 8.8 (docs/foreign.md).
+ * This description is based on the observed output of RedisBloom 2.2 to 8.8 (docs/foreign.md).
  * The decoder requires properties that this output always has:
- *   (I1) the number of fingerprints equals the items in the header; deleted items are counted
- *        separately
+ *   (I1) the number of fingerprints equals the number of items in the header; deleted items are
+ *        counted separately
  *   (I2) the input contains the slots of all filters, which is checked before memory is
  *        allocated; no chunk extends beyond the end of a filter
  *   (I3) buckets and expansion are powers of two; a filter has fewer than 2^32 slots, because
@@ -30,15 +30,16 @@
  * An add stores a fingerprint in the first free slot of its two buckets, starting with the last
  * filter. If there is no free slot, up to `iterations` fingerprints of the last filter move to
  * their other buckets. If this does not free a slot, the fingerprints move back and the chain
- * grows. Growth stops at CUCKOO_FILTERS_MAX filters: copies of one key fill only two buckets,
- * and would otherwise make the chain grow without limit. Removing a key deletes a fingerprint
- * from the last filter in which it is found. When the removed items exceed a tenth of the items,
- * the fingerprints of the last filter each move to the first filter that has a free slot for
- * them. If this empties the last filter, that filter is dropped, and the new last filter is
- * processed in the same way. Compacting does this for all filters except the first.
+ * grows. Growth stops at CUCKOO_FILTERS_MAX filters, because copies of one key fill only two
+ * buckets of each filter and would otherwise make the chain grow without limit. Removing a key
+ * deletes a fingerprint from the last filter in which it is found. When the number of removed items
+ * exceeds a tenth of the items, each fingerprint in the last filter moves to the first filter that
+ * has a free slot for it. If this empties the last filter, the filter is dropped, and the new last
+ * filter is processed in the same way. Compacting processes all filters except the first in this
+ * way.
  *
- * RedisBloom works in the same way: the same adds and removes give the same bytes, so replicas stay
- * identical.
+ * RedisBloom works in the same way, so the same adds and removes give the same bytes, and replicas
+ * stay identical.
  *
  * In memory, a part has one byte per slot, and `bits` is 8 times the number of slots. own_small is
  * the bucket size.
@@ -53,7 +54,7 @@
 
 enum {
     CUCKOO_HEADER = 38,
-    CUCKOO_ADDRESS = 8, /* number of bytes that follow the header in old versions */
+    CUCKOO_ADDRESS = 8, /* size of the address in old headers */
     CUCKOO_CHUNK_MAX = 16 << 20,
     CUCKOO_EXPANSION_MAX = 32768,
     CUCKOO_BUCKET_MAX = 255, /* old versions store 300 but use 300 % 256 */
@@ -83,7 +84,7 @@ static uint32_t cuckoo_le16(const unsigned char *p)
     return (uint32_t)p[0] | (uint32_t)p[1] << 8;
 }
 
-/* Computes the number of slots in filter n. Returns false if there are too many. */
+/* Computes the number of slots in filter n. Returns false if there would be too many slots. */
 static bool cuckoo_slots(uint64_t buckets, uint32_t expansion, uint32_t bucket_size,
                          uint32_t n, uint64_t *slots)
 {
@@ -213,7 +214,7 @@ static uint64_t cuckoo_taken(const bg_foreign *f, const struct foreign_part *par
     return taken;
 }
 
-/* Counts the fingerprints, and compares the number with the header (I1). */
+/* Counts the fingerprints, and compares their number with the header (I1). */
 static bg_err cuckoo_weigh(bg_foreign *f, const struct cuckoo_head *head,
                            bg_errinfo *info)
 {
@@ -291,7 +292,7 @@ static unsigned char *cuckoo_slots_of(const bg_foreign *f,
     return f->bytes + part->offset + bucket * part->own_small;
 }
 
-/* Returns a slot of a bucket in which `print` is stored, or NULL if there is none. */
+/* Returns a slot in a bucket that contains `print`, or NULL if there is none. */
 static unsigned char *cuckoo_find(const bg_foreign *f, const struct foreign_part *part,
                                   uint64_t bucket, unsigned char print)
 {
@@ -338,7 +339,7 @@ static uint64_t cuckoo_times(const bg_foreign *f, const void *key, size_t len)
     return times;
 }
 
-/* Moves a fingerprint of filter `which` to the first earlier filter that has a free slot for it.
+/* Moves a fingerprint from filter `which` to the first earlier filter that has a free slot for it.
  * The bucket in a smaller filter can be computed from the bucket in a larger filter, because the
  * numbers of buckets in both filters are powers of two. */
 static bool cuckoo_hand_on(bg_foreign *f, uint32_t which, uint64_t bucket,
@@ -358,8 +359,8 @@ static bool cuckoo_hand_on(bg_foreign *f, uint32_t which, uint64_t bucket,
     return false;
 }
 
-/* Moves the fingerprints of a filter to earlier filters. Returns whether the filter is empty
- * afterwards. */
+/* Moves as many fingerprints as possible from a filter to earlier filters. Returns whether the
+ * filter is empty afterwards. */
 static bool cuckoo_empty(bg_foreign *f, uint32_t which)
 {
     struct foreign_part *part = &f->parts[which];
@@ -398,7 +399,7 @@ static void cuckoo_compact(bg_foreign *f)
     cuckoo_gather(f, true);
 }
 
-/* Empties filters if the deleted items exceed a tenth of the items. */
+/* Empties filters if the number of deleted items exceeds a tenth of the items. */
 static void cuckoo_rearrange(bg_foreign *f)
 {
     uint64_t items = 0;
@@ -450,7 +451,7 @@ static void cuckoo_swap(unsigned char *slot, unsigned char *print)
     *print = old;
 }
 
-/* Returns the victim of move n. Moves cycle through the slots of a bucket. */
+/* Returns the slot whose fingerprint move n displaces. Moves cycle through a bucket's slots. */
 static unsigned char *cuckoo_victim(const bg_foreign *f,
                                     const struct foreign_part *part, uint64_t bucket,
                                     uint64_t n)
@@ -459,10 +460,10 @@ static unsigned char *cuckoo_victim(const bg_foreign *f,
 }
 
 /*
- * Frees a slot in the last filter: the fingerprint replaces another fingerprint, which moves to
- * its other bucket, and so on. If no move finds a free slot, all moves are undone in reverse
- * order: the fingerprint in `print` is the victim of the last move, and its previous bucket is
- * the alternative to its current bucket.
+ * Adds a fingerprint to the last filter by displacing others. The new fingerprint replaces another
+ * one, which moves to its other bucket, and so on. If no move finds a free slot, all moves are
+ * undone in reverse order. This is possible because `print` is the fingerprint displaced last, and
+ * its previous bucket is the alternative to its current bucket.
  */
 static bool cuckoo_push(bg_foreign *f, const struct cuckoo_key *k)
 {
@@ -528,7 +529,7 @@ static bg_err cuckoo_add(bg_foreign *f, const void *key, size_t len, bg_errinfo 
     return err;
 }
 
-/* Creates a filter with buckets of two slots, like CF.RESERVE. */
+/* Creates a filter with two slots per bucket, as CF.RESERVE does by default. */
 static bg_err cuckoo_create(uint64_t items, double rate,
                             const bg_foreign_options *options, bg_foreign **foreign,
                             bg_errinfo *info)
@@ -608,8 +609,8 @@ static void cuckoo_write(const bg_foreign *f, unsigned char *to)
     }
 }
 
-/* Computes the rate from the fingerprints. A lookup of an absent key gives a false positive if a
- * fingerprint matches. `ones` is the number of fingerprints. */
+/* Computes the rate from the number of fingerprints. A lookup of an absent key gives a false
+ * positive if a fingerprint in one of its buckets matches. `ones` is the number of fingerprints. */
 static void cuckoo_about(const bg_foreign *f, bg_foreign_info *about)
 {
     double no = 1;

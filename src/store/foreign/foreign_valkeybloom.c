@@ -1,31 +1,31 @@
 /*
  * foreign_valkeybloom.c - the filters of valkey-bloom, in the format of its BF.LOAD command.
  *
- * A file is the second argument of BF.LOAD, which the module writes to append-only files. All
- * numbers are little-endian.
+ * A file contains the second argument of BF.LOAD, a command that the module writes to append-only
+ * files. All numbers are little-endian.
  *
  *     u8 version 1 | u32 expansion | f64 rate | f64 tightening | u8 random seed | u64 filters
  *     each filter:   u64 length | bloom | i64 items | i64 capacity
  *     bloom:         u8 version 1 | u64 bytes | u32 k | seed (32 bytes) | bits
  *
- * `length` is the length of `bloom`: 45 plus `bytes`. The seed consists of two SipHash-1-3
- * secrets, and is the same in all filters of an object. The hashed bytes are the length of the
- * key in 8 bytes, followed by the key. The first two positions are the two hashes h0 and h1, and
- * position i, for i >= 2, is (h0 + i h1 modulo 2^64) modulo 2^64 - 59. Each position is then
- * taken modulo the number of bits.
+ * `length` is the length of `bloom`: 45 plus `bytes`. The seed consists of two SipHash-1-3 secrets
+ * and is the same in all filters of an object. The hashed bytes are the length of the key, as 8
+ * bytes, followed by the key. The first two positions are the two hashes h0 and h1, and position i,
+ * for i >= 2, is (h0 + i h1 modulo 2^64) modulo 2^64 - 59. Each position is then taken modulo the
+ * number of bits.
  *
  * An object grows by adding filters, each with `expansion` times the capacity of the previous
- * one. Filter n, counted from 0, has a rate of `rate` times tightening^n. With expansion 0, an
- * object can become full. A key is added to the last filter if no filter may contain it.
- * bg_foreign_add does the same, but no filter has more than FOREIGN_GROWTH_MAX times the bytes
+ * one. Filter n, counted from 0, has a rate of `rate` times tightening^n. An object with expansion
+ * 0 does not grow and can become full. A key is added to the last filter if no filter may contain
+ * it. bg_foreign_add does the same, but no filter has more than FOREIGN_GROWTH_MAX times the bytes
  * of the previous one, because expansions can be up to 2^32.
  *
  * In memory, a part's `own` is the tightening, extra[] is the seed, and `seed` is the expansion,
  * with bit 32 set if the seed was random.
  *
- * Invariants of the input
- *   (I1) the input contains the bytes of all filters, which is checked before memory is
- *        allocated; nothing follows them
+ * Invariants (of the input)
+ *   (I1) the input contains the bytes of all filters, which is checked before memory is allocated;
+ *        nothing follows the last filter
  *   (I2) rate and tightening are above 0 and below 1, and no filter's rate underflows
  *   (I3) k is 1 .. FOREIGN_K_MAX, and every filter has at least one byte
  *   (I4) all filters have the same seed
@@ -68,7 +68,7 @@ static double valkey_bytes(uint64_t capacity, double rate)
     return ceil((double)capacity * log(rate) / (-8.0 * (ln2 * ln2)));
 }
 
-/* Computes a filter for `capacity` keys. Returns false if no such filter is
+/* Computes the properties of a filter for `capacity` keys. Returns false if no such filter is
  * possible. */
 static bool valkey_solve(uint64_t capacity, double rate, double tightening,
                          struct foreign_part *part)
@@ -163,7 +163,7 @@ static bg_err valkey_check_part(const struct foreign_part *part, uint64_t items,
     return BG_OK;
 }
 
-/* Reads the next filter; *bits is the address of its bits. */
+/* Reads the next filter, and sets *bits to the address of its bits. */
 static bg_err valkey_part(struct foreign_input *input, struct valkey_head *head,
                           uint32_t n, struct foreign_part *part,
                           const unsigned char **bits, bg_errinfo *info)

@@ -1,16 +1,17 @@
 /*
  * snappy.c - decompresses the Snappy format, which LevelDB uses for the indexes of its tables.
  *
- * The data starts with the decompressed size, a varint. Literals and copies of earlier output
- * follow. The low two bits of the first byte of each element select its type:
+ * The data starts with the decompressed size as a varint, which is followed by elements: literals
+ * and copies of earlier output. The low two bits of the first byte of each element select its type:
  *
- *     00  literal of 1 + (high six bits) bytes; 60 .. 63: the length follows in 1 .. 4 bytes
+ *     00  literal of 1 + (high six bits) bytes; for 60 .. 63, the length follows in 1 .. 4 bytes
  *     01  copy of 4 .. 11 bytes (three bits), with an offset of 11 bits
  *     10  copy of 1 .. 64 bytes (six bits), with an offset of 16 bits
  *     11  copy of 1 .. 64 bytes (six bits), with an offset of 32 bits
  *
- * Memory is limited: three bytes expand to at most 64, so a size above 22 times the packed size
- * is rejected before memory is allocated. Nothing outside the two buffers is accessed.
+ * Memory is limited. Three bytes expand to at most 64 bytes, so a decompressed size above 22 times
+ * the packed size is rejected before memory is allocated. Nothing outside the two buffers is
+ * accessed.
  *
  * Source: google/snappy, format_description.txt.
  */

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Reads the decompressed size of n packed bytes. Returns false if it is impossible. */
+/* Reads the decompressed size of n packed bytes. Returns false if the size is invalid. */
 bool snappy_size(const unsigned char *packed, uint64_t n, uint64_t *size);
 
 /* Decompresses to exactly `size` bytes. Returns false if the packed bytes are invalid. */

@@ -1,14 +1,14 @@
 /*
  * table.c - blocks of LevelDB and RocksDB table files.
  *
- * The code checks the following. A block and its trailer are before the footer. The checksum, of
- * the type that the file specifies, matches the contents and the compression type. The lengths
- * in an entry stay within the entries, and an entry shares no more bytes than the previous key
- * has.
+ * This file checks that a block and its trailer are before the footer. It checks that the checksum,
+ * whose type the file specifies, matches the contents and the compression type. It also checks that
+ * the lengths in an entry do not extend beyond the entries, and that an entry shares no more bytes
+ * than the previous key contains.
  *
  * CRC-32C is stored masked (rotated by 15 bits, plus a constant), because the CRC of data that
- * contains CRCs is weak. XXH3 is computed over the contents only; the compression byte that
- * follows is mixed in by multiplication. In RocksDB format version 6 and later, a per-file
+ * contains CRCs is weak. XXH3 is computed over the contents only, and the compression byte after
+ * the contents is mixed in by multiplication. In RocksDB format version 6 and later, a per-file
  * number and the offset of the block are mixed into every checksum, so that no block can be
  * mistaken for another.
  */

@@ -22,7 +22,7 @@ struct table_handle {
     uint64_t offset, size;
 };
 
-/* The type of the block checksums. The values are RocksDB's. */
+/* The type of the block checksums, with the same values as in RocksDB. */
 enum table_checksum {
     TABLE_NO_CHECKSUM = 0,
     TABLE_CRC32C = 1,
@@ -31,7 +31,7 @@ enum table_checksum {
     TABLE_XXH3 = 4
 };
 
-/* A file that is being read. Its blocks are before `end`. */
+/* A file that is being read. All blocks are before the offset `end`. */
 struct table {
     const unsigned char *bytes;
     uint64_t end;
@@ -60,8 +60,8 @@ struct table_entry {
 bool table_varint(struct foreign_input *input, uint64_t *value);
 bool table_handle(struct foreign_input *input, struct table_handle *handle);
 
-/* Computes the checksum of a block at an offset. The last of the `size` bytes, at least one, is the
- * compression type. */
+/* Computes the checksum of a block at an offset. The last of the `size` bytes is the compression
+ * type, so `size` is at least 1. */
 uint32_t table_sum(const struct table *table, const unsigned char *p, size_t size,
                    uint64_t offset);
 
@@ -72,8 +72,8 @@ bg_err table_open(const struct table *table, struct table_handle handle,
                   struct table_block *block, bg_errinfo *info);
 void table_release(struct table_block *block);
 
-/* Advances to the next entry. Returns false at the end or at an invalid entry; in the latter case,
- * `at` is not the end of the entries. */
+/* Advances to the next entry. Returns false at the end or at an invalid entry. After an invalid
+ * entry, entry->at differs from table_entries_end. */
 bool table_next(const struct table_block *block, struct table_entry *entry);
 uint64_t table_entries_end(const struct table_block *block);
 

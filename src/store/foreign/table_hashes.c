@@ -1,14 +1,14 @@
 /*
  * table_hashes.c - the hash functions of Parquet, RocksDB and LevelDB.
  *
- *   XXH64, XXH32, XXH3   from xxhash.h, compiled in
+ *   XXH64, XXH32, XXH3   inlined from xxhash.h
  *   XXPH3                Y. Collet's XXH3 as of xxHash 0.7.2, a preview that is used in
- *                        existing files. It has the same secret but different mixing, and
- *                        equals the released XXH3 for no key length
+ *                        existing files. It has the same secret but different mixing, so its
+ *                        results differ from the released XXH3 for every key length
  *   LevelDB's Hash       similar to a 32-bit Murmur hash, with different constants
  *
  * Invariants
- *   (I1) The functions are frozen, because bits in files depend on them.
+ *   (I1) The functions must never change, because the bits in existing files depend on them.
  *        tests/unit/test_table_hashes.c contains values computed by the other software.
  *   (I2) Nothing outside data[0 .. len) is read; `data` may be NULL if len is 0.
  */

@@ -11,8 +11,7 @@
 /* Parquet: XXH64 with seed 0. */
 uint64_t foreign_xxh64(const void *data, size_t len);
 
-/* Compute the checksums of RocksDB blocks: XXH32 with seed 0, and the released version of
- * XXH3. */
+/* Compute RocksDB's block checksums: XXH32 with seed 0, and the released version of XXH3. */
 uint32_t foreign_xxh32(const void *data, size_t len);
 uint64_t foreign_xxh3(const void *data, size_t len);
 
@@ -20,7 +19,7 @@ uint64_t foreign_xxh3(const void *data, size_t len);
  * function. */
 uint64_t foreign_xxph3(const void *data, size_t len);
 
-/* Computes LevelDB's Hash, with unsigned bytes in the tail. */
+/* Computes LevelDB's Hash. The bytes of the tail are unsigned. */
 uint32_t foreign_leveldb_hash(const void *data, size_t len, uint32_t seed);
 
 #endif

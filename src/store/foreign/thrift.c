@@ -57,7 +57,7 @@ int64_t thrift_integer(struct thrift *in, uint32_t type)
     return integer ? thrift_zigzag(in) : (int64_t)thrift_bad(in);
 }
 
-/* Reads the header of a list: the number and the type of its elements. */
+/* Reads the header of a list, which contains the number and the type of its elements. */
 static uint64_t thrift_elements(struct thrift *in, uint32_t *element)
 {
     unsigned head = thrift_byte(in);

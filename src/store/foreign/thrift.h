@@ -9,10 +9,10 @@
  *         }
  *     }
  *
- * A reader that finds invalid input becomes `bad`. All functions then return 0 and no more fields,
- * so callers check only once, at the end. The input is untrusted: nothing after the first `n`
- * bytes is read, nesting is limited, and every repeated element takes at least one byte, so the
- * work is limited by the size of the input.
+ * At invalid input, a reader sets `bad`. From then on, all functions return 0 or false, so callers
+ * need to check `bad` only once, at the end. The input is untrusted: nothing after the first `n`
+ * bytes is read, nesting is limited, and every list element takes at least one byte, so the work is
+ * limited by the size of the input.
  */
 #ifndef BGI_THRIFT_H
 #define BGI_THRIFT_H
@@ -55,7 +55,7 @@ bool thrift_field(struct thrift *in, struct thrift_struct *s);
 /* Reads the integer value of a field. `type` must be an integer type. */
 int64_t thrift_integer(struct thrift *in, uint32_t type);
 
-/* Reads the number of elements of a list. `type` is the type of the field, and the elements must
+/* Reads the number of elements in a list. `type` is the type of the field, and the elements must
  * have the type `element`. */
 uint64_t thrift_list(struct thrift *in, uint32_t type, uint32_t element);
 
