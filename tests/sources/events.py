@@ -242,7 +242,7 @@ def generated_column(case):
     case.open_gate()
 
 
-@event("the id is the key", key="int", setup=nothing, writers=False)
+@event("row ID as the key", key="int", setup=nothing, writers=False)
 def id_is_key(case):
     """The database generates the keys."""
     number = "bigserial PRIMARY KEY" if case.source == "postgres" else "INTEGER PRIMARY KEY"
@@ -586,7 +586,7 @@ def failing_lookup(case):
     (number,) = case.insert()
     gate.wait_caught()
     outcome = gate.lookup(case.key.text(number))
-    require(outcome in ("unknown", "failed", "present"), f"a failing lookup answered {outcome}")
+    require(outcome in ("unknown", "failed", "present"), f"expected unknown, failed or present, got {outcome}")
     case.close_gate(gate)
     case.open_gate()
 

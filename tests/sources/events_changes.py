@@ -62,7 +62,8 @@ def type_dropped(case):
 
 @event("publication for all tables", modes=POSTGRES_CHANGES)
 def all_published(case):
-    """PostgreSQL refuses to delete rows of a published table without a replica identity; pruning must still work."""
+    """PostgreSQL refuses to delete rows of a published table without a replica identity, but pruning must still
+    work."""
     case.sql("CREATE PUBLICATION everything FOR ALL TABLES")
     try:
         table = change_table(case)

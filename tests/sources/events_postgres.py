@@ -894,7 +894,7 @@ def not_installed(case):
 
 
 def by_search_path(case):
-    """Creates two tables with the same name; the settings of the gate's role select one of them."""
+    """Creates two tables with the same name. The settings of the gate's role select one of them."""
     case.create()
     case.sql("CREATE SCHEMA other")
     case.create(table="other.t")
@@ -921,7 +921,7 @@ def change_search_path(case):
 
 
 def by_role(case):
-    """Creates two tables with the same name; the current role selects one of them."""
+    """Creates two tables with the same name. The current role selects one of them."""
     case.sql("DROP ROLE IF EXISTS bgs_role; CREATE ROLE bgs_role SUPERUSER; CREATE SCHEMA bgs_role")
     case.create()
     case.create(table="bgs_role.t")
@@ -1533,7 +1533,7 @@ def failover_stopped(case):
 
 @event("rebuild from a lagging standby", modes=POSTGRES, setup=private, expect=ANY)
 def lagging_replica(case):
-    """The follower stays connected to the primary; new connections go to a standby."""
+    """The follower stays connected to the primary, but new connections go to a standby."""
     standby = case.world.standby(case.server)
     standby.wait_for(case.server)
     with standby.connect() as sql:

@@ -110,8 +110,8 @@ def recursive(case):
 
 @event("application triggers", modes=SQLITE, key="text", expect=ANY)
 def application_triggers(case):
-    """Rows written by the application's own triggers are also followed; last_insert_rowid() and changes() are not
-    affected."""
+    """Rows written by the application's own triggers are also followed. The gate's triggers do not affect
+    last_insert_rowid() and changes()."""
     case.sql(f"CREATE TABLE log (x); CREATE TRIGGER app AFTER INSERT ON log BEGIN INSERT INTO {case.table}"
              f" ({case.column}) VALUES ('log-' || NEW.x); END")
     case.sql("INSERT INTO log VALUES (1), (2), (3)")

@@ -23,8 +23,7 @@
  *                         the clock. The seed is printed, so that a run can be repeated.
  *     BG_TEST_SCALE=n     work factor (default: 1), used by `make soak`
  *
- * The last line is "N passed, N failed"; the exit status is 1 if any test failed or none
- * ran.
+ * The last line is "N passed, N failed"; the exit status is 1 if any test failed or no test ran.
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -61,10 +60,10 @@ struct check_case {
         check_eq(__FILE__, __LINE__, #a " == " #b, (uint64_t)(a), (uint64_t)(b));      \
     } while (0)
 
-/* Checks that two strings are equal; NULL equals only NULL. */
+/* Checks that two strings are equal. NULL equals only NULL. */
 #define CHECK_STR(a, b) check_str(__FILE__, __LINE__, #a " == " #b, (a), (b))
 
-/* Checks that a differs from b by at most `rel` times b; 0.05 is 5%. */
+/* Checks that a differs from b by at most `rel` times b. For example, a `rel` of 0.05 allows 5%. */
 #define CHECK_NEAR(a, b, rel)                                                          \
     check_near(__FILE__, __LINE__, #a " ~ " #b, (double)(a), (double)(b), (double)(rel))
 
@@ -84,7 +83,7 @@ uint64_t check_random_below(uint64_t n); /* 0 <= x < n, for n > 0 */
 uint64_t check_random_next(uint64_t *state);
 uint64_t check_seed(void);
 
-/* Returns the work factor, at least 1: `for (i = 0; i < 1000 * check_scale(); i++)`. */
+/* Returns the work factor, which is at least 1: `for (i = 0; i < 1000 * check_scale(); i++)`. */
 size_t check_scale(void);
 
 /* Used only by the macros. */

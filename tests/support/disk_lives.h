@@ -1,10 +1,11 @@
 /*
- * disk_lives.h - runs ("lives") of a writer on a faulty disk. In turn, the writer is killed at each
- * of its disk calls, with and without a power loss, and each call fails in every way.
+ * disk_lives.h - runs ("lives") of a writer on a faulty disk. In some lives, the writer is killed
+ * at one of its disk calls, with or without a power loss. In other lives, one call fails. Together,
+ * the lives cover every call and every fault.
  *
  * There are three directories: the live directory, the content of its platter, and the content
  * after power is restored. A test defines how a life proceeds and how a directory is checked
- * afterwards; the live and the recovered directory are both checked each time.
+ * afterwards. The live and the recovered directory are both checked each time.
  */
 #ifndef TESTS_DISK_LIVES_H
 #define TESTS_DISK_LIVES_H
@@ -15,9 +16,9 @@
 #include <sys/wait.h>
 
 struct disk_lives {
-    /* Runs a life and writes acknowledgments to a pipe; does not return. */
+    /* Runs a life and writes acknowledgments to a pipe. Does not return. */
     void (*live)(const char *folder, int acknowledged);
-    /* Runs a life with one failing call; returns whether that call was made. */
+    /* Runs a life with one failing call, and returns whether that call was made. */
     bool (*live_with_fault)(const char *folder, unsigned long at,
                             enum disk_fault fault);
     /* Checks that everything up to `acknowledged` is in the given directory. */
@@ -56,7 +57,7 @@ static inline int lives_wait(pid_t child, int from, uint64_t *acknowledged)
     return status;
 }
 
-/* Runs a life in a child that dies at call `at`; returns false if the child made fewer calls. */
+/* Runs a life in a child that dies at call `at`. Returns false if the child made fewer calls. */
 static inline bool lives_in_child(const struct disk_lives *lives, const char *folder,
                                   unsigned long at, enum disk_fault fault,
                                   uint64_t *acknowledged)

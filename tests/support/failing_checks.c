@@ -1,4 +1,4 @@
-/* failing_checks.c - every check fails once; check_harness.sh checks the output. */
+/* failing_checks.c - makes every check fail once. check_harness.sh checks the output. */
 #include "support/check.h"
 
 #include <math.h>

@@ -2,8 +2,8 @@
  * faulty_disk.h - a disk that fails, dies or loses data at a chosen call.
  *
  * The program is linked with --wrap for the calls below (tests/CMakeLists.txt), so the
- * library's calls arrive here. Calls are counted; the call with index `disk.at` has the
- * fault `disk.fault`.
+ * library's calls arrive here. Calls are counted, and the call with index `disk.at` has the fault
+ * `disk.fault`.
  *
  * A power loss can be simulated. If `disk.folder` is set, the directory `disk.platter` holds
  * only the content of the platter: the bytes of each file at its last sync, and the names in

@@ -128,7 +128,7 @@ static inline void files_check_keys(const bg_filter *filter)
     }
 }
 
-/* Returns an encoded filter; the caller frees it. */
+/* Returns an encoded filter, which the caller must free. */
 static inline unsigned char *files_encode(const bg_filter *filter, uint64_t generation,
                                           size_t *n)
 {
@@ -145,7 +145,7 @@ static inline unsigned char *files_encode(const bg_filter *filter, uint64_t gene
     return bytes;
 }
 
-/* Returns a directory for the files of this program; files_clean removes it with its content. */
+/* Returns a directory for this program's files. files_clean removes it with its content. */
 static inline const char *files_folder(void)
 {
     static char folder[256]; /* shared with child processes */

@@ -123,7 +123,7 @@ static inline size_t range_batch(uint64_t keys[RANGE_BATCH], uint64_t first, siz
     return step;
 }
 
-/* Adds keys first .. first + n - 1 in batches; returns how many were new. */
+/* Adds keys first .. first + n - 1 in batches, and returns how many were new. */
 static inline size_t add_range(bg_filter *filter, uint64_t first, size_t n)
 {
     uint64_t keys[RANGE_BATCH];
@@ -154,7 +154,8 @@ static inline void random_hashes(uint64_t *hashes, size_t n)
     }
 }
 
-/* Returns memory aligned to a cache line, as bg_filter_create_at requires; the caller frees it. */
+/* Returns memory aligned to a cache line, as bg_filter_create_at requires. The caller must free the
+ * memory. */
 static inline void *line_memory(size_t bytes)
 {
     void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
@@ -219,7 +220,7 @@ static inline void counting_release(void *context, void *memory, size_t bytes)
     c->mistakes++;
 }
 
-/* Starts counting; `c` must not be moved. */
+/* Starts counting. From now on, `c` must not be moved. */
 static inline void counting_start(struct counting *c)
 {
     memset(c, 0, sizeof *c);
@@ -228,7 +229,7 @@ static inline void counting_start(struct counting *c)
 
 /* ---- Shared by the tests of several kinds ----------------------------------------- */
 
-/* Returns the i-th kind that supports removal; BG_KIND_AUTO after the last one. */
+/* Returns the i-th kind that supports removal, or BG_KIND_AUTO after the last kind. */
 static inline bg_kind removing_kind(unsigned i)
 {
     static const bg_kind all[] = { BG_KINDS(FILTERS_LIST) };
@@ -240,9 +241,9 @@ static inline bg_kind removing_kind(unsigned i)
     return BG_KIND_AUTO;
 }
 
-/* Adds n random keys below `adds` to both filters, in a batch to one of them and one by one to
- * the other, and queries n keys below `asks`. The answers and the filters must be equal. The
- * maximum for n is 10000. */
+/* Adds n random keys below `adds` to both filters, in a batch to `many` and one by one to `one`,
+ * and queries n random keys below `asks` in the same ways. The answers and the filters must be
+ * equal. The maximum for n is 10000. */
 static inline void check_batch_agrees(bg_filter *one, bg_filter *many, size_t n,
                                       uint64_t adds, uint64_t asks)
 {
@@ -265,7 +266,7 @@ static inline void check_batch_agrees(bg_filter *one, bg_filter *many, size_t n,
     }
 }
 
-/* Uses a builder to build a filter from n hashes that are derived from n; checks that the
+/* Uses a builder to build a filter from n hashes that are derived from n, and checks that the
  * filter finds them. */
 static inline bg_filter *build_of_hashes(const bg_spec *spec, uint64_t n)
 {

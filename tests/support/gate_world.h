@@ -8,7 +8,8 @@
 #include "support/adds.h"
 #include "support/files.h"
 
-enum { KEYS = 4096, PRESENT = 1000 }; /* integer keys; the first 1000 are present */
+/* Integer keys, of which the first 1000 are present. */
+enum { KEYS = 4096, PRESENT = 1000 };
 
 struct world {
     bool has[KEYS];        /* the backing store */
@@ -43,7 +44,7 @@ static inline bg_store_answer world_ask(void *context, const void *key, size_t l
 {
     struct world *w = context;
     const uint64_t number = world_key(key, len);
-    const bool has = w->has[number]; /* read before the callback */
+    const bool has = w->has[number]; /* read before the callback can change it */
     w->asks++;
     w->last_asked = number;
     w->now += w->step;

@@ -137,8 +137,8 @@ static void write_windows(void)
     }
 }
 
-/* Static filters with two layers, with several parts, and with an add that they cannot store; a
- * full cuckoo filter; quotient filters with long runs and large counts. */
+/* Writes static filters with two layers, with several parts, and with an add that they cannot
+ * store. Also writes a full cuckoo filter, and quotient filters with long runs and large counts. */
 static void write_special(void)
 {
     bg_spec spec = variant(BG_KIND_RIBBON, 0, 0, 0.01);

@@ -51,7 +51,7 @@ static inline struct memory_segment *memory_begin(struct memory_journal *m,
     return s;
 }
 
-/* Appends a frame with these bytes to a segment; returns false if it does not fit. */
+/* Appends a frame with these bytes to a segment. Returns false if the frame does not fit. */
 static inline bool memory_put(struct memory_segment *s, uint64_t sequence,
                               uint64_t synced, const void *payload, size_t n)
 {

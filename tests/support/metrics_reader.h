@@ -398,7 +398,7 @@ reader_find(const struct reader *reader, const char *name, const char *labels)
     return NULL;
 }
 
-/* Returns the value of a sample; fails the test if there is no such sample. */
+/* Returns the value of a sample. Fails the test if there is no such sample. */
 static inline double reader_number(const struct reader *reader, const char *name,
                                    const char *labels)
 {

@@ -37,7 +37,7 @@ static inline bool pages_begin(const char *line, struct pages_area *area)
     return *end == ' ';
 }
 
-/* Reads the next area from an open smaps file; returns false at the end. */
+/* Reads the next area from an open smaps file. Returns false at the end. */
 static inline bool pages_next(FILE *smaps, struct pages_area *area)
 {
     char line[512];

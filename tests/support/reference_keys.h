@@ -54,7 +54,7 @@ static inline size_t reference_csv_end(const struct key_format *f, const char *b
     }
 }
 
-/* Returns where the record at `at` ends; *whole is set if no later byte can change the result. */
+/* Returns where the record at `at` ends. Sets *whole if no later byte can change the result. */
 static inline size_t reference_end(const struct key_format *f, const char *bytes,
                                    size_t n, size_t at, bool *whole)
 {
@@ -277,7 +277,7 @@ static inline bool reference_form(enum key_form form, const struct reference_tex
     return false;
 }
 
-/* Extracts the key from a record of n bytes; returns false if the record has no key. Free
+/* Extracts the key from a record of n bytes. Returns false if the record has no key. Free
  * key->bytes. */
 static inline bool reference_key(const struct key_format *f, const char *from, size_t n,
                                  struct reference_text *key)
@@ -304,7 +304,7 @@ static inline bool reference_key(const struct key_format *f, const char *from, s
 }
 
 /*
- * Checks that a split chunk (with the given exit code) has the records and keys that the
+ * Checks that a split chunk (with the given exit code) contains the records and keys that the
  * reference finds in its bytes.
  */
 static inline bool reference_agrees(const struct key_format *f,

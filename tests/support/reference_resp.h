@@ -178,7 +178,7 @@ static inline bool reference_resp_space(char c)
     return c && strchr(" \t\n\v\f\r", c);
 }
 
-/* Decodes the next character inside the double quotes of text[0..n); returns how many bytes it
+/* Decodes the next character inside the double quotes of text[0..n), and returns how many bytes it
  * consumed. */
 static inline size_t reference_resp_escaped(const char *text, size_t n, char *c)
 {
@@ -208,7 +208,7 @@ static inline void reference_resp_put(struct reference_resp_words *w, char c)
     w->argv[w->argc - 1].len++;
 }
 
-/* Performs one step; returns how many bytes it consumed, 0 on error. */
+/* Performs one step. Returns how many bytes it consumed, or 0 on error. */
 static inline size_t reference_resp_step(struct reference_resp_words *w,
                                          const char *text, size_t n)
 {

@@ -87,7 +87,7 @@ static inline char *resp_story_block(size_t n, size_t *room)
     return block;
 }
 
-/* Parses all requests in bytes[0..n), starting after the last parsed request; returns how many
+/* Parses all requests in bytes[0..n), starting after the last parsed request. Returns how many
  * bytes were consumed. */
 static inline size_t resp_story_drain(struct resp_story *story, struct resp_parser *p,
                                       char *bytes, size_t n)

@@ -9,10 +9,10 @@
  *         filling_add(&fill, keys, n);
  *         bg_filter *filter = filling_end(&fill);
  *
- * The first samples come from the list of kinds, so that a new kind is tested
- * automatically; the variants follow. A static kind is filled with a builder. A window is
- * filled as if it had been in use for a long time: first with other keys, and then with an
- * equal share of the keys in each of its periods, so that it has the planned rate.
+ * The first samples come from the list of kinds, so that a new kind is tested automatically. The
+ * variants follow. A static kind is filled with a builder. A window is filled as if it had been in
+ * use for a long time: first with other keys, and then with an equal share of the keys in each of
+ * its periods, so that it has the planned rate.
  */
 #ifndef SAMPLES_H
 #define SAMPLES_H

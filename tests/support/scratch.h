@@ -53,7 +53,7 @@ static inline const char *scratch_folder(void)
     return scratch_name();
 }
 
-/* Returns a path in the directory, valid for the next 15 calls. */
+/* Returns a path in the directory. The path is valid for the next 15 calls. */
 static inline char *scratch_path(const char *name)
 {
     static char paths[16][512];
@@ -63,7 +63,7 @@ static inline char *scratch_path(const char *name)
     return path;
 }
 
-/* Creates a subdirectory; returns its path, valid for the next 15 calls. */
+/* Creates a subdirectory and returns its path, which is valid for the next 15 calls. */
 static inline char *scratch_fresh(void)
 {
     static unsigned made;
@@ -74,7 +74,7 @@ static inline char *scratch_fresh(void)
     return path;
 }
 
-/* Creates a file with the given text; returns its path. */
+/* Creates a file with the given text and returns its path. */
 static inline const char *scratch_write(const char *name, const char *text)
 {
     const char *path = scratch_path(name);

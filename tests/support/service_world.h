@@ -142,8 +142,8 @@ static inline void world_crash(struct world *w)
     world_free(w);
 }
 
-/* Does the work of the journal's thread, and of a worker, before replies are sent; returns
- * false on failure. */
+/* Does the work of the journal's thread, and of a worker, before replies are sent. Returns false on
+ * failure. */
 static inline bool world_ack(struct world *w)
 {
     struct persist *persist = w->server.persist;
@@ -199,7 +199,7 @@ static inline const char *world_run(struct world *w, const bg_bytes *argv, size_
     return w->said;
 }
 
-/* Runs a command; its words are separated by spaces. */
+/* Runs a command whose words are separated by spaces. */
 static inline const char *world_ask(struct world *w, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 static inline const char *world_ask(struct world *w, const char *format, ...)

@@ -1,5 +1,4 @@
-/* tenants.h - opens registries and tenants and reads their statistics for tests; any failure
- * fails the test. */
+/* tenants.h - opens registries and tenants and reads statistics. Any failure fails the test. */
 #ifndef TENANTS_H
 #define TENANTS_H
 

@@ -32,7 +32,7 @@ static bool all_zero(const unsigned char *p, size_t n)
 typedef bool take_function(struct bgi_memory *memory, size_t bytes,
                            const bg_allocator *allocator, bool small_pages);
 
-/* Allocates, fills, zeroes and frees memory; every step must behave as documented in memory.h. */
+/* Allocates, fills, zeroes and frees memory. Every step must behave as documented in memory.h. */
 static void check_piece(take_function *take, size_t bytes, bool small_pages)
 {
     struct bgi_memory memory;

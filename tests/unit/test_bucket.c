@@ -64,7 +64,7 @@ TEST(bucket__burst_then_rate)
     CHECK_EQ(bucket_take(&bucket, &rate, now, 0), 0);
 }
 
-/* The clock advances by arbitrary steps: the number of tokens taken between any two points in
+/* The clock advances by arbitrary steps, but the number of tokens taken between any two points in
  * time is bounded (B2). */
 TEST(bucket__never_more_than_promised)
 {

@@ -220,8 +220,8 @@ TEST(builder__tells_and_can_be_stopped)
     }
 }
 
-/* With several threads, only the calling thread reports progress, on behalf of all threads;
- * when it reports depends on which thread is faster. */
+/* With several threads, only the calling thread reports progress, on behalf of all threads. When it
+ * reports depends on which threads are faster. */
 TEST(builder__threads_can_be_stopped)
 {
     bg_spec spec = rate_spec(BG_KIND_FUSE, 0.01);
@@ -432,7 +432,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorts values with every kind of skew and compares the result with that of the C library. */
+/* Sorts values with every kind of skew and compares the result with the C library's result. */
 TEST(builder__sort_sorts_anything)
 {
     enum { MOST = 30000 };

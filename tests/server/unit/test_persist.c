@@ -164,7 +164,7 @@ static bool step_rebuild(struct world *w, const char *name, const struct filter 
     return done;
 }
 
-/* Runs a step; returns whether the reply was not an error. */
+/* Runs a step and returns whether it succeeded. */
 static bool step_do(struct world *w, const struct model *m, const struct step *step)
 {
     const struct filter *f = &m->filters[step->a];

@@ -1,7 +1,7 @@
 /*
- * Tests seats, and waiting for the batches that occupy them. Removing an object waits for batches
- * that may have found the object, but not for batches that started later, so no batch uses a
- * removed object.
+ * Tests seats, and how callers wait for the batches that occupy them. Removing an object waits for
+ * batches that may have found the object, but not for batches that started later, so no batch uses
+ * a removed object.
  */
 #include "quiet.h"
 

@@ -466,7 +466,7 @@ TEST(file__includes)
     CHECK_EQ(draft.files, 4);
 }
 
-/* Reads a scratch file and returns its errors, with the directory as "@". */
+/* Reads a scratch file and returns its errors, with "@" in place of the directory. */
 static const char *wrong_file(const char *name)
 {
     static char said[TOLD];
@@ -872,7 +872,7 @@ static const char *get(const char *pattern)
     return got.text;
 }
 
-/* Sets "name value name value" and returns the errors, or "". */
+/* Sets options, given as "name value name value", and returns the errors, or "". */
 static const char *set(const char *text)
 {
     static char why[SETTINGS_WHY];

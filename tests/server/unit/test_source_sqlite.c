@@ -296,7 +296,7 @@ TEST(source__looks_up_patterns)
     world_end(&w);
 }
 
-/* Without a follower, the connection of the first lookup stays in use. */
+/* Without a follower, later lookups reuse the first lookup's connection. */
 TEST(source__lookups_follow_the_schema)
 {
     struct world w;

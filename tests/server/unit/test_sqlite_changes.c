@@ -345,7 +345,7 @@ TEST(changes__survives_a_rebuilt_table)
     scene_end(&s);
 }
 
-/* Runs SQL for each of the gate's triggers; %s stands for the trigger's name. */
+/* Runs SQL for each of the gate's triggers. In the SQL, %s stands for the trigger's name. */
 static void each_trigger(struct world *w, const char *format)
 {
     sqlite3_stmt *rows = NULL;
@@ -1054,7 +1054,7 @@ TEST(changes__two_services_do_not_disturb_each_other)
     CHECK_OK(source_create(&settings, &source, NULL));
     model_follow(m, source, NULL);
     CHECK_EQ(model_missing(m, source, &s.w, ALL), 0);
-    scene_check(&s, 2); /* the second source has created objects */
+    scene_check(&s, 2); /* the second source changed the schema */
     world_do(&s.w, "INSERT INTO products (sku) VALUES ('for both')");
     scene_check(&s, 2);
     CHECK_EQ(model_missing(m, source, &s.w, ALL), 0);

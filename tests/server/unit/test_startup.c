@@ -130,7 +130,7 @@ TEST(pid_file__is_removed_if_it_is_ours)
 
 /* ---- The process ---------------------------------------------------------------------------- */
 
-/* Runs a function in a child process; returns its exit code. */
+/* Runs a function in a child process and returns its exit code. */
 static int in_child(int (*run)(void))
 {
     int status = 0;

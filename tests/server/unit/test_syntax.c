@@ -133,7 +133,7 @@ TEST(syntax__noise)
     }
 }
 
-/* Every command of the service has a valid description. */
+/* All commands in the service have valid argument descriptions. */
 TEST(syntax__of_all_commands)
 {
     size_t count = 0;

@@ -59,7 +59,7 @@ static const struct command *command(const char *name)
     return NULL;
 }
 
-/* Loads a configuration text; problems with its users are reported in `why`. */
+/* Loads a configuration text, and reports problems with its users in `why`. */
 static bool load(const char *text)
 {
     settings_draft_free(&draft);
@@ -566,7 +566,7 @@ TEST(password__texts_that_are_none)
     CHECK(!password_read(large, &password));
 }
 
-/* Runs --hash-password with this text on stdin; returns its output. */
+/* Runs --hash-password with this text on stdin and returns its output. */
 static const char *hash_line(const char *text, size_t n, int code)
 {
     static char out[512];

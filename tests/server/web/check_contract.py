@@ -137,7 +137,7 @@ class Contract:
                 if name not in ("example", "examples"):
                     walk(inner, f"{where}/{name}")
         walk(self.document, "")
-        check("operation ids are unique", len(ids) == len(set(ids)) and len(ids) > 20, ids)
+        check("operation IDs are unique", len(ids) == len(set(ids)) and len(ids) > 20, ids)
         return ids
 
 
@@ -160,7 +160,7 @@ class Service:
         return None
 
     def ask(self, method, path, expect, body=None, kind="application/json", headers=(), user=True):
-        """Sends a request; the response must have the status `expect` and match the document."""
+        """Sends a request, and checks that the response has the status `expect` and matches the document."""
         sent = dict(headers)
         if body is not None:
             sent["Content-Type"] = kind
