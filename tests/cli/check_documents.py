@@ -15,7 +15,7 @@ BLOCK = re.compile(r"^```console\n(.*?)^```$", re.S | re.M)
 
 
 def fits(expected, found):
-    """Compares lines as transcript.fits does; a line "..." also matches any number of lines."""
+    """Compares lines as transcript.fits does. In addition, a line "..." matches any number of lines."""
     if "..." not in expected:
         return transcript.fits(expected, found)
     at = expected.index("...")

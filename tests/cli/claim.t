@@ -30,7 +30,7 @@ $ . $CLI_TESTS/claim.sh; refused f.bg "add f.bg b" "merge -f f.bg f.bg g.bg" "fo
 4 1 add -f -o f.bg g.bg a
 4 1 join -f x 2 f.bg
 
-# split locks every file that it writes, not only a file with their common prefix.
+# split locks every file that it writes, not only the common prefix of their names.
 $ export BLOOMGATE_LOCK_WAIT=0; cp f.bg part.1; . $CLI_TESTS/claim.sh; holder add -q part.1; bloomgate split -f $CLI_TESTS/../golden/files/shards.bg part; echo $?; release; ls part.*; bloomgate split -q -f $CLI_TESTS/../golden/files/shards.bg part; ls part.*
 4
 part.1
@@ -46,8 +46,8 @@ part.0
 part.1
 part.2
 
-# A filter that replaces the input while split waits may have more shards than the number of file
-# names that split has checked.
+# While split waits, its input may be replaced by a filter with more shards, whose file names split
+# has not checked.
 $ cp $CLI_TESTS/../golden/files/cuckoo_shards.bg many.bg; . $CLI_TESTS/claim.sh; holder build -q -n 10 piece.1; waiter split many.bg piece; cp $CLI_TESTS/../golden/files/shards.bg many.bg; echo mine > piece.2; kill $holding; release; wait $waiting; echo $?; cat said piece.2; ls piece.*
 3
 bloomgate split: piece.1: waiting for another bloomgate command to finish changing this file
@@ -92,7 +92,7 @@ $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder add -q f.bg; bloom
 1
 
 # A killed command does not block other commands. The next command removes the lock file that the
-# killed command left behind, even if that next command fails.
+# killed command left behind, even if it then fails.
 $ export BLOOMGATE_LOCK_WAIT=0; (. $CLI_TESTS/claim.sh; holder add -q f.bg; kill -9 $holding; wait $holding) 2> killed; ls *.bloomgate-lock; echo k | bloomgate add -q f.bg; ls | grep -c bloomgate-lock
 f.bg.bloomgate-lock
 0

@@ -159,7 +159,7 @@ $ bloomgate check
 ! Try 'bloomgate check --help'.
 ? 2
 
-# Counts: valid and invalid values.
+# Valid counts are accepted, and invalid counts are reported.
 $ for n in 10 10k 0.01M 1e4 1e+4 2.5k 10KB 10kB 1Ki 1ki 1KiB 1B 010; do bloomgate build -q -f -n $n x.bg ten || echo "$n?"; done
 $ bloomgate build -n 1.5 x.bg ten
 ! bloomgate build: --items: found '1.5', expected a whole number such as 1000, 10k, 5M or 1e6
@@ -248,7 +248,7 @@ bloomgate build: --rate: found '0,1', expected a number above 0 and below 1, suc
 bloomgate build: --rate: found '0.1 ', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
 bloomgate build: --rate: found '1/-5', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
 
-# Fractional numbers and durations.
+# Fractional numbers and durations are checked.
 $ for b in 8 8.5 1e1 0.01k; do bloomgate build -q -f --bits-per-key $b x.bg ten || echo "$b?"; done
 $ for b in '' -1 nan inf 1e400 8x 0x8 1e308P; do bloomgate build -q -f --bits-per-key "$b" x.bg ten 2>&1 | head -1; done
 bloomgate build: --bits-per-key: found '', expected a number such as 2.5

@@ -203,7 +203,7 @@ blocked      1.2 GiB   9.9   6         1%     12.3%   98.6%  memory      1  2.31
 $ cost() { bloomgate plan -n 1G -k blocked --queries-per-second 50k --call-cost 1e-7 --memory-cost 1e-6 --json "$@" | python3 -c 'import json, sys; print(json.load(sys.stdin)["kinds"][0]["cost_per_second"])'; }; python3 -c 'import sys; a, b, c = map(float, sys.argv[1:]); print(a < b, a < c)' $(cost) $(cost -p 1.5e-4) $(cost -p 3.5e-5)
 True True
 
-# A latency objective of 10 us with calls of 5 ms requires a rate of 0.2%.
+# If a call takes 5 ms, a latency objective of 10 us requires a rate of 0.2%.
 $ bloomgate plan -n 1M --call-time 5ms --latency 10us | sed -n '1p;/^blocked/p;/delay/p'
 1,000,000 keys, mean delay at most 10 us per absent key
 blocked      1.6 MiB  13.8   9       0.2%     6.41%    98.7%  L3        1

@@ -157,7 +157,7 @@ $ for s in INT TERM HUP XCPU; do mkfifo $s; bloomgate build -f -t 4 stop/old.bg 
 130
 $ mkfifo KILL; bloomgate build -f stop/old.bg < KILL & exec 3> KILL; seq 100 >&3; sleep 0.3; kill -KILL $!; wait $! 2> /dev/null; echo $?
 137
-# A killed command leaves its lock file behind, which is no longer locked (see claim.t).
+# A killed command leaves its lock file behind, but the file is no longer locked (see claim.t).
 $ ls stop; cmp stop/old.bg kept.bg
 keys
 old.bg

@@ -223,7 +223,7 @@ def test_replica_that_lags(world):
     cluster_world.stop(replica)
     try:
         link = cluster_world.Link(primary.port)
-        link.ask("BG.MADD", name, *keys)  # another client adds the keys, without WAIT
+        link.ask("BG.MADD", name, *keys)  # another client adds the keys without using WAIT
         link.close()
         done = subprocess.run([PROGRAM, "--cluster", primary.address(), "--patience", "300ms", "add", "-w", "1",
                                "--wait", "100ms", "--acknowledged", "lag"],

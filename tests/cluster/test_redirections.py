@@ -159,7 +159,7 @@ def test_wrong_answers():
         cluster.trouble = Times(1, wrong, b"BG.MEXISTS")
         done = run(cluster, "check", "-v", "--open", "f", keys=INPUT, quick=True)
         assert done.returncode == 1 or wrong == b"*1\r\n:0\r\n", (wrong, done)
-        assert len(done.stdout.split()) <= 1, (wrong, done)  # at most the key that was answered with 0
+        assert len(done.stdout.split()) <= 1, (wrong, done)  # at most the one key whose answer was 0
 
 
 def test_missing_filter():
@@ -319,7 +319,7 @@ def test_restart_while_it_is_completed():
 
 
 def test_restart_while_it_is_asked():
-    """The server process changes between two queries of one command."""
+    """The server process changes between two queries in one command."""
     cluster = made()
     saved = [node.save() for node in cluster.nodes]
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
@@ -548,7 +548,7 @@ def test_late_witnesses_erase_no_doubt():
         cluster = made()
         saved = cluster.nodes[1].save()
         assert run(cluster, "add", "f", keys=INPUT).returncode == 0
-        if word == "add":  # the node has a replica that the witness lists
+        if word == "add":  # the node has a replica, which the witness lists
             cluster.nodes.append(fake_nodes.Node(cluster, 3))
             cluster.replica_of = {2: 3}
 

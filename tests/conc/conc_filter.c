@@ -250,7 +250,7 @@ struct published {
 struct publish {
     bg_filter *filter;
     uint64_t seed;
-    uint64_t each; /* number of keys per thread; half of them are in the next range */
+    uint64_t each; /* keys per thread; half are also in the next thread's range */
     unsigned threads;
     struct published published[THREADS];
 };

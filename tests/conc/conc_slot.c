@@ -346,7 +346,7 @@ TEST(slot__no_key_is_lost_by_any_change)
     CHECK(stats.rebuilds > 0 && stats.compactions > 0);
     CHECK(atomic_load(&world.checks) > 0);
     printf(
-        "  %llu answers, %llu swaps, %llu rebuilds (%llu failed), %llu compactions\n",
+        "  %llu lookups, %llu swaps, %llu rebuilds (%llu failed), %llu compactions\n",
         (unsigned long long)atomic_load(&world.checks), (unsigned long long)stats.swaps,
         (unsigned long long)stats.rebuilds, (unsigned long long)stats.rebuild_failures,
         (unsigned long long)stats.compactions);
@@ -519,12 +519,13 @@ TEST(slot__a_saturated_filter_is_rebuilt_under_load)
         CHECK(bg_slot_may_contain_u64(all.slot, key));
     }
     const double after = rate_of(all.slot);
-    printf("= %llu keys for %llu, rebuilt for %llu in %.1f s with %llu adds and %llu "
-           "answers meanwhile; rate %.4f before, %.4f after\n",
-           (unsigned long long)first, (unsigned long long)unit,
-           (unsigned long long)report.items, report.seconds,
-           (unsigned long long)(atomic_load(&all.n) - first),
-           (unsigned long long)atomic_load(&all.asked), before, after);
+    printf(
+        "= %llu keys in a filter for %llu, rebuilt for %llu in %.1f s during %llu adds "
+        "and %llu lookups; rate %.4f before, %.4f after\n",
+        (unsigned long long)first, (unsigned long long)unit,
+        (unsigned long long)report.items, report.seconds,
+        (unsigned long long)(atomic_load(&all.n) - first),
+        (unsigned long long)atomic_load(&all.asked), before, after);
     CHECK_EQ(atomic_load(&all.missed), 0);
     CHECK(report.keys >= first);
     CHECK_EQ(report.items, 2 * first);

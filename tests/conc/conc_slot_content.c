@@ -17,7 +17,7 @@ enum { KEYS = 50, MERGES = 400, ITEMS = KEYS * MERGES, BATCH = 64 };
 
 struct world {
     bg_slot *slot;
-    /* Number of merges that the store contains, and number that the slot contains. */
+    /* The number of merges in the store, and the number in the slot. */
     _Atomic uint64_t true_to, merged_to;
     atomic_bool over;
     _Atomic uint64_t checks, missed;

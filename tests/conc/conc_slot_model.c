@@ -12,7 +12,7 @@
  *   (M1) No lookup answers "no" for an acknowledged key.
  *   (M2) If the slot tracks numbers, bg_slot_may_contain_up_to with a key's own number never
  *        answers "no" for a key in the log, whether or not the key has been acknowledged.
- *   (M3) A saved file contains every key up to the number that it states.
+ *   (M3) A saved file contains every key up to the number stored in the file.
  *
  * No change discards keys: the test does not use BG_SLOT_DISCARD or bg_slot_clear, and it completes
  * a migration only after all keys have been re-added.

@@ -28,7 +28,7 @@ def read(path):
 
 
 def declared(text):
-    """Returns the functions that a page declares, whose names are in bold in its literal blocks."""
+    """Returns the functions that a page declares, which are the bold names in its literal blocks."""
     blocks = re.findall(r"^\.Bd -literal$(.*?)^\.Ed$", text, re.M | re.S)
     return [name for block in blocks for name in re.findall(r"\\fB(bg_\w+)\\fR\(", block)]
 
@@ -68,7 +68,7 @@ def check_references(pages):
 
 
 def check_format(folder, names):
-    """Expects no mandoc warnings except about missing dates, which unreleased versions do not have, and about manuals
+    """Expects no mandoc warnings except about the date, which is missing until a version is released, and about manuals
     that are not installed."""
     if not shutil.which("mandoc"):
         print("mandoc is not installed, so the format of the pages is not checked")

@@ -101,7 +101,7 @@ static inline bool world_has(struct world *w, size_t i, size_t version)
     return right;
 }
 
-/* Puts the n keys with even numbers. */
+/* Puts the first n keys with even numbers. */
 static inline void world_fill(struct world *w, size_t n, size_t version)
 {
     for (size_t i = 0; i < n; i++) {

@@ -15,7 +15,7 @@
  * attack, the rate for absent keys must be within 5% of the predicted rate (5% plus 4 sigma for
  * weak cells).
  *
- * Pollution is tested on the kinds that are sets of bits; prop_attack.c tests the corresponding
+ * Pollution is tested on kinds that only set bits; prop_attack.c tests the corresponding
  * attacks on other kinds.
  */
 #include "filter/handle.h"

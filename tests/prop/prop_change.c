@@ -46,7 +46,7 @@ enum { IDS = 3000, SLOTS = 3, BATCH = 200, STEPS = 4000, BUILDS = 20, FADING = 1
 
 /* ---- Counters ---------------------------------------------------------------------- */
 
-/* Operations, up to LAST_OPERATION, and then the results that are counted. */
+/* Operations up to LAST_OPERATION, followed by results that are also counted. */
 #define ACTS(X)                                                                        \
     X(ADD, "adds")                                                                     \
     X(INSERT, "inserts")                                                               \
@@ -200,7 +200,7 @@ static void check_all(struct world *w, const struct slot *s, const bg_filter *fi
 
 /* ---- Keys -------------------------------------------------------------------------- */
 
-/* Records that a key was added, for windows in the given period. */
+/* Records that a key was added. If the filter is a window, `period` is the period of the add. */
 static void note_add(struct world *w, struct slot *s, unsigned id, uint64_t period)
 {
     s->adds++;

@@ -9,8 +9,8 @@
  * The lowest rate takes most of the time. Except in soak tests, 1e-4 is tested only with 1e4 and
  * 1e6 items; 1e-5 is tested only with 1e6 items.
  *
- * Each cell is measured until about 16,000 false positives are expected (sigma 0.8%), or 1000 x
- * scale in soak tests if that is more. It uses enough filters that the variance between them is
+ * Each cell uses enough probes for about 16,000 expected false positives (sigma 0.8%), or for 1000
+ * x scale in soak tests if that is more. It uses enough filters that the variance between them is
  * also small: 4e6 keys in total, or 4e6 x scale in soak tests.
  *
  * Windows and kinds that do more than set bits have fewer cells. Except in soak tests, more of

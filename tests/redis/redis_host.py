@@ -59,7 +59,7 @@ class Host(service.Service):
         return path
 
     def launch(self):
-        assert not self.is_running(), "the server is already running, and starting another would leave it running"
+        assert not self.is_running(), "the server is already running"
         path = self.configure()
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen([*service.MORTAL, self.program, path], stdout=log, stderr=log, cwd=self.folder,

@@ -222,8 +222,8 @@ class Primary:
 
 @alone
 def test_follows_valkey_bloom(pattern):
-    """If a primary uses valkey-bloom and its replica uses this module, the replica's filters are bit-for-bit identical.
-    The replica can take over as the primary."""
+    """If a primary uses valkey-bloom and its replica uses this module, the replica's filters are bit-for-bit identical
+    to the primary's. The replica can take over as the primary."""
     with Host(pattern.program, pattern.module) as other:
         expected = expected_digests(other)
     primary = Primary([*stream(), ("SET", "done", "1")])
@@ -316,7 +316,7 @@ def test_info_of_valkey_bloom(h):
     h.ask("BF.RESERVE", "k", 0.003, 100)
     with h.connect() as c:
         assert [float(value) for value in c.ask("BF.INFO", "k", "ERROR")] == [0.003]
-        assert len(c.ask("BF.INFO", "k")) == 10, "expected five fields, as RedisBloom clients do"
+        assert len(c.ask("BF.INFO", "k")) == 10, "expected five fields, which RedisBloom clients require"
         c.ask("HELLO", 3)
         assert c.ask("BF.INFO", "k", "error") == [("Error rate", 0.003)]
 

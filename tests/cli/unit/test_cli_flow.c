@@ -257,7 +257,8 @@ static int compare_lines(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Returns the lines in sorted order. Parts interleave several files, so the order of lines differs.
+/* Returns the lines in sorted order. Parts interleave several files, which changes the order of
+ * lines.
  */
 static char *sorted(const char *bytes, size_t n)
 {

@@ -148,8 +148,7 @@ static size_t check_formed(const struct key_format *f)
     struct chunk chunk = { 0 };
     for (size_t text = 0; text < 4; text++) {
         for (unsigned quoted = 0; quoted < 2; quoted++) {
-            /* Quotes and blanks belong to the text unless an option removes them, so skip the
-             * invalid numbers. */
+            /* Except in CSV, quotes belong to the text, so quoted numbers are invalid. */
             const bool plain = quoted && f->records != KEY_RECORDS_CSV;
             if (plain && f->form != KEY_TEXT && f->form != KEY_UTF16) {
                 continue;
