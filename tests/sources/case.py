@@ -37,7 +37,7 @@ def quote(name):
 
 
 class Case:
-    """The argument of an event: its table, gates and connections."""
+    """Everything that an event needs: its table, gates and connections."""
 
     def __init__(self, world, source, mode, program, key, changes, seed):
         self.world, self.source, self.mode, self.program = world, source, mode, program

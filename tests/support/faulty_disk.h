@@ -47,7 +47,7 @@ static struct {
     void (*on_rename)(const char *to); /* called after every rename */
     void (*on_sync)(void);             /* called before every fdatasync */
     void (*on_write)(int file, off_t at, size_t n); /* called before every write */
-    unsigned long data_syncs; /* number of fdatasync calls, atomic */
+    unsigned long data_syncs; /* number of fdatasync calls; updated atomically */
     bool interrupts;          /* every write and sync first fails with EINTR */
     bool interrupted;         /* the current call has already failed with EINTR */
     bool patient;             /* syncs succeed at once, without syncing the real disk */

@@ -102,7 +102,7 @@ static inline bg_save_options golden_save_options(void)
     return options;
 }
 
-/* Adds key j, or adds it five times for some keys if the kind counts. Halfway through the keys, a
+/* Adds key j. If the kind counts, some keys are added five times. Halfway through the keys, a
  * window moves to its next period. */
 static inline void golden_add(bg_filter *filter, unsigned j)
 {

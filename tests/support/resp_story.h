@@ -63,7 +63,7 @@ static inline size_t resp_cuts_next(struct resp_cuts *cuts, size_t left)
     if (cuts->first) {
         piece = cuts->first;
         cuts->first = 0;
-    } else if (cuts->random) { /* single bytes, or part of the rest */
+    } else if (cuts->random) { /* a single byte, or part of the remaining bytes */
         cuts->random = cuts->random * 6364136223846793005u + 1442695040888963407u;
         piece = 1
                 + (size_t)(cuts->random >> 40) % (32 + left / 8)

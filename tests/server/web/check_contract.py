@@ -236,7 +236,7 @@ def ask_service(s):
     _, events = s.ask("GET", "/api/v1/events?count=5", 200)
     check("events are in order", [e["id"] for e in events["events"]] == sorted(e["id"] for e in events["events"]), events)
     _, later = s.ask("GET", f"/api/v1/events?since={events['last']}", 200)
-    check("since returns only later events", all(e["id"] > events["last"] for e in later["events"]), later)
+    check("the since parameter selects only later events", all(e["id"] > events["last"] for e in later["events"]), later)
     s.ask("GET", "/api/v1/events?level=error", 200)
     for query in ("", "?seconds=60", "?metric=queries_per_second,adds_per_second&seconds=120"):
         _, past = s.ask("GET", f"/api/v1/history{query}", 200)
