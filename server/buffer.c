@@ -1,4 +1,4 @@
-/* buffer.c - growable buffers, and functions for common writes. */
+/* buffer.c - growable buffers, and functions that write common data types to them. */
 #include "buffer.h"
 
 #include "ledger.h"
@@ -49,8 +49,8 @@ static void buffer_settle(struct buffer *b)
     }
 }
 
-/* Counts memory in the ledger. The first BUFFER_FIRST bytes are never refused, so that errors can
- * be sent. */
+/* Reserves memory for a buffer in the ledger. The first BUFFER_FIRST bytes are never refused, so
+ * that errors can be sent. */
 static bool buffer_reserve(size_t room, size_t more)
 {
     if (room <= BUFFER_FIRST) {

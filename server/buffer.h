@@ -42,7 +42,7 @@ static inline void buffer_init(struct buffer *b, size_t limit)
 
 void buffer_free(struct buffer *b);
 
-/* Empties the buffer, clears `overflow`, and frees memory above `keep` bytes. */
+/* Empties the buffer, clears `overflow`, and frees its memory if it exceeds `keep` bytes. */
 void buffer_clear(struct buffer *b, size_t keep);
 
 static inline size_t buffer_waiting(const struct buffer *b)
@@ -50,7 +50,7 @@ static inline size_t buffer_waiting(const struct buffer *b)
     return b->used - b->begin;
 }
 
-/* Returns the waiting bytes; NULL if the buffer has no memory. */
+/* Returns the waiting bytes, or NULL if the buffer has no memory. */
 static inline char *buffer_bytes(const struct buffer *b)
 {
     return b->data ? b->data + b->begin : NULL;
@@ -59,8 +59,8 @@ static inline char *buffer_bytes(const struct buffer *b)
 /* Reserves space for n more bytes. This is the slow path; callers use buffer_space instead. */
 bool buffer_grow(struct buffer *b, size_t n);
 
-/* Returns a pointer to space for n bytes, or sets `overflow` and returns NULL if they do not fit.
- * After writing, call buffer_wrote with the number of bytes written. n must not be 0. */
+/* Returns a pointer to space for n bytes, or sets `overflow` and returns NULL if n bytes do not
+ * fit. After writing, call buffer_wrote with the number of bytes written. n must not be 0. */
 static inline char *buffer_space(struct buffer *b, size_t n)
 {
     if (n > b->room - b->used || buffer_waiting(b) + n > b->limit || b->overflow) {

@@ -44,7 +44,7 @@ struct catalog {
     _Atomic size_t count, expiring;
     _Atomic uint64_t bytes;
 
-    pthread_mutex_t lock; /* protects all fields below, and every change */
+    pthread_mutex_t lock; /* protects all fields below; held during every change */
     struct catalog_hooks hooks;
     uint64_t next_number;
     struct ordered *ordered; /* sorted by number */
@@ -472,7 +472,7 @@ bg_err catalog_changing(struct entry *entry, bg_errinfo *info)
     return decision == ENTRY_STAYS ? BG_OK : catalog_moved(info);
 }
 
-/* Records a new entry in the journal and gives it its name. */
+/* Records a new entry in the journal and stores it under its name. */
 static bg_err catalog_introduce(struct catalog *catalog, struct entry *entry,
                                 const struct entry *before, bg_errinfo *info)
 {
@@ -572,7 +572,7 @@ bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object
     return catalog_put_on(catalog, name, object, base, &terms, now, info);
 }
 
-/* Returns the entry with a name, and its slot; NULL if there is none. */
+/* Returns the entry with a name and sets *at to its slot, or returns NULL if there is none. */
 static struct entry *catalog_find_locked(struct catalog *catalog, bg_bytes name,
                                          uint64_t now, size_t *at)
 {
@@ -673,7 +673,8 @@ bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to,
     return err;
 }
 
-/* Returns whether the conditions allow changing an expiry from `present` (0: never) to `then`. */
+/* Returns whether the conditions allow changing an expiry from `present` (0 means never) to
+ * `then`. */
 static bool catalog_expiry_agrees(unsigned conditions, uint64_t present, uint64_t then)
 {
     return !(conditions & CATALOG_EXPIRE_NX && present)

@@ -15,7 +15,8 @@
  * list, and catalog_reap frees it once no thread uses it (quiet.h). Only catalog_reap waits, so the
  * thread that runs DEL does not have to free gigabytes of memory.
  *
- * Names are hashed with a secret generated at startup, because clients choose the names.
+ * Names are hashed with a secret generated at startup, because clients choose the names and could
+ * otherwise force collisions.
  *
  * Entries have numbers that only increase. An object that replaces another gets a new number, so
  * the old object's records never apply to the new object. The list of all entries is ordered by
@@ -36,12 +37,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The file that contains an object's content up to a frame of the journal. */
+/* The file that contains an object's content up to a certain journal frame. */
 struct entry_base {
-    char file[96]; /* file name in the directory `filters`; "": no file yet */
+    /* file name in the directory `filters`; "" if there is no file yet */
+    char file[96];
     char digest[BG_DIGEST_TEXT_BYTES];
     uint64_t from; /* changes recorded in this frame or later are not in the file */
-    uint64_t items, deleted, expansions; /* the object's counters at that time */
+    uint64_t items, deleted, expansions; /* the object's counters as of that frame */
 };
 
 /* A name. A change replaces the whole struct. */
@@ -56,7 +58,7 @@ struct entry_name {
  * has not changed. */
 enum entry_decision {
     ENTRY_STAYS,
-    ENTRY_UNDECIDED, /* while the catalog is being changed */
+    ENTRY_UNDECIDED, /* the replacement is in progress */
     ENTRY_REPLACED
 };
 
@@ -65,25 +67,25 @@ struct entry {
     _Atomic(struct entry_name *) name; /* valid during a batch */
     struct object *object;
     uint64_t created;         /* milliseconds since 1970 */
-    _Atomic uint64_t expires; /* likewise; 0: never */
-    /* Number of the last frame that changes the object; 0: no changes since its base. */
+    _Atomic uint64_t expires; /* in the same unit; 0 means never */
+    /* Number of the last frame that changed the object, or 0 if there is none since its base. */
     _Atomic uint64_t recorded;
     /* Number of changes to the object's content; see catalog_changing. */
     _Atomic uint64_t changes;
     _Atomic uint32_t decision; /* enum entry_decision */
-    /* Number of callers that use the entry beyond their batch. */
+    /* Number of callers that keep using the entry after their batch ends. */
     _Atomic uint32_t holds;
     _Atomic bool gone; /* no name refers to the entry */
     /* `from` is protected by the snapshot lock, and only snapshots access it. Writing any other
-     * field requires both the snapshot lock and the catalog's lock. */
+     * field of `base` requires both the snapshot lock and the catalog's lock. */
     struct entry_base base;
     struct entry *next_garbage;
 };
 
 struct catalog;
 
-/* Called before a change becomes visible, to record it in the journal. All calls are made under one
- * lock. An error prevents the change. Any hook may be NULL. */
+/* Hooks that record a change in the journal before it becomes visible. All calls are made under one
+ * lock. If a hook returns an error, the change is not made. Any hook may be NULL. */
 struct catalog_hooks {
     /* `before`, which may be NULL, is the entry that had the name until now; it is dropped in the
      * same step. */
@@ -111,8 +113,8 @@ struct entry *catalog_find(const struct catalog *catalog, bg_bytes name, uint64_
 uint64_t catalog_hash(const struct catalog *catalog, bg_bytes name);
 
 enum {
-    CATALOG_REPLACE = 1u << 0, /* replaces the entry with that name */
-    /* For recovery: object->id is already set to the number. */
+    CATALOG_REPLACE = 1u << 0, /* replaces an existing entry with the name */
+    /* Used by recovery: the entry gets the number already in object->id. */
     CATALOG_FORCE_NUMBER = 1u << 1,
     CATALOG_KEEP_EXPIRY = 1u << 2, /* keeps the expiry of the replaced entry */
     /* Succeeds only if terms->instead_of currently has the name. */
@@ -125,14 +127,14 @@ enum {
  * so no other change happens in between. */
 struct catalog_terms {
     uint32_t flags;
-    /* the entry to replace; NULL: the name must not be in use */
+    /* the entry to replace; NULL if the name must not be in use */
     const struct entry *instead_of;
     uint64_t changes;
     uint64_t expires; /* milliseconds since 1970; 0: never */
-    uint64_t most;    /* maximum number of names afterwards; 0: no limit */
+    uint64_t most;    /* maximum number of names after the change; 0 means no limit */
 };
 
-/* Adds an object under a name. The catalog then owns the object; object->id is set to its number,
+/* Adds an object under a name. The catalog then owns the object and sets object->id to its number
  * and object->entry to its entry. `base`, unless NULL, describes a file with the object's content.
  * Errors: BG_EBUSY if the name is taken; BG_ECANCELED if the terms are not met; BG_EQUOTA if there
  * are too many names; BG_EINVAL if the name is longer than 64 KiB. */
@@ -140,7 +142,7 @@ bg_err catalog_put_on(struct catalog *catalog, bg_bytes name, struct object *obj
                       const struct entry_base *base, const struct catalog_terms *terms,
                       uint64_t now, bg_errinfo *info);
 
-/* Like catalog_put_on, but with flags as the only terms. */
+/* Like catalog_put_on, but the terms consist only of flags. */
 bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object,
                    const struct entry_base *base, uint32_t flags, uint64_t now,
                    bg_errinfo *info);
@@ -151,11 +153,11 @@ bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object
  * object has replaced the entry on the condition that the entry was unchanged. In that case, the
  * caller must not acknowledge the change.
  *
- * To compare content and replace it in one step: read entry->changes, wait for batches
- * (quiet_wait), compare, and call catalog_put_on with CATALOG_INSTEAD_OF | CATALOG_UNCHANGED. A
- * change that was counted before the comparison is part of the compared content. A later change is
- * either seen by catalog_put_on or sees catalog_put_on's decision, since each side stores before it
- * loads.
+ * To compare content and replace it in one step: read entry->changes, wait for running batches to
+ * end (quiet_wait), compare, and call catalog_put_on with CATALOG_INSTEAD_OF | CATALOG_UNCHANGED. A
+ * change that was counted before the comparison is part of the compared content. For a later
+ * change, either catalog_put_on sees the change or the change sees catalog_put_on's decision,
+ * because each side stores before it loads.
  */
 bg_err catalog_changing(struct entry *entry, bg_errinfo *info);
 
@@ -169,37 +171,37 @@ bg_err catalog_drop_on(struct catalog *catalog, bg_bytes name,
                        const struct catalog_terms *terms, uint64_t now,
                        bg_errinfo *info);
 
-/* Renames `from` to `to`, replacing an entry that has the new name. If `only_new` is set, returns
+/* Renames `from` to `to`, replacing any entry that has the new name. If `only_new` is set, returns
  * BG_EBUSY instead of replacing an entry. */
 bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to,
                       bool only_new, uint64_t now, bg_errinfo *info);
 
-/* Sets the time at which a name expires; 0: never. */
+/* Sets the time at which a name expires; 0 means never. */
 bg_err catalog_expire(struct catalog *catalog, bg_bytes name, uint64_t expires,
                       uint64_t now, bg_errinfo *info);
 
-/* Conditions for EXPIRE. Conditions on the name's current expiry: */
+/* Conditions for EXPIRE. The first four apply to the name's current expiry. */
 enum {
-    CATALOG_EXPIRE_NX = 1u << 0, /* unset */
-    CATALOG_EXPIRE_XX = 1u << 1, /* set */
+    CATALOG_EXPIRE_NX = 1u << 0, /* it is unset */
+    CATALOG_EXPIRE_XX = 1u << 1, /* it is set */
     CATALOG_EXPIRE_GT = 1u << 2, /* it is set, and earlier than the new expiry */
     CATALOG_EXPIRE_LT = 1u << 3, /* it is unset, or later than the new expiry */
     /* Not a condition: if the new time has already passed, drop the name. */
     CATALOG_EXPIRE_DROPS = 1u << 4
 };
 
-/* Like catalog_expire, with conditions. Returns BG_ECANCELED if they are not met. */
+/* Like catalog_expire, with conditions. Returns BG_ECANCELED if the conditions are not met. */
 bg_err catalog_expire_if(struct catalog *catalog, bg_bytes name, uint64_t expires,
                          unsigned conditions, uint64_t now, bg_errinfo *info);
 
-/* Sets a new base, and records it unless `silent`. *before, unless NULL, is set to the previous
- * base. Returns BG_ENOTFOUND if the object has been dropped. */
+/* Sets an entry's base, and records it in the journal unless `silent` is set. Unless `before` is
+ * NULL, sets *before to the previous base. Returns BG_ENOTFOUND if the object has been dropped. */
 bg_err catalog_set_base(struct catalog *catalog, struct entry *entry,
                         const struct entry_base *base, bool silent,
                         struct entry_base *before, bg_errinfo *info);
 
-/* Copies the digest of the object's base; "" if there is none. Does not wait for changes to the
- * catalog. Thread-safe. */
+/* Copies the digest of the object's base, or "" if it has no base. Does not block while the catalog
+ * is being changed. Thread-safe. */
 void catalog_digest(struct catalog *catalog, const struct entry *entry,
                     char digest[BG_DIGEST_TEXT_BYTES]);
 
@@ -230,7 +232,7 @@ size_t catalog_scan(struct catalog *catalog, uint64_t after, struct entry **entr
                     size_t room);
 
 /* Calls `visit` for all entries, in order, and then once with NULL. No entry can be added or
- * removed meanwhile. `visit` must not change the catalog. */
+ * removed during the calls. `visit` must not change the catalog. */
 bg_err catalog_each(struct catalog *catalog,
                     bg_err (*visit)(void *context, struct entry *entry,
                                     bg_errinfo *info),
@@ -238,11 +240,11 @@ bg_err catalog_each(struct catalog *catalog,
 void catalog_hold(struct entry *entry);
 void catalog_release(struct entry *entry);
 
-/* Return the total size of all objects in bytes: as of the last catalog_measure call, and as
- * measured now. */
+/* Return the total size of all objects in bytes: catalog_bytes as of the last measurement, and
+ * catalog_measure as measured now. */
 uint64_t catalog_bytes(const struct catalog *catalog);
 uint64_t catalog_measure(struct catalog *catalog);
-/* Adds to the total size that was last measured. */
+/* Adds to the total that catalog_bytes returns. */
 void catalog_grew(struct catalog *catalog, uint64_t bytes);
 
 /* Returns the current name, which is valid until the end of the current batch. */

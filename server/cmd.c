@@ -45,7 +45,7 @@ const char *cmd_lower(const char *name, char text[CMD_NAME])
 
 void cmd_container(struct request *request)
 {
-    /* Called only if there is no subcommand, because the session runs subcommands itself. */
+    /* Called only if the subcommand is missing, because the session runs subcommands itself. */
     cmd_arity(request);
 }
 

@@ -36,7 +36,7 @@ static inline void cmd_arity(struct request *request)
 enum { CMD_NAME = 64 };
 const char *cmd_lower(const char *name, char text[CMD_NAME]);
 
-/* Returns the result of TYPE for an object. */
+/* Returns the TYPE reply for an object. */
 const char *cmd_type_name(const struct object *object);
 
 /* Copies a short text from a client if it is printable and contains no blanks. Otherwise sends an
@@ -48,7 +48,7 @@ bool cmd_set_text(struct request *request, bg_bytes value, const char *what, cha
  * commands are built in. */
 void cmd_tell_modules(const struct reply *reply);
 
-/* Handlers of a command that has subcommands, and of its HELP subcommand, which lists them. */
+/* Handlers for a command that has subcommands, and for its HELP subcommand, which lists them. */
 void cmd_container(struct request *request);
 void cmd_help(struct request *request);
 

@@ -17,7 +17,7 @@ static void acl_whoami(struct request *request)
 
 /* ---- All users ----------------------------------------------------------------------------- */
 
-/* Reply lines, each preceded by its length. The lines are collected because their number must be
+/* Reply lines, each preceded by its length. The lines are collected because the line count must be
  * sent first. */
 struct acl_lines {
     struct buffer text;

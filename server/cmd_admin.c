@@ -41,7 +41,7 @@ struct saving {
 static void saving_run(struct job *job, struct session *session)
 {
     (void)job;
-    /* The result is logged. */
+    /* persist_snapshot logs the result itself. */
     (void)persist_snapshot(session->server->persist, NULL);
 }
 
@@ -131,7 +131,7 @@ static bool shutdown_read(struct request *request, struct shutdown *how)
 }
 
 /* Stops the service. The client gets no reply; its connection is closed. All changes are in the
- * journal, so saving is not necessary, but it makes the next start faster. */
+ * journal, so a snapshot is not necessary, but it makes the next start faster. */
 static void admin_shutdown(struct request *request)
 {
     struct session *session = session_of(request);

@@ -1,8 +1,8 @@
 /*
  * cmd_client.c - CLIENT: lists, describes and closes connections.
  *
- * LIST, INFO and KILL are jobs that visit every worker (rollcall.h). The state of a connection is
- * copied on its worker's thread, and formatted afterwards.
+ * LIST, INFO and KILL run as jobs that visit every worker (rollcall.h). A connection's state is
+ * copied on its worker's thread and formatted later.
  */
 #include "cmd.h"
 #include "multi.h"
@@ -25,7 +25,8 @@ struct pick {
     uint64_t ids[PICK_IDS];
     size_t ids_count;
     const bg_bytes *address, *local, *user;
-    bool nobody;     /* a client type that does not exist here, such as replicas */
+    /* matches no connection: the client type does not exist here, such as replicas */
+    bool nobody;
     bool skip_me;    /* KILL: excludes the calling client */
     int64_t younger; /* KILL MAXAGE: excludes connections younger than this */
     uint64_t me;
@@ -176,8 +177,8 @@ static int facts_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Returns the number of seconds between two times in milliseconds; 0 if the clock was set back in
- * between. */
+/* Returns the number of seconds between two times in milliseconds, or 0 if the clock moved backward
+ * in between. */
 static uint64_t facts_seconds(uint64_t since, uint64_t now)
 {
     return now > since ? (now - since) / 1000 : 0;
@@ -282,7 +283,7 @@ static void killing_visit(void *context, struct conn *conn)
     }
     killing->killed++;
     if (conn->client.id == killing->pick->me) {
-        killing->me = true; /* closed after the reply */
+        killing->me = true; /* closed after the reply has been sent */
     } else {
         conn_close(conn);
     }
@@ -425,7 +426,7 @@ static void client_setinfo(struct request *request)
     }
 }
 
-/* Parses ON or OFF into a switch; sends a syntax error for any other value. */
+/* Parses ON or OFF into *on; sends a syntax error for any other value. */
 static void client_switch(struct request *request, bool *on)
 {
     if (!args_is(request->argv[2], "ON") && !args_is(request->argv[2], "OFF")) {

@@ -21,7 +21,7 @@ static bool command_is_module(const struct command *command)
            != 0;
 }
 
-/* Returns the index of the last key among `argc` arguments; 0 if there are no keys. */
+/* Returns the index of the last key among `argc` arguments, or 0 if there are no keys. */
 static size_t command_last_key(const struct command *command, size_t argc)
 {
     if (command->first_key <= 0) {
@@ -364,7 +364,7 @@ static void command_docs(struct request *request)
 struct filterby {
     const bg_bytes *module, *category, *pattern;
     size_t category_number;
-    bool nothing; /* unknown module or category */
+    bool nothing; /* matches no command: the module or category is unknown */
 };
 
 static bool filterby_read(struct request *request, struct filterby *by)

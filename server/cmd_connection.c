@@ -14,7 +14,7 @@
 enum login {
     LOGIN_DONE,
     LOGIN_REFUSED, /* an error has been sent */
-    LOGIN_LATER    /* the check is slow: run the request again as a job */
+    LOGIN_LATER    /* the check is slow, so the request must be run again as a job */
 };
 
 static enum login login_refuse(struct request *request, const char *error)
@@ -23,7 +23,8 @@ static enum login login_refuse(struct request *request, const char *error)
     return LOGIN_REFUSED;
 }
 
-/* Checks a password, in a job if hashing is required; users.h describes the order of the steps. */
+/* Checks a password. The check runs in a job if it requires hashing; users.h describes the order of
+ * the steps. */
 static enum login login_check(struct request *request, bg_bytes name, bg_bytes password)
 {
     struct session *session = session_of(request);
@@ -199,7 +200,7 @@ static void connection_hello(struct request *request)
     struct reply reply = request->reply;
     if (hello.protocol
         && (reply.ops == &resp2_reply_ops || reply.ops == &resp3_reply_ops)) {
-        /* The reply already uses the new protocol. */
+        /* The reply to HELLO already uses the new protocol. */
         client->protocol = hello.protocol;
         reply = resp_reply_to(reply.to, hello.protocol);
     }

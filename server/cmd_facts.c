@@ -1,6 +1,6 @@
 /*
- * cmd_facts.c - INFO: statistics in sections, one per line. Statistics that Redis also reports have
- * the same names here, so that existing tools can read them.
+ * cmd_facts.c - INFO: statistics grouped in sections, with one statistic per line. Statistics that
+ * Redis also reports have the same names here, so that existing tools can read them.
  */
 #include "cmd.h"
 #include "fronts.h"
@@ -217,8 +217,8 @@ static void info_keyspace(const struct session *session, struct buffer *out)
     }
 }
 
-/* Writes the statistics of filters in clusters: items, unanswered items, shards, nodes, and the
- * outcomes of requests to the nodes. */
+/* Writes the statistics for filters that are distributed across a cluster: items, unanswered items,
+ * shards, nodes, and the outcomes of requests to the nodes. */
 static void info_sharded(const struct session *session, struct buffer *out)
 {
     struct front_facts f;

@@ -14,7 +14,7 @@
 
 static const char keyspace_missing[] = "ERR no such key";
 
-/* Returns the entry named by an argument, or NULL. */
+/* Returns the entry whose name is given in an argument, or NULL. */
 static struct entry *keyspace_find(struct request *request, size_t i)
 {
     return session_find(session_of(request), request->argv[i]);
@@ -136,7 +136,7 @@ static void keyspace_drop(struct request *request)
     reply_integer(&request->reply, n);
 }
 
-/* Drops an entry if the user may write to it, even if it is renamed at the same time. */
+/* Drops an entry if the user may write to it, even if another client is renaming it. */
 static bg_err flush_one(struct session *session, struct entry *entry, bg_errinfo *info)
 {
     const struct catalog_terms terms = { .flags = CATALOG_INSTEAD_OF,
@@ -360,7 +360,7 @@ static void expire_run_if(struct request *request, uint64_t when, unsigned condi
     }
 }
 
-/* Runs EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT. The number is in units of `unit` milliseconds,
+/* Runs EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT. The time is in units of `unit` milliseconds,
  * relative to now, or to 1970 if `absolute` is set. */
 static void expire_run(struct request *request, int64_t unit, bool absolute)
 {

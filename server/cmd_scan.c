@@ -14,8 +14,8 @@
 #include <sys/random.h>
 
 enum {
-    SCAN_USUAL = 10, /* default number of entries examined by one SCAN */
-    SCAN_MAX = 1000, /* maximum number, so that other connections get a turn */
+    SCAN_USUAL = 10, /* default number of entries that one SCAN examines */
+    SCAN_MAX = 1000, /* maximum number per SCAN, so that other connections get a turn */
     SCAN_PIECE = 64
 };
 

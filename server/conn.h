@@ -1,14 +1,14 @@
 /*
- * conn.h - a connection: a socket, with or without TLS, its input and output, and the protocol
- * that parses them (RESP: dispatch.c; HTTP: web.c).
+ * conn.h - a connection: a socket, with or without TLS, its input and output, and its protocol
+ * (RESP in dispatch.c, HTTP in web.c).
  *
- * Reading. Bytes are read into a buffer that all connections of the worker share, and passed to the
- * protocol from there. Only an incomplete request is kept in the connection's own buffer. So an
- * idle connection has no buffers at all.
+ * Reading. Bytes are read into a buffer shared by all of the worker's connections, and are passed
+ * to the protocol from there. Only an incomplete request is kept in the connection's own buffer, so
+ * an idle connection has no buffers at all.
  *
  * Writing. Replies are collected in `out` and sent at the end of the worker's iteration; replies
- * that promise durability are sent once the changes are durable (`hold`). Bytes that the socket
- * does not accept wait in `out`.
+ * that promise durability are sent once their changes are durable (see `hold`). Bytes that the
+ * socket does not accept wait in `out`.
  *
  * Limits. While the unsent output exceeds half of the output limit, nothing more is read, and
  * requests that have already been read are not run. A connection is closed if a single reply
@@ -17,9 +17,9 @@
  * body arrive.
  *
  * Durability. Replies that wait for the journal are divided into at most two groups: replies that
- * wait for `hold`, and replies to requests that arrived in the meantime, which wait for `later`. So
- * a client that keeps sending requests without waiting still gets each reply after at most two
- * syncs.
+ * wait for `hold`, and replies to requests that arrived in the meantime, which wait for `later`.
+ * Therefore, a client that keeps sending requests without waiting still gets each reply after at
+ * most two syncs.
  *
  *     out:  | sendable | hold_bytes: until `hold` is safe | the rest: until `later` is |
  *
@@ -27,8 +27,8 @@
  * connection, so one long pipeline does not delay other clients.
  *
  * Lifetime. A connection belongs to one worker, and only that worker accesses it. A closed
- * connection is freed at the end of an iteration, once neither a list of the worker nor a job
- * (`busy`) refers to it. So a connection obtained during an iteration stays valid until that
+ * connection is freed at the end of an iteration, once neither a worker list nor a job (`busy`)
+ * refers to it. A connection obtained during an iteration therefore stays valid until that
  * iteration ends.
  */
 #ifndef SERVER_CONN_H
@@ -54,8 +54,8 @@ struct protocol {
      * turn is over (conn_turn_over), or when the connection is busy or must be closed. */
     size_t (*input)(struct conn *conn, char *bytes, size_t n);
     /* Called when the received part of a request cannot be stored. Writes an error, after which
-     * the connection is closed. Returns false if a reply is in progress; the caller then tries
-     * again later. */
+     * the connection is closed. Returns false if a reply is in progress; the caller then retries
+     * later. */
     bool (*refuse)(struct conn *conn, const char *why);
     /* Called when all output has been sent; may write more. May be NULL. */
     void (*more)(struct conn *conn);
@@ -68,11 +68,11 @@ struct conn {
     struct worker *worker;
     const struct protocol *protocol;
     int fd;
-    SSL *ssl; /* NULL: plain */
+    SSL *ssl; /* NULL if the connection does not use TLS */
     /* number of bytes counted in the ledger for the connection and its TLS state */
     size_t cost;
     struct event event;
-    short waits_for; /* EV_READ, EV_WRITE: registered events */
+    short waits_for; /* registered events: EV_READ, EV_WRITE or both */
 
     struct buffer in;  /* an incomplete request */
     struct buffer out; /* output not yet sent */
@@ -81,47 +81,48 @@ struct conn {
     struct http_state *http;
 
     /* Durability: see above. */
-    /* `out` is sent once persist_safe reaches this number; 0: immediately. */
+    /* `out` is sent once persist_safe reaches this number; 0 means immediately. */
     uint64_t hold;
-    /* like `hold`, for the second group of replies; 0: no such group */
+    /* like `hold`, for the second group of replies; 0 if there is no such group */
     uint64_t later;
     /* `hold` applies only to the part of `out` that the next two fields describe */
     bool divided;
     size_t sendable;   /* number of bytes at the start of `out` that need not wait */
-    size_t hold_bytes; /* number of bytes after them that wait for `hold` */
+    size_t hold_bytes; /* number of bytes after `sendable` that wait for `hold` */
 
-    /* Tick at which a request became incomplete; 0: no request is incomplete. */
+    /* Tick at which a request became incomplete, or 0 if none is incomplete. */
     uint64_t stuck;
-    /* Tick at which the client stopped reading replies; 0: it is reading them. */
+    /* Tick at which the client stopped reading replies, or 0 if it is reading them. */
     uint64_t clogged;
     /* ticks at which the connection was opened and last received bytes */
     uint64_t opened, used;
     size_t turn;      /* number of requests left in this turn */
     bool shaking;     /* the TLS handshake is in progress */
     bool wants_write; /* TLS needs to write before it can read */
-    bool eof;         /* the client has closed its half */
+    bool eof;         /* the client has closed its half of the connection */
     /* The protocol has consumed part of a request and is waiting for the rest. */
     bool amid;
     bool lingers;  /* will be closed before all input is read; see conn_linger */
     bool draining; /* is currently discarding the remaining input */
-    /* number of bytes received since `stuck` (if `amid`), or while draining */
+    /* number of bytes received since `stuck` (if `amid` is set) or while draining */
     size_t arrived;
     bool busy;    /* a job is running for the connection */
-    bool closed;  /* closed; freed once that job has ended */
+    bool closed;  /* closed, but not yet freed */
     bool pending; /* in the worker's list of connections to settle */
     /* in the worker's list of connections that are waiting for the journal */
     bool held;
-    /* In the worker's list of connections whose turn ended with unread input. */
+    /* in the worker's list of connections whose turn ended before all input was handled */
     bool again;
-    /* The next request could not be stored; the error has not been sent yet. */
+    /* the next request could not be stored, and the error has not been sent yet */
     bool refused;
     bool full;    /* replies must be sent before more input is handled */
-    bool leaving; /* the service is stopping: no more reads */
+    bool leaving; /* the service is stopping, so nothing more is read */
     struct conn *next_pending, *next_held, *next_again;
-    struct conn *next, **link; /* all connections of the worker */
+    /* links in the list of all of the worker's connections */
+    struct conn *next, **link;
 };
 
-/* Takes ownership of a socket that was accepted and counted. Closes the socket on failure. */
+/* Takes ownership of a socket that has been accepted and counted. Closes the socket on failure. */
 void conn_open(struct worker *worker, int fd, const struct protocol *protocol, bool tls,
                const char *address, const char *host);
 
@@ -132,22 +133,22 @@ void conn_close(struct conn *conn);
  * connection. */
 void conn_leave(struct conn *conn);
 
-/* Holds back the last reply until everything recorded so far is durable, because the reply depends
- * on a change by this or another client. */
+/* Holds back the last reply until everything recorded so far is durable. Called when the reply
+ * depends on a change made by this or another client. */
 void conn_wrote(struct conn *conn);
 
 /* Called at the end of an iteration: sends all output that need not wait, and determines which
  * events to wait for. */
 void conn_settle(struct conn *conn);
 
-/* Continues with input that was already read, after a job or at its next turn. */
+/* Continues with input that has already been read, after a job or at the connection's next turn. */
 void conn_continue(struct conn *conn);
 
 /* Schedules another turn soon, whether or not bytes arrive. */
 void conn_again(struct conn *conn);
 
 /* Called when one of the connection's jobs has ended. Returns false if the connection has been
- * closed; it must then no longer be used. */
+ * closed and must no longer be used. */
 bool conn_job_done(struct conn *conn);
 
 /* Schedules conn_settle for the end of the iteration. */

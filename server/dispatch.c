@@ -1,18 +1,18 @@
 /*
- * dispatch.c - runs RESP requests: one at a time, or many requests of a pipeline together.
+ * dispatch.c - runs RESP requests, one at a time or many pipelined requests together.
  *
- * Requests of a pipeline that run the same command on the same filter (BF.EXISTS users alice,
- * BF.EXISTS users bob, ...) are collected into a run and answered together. The name is looked up,
- * and the permission is checked, only once. The keys are passed to the filter's batch functions,
- * which prefetch memory for later keys while earlier ones are being tested. The replies are the
- * same, in the same order, as if the requests had been run one by one. A run ends when the
- * available input has been used up, when a different request arrives, or when the run is long
- * enough.
+ * Pipelined requests that run the same command on the same filter (BF.EXISTS users alice,
+ * BF.EXISTS users bob, ...) are collected into a run and answered together. The name is looked up
+ * and the permission is checked only once per run. The keys are passed to the filter's batch
+ * functions, which prefetch memory for later keys while earlier ones are being tested. The replies
+ * and their order are the same as if the requests had been run one by one. A run ends when the
+ * available input has been used up, when a different request arrives, or when the run reaches its
+ * maximum length.
  *
  * A slow request is passed to a job with a copy of its arguments. The connection resumes reading
  * when the job is done, so replies stay in order. A run for a filter in a cluster (fronts.h) is
- * also passed to a job. The request that ended the run has already been read, and becomes the next
- * job.
+ * also passed to a job. The request that ended the run has already been read, so it becomes the
+ * next job.
  */
 #include "conn.h"
 #include "fronts.h"
@@ -33,16 +33,17 @@ struct resp_job {
     struct job job; /* must be first */
     /* The job does not access the connection, because the worker may be using it. */
     struct conn *conn;
-    struct client client; /* copy of the connection's client; merged back at the end */
+    /* copy of the connection's client; merged back when the job ends */
+    struct client client;
     struct buffer out;
     bool wrote;
-    bool has_ticket; /* BG.LOOKUP: the first half of the lookup is done */
+    bool has_ticket; /* the first half of a BG.LOOKUP is done */
     struct gates_ticket ticket;
-    /* Destination of a forwarded run; NULL: the job is one request. */
+    /* Destination of a forwarded run, or NULL if the job is a single request. */
     struct front *front;
-    const struct command *command; /* command of that run */
+    const struct command *command; /* command of the forwarded run */
     struct resp_job *then;         /* request after the run, to be run next */
-    /* If not empty, the error to send after the run, before the connection is closed. */
+    /* If not empty, the error to send after the run and before closing the connection. */
     char farewell[SESSION_TEXT];
     size_t bytes; /* size of the whole request */
     size_t argc;
@@ -97,7 +98,7 @@ static void resp_count_errors(const struct conn *conn, size_t waiting, size_t n)
     }
 }
 
-/* CLIENT REPLY: discards the output after the first `waiting` bytes. */
+/* Discards the output after the first `waiting` bytes, as CLIENT REPLY OFF or SKIP requires. */
 static void resp_hush(struct conn *conn, size_t waiting)
 {
     conn->out.used = conn->out.begin + waiting;
@@ -118,7 +119,7 @@ static void resp_job_free(struct resp_job *job)
     }
 }
 
-/* Continues with the request after a run, or with input that has arrived since. */
+/* Continues with the request after a run, or with input that has arrived in the meantime. */
 static void resp_job_next(struct conn *conn, struct resp_job *then)
 {
     if (then) {
@@ -138,7 +139,7 @@ static void resp_job_done(struct job *job)
     const size_t replies = mine->front ? mine->argc - 2 : 1;
     resp_job_merge(&conn->client, &mine->client);
     if (conn_job_done(conn)) {
-        if (buffer_waiting(&mine->out)) { /* SHUTDOWN, for example, sends nothing */
+        if (buffer_waiting(&mine->out)) { /* SHUTDOWN, for example, sends no reply */
             buffer_put(&conn->out, mine->out.data + mine->out.begin,
                        buffer_waiting(&mine->out));
         }
@@ -239,9 +240,9 @@ static bool bytes_equal(bg_bytes a, bg_bytes b)
     return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
 }
 
-/* Submits a run as a job that forwards it, together with the request after it, if any (argc is not
- * 0). That request must wait for its turn, because replies are sent in order. Returns NULL if out
- * of memory, after sending the errors. */
+/* Submits a job that forwards a run. If argc is not 0, `argv` is the request after the run; the
+ * request waits until the run is done, because replies are sent in order. If out of memory, sends
+ * the errors and returns NULL. */
 static struct resp_job *run_forward(struct conn *conn, const bg_bytes *argv,
                                     size_t argc)
 {
@@ -273,7 +274,7 @@ static struct resp_job *run_forward(struct conn *conn, const bg_bytes *argv,
     }
     conn->busy = true;
     jobs_submit(worker->server->jobs, &job->job);
-    return job; /* valid until `done` is called on this thread */
+    return job; /* valid until the job's `done` function is called on this thread */
 }
 
 /* Answers the collected requests. */
@@ -306,7 +307,7 @@ static void run_flush(struct conn *conn)
     run->n = 0;
 }
 
-/* Returns whether a request belongs to the run. */
+/* Returns whether a request can be added to the run. */
 static bool run_takes(const struct run *run, const bg_bytes *argv, size_t argc)
 {
     return run->n > 0 && run->n < WORKER_RUN && argc == 3
@@ -404,8 +405,8 @@ static void resp_farewell(const struct conn *conn, char text[SESSION_TEXT])
     }
 }
 
-/* Ends a connection whose input is malformed or cannot be stored for lack of memory. Nothing after
- * such input can be parsed. Sends an error after all replies, and closes the connection. */
+/* Ends a connection whose input is malformed or cannot be stored for lack of memory. Later input
+ * could not be parsed. Sends an error after all replies, and closes the connection. */
 static void resp_end(struct conn *conn)
 {
     char text[SESSION_TEXT];

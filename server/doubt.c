@@ -9,7 +9,7 @@ enum { DOUBT_NAMES = 65536, DOUBT_BYTES = 16 << 20 }; /* limits */
 
 struct doubt {
     pthread_mutex_t lock;
-    bg_bytes *names; /* free names, each with its own memory */
+    bg_bytes *names; /* free names, each allocated separately */
     size_t n, room, bytes;
 };
 

@@ -1,8 +1,9 @@
 /*
  * front_call.c - forwards items to the cluster, and returns and counts the results.
  *
- * Items of shards that are down are not sent, and neither are adds to shards that accept no adds. All other items are
- * sent. A shard that does not answer for all of its items is then marked as down, or as accepting no adds.
+ * Items for shards that are down are not sent, nor are adds to shards that accept no adds. All other items are
+ * sent. If a shard does not answer for all of its items, it is then marked as down or as accepting no
+ * adds.
  */
 #include "fronts_inside.h"
 #include "log.h"
@@ -77,7 +78,8 @@ static void front_give_back(struct front *front, struct front_client *client)
 
 /* ---- Shards ------------------------------------------------------------------------------------- */
 
-/* Logs the start and the end of a condition. *said stores whether the start has been logged. */
+/* Logs the start and the end of a condition that affects shards. *said records whether the start
+ * has been logged. */
 static void front_say(const struct front *front, uint32_t shards, bool *said,
                       const char *what, const char *over, const char *why)
 {
@@ -123,7 +125,7 @@ void front_mark(struct front *front, const uint8_t *states, const char *why)
     front_clients_free(idle);
 }
 
-/* Returns whether a shard's items are answered without being sent. */
+/* Returns whether a shard's items are answered without being sent to the shard. */
 static bool front_rests(const struct front *front, uint16_t shard, bool adds)
 {
     const uint8_t state = atomic_load(&front->shard[shard].state);
@@ -197,7 +199,7 @@ static bg_err front_send(struct front *front, const struct front_work *work,
 }
 
 /* Marks the shards that did not answer. If an add failed, the shard is only marked as not accepting adds, because it
- * may lack replicas but still answer lookups. */
+ * may be missing replicas but still answer lookups. */
 static void front_blame(struct front *front, const struct front_sent *sent, bool adds,
                         const bg_errinfo *info)
 {
@@ -273,7 +275,7 @@ static bg_err front_kept(struct front *front, bg_errinfo *info)
         *wrong ? wrong : "a shard is down; the service retries it every second");
 }
 
-/* Sets the answer to "maybe" for all unanswered items. */
+/* Sets the answers of all unanswered items to "maybe". */
 static void front_doubt(struct front_work *work)
 {
     for (size_t i = 0; i < work->n; i++) {

@@ -41,7 +41,8 @@ static const struct front_word {
 
 enum { FRONT_WORDS = sizeof front_words / sizeof *front_words };
 
-/* Parses one of the two words in `expected`, "A or B": A means false, B means true. */
+/* Parses one of the two words in `expected`, which has the form "A or B". A means false, and B
+ * means true. */
 static bool front_set_either(const char *text, const char *expected, bool *to)
 {
     const char *other = strstr(expected, " or ");

@@ -1,11 +1,11 @@
 /*
  * front_watch.c - the thread that queries all shards of a front once a second.
  *
- * Each round checks that the nodes with slots respond, and refreshes the cluster map every few seconds. Then it sends a
- * lookup for an empty item to every shard. This lookup is sent in the same way as client lookups, so it gets the same
- * result as clients would. Finally it reads the witnesses of all shards, and updates the witnesses that do not list all
- * processes. The watch uses a client with a short retry limit. After a failure, the watch opens a new client, which
- * reads the password and certificate files again.
+ * Each round first checks that all nodes with slots respond, and refreshes the cluster map if it is more than a few
+ * seconds old. Then it sends a lookup for an empty item to every shard. This lookup takes the same path as client
+ * lookups, so it gets the result that clients would get. Finally, the round reads the witnesses of all shards and
+ * updates any that do not list all processes. The watch uses a client with a short retry limit. After a failure, the
+ * watch opens a new client, which reads the password and certificate files again.
  */
 #include "fronts_inside.h"
 
@@ -14,7 +14,7 @@
 
 enum {
     WATCH_PATIENCE = 300, /* retry limit, in milliseconds */
-    WATCH_MAP = 10000     /* maximum age of the map, in milliseconds */
+    WATCH_MAP = 10000     /* maximum age of the cluster map, in milliseconds */
 };
 
 struct watch_round {
@@ -109,7 +109,7 @@ static bg_err watch_look(struct front *front, struct front_client *client,
     atomic_store(&front->nodes, (uint32_t)view.nodes);
     atomic_store(&front->reached, (uint32_t)view.reached);
     err = err ? err : watch_ask(client, false, round, info);
-    if (err == BG_OK || err == BG_EIO) { /* checks the shards that have answered */
+    if (err == BG_OK || err == BG_EIO) { /* check the shards that have answered */
         const bg_err found =
             watch_witnesses(front, client, &view, round, err ? NULL : info);
         err = err && found != BG_ECANCELED ? err : found;

@@ -182,7 +182,7 @@ void front_refuse(const struct front *front, struct request *request)
 
 /* ---- Requests ----------------------------------------------------------------------------------- */
 
-/* The form of the reply: one value, an array, or one reply for each request of a run. */
+/* The form of the reply: one value, an array, or one reply for each request in a run. */
 enum front_form { FRONT_ONE, FRONT_LIST, FRONT_MANY };
 
 static bool front_bit(const uint64_t *bits, size_t i)
@@ -223,8 +223,8 @@ static void front_tell_many(struct request *request, const struct front_work *wo
     }
 }
 
-/* Replies to one failed request: first the results of the items that precede the first item that was not added, then
- * the error. */
+/* Replies to one failed request: first the results of the items before the first one that was not added, then the
+ * error. */
 static void front_tell_failed(struct request *request, const struct front_work *work,
                               enum front_form form, bg_err err)
 {

@@ -1,21 +1,21 @@
 /*
- * fronts.h - filters that are sharded over a Redis Cluster (docs/cluster.md) and served by this service under one name.
+ * fronts.h - filters that are sharded across a Redis Cluster (docs/cluster.md) and served under one name.
  * Clients connect to one server and do not need a cluster client.
  *
  *     client -- BF.EXISTS seen x --> worker --> job thread --> the node with x's shard
  *                                    (or HTTP)
  *
- * The service forwards the BF.* and BG.* commands that add or look up one or several items. Each request is a batch,
- * and so is a run of single-item requests in a pipeline (dispatch.c). Job threads forward the batches, so event loops
- * never wait. Each job takes a cluster client from the front's pool, or opens a new one (front_call.c).
+ * The service forwards the BF.* and BG.* commands that add or look up one or several items. Each request forms a
+ * batch, and so does a run of pipelined single-item requests (dispatch.c). Job threads forward the batches, so event
+ * loops never block. Each job takes a cluster client from the front's pool, or opens a new one (front_call.c).
  *
- * If the cluster does not answer, a lookup returns "maybe" (with fail=closed, an error), and an add returns the error
- * FAILED. If a shard does not exist, both lookups and adds return an error.
+ * If the cluster does not answer, a lookup returns "maybe" (or an error if fail=closed is set), and an add returns
+ * the error FAILED. If a shard does not exist, both lookups and adds return an error.
  *
- * There are few job threads, and they have other work to do. So a shard that does not answer is marked "down": its
- * items are answered immediately, without waiting for the shard. Items of other shards are not affected. Each front has
- * a thread, the watch (front_watch.c), which queries all shards once a second, even without traffic. It detects failed
- * shards before clients do, and marks them as up when they answer again.
+ * There are few job threads, and they have other work to do. Therefore, a shard that does not answer is marked "down",
+ * and its items are answered immediately, without waiting for the shard. Items in other shards are not affected. Each
+ * front has a thread, the watch (front_watch.c), which queries all shards once a second, even without traffic. It
+ * detects failed shards before clients do, and marks them as up when they answer again.
  *
  *     shard   up --- no answer to a lookup, or to the watch ---> down
  *             down --- an answer to the watch ---> up
@@ -26,8 +26,8 @@
  * (bloomgate --cluster NODES complete). Lookups between a restart and the watch's next round do not
  * answer "no" either, because clients do not trust a process that the witness does not list.
  *
- * An add can fail for lack of replicas while lookups still work. So a shard that did not answer an add accepts no
- * adds until replicas have acknowledged a write from the watch.
+ * An add can fail for lack of replicas while lookups still work. Therefore, after a shard has not answered an
+ * add, no adds are sent to it until its replicas have acknowledged a write from the watch.
  *
  * Thread safety: all functions are MT-Safe except fronts_create, fronts_start and fronts_free.
  */
@@ -48,14 +48,15 @@ bool fronts_create(const struct settings *settings, struct fronts **fronts,
 /* Starts watching the clusters. Returns false if a thread cannot be created. */
 bool fronts_start(struct fronts *fronts);
 
-/* Stops the watch. Calls in progress fail soon. */
+/* Stops the watches. Calls in progress fail soon afterward. */
 void fronts_stop(struct fronts *fronts);
 void fronts_free(struct fronts *fronts);
 
-/* Returns the front with this name; NULL if there is none. `fronts` may be NULL. */
+/* Returns the front with this name, or NULL if there is none. `fronts` may be NULL. */
 struct front *fronts_named(const struct fronts *fronts, bg_bytes name);
 
-/* Returns the front named by one of the request's keys; NULL if there is none. `fronts` may be NULL. */
+/* Returns the front whose name is one of the request's keys, or NULL if there is none. `fronts` may be
+ * NULL. */
 struct front *fronts_find(const struct fronts *fronts, const struct command *command,
                           const bg_bytes *argv, size_t argc);
 
@@ -80,8 +81,8 @@ struct front_work {
     bg_errinfo info;
 };
 
-/* Forwards the items. The bitmaps must be zero. Waits for the cluster, so only job threads may call it. Unless
- * fail=closed, unanswered lookups are not an error. Errors: BG_EIO; BG_ENOTFOUND if a shard does not exist; BG_EFULL
+/* Forwards the items. The bitmaps must be zero. Waits for the cluster, so only job threads may call it. Unanswered
+ * lookups are an error only if fail=closed is set. Errors: BG_EIO; BG_ENOTFOUND if a shard does not exist; BG_EFULL
  * if a shard is full; BG_ENOMEM. `done` is valid even after an error. */
 bg_err front_call(struct front *front, struct front_work *work);
 
@@ -103,7 +104,7 @@ enum { FRONT_MAYBE, FRONT_NO, FRONT_UNREACHED, FRONT_ASK_REFUSED, FRONT_ASKED };
  * added, because the shard refused it or was known to be down. UNKNOWN: the item was sent, but not acknowledged. */
 enum { FRONT_NEW, FRONT_OLD, FRONT_ADD_REFUSED, FRONT_UNKNOWN, FRONT_ADDED };
 
-/* A histogram of request durations. Bucket i counts the requests that took at most front_limits[i] seconds, and more
+/* A histogram of request durations. Bucket i counts the requests that took at most front_limits[i] seconds but more
  * than the previous limit. The last bucket counts all longer requests. */
 enum { FRONT_LIMITS = 12 };
 extern const double front_limits[FRONT_LIMITS];
@@ -119,7 +120,7 @@ struct front_facts {
     uint32_t states[FRONT_STATES]; /* number of shards in each state */
     /* number of shards that are up, but accept no adds */
     uint32_t no_adds;
-    const char *state; /* summary: starting, up, partly or down */
+    const char *state; /* summary: "starting", "up", "partly" or "down" */
     uint32_t nodes, reached;
     double map_age; /* in seconds; negative if there is no cluster map yet */
     uint64_t asked[FRONT_ASKED], added[FRONT_ADDED];
@@ -134,10 +135,10 @@ struct front_facts {
 
 extern const char *const front_state_names[FRONT_STATES];
 
-/* Returns the statistics of the front with index i; returns false if there are no more fronts. */
+/* Retrieves the statistics for the front with index i. Returns false if there is no such front. */
 bool fronts_facts(struct fronts *fronts, size_t i, struct front_facts *facts);
 
-/* Returns the statistics of one front. */
+/* Retrieves the statistics for one front. */
 void front_about(struct front *front, struct front_facts *facts);
 
 /* Return the number of fronts, and the number of fronts with at least one reachable shard. */

@@ -13,7 +13,7 @@
 
 enum { FRONT_REST = 1000 }; /* interval between the watch's rounds, in milliseconds */
 
-/* A cluster client, which is idle in the pool or used by one thread. */
+/* A cluster client, which is either idle in the pool or in use by one thread. */
 struct front_client {
     struct cluster *cluster;
     struct sharded filter;
@@ -35,8 +35,8 @@ struct front {
     struct cluster_options options;
     uint32_t shards;
     struct front_shard *shard;
-    atomic_bool *witnessed; /* whether each shard has ever had a witness */
-    pthread_mutex_t lock;   /* protects the pool and the fields up to said_incomplete */
+    atomic_bool *witnessed; /* for each shard, whether it has ever had a witness */
+    pthread_mutex_t lock;   /* protects the fields from `idle` to `said_incomplete` */
     struct front_client *idle;
     char wrong[BG_ERR_MESSAGE_MAX]; /* why shards are not up */
     bool said_down, said_no_adds, said_incomplete;
@@ -55,8 +55,8 @@ struct fronts {
     struct front items[];
 };
 
-/* Opens a connected client. `patience` limits retries, in milliseconds. On failure, returns NULL and fills in
- * `info`. */
+/* Opens a connected client. `patience` is the time limit for retries, in milliseconds. On failure, returns
+ * NULL and fills in `info`. */
 struct front_client *front_open(struct front *front, uint32_t patience,
                                 bg_errinfo *info);
 void front_client_free(struct front_client *client); /* NULL is allowed */
@@ -67,8 +67,8 @@ void front_clients_free(struct front_client *list);
  * recovered. While a shard is down, the pool keeps no clients. */
 void front_mark(struct front *front, const uint8_t *states, const char *why);
 
-/* Starts the thread, which runs until `stop` is readable. Returns false if the thread cannot be
- * created. */
+/* Starts the watch thread, which runs until `stop` is readable. Returns false if the thread cannot
+ * be created. */
 bool front_watch_start(struct front *front);
 void front_watch_join(struct front *front);
 

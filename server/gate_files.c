@@ -118,8 +118,8 @@ bg_err gate_files_save(bg_slot *slot, const char *path,
     return bg_slot_save(slot, path, &how, info);
 }
 
-/* Copies the rest of the line that starts with `name`. Returns false if there is no such line, or it is empty or too
- * long. */
+/* Copies the rest of the line that starts with `name`. Returns false if there is no such line, or if the rest is
+ * empty or too long. */
 static bool files_line(const char *metadata, const char *name, char *to, size_t room)
 {
     for (const char *line = metadata; line; line = strchr(line, '\n')) {

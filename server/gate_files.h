@@ -5,9 +5,9 @@
  *     DIR/gates/NAME.bg        the filter; its metadata holds the mark and a hash of the settings
  *     DIR/gates/NAME.sql       statements for install=no (written by the source)
  *
- * The filter and its mark are in one file, so they cannot disagree. The mark is taken before the filter is saved, so
- * the file contains every key reported up to the mark, and possibly more. A file that is damaged, or was saved with
- * different settings or a different hash key, is ignored, and all keys are read again.
+ * The filter and its mark are in one file, so they are always consistent. The mark is taken before the filter is
+ * saved, so the file contains every key reported up to the mark, and possibly more. A file that is damaged, or was
+ * saved with different settings or a different hash key, is ignored, and all keys are read again.
  */
 #ifndef SERVER_GATE_FILES_H
 #define SERVER_GATE_FILES_H
@@ -15,7 +15,7 @@
 #include "gate_settings.h"
 #include "source.h"
 
-enum { GATE_INSTANCE = 9 }; /* bytes: 8 hex digits and a NUL */
+enum { GATE_INSTANCE = 9 }; /* size in bytes: 8 hex digits and a NUL */
 
 /* Reads DIR/gates/instance; creates the directory and the file if they are missing. */
 bg_err gate_files_instance(const char *dir, char instance[GATE_INSTANCE],
@@ -29,8 +29,8 @@ bg_err gate_files_save(bg_slot *slot, const char *path,
                        const struct gate_settings *settings, const char *mark,
                        bg_errinfo *info);
 
-/* Replaces the slot's base with the saved filter. Errors: those of bg_open; BG_EINCOMPAT if the file was saved with
- * different settings. */
+/* Replaces the slot's base with the saved filter. Errors: any error from bg_open; BG_EINCOMPAT if the file was
+ * saved with different settings. */
 bg_err gate_files_load(bg_slot *slot, const char *path,
                        const struct gate_settings *settings, const bg_hash_spec *hash,
                        uint64_t max_bytes, char mark[SOURCE_MARK], bg_errinfo *info);

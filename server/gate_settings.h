@@ -1,5 +1,5 @@
 /*
- * gate_settings.h - the settings of a gate.
+ * gate_settings.h - the settings for a gate.
  *
  *     gate products source=sqlite:///var/lib/shop.db keys=products(sku) follow=changes
  *
@@ -26,7 +26,7 @@ struct gate_settings {
     char *follow, *promise;
     bool install;
     uint32_t key; /* an enum source_key */
-    double poll;  /* in seconds, like all times here */
+    double poll;  /* in seconds, like all times in this struct */
     double timeout;
     uint32_t connections;
     /* How long the filter's "no" is trusted after the follower last caught up. */
@@ -42,14 +42,14 @@ struct gate_settings {
     uint32_t fail;
     double audit;
     uint32_t negative_entries;
-    double negative_ttl; /* 0: no negative cache */
+    double negative_ttl; /* 0 disables the negative cache */
     uint32_t breaker_failures;
     double breaker_rest;
     bool single_flight;
     /* When to rebuild: see bg_policy. */
     double maintain; /* interval at which the policy is evaluated */
     double rebuild_fill, rebuild_predicted, rebuild_observed;
-    double rebuild; /* maximum age of a filter; 0: no limit */
+    double rebuild; /* maximum age of a filter; 0 means no limit */
 };
 
 /* Sets the name (copied) and all defaults. Errors: BG_EINVAL for an invalid name; BG_ENOMEM. */
@@ -68,7 +68,7 @@ bg_err gate_settings_check(const struct gate_settings *settings, bg_errinfo *inf
 
 /* Return row i of the table: the name (NULL after the last row), a description, and the default as text ("" if there is
  * none, NULL if the setting is required). gate_settings_show writes the value as text that gate_settings_set accepts,
- * except that the password of a source is masked. */
+ * except that the source's password is masked. */
 const char *gate_settings_name(size_t i);
 const char *gate_settings_summary(size_t i);
 const char *gate_settings_default(size_t i);

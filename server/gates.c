@@ -1,13 +1,13 @@
 /*
- * gates.c - the list of gates, and lookups; see gates.h. The threads of a gate are in gates_life.c.
+ * gates.c - the list of gates, and lookups; see gates.h. A gate's threads are in gates_life.c.
  *
  * Each gate contains two bg_gates: one over the slot with the filter, and one over a slot that
- * never has a filter. The second bg_gate always queries the source, and has its own circuit breaker
+ * never has a filter. The second bg_gate always queries the source and has its own circuit breaker
  * and statistics. When a lookup starts, the trust rules (gates.h) select one of the two.
  *
- * Audits. A key that was just committed is in the source, but not yet in the filter. That is not a false negative if
- * the follower has yet to report the key. So when an audit finds such a key, it makes the follower poll and waits for
- * the result before it reports a false negative.
+ * Audits. A key that was just committed is in the source, but not yet in the filter. The key is not a false negative
+ * if the follower has yet to report it. Therefore, when an audit finds such a key, it makes the follower poll and
+ * waits for the result before reporting a false negative.
  *
  * The list is an array, protected by a reader-writer lock. Each gate counts its users, and dropping a gate waits
  * until the count is zero. There are few gates, so a linear search by name is enough.
@@ -159,7 +159,7 @@ static uint64_t gates_nanoseconds(double seconds)
 
 /*
  * Creates the slot with a tiny filter, which is never trusted. The tiny filter accepts the follower's adds, and the
- * first real filter accepts them as soon as its build starts. (A slot without a filter refuses adds, even while its
+ * first real filter accepts them as soon as its build starts. (A slot without a filter rejects adds, even while its
  * first filter is being built.)
  */
 static bg_err gates_make_slot(struct gate *gate, bg_errinfo *info)
@@ -431,7 +431,7 @@ bool gates_has(struct gates *gates, bg_bytes name)
 
 /* ---- Lookups ----------------------------------------------------------------------------- */
 
-/* Normalizes the key and returns the bg_gate to use for it; see Trust in gates.h. */
+/* Normalizes the key and returns the bg_gate to use for it; see "Trust" in gates.h. */
 static bg_gate *gates_choose(const struct gate *gate, enum key_form form, bg_bytes *key)
 {
     return key_form_spelling(form, key) == KEY_CANONICAL /* T4 */
@@ -514,7 +514,7 @@ bg_outcome gates_finish(struct gates_ticket *ticket, struct source_value *value)
 void gates_abandon(struct gates_ticket *ticket)
 {
     struct gate *gate = ticket->gate;
-    if (gate) { /* bg_gate_finish would count this as a failure of the source */
+    if (gate) { /* bg_gate_finish would count this as a source failure */
         ticket->gate = NULL;
         gates_leave(gate);
     }

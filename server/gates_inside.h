@@ -17,13 +17,14 @@ struct gate {
     bg_slot *slot;          /* holds the filter */
     bg_slot *nothing;       /* never holds a filter */
     bg_gate *gate;          /* over slot */
-    bg_gate *blind;         /* has no filter: always queries the source */
+    bg_gate *blind;         /* has no filter, so it always queries the source */
     _Atomic uint32_t users; /* number of lookups and other calls in progress */
 
     /* Trust: see gates.h. */
-    _Atomic uint64_t needed;    /* epoch of the source; 0: none yet */
-    _Atomic uint64_t built;     /* epoch for which the filter is complete */
-    _Atomic uint64_t caught_up; /* `since` of the last proof; 0: none in this epoch */
+    _Atomic uint64_t needed; /* the source's current epoch; 0 if it has none yet */
+    _Atomic uint64_t built;  /* epoch for which the filter is complete */
+    /* `since` of the last proof; 0 if there is none in this epoch */
+    _Atomic uint64_t caught_up;
     atomic_bool doubted; /* the epoch has ended, or an audit found a false negative */
     uint64_t max_lag;    /* nanoseconds */
 
@@ -37,22 +38,23 @@ struct gate {
     bool has_thread;
     pthread_mutex_t lock;  /* protects the fields below */
     pthread_cond_t wake;   /* wakes the maker thread */
-    pthread_cond_t caught; /* the follower has caught up */
+    pthread_cond_t caught; /* signaled when the follower has caught up */
     bool stopping;
-    bool rebuild_asked;           /* rebuild immediately */
-    bool rebuild_wanted;          /* rebuild when the pause after the last build ends */
+    bool rebuild_asked;  /* rebuild immediately */
+    bool rebuild_wanted; /* rebuild after the pause that follows the last build */
     char why[BG_ERR_MESSAGE_MAX]; /* reason for the next build */
-    /* `why` contains the reason why the saved filter is not used */
+    /* `why` explains why the saved filter is not used */
     bool is_unusable;
     bool source_up;
-    uint64_t source_told; /* when the source's state was last reported as an event */
+    /* time at which the source's state was last reported as an event */
+    uint64_t source_told;
     char source_text[BG_ERR_MESSAGE_MAX];
     char build_text[BG_ERR_MESSAGE_MAX]; /* why the last build failed, or "" */
     uint64_t build_keys;
     double build_seconds;
     char *file;              /* where the filter is saved, or NULL */
     char mark[SOURCE_MARK];  /* mark of the last proof in this epoch, or "" */
-    uint64_t mark_epoch;     /* epoch of the source at that mark */
+    uint64_t mark_epoch;     /* the source's epoch at that mark */
     char saved[SOURCE_MARK]; /* the mark in the file, or "" */
 };
 
@@ -66,7 +68,7 @@ void gate_tell(const struct gate *gate, enum gate_event_kind kind, const char *t
 
 /* ---- gates_life.c ------------------------------------------------------------------------- */
 
-/* Start the threads; stop the threads and cancel their work. */
+/* Start the threads, and stop them after canceling their work. */
 bg_err gate_life_begin(struct gate *gate, bg_errinfo *info);
 void gate_life_end(struct gate *gate);
 

@@ -1,5 +1,5 @@
 /*
- * gates_life.c - the two threads of a gate: the follower, which belongs to the source and calls the listener defined
+ * gates_life.c - a gate's two threads: the follower, which belongs to the source and calls the listener defined
  * here, and the maker, which builds and saves filters.
  *
  *     follower                        maker
@@ -9,12 +9,13 @@
  *                                     saves the filter with the last mark; then source_saved
  *
  * No key is missed. If a key was committed before `restart`, the maker reads it, because the read starts after
- * `restart`. If the key was committed later, the follower reports it. If the follower reported the key before the new
- * filter accepted adds, the read includes the key (source.h, S5; bg_slot_rebuild reads after the filter accepts adds).
+ * `restart`. If the key was committed later, the follower reports it. If the follower reports the key before the new
+ * filter accepts adds, the read includes the key (source.h, S5), because bg_slot_rebuild starts reading only after the
+ * filter accepts adds.
  *
  * Saving. The mark is copied before the filter is saved, so the file contains everything up to the mark. If an audit
- * found a false negative in a filter, the filter is not saved, and its file is deleted. The audit may run during a
- * save, so the new file is renamed while holding the lock, after a last check.
+ * found a false negative in a filter, the filter is not saved, and its file is deleted. An audit may run during a
+ * save, so the maker checks once more before it renames the new file, and holds the lock for both steps.
  *
  * A failed build is retried with backoff, from one second to one minute. If only the policy requires a rebuild, the
  * pause before the rebuild is at least ten times the duration of the last build.
@@ -110,7 +111,8 @@ static void gate_life_caught_up(void *context, const struct source_proof *proof)
     (void)pthread_mutex_unlock(&gate->lock);
 }
 
-/* Reports the state of the source. If only the reason changes, it is reported at most once a minute. */
+/* Reports the state of the source. If only the reason has changed, the state is reported at most once a
+ * minute. */
 static void gate_life_state(void *context, bool up, const char *why)
 {
     struct gate *gate = context;
@@ -239,7 +241,7 @@ static void gate_life_note_build(struct gate *gate, const bg_rebuild_report *rep
     }
     (void)snprintf(gate->build_text, sizeof gate->build_text, "%s",
                    err ? why->message : "");
-    if (!gate->followed) { /* otherwise the follower reports the state */
+    if (!gate->followed) { /* otherwise, the follower reports the state */
         gate->source_up = !err || err == BG_ENOMEM || err == BG_EQUOTA;
         (void)snprintf(gate->source_text, sizeof gate->source_text, "%s",
                        gate->source_up ? "" : gate->build_text);
@@ -261,7 +263,7 @@ static bool gate_life_build(struct gate *gate, const char *reason)
     gate_life_note_build(gate, &report, &why, err);
     if (!err) {
         bg_gate_info stats = { .struct_size = sizeof stats };
-        /* Observations about the old filter must not count against the new one. */
+        /* Statistics about the old filter must not count against the new one. */
         (void)!bg_gate_get_info(gate->gate, NULL, &stats);
         atomic_store(&gate->built, needed);
         (void)atomic_fetch_add(&gate->builds, 1);
@@ -322,12 +324,12 @@ static bool gate_life_is_due(struct gate *gate, char *text, size_t room)
 struct gate_life {
     struct gate *gate;
     uint32_t failures; /* consecutive failed builds */
-    uint64_t retry;    /* earliest time of the next build in this epoch */
+    uint64_t retry;    /* earliest time for the next build in this epoch */
     uint64_t epoch;    /* epoch of the last attempt */
-    uint64_t calm;     /* earliest time of a rebuild that is not urgent */
+    uint64_t calm;     /* earliest time for a rebuild that is not urgent */
     uint64_t maintain; /* time of the next policy evaluation */
     uint64_t save;     /* time of the next save */
-    bool stale;        /* the last event was STALE */
+    bool stale;        /* the filter was stale at the last check */
 };
 
 /* Reports when the follower falls behind, and when it has caught up again. */
@@ -377,8 +379,8 @@ static bool gate_life_can_save(const struct gate *gate)
            && atomic_load(&gate->built) == atomic_load(&gate->needed);
 }
 
-/* Moves the saved filter into place. If the epoch has ended, the filter may lack a key that an audit has found, so this
- * function deletes the file and returns BG_ECANCELED. The caller holds the lock. */
+/* Moves the saved filter into place. If the epoch has ended, the filter may be missing keys, so this function deletes
+ * the file and returns BG_ECANCELED. The caller holds the lock. */
 static bg_err gate_life_keep(const struct gate *gate, const char *path, uint64_t needed,
                              bg_errinfo *info)
 {
@@ -442,7 +444,7 @@ static void gate_life_turn(struct gate_life *life)
     struct gate *gate = life->gate;
     const uint64_t now = source_now();
     const bool wanted = atomic_load(&gate->needed) != atomic_load(&gate->built);
-    /* Failures in the previous epoch do not count. */
+    /* Failures in an earlier epoch do not count. */
     if (life->epoch != atomic_load(&gate->needed)) {
         life->epoch = atomic_load(&gate->needed);
         life->retry = life->failures = 0;

@@ -1,7 +1,7 @@
 /*
  * guesses.c - see guesses.h. Each set in the table has four entries. When a set is full, its oldest
- * entry is evicted. Thread safety: one lock, held for a few comparisons when a login is checked or
- * has failed.
+ * entry is evicted. Thread safety: one lock protects the table. It is held for a few comparisons
+ * when a login is checked or fails.
  */
 #include "guesses.h"
 
@@ -47,7 +47,7 @@ static uint64_t guesses_address(const char *text)
             return (uint64_t)1 << 32 | low;
         }
         memcpy(&address, six.s6_addr, sizeof address);
-        /* Distinguishes ::1 from a Unix socket. */
+        /* A nonzero value distinguishes ::1 from a Unix socket. */
         address = address ? address : (uint64_t)1 << 33;
     }
     return address;

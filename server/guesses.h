@@ -1,15 +1,15 @@
 /*
- * guesses.h - the rate limit for failed logins: the delay grows with every failure.
+ * guesses.h - the rate limit for failed logins, whose delay grows with every failure.
  *
- * Failures are counted for each pair of address and user name, so that a client with an outdated password does not lock
- * out other clients at the same address. They are also counted per address, with a higher limit, so that trying many
- * names does not help an attacker. The first failures are free, because people mistype. Each further failure is
- * followed by a delay: 0.1 s, 0.2 s, 0.4 s, ... up to 30 s. One failure is forgiven per minute. A
- * correct password forgives no failures; otherwise an attacker who has an account could use it to
- * reset the count. All IPv6 addresses in a /64 count as one address, because they usually belong to
- * one customer.
+ * Failures are counted for each combination of address and user name, so that a client with an outdated password does
+ * not lock out other clients at the same address. They are also counted per address, with a higher limit, so that
+ * trying many names does not help an attacker. The first few failures cause no delay, because people mistype
+ * passwords. Each further failure is followed by a delay: 0.1 s, 0.2 s, 0.4 s, ... up to 30 s. One failure is
+ * forgiven per minute. A correct password forgives no failures; otherwise an attacker who has an account could use
+ * it to reset the count. All IPv6 addresses in a /64 count as one address, because they usually belong to one
+ * customer.
  *
- * The table has a fixed size. An attacker with very many addresses can evict other entries and gains a few free guesses
+ * The table has a fixed size. An attacker with very many addresses can evict other entries and gain a few free guesses
  * per address, but scrypt makes each guess slow.
  */
 #ifndef SERVER_GUESSES_H
@@ -33,17 +33,18 @@ struct guesses {
     /* Prevents attackers from choosing addresses that share a set. */
     uint64_t secret[2];
     struct guesses_entry {
-        /* Hash of the address and name; time of the last failure, in ms. */
+        /* `who` is a hash of the address and name, and `last` is the time of the last failure, in
+         * ms. */
         uint64_t who, last;
-        uint32_t failures; /* 0: the entry is unused */
+        uint32_t failures; /* 0 if the entry is unused */
     } entries[GUESSES_SETS][GUESSES_WAYS];
 };
 
 void guesses_init(struct guesses *guesses, const uint64_t secret[2]);
 void guesses_fini(struct guesses *guesses);
 
-/* Returns the number of milliseconds after `now` (monotonic) during which logins are refused; 0 if a login is accepted
- * now. */
+/* Returns the number of milliseconds after `now` (monotonic) during which logins are refused, or 0 if a login is
+ * accepted now. */
 uint64_t guesses_wait(struct guesses *guesses, const char *address, bg_bytes name,
                       uint64_t now);
 void guesses_failed(struct guesses *guesses, const char *address, bg_bytes name,

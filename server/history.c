@@ -18,7 +18,7 @@ struct ring {
 struct history {
     size_t metrics;
     struct ring fine, coarse;
-    double *sums; /* sums of the current minute */
+    double *sums; /* sums of the values in the current minute */
     uint32_t *numbers;
     uint64_t minute;
     float memory[];
@@ -62,7 +62,7 @@ static float *ring_point(const struct ring *ring, uint64_t at, size_t metrics)
     return ring->values + at % size * metrics;
 }
 
-/* Discards the points at `at` and later, after the clock has been set back. */
+/* Discards the points at `at` and later. Called in case the clock was set back. */
 static void ring_rewind(struct ring *ring, uint64_t at)
 {
     if (ring->count == 0 || at > ring->last) {

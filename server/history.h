@@ -4,7 +4,7 @@
  *     fine    a point every HISTORY_STEP seconds, for the last 15 minutes
  *     coarse  a point per minute, the mean of its fine points, for the last day
  *
- * A missing point is NaN. Thread safety: protected by the caller's lock.
+ * A missing point is NaN. Thread safety: the caller must hold a lock.
  */
 #ifndef SERVER_HISTORY_H
 #define SERVER_HISTORY_H
@@ -21,16 +21,16 @@ enum {
 
 struct history;
 
-struct history *history_create(size_t metrics); /* NULL: out of memory */
+struct history *history_create(size_t metrics); /* NULL if out of memory */
 void history_free(struct history *history);
 
 /* Adds the values of all metrics at `now`, which is in seconds since 1970. Call it every
- * HISTORY_STEP seconds. Skipped steps become NaN. If the clock is set back, later points are
- * discarded. */
+ * HISTORY_STEP seconds. Skipped steps become NaN. If the clock has been set back, points later than
+ * `now` are discarded. */
 void history_add(struct history *history, uint64_t now, const double *values);
 
 /* Returns which part of the last `seconds` is available: the number of points, the time of the
- * first point, and the seconds between points. */
+ * first point, and the number of seconds between points. */
 struct history_range {
     uint64_t from;
     uint64_t step;

@@ -2,8 +2,8 @@
  * http.c - parses the head of a request, line by line.
  *
  * Each line is first scanned for its end and for bytes that are not text (http_line). In an
- * incomplete line, `scanned` is the number of bytes scanned so far. Then the line is parsed, once.
- * After the last field, http_settle determines what the fields mean for the body and the
+ * incomplete line, `scanned` is the number of bytes scanned so far. A complete line is then parsed
+ * once. After the last field, http_settle determines what the fields mean for the body and the
  * connection.
  */
 #include "http.h"
@@ -96,7 +96,7 @@ static enum http_result http_line(struct http_request *r, const char *bytes, siz
 
 /* ---- The first line ---------------------------------------------------------------------- */
 
-/* Returns where the path begins in "http://host:port/path". If there is no path, the second slash
+/* Returns the offset of the path in "http://host:port/path". If there is no path, the second slash
  * of "//" serves as the path "/". Returns 0 if the target does not have this form. */
 static size_t http_skip_authority(const char *target, size_t n, bool *bare)
 {
@@ -242,7 +242,7 @@ struct http_seen {
     unsigned hosts, lengths, encodings;
 };
 
-/* Interprets one field and updates the request accordingly. */
+/* Interprets one field and updates the request. */
 static enum http_result http_mind(struct http_request *r,
                                   const struct http_field *field,
                                   struct http_seen *seen)

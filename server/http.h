@@ -1,9 +1,9 @@
 /*
- * http.h - parses HTTP/1.1 and 1.0 requests: the head, and a body that arrives in chunks of any
+ * http.h - parses HTTP/1.1 and 1.0 requests: the head, and a body that may arrive in parts of any
  * size.
  *
- * Usage: one http_request per connection. The caller keeps the bytes of the head contiguous in
- * memory until it is done with the request:
+ * Use one http_request per connection. The caller keeps the bytes of the head contiguous in memory
+ * until it is done with the request:
  *
  *     switch (http_parse(&request, bytes, n)) {
  *     case HTTP_PARTIAL: read more bytes after these, and try again
@@ -14,19 +14,19 @@
  *     loop: switch (http_body_read(&body, bytes, n, &data, &consumed)) ...
  *     http_request_reset(&request), for the next one
  *
- * Each line is scanned only once, even if it arrives in small chunks. All positions are offsets
- * from the start of the head, so the memory may move; http_request_moved sets the new address. A
- * request allocates no memory.
+ * Each line is scanned only once, even if it arrives in small parts. All positions are offsets
+ * from the start of the head, so the memory may move; http_request_moved sets the new address. The
+ * parser allocates no memory.
  *
  * The result does not depend on how the bytes were split. The parser is strict where proxies
  * and servers are known to disagree on where a request ends (status 400 unless noted otherwise).
  * Lines must end with CRLF, and a head must not contain any other CR, LF, NUL or control character.
- * No space may precede a colon or a field. HTTP/1.1 requires exactly one Host. Content-Length may
- * appear only once, must consist of digits, and cannot be combined with Transfer-Encoding, which
- * must be "chunked" (501) and is not allowed in HTTP/1.0. A head is at most 16 KiB long and has at
- * most 64 fields (431); its first line is at most 8 KiB long (414).
+ * No space may precede a field name or its colon. HTTP/1.1 requires exactly one Host field.
+ * Content-Length may appear only once, must consist of digits, and cannot be combined with
+ * Transfer-Encoding, which must be "chunked" (501) and is not allowed in HTTP/1.0. A head is at
+ * most 16 KiB long and has at most 64 fields (431); its first line is at most 8 KiB long (414).
  *
- * http_fields.h reads the fields that the parser does not use itself.
+ * http_fields.h declares functions that read the fields that the parser does not use itself.
  */
 #ifndef SERVER_HTTP_H
 #define SERVER_HTTP_H
@@ -53,15 +53,15 @@ enum http_body_kind { HTTP_BODY_NONE, HTTP_BODY_LENGTH, HTTP_BODY_CHUNKED };
 
 struct http_request {
     const char *head;   /* address of the head's bytes */
-    size_t consumed;    /* HTTP_OK: length of the head */
-    int status;         /* HTTP_ERROR: status code */
-    const char *reason; /* HTTP_ERROR: the reason, as a sentence without a period */
+    size_t consumed;    /* length of the head (after HTTP_OK) */
+    int status;         /* status code (after HTTP_ERROR) */
+    const char *reason; /* a sentence without a period (after HTTP_ERROR) */
 
     struct http_span method, target;
-    struct http_span path,
-        query; /* parts of the target; the path begins with '/', or is "*" */
+    /* parts of the target; the path begins with '/', or is "*" */
+    struct http_span path, query;
     bool has_query;
-    int minor; /* minor version: 0, or 1 for 1.1 and above */
+    int minor; /* minor version: 0 for HTTP/1.0, 1 for HTTP/1.1 and above */
     struct http_field fields[HTTP_FIELDS];
     size_t field_count;
     enum http_body_kind body;
@@ -78,10 +78,10 @@ struct http_request {
 /* Prepares for the next request. Must be called before each request. */
 void http_request_reset(struct http_request *r);
 
-/* Parses a head. bytes[0..n) are all bytes received since its start. */
+/* Parses a head. bytes[0..n) contains all bytes received since the start of the head. */
 enum http_result http_parse(struct http_request *r, const char *bytes, size_t n);
 
-/* Sets the new address of the bytes of the head. */
+/* Sets the new address of the head's bytes. */
 static inline void http_request_moved(struct http_request *r, const char *bytes)
 {
     r->head = bytes;
@@ -104,7 +104,7 @@ bool http_method_is(const struct http_request *r, const char *method);
 
 enum http_body_result {
     HTTP_BODY_DATA, /* `data` is the next part of the body */
-    HTTP_BODY_MORE, /* needs more bytes; all bytes were consumed */
+    HTTP_BODY_MORE, /* all bytes were consumed, and more are needed */
     HTTP_BODY_END,  /* the body is complete; the next request follows it */
     HTTP_BODY_ERROR /* `status` and `reason` */
 };
@@ -112,7 +112,7 @@ enum http_body_result {
 struct http_body {
     int status;
     const char *reason;
-    uint64_t total; /* number of data bytes so far */
+    uint64_t total; /* number of data bytes read so far */
 
     /* Private. */
     enum {
@@ -131,16 +131,16 @@ struct http_body {
         BODY_LAST_LF,
         BODY_FAILED
     } state;
-    uint64_t left;  /* number of bytes remaining in the body, or in this chunk */
+    uint64_t left;  /* number of bytes remaining in the body or in this chunk */
     uint64_t limit; /* maximum value of `total` */
-    size_t line;    /* number of bytes so far in this line, or in all trailers */
+    size_t line;    /* number of bytes read so far in this line or in all trailers */
 };
 
 /* Starts reading a request body of at most `limit` bytes. Returns false if the head announces a
  * longer body (413). */
 bool http_body_begin(struct http_body *b, const struct http_request *r, uint64_t limit);
 
-/* Reads the next part of the body. `data` points into `bytes`; chunks are decoded, trailers are
+/* Reads the next part of the body. `data` points into `bytes`; chunks are decoded, and trailers are
  * discarded. */
 enum http_body_result http_body_read(struct http_body *b, const char *bytes, size_t n,
                                      bg_bytes *data, size_t *consumed);

@@ -37,7 +37,7 @@ bool http_body_begin(struct http_body *b, const struct http_request *r, uint64_t
     return true;
 }
 
-/* Reads the line with the size of a chunk. */
+/* Reads the line that contains a chunk's size. */
 static enum http_body_result http_body_size(struct http_body *b, char c)
 {
     const int digit = hex_digit(c);
@@ -77,7 +77,7 @@ static enum http_body_result http_body_trailer(struct http_body *b, char c)
     return HTTP_BODY_MORE;
 }
 
-/* Expects a given byte, then enters the next state. */
+/* Expects a certain byte, and then enters the next state. */
 static enum http_body_result http_body_expect(struct http_body *b, char c)
 {
     const bool cr = b->state == BODY_CHUNK_CR;

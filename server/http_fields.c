@@ -246,9 +246,9 @@ static bool http_fields_basic(bg_bytes text, char *room, struct http_credentials
     return true;
 }
 
-/* Returns whether text is one word. In the standard, a token consists of letters, digits and -._~+/
- * with = at the end, but here "NAME:PASSWORD" is a token, and passwords may contain any
- * character. */
+/* Returns whether the text is one word. In the standard, a token consists of letters, digits and
+ * -._~+/, optionally followed by =. Here, however, "NAME:PASSWORD" is also a token, and passwords
+ * may contain any character. */
 static bool http_fields_is_word(bg_bytes text)
 {
     const char *c = text.data;
@@ -322,7 +322,7 @@ static size_t http_fields_skip(const char *text, size_t n, size_t at)
     return at;
 }
 
-/* Returns whether the tags of one field contain `tag`. */
+/* Returns whether one field's list of tags contains `tag`. */
 static enum http_match http_fields_tags(bg_bytes list, const char *tag, bool weak_too)
 {
     const char *text = list.data;

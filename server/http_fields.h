@@ -1,5 +1,5 @@
 /*
- * http_fields.h - reads fields of a request: accepted types, credentials, entity tags.
+ * http_fields.h - reads request fields: accepted types, credentials and entity tags.
  *
  * Results point into the head of the request, or into `room`, which the caller provides.
  */
@@ -25,10 +25,10 @@ bool http_list_next(const struct http_request *r, const char *name,
 /* ---- Accept ------------------------------------------------------------------------------ */
 
 /*
- * Returns the quality that the client assigns to "type/subtype", in thousandths; 0 if it is not
- * acceptable. The most specific matching range applies; among equally specific ranges, the one with
- * the highest quality applies. Parameters other than q are ignored. Without Accept, every type has
- * the quality 1000. Malformed ranges are ignored.
+ * Returns the quality that the client assigns to "type/subtype", in thousandths, or 0 if the type
+ * is not acceptable. The most specific matching range applies; among equally specific ranges, the
+ * one with the highest quality applies. Parameters other than q are ignored. Without an Accept
+ * field, every type has the quality 1000. Malformed ranges are ignored.
  */
 unsigned http_accepts(const struct http_request *r, const char *type);
 

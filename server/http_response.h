@@ -21,9 +21,9 @@ struct http_extra {
 struct http_response {
     int status;
     int minor;        /* minor version of the request: 0 or 1 */
-    const char *type; /* NULL: no Content-Type */
+    const char *type; /* NULL if there is no Content-Type */
     uint64_t length;  /* length of the body, even if the body is not sent (HEAD) */
-    /* The length is unknown. In HTTP/1.0, the end of the connection then marks the end of the
+    /* Set if the length is unknown. In HTTP/1.0, closing the connection then marks the end of the
      * body. */
     bool chunked;
     bool close; /* close the connection after the response */
@@ -42,7 +42,7 @@ void http_response_chunk_end(struct buffer *out, int minor);
 /* Writes "HTTP/1.1 100 Continue", before the body is read. */
 void http_response_continue(struct buffer *out);
 
-/* Returns the text of a status, such as "Not Found"; "Status" if the status is unknown. */
+/* Returns the text of a status, such as "Not Found", or "Status" if the status is unknown. */
 const char *http_reason(int status);
 
 #endif

@@ -22,9 +22,9 @@ struct http_path {
 
 /*
  * Splits the path at its slashes and decodes %HH in each segment, so a segment may contain any
- * bytes, including slashes and NUL. "/" has no segments, "/a/" has two: "a" and "". "." and ".."
- * have no special meaning. Returns false if there are more than 16 segments, or a % is not followed
- * by two hexadecimal digits.
+ * bytes, including slashes and NUL. "/" has no segments, and "/a/" has two: "a" and "". "." and
+ * ".." have no special meaning. Returns false if there are more than 16 segments, or if a % is not
+ * followed by two hexadecimal digits.
  */
 bool http_path(const struct http_request *r, char room[HTTP_LINE_BYTES],
                struct http_path *path);

@@ -14,15 +14,16 @@ struct jobs {
     struct job *first, **last;
     size_t waiting;
     bool ending;
-    const struct user *someone; /* first user that submitted a job; NULL: none yet */
-    bool shared;                /* at least two users have submitted jobs */
+    /* first user that submitted a job; NULL if there is none yet */
+    const struct user *someone;
+    bool shared; /* at least two users have submitted jobs */
     size_t count;
     struct jobs_thread {
         struct jobs *jobs;
         struct session session;
         pthread_t thread;
         bool busy;
-        uint64_t lane; /* lane of the running job; 0: none */
+        uint64_t lane; /* lane of the running job; 0 if there is none */
         const struct user *owner;
     } threads[];
 };
@@ -64,7 +65,7 @@ static struct job **jobs_choose(struct jobs *jobs)
     return best;
 }
 
-/* Removes the next job from the queue and returns it; NULL if there is none. */
+/* Removes the next job from the queue and returns it, or returns NULL if there is none. */
 static struct job *jobs_next(struct jobs *jobs)
 {
     struct job **at = jobs_choose(jobs);
@@ -83,7 +84,7 @@ static struct job *jobs_take(struct jobs *jobs, struct jobs_thread *thread)
 {
     struct job *job = NULL;
     pthread_mutex_lock(&jobs->lock);
-    /* A queued job may be waiting for this lane, or for its owner's turn. */
+    /* A queued job may be waiting for this job's lane or for its owner's turn. */
     if (thread->busy && jobs->first) {
         pthread_cond_signal(&jobs->arrived);
     }
@@ -96,7 +97,7 @@ static struct job *jobs_take(struct jobs *jobs, struct jobs_thread *thread)
     thread->lane = job ? job->lane : 0;
     thread->owner = job ? job->owner : NULL;
     if (jobs->ending && !jobs->first) {
-        /* Wakes the threads, because no jobs are left. */
+        /* Wakes the other threads so that they exit, because no jobs are left. */
         pthread_cond_broadcast(&jobs->arrived);
     }
     pthread_mutex_unlock(&jobs->lock);

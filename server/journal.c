@@ -14,9 +14,10 @@
  * behalf of all of them.
  *
  * Each frame number is assigned only once. An appended frame may already have been applied to its
- * object, so it cannot be withdrawn if writing fails: it stays in memory (disk full), or the
- * journal fails. The remains of a failed write are truncated if possible. If they cannot be
- * truncated, they are harmless: they form a torn tail, and the next write overwrites them.
+ * object, so it cannot be withdrawn if writing fails. If the disk is full, the frame stays in
+ * memory; after any other error, the journal fails. The remains of a failed write are truncated if
+ * possible. If they cannot be truncated, they are harmless: they form a torn tail, and the next
+ * write overwrites them.
  *
  * journal_inside.h lists the invariants.
  */
@@ -209,7 +210,7 @@ bg_err journal_sync(struct journal *j, bg_errinfo *info)
     return err;
 }
 
-/* Returns whether a second has passed since the last sync. If the clock has run backward, the
+/* Returns whether a second has passed since the last sync. If the clock has moved backward, the
  * difference wraps around and counts as more than a second. */
 static bool journal_is_due(const struct journal *j)
 {

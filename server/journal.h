@@ -1,10 +1,10 @@
 /*
- * journal.h - the write-ahead journal of the service, shared by all filters.
+ * journal.h - the service's write-ahead journal, shared by all filters.
  *
- * Every change to an object is a record (journal_record.h). After a crash, each object is
- * restored from its last file (its base) and the records written after it. The caller decides
- * whether a change is appended before or after it is applied; persist.c (P1) describes the order
- * and explains why it is safe.
+ * Every change to an object is written as a record (journal_record.h). After a crash, each object
+ * is restored from its last saved file (its base) and the records written after that file. The
+ * caller decides whether to append a change before or after applying it. persist.c (P1) describes
+ * the order and explains why it is safe.
  *
  *     journal_open(folder, &how, &journal, &why);             // exclusive: locks the directory
  *     journal_replay(journal, visit, context, &report, &why); // may be repeated
@@ -15,15 +15,15 @@
  *     ... change the object, hold the reply until journal_durable(journal) >= sequence ...
  *
  * Frames. Each append creates one frame from its records. A frame is replayed completely or not
- * at all. Frames are numbered 1, 2, 3, ...; a number is never reused. Frames are replayed in the
- * order of their numbers. Where that order matters, the caller must hold one lock while appending
- * and applying.
+ * at all. Frames are numbered 1, 2, 3, ...; a number is never reused. Frames are replayed in
+ * numerical order. Where the order matters, the caller must hold one lock while appending and
+ * applying a change.
  *
  * Durability depends on the policy, which may change at any time:
- *   always    A frame is durable once it is on disk. The journal's thread syncs whenever
- *             something was appended; frames appended during a sync share the next sync.
+ *   always    A frame is durable once it is on disk. The journal's thread syncs whenever frames
+ *             have been appended. Frames appended during a sync share the next sync.
  *   everysec  A frame is durable once it has been written to the OS, so a process crash loses
- *             nothing. Frames are synced within a second; a machine crash loses the frames appended
+ *             nothing. Frames are synced within a second. A machine crash loses the frames appended
  *             after the last sync.
  *   no        Like everysec, but the OS decides when to write to disk.
  * Under `everysec` and `no`, threads that have appended frames call journal_flush before they
@@ -47,21 +47,21 @@
  *     the journal continues normally.
  *   - The directory, its lock file or the segment is no longer at its path: the journal has
  *     failed.
- *   - Any other write error, and every sync error: the journal has failed. A sync is never
- *     retried on the same file, because the kernel may have marked pages clean that it could not
- *     write. Every call returns that error until journal_reopen has started a fresh segment with
- *     a manifest of objects that were all saved after the failure.
+ *   - Any other write error, and every sync error: the journal has failed. A sync is never retried
+ *     on the same file, because the kernel may have marked pages as clean even though it could not
+ *     write them. Every call returns the error until journal_reopen has started a fresh segment
+ *     with a manifest of objects that were all saved after the failure.
  *
- * Torn tails and damage. A crash may leave an incomplete tail in the last segment. The tail was
- * never reported as synced. It is truncated, and the truncation is reported. Each frame stores the
- * number of the last frame that was known to be on disk when it was written. So a bad frame that
- * had been synced, a gap in the numbers, or a missing segment (even the newest one) is damage that
- * no crash can cause. Lost adds would become false "no" answers, so damage is an error that
- * includes its location and cause. If `beyond_damage` is set, the damage is reported, the visitor
- * receives a GAP record, and reading continues.
+ * Torn tails and damage. A crash may leave an incomplete tail in the last segment. This tail was
+ * never reported as synced, so it is truncated, and the truncation is reported. Each frame stores
+ * the number of the last frame that was known to be on disk when the frame was written. A bad frame
+ * that had been synced, a gap in the numbers, or a missing segment (even the newest one) is
+ * therefore damage that no crash can cause. Lost adds would cause false "no" answers, so damage is
+ * an error, and its message includes the location and the cause. If `beyond_damage` is set, the
+ * damage is reported, the visitor receives a GAP record, and reading continues.
  *
  * Memory: up to 64 MiB for frames that have not been written yet; pages are touched only as needed.
- * Reading uses the size of the largest frame (at most 16 MiB) plus 1 MiB.
+ * Reading uses as much memory as the largest frame (at most 16 MiB) plus 1 MiB.
  */
 #ifndef SERVER_JOURNAL_H
 #define SERVER_JOURNAL_H
@@ -76,7 +76,7 @@ struct journal;
 
 enum journal_policy { JOURNAL_ALWAYS = 0, JOURNAL_EVERYSEC = 1, JOURNAL_NO = 2 };
 
-/* Zero fields select the defaults. */
+/* Fields that are zero select the defaults. */
 struct journal_options {
     enum journal_policy policy;
     bool beyond_damage;
@@ -85,31 +85,32 @@ struct journal_options {
     /* Size of the buffer for frames that have not been written yet, in bytes (default: 64 MiB).
      * The largest frame must fit in half of the buffer. */
     size_t buffer;
-    uint64_t (*clock)(void *context); /* nanoseconds; NULL: the monotonic clock */
+    uint64_t (*clock)(
+        void *context); /* in nanoseconds; NULL selects the monotonic clock */
     void *clock_context;
 };
 
 /* The result of reading a journal. */
 struct journal_report {
-    uint64_t first;    /* number of the first frame that exists, or will exist */
-    uint64_t next;     /* number that follows the last frame's number */
+    uint64_t first; /* number of the first frame, even if it has not been written yet */
+    uint64_t next;  /* number of the next frame to be appended */
     uint64_t frames;   /* number of complete frames passed to the visitor */
     uint64_t records;  /* number of records in these frames */
     uint64_t bytes;    /* size of these frames in bytes */
     uint64_t segments; /* number of segments read */
-    uint64_t synced;   /* all frames up to this frame are known to be synced */
+    uint64_t synced;   /* all frames up to this number are known to be synced */
     /* Frames below this number are not needed, according to a KEEP record. */
     uint64_t keep;
     bool clean;     /* the journal was closed in an orderly way */
     bool ends;      /* the newest segment, as recorded in journal.lock, exists */
-    uint8_t id[16]; /* id of the directory */
+    uint8_t id[16]; /* the directory's ID */
     /* The end of the last segment. */
-    uint64_t tail_segment; /* segment number; 0: no segment */
+    uint64_t tail_segment; /* segment number; 0 if there is no segment */
     uint64_t tail_settled; /* offset up to which the segment is known to be synced */
     uint64_t tail_end;     /* offset after the last complete frame */
     /* number of torn bytes from tail_end to the end of the file */
     uint64_t dropped;
-    /* number of complete frames in the torn bytes; nothing relied on them */
+    /* number of complete frames in the torn bytes, which were never reported as synced */
     uint64_t behind;
     bg_errinfo torn; /* why the tail is torn; BG_OK if it is not */
     /* Damage found, if `beyond_damage` is set. */
@@ -118,7 +119,8 @@ struct journal_report {
     bg_errinfo damage; /* the first damage found */
 };
 
-/* Receives the records of complete frames, in order. If it returns an error, reading stops. */
+/* Receives the records of complete frames, in order. Reading stops if the callback returns an
+ * error. */
 typedef bg_err journal_visit(void *context, uint64_t sequence,
                              const struct journal_record *record, bg_errinfo *info);
 
@@ -148,23 +150,23 @@ bg_err journal_read(const char *folder, bool beyond_damage, journal_visit *visit
 /*
  * Prepares the journal for appends: truncates a torn tail, ensures that the existing frames are on
  * disk, and starts a new segment. Reads the whole journal unless it has already been read. Errors:
- * those of journal_replay; on error, nothing is changed.
+ * the same as for journal_replay. On error, nothing is changed.
  */
 bg_err journal_begin(struct journal *journal, struct journal_report *report,
                      bg_errinfo *info);
 
 /* Stops the thread, writes and syncs all pending frames under any policy, and releases the
  * directory. NULL is allowed. If the journal has failed, returns the error that caused the failure.
- * The journal is closed in any case. Thread safety: no other thread may be using the journal. */
+ * The journal is closed even on error. Thread safety: no other thread may be using the journal. */
 bg_err journal_close(struct journal *journal, bg_errinfo *info);
 
 /* ---- Appending. These functions are thread-safe. ----------------------------------------- */
 
 /*
  * Appends a frame of n records, n >= 1. *sequence, unless NULL, is set to the frame's number. The
- * frame is copied, not written; if the buffer is full, pending frames are written first. Errors,
- * with nothing appended: BG_EINVAL and BG_EQUOTA if the records cannot be encoded; BG_EIO if the
- * journal is full or has failed; BG_ENOMEM.
+ * frame is copied to a buffer, not written. If the buffer is full, pending frames are written
+ * first. On error, nothing is appended. Errors: BG_EINVAL and BG_EQUOTA if the records cannot be
+ * encoded; BG_EIO if the journal is full or has failed; BG_ENOMEM.
  */
 bg_err journal_append(struct journal *journal, const struct journal_record *records,
                       size_t n, uint64_t *sequence, bg_errinfo *info);
@@ -180,18 +182,20 @@ bg_err journal_sync(struct journal *journal, bg_errinfo *info);
  * passed since the last sync. */
 bg_err journal_tick(struct journal *journal, bg_errinfo *info);
 
-/* Checks that the journal is still at the path where it was opened. If its directory was removed or
- * replaced, the journal has failed; once the directory is put back, journal_reopen succeeds. If a
- * segment was removed, the journal has failed as well; journal_reopen starts a new segment. The
- * same check precedes each advance of the durable frame number; this function covers periods
- * without appends. Errors: BG_EIO. Cost: two calls each to stat and fstat. */
+/* Checks that the journal is still at the path where it was opened. If its directory has been
+ * removed or replaced, the journal fails, and journal_reopen succeeds only after the directory has
+ * been restored. If the segment has been removed, the journal also fails, and journal_reopen starts
+ * a new segment. The same check is made each time before the durable frame number advances; this
+ * function covers periods without appends. Errors: BG_EIO. Cost: two calls each to stat and
+ * fstat. */
 bg_err journal_check(struct journal *journal, bg_errinfo *info);
 
-/* Returns the number that the next frame will get; all frames below it have been appended. */
+/* Returns the number that the next frame will get. All frames with lower numbers have been
+ * appended. */
 uint64_t journal_next(const struct journal *journal);
 
-/* Returns the highest frame number such that all frames up to it are as durable as the policy
- * requires. This number decreases only when the policy is changed to `always`. Cost: one load. */
+/* Returns the highest number N such that all frames up to N are as durable as the policy requires.
+ * This number decreases only when the policy is changed to `always`. Cost: one load. */
 uint64_t journal_durable(const struct journal *journal);
 
 void journal_set_policy(struct journal *journal, enum journal_policy policy);
@@ -201,33 +205,34 @@ bool journal_syncs(const struct journal *journal);
 
 /* ---- The thread -------------------------------------------------------------------------- */
 
-/* Called by the journal's thread when `durable` has advanced (under `always`; otherwise only when
- * the thread itself advanced it), or when the journal is full, has failed or has recovered (code
- * BG_OK). The callback must not wait for the journal. */
+/* Called by the journal's thread when the journal becomes full, fails or recovers (code BG_OK), and
+ * when `durable` has advanced. Under policies other than `always`, an advance is reported only if
+ * the thread itself caused it. The callback must not wait for the journal. */
 typedef void journal_tell(void *context, uint64_t durable, const bg_errinfo *failure);
 
-/* Starts the thread. Only one such thread may run at a time. `tell` may be NULL. Errors: BG_EINVAL,
- * BG_EIO. */
+/* Starts the thread. Each journal can have only one such thread. `tell` may be NULL. Errors:
+ * BG_EINVAL, BG_EIO. */
 bg_err journal_start(struct journal *journal, journal_tell *tell, void *context,
                      bg_errinfo *info);
 
-/* Stops the thread and waits for it to end. Nothing is lost: journal_close writes pending
- * frames. */
+/* Stops the thread and waits for it to exit. No frames are lost, because journal_close writes
+ * pending frames. */
 void journal_stop(struct journal *journal);
 
 /* ---- Segments ---------------------------------------------------------------------------- */
 
 /*
  * Syncs all appended frames and starts the next segment. *first, unless NULL, is set to the number
- * of the next segment's first frame. Other threads may append during the call. Errors: BG_EIO; the
- * journal continues with the old segment, unless it has failed.
+ * of the next segment's first frame. Other threads may append during the call. Errors: BG_EIO,
+ * after which the journal continues with the old segment unless it has failed.
  */
 bg_err journal_rotate(struct journal *journal, uint64_t *first, bg_errinfo *info);
 
 /*
- * Deletes segments whose frames are all numbered below `sequence`. First records that number and
- * syncs, so a manifest appended earlier is on disk as well. *removed, unless NULL, is set to the
- * number of deleted segments. Errors: BG_EIO, in which case some of the segments may remain.
+ * Deletes segments whose frames are all numbered below `sequence`. First records that number in the
+ * journal and syncs, which ensures that a manifest appended earlier is on disk as well. *removed,
+ * unless NULL, is set to the number of deleted segments. Errors: BG_EIO, in which case some of the
+ * segments may remain.
  */
 bg_err journal_remove_before(struct journal *journal, uint64_t sequence,
                              uint64_t *removed, bg_errinfo *info);
@@ -235,18 +240,20 @@ bg_err journal_remove_before(struct journal *journal, uint64_t sequence,
 /* A fresh segment being written. */
 struct journal_draft;
 
-/* Writes the initial content of a fresh segment, a manifest, with journal_draft_append. */
+/* Callback that writes the initial content of a fresh segment, a manifest, by calling
+ * journal_draft_append. */
 typedef bg_err journal_fill(void *context, struct journal_draft *draft,
                             bg_errinfo *info);
 
 /*
  * Restarts a journal that has failed: creates a fresh segment from the records that `fill`
- * appends, and continues with it. All objects must have been saved after the failure, including all
- * changes recorded before it; their bases start at journal_next(journal). Older segments are
- * deleted. Until the call returns BG_OK, a restart finds the old segments; afterwards it finds the
- * fresh segment. Frames that were appended but never written then count as durable, because the
- * bases contain them. Errors: BG_EINVAL if the journal has not failed; BG_EIO; any error returned
- * by `fill`. On error, the journal remains failed.
+ * appends, and continues with that segment. All objects must have been saved after the failure,
+ * including all changes recorded before the failure; their bases start at journal_next(journal).
+ * Older segments are deleted. If the service restarts before the call has returned BG_OK, it finds
+ * the old segments; later, it finds the fresh segment. After the call, frames that were appended
+ * but never written count as durable, because the bases contain them. Errors: BG_EINVAL if the
+ * journal has not failed; BG_EIO; any error returned by `fill`. On error, the journal remains
+ * failed.
  */
 bg_err journal_reopen(struct journal *journal, journal_fill *fill, void *context,
                       bg_errinfo *info);
@@ -270,7 +277,7 @@ struct journal_state {
     uint64_t segments;             /* number of files */
     uint64_t segment;              /* number of the last segment */
     uint64_t segment_bytes, bytes; /* sizes of the last segment and of all segments */
-    /* Failed permanently. If this is false, an error code in `failure` means that the disk is
+    /* Failed permanently. If `failed` is false, an error code in `failure` means that the disk is
      * full. */
     bool failed;
     bg_errinfo failure;

@@ -1,4 +1,4 @@
-/* journal_bytes.h - little-endian integers at any address, on any machine. */
+/* journal_bytes.h - reads and writes little-endian integers at any address, on any machine. */
 #ifndef SERVER_JOURNAL_BYTES_H
 #define SERVER_JOURNAL_BYTES_H
 

@@ -2,24 +2,26 @@
  * journal_disk.c - the journal's files.
  *
  * A segment is renamed to its final name after its header is on disk, and then the directory is
- * synced. So an existing segment has a header, unless it is damaged. Segments are deleted oldest
- * first, with a sync of the directory after each, so no crash leaves a gap.
+ * synced. An existing segment therefore has a header, unless it is damaged. Segments are deleted
+ * oldest first, and the directory is synced after each deletion, so no crash leaves a gap.
  *
  * Settling. Frames after the last frame known to be synced may exist only in the page cache,
- * because a sync may have failed before the process died, and the kernel then marks pages clean
- * that it could not write. Such frames would be readable now and missing after the next boot. So
- * these frames are rewritten with the same bytes before anything relies on them.
+ * because a sync may have failed before the process died, and the kernel then marks pages as clean
+ * even though it could not write them. Such frames would be readable now but missing after the next
+ * boot. Therefore, these frames are rewritten with the same bytes before anything relies on them.
  *
- * The newest segment. If the newest segment is missing, the rest of the journal looks complete.
- * Therefore journal.lock contains a copy of that segment's header, which is written and synced
- * after the segment gets its final name and before any of its frames becomes durable. After a crash
- * between these steps, or if the copy cannot be written, journal.lock contains an older header.
- * This is not an error, but some damage then cannot be detected. A copy that cannot be read proves
- * nothing, and neither does a missing copy in a directory written by version 0.1.
+ * The newest segment. If the newest segment were missing, the rest of the journal would look
+ * complete. Therefore, journal.lock contains a copy of that segment's header, which is written and
+ * synced after the segment gets its final name and before any of its frames becomes durable. After
+ * a crash between these steps, or if the copy cannot be written, journal.lock contains an older
+ * header. An older header is not an error, but it means that some damage cannot be detected. A copy
+ * that cannot be read proves nothing, and neither does a missing copy in a directory written by
+ * version 0.1.
  *
- * The end. An orderly stop writes a second header after that copy, with the number of the MARK
- * instead of the first frame. Frames below the MARK are durable, so if one is missing, a crash did
- * not cause the loss. The second header counts only if it describes the same segment as the first.
+ * The end. An orderly stop writes a second header to journal.lock after that copy. The second
+ * header contains the number of the MARK instead of the number of the first frame. Frames below the
+ * MARK are durable, so if one is missing, a crash did not cause the loss. The second header counts
+ * only if it describes the same segment as the first.
  */
 #include "journal_disk.h"
 
@@ -253,8 +255,8 @@ bg_err journal_disk_lock(struct journal_disk *disk, bg_errinfo *info)
         return err;
     }
     disk->lock = file;
-    /* The previous owner may have removed the file together with its directory. In that case, the
-     * lock protects nothing. */
+    /* The previous owner may have removed the file together with its directory. In that case,
+     * locking the file protects nothing. */
     return journal_disk_check(disk, info);
 }
 
@@ -442,7 +444,7 @@ bg_err journal_disk_remove(const struct journal_disk *disk, uint64_t number,
     return disk_sync_folder(disk, info);
 }
 
-/* Overwrites a range of a file with its own bytes. */
+/* Rewrites a range of a file with the same bytes. */
 static bg_err disk_rewrite(int file, uint64_t from, uint64_t end, const char *path,
                            bg_errinfo *info)
 {
@@ -514,8 +516,8 @@ static bg_err disk_take(void *context, size_t i, struct journal_source *source,
     } else if (fstat(book->file, &about) != 0) {
         err = journal_error_system(info, "stat", book->path);
     } else if (!S_ISREG(about.st_mode)) {
-        /* This is an error, not damage, because the journal never creates such a file, and a future
-         * segment may need its name. */
+        /* A file of another type is an error, not damage, because the journal never creates such a
+         * file, and a future segment may need its name. */
         err =
             journal_error_why(info, BG_EIO, "segment",
                               "not a regular file. Move it out of the data directory");

@@ -18,19 +18,19 @@ enum { JOURNAL_DISK_PATH = 4096, JOURNAL_DISK_NAME = 48 };
 
 struct journal_segment {
     uint64_t number;
-    uint64_t first; /* first frame; 0: not known yet */
+    uint64_t first; /* number of the first frame; 0 if not known yet */
     uint64_t bytes;
 };
 
-/* The segments of a directory, sorted by number. */
+/* The segments in a directory, sorted by number. */
 struct journal_disk {
     char folder[JOURNAL_DISK_PATH - JOURNAL_DISK_NAME];
     struct journal_segment *segments;
     size_t count, room;
-    int lock; /* descriptor of journal.lock, which is locked; -1: not locked */
-    /* The newest segment recorded in journal.lock; number 0: unknown. */
+    int lock; /* descriptor of the locked file journal.lock; -1 if it is not locked */
+    /* Header of the newest segment, as recorded in journal.lock. Its number is 0 if unknown. */
     struct journal_header newest;
-    uint64_t end; /* number of the MARK written by an orderly stop; 0: unknown */
+    uint64_t end; /* number of the MARK written by an orderly stop; 0 if unknown */
 };
 
 #define JOURNAL_DISK_INIT                                                              \
@@ -38,8 +38,8 @@ struct journal_disk {
         .lock = -1                                                                     \
     }
 
-/* Sets the directory, lists its segments, and reads which segment was the newest. Errors: BG_EIO,
- * BG_EINVAL, BG_ENOMEM. */
+/* Sets the directory, lists its segments, and reads from journal.lock which segment was the newest.
+ * Errors: BG_EIO, BG_EINVAL, BG_ENOMEM. */
 bg_err journal_disk_list(struct journal_disk *disk, const char *folder,
                          bg_errinfo *info);
 
@@ -48,14 +48,14 @@ bg_err journal_disk_reserve(struct journal_disk *disk, bg_errinfo *info);
 void journal_disk_push(struct journal_disk *disk, struct journal_segment segment);
 void journal_disk_pop(struct journal_disk *disk);
 
-/* Fills in `first` and `bytes` of all segments, from their headers. A segment with an invalid
+/* Reads the headers of all segments, and fills in `first` and `bytes`. A segment with an invalid
  * header is treated as if it started with the same frame as the next segment. */
 bg_err journal_disk_learn(struct journal_disk *disk, bg_errinfo *info);
 
 void journal_disk_free(struct journal_disk *disk);
 
-/* Locks the directory until journal_disk_free. Errors: BG_EBUSY if another process has locked the
- * directory. */
+/* Locks the directory until journal_disk_free is called. Errors: BG_EBUSY if another process has
+ * locked the directory. */
 bg_err journal_disk_lock(struct journal_disk *disk, bg_errinfo *info);
 
 /* Checks that the directory at the path is still the locked directory. If the locked directory was
@@ -73,21 +73,22 @@ void journal_disk_path(const struct journal_disk *disk, uint64_t number,
 /* Returns the segments in the form that journal_walk needs. */
 struct journal_shelf journal_disk_shelf(struct journal_disk *disk);
 
-/* Read or write all n bytes, or return an error. Both take an offset so that a failed write can be
- * repeated. */
+/* Read or write all n bytes, or return an error. Both functions take an offset so that a failed
+ * write can be retried. */
 bg_err journal_disk_write(int file, uint64_t offset, const void *from, size_t n,
                           const char *path, bg_errinfo *info);
 bg_err journal_disk_read(int file, uint64_t offset, void *to, size_t n,
                          const char *path, bg_errinfo *info);
 bg_err journal_disk_sync(int file, const char *path, bg_errinfo *info);
 
-/* A segment created under a temporary name: call _begin, write, then call _place or _discard. */
+/* A segment created under a temporary name. Call journal_disk_begin, write the frames, and then
+ * call journal_disk_place or journal_disk_discard. */
 struct journal_draft_file {
     int file;
     char path[JOURNAL_DISK_PATH]; /* final path */
     char made[JOURNAL_DISK_PATH];
-    /* The segment has its final name. If _place fails after this is set, only the directory has not
-     * been synced. */
+    /* The segment has its final name. If journal_disk_place fails after setting this flag, the only
+     * step that failed is syncing the directory. */
     bool placed;
 };
 
@@ -96,7 +97,8 @@ bg_err journal_disk_begin(struct journal_draft_file *draft,
                           const struct journal_header *header, bg_errinfo *info);
 
 /* Syncs a segment, renames it to its final name, syncs the directory, and records the segment as
- * the newest. On error the segment is closed and, unless it already had its final name, deleted. */
+ * the newest. On error, the segment is closed, and it is deleted unless it already had its final
+ * name. */
 bg_err journal_disk_place(struct journal_draft_file *draft,
                           const struct journal_disk *disk,
                           const struct journal_header *header, bg_errinfo *info);
@@ -107,8 +109,8 @@ void journal_disk_discard(struct journal_draft_file *draft);
 void journal_disk_record_end(const struct journal_disk *disk,
                              const struct journal_header *header, uint64_t end);
 
-/* Deletes a segment's file and syncs the directory. Segments are deleted oldest first, so the
- * remaining segments have no gap even if the machine crashes. */
+/* Deletes a segment's file and syncs the directory. The caller deletes segments oldest first, so
+ * there is no gap between the remaining segments even if the machine crashes. */
 bg_err journal_disk_remove(const struct journal_disk *disk, uint64_t number,
                            bg_errinfo *info);
 

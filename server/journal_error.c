@@ -74,7 +74,7 @@ bg_err journal_error_system(bg_errinfo *info, const char *call, const char *path
 {
     int code = errno;
     char reason[64] = "";
-    /* The GNU variant, which returns the text. */
+    /* This is the GNU variant of strerror_r, which returns the text. */
     const char *text = strerror_r(code, reason, sizeof reason);
     (void)journal_error(info, BG_EIO, call, "success", "%s", text);
     if (info) {

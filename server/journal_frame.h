@@ -1,16 +1,16 @@
 /*
- * journal_frame.h - the bytes around records: the header of a segment and the heads of its
- * frames. docs/journal.md describes the format byte by byte.
+ * journal_frame.h - the data that surrounds records: a segment's header and its frame heads.
+ * docs/journal.md describes the format byte by byte.
  *
  *     0    header, 64 bytes
  *     64   frames, back to back: a head of 32 bytes, and records
  *
  * All integers are little-endian. Checksums are XXH3-64. Frame checksums are seeded with the
- * directory's ID and the run (the number of the first segment that the process wrote). So bytes
- * from another journal, or from this journal before its tail was truncated, are never accepted as
- * frames, whether they appear in blocks that the file system reuses or in keys sent by a client. A
- * head has its own checksum, so its length can be trusted before the records are read, and a search
- * for the next frame examines only heads.
+ * directory's ID and the run (the number of the first segment that the process wrote). As a result,
+ * bytes from another journal, or from this journal before its tail was truncated, are never
+ * accepted as frames. Such bytes may appear in blocks that the file system reuses, or in keys sent
+ * by a client. A head has its own checksum, so its length can be trusted before the records are
+ * read, and a search for the next frame examines only heads.
  */
 #ifndef SERVER_JOURNAL_FRAME_H
 #define SERVER_JOURNAL_FRAME_H
@@ -22,7 +22,8 @@
 #include <stdint.h>
 
 enum {
-    /* Release 0.1 wrote version 1; it must not open newer files, because it would delete packs. */
+    /* Release 0.1 wrote version 1. It must not be able to open newer journals, because it would
+     * delete packs. */
     JOURNAL_VERSION = 2,
     JOURNAL_HEADER = 64,
     JOURNAL_HEAD = 32,
@@ -32,7 +33,7 @@ enum {
 
 struct journal_header {
     uint32_t flags;
-    uint64_t number; /* number of the segment */
+    uint64_t number; /* the segment's number */
     uint64_t first;  /* number of the segment's first frame */
     uint64_t run;    /* number of the first segment written by the same process */
     uint8_t id[JOURNAL_ID];
@@ -50,8 +51,8 @@ uint64_t journal_seed(const uint8_t id[JOURNAL_ID], uint64_t run);
 
 struct journal_head {
     uint32_t length;   /* size of the records in bytes */
-    uint64_t sequence; /* number of the frame */
-    /* All frames up to this one were on disk when the frame was written. */
+    uint64_t sequence; /* the frame's number */
+    /* All frames up to this number were on disk when the frame was written. */
     uint64_t synced;
     uint64_t check; /* checksum of the records */
 };

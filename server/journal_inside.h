@@ -1,5 +1,5 @@
 /*
- * journal_inside.h - internal declarations of the journal.
+ * journal_inside.h - the journal's internal declarations.
  *
  *     journal.c          appends, writes and syncs frames
  *     journal_open.c     opens, reads, begins and closes the journal
@@ -11,14 +11,16 @@
  *
  *   (J1) synced <= written < next. Frames up to `written` are complete in the segments; later
  *        frames are in `spare` and then in `active`, in order.
- *   (J2) At most one thread owns `writing`; only that thread writes, and uses `spare`, `file` and
- *        `end`. At most one thread owns `syncing`; only that thread syncs. A thread that owns both
- *        flags may change segments. The flags are acquired in this order: syncing, writing.
- *   (J3) Once `failed` is set, nothing more is written to that segment, and no frame in it
+ *   (J2) At most one thread owns `writing`, and only that thread writes and uses `spare`, `file`
+ *        and `end`. At most one thread owns `syncing`, and only that thread syncs. A thread that
+ *        owns both flags may change segments. The flags are acquired in this order: syncing,
+ *        writing.
+ *   (J3) Once `failed` is set, nothing more is written to the current segment, and no frame in it
  *        becomes `written`, even if its write was in progress.
  *   (J4) A segment is synced before the next segment is renamed to its final name.
- *   (J5) `failed` implies a code in `failure`. Only journal_reopen clears `failed`, with a fresh
- *        segment. A successful write clears the "disk full" state, but never a failure.
+ *   (J5) `failed` implies a code in `failure`. Only journal_reopen clears `failed`, after it has
+ *        created a fresh segment. A successful write clears the "disk full" state, but never a
+ *        failure.
  *   (J6) A frame becomes durable only after its segment has been found at its path, in the locked
  *        directory, because an unlinked file can be written and synced without an error.
  */
@@ -44,7 +46,7 @@ struct journal_buffer {
     uint64_t last; /* number of the last frame in the buffer */
 };
 
-/* The last reported state. */
+/* The state that was last reported to the callback. */
 struct journal_news {
     uint64_t durable;
     bool failed;
@@ -53,8 +55,8 @@ struct journal_news {
 
 struct journal {
     pthread_mutex_t lock;
-    pthread_cond_t turn; /* a leader has finished */
-    pthread_cond_t work; /* there is work for the thread */
+    pthread_cond_t turn; /* signaled when a leader has finished */
+    pthread_cond_t work; /* signaled when there is work for the thread */
     struct journal_options options;
     _Atomic int policy;
     struct journal_disk disk;
@@ -65,20 +67,20 @@ struct journal {
     uint64_t seed;
     int file;
     char path[JOURNAL_DISK_PATH];
-    uint64_t end; /* end of the segment */
+    uint64_t end; /* offset of the end of the segment */
     struct journal_buffer active, spare;
     size_t room; /* size of each buffer */
     _Atomic uint64_t next, written, synced;
     bool writing, syncing, removing;
-    bool failed; /* permanently */
-    /* the failure, or the "disk full" error; BG_OK if there is neither */
+    bool failed; /* the journal has failed permanently */
+    /* the failure or the "disk full" error, or BG_OK if there is neither */
     bg_errinfo failure;
-    uint64_t sync_time; /* start of the last sync */
+    uint64_t sync_time; /* start time of the last sync */
     uint64_t appends, writes, written_bytes, syncs, sync_nanoseconds, slowest_sync;
     /* The state of the thread. */
     pthread_t thread;
     bool running, stopping;
-    bool sleeping; /* the thread sleeps until something is appended */
+    bool sleeping; /* the thread is sleeping until a frame is appended */
     journal_tell *tell;
     void *tell_context;
     /* Owned by the thread once journal_start has been called. */
@@ -123,7 +125,7 @@ static inline bool journal_is_always(const struct journal *j)
 /* Returns the error if the journal is full or has failed, and BG_OK otherwise. */
 bg_err journal_failed(const struct journal *j, bg_errinfo *info);
 
-/* Records that the journal has failed permanently, or is full. */
+/* Records that the journal has failed permanently (if `for_good` is set) or is full. */
 void journal_fail(struct journal *j, const bg_errinfo *why, bool for_good);
 
 /* Writes the frames appended so far, or the frames that could not be written earlier. There must be
@@ -134,24 +136,25 @@ bg_err journal_write_batch(struct journal *j, bg_errinfo *info);
 /* Syncs all written frames. The caller owns `syncing`. */
 bg_err journal_sync_batch(struct journal *j, bg_errinfo *info);
 
-/* Returns once frames up to `target` are synced, or on error. */
+/* Returns once all frames up to `target` have been synced, or on error. */
 bg_err journal_sync_to(struct journal *j, uint64_t target, bg_errinfo *info);
 
 bg_err journal_tick_inside(struct journal *j, bg_errinfo *info);
 
 /* Makes a segment that has its final name the current segment. Writing continues at `end`. The
- * caller owns both flags, and has reserved space in the list of segments. */
+ * caller owns `writing` and `syncing`, and has reserved space in the list of segments. */
 void journal_switch(struct journal *j, const struct journal_header *header,
                     const struct journal_draft_file *draft, uint64_t end);
 
 /* ---- Frames ------------------------------------------------------------------------------ */
 
-/* Computes the size of records that form one frame. Errors: those of journal_append. */
+/* Computes the encoded size of records that form one frame. Errors: the same as for
+ * journal_append. */
 bg_err journal_measure(const struct journal_record *records, size_t n, size_t *bytes,
                        bg_errinfo *info);
 
-/* Encodes records in `small` (JOURNAL_ON_STACK bytes) if they fit, and otherwise in memory that the
- * caller frees. Returns NULL if out of memory (BG_ENOMEM). */
+/* Encodes records into `small` (JOURNAL_ON_STACK bytes) if they fit, and otherwise into newly
+ * allocated memory, which the caller frees. Returns NULL if out of memory (BG_ENOMEM). */
 unsigned char *journal_encode(const struct journal_record *records, size_t n,
                               size_t bytes, unsigned char *small, bg_errinfo *info);
 

@@ -1,10 +1,10 @@
 /*
  * journal_open.c - opens, reads, begins and closes the journal.
  *
- * journal_begin always creates a new segment. So a truncated tail is never followed by other frames
- * with the same numbers in the same file. Each run (the segments of one process) has its own
- * checksum seed (journal_frame.h). Before that, it ensures that the existing frames are on disk
- * (journal_disk.c).
+ * journal_begin first ensures that the existing frames are on disk (journal_disk.c), and then
+ * always creates a new segment. Therefore, a truncated tail is never followed by other frames with
+ * the same numbers in the same file. Each run (the segments written by one process) has its own
+ * checksum seed (journal_frame.h).
  */
 #include "journal_inside.h"
 
@@ -128,9 +128,9 @@ bg_err journal_read(const char *folder, bool beyond_damage, journal_visit *visit
     return err;
 }
 
-/* Chooses the number and the header of the first segment of this process. If a journal existed
- * before, the segment is never marked as fresh, so missing segments are detected again at the next
- * start. */
+/* Chooses the number and the header of the first segment that this process writes. If a journal
+ * already existed, the segment is never marked as fresh, so missing segments are detected again at
+ * the next start. */
 static bg_err journal_plan(struct journal *j, struct journal_header *header,
                            bg_errinfo *info)
 {
@@ -185,9 +185,9 @@ static bg_err journal_begin_inside(struct journal *j, bg_errinfo *info)
     journal_put(&j->synced, header.first - 1);
     j->sync_time = journal_now(j);
     j->begun = true;
-    /* Removes segments that a fresh segment made obsolete, if the process died before it
-     * could remove them. The fresh segment is the proof that they are obsolete, so it must be
-     * undamaged. */
+    /* Remove segments that a fresh segment made obsolete but that an earlier process did not remove
+     * before it died. The fresh segment is the proof that these segments are obsolete, so it must
+     * be undamaged. */
     uint64_t more = n && j->report.damages == 0 ? n - j->report.segments : 0;
     for (; more > 0; more--) {
         if (journal_disk_remove(&j->disk, j->disk.segments[0].number, NULL)) {
@@ -211,7 +211,7 @@ bg_err journal_begin(struct journal *j, struct journal_report *report, bg_errinf
     return err;
 }
 
-/* Records that all frames are durable. */
+/* Appends a MARK, and records that all frames are durable. */
 static bg_err journal_mark(struct journal *j, bg_errinfo *info)
 {
     const struct journal_record mark = { .type = JOURNAL_MARK };

@@ -3,19 +3,20 @@
  * damage.
  *
  * The effects of a crash. The kernel writes pages in any order, so the bytes after the last sync
- * may contain partial frames and runs of zeros, followed by complete frames. None of these was ever
- * reported as synced. They form a torn tail, and reading ends there. A crash cannot tear synced
- * bytes. Each frame stores the number up to which all frames were synced when it was written, so:
+ * may contain partial frames and runs of zeros, followed by complete frames. None of these frames
+ * was ever reported as synced. The bytes form a torn tail, where reading stops. A crash cannot tear
+ * synced bytes. Each frame stores the number of the last frame that had been synced when the frame
+ * was written. Reading therefore follows these rules:
  *
- *   (R1) A frame is delivered only after its checksums have been verified. So a delivered frame is
- *        never partial and never altered.
- *   (R2) Frames are delivered in the order of their numbers, and every gap is reported.
- *   (R3) Each segment was completely synced before its successor got its name. Therefore every bad
- *        or missing frame in a segment with a successor is damage. Bytes after the last frame of
- *        such a segment are not damage but a torn tail, if the successor starts with the number at
- *        which the segment ends.
+ *   (R1) A frame is delivered only after its checksums have been verified, so a delivered frame is
+ *        never partial or altered.
+ *   (R2) Frames are delivered in numerical order, and every gap is reported.
+ *   (R3) Each segment was completely synced before its successor got its final name. Therefore,
+ *        every bad or missing frame in a segment with a successor is damage. Bytes after the last
+ *        frame of such a segment are a torn tail, not damage, if the successor's first frame
+ *        directly follows that frame.
  *   (R4) In the last segment, a bad frame is damage if any complete frame after it states that the
- *        bad frame was synced. Otherwise the bad frame and everything after it form a torn tail.
+ *        bad frame was synced. Otherwise, the bad frame and everything after it form a torn tail.
  *   (R5) Reading starts at the last fresh segment; earlier segments are ignored.
  *   (R6) If the number of the newest segment is known, and the last segment is older or belongs to
  *        another journal, then the end of the journal is missing, which is damage. A crash does not
@@ -24,19 +25,19 @@
  *        Unless the segment consists only of complete frames, the end of the journal is missing.
  *   (R8) After an orderly stop, the number of the MARK is known. A bad or missing frame before the
  *        MARK is damage.
- *   (R9) A fresh segment replaces older segments of its own journal. It is damage if older segments
- *        belong to another journal and it is unknown which of the two journals belongs in this
- *        directory.
+ *   (R9) A fresh segment replaces older segments of its own journal. If older segments belong to
+ *        another journal, and it is unknown which of the two journals belongs in this directory,
+ *        the directory is damaged.
  *
  * One kind of damage is indistinguishable from a torn tail: damage to the last synced frames after
  * a crash.
  *
- * The search for complete frames after a bad frame examines heads, byte by byte. An attacker who
- * does not know the directory's ID cannot forge the checksum of a head. The search scans the rest
- * of a segment at most twice, regardless of the number of bad frames.
+ * The search for complete frames after a bad frame checks for a valid head at every byte. An
+ * attacker who does not know the directory's ID cannot forge the checksum of a head. The search
+ * scans the rest of a segment at most twice, regardless of the number of bad frames.
  *
- * Memory: a window of the file as large as the largest frame read so far, and at least 1 MiB. The
- * length of a frame is used only if the checksum of its head is correct.
+ * Memory: a window into the file, which is as large as the largest frame read so far, but at least
+ * 1 MiB. The length of a frame is used only if the checksum of its head is correct.
  */
 #include "journal_read.h"
 
@@ -48,7 +49,7 @@
 
 enum { WALK_WINDOW = 1 << 20 };
 
-/* A number of frames greater than any missing segment can contain. */
+/* More frames than any missing segment can contain. */
 #define WALK_LOST (UINT64_C(1) << 40)
 
 /* A header, or the reason why it is invalid. */
@@ -73,11 +74,12 @@ struct walk {
     struct journal_source source;
     bool last;
     uint64_t seed;
-    uint64_t limit; /* first frame of the successor */
+    uint64_t limit; /* number of the successor's first frame */
     uint64_t at;    /* offset after the last complete frame */
     uint64_t proof; /* largest `synced` value in the remaining complete frames */
     bool proved;    /* `proof` is known */
-    uint64_t candidate, candidate_end; /* a frame that is not known to be synced */
+    /* a frame that is not yet known to be synced, and its end */
+    uint64_t candidate, candidate_end;
     /* The part of the segment in memory, starting at window_at. */
     unsigned char *window;
     size_t window_room, window_bytes;
@@ -97,7 +99,8 @@ static bg_err walk_widen(struct walk *w, size_t n, bg_errinfo *info)
                                          "cannot allocate %zu bytes for a frame", n);
 }
 
-/* Returns n bytes at an offset. The caller has checked that the segment contains them. */
+/* Sets *bytes to the n bytes at an offset. The caller has checked that the segment contains these
+ * bytes. */
 static bg_err walk_look(struct walk *w, uint64_t at, size_t n,
                         const unsigned char **bytes, bg_errinfo *info)
 {
@@ -123,7 +126,7 @@ static bg_err walk_look(struct walk *w, uint64_t at, size_t n,
 
 /* ---- Frames ------------------------------------------------------------------------------ */
 
-/* The frame at an offset, if the frame is complete; otherwise `why` contains an error code and the
+/* The frame at an offset, if it is complete. Otherwise, `why` contains an error code and the
  * location. */
 struct walk_frame {
     struct journal_head head;
@@ -198,11 +201,11 @@ static bg_err walk_next_frame(struct walk *w, struct walk_frame *frame,
 struct walk_search {
     uint64_t count;
     uint64_t first, first_at; /* the first complete frame, and its offset */
-    uint64_t proof;           /* the largest `synced` value in these frames */
+    uint64_t proof;           /* the largest `synced` value in the complete frames */
 };
 
-/* Searches the unread part of the segment. If `all` is set, examines all complete frames instead of
- * stopping at the first complete frame. */
+/* Searches the unread part of the segment for complete frames. Stops at the first one unless `all`
+ * is set. */
 static bg_err walk_search(struct walk *w, bool all, struct walk_search *found,
                           bg_errinfo *info)
 {
@@ -244,7 +247,7 @@ static bg_err walk_search(struct walk *w, bool all, struct walk_search *found,
 
 /* ---- Delivering -------------------------------------------------------------------------- */
 
-/* Returns damage as an error, or reports it so that reading continues. */
+/* Returns damage as an error, or only records it if reading is to continue beyond damage. */
 static bg_err walk_damage(struct walk *w, const bg_errinfo *why, bg_errinfo *info)
 {
     if (!w->beyond) {
@@ -269,7 +272,7 @@ static bg_err walk_tell_gap(struct walk *w, uint64_t from, uint64_t to,
     return w->visit ? w->visit(w->context, from, &gap, info) : BG_OK;
 }
 
-/* Reports that all frames below `to` are missing. */
+/* Reports that all frames from the next expected frame to `to` - 1 are missing. */
 static bg_err walk_gap(struct walk *w, uint64_t to, bg_errinfo *info)
 {
     struct journal_report *report = w->report;
@@ -283,7 +286,8 @@ static bg_err walk_gap(struct walk *w, uint64_t to, bg_errinfo *info)
 }
 
 /* Determines which part of the last segment is known to be on disk. Instead of keeping a list of
- * frames, tracks one frame at a time until a later frame states that it was synced. */
+ * frames, it tracks one frame at a time until a later frame states that the tracked frame was
+ * synced. */
 static void walk_settle(struct walk *w, const struct journal_head *head, uint64_t end)
 {
     struct journal_report *report = w->report;
@@ -427,7 +431,7 @@ static bg_err walk_enter(struct walk *w, struct walk_header *h, bg_errinfo *info
     return err ? err : walk_gap(w, h->header.first, info);
 }
 
-/* Returns the first frame of the next segment after i that has a valid header. */
+/* Returns the number of the first frame in the next segment after i that has a valid header. */
 static uint64_t walk_limit(const struct walk *w, size_t i)
 {
     for (i++; i < w->shelf->count; i++) {
@@ -449,8 +453,8 @@ static bool walk_is_run(struct walk *w, uint64_t run)
 }
 
 /* Returns the run of segment i. If its header is damaged, the segment either started a run or
- * belongs to the run of the previous segment. If the previous segment has no valid header either,
- * the run of the next segment with a valid header is used, or that of the newest segment. */
+ * belongs to the run of the previous segment. If no previous segment has a valid header, the run of
+ * the next segment with a valid header is used, or else the run of the newest segment. */
 static uint64_t walk_run(struct walk *w, size_t i)
 {
     if (!w->headers[i].why.code) {
@@ -467,7 +471,7 @@ static uint64_t walk_run(struct walk *w, size_t i)
     while (i < w->shelf->count && w->headers[i].why.code) {
         i++;
     }
-    /* If no header is valid, the newest segment is nevertheless known (see walk_choose). */
+    /* If no header is valid, the header of the newest segment is still known (see walk_choose). */
     return i < w->shelf->count ? w->headers[i].header.run : w->shelf->newest->run;
 }
 
@@ -537,8 +541,8 @@ static bg_err walk_read_header(struct walk *w, size_t i, bg_errinfo *info)
     return err;
 }
 
-/* Determines the segment to start with (R5), and the journal's ID. Sets *none if no header is
- * valid. */
+/* Determines the segment to start with (R5), and the journal's ID. Sets *none if no valid header is
+ * known. */
 static bg_err walk_choose(struct walk *w, bool *none, bg_errinfo *info)
 {
     size_t good = w->shelf->count, n = w->shelf->count;
@@ -578,7 +582,7 @@ static bg_err walk_choose(struct walk *w, bool *none, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Checks that no segments are missing before the first one. */
+/* Checks that no segments are missing before the first existing one. */
 static bg_err walk_check_beginning(struct walk *w, bg_errinfo *info)
 {
     struct journal_report *report = w->report;
@@ -601,7 +605,7 @@ static bg_err walk_check_beginning(struct walk *w, bg_errinfo *info)
 }
 
 /* Handles a missing end. The number of missing frames is unknown, so they are counted as one frame.
- * New frames get numbers above any number that a missing frame could have, so the next start also
+ * New frames get numbers higher than any missing frame could have, so the next start also
  * detects the gap. */
 static bg_err walk_lost_end(struct walk *w, const bg_errinfo *why, bg_errinfo *info)
 {
@@ -634,7 +638,7 @@ static bg_err walk_check_last_frame(struct walk *w, bg_errinfo *info)
     (void)journal_error(&why, BG_EFORMAT, "journal", expected, "frames up to %llu",
                         (unsigned long long)(w->report->next - 1));
     const bg_err err = w->broken ? BG_OK : walk_damage(w, &why, info);
-    /* The missing frames include the MARK. */
+    /* The MARK is also missing, so the gap ends after it. */
     return err ? err : walk_gap(w, end + 1, info);
 }
 

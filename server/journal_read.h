@@ -11,7 +11,7 @@
 /* The bytes of one segment. */
 struct journal_source {
     const char *name; /* for messages */
-    uint64_t number;  /* number that its header must contain */
+    uint64_t number;  /* segment number that the header must contain */
     uint64_t bytes;
     void *context;
     bg_err (*read)(void *context, uint64_t offset, void *to, size_t n,
@@ -25,10 +25,10 @@ struct journal_shelf {
     bg_err (*take)(void *context, size_t i, struct journal_source *source,
                    bg_errinfo *info);
     void (*give_back)(void *context, struct journal_source *source);
-    /* Header of the newest segment ever written; NULL: unknown. If its `run` is 0, only the segment
-     * number is known. */
+    /* Header of the newest segment ever written, or NULL if unknown. If its `run` is 0, only the
+     * segment number is known. */
     const struct journal_header *newest;
-    uint64_t end; /* number of the MARK written by an orderly stop; 0: unknown */
+    uint64_t end; /* number of the MARK written by an orderly stop; 0 if unknown */
 };
 
 /* Reads all segments, like journal_read. */

@@ -1,12 +1,12 @@
 /*
  * journal_record.c - encodes records, and decodes untrusted bytes into records or errors.
  *
- * One table lists the fields of each type. Both writing and reading use this table, so they cannot
- * diverge. In a CHANGE, the hashes or keys follow the fields.
+ * One table lists the fields of each record type. Both encoding and decoding use this table, so
+ * they cannot diverge. In a CHANGE, the hashes or keys follow the fields.
  *
- * Reading is strict: a record must have exactly the stated number of bytes, every length is
- * compared with the remaining bytes before it is used, and each record has exactly one encoding. So
- * a record that is read and written back produces the same bytes.
+ * Decoding is strict: a record must have exactly the stated number of bytes, every length is
+ * compared with the number of remaining bytes before it is used, and each record has exactly one
+ * encoding. Decoding a record and encoding it again therefore produces the same bytes.
  */
 #include "journal_record.h"
 
@@ -93,7 +93,7 @@ static bool record_has(enum journal_type type, size_t field)
     return types[type].has >> field & 1;
 }
 
-/* Adds and removes contain hashes or keys; other operations contain neither. */
+/* Returns whether an operation contains hashes or keys, as adds and removes do. */
 static bool record_has_keys(unsigned op)
 {
     return op == CHANGE_ADD || op == CHANGE_REMOVE;
@@ -116,7 +116,7 @@ static bg_bytes *record_text(struct journal_record *record, const struct field *
 
 /* ---- Writing ----------------------------------------------------------------------------- */
 
-/* Returns the JOURNAL_HAS_* flags of a change; ignores fields that do not apply. */
+/* Returns the JOURNAL_HAS_* flags for a change. Ignores fields that do not apply. */
 static unsigned record_change_has(const struct change *change)
 {
     unsigned has = change->value ? JOURNAL_HAS_VALUE : 0;
@@ -358,8 +358,7 @@ static bg_err record_get_keys(struct journal_cursor *cursor, struct record_rest 
     return err;
 }
 
-/* Checks that this version supports the operation, and that the content is valid for the
- * operation. */
+/* Checks that this version supports the operation, and that the content flags are valid for it. */
 static bg_err record_check_form(unsigned op, unsigned has, bg_errinfo *info)
 {
     const unsigned keyed = JOURNAL_HAS_HASHES | JOURNAL_HAS_KEYS;
