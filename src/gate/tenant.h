@@ -110,7 +110,7 @@ struct bg_registry { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     int directory_file; /* the open and locked directory, or -1 */
     struct bgi_grace grace;
 
-    /* Counters of refusals, creations, removals and evictions. */
+    /* Counters for refusals, creations, removals and evictions. */
     _Alignas(64) _Atomic uint64_t limited;
     _Atomic uint64_t bytes, in_memory;
     _Atomic uint64_t created, removed, evictions, returns, return_failures;

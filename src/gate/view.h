@@ -3,8 +3,8 @@
  * and which accept adds. A view never changes; a change to a slot replaces its view.
  *
  * Filters are shared between a view and its successor, so they are reference-counted. A view is
- * created by the thread that changes the slot, under the slot's lock, and freed by the last
- * thread to leave it (grace.h), so the reference counts are atomic.
+ * created by the thread that changes the slot, under the slot's lock, and freed by the last thread
+ * to leave it (grace.h). These may be different threads, so the reference counts are atomic.
  *
  * Hashing. The filters of a view may have different hashes (because of a new secret or a different
  * function). Filters with the same hash are adjacent, and a key is hashed once for all of them. The
@@ -40,8 +40,8 @@ struct view_filter {
     uint64_t check;     /* check value of the filter's hasher */
     atomic_uint owners; /* number of views, plus any thread that is creating a view */
     atomic_bool failed; /* an add found no space, so the filter must not be queried */
-    /* The slot's number of advances when the last add to this filter ended, plus 1; 0 if there were
-     * no adds. */
+    /* 1 plus the number of times that the slot had advanced when the last add to this filter ended,
+     * or 0 if there were no adds. */
     _Atomic uint64_t added;
     char digest[BG_DIGEST_TEXT_BYTES]; /* digest of the filter's file, or "" */
 };
@@ -49,7 +49,7 @@ struct view_filter {
 /* Returns NULL if out of memory; the caller then still owns the filter. */
 struct view_filter *view_filter_make(bg_filter *filter, const bg_allocator *allocator);
 
-/* Drops an owner; the last owner to be dropped frees the filter. NULL is allowed. */
+/* Drops an owner; dropping the last owner frees the filter. NULL is allowed. */
 void view_filter_drop(struct view_filter *filter);
 
 /* Raises filter->added to at least `added`. */

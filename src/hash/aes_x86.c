@@ -51,8 +51,8 @@ AES_X86_NI BGI_INLINE void aes_x86_rounds(const struct bgi_aes *aes, __m128i *bl
     }
 }
 
-/* The last round without its key is ShiftRows and SubBytes. With four equal columns, ShiftRows
- * changes nothing. */
+/* Without its round key, the last round is ShiftRows and SubBytes. With four equal columns,
+ * ShiftRows changes nothing. */
 AES_X86_NI static uint32_t aes_x86_sub_word(uint32_t word)
 {
     __m128i four = _mm_set1_epi32((int)word);

@@ -41,7 +41,7 @@ void bgi_siphash_pairs(enum bgi_siphash variant, uint32_t features,
  *
  * One SipRound on four state words of any type that supports + ^ << >> and |: uint64_t, or vectors
  * of uint64_t. This is a macro because C has no functions that are generic over types. Compilers
- * turn the rotations into single instructions where the CPU has rotate instructions.
+ * turn the rotations into single instructions on CPUs that have rotate instructions.
  */
 #define BGI_SIPHASH_ROTATE(x, by) ((x) << (by) | (x) >> (64 - (by)))
 #define BGI_SIPHASH_ROUND(v0, v1, v2, v3)                                              \

@@ -21,9 +21,9 @@
  * form a pattern of k lanes, which is rotated by an amount that is derived from the hash. Two keys
  * in the same line overlap in some of their lanes by chance. The patterns below give the lowest
  * false-positive rate; they were found by computing the exact rate of every pattern at the load for
- * which this k is chosen. Their rates are within 0.6% of the rate with randomly drawn lanes
- * (model.c). The obvious pattern, adjacent lanes, has a rate that is up to 9% higher for the shape
- * "words".
+ * which this k is chosen. The rates of these patterns are within 0.6% of the rate with randomly
+ * drawn lanes (model.c). The obvious pattern, adjacent lanes, has a rate that is up to 9% higher
+ * for the shape "words".
  *
  *   rate        10%    5%    2%     1%    0.5%    0.1%    0.01%    0.001%
  *   k             3     4     5      6      7       9       12       14
@@ -35,8 +35,8 @@
  * overlap in steps of 16 bytes (3% fewer bits, but many keys span two lines).
  *
  * Invariants
- *   (I1) The line of a hash is floor(h' * units / 2^64), where h' is the hash's high 52 bits. So
- *        folding a filter ORs neighboring lines.
+ *   (I1) The line of a hash is floor(h' * units / 2^64), where h' is the hash with its low 12 bits
+ *        cleared. So folding a filter ORs neighboring lines.
  *   (I2) The pattern depends only on the low 32 bits of the hash and on k.
  */
 #include "kind/kind.h"

@@ -45,9 +45,9 @@
  * present. So the filter counts the copies that it drops (bg_filter_info.saturated). After the
  * first drop, any set of slots that is full of one fingerprint is frozen like a saturated
  * counter: removes leave it unchanged. A set that lost a copy was full at that time, so it stays
- * full permanently. A forced add also drops the copy if the buckets hold other fingerprints as
- * well, but the table has no space for another copy. In this case, however, the set of slots that
- * lost the copy cannot be recognized later, so from then on removes change nothing at all.
+ * full permanently. A forced add also drops the copy if the buckets hold different fingerprints and
+ * the table has no space for another copy. In this case, however, the set of slots that lost the
+ * copy cannot be recognized later, so from then on removes change nothing at all.
  *
  * Full table. Before an insert moves anything, it determines which fingerprints to move by a
  * breadth-first search over at most CUCKOO_NODES buckets. If the search finds no free slot, the
@@ -56,9 +56,9 @@
  * key that is not stored yet, the add makes every query return "maybe" until the filter is cleared
  * (bg_filter_info.overflowed).
  *
- * Removing a key that was never added. As in counting filters, such a remove may delete another
- * key's fingerprint if it is the same. So only keys that were added may be removed; see
- * bg_filter_remove.
+ * Removing a key that was never added. As in counting filters, such a remove may delete the
+ * fingerprint of another key that has the same fingerprint. So only keys that were added may be
+ * removed; see bg_filter_remove.
  *
  * Concurrency. Writers (adds, inserts, removes) hold the filter's single lock, for one key or for a
  * group of 64 keys in a batch. Readers hold no lock and never wait. But a reader checks two
@@ -75,18 +75,18 @@
  * change. Removes must also perform steps (W2) and (W3), because adding copy A and then removing
  * copy B of a key looks to a reader like a move from B to A.
  *
- * Proof that a lookup never misses a key that was added before the lookup began and is not
- * removed until it ends. Let the counter read c both times, and let V be the write (W2) that
- * set it to c. Everything written before V is visible to the reader. V is followed by the
+ * Proof that a lookup never misses a key that was added before the lookup started and is not
+ * removed before the lookup ends. Let the counter read c both times, and let V be the write (W2)
+ * that set it to c. Everything written before V is visible to the reader. V is followed by the
  * disappearance (W3) that V announced; call this disappearance D. Every later disappearance is
- * announced by another (W2). Consider the table after D, or after the key's add if that came
- * later. Some slot holds the key's fingerprint at that point, because the key is present. The
- * fingerprint was written before V, or by the add, which happened before the lookup. So the
- * reader can see the fingerprint, and D did not touch it. If the reader does not find the
- * fingerprint there, it has read a later write to that slot, which is a disappearance. That
- * disappearance was announced by a (W2) with a value above c, which precedes it in the order of
- * writers that the lock defines. So by release and acquire, the second load of the counter must
- * have returned more than c. But it returned c.
+ * announced by another (W2). Consider the table after D, or after the key's add if that came later.
+ * Some slot holds the key's fingerprint at that point, because the key is present. The fingerprint
+ * was written before V, or by the add, which happened before the lookup. So the reader can see the
+ * fingerprint, and D did not touch it. If the reader does not find the fingerprint there, it has
+ * read a later write to that slot, which is a disappearance. That disappearance was announced by a
+ * (W2) with a value above c, which precedes it in the order of writers that the lock defines. So by
+ * release and acquire, the second load of the counter must have returned more than c. But it
+ * returned c.
  *
  * The proof depends only on bits that keep their value. So it does not matter that a bucket of
  * 12-bit fingerprints is not read atomically, or that its slots are not always written atomically.
@@ -97,11 +97,11 @@
  * there are CUCKOO_STRIPES additional counters, and a change increments only the additional
  * counter that the fingerprint selects. Both buckets of a key and the key itself select the same
  * counter, and the proof holds for this counter alone. A lookup, or a group of 64 lookups in a
- * batch, first checks the counter for all changes, because this check is the cheapest. Only if a
- * "no" cannot be trusted is the lookup repeated, with the fingerprint's own counter. After
- * CUCKOO_TRIES attempts, the answer becomes "maybe". So readers finish after a bounded number of
- * steps. The lowest bit of every counter indicates that the filter has overflowed: counters are
- * incremented by 2, and an odd counter is never trusted.
+ * batch, first checks the counter for all changes, because this check is the cheapest. If a "no"
+ * cannot be trusted, the lookup is repeated with the fingerprint's own counter. After CUCKOO_TRIES
+ * attempts, the answer becomes "maybe". So readers finish after a bounded number of steps. The
+ * lowest bit of every counter indicates that the filter has overflowed: counters are incremented by
+ * 2, and an odd counter is never trusted.
  *
  * Invariants
  *   (I1) The number of fingerprints in slots equals the number of adds minus the number of removes,
@@ -146,7 +146,7 @@ struct cuckoo_state {
     /* Each counter is twice the number of changes, plus 1 if the filter has overflowed; see
      * Concurrency. */
     _Alignas(64) uint64_t changes[CUCKOO_STRIPES];
-    uint64_t all_changes; /* such a counter for changes to all fingerprints */
+    uint64_t all_changes; /* the counter for changes to all fingerprints */
 };
 
 /* The outcome of an insert. */

@@ -51,7 +51,7 @@ struct bgi_group {
  * Operations on hashes. Batches are processed in groups (filter/batch.c). `has_group` and
  * `add_group` return one bit per hash: "maybe" for has, "new" for add. At the same time they
  * prefetch the memory for the `next` group, which is already located. `next` is NULL if there is
- * no next group, or if the filter stays in the cache. If the group is empty (n = 0), the functions
+ * no next group, or if the filter fits in the cache. If the group is empty (n = 0), the functions
  * only prefetch. An add never fails here: for kinds that can refuse keys, it is a forced add
  * (bg_filter_add_forced), and bg_filter_add uses `insert` instead.
  *
@@ -72,11 +72,11 @@ struct bgi_ops {
     /*
      * NULL except for kinds that keep all bits of a key in one line. Returns one bit per hash,
      * which is set if at least one of `count` filters (up to BGI_LAYERS_MAX) may contain the hash.
-     * All filters have the same k, and each has 1/2^step of the units of the previous filter. The
-     * locations in both groups refer to the first filter. The function prefetches the lines of all
-     * filters a few keys ahead, continuing past the end of the group into the next group. If `next`
-     * is NULL, nothing is prefetched; if `next` is empty, prefetching stops at the end of the
-     * group.
+     * All filters have the same k, and each filter has 1/2^step times as many units as the previous
+     * filter. The locations in both groups refer to the first filter. The function prefetches the
+     * lines of all filters a few keys ahead, continuing past the end of the group into the next
+     * group. If `next` is NULL, nothing is prefetched; if `next` is empty, prefetching stops at the
+     * end of the group.
      */
     uint64_t (*has_any)(const struct bgi_core *const *cores, unsigned count,
                         unsigned step, const struct bgi_group *group,
@@ -227,7 +227,7 @@ struct bgi_composed {
      * the difference. */
     bg_err (*match)(const struct bg_filter *a, const struct bg_filter *b,
                     bg_errinfo *info);
-    /* Predicts geometry, rates and fill for items x growth keys. */
+    /* Predicts geometry, rates and fill for `growth` times the spec's number of items. */
     bg_err (*plan)(const struct bg_spec *spec, double growth, struct bg_plan *plan,
                    bg_errinfo *info);
     /* Creates one filter of a plain kind that contains the same keys. NULL means that compaction is
@@ -298,8 +298,8 @@ struct bgi_kind {
     /* Prepares a core whose words and state are all zero, after creation and after a clear. May
      * be NULL. */
     void (*setup)(struct bgi_core *core);
-    /* Blocks writers while the words are read as a whole (if `on` is true), or lets them
-     * continue. NULL means that each word is meaningful by itself. */
+    /* Blocks writers while the words are read as a whole (if `on` is true), or lets writers
+     * continue (if `on` is false). NULL means that each word is meaningful by itself. */
     void (*hold)(const struct bgi_core *core, bool on);
     /* Updates the state of `to` after its words were copied from `from`. May be NULL. */
     void (*copied)(struct bgi_core *to, const struct bgi_core *from);

@@ -92,7 +92,7 @@
  *        no check, because a false "maybe" does no harm.
  *   (P3) Whatever values a reader sees during a change, all positions are compared with the end of
  *        the table before they are used, and every loop moves in one direction only. So no load is
- *        out of bounds, and every lookup ends.
+ *        out of bounds, and every lookup terminates.
  *   (P4) A reader that is disturbed 65536 times returns "maybe". So a reader never waits for a
  *        writer that makes no progress.
  *

@@ -22,8 +22,9 @@
  *     slots       a a a b c c . .
  *     offset of the next block: 0; if this block ended one slot before the end of c: 1
  *
- * Offsets have 8 bits. A larger offset is stored as 255. The true value is found by walking back to
- * a block with a smaller offset, and then forward again. The offset of block 0 is 0.
+ * Offsets have 8 bits. An offset of 255 or more is stored as 255. The true value is found by
+ * walking back to a block with a smaller offset, and then forward again. The offset of block 0 is
+ * 0.
  *
  * In this file, the "stop" of a run is the slot after its last slot.
  */
@@ -34,8 +35,8 @@
 
 /* ---- Locations of runs ------------------------------------------------------------ */
 
-/* Returns the stop of the run with the given rank in a block, counted from 1. For rank 0,
- * returns the stop of the runs of earlier blocks. */
+/* Returns the stop of the run with the given rank in a block, counted from 1. For rank 0, returns
+ * the stop of the last run of earlier blocks. */
 BGI_INLINE QUOTIENT_TARGET uint64_t QUOTIENT(stop_of_rank)(const struct bgi_core *core,
                                                            uint64_t block,
                                                            uint64_t offset,
@@ -91,7 +92,7 @@ BGI_INLINE QUOTIENT_TARGET uint64_t QUOTIENT(offset)(const struct bgi_core *core
                : QUOTIENT(far_offset)(core, block, span);
 }
 
-/* Returns the stop of the runs of all quotients up to a slot's index. */
+/* Returns the stop of the last run that belongs to a quotient up to a slot's index. */
 QUOTIENT_TARGET static uint64_t QUOTIENT(stop_upto)(const struct bgi_core *core,
                                                     uint64_t slot,
                                                     struct quotient_span *span)
@@ -163,8 +164,8 @@ BGI_INLINE QUOTIENT_TARGET uint64_t QUOTIENT(run_start)(const struct bgi_core *c
     return stop > quotient ? stop : quotient;
 }
 
-/* Searches a run for a remainder, starting at *at. Returns its entry, which has no slots if the
- * remainder is not in the run. */
+/* Searches a run for a remainder, starting at *at. Returns the remainder's entry, in which `slots`
+ * is 0 if the remainder is not in the run. */
 BGI_INLINE QUOTIENT_TARGET struct quotient_entry
 QUOTIENT(walk)(const struct bgi_core *core, uint64_t *at, uint64_t remainder,
                struct quotient_span *span)

@@ -11,7 +11,7 @@
  *     r      2 .. 6     7     8     9    10    12    16    24    32
  *     s          63    56    50    45    42    36    28    19    14
  *
- * so that most lookups read one line. The cost of this alignment is a few bits after the last
+ * As a result, most lookups read one line. The cost of this alignment is a few bits after the last
  * slot. With fewer than 6 bits per slot the cost is higher, because a block could hold more than 63
  * slots, but the slots' bits would not fit in a word. Slots are numbered across all blocks: slot i
  * is in block i / s. The divisor is constant for each filter, so the division is done as a
@@ -47,8 +47,8 @@ struct quotient_shape {
     uint32_t slots;         /* s */
     uint32_t slots_at;      /* offset of the slots in a block, in bits */
     uint32_t runends_at;    /* offset of the runends in a block, in bits */
-    uint32_t runends_word;  /* the word of that offset */
-    uint32_t runends_shift; /* the bit of that offset within the word */
+    uint32_t runends_word;  /* index of the word that contains the first runend */
+    uint32_t runends_shift; /* position of the first runend in that word */
     /* For an index in the last quarter of a block, index + margin is in the next line. */
     uint32_t margin;
 };
