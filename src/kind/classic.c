@@ -3,9 +3,9 @@
  *
  * Idea. The filter is an array of m bits. A key sets k bits, chosen by its hash. If any of a
  * key's k bits is not set, the key was never added. With k = m/n ln 2, half of the bits end up
- * set, and the false-positive rate is 0.6185^(m/n): 9.6 bits per key for 1% and 14.4 for 0.1%,
- * the minimum among kinds that only set bits (B. Bloom, "Space/time trade-offs in hash coding
- * with allowable errors", 1970).
+ * set, and the false-positive rate is 0.6185^(m/n). A rate of 1% takes 9.6 bits per key and 0.1%
+ * takes 14.4, which is the minimum among kinds that only set bits (B. Bloom, "Space/time trade-offs
+ * in hash coding with allowable errors", 1970).
  *
  * Cost. An operation reads up to k cache lines. A lookup of an absent key stops after two bits on
  * average; a lookup of a member, and every add, needs all k bits. Choose this kind if memory

@@ -31,8 +31,8 @@ BGI_INLINE uint32x4_t line_neon_product(uint32_t x, const uint32_t *salts)
     return vmulq_n_u32(vld1q_u32(salts), x);
 }
 
-/* Return the bits at the positions that the top five bits specify, counted from the top or the
- * bottom of the word. */
+/* Return the position that the top five bits of each lane specify, and a vector with the bit at
+ * that position set, counted from the top of the word. */
 BGI_INLINE int32x4_t line_neon_place(uint32x4_t top5)
 {
     return vreinterpretq_s32_u32(vshrq_n_u32(top5, 27));

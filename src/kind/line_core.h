@@ -202,7 +202,7 @@ BGI_INLINE ISA_TARGET void LINE(needed_word)(const struct bgi_core *core,
     }
 }
 
-/* Collects the lanes found and needed for all hashes and compares them in one step. */
+/* Collects the found lanes and the needed lanes of all hashes, and compares them in one step. */
 ISA_TARGET ISA_RACES static uint64_t LINE(has_group)(const struct bgi_core *core,
                                                      const struct bgi_group *group,
                                                      const struct bgi_group *next)
