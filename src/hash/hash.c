@@ -17,8 +17,8 @@
  *
  * where K8 is the secret, and K16 and Ksip are derived from it (hasher.c). Half of the output of
  * a permutation on 16 bytes is as good as a random function for up to about 2^64 keys (Hall,
- * Wagner, Kelsey and Schneier, "Building PRFs from PRPs", 1998), which is more than the number of
- * possible hashes.
+ * Wagner, Kelsey and Schneier, "Building PRFs from PRPs", 1998), which is the number of possible
+ * hashes.
  *
  * Invariants
  *   (I1) Batches and single calls compute the same hash, on every path and with every byte order.
