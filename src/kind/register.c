@@ -10,7 +10,7 @@
  * Cost. Words fill very unevenly, so this kind needs 11.9 bits per key at 1%, 23.2 at 0.1% and 80
  * at 0.001%.
  *
- * Layout. A unit is a word. A key sets k different bits in it. Positions drawn independently
+ * Layout. A unit is a word. A key sets k different bits in one word. Positions drawn independently
  * sometimes coincide, which would cost 2.5% more bits at 1% and 9% more at 0.001% in such a small
  * block. So if a position is already taken, the next free position above it is used instead
  * (register_core.h).
@@ -22,7 +22,7 @@
  * Invariants
  *   (I1) The word of a hash is floor(h' * units / 2^64), where h' is the hash with its low 12 bits
  *        cleared. So folding a filter ORs neighboring words.
- *   (I2) In shared mode a word changes only by an atomic OR of a key's whole mask.
+ *   (I2) In shared mode, a word changes only by an atomic OR with a key's whole mask.
  */
 #include "kind/kind.h"
 

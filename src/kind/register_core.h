@@ -1,7 +1,7 @@
 /*
  * register_core.h - operations of the kind that keeps all bits of a key in one 64-bit word.
  *
- * This file is compiled once per instruction set (ISA, ISA_TARGET: see line_core.h). The k
+ * This file is compiled once per instruction set (see ISA and ISA_TARGET in line_core.h). The k
  * positions are taken from one product of the hash with an odd constant, six bits each, from the
  * top down, so k is at most 10. If a position is already taken, the next free bit above it is used,
  * or the lowest free bit if there is none above. Adding the bit to the mask does exactly this,

@@ -36,7 +36,8 @@
  *      band          = mix of hash and seed, lowest bit set
  *      fingerprint   = high k bits of band x constant
  *
- * In the second layer, all of these values are derived from a second mix of the first one.
+ * In the second layer, all of these values are derived from a second mix, which is computed from
+ * the first.
  *
  * Invariants
  *   (I1) The shape is computed from the number of units and k, in integer arithmetic. In addition

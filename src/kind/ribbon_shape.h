@@ -16,8 +16,8 @@
 
 enum {
     RIBBON_BLOCK = 64,   /* slots per block; a block is a unit */
-    RIBBON_BUCKET = 256, /* number of first-layer slots that share a limit ... */
-    RIBBON_CELL = 16,    /* ... and the granularity of a limit, in slots */
+    RIBBON_BUCKET = 256, /* number of first-layer slots that share a limit */
+    RIBBON_CELL = 16,    /* granularity of a limit, in slots */
     RIBBON_LIMIT_ALL =
         15, /* the limit that sends all keys of a bucket to the second layer */
     RIBBON_PIECE_UNITS = 32768, /* maximum */
@@ -53,7 +53,7 @@ BGI_INLINE struct ribbon_shape ribbon_shape_of(uint64_t units, uint32_t k)
     struct ribbon_shape shape = { .pieces = units / RIBBON_PIECE_UNITS + 1 };
     uint64_t first = 0, blocks = shape.units = units / shape.pieces;
     if (blocks >= RIBBON_LAYERED) {
-        /* A unit holds 16 k limits, each of which covers 4 units. */
+        /* A unit holds 16 * k limits, each of which covers 4 units. */
         blocks -= blocks / (64 * k) + 1;
         first = blocks - (blocks * 9 / 250 + 2);
     }
@@ -96,13 +96,13 @@ BGI_INLINE struct ribbon_key ribbon_first(const struct ribbon_shape *shape,
     return (struct ribbon_key){ bgi_mulhi(rest, shape->starts[0]), mix | 1 };
 }
 
-/* Returns a key's hash for the second layer ... */
+/* Returns a key's hash for the second layer. */
 BGI_INLINE uint64_t ribbon_rehash(uint64_t mix)
 {
     return sealed_mix(mix, 0x8ebc6af09c88c6e3u);
 }
 
-/* ... and its equation, with slots numbered within that layer. */
+/* Returns a key's equation in the second layer. Slots are numbered within that layer. */
 BGI_INLINE struct ribbon_key ribbon_second(const struct ribbon_shape *shape,
                                            uint64_t rehash)
 {

@@ -128,9 +128,8 @@ BGI_INLINE struct scatter_walk SCATTER_NAME(start)(uint64_t hash)
     return (struct scatter_walk){ hash, 0 };
 }
 
-/* Does the same as `test`, but does not stop early, because the branch predictor cannot predict
- * which bit is the first that is not set, and a misprediction costs more than testing one extra
- * bit. */
+/* Does the same as `test`, but does not stop early. The first bit that is not set is unpredictable,
+ * and a branch misprediction costs more than testing one extra bit. */
 BGI_INLINE ISA_TARGET bool SCATTER_NAME(test_all)(const struct bgi_core *core,
                                                   struct scatter_walk *walk,
                                                   uint32_t count)

@@ -9,8 +9,8 @@
  * where the difference, of up to 32 bits, is the XOR of the value that the filter stores for a
  * key and the key's fingerprint. Normally `pass` is 1, so the answer is "maybe" if the value
  * equals the fingerprint. If the set has no keys, `pass` is 0, so the answer is always "no".
- * After construction, no key can be added. A forced add (bg_filter_add_forced) sets `pass` to 2^32,
- * so every answer is "maybe" from then on.
+ * After construction, keys can no longer be added. A forced add (bg_filter_add_forced) sets `pass`
+ * to 2^32, so every answer is "maybe" from then on.
  *
  * Concurrency. `pass` is read and written atomically. Once the filter is built, only forced adds
  * and sealed_doubt change `pass`, and only to 2^32.

@@ -19,7 +19,7 @@
  *   (I1) The block of a hash is floor((h >> 32) * units / 2^32), as in Parquet. So folding a filter
  *        ORs neighboring blocks. Only 32 bits select the block, which limits the number of blocks
  *        to 2^31; at that size, some blocks get 50% more keys than others. Up to 2^28 blocks (8
- *        GiB), this raises the rate by less than 1%.
+ *        GiB), this unevenness raises the rate by less than 1%.
  */
 #include "kind/kind.h"
 #include "kind/line_shapes.h"

@@ -52,10 +52,10 @@
  * a quarter of them. After k periods, no bit of the key is left. So keys do not expire as sharply
  * as with generations: the maximum age is W + P + k P, but few keys reach it.
  *
- * Cost. Once per period, a slice is cleared, which visits all words of the filter in small steps,
- * whereas a window of generations only clears its oldest filter. Small blocks need more bits: at 24
- * generations and 1%, this window needs 25.2 bits per key, compared with 19.5 for a window of
- * generations. With fewer than about ten generations, the ring has many more slices than
+ * Cost. Clearing a slice, which happens once per period, visits all words of the filter in small
+ * steps, whereas a window of generations only clears its oldest filter. Small blocks need more
+ * bits: at 24 generations and 1%, this window needs 25.2 bits per key, compared with 19.5 for a
+ * window of generations. With fewer than about ten generations, the ring has many more slices than
  * generations, and the cost is twice as high.
  *
  * Concurrency. Bits are set by atomic OR, and the bits of a slice are cleared by atomic AND.
@@ -133,7 +133,7 @@ static double aged_rate_at(const struct window_shape *shape, double lambda)
     aged_model_init(&m, shape, lambda);
     uint32_t k = m.k, last = m.generations - 1;
     double rate = 0;
-    /* These are the runs that start at period q - i. Runs with i >= k - 1 have equal
+    /* Iterates over the runs that start at period q - i. Runs with i >= k - 1 have equal
      * probabilities. */
     for (uint32_t i = 0; i <= last; i++) {
         uint32_t ahead = i < k - 1 ? k - 1 - i : 0;
@@ -153,8 +153,8 @@ static double aged_rate(const struct window_shape *shape, double n)
 
 /* ---- Sizes ----------------------------------------------------------------------- */
 
-/* Computes the ring and the rows for k. Returns false if there are too many
- * generations. */
+/* Computes the size of the ring and the width of the rows for k. Returns false if there are too
+ * many generations. */
 static bool aged_try(struct window_shape *shape, uint32_t k)
 {
     shape->part.k = k;
@@ -164,7 +164,7 @@ static bool aged_try(struct window_shape *shape, uint32_t k)
     return shape->slices <= 64;
 }
 
-/* Computes the minimum number of blocks that achieves the rate, to within 1 in 200. */
+/* Computes the minimum number of blocks that achieves the rate, to within 0.5%. */
 static bool aged_fewest(struct window_shape *shape, double rate)
 {
     double few = 0, many = 1; /* keys per block and period */
@@ -271,7 +271,7 @@ static uint64_t aged_at(const struct window *w, uint64_t hash)
     return bgi_range52(hash, w->shape.part.units) * aged_unit_bytes(w->shape.row_bits);
 }
 
-/* Returns the rows of a hash, AGED_ROW_CHOICE bits each. */
+/* Returns the row indexes of a hash, with AGED_ROW_CHOICE bits for each. */
 static uint64_t aged_rows_of(uint64_t hash)
 {
     uint64_t x = hash * 0x9fb21c651e98df25u;

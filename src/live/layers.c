@@ -110,7 +110,7 @@ static bool layers_first_knows(const struct layers *layers,
     return sample && known == sample;
 }
 
-/* Looks up the hashes for which the first filter answers "no" in the other filters. */
+/* Looks up, in the other filters, the hashes for which the first filter answers "no". */
 static uint64_t layers_query_rest(const struct layers *layers,
                                   const struct bgi_group *group, uint64_t which)
 {

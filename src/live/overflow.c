@@ -12,7 +12,7 @@ enum { OVERFLOW_LARGER = 256 };
 uint32_t overflow_layers(uint32_t generations)
 {
     uint32_t layers = 0;
-    /* The filter and its layers hold 2^(layers + 1) - 1 shares. g - 1 are needed. */
+    /* The filter and its layers hold 2^(layers + 1) - 1 shares and must hold g - 1. */
     while ((uint64_t)2 << layers < generations) {
         layers++;
     }

@@ -26,7 +26,8 @@
  * original.
  *
  * Memory. If a layer cannot be created, its keys are added to the highest existing layer below it.
- * No key is lost, but the rate rises. Creating a layer is next attempted in the next period.
+ * No key is lost, but the rate rises. The next attempt to create a layer is made in the next
+ * period.
  *
  * Concurrency. Layers are created under the window's lock and freed only with the window.
  * `grown` is incremented (release) after the table has been allocated and the pointer in it has
@@ -108,8 +109,9 @@ bool overflow_equal(const struct window *a, const struct window *b);
 uint64_t overflow_saturated(const struct window *w);
 
 /* overflow_part returns the table entry of the i-th existing layer, in order of position.
- * overflow_numbers returns the numbers to store in a file, and overflow_restore re-creates the
- * layers from them: the number of keys in the period, followed by three numbers for each layer. */
+ * overflow_numbers writes the numbers to store in a file: the number of keys in the period,
+ * followed by three numbers for each layer. overflow_restore re-creates the layers from these
+ * numbers. */
 bg_filter **overflow_part(const struct window *w, uint32_t i);
 uint64_t overflow_numbers(const struct window *w, uint64_t *to);
 bg_err overflow_restore(struct window *w, const uint64_t *numbers, uint64_t n,

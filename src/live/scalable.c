@@ -14,7 +14,7 @@
  *
  * Rate. Regardless of the total number of keys, layer i has at most capacity(i) keys, so its rate
  * is at most rate(i) = p (1 - r) r^i (ladder.h). A lookup of an absent key gives a false positive
- * if at least one layer answers "maybe". The probability of this is at most
+ * if at least one layer answers "maybe". The probability of a false positive is at most
  *
  *     sum over i of p (1 - r) r^i  =  p (1 - r^layers)  <  p,
  *
@@ -61,10 +61,10 @@
  *        access, decreases `count`. A reader loads `count` once (acquire) and never waits.
  *   (I2) Growth happens under a lock. Only threads that found the last layer full acquire this
  *        lock. They check again under the lock, so exactly one layer is created.
- *   (I3) An add puts its key into the layer that was last when it loaded `count`. If another layer
- *        is created in the meantime, the key ends up in an earlier layer, which every lookup also
- *        queries. Keys are never moved, so none can be lost. So (C1) and (C2) of filter.h hold,
- *        because the argument in line_core.h applies to each layer.
+ *   (I3) An add puts its key into the layer that was the last one when the add loaded `count`. If
+ *        another layer is created in the meantime, the key ends up in an earlier layer, which every
+ *        lookup also queries. Keys are never moved, so none can be lost. So (C1) and (C2) of
+ *        filter.h hold, because the argument in line_core.h applies to each layer.
  *   (I4) Threads that add concurrently can exceed the capacity by one key per thread, or by 64
  *        keys per thread in batches. When the last layer has space for fewer than SCALABLE_ROOM
  *        keys, batches are added key by key.
@@ -346,8 +346,8 @@ static uint64_t scalable_add_one_by_one(struct bgi_core *core,
     return answer;
 }
 
-/* Adds those keys to the last layer for which all earlier layers answer "no". The last layer
- * reports which of them are new. */
+/* If all earlier layers answer "no" for a key, adds the key to the last layer. The last layer
+ * reports which of the added keys are new. */
 static uint64_t scalable_add_group(struct bgi_core *core, const struct bgi_group *group,
                                    const struct bgi_group *next)
 {
@@ -653,7 +653,7 @@ static void scalable_recipe(const bg_filter *filter, struct bgi_recipe *recipe)
     recipe->max_bytes = s->max_bytes;
 }
 
-/* Creates a filter with exactly the ladder in the recipe, and recomputes nothing. */
+/* Creates a filter with exactly the ladder in the recipe, without recomputing the ladder. */
 static bg_err scalable_remake(const struct bgi_recipe *recipe, const bg_spec *how,
                               const bg_hasher *hasher, uint64_t room,
                               bg_filter **filter, bg_errinfo *info)

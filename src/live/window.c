@@ -36,11 +36,11 @@
  *        keys are older than W by the time the query returns. A reader never waits.
  *   (I3) An add loads `period` as q, adds the key to that period, and loads `period` again after
  *        a full fence. If `period` has changed, the add also adds the key to the new period, and
- *        so on. So when the add returns, `period` was still equal to its last q after all of the
- *        key's bits had been set or found set. The thread that changes `period` executes a full
- *        fence between the change and any clearing. By the order of the two fences, the add's bits
- *        precede the clearing, and the place of period q is not cleared again until period q + g
- *        has started.
+ *        so on. So before the add returned, all of the key's bits had been set or found set while
+ *        `period` was still q, the value that the add loaded last. The thread that changes `period`
+ *        executes a full fence between the change and any clearing. By the order of the two fences,
+ *        the add's bits precede the clearing, and the place of period q is not cleared again until
+ *        period q + g has started.
  *   (I4) If periods end during an add, bits that the add set in a place that was being cleared may
  *        remain. These bits belong to no live key and at worst cause a false positive. So a key is
  *        found if its add started less than W before the query returns.
@@ -139,9 +139,9 @@ static void window_base(struct window *w, uint64_t now)
     w->based = true;
 }
 
-/* Returns the number of the period that is `periods` after the current one. Files require period
- * numbers below WINDOW_END. A jump of more than `places` periods forgets all keys, so if it would
- * end beyond WINDOW_FAR, it is replaced with a smaller jump that has the same effect. */
+/* Returns the number of the period that is `periods` periods after the current one. Files require
+ * period numbers below WINDOW_END. A jump of more than `places` periods forgets all keys, so if it
+ * would end beyond WINDOW_FAR, it is replaced with a smaller jump that has the same effect. */
 static uint64_t window_later(const struct window *w, uint64_t periods)
 {
     const uint64_t places = w->shape.places;
@@ -428,8 +428,8 @@ static void window_start(struct window *w, const bg_window_options *o)
     w->period = WINDOW_FIRST;
 }
 
-/* Starts a new window that has a clock in the clock's current period, so that windows with the same
- * clock can be merged. */
+/* If a new window has a clock, starts the window in the clock's current period, so that windows
+ * with the same clock can be merged. */
 static void window_begin(struct window *w)
 {
     if (w->options.clock) {
@@ -521,7 +521,7 @@ static bg_err window_similar(const bg_filter *filter, uint32_t flags, bg_filter 
     return BG_OK;
 }
 
-/* Copies under the lock. Readers and most adds do not wait for this lock, but a rotation
+/* Copies the window under its lock. Readers and most adds do not wait for this lock, but a rotation
  * does. */
 static bg_err window_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *info)
 {
@@ -633,7 +633,7 @@ static bg_err window_merge(struct bgi_core *to, const struct bgi_core *from,
     return err;
 }
 
-/* Compares under both locks, because the period determines which parts are compared. */
+/* Compares the windows under both locks, because the period determines which parts are compared. */
 static bool window_equal(const bg_filter *a, const bg_filter *b)
 {
     struct window *w = (struct window *)(uintptr_t)a;

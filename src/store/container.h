@@ -128,7 +128,8 @@ struct bgi_recipe container_recipe(const struct container_header *header);
 bool container_recipe_is_of(const struct container_header *header,
                             const bg_filter *filter);
 
-/* Returns, in `key`, canary i of the canaries that are never added (compare bg_canary). */
+/* Computes canary i of the canaries that are never added. bg_canary computes the canaries that are
+ * added. */
 void container_absent_canary(uint64_t generation, uint32_t i,
                              uint8_t key[BG_CANARY_BYTES]);
 
@@ -191,7 +192,7 @@ struct container_front {
     struct container_layout layout;
     uint64_t *numbers; /* in the machine's byte order */
     unsigned char *table;
-    unsigned char *bad; /* one byte for each block, initially 0; 1 marks the block */
+    unsigned char *bad; /* one flag for each block, initially 0 */
     struct bgi_memory memory;
 };
 
@@ -206,11 +207,11 @@ struct container_damage {
     bg_errinfo first; /* error for the first damaged block */
 };
 
-/* Decodes a filter. This is the only decoder. If `mapping`, a mapping of the whole file, is not
- * NULL, the filter uses the words in the mapping and takes ownership of it, and no block is read.
- * If `hasher` is NULL, the hasher is created from the header and the options. `damage`, unless
- * NULL, receives a description of the damaged blocks. Decoding stops at the first damaged block
- * unless the options tolerate damage. */
+/* Decodes a filter. This is the only decoder. If `mapping` is not NULL, it must map the whole file.
+ * The filter then uses the words in the mapping and takes ownership of it, and no block is read. If
+ * `hasher` is NULL, the hasher is created from the header and the options. `damage`, unless NULL,
+ * receives a description of the damaged blocks. Decoding stops at the first damaged block unless
+ * the options tolerate damage. */
 bg_err container_decode(const struct container_source *source,
                         const bg_open_options *options, const bg_hasher *hasher,
                         struct bgi_mapping *mapping, struct container_damage *damage,

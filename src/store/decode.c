@@ -173,7 +173,7 @@ static void decode_bad_block(struct decoder *d, uint64_t block, uint32_t wanted)
     }
 }
 
-/* Checks a block's CRC at its end, and reports progress. */
+/* Called at the end of a block. Checks the block's CRC, and reports progress. */
 static void decode_end_block(struct decoder *d)
 {
     uint64_t block = (d->done - 1) / CONTAINER_BLOCK;

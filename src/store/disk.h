@@ -35,7 +35,8 @@ void disk_close(struct disk_file *file);
 struct disk_identity {
     struct disk_stamp {
         uint64_t device, inode, size;
-        int64_t modified[2], changed[2]; /* mtime and ctime, in s and ns */
+        /* mtime and ctime, each in seconds and nanoseconds */
+        int64_t modified[2], changed[2];
     } file, target;
 };
 
@@ -67,8 +68,8 @@ bg_err disk_finish(struct disk_draft *draft, enum disk_check check, bg_errinfo *
 
 /* Does the same as disk_finish for a file that is not a filter, without reading it back. The file
  * stays open as draft->file. If the file already exists and `over` is false, fails with BG_EIO and
- * EEXIST. On error, the draft is discarded. If draft->placed is true nevertheless, the file is in
- * place, and only syncing the directory failed. */
+ * EEXIST. On error, the draft is discarded. If draft->placed is true after an error, the file
+ * already has its final name, and only syncing the directory failed. */
 bg_err disk_keep(struct disk_draft *draft, bool over, bg_errinfo *info);
 
 void disk_discard(struct disk_draft *draft);

@@ -7,8 +7,9 @@
  *
  * Invariants, while the log's lock is held:
  *
- *   (L1) Bytes 0 .. end of the file are a header and complete frames, with the record numbers
- *        header.first .. next - 1. Bytes left by a failed write are cut off immediately.
+ *   (L1) The bytes of the file before offset `end` are a header and complete frames, with the
+ *        record numbers header.first .. next - 1. Bytes left by a failed write are cut off
+ *        immediately.
  *   (L2) All records with numbers below `synced` are on the disk, according to fdatasync.
  *   (L3) Records are written, and applied to the filter by bg_oplog_change, in ascending order of
  *        their numbers.
@@ -90,7 +91,7 @@ struct bg_oplog {
     uint64_t syncs;
     bool syncing;       /* a thread is syncing without the lock */
     bool truncating;    /* a thread is saving the filter without the lock */
-    bool saving_live;   /* ... and saves it in place, so it must not be cleared */
+    bool saving_live;   /* the filter is being saved in place and must not be cleared */
     bg_errinfo failure; /* the code is BG_OK if there is no failure */
 };
 
@@ -168,7 +169,7 @@ static void oplog_take_back(bg_oplog *log, const bg_errinfo *why)
 
 /* ---- Syncing --------------------------------------------------------------------------- */
 
-/* Syncs everything written so far. Releases the lock during the sync, unless `holding`. */
+/* Syncs everything written so far. Releases the lock during the sync, unless `holding` is true. */
 static void oplog_sync_once(bg_oplog *log, bool holding)
 {
     uint64_t next = log->next, end = log->end;
@@ -206,8 +207,8 @@ static bg_err oplog_sync_to(bg_oplog *log, uint64_t next, bg_errinfo *info)
     return log->synced >= next ? BG_OK : oplog_failed(log, info);
 }
 
-/* Syncs all records. On success, no record is unsynced on return. Most of the work happens without
- * the lock. */
+/* Syncs all records, including records that are written during the sync. Most of the work happens
+ * without the lock. */
 static bg_err oplog_sync_all(bg_oplog *log, bg_errinfo *info)
 {
     (void)oplog_sync_to(log, log->next, info);
@@ -221,7 +222,7 @@ static bg_err oplog_sync_all(bg_oplog *log, bg_errinfo *info)
 }
 
 /* Returns whether there are unsynced records, a second has passed since the last sync, and no sync
- * is running. If the clock has gone backward, the second is considered to have passed. */
+ * is running. If the clock has moved backward, the second is considered to have passed. */
 static bool oplog_is_due(const bg_oplog *log)
 {
     return !log->syncing && log->synced < log->next
@@ -310,7 +311,7 @@ static bg_err oplog_write(bg_oplog *log, const uint8_t *ops, const uint64_t *has
     return BG_OK;
 }
 
-/* Returns whether any record clears bits, which clears and rotations do. */
+/* Returns whether any record is a clear or a rotation, which clear bits. */
 static bool oplog_is_sweeping(const uint8_t *ops, size_t n)
 {
     for (size_t i = 0; ops && i < n; i++) {

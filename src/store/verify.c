@@ -27,7 +27,7 @@ static void verify_note(bg_verify_report *report, const bg_errinfo *why)
 /* A multiple of the block size that fits into the level-2 cache. */
 enum { VERIFY_PIECE = 4 * CONTAINER_BLOCK };
 
-/* Checks the blocks in the n bytes at `p`, the first of which is block `block`. */
+/* Checks the blocks in the n bytes at `p`. `block` is the index of the first one. */
 static void verify_piece(const struct container_front *front, const unsigned char *p,
                          uint64_t block, size_t n, struct container_damage *damage)
 {
@@ -72,8 +72,8 @@ static bool verify_can_stay(const struct container_source *source,
            && container_can_map(&front->header);
 }
 
-/* Returns whether the hash function is available. Without its secret or function, neither keys nor
- * canaries can be looked up. */
+/* Returns whether the hash function is available. If it is not, neither keys nor canaries can be
+ * looked up. */
 static bool verify_has_hash(const struct container_front *front,
                             const bg_open_options *options)
 {

@@ -20,8 +20,8 @@ const unsigned char *foreign_header(struct foreign_input *input, uint64_t bytes,
 /* Checks that k, the number of positions per key, is 1 .. FOREIGN_K_MAX. */
 bg_err foreign_check_k(uint64_t k, uint64_t offset, bg_errinfo *info);
 
-/* Checks that the version found equals the version in the options, unless the latter is 0, which
- * accepts any version. */
+/* Checks that the version found equals the version in the options. If the version in the options is
+ * 0, accepts any version. */
 bg_err foreign_check_version(const bg_foreign_options *options, uint32_t found,
                              bg_errinfo *info);
 

@@ -181,7 +181,7 @@ static uint32_t hashes_murmur2(const unsigned char *p, size_t len, uint32_t seed
         uint32_t k = bgi_load_le32(p + 4 * i) * m;
         h = h * m ^ (k ^ k >> 24) * m;
     }
-    for (size_t i = 0; i < left; i++) { /* the byte that is shifted by 8 * i */
+    for (size_t i = 0; i < left; i++) { /* mixes in one byte, shifted by 8 * i */
         size_t at = reversed ? len - 1 - i : len - left + i;
         h ^= (uint32_t)hashes_signed(p[at]) << 8 * i;
     }

@@ -396,7 +396,7 @@ bg_err bg_foreign_to_filter(const bg_foreign *foreign, bg_filter **filter,
     return err;
 }
 
-/* Returns whether a filter is a plain `split` filter with the hash xxh64 and seed 0. */
+/* Returns whether a filter is a plain `split` filter that uses xxh64 with seed 0. */
 static bool parquet_is_split(const bg_filter *filter)
 {
     const bg_hash_spec xxh64 = { .profile = BG_HASH_XXH64 };

@@ -9,7 +9,7 @@
  *
  * Invariants
  *   (I1) The functions must never change, because the bits in existing files depend on them.
- *        tests/unit/test_table_hashes.c contains values computed by the other software.
+ *        tests/unit/test_table_hashes.c contains values computed by the original software.
  *   (I2) Nothing outside data[0 .. len) is read; `data` may be NULL if len is 0.
  */
 #include "store/foreign/table_hashes.h"
