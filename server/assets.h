@@ -2,7 +2,7 @@
  * assets.h - the dashboard files (server/web/). The files are embedded in the program, so no
  * directory is needed to serve them.
  *
- * The files are the same for all users and contain no secrets. Send them with their tag,
+ * The files are the same for all users and contain no secrets. Send each file with its tag,
  * `Cache-Control: no-cache` and `X-Content-Type-Options: nosniff`, and send pages with the content
  * security policy as well. If the If-None-Match header contains the tag, respond with 304.
  *

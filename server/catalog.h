@@ -46,7 +46,7 @@ struct entry_base {
     uint64_t items, deleted, expansions; /* the object's counters as of that frame */
 };
 
-/* A name. A change replaces the whole struct. */
+/* A name. Renaming an entry replaces the whole struct. */
 struct entry_name {
     uint64_t hash;
     struct entry_name *next_garbage;
@@ -64,7 +64,7 @@ enum entry_decision {
 
 struct entry {
     uint64_t number;
-    _Atomic(struct entry_name *) name; /* valid during a batch */
+    _Atomic(struct entry_name *) name; /* valid only during a batch */
     struct object *object;
     uint64_t created;         /* milliseconds since 1970 */
     _Atomic uint64_t expires; /* in the same unit; 0 means never */
@@ -108,8 +108,8 @@ void catalog_set_hooks(struct catalog *catalog, const struct catalog_hooks *hook
 /* Returns the entry with a name, or NULL if there is none or it has expired by `now`. */
 struct entry *catalog_find(const struct catalog *catalog, bg_bytes name, uint64_t now);
 
-/* Returns the hash of a name. It is keyed with a per-process secret, so that clients cannot choose
- * colliding names. */
+/* Returns the hash of a name. The hash is keyed with a per-process secret, so that clients cannot
+ * choose colliding names. */
 uint64_t catalog_hash(const struct catalog *catalog, bg_bytes name);
 
 enum {

@@ -19,7 +19,7 @@ extern const struct command connection_commands[], client_commands[],
 #define CMD_REDIS_VERSION "7.2.0"
 enum { CMD_MODULE_VERSION = 20612 };
 
-/* Parses an integer as Redis does: it must not contain blanks, a plus sign or leading zeros. */
+/* Parses an integer as Redis does: it must not contain spaces, a plus sign or leading zeros. */
 bool cmd_integer(bg_bytes argument, int64_t *value);
 
 /* Send errors with the texts that Redis clients expect. */
@@ -39,7 +39,7 @@ const char *cmd_lower(const char *name, char text[CMD_NAME]);
 /* Returns the TYPE reply for an object. */
 const char *cmd_type_name(const struct object *object);
 
-/* Copies a short text from a client if it is printable and contains no blanks. Otherwise sends an
+/* Copies a short string from a client if it is printable and contains no spaces. Otherwise sends an
  * error and returns false. */
 bool cmd_set_text(struct request *request, bg_bytes value, const char *what, char *text,
                   size_t room);

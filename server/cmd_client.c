@@ -25,10 +25,10 @@ struct pick {
     uint64_t ids[PICK_IDS];
     size_t ids_count;
     const bg_bytes *address, *local, *user;
-    /* matches no connection: the client type does not exist here, such as replicas */
+    /* matches no connection, because the client type (such as replica) does not exist here */
     bool nobody;
-    bool skip_me;    /* KILL: excludes the calling client */
-    int64_t younger; /* KILL MAXAGE: excludes connections younger than this */
+    bool skip_me;    /* KILL excludes the calling client */
+    int64_t younger; /* KILL MAXAGE excludes connections younger than this */
     uint64_t me;
 };
 

@@ -1,6 +1,6 @@
 /*
- * cmd_keyspace.c - commands on the names of filters of any type: EXISTS, DEL, TYPE, RENAME, EXPIRE,
- * TTL, COPY and others. Commands that list names are in cmd_scan.c.
+ * cmd_keyspace.c - commands for names, whatever the type of the filter: EXISTS, DEL, TYPE, RENAME,
+ * EXPIRE, TTL, COPY and others. Commands that list names are in cmd_scan.c.
  *
  * Dropping a name does not wait until its memory has been freed (catalog.h), so DEL is as fast as
  * UNLINK.

@@ -85,7 +85,7 @@ static void scan_run(struct request *request)
     if (!scan_read(request, &scan)) {
         return;
     }
-    session_enter(session); /* names are valid during a batch */
+    session_enter(session); /* names are valid only during a batch */
     const size_t room = scan.count < SCAN_MAX ? (size_t)scan.count : SCAN_MAX;
     const size_t n = catalog_scan(session->server->catalog, scan.after, entries, room);
     const uint64_t last = n == room ? entries[n - 1]->number : 0;
@@ -142,7 +142,7 @@ static void keys_run(struct request *request)
     while ((n = catalog_scan(session->server->catalog, after, entries, SCAN_PIECE))
            > 0) {
         after = entries[n - 1]->number;
-        session_enter(session); /* names are valid during a batch */
+        session_enter(session); /* names are valid only during a batch */
         for (size_t i = 0; i < n; i++) {
             if (scan_takes(session, &scan, entries[i])) {
                 keys_add(&names, catalog_name(entries[i]));
@@ -193,7 +193,7 @@ static void randomkey_run(struct request *request)
     struct session *session = session_of(request);
     uint64_t random = session->now;
     (void)!getrandom(&random, sizeof random, 0);
-    session_enter(session); /* names are valid during a batch */
+    session_enter(session); /* names are valid only during a batch */
     if (!randomkey_from(request, catalog_before_any(session->server->catalog, random))
         && !randomkey_from(request, 0)) {
         reply_null(&request->reply);
@@ -210,7 +210,7 @@ static size_t dbsize_count(struct session *session)
     while ((n = catalog_scan(session->server->catalog, after, entries, SCAN_PIECE))
            > 0) {
         after = entries[n - 1]->number;
-        session_enter(session); /* names are valid during a batch */
+        session_enter(session); /* names are valid only during a batch */
         for (size_t i = 0; i < n; i++) {
             count += scan_takes(session, &any, entries[i]);
             catalog_release(entries[i]);

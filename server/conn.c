@@ -23,8 +23,9 @@ enum {
     CONN_KEEP = 4096,
     CONN_TLS = 48 << 10, /* approximate size of OpenSSL's state per connection */
     CONN_FIRST = 16384,
-    CONN_STEADY = 16384, /* minimum number of body bytes that must arrive per timeout */
-    CONN_PIECES = 8,     /* maximum number of chunks of a long reply sent per turn */
+    /* minimum number of body bytes that must arrive per timeout period */
+    CONN_STEADY = 16384,
+    CONN_PIECES = 8, /* maximum number of chunks of a long reply sent per turn */
     CONN_REST = 16,
     CONN_DRAIN = 256 << 20,   /* maximum number of input bytes to discard */
     CONN_DRAIN_TICKS = 10000, /* maximum time spent discarding input, in ms */
@@ -297,8 +298,8 @@ void conn_again(struct conn *conn)
     }
 }
 
-/* Updates the state after handling input, including the time at which a request became incomplete.
- * */
+/* Updates the state after handling input, including the time at which a request became
+ * incomplete. */
 static void conn_note_rest(struct conn *conn)
 {
     if (buffer_waiting(&conn->in) == 0 && conn->amid) {

@@ -405,8 +405,8 @@ static void resp_farewell(const struct conn *conn, char text[SESSION_TEXT])
     }
 }
 
-/* Ends a connection whose input is malformed or cannot be stored for lack of memory. Later input
- * could not be parsed. Sends an error after all replies, and closes the connection. */
+/* Ends a connection whose input is malformed or cannot be stored for lack of memory, because later
+ * input cannot be parsed either. Sends an error after all replies, and closes the connection. */
 static void resp_end(struct conn *conn)
 {
     char text[SESSION_TEXT];

@@ -190,7 +190,7 @@ static bg_err front_send(struct front *front, const struct front_work *work,
     }
     if (memchr(sent->lost, true, sizeof sent->lost)
         || memchr(sent->doubted, true, sizeof sent->doubted)) {
-        /* The next client reloads the password and the map. */
+        /* The next client reloads the password and the cluster map. */
         front_client_free(client);
     } else {
         front_give_back(front, client);

@@ -73,9 +73,9 @@ struct front_work {
     const bg_bytes *items;
     size_t n;
     bool adds;
-    uint64_t *done; /* bitmap: the item was added, or its lookup was answered */
-    /* Bitmap: the added item is new, or the answer to the lookup is "maybe". Lookups that are not
-     * done are "maybe" as well. */
+    uint64_t *done; /* bitmap of items that were added or whose lookups were answered */
+    /* Bitmap of added items that are new, or of lookups whose answer is "maybe". Unanswered lookups
+     * count as "maybe" as well. */
     uint64_t *answers;
     bool unreached; /* some items are not done because a shard could not be reached */
     bg_errinfo info;
@@ -97,11 +97,13 @@ enum {
     FRONT_STATES
 };
 
-/* Lookups by result. UNREACHED: the shard could not be reached. ASK_REFUSED: the shard replied with an error. */
+/* Lookups by result. UNREACHED means that the shard could not be reached, and ASK_REFUSED that the shard replied
+ * with an error. */
 enum { FRONT_MAYBE, FRONT_NO, FRONT_UNREACHED, FRONT_ASK_REFUSED, FRONT_ASKED };
 
-/* Adds by result. NEW: the item was definitely new. OLD: the item may have been present. ADD_REFUSED: the item was not
- * added, because the shard refused it or was known to be down. UNKNOWN: the item was sent, but not acknowledged. */
+/* Adds by result. NEW means that the item was definitely new, and OLD that it may have been present. ADD_REFUSED means
+ * that the item was not added, because the shard refused it or was known to be down. UNKNOWN means that the item was
+ * sent but not acknowledged. */
 enum { FRONT_NEW, FRONT_OLD, FRONT_ADD_REFUSED, FRONT_UNKNOWN, FRONT_ADDED };
 
 /* A histogram of request durations. Bucket i counts the requests that took at most front_limits[i] seconds but more
@@ -130,7 +132,7 @@ struct front_facts {
      * broke. */
     uint64_t unopened, broken;
     struct front_times times[2];    /* lookups, adds */
-    char wrong[BG_ERR_MESSAGE_MAX]; /* why shards are not up, or "" */
+    char wrong[BG_ERR_MESSAGE_MAX]; /* why some shards are not up, or "" */
 };
 
 extern const char *const front_state_names[FRONT_STATES];

@@ -38,7 +38,7 @@ struct front {
     atomic_bool *witnessed; /* for each shard, whether it has ever had a witness */
     pthread_mutex_t lock;   /* protects the fields from `idle` to `said_incomplete` */
     struct front_client *idle;
-    char wrong[BG_ERR_MESSAGE_MAX]; /* why shards are not up */
+    char wrong[BG_ERR_MESSAGE_MAX]; /* why some shards are not up */
     bool said_down, said_no_adds, said_incomplete;
     struct cluster_tally tally;
     _Atomic uint64_t asked[FRONT_ASKED], added[FRONT_ADDED];

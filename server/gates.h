@@ -156,7 +156,8 @@ struct gate_about {
     const bg_gate *blind;
     enum gate_phase phase;
     bool trusted; /* T1 to T3 */
-    /* Neither the follower (or the last build) nor the last lookup has failed. */
+    /* Whether the follower (or the last build, if there is no follower) and the last lookup
+     * succeeded. */
     bool source_up;
     char source_text[BG_ERR_MESSAGE_MAX]; /* the last error, or "" */
     /* seconds since the follower last caught up; negative if it never has */

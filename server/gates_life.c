@@ -92,7 +92,7 @@ static void gate_life_changed(void *context, const bg_bytes *keys, size_t n)
     for (size_t i = 0; i < n; i++) {
         refused = bg_gate_add(gate->gate, keys[i].data, keys[i].len) || refused;
     }
-    /* The bg_gate does not trust its filter until the filter is replaced. */
+    /* After a refused add, the bg_gate does not trust its filter until the filter is replaced. */
     if (refused) {
         gate_life_rebuild(gate, false, "a key could not be added to the filter");
     }

@@ -1,12 +1,12 @@
 /*
- * guesses.h - the rate limit for failed logins, whose delay grows with every failure.
+ * guesses.h - rate limiting for failed logins, with a delay that grows with every failure.
  *
  * Failures are counted for each combination of address and user name, so that a client with an outdated password does
  * not lock out other clients at the same address. They are also counted per address, with a higher limit, so that
  * trying many names does not help an attacker. The first few failures cause no delay, because people mistype
  * passwords. Each further failure is followed by a delay: 0.1 s, 0.2 s, 0.4 s, ... up to 30 s. One failure is
- * forgiven per minute. A correct password forgives no failures; otherwise an attacker who has an account could use
- * it to reset the count. All IPv6 addresses in a /64 count as one address, because they usually belong to one
+ * forgiven per minute. A correct password forgives no failures; otherwise, an attacker who has an account could
+ * use it to reset the count. All IPv6 addresses in a /64 count as one address, because they usually belong to one
  * customer.
  *
  * The table has a fixed size. An attacker with very many addresses can evict other entries and gain a few free guesses

@@ -52,10 +52,11 @@ struct http_field {
 enum http_body_kind { HTTP_BODY_NONE, HTTP_BODY_LENGTH, HTTP_BODY_CHUNKED };
 
 struct http_request {
-    const char *head;   /* address of the head's bytes */
-    size_t consumed;    /* length of the head (after HTTP_OK) */
-    int status;         /* status code (after HTTP_ERROR) */
-    const char *reason; /* a sentence without a period (after HTTP_ERROR) */
+    const char *head; /* address of the head's bytes */
+    size_t consumed;  /* length of the head (after HTTP_OK) */
+    int status;       /* status code (after HTTP_ERROR) */
+    /* the reason, as a sentence without a period (after HTTP_ERROR) */
+    const char *reason;
 
     struct http_span method, target;
     /* parts of the target; the path begins with '/', or is "*" */

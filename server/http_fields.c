@@ -138,7 +138,7 @@ static bool http_fields_q(const char *text, size_t n, unsigned *quality)
 }
 
 /* Returns how specifically a media range matches a type: 3 for the type itself, 2 for its family, 1
- * for all types, 0 for no match. */
+ * for all types, and 0 for no match. */
 static int http_fields_fit(bg_bytes range, const char *type)
 {
     const char *slash = strchr(type, '/');

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* Decodes %HH into `to`, and with `plus` also decodes + as a space. Returns the end of the output,
- * or NULL if the text is malformed. */
+/* Decodes %HH and, if `plus` is set, + as a space. Writes the result to `to`. Returns the end of
+ * the output, or NULL if the text is malformed. */
 static char *http_target_decode(const char *text, size_t n, bool plus, char *to)
 {
     for (size_t i = 0; i < n; i++) {

@@ -84,7 +84,8 @@ static struct job *jobs_take(struct jobs *jobs, struct jobs_thread *thread)
 {
     struct job *job = NULL;
     pthread_mutex_lock(&jobs->lock);
-    /* A queued job may be waiting for this job's lane or for its owner's turn. */
+    /* A queued job may have been waiting for the previous job's lane, or for a thread that its
+     * owner may use. */
     if (thread->busy && jobs->first) {
         pthread_cond_signal(&jobs->arrived);
     }

@@ -42,8 +42,8 @@ struct job {
 struct jobs *jobs_create(struct server *server, unsigned threads);
 
 /* Must be called after all connections are closed. Waits for running jobs. Queued jobs are run only
- * if `must` is set, because no client is waiting for the results. For the others, only `done` is
- * called. */
+ * if `must` is set, because no client is waiting for the results. For other queued jobs, only
+ * `done` is called. */
 void jobs_free(struct jobs *jobs);
 
 /* Submits a job. Never blocks. The queue needs no limit, because each connection submits only one

@@ -6,7 +6,7 @@
  * caller decides whether to append a change before or after applying it. persist.c (P1) describes
  * the order and explains why it is safe.
  *
- *     journal_open(folder, &how, &journal, &why);             // exclusive: locks the directory
+ *     journal_open(folder, &how, &journal, &why);             // locks the directory exclusively
  *     journal_replay(journal, visit, context, &report, &why); // may be repeated
  *     journal_begin(journal, NULL, &why);                     // allows appends
  *     journal_start(journal, tell, context, &why);            // starts the syncing thread
@@ -42,15 +42,15 @@
  *     journal_sync, and then journal_remove_before(journal, the lowest `from`)
  *
  * Failures.
- *   - Out of space (ENOSPC, EDQUOT, EFBIG): the frames stay in memory, appends fail with that
+ *   - If space runs out (ENOSPC, EDQUOT, EFBIG), the frames stay in memory, appends fail with that
  *     error, and journal_flush (or the thread, once a second) retries. Once space is available,
  *     the journal continues normally.
- *   - The directory, its lock file or the segment is no longer at its path: the journal has
+ *   - If the directory, its lock file or the segment is no longer at its path, the journal has
  *     failed.
- *   - Any other write error, and every sync error: the journal has failed. A sync is never retried
- *     on the same file, because the kernel may have marked pages as clean even though it could not
- *     write them. Every call returns the error until journal_reopen has started a fresh segment
- *     with a manifest of objects that were all saved after the failure.
+ *   - After any other write error, and after every sync error, the journal has failed. A sync is
+ *     never retried on the same file, because the kernel may have marked pages as clean even though
+ *     it could not write them. Every call returns the error until journal_reopen has started a
+ *     fresh segment with a manifest of objects that were all saved after the failure.
  *
  * Torn tails and damage. A crash may leave an incomplete tail in the last segment. This tail was
  * never reported as synced, so it is truncated, and the truncation is reported. Each frame stores
@@ -113,7 +113,7 @@ struct journal_report {
     /* number of complete frames in the torn bytes, which were never reported as synced */
     uint64_t behind;
     bg_errinfo torn; /* why the tail is torn; BG_OK if it is not */
-    /* Damage found, if `beyond_damage` is set. */
+    /* Damage that was found and skipped, if `beyond_damage` is set. */
     uint64_t damages;
     uint64_t lost;     /* number of missing frames */
     bg_errinfo damage; /* the first damage found */
@@ -163,10 +163,10 @@ bg_err journal_close(struct journal *journal, bg_errinfo *info);
 /* ---- Appending. These functions are thread-safe. ----------------------------------------- */
 
 /*
- * Appends a frame of n records, n >= 1. *sequence, unless NULL, is set to the frame's number. The
- * frame is copied to a buffer, not written. If the buffer is full, pending frames are written
- * first. On error, nothing is appended. Errors: BG_EINVAL and BG_EQUOTA if the records cannot be
- * encoded; BG_EIO if the journal is full or has failed; BG_ENOMEM.
+ * Appends a frame of n records; n must be at least 1. *sequence, unless NULL, is set to the frame's
+ * number. The frame is copied to a buffer, not written. If the buffer is full, pending frames are
+ * written first. On error, nothing is appended. Errors: BG_EINVAL and BG_EQUOTA if the records
+ * cannot be encoded; BG_EIO if the journal is full or has failed; BG_ENOMEM.
  */
 bg_err journal_append(struct journal *journal, const struct journal_record *records,
                       size_t n, uint64_t *sequence, bg_errinfo *info);

@@ -43,7 +43,7 @@ struct journal_disk {
 bg_err journal_disk_list(struct journal_disk *disk, const char *folder,
                          bg_errinfo *info);
 
-/* Reserve space for one more segment; append a segment; remove the first segment. */
+/* Reserve space for one more segment, append a segment, and remove the first segment. */
 bg_err journal_disk_reserve(struct journal_disk *disk, bg_errinfo *info);
 void journal_disk_push(struct journal_disk *disk, struct journal_segment segment);
 void journal_disk_pop(struct journal_disk *disk);
