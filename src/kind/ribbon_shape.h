@@ -3,8 +3,9 @@
  * layers and its capacity. See ribbon.c for the idea.
  *
  * The constants come from simulation. A first layer of a million slots with 1.03 keys per slot
- * sends 3.1% of the keys to the second layer and leaves 0.2% of its slots empty. With a band of
- * 64 and 1.09 slots per key plus 64 slots, 19 of 20 seeds succeed for 1000 to 100,000 keys.
+ * sends 3.1% of the keys to the second layer and leaves 0.2% of its slots empty. With a band of 64,
+ * and with 1.09 slots per key plus 64 additional slots, 19 of 20 seeds succeed for 1000 to 100,000
+ * keys.
  */
 #ifndef BGI_RIBBON_SHAPE_H
 #define BGI_RIBBON_SHAPE_H

@@ -33,7 +33,7 @@
 
 /* The solver's scratch memory. */
 struct ribbon_bench {
-    uint64_t *rows;    /* for each slot, the row whose lowest bit is there, or 0 */
+    uint64_t *rows;    /* for each slot, the row that starts at this slot, or 0 */
     uint64_t *sent_on; /* hashes of the keys sent to the second layer */
     uint64_t *spare;   /* space for sorting these hashes */
     uint32_t *values;  /* for each slot, the fingerprint of its row */

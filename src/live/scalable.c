@@ -111,7 +111,7 @@ struct scalable {
     unsigned char growing;
     _Alignas(64) struct scalable_layer few[SCALABLE_FEW];
     _Alignas(64) struct scalable_adds few_adds[SCALABLE_FEW];
-    struct bgi_memory many; /* a struct scalable_many, for further layers */
+    struct bgi_memory many; /* a struct scalable_many, for layers beyond `few` */
 };
 
 /* Returns the entry of layer i. The layer need not exist yet, but the memory for its entry must be

@@ -1,13 +1,13 @@
 /*
  * foreign_bip158.c - Bitcoin's compact block filters: a Golomb-coded set, not an array of bits.
  *
- * Idea. Items are hashed to 0 .. N M - 1 with M = 784931, and sorted. The differences between
- * consecutive values are Golomb-Rice coded with P = 19: the quotient is written in unary (ones
- * followed by a zero), and the remainder follows as 19 bits, most significant bit first. This
- * encoding takes about 21 bits per item for a rate of 1 in M, compared with 28 bits for a plain
- * Bloom filter. The disadvantage is that a lookup must decode items. In this implementation, a
- * lookup decodes at most BIP158_STEP items, starting at one of the positions that were recorded
- * when the filter was read.
+ * Idea. Items are hashed to values from 0 to N M - 1, with M = 784931, and the values are sorted.
+ * The differences between consecutive values are Golomb-Rice coded with P = 19: the quotient is
+ * written in unary (ones followed by a zero), and the remainder follows as 19 bits, most
+ * significant bit first. This encoding takes about 21 bits per item for a rate of 1 in M, compared
+ * with 28 bits for a plain Bloom filter. The disadvantage is that a lookup must decode items. In
+ * this implementation, a lookup decodes at most BIP158_STEP items, starting at one of the positions
+ * that were recorded when the filter was read.
  *
  *     compactsize N | code, padded with zero bits to whole bytes
  *

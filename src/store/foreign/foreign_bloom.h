@@ -17,7 +17,7 @@
 const unsigned char *foreign_header(struct foreign_input *input, uint64_t bytes,
                                     bg_errinfo *info);
 
-/* Checks that k, the number of positions per key, is 1 .. FOREIGN_K_MAX. */
+/* Checks that k, the number of positions per key, is from 1 to FOREIGN_K_MAX. */
 bg_err foreign_check_k(uint64_t k, uint64_t offset, bg_errinfo *info);
 
 /* Checks that the version found equals the version in the options. If the version in the options is

@@ -27,7 +27,7 @@
  *   (I1) the input contains the bytes of all filters, which is checked before memory is allocated;
  *        nothing follows the last filter
  *   (I2) rate and tightening are above 0 and below 1, and no filter's rate underflows
- *   (I3) k is 1 .. FOREIGN_K_MAX, and every filter has at least one byte
+ *   (I3) k is from 1 to FOREIGN_K_MAX, and every filter has at least one byte
  *   (I4) all filters have the same seed
  *   (I5) a filter has the number of bytes that its capacity requires
  */
