@@ -5,8 +5,9 @@
  *      | sent already | waiting bytes    | free             |
  *
  * A buffer grows by doubling and never holds more than `limit` waiting bytes. The waiting bytes are
- * moved to the front of the memory only when at least as many bytes have been removed as remain, so
- * each byte is moved a bounded number of times. The memory stays below four times the limit.
+ * moved to the front of the memory only when at least as many bytes have been removed as are still
+ * waiting, so each byte is moved a bounded number of times. The memory stays below four times the
+ * limit.
  *
  * The memory counts toward the ledger's limit (ledger.h).
  *

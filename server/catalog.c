@@ -572,7 +572,7 @@ bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object
     return catalog_put_on(catalog, name, object, base, &terms, now, info);
 }
 
-/* Returns the entry with a name and sets *at to its slot, or returns NULL if there is none. */
+/* Returns the entry with a name, and sets *at to its slot. Returns NULL if there is none. */
 static struct entry *catalog_find_locked(struct catalog *catalog, bg_bytes name,
                                          uint64_t now, size_t *at)
 {

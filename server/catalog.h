@@ -18,7 +18,7 @@
  * Names are hashed with a secret generated at startup, because clients choose the names and could
  * otherwise force collisions.
  *
- * Entries have numbers that only increase. An object that replaces another gets a new number, so
+ * Entries are numbered in increasing order. An object that replaces another gets a new number, so
  * the old object's records never apply to the new object. The list of all entries is ordered by
  * number. SCAN continues after the last number that it returned, so a name that exists throughout
  * the scan is returned exactly once.

@@ -47,7 +47,7 @@ struct resp_job {
     char farewell[SESSION_TEXT];
     size_t bytes; /* size of the whole request */
     size_t argc;
-    bg_bytes *argv; /* followed by the bytes of the arguments */
+    bg_bytes *argv; /* followed in memory by the argument bytes */
 };
 
 static void resp_job_run(struct job *job, struct session *session)

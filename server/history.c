@@ -62,7 +62,7 @@ static float *ring_point(const struct ring *ring, uint64_t at, size_t metrics)
     return ring->values + at % size * metrics;
 }
 
-/* Discards the points at `at` and later. Called in case the clock was set back. */
+/* Discards the points at `at` and later. Needed if the clock has been set back. */
 static void ring_rewind(struct ring *ring, uint64_t at)
 {
     if (ring->count == 0 || at > ring->last) {

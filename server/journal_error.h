@@ -13,7 +13,7 @@ bg_err journal_error(bg_errinfo *info, bg_err code, const char *what,
                      const char *expected, const char *found, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Like journal_error, for a failure without an unexpected value. The message is "what: why",
+/* Like journal_error, but used if there is no unexpected value. The message is "what: why",
  * and `found` and `expected` are empty. */
 bg_err journal_error_why(bg_errinfo *info, bg_err code, const char *what,
                          const char *why, ...) __attribute__((format(printf, 4, 5)));

@@ -1,5 +1,5 @@
 /*
- * journal_open.c - opens, reads, begins and closes the journal.
+ * journal_open.c - opens, reads and closes the journal, and prepares it for appends.
  *
  * journal_begin first ensures that the existing frames are on disk (journal_disk.c), and then
  * always creates a new segment. Therefore, a truncated tail is never followed by other frames with
