@@ -206,8 +206,8 @@ bool journal_syncs(const struct journal *journal);
 /* ---- The thread -------------------------------------------------------------------------- */
 
 /* Called by the journal's thread when the journal becomes full, fails or recovers (code BG_OK), and
- * when `durable` has advanced. Under policies other than `always`, an advance is reported only if
- * the thread itself caused it. The callback must not wait for the journal. */
+ * when `durable` has advanced. Under policies other than `always`, an advance caused by another
+ * thread may be reported up to a second later. The callback must not wait for the journal. */
 typedef void journal_tell(void *context, uint64_t durable, const bg_errinfo *failure);
 
 /* Starts the thread. Each journal can have only one such thread. `tell` may be NULL. Errors:
