@@ -1,6 +1,6 @@
 /*
- * test_capacity.c - the capacity and layers of filters of every kind: after creation,
- * during growth, in shards, and after copying and clearing.
+ * test_capacity.c - tests the capacity and number of layers of every kind of filter: after
+ * creation, during growth, in shards, and after copying and clearing.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -100,7 +100,7 @@ static void check_same(const bg_filter *a, const bg_filter *b)
     check_figures(a, bg_filter_capacity(b), bg_filter_layers(b));
 }
 
-/* A scalable filter gets a new layer whenever it has reached its capacity. */
+/* A scalable filter adds a layer whenever it reaches its capacity. */
 TEST(capacity__of_a_scalable_filter_grows_with_its_layers)
 {
     bg_filter *filter = make_of(BG_KIND_SCALABLE, 500, 0), *copy = NULL;
@@ -134,7 +134,8 @@ TEST(capacity__of_scalable_shards)
     CHECK(first >= 1000);
     CHECK_EQ(bg_filter_layers(filter), 1);
     uint64_t key = 0;
-    while (bg_filter_layers(filter) == 1) { /* until the first shard is full */
+    /* Adds keys until the first shard is full. */
+    while (bg_filter_layers(filter) == 1) {
         (void)added_u64(filter, key++);
     }
     CHECK_EQ(bg_filter_layers(filter), 2);

@@ -1,7 +1,7 @@
 /*
- * Filters are disassembled and reassembled, as for files: every kind and variant is restored as
- * an equal filter and keeps working. Content that no filter of the kind could have written is
- * refused.
+ * Filters are split into their parts and reassembled, as when they are saved and loaded. Every kind
+ * and variant is restored as an equal filter and keeps working. Content that no filter of its kind
+ * could have produced is refused.
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -225,8 +225,8 @@ TEST(content__windows_return)
     }
 }
 
-/* Downtime does not count: keys that were present when the filter was saved stay for their
- * whole window. */
+/* The time between saving and loading does not count: keys that were present when the filter was
+ * saved stay for their full window. */
 TEST(content__a_window_goes_on_where_it_was)
 {
     uint64_t now = 1000;
@@ -258,7 +258,7 @@ TEST(content__a_window_goes_on_where_it_was)
     bg_filter_free(filter);
 }
 
-/* Special states: full, saturated, overflowed. */
+/* Restoring a filter preserves its special states: full, saturated and overflowed. */
 TEST(content__states_return)
 {
     random_hashes(hashes, KEYS);
@@ -398,8 +398,8 @@ TEST(content__numbers_that_are_none)
     }
 }
 
-/* Flips every single bit of a quotient filter's table: accepted tables keep the invariants, so
- * that inserts and removes are safe; most flips are refused. */
+/* Flips each bit of a quotient filter's table in turn. Most of the resulting tables are refused;
+ * those that are accepted satisfy the invariants, so inserts and removes are safe. */
 TEST(content__quotient_tables_with_a_wrong_bit)
 {
     bg_spec spec = spec_of(BG_KIND_QUOTIENT);
@@ -431,8 +431,8 @@ TEST(content__quotient_tables_with_a_wrong_bit)
     drop(&p);
 }
 
-/* If one shard uses all words, none are left for the next shard, which must not grow without a
- * limit. There would be 40 layers, of 64 B * 2^i each. */
+/* If one shard uses all words, none are left for the next shard, which must not grow without limit.
+ * Otherwise, it would have 40 layers of 64 B * 2^i each. */
 TEST(content__no_room_is_not_any_room)
 {
     bg_spec spec = BG_SPEC_INIT, how = BG_SPEC_INIT;
@@ -488,7 +488,7 @@ static void release_some(void *context, void *memory, size_t bytes)
     free(memory);
 }
 
-/* Opens a file with less memory than it needs. Returns how many attempts failed. */
+/* Opens a file with less memory than it needs. Returns the number of attempts that failed. */
 static unsigned open_without(const unsigned char *bytes, size_t n)
 {
     unsigned pieces = 0, failed = 0;
@@ -507,7 +507,7 @@ static unsigned open_without(const unsigned char *bytes, size_t n)
     return failed;
 }
 
-/* A file is not reported as damaged if there is no memory for its layers. */
+/* A file is not reported as damaged just because there is no memory for its layers. */
 TEST(content__files_without_memory_are_not_damaged)
 {
     const uint32_t kinds[] = { BG_KIND_SCALABLE, BG_KIND_WINDOW };

@@ -1,6 +1,6 @@
 /*
- * test_counting.c - properties of counting filters beyond the contract of all kinds: widths
- * and layouts, saturation, removal of absent keys, merging.
+ * test_counting.c - tests what is specific to counting filters: widths and layouts, saturation,
+ * removal of absent keys, and merging.
  */
 #include "bloomgate/all.h"
 #include "filter/handle.h"
@@ -135,7 +135,8 @@ TEST(counting__counts)
     for_each_variant(counts_body);
 }
 
-/* A counter at its maximum no longer counts: the key stays present, whatever is removed. */
+/* A counter that has reached its maximum no longer changes, so its keys stay present no matter what
+ * is removed. */
 static void saturation_body(const bg_spec *spec)
 {
     if (spec->width > 8) {
@@ -242,7 +243,7 @@ static void batches_body(const bg_spec *spec)
     uint64_t keys[300], bitmap[BG_BITMAP_WORDS(300)];
     bg_filter *one = must_create(spec), *many = must_create(spec);
     many->core.adds_prefetch = many->core.lookups_prefetch =
-        1; /* as if the filter were larger than the cache */
+        1; /* behaves as if the filter were larger than the cache */
     for (size_t i = 0; i < 300; i++) {
         keys[i] = check_random_below(200);
     }
@@ -283,8 +284,8 @@ TEST(counting__batches_equal_single_calls)
     for_each_variant(batches_body);
 }
 
-/* Compares the predicted rate with the measured rate, over many small filters or a few large
- * ones: a single small filter may well deviate. */
+/* Compares the predicted rate with the measured rate, averaged over many small filters or a few
+ * large ones, because a single small filter may deviate considerably. */
 static void rate_of(uint64_t items, double rate, uint32_t flags)
 {
     bg_spec spec = counting_spec(4, flags | BG_SPEC_EXCLUSIVE);
@@ -313,7 +314,7 @@ static void rate_of(uint64_t items, double rate, uint32_t flags)
 TEST(counting__rate_is_as_predicted)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
-        return; /* arithmetic is the same on every machine */
+        return; /* slow here, and the arithmetic is the same on every machine */
     }
     static const double rates[] = { 0.1, 0.01, 0.001 };
     for (int r = 0; r < 3; r++) {
@@ -360,7 +361,7 @@ TEST(change__null_and_kinds_that_cannot)
     CHECK_EQ(bg_kind_traits((bg_kind)99), 0);
 }
 
-/* The same operations produce the same answers and words with every instruction set. */
+/* The same operations produce the same answers and the same words with every instruction set. */
 TEST(counting__every_set_equals_scalar)
 {
     bg_cpu before = bg_cpu_current();

@@ -2,7 +2,7 @@
  * Creating a large filter and passing it to a slot touches almost none of its pages. The
  * test counts pages instead of measuring time: mincore reports the pages that were read or
  * written since they were mapped. A filter created with the settings of another filter
- * equals a cleared copy of it.
+ * equals a cleared copy of that filter.
  */
 #define _DEFAULT_SOURCE /* mincore */
 
@@ -18,7 +18,7 @@
 
 enum { PIECES = 256, CREATION_ITEMS = 100000000 };
 
-/* An allocator that maps each allocation separately and keeps a list of them. */
+/* An allocator that maps each allocation separately and keeps a list of all mappings. */
 struct pages {
     struct {
         void *base;
@@ -115,7 +115,7 @@ TEST(creation__touches_few_pages)
     }
 }
 
-/* ---- Creating a filter like another one ------------------------------------------ */
+/* ---- Creating a filter with the settings of another ------------------------------ */
 
 enum { LIKE_KEYS = 4000 };
 
@@ -138,7 +138,7 @@ static void like_digest(const bg_filter *filter, char digest[BG_DIGEST_TEXT_BYTE
     bg_file_info about = { .struct_size = sizeof about };
     bg_save_options how = BG_SAVE_OPTIONS_INIT;
     size_t n = 0;
-    /* A fixed value instead of the current time, which differs between two filters. */
+    /* A fixed value replaces the current time, which would differ between two filters. */
     how.created = 1;
     CHECK_OK(bg_encode(filter, &how, NULL, 0, &n, NULL));
     void *bytes = malloc(n);
@@ -212,7 +212,8 @@ TEST(creation__like_another_keeps_secret_and_allocator)
     CHECK_EQ(c.live, 0);
 }
 
-/* Fails each allocation in turn: no memory stays allocated, and the source is unchanged. */
+/* Makes each allocation fail in turn, and checks that no memory leaks and that the source is
+ * unchanged. */
 TEST(creation__like_another_without_memory)
 {
     for (unsigned i = 0; i < SAMPLES; i++) {

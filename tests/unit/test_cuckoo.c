@@ -1,6 +1,6 @@
 /*
  * Cuckoo filters: the positions of fingerprints, agreement with an exact multiset, the
- * predicted rate, full filters, and readers that miss no key while writers relocate
+ * predicted rate, full filters, and lookups that find every key while writers relocate
  * fingerprints.
  */
 #include "support/adds.h"
@@ -17,7 +17,7 @@ enum { WIDTHS = 4 };
 
 static const uint32_t modes[] = { 0, BG_SPEC_EXCLUSIVE };
 
-/* ---- A slow reference for the layout --------------------------------------------- */
+/* ---- A slow reference implementation of the layout ------------------------------- */
 
 static uint32_t unit_bytes(uint32_t k)
 {
@@ -168,15 +168,15 @@ TEST(cuckoo__fingerprints_are_where_the_essay_says)
     }
 }
 
-/* Returns a hash whose first bucket is `bucket`, with the low 32 bits of another hash. */
+/* Returns a hash whose first bucket is `bucket`, and whose low 32 bits are those of `like`. */
 static uint64_t hash_in(uint64_t bucket, uint64_t buckets, uint64_t like)
 {
     uint64_t high = ((bucket << 32) + buckets - 1) / buckets;
     return (high + (high < UINT32_MAX)) << 32 | (uint32_t)like;
 }
 
-/* The alternate bucket of the alternate bucket is the first one, so a key that starts at the
- * second bucket with the same fingerprint has the same two buckets. */
+/* The alternate of a bucket's alternate is the bucket itself. So a key with the same fingerprint
+ * whose first bucket is the alternate bucket has the same two buckets. */
 TEST(cuckoo__other_bucket_is_its_own_inverse)
 {
     for (int w = 0; w < WIDTHS; w++) {
@@ -225,7 +225,7 @@ static void model_insert(struct model *m, uint64_t key)
     if (err) {
         CHECK_EQ(err, BG_EFULL);
         CHECK(same_words(m->filter, before));
-        /* Copies of a key leave fewer free slots to choose from. */
+        /* Copies of a key share two buckets, so the table can be full at a lower load. */
         CHECK(m->stored * 2 >= 600);
     } else {
         m->count[key]++;
@@ -315,7 +315,7 @@ static size_t probes_for(double rate)
 TEST(cuckoo__measured_rate_is_the_predicted_one)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
-        return; /* the arithmetic is the same everywhere, and slow here */
+        return; /* slow here, and the arithmetic is the same on every machine */
     }
     const double loads[] = { 0.1, 0.5, 0.8, 0.95 };
     const uint64_t slots[] = { 2000, 300000 };
@@ -346,7 +346,7 @@ TEST(cuckoo__measured_rate_is_the_predicted_one)
 TEST(cuckoo__rate_of_tiny_filters)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
-        return; /* the arithmetic is the same everywhere, and slow here */
+        return; /* slow here, and the arithmetic is the same on every machine */
     }
     const uint64_t buckets[] = { 1, 2, 3, 5 };
     for (int b = 0; b < 4; b++) {
@@ -503,7 +503,8 @@ TEST(cuckoo__an_add_without_room_makes_everything_maybe)
             CHECK_OK(bg_filter_copy(filter, &copy, NULL));
             check_overflowed(copy);
             bg_filter_free(copy);
-            CHECK(!added_u64(filter, 123456789)); /* no key is new anymore */
+            /* An overflowed filter reports no key as new. */
+            CHECK(!added_u64(filter, 123456789));
             CHECK_EQ(bg_filter_remove_u64(filter, 123456789), BG_OK);
             check_overflowed(filter);
             bg_filter_clear(filter);
@@ -517,7 +518,7 @@ TEST(cuckoo__an_add_without_room_makes_everything_maybe)
 
 /* ---- Copies ----------------------------------------------------------------------- */
 
-/* Returns a hash whose two buckets are the same, or one whose buckets are different. */
+/* Returns a hash whose two buckets are the same if `one` is set, and different otherwise. */
 static uint64_t hash_with(uint64_t units, uint32_t k, bool one)
 {
     for (;;) {
@@ -542,14 +543,14 @@ static void check_copies(uint32_t k, uint32_t flags, bool one)
     uint64_t *words = words_of(filter);
     CHECK_EQ(bg_filter_add_hash(filter, hash, &is_new), BG_EFULL);
     CHECK(!is_new && same_words(filter, words));
-    /* Inserts are counted exactly: all copies can be removed. */
+    /* Inserts are counted exactly, so all copies can be removed. */
     for (uint64_t i = most; i > 0; i--) {
         CHECK(bg_filter_may_contain_hash(filter, hash));
         CHECK_OK(bg_filter_remove_hash(filter, hash));
     }
     CHECK(!bg_filter_may_contain_hash(filter, hash));
     CHECK_EQ(bg_filter_remove_hash(filter, hash), BG_ENOTFOUND);
-    /* An excess add is dropped and recorded, and the key is never lost. */
+    /* An add beyond the maximum is dropped but recorded, and the key is never lost. */
     for (uint64_t i = 0; i < most + 3; i++) {
         CHECK_EQ(added_hash(filter, hash), i == 0);
     }
@@ -582,7 +583,7 @@ TEST(cuckoo__copies_of_a_key_are_bounded)
     }
 }
 
-/* Adds a member to a full filter that has no space for another copy. No key is lost, whatever
+/* Adds a member to a full filter that has no space for another copy. No key is lost, no matter what
  * is removed afterwards, and the filter still rejects most absent keys. */
 TEST(cuckoo__a_dropped_copy_ends_removes)
 {
@@ -684,7 +685,7 @@ TEST(cuckoo__a_flood_of_one_key_is_refused_at_once)
     }
 }
 
-/* ---- Batches, forms of keys, whole filters ----------------------------------------- */
+/* ---- Batches, forms of keys, and whole filters ------------------------------------- */
 
 static void check_batches(uint32_t k, uint32_t flags, bool asks)
 {
@@ -907,9 +908,9 @@ TEST(cuckoo__without_memory_nothing_stays)
 /* ---- Threads ---------------------------------------------------------------------- */
 
 /*
- * Members are present throughout. Writers move them: they fill the filter with other keys
- * until every insert relocates a fingerprint, remove those keys again, and add and remove
- * copies of members. Readers look up members with every function.
+ * Members stay present throughout the test. Writers cause them to move: they fill the filter with
+ * other keys until every insert relocates a fingerprint, remove those keys again, and add and
+ * remove copies of members. Readers look up members with every function.
  */
 enum { MEMBERS = 200, STRANGERS = 100, READERS = 2, WRITERS = 2 };
 
@@ -1019,7 +1020,7 @@ TEST(cuckoo__readers_miss_nothing_beside_writers)
 
 /*
  * One key is always present at least once: a copy is added to one bucket, and then the copy in
- * the other bucket is removed. In this way a key can move without being relocated. (A removal
+ * the other bucket is removed. This moves the key without relocating it. (A removal
  * uses the first bucket if it can, and the first bucket of the mirrored hash is the second
  * bucket of the original.)
  */

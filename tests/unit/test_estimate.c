@@ -1,10 +1,10 @@
 /*
- * The estimates that a filter reports about itself. The intervals are documented to include the
- * true value 19 times out of 20. The test counts the seeded trials in which they do. The count
- * may fall short by four standard deviations, plus 1% for the model. To reject intervals that
- * are too wide, the test also compares their width with the actual scatter of the estimates; it
- * allows five standard errors of the observed scatter, and 3% for the model. Both bounds
- * tighten as BG_TEST_SCALE adds trials.
+ * The estimates that a filter reports about itself. The documentation promises that the intervals
+ * include the true value 19 times out of 20. The test counts the seeded trials in which they
+ * include it. The count may fall short by four standard deviations, plus 1% for the model. To
+ * reject intervals that are too wide, the test also compares their width with the actual scatter of
+ * the estimates; it allows five standard errors of the observed scatter, and 3% for the model. Both
+ * bounds tighten as BG_TEST_SCALE adds trials.
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -19,7 +19,8 @@ enum { BYTES = 8192, MOST = 400000, TRIALS = 200 };
 
 static uint64_t hashes[MOST];
 
-/* In how many trials the interval included the true value, and how the estimates scattered. */
+/* The number of trials in which the interval included the true value, and the scatter of the
+ * estimates. */
 struct tally {
     double trials, inside, sum, squares, widths;
 };
@@ -41,8 +42,10 @@ static void tally_check(const struct tally *t, const char *what, bg_kind kind,
     double share = t->inside / t->trials;
     double least = 0.94 - 4 * sqrt(0.95 * 0.05 / t->trials);
     if (share < least) {
-        check_fail(__FILE__, __LINE__, "%s, %s at fill %g: inside in %g of %g trials",
-                   what, bg_kind_name(kind), fill, t->inside, t->trials);
+        check_fail(
+            __FILE__, __LINE__,
+            "%s, %s at fill %g: the interval includes the true value in only %g of %g trials",
+            what, bg_kind_name(kind), fill, t->inside, t->trials);
     }
 }
 
@@ -54,12 +57,14 @@ static void tally_check_width(const struct tally *t, bg_kind kind, double fill)
     double said = t->widths / t->trials / 2 / 1.96;
     double allowed = 0.03 + 5 / sqrt(2 * t->trials);
     if (!(fabs(said / deviation - 1) < allowed)) {
-        check_fail(__FILE__, __LINE__, "%s at fill %g: claims +- %g, scatters by %g",
-                   bg_kind_name(kind), fill, said, deviation);
+        check_fail(
+            __FILE__, __LINE__,
+            "%s at fill %g: the estimate claims +- %g, but the observed scatter is %g",
+            bg_kind_name(kind), fill, said, deviation);
     }
 }
 
-/* Returns how many keys bring a filter to the given fill. */
+/* Returns the number of keys that bring a filter to the given fill. */
 static size_t keys_for(const bg_filter *filter, double fill)
 {
     struct bgi_model model = filter->kind->model(filter->core.units, filter->core.k);
@@ -176,7 +181,7 @@ TEST(estimate__rate_is_the_predicted_one_at_this_fill)
 
 /* ---- Two filters ----------------------------------------------------------------- */
 
-/* Sets of n keys that share `common` keys. */
+/* Checks the estimates for two sets of n keys each that have `common` keys in common. */
 static void check_overlap(bg_kind kind, size_t n, size_t common)
 {
     struct tally both = { 0 }, either = { 0 }, jaccard = { 0 };

@@ -1,7 +1,7 @@
 /*
- * Out of memory: an allocator fails only at its n-th call, or at all calls from the n-th on,
- * for every n that a scenario reaches. Also tests an OS that has no free memory. Nothing leaks,
- * nothing crashes, the error is reported, and existing content is unchanged.
+ * Out of memory: an allocator fails at its n-th call only, or at its n-th call and all later ones,
+ * for every n that a scenario reaches. One test also simulates an OS without free memory. Nothing
+ * leaks, nothing crashes, the error is reported, and existing content is unchanged.
  */
 #define _DEFAULT_SOURCE /* fork, setrlimit */
 
@@ -66,8 +66,8 @@ static unsigned use_filter(bg_filter *filter, const bg_filter *model)
     return failed;
 }
 
-/* Runs the whole scenario; returns how many calls failed. `model` has the same keys, from its
- * own allocator. */
+/* Runs the whole scenario and returns the number of calls that failed. `model` contains the same
+ * keys and uses its own allocator. */
 static unsigned scenario(bg_kind kind, const bg_filter *model)
 {
     bg_spec spec = spec_of(kind);
@@ -133,7 +133,7 @@ TEST(fault__allocator_fails_from_then_on)
     }
 }
 
-/* An allocation fails in the middle of three halvings: the intermediate filter is freed. */
+/* If an allocation fails in the middle of three halvings, the intermediate filter is freed. */
 TEST(fault__fold_fails_halfway)
 {
     bg_kind kind = BG_KIND_BLOCKED;
@@ -158,7 +158,8 @@ TEST(fault__fold_fails_halfway)
 
 /* ---- Every kind, with all its operations ------------------------------------------- */
 
-/* Checks that a filter has the same keys, or that the call failed because memory ran out. */
+/* Checks that the new filter contains the same keys, or that the call failed because memory ran
+ * out. */
 static unsigned check_derived(bg_err err, bg_filter *made, bg_errinfo *why)
 {
     unsigned failed = !check_made(err, made, why);
@@ -169,7 +170,7 @@ static unsigned check_derived(bg_err err, bg_filter *made, bg_errinfo *why)
     return failed;
 }
 
-/* Builds a static filter; each step is repeated if it fails. */
+/* Builds a static filter, and retries each step that fails. */
 static bg_filter *every_build(const bg_spec *spec, unsigned *failed)
 {
     bg_builder *builder = NULL;
@@ -236,7 +237,7 @@ static unsigned every_derive(unsigned sample, const bg_filter *filter)
     return failed;
 }
 
-/* A merge may need memory for shards, which can be full, and for layers. */
+/* A merge may need memory for shards (because existing shards can be full) and for layers. */
 static unsigned every_merge(unsigned sample, bg_filter *filter, const bg_spec *spec)
 {
     unsigned failed = 0;
@@ -289,7 +290,7 @@ static bool every_scenario(unsigned sample, bool grows)
     return failed;
 }
 
-/* Returns the number of faults. */
+/* Returns the number of injected faults. */
 static size_t every_fault(unsigned sample, bool grows)
 {
     counting_start(&c);
@@ -327,7 +328,7 @@ static bool same_error(bg_err err, const bg_filter *filter, const bg_errinfo *wh
     return err == BG_ENOMEM && !filter && why->code == BG_ENOMEM && why->message[0];
 }
 
-/* Runs in a process whose address space is limited; returns 0 if everything is correct. */
+/* Runs in a process with a limited address space. Returns 0 if everything is correct. */
 static int without_memory(void)
 {
     bg_spec spec = exact_spec(BG_KIND_BLOCKED, (200 << 20) / 64, 8, 0);
@@ -370,7 +371,7 @@ static int without_memory(void)
 TEST(fault__system_has_no_memory)
 {
     if (CHECK_SANITIZED || CHECK_EMULATED) {
-        return; /* sanitizers and emulators need the address space themselves */
+        return; /* sanitizers and emulators need too much address space themselves */
     }
     pid_t child = fork();
     CHECK(child >= 0);

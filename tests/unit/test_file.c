@@ -55,7 +55,7 @@ TEST(file__every_kind_comes_back_from_disk_and_map)
         CHECK(bg_filter_equal(filter, mapped));
         files_check_keys(mapped);
         if (!(bg_kind_traits(bg_filter_kind(filter)) & BG_TRAIT_STATIC)) {
-            /* Adds to a mapped filter stay in this process. */
+            /* Adds to a mapped filter do not change the file. */
             (void)added(mapped, "new", 3);
             CHECK(bg_filter_may_contain(mapped, "new", 3));
             CHECK_OK(bg_verify(path, NULL, NULL, NULL));
@@ -273,7 +273,7 @@ TEST(file__versions)
     forge(bytes, 10, 2, 7); /* 1.7 */
     CHECK_OK(bg_decode(bytes, n, NULL, &back, &why));
     bg_filter_free(back);
-    forge(bytes, 300, 1, 1); /* a feature that only version 1.7 has */
+    forge(bytes, 300, 1, 1); /* a feature that was introduced in version 1.7 */
     CHECK_OK(bg_decode(bytes, n, NULL, &back, &why));
     bg_filter_free(back);
     unsigned char *old = malloc(n);
@@ -304,8 +304,8 @@ TEST(file__unknown_profiles_are_refused)
     bg_filter_free(filter);
 }
 
-/* Fields that a kind or a profile does not use are 0; in fields that are used, 0 does not
- * select a default. */
+/* Fields that a kind or a profile does not use must be 0. In fields that are used, 0 is not
+ * accepted as "use the default". */
 TEST(file__headers_that_nobody_writes_are_refused)
 {
     static const struct {
@@ -494,8 +494,8 @@ TEST(file__secrets_and_functions)
     }
 }
 
-/* A file has the words of a different filter under a header with valid checksums: the canaries
- * detect this. */
+/* The canaries detect a file that has valid checksums but contains the words of a different
+ * filter. */
 TEST(file__canaries_see_an_empty_filter)
 {
     bg_spec spec = files_spec(2);
@@ -620,7 +620,7 @@ TEST(file__without_canaries)
     CHECK_OK(bg_decode(without, m, NULL, &again, NULL));
     CHECK(bg_filter_may_contain(again, "pear", 4));
     bg_filter_free(again);
-    without[m - 5] ^= 1; /* the file still has checksums */
+    without[m - 5] ^= 1; /* the checksums still detect damage */
     CHECK(bg_decode(without, m, NULL, &again, NULL) != BG_OK);
     bg_filter_free(filter);
 }

@@ -1,8 +1,7 @@
 /*
- * Known defects of other filter loaders, tested with Bloomgate's loader. Each test is named
- * after the ID of the defect. All files here have valid checksums, as an attacker who knows the
- * format would write them. (Defects in RedisBloom's own format are tested in
- * test_foreign_redisbloom.c.)
+ * Known defects in other filter loaders, tested against Bloomgate's loader. Each test is named
+ * after the defect's ID. All files here have valid checksums, as an attacker who knows the format
+ * would write them. (Defects in RedisBloom's own format are tested in test_foreign_redisbloom.c.)
  */
 #include "support/adds.h"
 #include "support/files.h"
@@ -79,7 +78,7 @@ TEST(cve_2024_25116__no_assertion_is_reached)
     }
 }
 
-/* A product of sizes overflows: the number of units times the bytes per unit. */
+/* The product of the number of units and the bytes per unit overflows. */
 TEST(cve_2024_55656__products_that_wrap)
 {
     check_refused(CASE_BLOCKED, AT_UNITS, 8, (1ull << 58) + 1); /* x 64 = 64 */
@@ -107,8 +106,8 @@ TEST(redisbloom_2025_11__geometry_and_words_that_differ)
     }
 }
 
-/* A shift by more bits than a word has: widths, and sizes that determine the bits of a
- * quotient. */
+/* Widths, and sizes that determine the number of quotient bits, cause a shift by more bits than a
+ * word has. */
 TEST(red_181297__shifts_beyond_a_word)
 {
     static const uint64_t ks[] = { 0, 1, 33, 63, 64, 65, 128, UINT32_MAX };
@@ -119,7 +118,7 @@ TEST(red_181297__shifts_beyond_a_word)
     check_refused(CASE_SCALABLE, AT_WIDTH, 4, 64);
 }
 
-/* Metadata that contradicts the buffer: the numbers stored for a filter. */
+/* The numbers stored for a filter contradict the buffer. */
 TEST(mod_13409__numbers_and_words_that_differ)
 {
     check_refused(CASE_SCALABLE, NUMBERS, 8, 0);
@@ -129,7 +128,7 @@ TEST(mod_13409__numbers_and_words_that_differ)
     check_refused(CASE_BLOCKED, AT_SHARDS, 4, 2);
 }
 
-/* nfilters = 2^64 - 1, allocated at once. */
+/* The loader allocated memory for nfilters = 2^64 - 1 without checking the value. */
 TEST(mod_15943__numbers_of_parts)
 {
     static const uint64_t counts[] = { 67, 1 << 20, UINT32_MAX, UINT64_MAX };
@@ -139,7 +138,7 @@ TEST(mod_15943__numbers_of_parts)
     }
 }
 
-/* Rates that are not numbers. */
+/* The rate is not a number. */
 TEST(mod_17621__rates_that_are_no_numbers)
 {
     static const uint64_t rates[] = { 0x7ff0000000000000, 0xfff0000000000000,
@@ -162,7 +161,8 @@ TEST(mod_18487__work_per_query_is_bounded)
     }
 }
 
-/* One decoder accepted input that another one refused; check_refused runs all our decoders. */
+/* One decoder accepted input that another one refused. check_refused runs all of Bloomgate's
+ * decoders. */
 TEST(valkey_bloom_90__all_ways_in_agree)
 {
     check_refused(CASE_SCALABLE, AT_RATE, 8, 0x4000000000000000 /* 2.0 */);
@@ -171,7 +171,7 @@ TEST(valkey_bloom_90__all_ways_in_agree)
                   1u << 30); /* an internal flag of the library */
 }
 
-/* Division by zero: filters of size zero. */
+/* A filter of size zero causes a division by zero. */
 TEST(cve_2013_5700__filters_of_no_size)
 {
     for (unsigned file = 0; file < FILES_CASES_COUNT; file++) {

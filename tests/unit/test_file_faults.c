@@ -1,10 +1,10 @@
 /*
- * Files on a failing OS: every system call and every allocation fails once or permanently;
- * reads and writes are short; the disk is full; and the process is killed before and after
- * every call. Whatever happens, the path holds either the old file or the new one, and it is
- * complete.
+ * Files on a failing OS. Every system call and every allocation fails once or permanently. Reads
+ * and writes are short, and the disk is full. The process is killed before and after every call.
+ * Whatever happens, the path holds either the old file or the new one, and it is complete.
  *
- * The library's calls go through the functions below (the linker's --wrap), which count them.
+ * The linker's --wrap option redirects the library's calls to the functions below, which count
+ * them.
  */
 #define _GNU_SOURCE
 #include "support/files.h"
@@ -136,15 +136,16 @@ static unsigned temporaries(void)
     return count;
 }
 
-/* Checks that the file is complete and is either the old or the new one. Returns whether it is
- * the new one. */
+/* Checks that the file is complete and is either the old or the new file. Returns whether it is the
+ * new file. */
 static bool check_old_or_new(void)
 {
     bg_filter *found = NULL;
     bg_errinfo why;
     if (bg_verify(files_path("filter"), NULL, NULL, &why) != BG_OK
         || bg_open(files_path("filter"), NULL, &found, &why) != BG_OK) {
-        check_fail(__FILE__, __LINE__, "neither old nor new: %s", why.message);
+        check_fail(__FILE__, __LINE__,
+                   "the file is neither the old nor the new one: %s", why.message);
     }
     bool is_new = bg_filter_equal(found, new_filter);
     CHECK(is_new || bg_filter_equal(found, old_filter));
@@ -320,7 +321,7 @@ enum { FEW = 50, MANY = 100, PLACE_BYTES = 1 << 16 };
 static struct {
     unsigned char bytes[2][PLACE_BYTES];
     size_t n;
-    int next; /* index of the file that is written */
+    int next; /* index of the file to be written next */
 } place;
 
 static bg_filter *place_filter(uint64_t keys)
@@ -393,7 +394,7 @@ static void place_reload(uint32_t flags)
     how.flags = flags;
     CHECK_OK(bg_slot_create(NULL, &sealed, &slot, NULL));
     if (bg_slot_reload(slot, files_path("filter"), &how, NULL) == BG_OK) {
-        if (flags & BG_SLOT_MAP) { /* a write after the last check is detected here */
+        if (flags & BG_SLOT_MAP) { /* detects a write after the last check */
             faults.fault = NONE;
             (void)!bg_slot_reload(slot, files_path("filter"), &how, NULL);
         }
@@ -415,8 +416,8 @@ static void place_recover(void)
     }
 }
 
-/* The information reported about a file applies to the filter that was read: the file is refused,
- * or the filter is entirely one of the two. */
+/* The information reported about a file applies to the filter that was read. Either the file is
+ * refused, or the filter is exactly one of the two filters. */
 TEST(faults__written_in_place_at_every_call)
 {
     place_prepare();

@@ -27,7 +27,7 @@ static bg_filter *numbers_in_file(const bg_spec *spec, uint64_t from, uint64_t t
     return filter;
 }
 
-/* Saves a filter with the integers `from` .. `to` - 1 as `whole`, and splits it. */
+/* Saves a filter with the integers `from` .. `to` - 1 as `whole`, and splits this file. */
 static void numbers_in_shards(uint64_t from, uint64_t to, uint64_t generation,
                               const char *whole, const char *prefix)
 {
@@ -57,7 +57,8 @@ static void move_shard(const char *from, const char *to, unsigned i)
     CHECK(rename(a, b) == 0);
 }
 
-/* Converts shards to the form of version 0.1, without the line about the split. */
+/* Converts shards to the form that version 0.1 wrote, which has no metadata line about the
+ * split. */
 static void forget_split(const char *prefix)
 {
     for (unsigned i = 0; i < 4; i++) {
@@ -166,8 +167,8 @@ TEST(files__split_and_join)
         CHECK(bg_filter_equal(filter, back));
         bg_filter_free(back);
         bg_filter_free(filter);
-        /* Shards in the wrong order or number would answer "no" for added keys, so they are
-         * refused. */
+        /* If shards were in the wrong order, or if there were too many or too few, the joined
+         * filter would answer "no" for added keys. Such shards are refused. */
         bg_errinfo why;
         CHECK_EQ(bg_file_join(part, 3, b, NULL, &options, &why), BG_EINCOMPAT);
         CHECK_EQ(bg_file_join(part, 1, b, NULL, &options, &why), BG_EINVAL);
@@ -182,8 +183,8 @@ TEST(files__split_and_join)
     files_clean();
 }
 
-/* A split that is killed while overwriting an older split leaves shards of both. Joined together,
- * they would answer "no" for added keys. */
+/* A split that is killed while overwriting an older split leaves shards of both splits. If they
+ * were joined, the filter would answer "no" for added keys. */
 TEST(files__join_refuses_two_splits)
 {
     const char *old = files_path("old"), *new = files_path("new"), *b = files_path("b"),
@@ -196,7 +197,7 @@ TEST(files__join_refuses_two_splits)
         move_shard(new, old, 1);
         CHECK_EQ(bg_file_join(old, 4, b, NULL, NULL, &why), BG_EINCOMPAT);
         CHECK(strstr(why.message, "old.2") && strstr(why.message, "old.0"));
-        /* All shards are from one split again. */
+        /* Now all shards are from one split again. */
         move_shard(new, old, 2);
         move_shard(new, old, 3);
         CHECK_OK(bg_file_join(old, 4, b, NULL, NULL, NULL));
@@ -227,13 +228,13 @@ TEST(files__join_shards_of_0_1)
     forget_split(old);
     CHECK_OK(bg_file_join(old, 4, b, NULL, NULL, NULL));
     check_numbers(b, 0, 2000);
-    move_shard(new, old, 1); /* shards of both versions */
+    move_shard(new, old, 1); /* mixes shards of both versions */
     CHECK_EQ(bg_file_join(old, 4, b, NULL, NULL, &why), BG_EINCOMPAT);
     numbers_in_shards(0, 2000, 1, whole, old);
     numbers_in_shards(0, 4000, 2, whole, new);
     forget_split(old);
     forget_split(new);
-    move_shard(new, old, 1); /* shards of two generations */
+    move_shard(new, old, 1); /* mixes shards of two generations */
     CHECK_EQ(bg_file_join(old, 4, b, NULL, NULL, &why), BG_EINCOMPAT);
     files_clean();
 }
@@ -290,7 +291,7 @@ TEST(files__diff_and_patch)
     CHECK_EQ(n, d.patch_bytes);
     CHECK_OK(bg_file_apply(a, p, c, NULL));
     check_same_file(b, c);
-    /* A patch for a different file, or one with any damage, creates nothing. */
+    /* Applying a patch to the wrong file, or applying a damaged patch, creates no file. */
     bg_errinfo why;
     CHECK_EQ(bg_file_apply(b, p, c, &why), BG_EINCOMPAT);
     CHECK(unlink(c) == 0);

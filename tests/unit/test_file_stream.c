@@ -1,6 +1,6 @@
 /*
  * Files written in chunks: for every kind, bg_encode_stream writes exactly the bytes of
- * bg_encode. It detects concurrent changes to the filter, and stops on request.
+ * bg_encode. bg_encode_stream detects concurrent changes to the filter and stops on request.
  */
 #include "support/adds.h"
 #include "support/files.h"
@@ -11,9 +11,9 @@ enum { STREAM_PIECE = 1 << 20 };
 struct stream {
     unsigned char *bytes;
     size_t n, room, pieces;
-    /* Filter that gets a key when the first chunk is written, or NULL. */
+    /* The filter to which a key is added when the first chunk is written, or NULL. */
     bg_filter *adds_to;
-    size_t stops_after; /* number of chunks; 0: never stops */
+    size_t stops_after; /* number of chunks; 0 means never */
 };
 
 static bg_err stream_write(void *context, const void *bytes, size_t n)
@@ -107,8 +107,8 @@ TEST(file_stream__a_change_between_is_noticed)
     }
 }
 
-/* Without BG_FILE_FROZEN, filters of kinds in which keys move are copied: the written file is a
- * consistent snapshot. */
+/* Without BG_FILE_FROZEN, filters of kinds that move keys are copied, so the file is a consistent
+ * snapshot. */
 TEST(file_stream__kinds_that_move_keys_are_copied)
 {
     bg_spec spec = BG_SPEC_INIT;

@@ -1,5 +1,5 @@
-/* The life cycle of a filter: creation, including in the caller's memory, and freeing; and its
- * statistics. */
+/* The life cycle of a filter: creation (including in the caller's memory), statistics, and
+ * freeing. */
 #include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
@@ -77,7 +77,7 @@ TEST(filter__handle_and_bits_do_not_touch)
     }
 }
 
-/* ---- In the caller's memory ------------------------------------------------------ */
+/* ---- Filters in the caller's memory ---------------------------------------------- */
 
 TEST(init_at__needs_what_bytes_says_and_allocates_nothing)
 {
@@ -242,7 +242,7 @@ TEST(info__needs_its_struct_size)
     bg_filter_free(filter);
 }
 
-/* A program that was compiled with a shorter struct gets the fields that fit. */
+/* A program that was compiled with a shorter struct gets only the fields that fit. */
 TEST(info__is_filled_in_as_far_as_it_reaches)
 {
     bg_filter *filter = make_filter(BG_KIND_BLOCKED, 4096, 0);

@@ -1,6 +1,6 @@
 /*
- * Invalid arguments: each is refused with its error code; the details include the argument,
- * its value and the allowed values; nothing is allocated, and the handle is NULL.
+ * Invalid arguments: each one is refused with the right error code. The details include the
+ * argument, its value and the allowed values. Nothing is allocated, and the handle is NULL.
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -22,7 +22,7 @@ static bg_spec good_spec(void)
     return spec;
 }
 
-/* The text of the expected values must include `allowed`. */
+/* The list of allowed values in the error details must include `allowed`. */
 static void check_refused(const bg_spec *spec, bg_err code, const char *what,
                           const char *found, const char *allowed)
 {
@@ -183,7 +183,8 @@ TEST(arguments__sizes_that_no_machine_has)
 
 /* ---- Every kind, and builders ------------------------------------------------------ */
 
-/* Creation, and for static kinds also building, is refused; nothing is allocated. */
+/* Checks that creating a filter (and, for static kinds, a builder) is refused and allocates
+ * nothing. */
 static void check_every_refused(unsigned sample, const bg_spec *spec, bg_err code,
                                 const char *what)
 {
@@ -240,8 +241,8 @@ TEST(arguments__every_kind_refuses_numbers_of_keys_that_are_none)
     }
 }
 
-/* For 2^40 keys there is either a plan or a reason for the refusal; a size over max_bytes is
- * refused. */
+/* For 2^40 keys, planning either succeeds or returns the reason why it failed. A size over
+ * max_bytes is refused. */
 TEST(arguments__every_kind_plans_a_trillion_keys)
 {
     for (unsigned s = 0; s < SAMPLES; s++) {
@@ -282,7 +283,7 @@ TEST(arguments__every_kind_is_made_for_one_key)
         for (uint64_t i = 100; i < 1100; i++) {
             strangers += bg_filter_may_contain_u64(filter, i);
         }
-        /* At most 10 are expected; 40 is 9 standard deviations more. */
+        /* At most 10 are expected; 40 is 9 standard deviations above that. */
         CHECK(strangers < 40);
         bg_filter_free(filter);
     }
@@ -312,7 +313,7 @@ TEST(arguments__every_kind_is_filled_past_its_capacity)
     enum { MADE_FOR = 500 };
     for (unsigned s = 0; s < SAMPLES; s++) {
         if (sample_is_static(s)) {
-            continue; /* this kind has a fixed set of keys; see the builder tests */
+            continue; /* the keys of this kind are fixed; see the builder tests */
         }
         bg_spec spec = sample_spec(s, MADE_FOR, 0.01);
         bg_filter *filter = must_create(&spec);

@@ -1,7 +1,7 @@
 /*
  * BIP158's Golomb-coded sets: codes from other implementations, sets of all sizes, and
- * codes that no encoder produces. The checksums were computed from the sets of a second,
- * independent encoder, which also reproduces the ten filters in the BIP's own test vectors.
+ * codes that no encoder produces. The checksums come from sets written by a second, independent
+ * encoder, which also reproduces the ten filters in the BIP's own test vectors.
  */
 #include "support/check.h"
 #include "support/foreign_bytes.h"
@@ -106,7 +106,7 @@ TEST(bip158__sets_of_all_sizes)
     const size_t count = sizeof sets / sizeof *sets - CHECK_EMULATED;
     for (size_t i = 0; i < count; i++) {
         bg_foreign_options how = with_secret();
-        bg_foreign *f = make_set(1); /* small, so that the table has to grow */
+        bg_foreign *f = make_set(1); /* small enough that the table has to grow */
         CHECK_OK(foreign_add_items(f, 0, sets[i].items));
         CHECK_OK(foreign_add_items(f, 0, sets[i].items / 2));
         CHECK_EQ(foreign_count_items(f, 0, sets[i].items), (size_t)sets[i].items);
@@ -204,7 +204,7 @@ TEST(bip158__damage)
     bg_foreign_free(f);
 }
 
-/* N is compared with the size before anything else. */
+/* N is compared with the size before anything else is read. */
 TEST(bip158__n_beyond_the_bytes)
 {
     unsigned char b[14];
@@ -213,7 +213,7 @@ TEST(bip158__n_beyond_the_bytes)
     memcpy(b, five, sizeof b);
     b[0] = 6;
     refused(b, sizeof b, "N");
-    b[0] = 4; /* one complete item remains */
+    b[0] = 4; /* only one complete item remains */
     refused(b, sizeof b, "code");
 }
 
@@ -241,7 +241,8 @@ TEST(bip158__cve_2013_5700_no_items)
     refused("\x00\x00", 2, "code");
 }
 
-/* A quotient whose ones run to the end, a quotient of 2^20 ones, and ones in the padding. */
+/* Refuses a quotient whose ones extend to the end of the data, a quotient of 2^20 ones, and ones in
+ * the padding. */
 TEST(bip158__quotients_without_end)
 {
     static unsigned char b[1 << 17];

@@ -1,9 +1,9 @@
 /*
- * Foreign formats that consist of one plain Bloom filter. For each format, the test has the
- * bytes that the real software (or a program that reproduces its files byte for byte) writes
- * for 20 keys. The library must write the same bytes, read them, and find every key. The
- * remaining tests use untrusted input: every prefix of such a file, every byte changed, and
- * headers with false values.
+ * Foreign formats that consist of one plain Bloom filter. For each format, this file contains the
+ * bytes that the real software (or a program that reproduces its files byte for byte) writes for 20
+ * keys. The library must write the same bytes, read them, and find every key. The remaining tests
+ * use untrusted input: every prefix of such a file, files with one byte changed, and headers with
+ * false values.
  */
 #include "support/check.h"
 
@@ -211,7 +211,7 @@ TEST(foreign_bloom__reads_what_the_software_writes)
         CHECK(about.ones <= about.bits && about.ones > about.bits / 4);
         CHECK(about.rate > 0 && about.rate < 0.1);
         CHECK(about.version == g->version || g->version == 0);
-        add_keys(g, f); /* no bit changes, although Squid counts the keys again */
+        add_keys(g, f); /* changes no bits, although Squid counts the keys again */
         CHECK_OK(bg_foreign_get_info(f, &about));
         CHECK_EQ(about.items, g->format == BG_FOREIGN_SQUID  ? 2 * ITEMS
                               : g->format == BG_FOREIGN_DCSO ? ITEMS
@@ -223,7 +223,7 @@ TEST(foreign_bloom__reads_what_the_software_writes)
     }
 }
 
-/* The rate is as expected: the filter answers "maybe" for few absent keys. */
+/* The false-positive rate is as expected. */
 TEST(foreign_bloom__keeps_its_rate)
 {
     enum { MANY = CHECK_EMULATED ? 1000 : 10000 };
@@ -245,7 +245,7 @@ TEST(foreign_bloom__keeps_its_rate)
                 wrong += bg_foreign_may_contain(f, key, len);
             }
         }
-        /* The bound is 2.5%, because some of these hash functions are worse than they should be. */
+        /* The bound is 2.5%, because some of these formats use poor hash functions. */
         CHECK(wrong < MANY / 40);
         CHECK_OK(bg_foreign_get_info(f, &about));
         CHECK_NEAR(about.rate, 0.01, 0.3);
@@ -373,7 +373,7 @@ static const struct lie lies[] = {
     { BG_FOREIGN_DCSO, 0, 32, "ffffffffffffffff", BG_EFORMAT, 48 },
     { BG_FOREIGN_DCSO, 0, 71, "80", BG_EFORMAT, 48 }, /* after bit 190 */
     { BG_FOREIGN_SPARK, 1, 0, "00000003", BG_EVERSION, 0 },
-    /* The seed shifts the fields. */
+    /* Version 2 has a seed, so the fields after it are read at the wrong offsets. */
     { BG_FOREIGN_SPARK, 1, 0, "00000002", BG_EFORMAT, 12 },
     { BG_FOREIGN_SPARK, 1, 4, "00000000", BG_EFORMAT, 4 },
     { BG_FOREIGN_SPARK, 1, 4, "ffffffff", BG_EFORMAT, 4 },
@@ -382,7 +382,7 @@ static const struct lie lies[] = {
     { BG_FOREIGN_SPARK, 2, 12, "00000004", BG_EFORMAT, 16 },
     { BG_FOREIGN_HADOOP, 1, 0, "fffffffe", BG_EVERSION, 0 },
     { BG_FOREIGN_HADOOP, 1, 8, "02", BG_EVERSION, 0 },
-    /* The file uses Jenkins, but Murmur was specified. */
+    /* The file uses the Jenkins hash, but Murmur was specified. */
     { BG_FOREIGN_HADOOP, 1, 8, "00", BG_EVERSION, 0 },
     { BG_FOREIGN_HADOOP, 1, 4, "00000000", BG_EFORMAT, 4 },
     { BG_FOREIGN_HADOOP, 1, 9, "00000000", BG_EFORMAT, 9 },
@@ -412,7 +412,7 @@ static const struct lie lies[] = {
     { BG_FOREIGN_BFV1, 0, 8, "0101", BG_EFORMAT, 8 },
     { BG_FOREIGN_BFV1, 0, 8, "ffff", BG_EFORMAT, 8 },
     { BG_FOREIGN_BFV1, 0, 14, "17000000", BG_EFORMAT, 14 },
-    /* The encoding is not the shortest. */
+    /* This is not the shortest encoding of the size. */
     { BG_FOREIGN_BIP37, 1, 0, "fd1700", BG_EFORMAT, 0 },
     { BG_FOREIGN_BIP37, 1, 0, "fda18c", BG_EFORMAT, 0 }, /* 36,001 bytes */
     { BG_FOREIGN_BIP37, 1, 0, "fe", BG_EFORMAT, 0 },
@@ -489,7 +489,7 @@ TEST(foreign_bloom__checks_options)
     }
 }
 
-/* Sizes that the formats cannot represent, and rates that need too many bits. */
+/* Refuses sizes that the formats cannot represent, and rates that need too many bits. */
 TEST(foreign_bloom__refuses_sizes)
 {
     for (const struct golden *g = goldens; g < goldens + GOLDENS; g++) {
@@ -507,7 +507,7 @@ TEST(foreign_bloom__refuses_sizes)
     }
 }
 
-/* The smallest sizes and the highest rates still give working filters. */
+/* The smallest sizes and the highest rates still produce working filters. */
 TEST(foreign_bloom__makes_the_smallest)
 {
     static const double rates[] = { 0.999999999999, 0.9, 0.5 };
@@ -534,7 +534,8 @@ TEST(foreign_bloom__makes_the_smallest)
     }
 }
 
-/* An integer has the specified size; a key of a different size was never added. */
+/* Integer keys must have the specified size. A key of a different size cannot be added, so the
+ * filter answers "no" for it. */
 TEST(foreign_bloom__keys_have_their_size)
 {
     static const uint32_t keys[] = { BG_FOREIGN_KEYS_UTF16, BG_FOREIGN_KEYS_INT32,
@@ -567,7 +568,7 @@ TEST(foreign_bloom__hadoop_has_no_empty_key)
     bg_foreign_free(f);
 }
 
-/* Bits per key and k from Cassandra's table. */
+/* Cassandra's table of bits per key and k. */
 TEST(foreign_bloom__cassandra_chooses)
 {
     static const struct {
@@ -608,7 +609,7 @@ TEST(foreign_bloom__squid_knows_methods)
     bg_foreign_free(f);
 }
 
-/* The count is stored as an int, so the number of adds is limited. */
+/* The number of adds is stored as an int, so it is limited. */
 TEST(foreign_bloom__squid_counts_to_the_end)
 {
     size_t n;
@@ -622,7 +623,8 @@ TEST(foreign_bloom__squid_counts_to_the_end)
     free(bytes);
 }
 
-/* Without bytes or hashes, every key may be present, and nothing is divided by zero. */
+/* A filter without bytes or hash functions answers "maybe" for every key, and nothing is divided by
+ * zero. */
 TEST(foreign_bloom__bip37_without_bits)
 {
     static const char *const hex[] = { "00050000000100000001", "00000000000000000000",

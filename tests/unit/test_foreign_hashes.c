@@ -1,10 +1,10 @@
 /*
- * The hash functions of other software: known answers for six keys, some with bytes above 0x7f,
- * for which the variants differ; and one combined value for 200 keys of every length.
+ * The hash functions of other software: known answers for six keys, and one combined value for 200
+ * keys of different lengths. Some keys contain bytes above 0x7f, for which the variants differ.
  *
- * The values were computed by Python programs that reproduced files of the real software byte
- * for byte, and by Python's hashlib (MD5, BLAKE2b); Jenkins's values are those in the source of
- * lookup3.
+ * The values were computed by Python programs that reproduced the real software's files byte for
+ * byte, and by Python's hashlib (MD5, BLAKE2b). The values for Jenkins's hash are from the source
+ * of lookup3.
  */
 #include "support/check.h"
 
@@ -70,7 +70,8 @@ TEST(foreign_hashes__murmur3_x64_128_signed)
 {
     uint64_t expected[KEYS][2];
     memcpy(expected, murmur3_x64_128, sizeof expected);
-    expected[4][0] = 0xada3b7d22f817c6fu; /* only the tail ff 80 7f differs */
+    /* Only the key with the tail ff 80 7f has a different hash. */
+    expected[4][0] = 0xada3b7d22f817c6fu;
     expected[4][1] = 0x9543826c7123438du;
     check_pairs(foreign_murmur3_x64_128_signed, (const uint64_t(*)[2])expected);
 }

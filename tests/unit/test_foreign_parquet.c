@@ -1,6 +1,6 @@
 /*
- * Parquet filters: alone and from whole files, which are created here; the bits of DuckDB's
- * filters; conversion to and from the kind `split`. Invalid input is refused.
+ * Parquet filters: standalone filters, filters in complete files (which are created here), the bits
+ * of DuckDB's filters, conversion to and from the kind `split`, and invalid input.
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -43,14 +43,14 @@ static void put_integer(struct bytes *b, int64_t value)
 /* Fields that a reader has to skip, one of every type. */
 static void put_strange(struct bytes *b)
 {
-    put(b, 0x08); /* binary, with field number 20 in full */
+    put(b, 0x08); /* binary, with field number 20 stored in full, not as a delta */
     put_integer(b, 20);
     put_varint(b, 3);
     bytes_append(b, "abc", 3);
     put(b, 0x11); /* true, field 21 */
     put(b, 0x17); /* double, 22 */
     bytes_append(b, "12345678", 8);
-    put(b, 0x1b); /* field 23: a map from binary to i32 */
+    put(b, 0x1b); /* field 23, a map from binary to i32 */
     put(b, 2);
     put(b, 0x85);
     bytes_append(b, "\1a\2\1b\4", 6);
@@ -69,7 +69,7 @@ static void put_strange(struct bytes *b)
     put_integer(b, -5);
 }
 
-/* A column chunk. An offset below 0 means that the column has no filter; a length of 0 is not
+/* A column chunk. A negative offset means that the column has no filter. A length of 0 is not
  * written. */
 static void put_column(struct bytes *b, int64_t offset, int64_t length)
 {
@@ -78,7 +78,7 @@ static void put_column(struct bytes *b, int64_t offset, int64_t length)
     put(b, 0x1c); /* 3: meta_data */
     put(b, 0x15); /*   1: type */
     put_integer(b, 6);
-    put(b, 0x29); /* field 3: path_in_schema, a list with one element */
+    put(b, 0x29); /* field 3, path_in_schema, is a list with one element */
     bytes_append(b, "\x18\1s", 3);
     if (offset >= 0) {
         put(b, 0xb6); /*   14 */
@@ -97,7 +97,8 @@ struct column {
     int64_t offset, length;
 };
 
-/* "PAR1", `body`, and a footer with two columns in each of two row groups. */
+/* Returns a file that consists of "PAR1", `body`, and a footer with two row groups of two columns
+ * each. */
 static struct bytes make_file(const void *body, size_t n, const struct column c[4])
 {
     struct bytes f = bytes_copy("PAR1", 4);
@@ -105,10 +106,10 @@ static struct bytes make_file(const void *body, size_t n, const struct column c[
     const size_t start = f.n;
     put(&f, 0x15); /* 1: version */
     put_integer(&f, 1);
-    put(&f, 0x39); /* field 4: row_groups, a list of two structs */
+    put(&f, 0x39); /* field 4, row_groups, is a list of two structs */
     put(&f, 0x2c);
     for (int group = 0; group < 2; group++) {
-        put(&f, 0x19); /* field 1: columns, a list of two structs */
+        put(&f, 0x19); /* field 1, columns, is a list of two structs */
         put(&f, 0x2c);
         put_column(&f, c[2 * group].offset, c[2 * group].length);
         put_column(&f, c[2 * group + 1].offset, c[2 * group + 1].length);
@@ -126,7 +127,7 @@ static struct bytes make_file(const void *body, size_t n, const struct column c[
     return f;
 }
 
-/* The filter for one key, without a file around it. */
+/* Returns a filter for one key, without a surrounding file. */
 static struct bytes one_key(const char *key)
 {
     bg_foreign *f;
@@ -137,7 +138,8 @@ static struct bytes one_key(const char *key)
     return b;
 }
 
-/* Filters for "zero", "one" and "two"; the second column of the first group has none. */
+/* Returns a file with filters for "zero", "one" and "two". The second column of the first row group
+ * has no filter. */
 static struct bytes make_whole(bool with_lengths)
 {
     static const char *const keys[3] = { "zero", "one", "two" };
@@ -179,7 +181,7 @@ TEST(parquet__three_keys_alone)
     bg_foreign_free(f);
 }
 
-/* The last bits of a filter may have any value. */
+/* The last bits of a filter may have any value, even that of a file's end marker. */
 TEST(parquet__bits_that_look_like_the_end_of_a_file)
 {
     static const char *const words[] = { "PAR1", "PARE" };
@@ -194,7 +196,8 @@ TEST(parquet__bits_that_look_like_the_end_of_a_file)
 
 TEST(parquet__creates_what_writers_write)
 {
-    /* n, p and the expected bytes: -8 n / ln(1 - p^(1/8)) bits, rounded up to a power of two. */
+    /* n, p and the expected size in bytes. The size in bits is -8 n / ln(1 - p^(1/8)), rounded up
+     * to a power of two. */
     static const struct {
         uint64_t items;
         double rate;
@@ -399,7 +402,7 @@ TEST(parquet__footer_length_beyond_the_file)
     bytes_drop(&file);
 }
 
-/* Structs nested four million levels deep are refused, because the stack is limited. */
+/* Structs nested four million levels deep are refused because the stack is limited. */
 TEST(parquet__footer_that_nests_for_ever)
 {
     const size_t deep = 4000000 / (1 + 3 * CHECK_EMULATED);
@@ -413,7 +416,7 @@ TEST(parquet__footer_that_nests_for_ever)
     bytes_drop(&footer);
 }
 
-/* Lists of 2^60 elements, none of which exists. */
+/* Refuses lists that claim to have 2^60 elements but contain none. */
 TEST(parquet__footer_with_endless_lists)
 {
     static const unsigned heads[] = { 0x49, 0x19, 0x1a, 0x1b, 0x18 };

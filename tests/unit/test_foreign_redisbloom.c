@@ -1,8 +1,7 @@
 /*
- * RedisBloom dumps are read, queried, grown and written in the same way as in RedisBloom. Every
- * known defect in loaders for such dumps is tested by name. The large golden file was compared
- * byte by byte with the dump of RedisBloom 2.6.12 for the same keys; its checksum is in this
- * file.
+ * Bloomgate reads, queries, grows and writes RedisBloom dumps in the same way as RedisBloom. Every
+ * known defect in loaders for such dumps is tested by name. The large golden file was compared byte
+ * by byte with RedisBloom 2.6.12's dump of the same keys. Its checksum is in this file.
  */
 #include "support/check.h"
 #include "support/foreign_bytes.h"
@@ -33,7 +32,7 @@ static const unsigned char small[222] = {
     0x00, 0x00, 0x11, 0x00, 0x00, 0x04, 0x00, 0x00, 0x00, 0x80, 0x08, 0x00
 };
 
-/* Offsets: the fields of the header and of the first link, and the first chunk of bits. */
+/* The offsets of the fields in the header and in the first link, and of the first chunk of bits. */
 enum {
     LENGTH = 8,
     SIZE = 16,
@@ -186,13 +185,13 @@ TEST(redisbloom__large_links_are_cut)
     bytes_drop(&b);
 }
 
-/* Old links are powers of two, and positions are taken modulo 2^n2; their number of bits is not
- * stored. */
+/* The size of an old link is a power of two, and positions are computed modulo 2^n2. The number of
+ * bits in such a link is not stored. */
 TEST(redisbloom__rounded_links)
 {
     struct bytes b = small_copy();
     b.at[OPTIONS] = 4;
-    b.at[N2] = 7; /* an exponent of 7 is the same as 128 bits */
+    b.at[N2] = 7; /* an exponent of 7 means 128 bits */
     bytes_put64(&b, BITS, 0);
     bg_foreign *f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
     CHECK_EQ(foreign_count_items(f, 0, 10), 10);
@@ -202,7 +201,7 @@ TEST(redisbloom__rounded_links)
              BG_ENOTSUP); /* the next link would also be rounded */
     bytes_drop(&again);
     bg_foreign_free(f);
-    b.at[N2] = 1; /* uses two of the bits: the following bits cannot be reached */
+    b.at[N2] = 1; /* only two of the bits are used, and the others cannot be reached */
     f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
     (void)foreign_count_items(f, 0, 1000);
     bg_foreign_info about = { .struct_size = sizeof about };
@@ -224,7 +223,7 @@ TEST(redisbloom__one_that_may_not_grow_is_full)
     bytes_drop(&b);
 }
 
-/* BF.RESERVE with EXPANSION 0, as versions up to 2.4 accepted it: the next link would have no
+/* Versions up to 2.4 accepted BF.RESERVE with EXPANSION 0, for which the next link would have no
  * capacity. */
 TEST(redisbloom__one_that_grows_by_nothing_is_full)
 {
@@ -252,7 +251,8 @@ TEST(redisbloom__numbers_that_end)
     bytes_drop(&b);
 }
 
-/* One more key would require 2^60 entries: the entries must fit the existing bits. */
+/* With this many entries, one more key would require a link for 2^60 entries. The entries must
+ * therefore fit the existing bits. */
 TEST(redisbloom__entries_beyond_the_bits)
 {
     struct bytes b = small_copy();
@@ -264,8 +264,9 @@ TEST(redisbloom__entries_beyond_the_bits)
     refused64(ENTRIES, 12, "entries of a link"); /* 132 bits */
 }
 
-/* A file can forge the bits per entry: a link of 32 bytes claims to be full with 250 million
- * entries. The size of the next link is limited by the bytes of this one. */
+/* In a forged file, the bits per entry can be close to 0: here, a link of 32 bytes claims to be
+ * full with 250 million entries. The size of the next link is limited by the number of bytes in
+ * this link. */
 TEST(redisbloom__bits_per_entry_near_zero)
 {
     const uint64_t entries = 250000000;
@@ -283,7 +284,8 @@ TEST(redisbloom__bits_per_entry_near_zero)
     bytes_drop(&b);
 }
 
-/* Repeatedly halving the error rate ends when too many hashes are needed. */
+/* Each new link halves the error rate. The filter stops growing when a link would need too many
+ * hash functions. */
 TEST(redisbloom__growth_is_bounded)
 {
     bg_foreign *f;
@@ -341,7 +343,7 @@ TEST(redisbloom__damage)
     bytes_drop(&b);
 }
 
-/* A chunk that is longer than its link, longer than the file, or at the wrong position. */
+/* Refuses a chunk that is longer than its link, longer than the file, or at the wrong position. */
 TEST(redisbloom__cve_2024_25115_chunk_length)
 {
     refused64(CHUNK_LENGTH, 17, "chunk");
@@ -361,7 +363,7 @@ TEST(redisbloom__cve_2024_25115_chunk_offset)
     }
 }
 
-/* One chunk that crosses the end of a link, with the right total length. */
+/* Refuses a chunk that crosses the end of a link, even if the total length is right. */
 TEST(redisbloom__cve_2024_25115_chunk_over_two_links)
 {
     struct bytes b = small_copy();
@@ -372,7 +374,7 @@ TEST(redisbloom__cve_2024_25115_chunk_over_two_links)
     refused(&b, "chunk");
 }
 
-/* Sizes whose sum wraps around to the actual size. */
+/* Refuses sizes whose sum wraps around to the actual size. */
 TEST(redisbloom__cve_2024_55656_sizes_that_wrap)
 {
     struct bytes b = small_copy();
@@ -467,7 +469,7 @@ TEST(redisbloom__mod_17621_nan_and_infinite_bits_per_entry)
     refused_double(PER_ENTRY, 5e-324, "hashes of a link");
 }
 
-/* Huge numbers of hashes are refused even if the bits per entry would require them. */
+/* Huge numbers of hash functions are refused, even if they match the bits per entry. */
 TEST(redisbloom__mod_18487_hashes_near_int_max)
 {
     refused32(HASHES, INT_MAX, "hashes of a link");

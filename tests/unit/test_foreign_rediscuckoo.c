@@ -9,8 +9,9 @@
 
 #include "base/bits.h"
 
-/* CF.RESERVE cf 8, CF.ADD cf item1, then CF.SCANDUMP, as its documentation prints it: the
- * header with 8 unused bytes, as in versions 2.2.7 to 2.2.10, and 4 buckets of 2. */
+/* The output of CF.SCANDUMP after CF.RESERVE cf 8 and CF.ADD cf item1, as RedisBloom's
+ * documentation prints it. The header has 8 unused bytes, as in versions 2.2.7 to 2.2.10, and there
+ * are 4 buckets of 2 slots. */
 static const unsigned char example[16 + 46 + 16 + 8] = {
     0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x2e, 0x00, 0x00, 0x00, 0x00,
     0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x04, 0x00,
@@ -104,7 +105,7 @@ static bg_foreign_info about_of(const bg_foreign *f)
     return about;
 }
 
-/* Creates a filter with the given expansion, buckets of `size`, and the given keys. */
+/* Creates a filter with the given expansion, bucket size and keys. */
 static bg_foreign *made(unsigned expansion, unsigned size, int keys)
 {
     struct bytes b = example_copy();
@@ -201,8 +202,8 @@ TEST(rediscuckoo__removes_what_was_added)
     bg_foreign_free(f);
 }
 
-/* When more than a tenth of the items are deleted, the others move to earlier filters if possible,
- * and the last filters are freed. */
+/* When more than a tenth of the items are deleted, the remaining items move to earlier filters if
+ * possible, and the last filters are freed. */
 TEST(rediscuckoo__gives_filters_back)
 {
     for (unsigned expansion = 1; expansion <= 4; expansion *= 2) {
@@ -263,7 +264,7 @@ TEST(rediscuckoo__counts_copies_up_to_a_bound)
     bg_foreign_free(f);
 }
 
-/* A failed move leaves everything unchanged. */
+/* An add that finds no free slot leaves the filter unchanged. */
 TEST(rediscuckoo__one_that_may_not_grow_is_full)
 {
     bg_foreign *f = made(0, 2, 0);
@@ -300,8 +301,8 @@ TEST(rediscuckoo__other_formats_do_not_remove)
 
 /* ---- Invalid filters --------------------------------------------------------------- */
 
-/* If the number of items differs from the number of fingerprints, a field does not have the
- * assumed meaning. */
+/* If the number of items differs from the number of fingerprints, a field does not have the assumed
+ * meaning, so the filter is refused. */
 TEST(rediscuckoo__items_that_are_not_there)
 {
     refused64(ITEMS, 0, "items");

@@ -1,8 +1,8 @@
 /*
- * Filters in LevelDB and RocksDB table files: files written by both (golden/tables), the same
- * files with changed blocks and corrected checksums, and input that must be refused. Format
- * version 6 of RocksDB, which no packaged version writes yet, is derived from version 5 by the
- * rules in its source.
+ * Filters in LevelDB and RocksDB table files. The tests use files written by both (golden/tables),
+ * the same files with changed blocks and corrected checksums, and input that must be refused.
+ * Format version 6 of RocksDB, which no packaged version writes yet, is derived from version 5 by
+ * the rules in its source.
  */
 #include "support/check.h"
 #include "support/foreign_bytes.h"
@@ -18,8 +18,8 @@ static size_t key_of(int i, char *key)
     return (size_t)snprintf(key, 64, "/a/rather/long/common/path/key%09d", i);
 }
 
-/* All even numbers, starting from 0, are present; of the odd numbers, the filter answers
- * "maybe" for at most one in ten. */
+/* Checks that the filter finds all even numbers, starting from 0, and answers "maybe" for at most
+ * one odd number in ten. */
 static void check_keys(const bg_foreign *f, int keys)
 {
     char key[64];
@@ -135,7 +135,7 @@ TEST(leveldb__keys_outside_of_the_file)
 {
     struct bytes b = bytes_golden("tables/leveldb_plain.ldb");
     bg_foreign *f = foreign_must(BG_FOREIGN_LEVELDB, &b, NULL);
-    CHECK(!bg_foreign_may_contain(f, "z", 1)); /* this key is after the last key */
+    CHECK(!bg_foreign_may_contain(f, "z", 1)); /* sorts after the last key */
     char key[64];
     size_t len = key_of(198, key);
     CHECK(bg_foreign_may_contain(f, key, len));
@@ -185,7 +185,8 @@ TEST(leveldb__damage)
     bytes_drop(&b);
 }
 
-/* Changes random bytes and corrects the checksum: the input is refused or harmless. */
+/* Changes random bytes and corrects the checksum. The input must be refused, or reading it must be
+ * harmless. */
 static void check_corrected(const char *name, bool rocks, int which)
 {
     struct file f = take_apart(name, rocks);
@@ -241,7 +242,7 @@ TEST(leveldb__blocks_outside_of_the_file)
     footer[9] = 1;
     refused(BG_FOREIGN_LEVELDB, &f.b, BG_EFORMAT, "metaindex");
     f = take_apart("tables/leveldb_plain.ldb", false);
-    memset(f.b.at + f.table.end, 0xff, 40); /* no varints are present */
+    memset(f.b.at + f.table.end, 0xff, 40); /* these bytes are not valid varints */
     refused(BG_FOREIGN_LEVELDB, &f.b, BG_EFORMAT, "metaindex, index");
 }
 
@@ -284,7 +285,7 @@ TEST(leveldb__cve_2013_5700_no_bits)
     for (uint32_t at = 4; at < f.filter.size - 5 - array; at += 4) {
         /* All filters except the last are empty; the last contains all keys. */
         memset(offsets + at, 0, 4);
-        offsets[at] = 1; /* ... and the first is one byte long */
+        offsets[at] = 1; /* the first filter is one byte long */
     }
     correct(&f, f.filter);
     bg_foreign *foreign = foreign_must(BG_FOREIGN_LEVELDB, &f.b, NULL);
@@ -374,7 +375,7 @@ static bool unpacks(const char *packed, size_t n, const char *to, size_t size)
     return good;
 }
 
-/* Returns whether the input is refused, because of its size or its content. */
+/* Returns whether the input is refused because of its size or its content. */
 static bool unpacks_not(const char *packed, size_t n, size_t size)
 {
     unsigned char room[64];
@@ -394,10 +395,10 @@ TEST(snappy__literals_and_copies)
                   5, "abc", 3));
     CHECK(unpacks("\x03\xf0\x02"
                   "abc",
-                  6, "abc", 3)); /* length in one byte */
+                  6, "abc", 3)); /* the length takes one byte */
     CHECK(unpacks("\x03\xfc\x02\0\0\0"
                   "abc",
-                  9, "abc", 3)); /* ... in four */
+                  9, "abc", 3)); /* the length takes four bytes */
     CHECK(unpacks("\x0b\x08"
                   "abc\x11\x03",
                   7, "abcabcabcab", 11)); /* 8 from 3 back */
@@ -444,7 +445,7 @@ TEST(snappy__what_cannot_be)
                       7, 6));
 }
 
-/* A few bytes that claim to expand to 4 GiB. */
+/* Refuses a few bytes that claim to expand to 4 GiB. */
 TEST(snappy__bomb)
 {
     uint64_t size;
@@ -527,7 +528,7 @@ TEST(rocksdb__footers)
     refused(BG_FOREIGN_ROCKSDB, &f.b, BG_EFORMAT, "metaindex");
 }
 
-/* Shapes for which RocksDB would answer "maybe". */
+/* Filter shapes for which RocksDB would answer "maybe". */
 TEST(rocksdb__shapes)
 {
     static const struct {
@@ -630,7 +631,8 @@ TEST(rocksdb__format_version_6)
 
 TEST(rocksdb__format_version_6_footer)
 {
-    for (size_t at = 0; at < 41; at++) { /* a checksum covers the footer */
+    /* Every byte of the footer is covered by a checksum. */
+    for (size_t at = 0; at < 41; at++) {
         struct file f = as_version_6("tables/rocksdb_crc32c.sst");
         bg_foreign *foreign = NULL;
         f.b.at[f.table.end + at] ^= 2;
@@ -639,7 +641,7 @@ TEST(rocksdb__format_version_6_footer)
         bytes_drop(&f.b);
     }
     struct file f = as_version_6("tables/rocksdb_crc32c.sst");
-    /* There are no checksums: the metaindex would be before the start of the file. */
+    /* This file has no checksums, and its metaindex would be before the start of the file. */
     f.b.at[f.table.end] = 0;
     memset(f.b.at + f.table.end + 13, 0xff, 4);
     refused(BG_FOREIGN_ROCKSDB, &f.b, BG_EFORMAT, "size of the metaindex");

@@ -1,7 +1,7 @@
 /*
  * valkey-bloom dumps, in the form that its BF.LOAD accepts. The golden files were created
  * once with the libraries that the module is built on (bloomfilter 3.0.1, bincode 1.3.3)
- * and the seed 3, 10, 17 ...: this file contains the small one and the checksum of the large
+ * and the seed 3, 10, 17 ... This file contains the small golden file and the checksum of the large
  * one.
  */
 #include "support/check.h"
@@ -93,7 +93,7 @@ static void refused_double(size_t at, double value, const char *what)
     refused(&b, BG_EFORMAT, what);
 }
 
-/* An empty object with the given seed and one filter. */
+/* Returns an object with one empty filter. */
 static struct bytes empty_object(uint32_t expansion, double rate, uint64_t bytes,
                                  unsigned char k, uint64_t capacity)
 {

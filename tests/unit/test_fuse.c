@@ -1,5 +1,5 @@
 /*
- * Specifics of fuse filters: their geometry at every step, their size, and their exact
+ * Tests that are specific to fuse filters: the geometry at every step, the size, and the exact
  * bits.
  */
 #include "support/check.h"
@@ -29,15 +29,15 @@ TEST(fuse__shapes_are_sound)
             CHECK(s.pieces * s.slots <= units * FUSE_UNIT);
             CHECK(s.starts == 0 || s.starts + (arity - 1) * s.length == s.slots);
             CHECK(fuse_capacity(arity, units) < (double)(s.slots * s.pieces));
-            /* The remainder of each part that does not fill a segment is lost; it is a small
-             * fraction of the whole. */
+            /* The end of each part that does not fill a segment is unused, but it is only a small
+             * fraction of the filter. */
             CHECK(s.length * s.pieces * 4 <= units * FUSE_UNIT || units < 32);
         }
     }
 }
 
-/* Tests both sides of every size at which the segment length doubles, and of the first sizes
- * with two and three parts. */
+/* Tests the sizes just below and above each doubling of the segment length, and just below and
+ * above the first sizes with two and three parts. */
 TEST(fuse__builds_around_every_step)
 {
     const uint64_t most = CHECK_EMULATED || CHECK_SANITIZED ? 30000 : 5200000;

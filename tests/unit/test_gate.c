@@ -1,6 +1,6 @@
 /*
- * The gate: every outcome; a failing backing store; audits; begin and finish; batches; writes
- * whose keys cannot be added. The tests with threads are in conc_gate.c.
+ * Gates: every outcome, a failing backing store, audits, begin and finish, batches, and writes
+ * whose keys cannot be added. The multithreaded tests are in conc_gate.c.
  */
 #include "support/adds.h"
 #include "support/gate_world.h"
@@ -103,13 +103,13 @@ TEST(gate__times_the_truth_and_traces_every_look_up)
     CHECK_EQ(w->trace.outcome, BG_OUTCOME_PRESENT);
     CHECK_EQ(w->trace.store_nanoseconds, 700);
     CHECK_EQ(w->trace.audited + w->trace.shared, 0);
-    w->step = (uint64_t)0 - 500; /* the clock moves back during the query */
+    w->step = (uint64_t)0 - 500; /* the clock moves backward during the query */
     CHECK_EQ(look(w, 5), BG_OUTCOME_PRESENT);
     CHECK(w->trace.store_nanoseconds < 10);
     CHECK(stats_of(w->gate, false).store_nanoseconds < 720);
     bg_slot_unpin(w->slot, &pin);
     uint64_t before = stats_of(w->gate, false).store_nanoseconds;
-    /* The clock jumps to its maximum; a counter still advances. */
+    /* Even if the clock jumps to its maximum, the counter still advances. */
     for (int jump = 0; jump < 3; jump++) {
         w->now = 1000;
         w->step = UINT64_MAX - 1000;
@@ -315,8 +315,8 @@ static void look_while_writing(struct world *w, uint64_t key)
     CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
 }
 
-/* The store already has the key, but the filter does not have it yet. This is normal during a
- * write. */
+/* The store already contains the key, but the filter does not contain it yet. This is normal during
+ * a write. */
 TEST(gate__an_audit_during_a_write_is_no_alarm)
 {
     struct world *w = world_make(0.05);
@@ -511,7 +511,7 @@ TEST(gate__a_batch_answers_as_single_look_ups_do)
     }
 }
 
-/* ---- Writes that cannot be added ----------------------------------------------------- */
+/* ---- Writes whose keys cannot be added ----------------------------------------------- */
 
 TEST(gate__a_key_that_cannot_be_added_makes_every_answer_maybe)
 {
@@ -540,7 +540,7 @@ TEST(gate__a_key_that_cannot_be_added_makes_every_answer_maybe)
     CHECK_EQ(s.write_errors, 1);
     CHECK_EQ(s.wasted, 0); /* no false positives */
     CHECK_EQ(s.observed.value > 0, false);
-    /* A different base, which has the key. */
+    /* The new base contains the key. */
     bg_filter *whole = world_filter(0.001);
     (void)added(whole, &key, sizeof key);
     CHECK_OK(bg_slot_swap(w->slot, whole, 0, BG_SLOT_DISCARD, NULL));

@@ -1,4 +1,4 @@
-/* A gate's statistics and their consequences: counts, rates, rebuilds. */
+/* A gate's statistics (counts and rates) and the rebuilds that they trigger. */
 #include "support/adds.h"
 #include "support/gate_world.h"
 
@@ -7,7 +7,7 @@
 
 /* ---- Statistics -------------------------------------------------------------------- */
 
-/* The true rate of a filter, over all absent keys that are looked up. */
+/* Returns the true false-positive rate of a filter for all absent keys in the test. */
 static double true_rate(const struct world *w)
 {
     uint64_t hits = 0;
@@ -92,7 +92,8 @@ TEST(gate__sees_that_the_rate_is_not_the_predicted_one)
         (void)look(w, key);
     }
     CHECK_EQ(stats_of(w->gate, true).drifting, 0);
-    for (int i = 0; i < 500; i++) { /* an attacker knows a false positive */
+    /* Simulates an attacker that has found a false positive. */
+    for (int i = 0; i < 500; i++) {
         (void)look(w, unlucky);
     }
     CHECK_EQ(stats_of(w->gate, true).drifting, 1);
@@ -299,7 +300,7 @@ static uint64_t world_seal(struct world *w)
 static void write_late(struct world *w)
 {
     const uint64_t key = absent_key(w, PRESENT, false);
-    CHECK_EQ(put(w, key), BG_ENOTSUP); /* the source has already passed this key */
+    CHECK_EQ(put(w, key), BG_ENOTSUP); /* the source has already read past this key */
 }
 
 TEST(gate__a_rebuild_under_way_ends_no_doubt)
@@ -383,7 +384,8 @@ TEST(gate__a_write_during_a_replacement_is_in_doubt)
 }
 
 /* A base that is rebuilt while a file is being read contains the keys that were written in the
- * meantime, and ends the doubt about them. So the file, which is older, must not replace it. */
+ * meantime, which ends the doubt about them. The file is older than this base, so it must not
+ * replace the base. */
 static bool rebuild_while_read(void *context, uint64_t done, uint64_t all)
 {
     struct world *w = context;
@@ -426,8 +428,8 @@ TEST(gate__a_file_does_not_replace_a_newer_base)
     files_clean();
 }
 
-/* Rebuilds the base, which ends the doubt about a key. Returns an older filter, which is saved
- * to `path` as well. */
+/* Rebuilds the base, which ends the doubt about a key. Returns an older filter, which is also saved
+ * to `path`. */
 static bg_filter *world_older(struct world *w, uint64_t key, const char *path)
 {
     const bg_rebuild_options how = rebuilding(BG_KIND_BLOCKED);
@@ -440,8 +442,8 @@ static bg_filter *world_older(struct world *w, uint64_t key, const char *path)
     return older;
 }
 
-/* A file that may be older than such a key does not replace a base that contains the key,
- * unless the caller abandons the key. */
+/* A key whose add failed is in doubt until a rebuilt base contains it. A file that may be older
+ * than the key does not replace such a base, unless the caller abandons the key. */
 TEST(gate__a_base_that_ended_a_doubt_stays)
 {
     struct world *w = world_make(0.05);
@@ -459,8 +461,8 @@ TEST(gate__a_base_that_ended_a_doubt_stays)
     files_clean();
 }
 
-/* A lookup that saw no doubt may query the filter after an attempt to add another key has
- * failed. The base must stay, even then. */
+/* A lookup may check for doubtful keys, find none, and query the filter only after an attempt to
+ * add another key has failed. So the base must stay even while another key is in doubt. */
 TEST(gate__a_base_that_ended_a_doubt_stays_in_the_next_doubt)
 {
     struct world *w = world_make(0.05);
@@ -472,7 +474,7 @@ TEST(gate__a_base_that_ended_a_doubt_stays_in_the_next_doubt)
     CHECK_EQ(bg_slot_reload(w->slot, path, NULL, NULL), BG_EINCOMPAT);
     CHECK_EQ(bg_slot_swap(w->slot, older, 0, 0, NULL), BG_EINCOMPAT);
     CHECK(maybe(w, key));
-    CHECK_OK(bg_slot_clear(w->slot, NULL)); /* abandons only the keys of the base */
+    CHECK_OK(bg_slot_clear(w->slot, NULL)); /* abandons only the keys in the base */
     CHECK_EQ(stats_of(w->gate, false).doubtful, 1);
     CHECK_OK(bg_slot_swap(w->slot, older, 0, 0, NULL));
     CHECK_EQ(stats_of(w->gate, false).doubtful, 1);

@@ -22,7 +22,7 @@ TEST(gate__breaker_opens_rests_tries_and_closes)
     w->fails = BG_STORE_ERROR;
     CHECK_EQ(look(w, 1), BG_OUTCOME_UNKNOWN);
     CHECK_EQ(look(w, 1), BG_OUTCOME_UNKNOWN);
-    w->fails = BG_STORE_ABSENT; /* so there are no three failures in a row */
+    w->fails = BG_STORE_ABSENT; /* prevents a third failure in a row */
     CHECK_EQ(look(w, 1), BG_OUTCOME_PRESENT);
     w->fails = BG_STORE_ERROR;
     for (int i = 0; i < 3; i++) {
@@ -34,12 +34,13 @@ TEST(gate__breaker_opens_rests_tries_and_closes)
     CHECK_EQ(w->alarms[BG_ALARM_BREAKER_OPEN], 1);
     CHECK_EQ(w->alarm.count, 1);
     CHECK_EQ(w->asks, 6);
-    w->now += 999; /* the store is not queried, and the filter's "no" is not affected */
+    /* The store is still not queried; the filter's "no" answers are not affected. */
+    w->now += 999;
     CHECK_EQ(look(w, 1), BG_OUTCOME_UNKNOWN);
     CHECK_EQ(look(w, absent_key(w, PRESENT, false)), BG_OUTCOME_ABSENT_BY_FILTER);
     CHECK_EQ(w->asks, 6);
     CHECK_EQ(stats_of(w->gate, false).spared_by_breaker, 1);
-    w->now += 1; /* one lookup may query the store, and fails */
+    w->now += 1; /* now one lookup may query the store, but it fails */
     CHECK_EQ(look(w, 1), BG_OUTCOME_UNKNOWN);
     CHECK_EQ(w->asks, 7);
     CHECK_EQ(look(w, 1), BG_OUTCOME_UNKNOWN);
@@ -93,7 +94,7 @@ TEST(gate__breaker_survives_a_clock_that_jumps)
     world_open(w);
     w->fails = BG_STORE_ERROR;
     CHECK_EQ(look(w, 1), BG_OUTCOME_UNKNOWN);
-    w->now = 5; /* the clock moves back: an early attempt is better than none */
+    w->now = 5; /* the clock moves backward: an early attempt is better than none */
     w->fails = BG_STORE_ABSENT;
     CHECK_EQ(look(w, 1), BG_OUTCOME_PRESENT);
     CHECK_EQ(stats_of(w->gate, false).breaker, 0);
@@ -182,7 +183,7 @@ TEST(gate__remembers_from_the_question_on)
     struct world *w = world_make(0.05);
     w->how.negative_entries = 100;
     w->how.negative_ttl = 1000;
-    w->step = 600; /* the answer has this age when it arrives */
+    w->step = 600; /* age of the answer when it arrives */
     world_open(w);
     const uint64_t unlucky = absent_key(w, PRESENT, true);
     CHECK_EQ(look(w, unlucky), BG_OUTCOME_ABSENT_BY_STORE);
@@ -219,7 +220,8 @@ TEST(gate__a_clock_that_jumps_prolongs_no_absence)
     world_open(w);
     const uint64_t unlucky = absent_key(w, PRESENT, true);
     CHECK_EQ(look(w, unlucky), BG_OUTCOME_ABSENT_BY_STORE);
-    w->now = 999999; /* an answer from the future: its age is unknown */
+    /* The cached answer is now from the future, so its age is unknown. */
+    w->now = 999999;
     CHECK_EQ(look(w, unlucky), BG_OUTCOME_ABSENT_BY_STORE);
     CHECK_EQ(look(w, unlucky), BG_OUTCOME_ABSENT_BY_CACHE);
     w->now = UINT64_MAX;
@@ -355,7 +357,8 @@ TEST(recent__keys_are_compared_in_full)
     CHECK(!bgi_recent_find(r, 7, a, 0, 0, &token));
     bgi_recent_put(r, 7, a, token, 0, 0);
     CHECK(bgi_recent_find(r, 7, a, 0, 0, &token));
-    CHECK(!bgi_recent_find(r, 7, b, 0, 0, &token)); /* different key, same hash */
+    /* A different key with the same hash. */
+    CHECK(!bgi_recent_find(r, 7, b, 0, 0, &token));
     CHECK(!bgi_recent_find(r, 7, c, 0, 0, &token));
     bgi_recent_put(r, 7, c, token, 0, 0);
     bgi_recent_forget(r, 7, a);

@@ -99,7 +99,8 @@ TEST(golden__files_are_made_again)
         bg_filter_info info = info_of(filter);
         if (info.units == about.units * (about.shards ? about.shards : 1)
             && info.k == about.k) {
-            /* Windows now count the keys of a period, so only their words are compared. */
+            /* Windows now also store the number of keys in a period, so only their words are
+             * compared. */
             const size_t first = spec.kind == BG_KIND_WINDOW ? 8192 : 4096;
             check_same_bytes(filter, i, bytes, n, first);
             same++;

@@ -19,7 +19,7 @@ static const uint8_t secret_bytes[BG_SECRET_BYTES] = {
     0xa5, 1, 2, 3, 4, 5, 6, 7, 8, 90, 10, 11, 12, 13, 14, 15
 };
 
-/* A custom hash: FNV-1a with a context, and a finalizer that mixes all bits. */
+/* A custom hash: FNV-1a with a context, followed by a finalizer that mixes all bits. */
 static uint64_t custom_hash(void *context, const void *key, size_t len)
 {
     const uint8_t *bytes = key;
@@ -67,8 +67,8 @@ static void on_cpu(bg_cpu cpu, int profile, const bg_hasher *scalar, hasher_body
     body(&hasher, scalar);
 }
 
-/* Calls `body` for each profile with the hasher of each instruction set in turn, and with a
- * scalar hasher to compare it with. */
+/* Calls `body` for each profile and each instruction set, with a hasher that uses this instruction
+ * set and a scalar hasher for comparison. */
 static void for_each(hasher_body *body)
 {
     bg_cpu before = bg_cpu_current();
@@ -94,8 +94,8 @@ static void fill_random(uint8_t *bytes, size_t n)
 
 /* ---- Batches ---- */
 
-/* Checks batches of every size, including parts of a batch, and checks that no byte after the
- * end of `out` is written. */
+/* Checks batches of every size, including partial batches, and checks that nothing is written past
+ * the end of `out`. */
 static void check_batches(const bg_hasher *hasher, const bg_keys *keys,
                           const uint64_t *expected, size_t most, size_t step)
 {
@@ -217,7 +217,7 @@ TEST(hash_many__equals_single_for_mixed_lengths)
     for_each(lengths_body);
 }
 
-/* Lengths that send the keys of one batch through different functions of keyed-int. */
+/* Tests batches whose key lengths require different functions of keyed-int. */
 static void integer_lengths_body(const bg_hasher *hasher, const bg_hasher *scalar)
 {
     static const size_t choice[] = { 8, 16, 8, 16, 7, 24 };
@@ -286,7 +286,8 @@ TEST(hash_str__equals_bytes)
     for_each(string_body);
 }
 
-/* Keys of 8 bytes must not collide with keys of 16 bytes in the same permutation. */
+/* Zero bytes at the end of a key change its hash, although keys of 8 and 16 bytes use the same
+ * permutation. */
 static void apart_body(const bg_hasher *hasher, const bg_hasher *scalar)
 {
     (void)scalar;
@@ -360,7 +361,8 @@ TEST(hash__avalanche)
 /*
  * Counters fall evenly into 256 classes by the highest and by the lowest byte of the hash. The
  * sum of squares has a chi-squared distribution with 255 degrees of freedom. Its mean is 255,
- * and it exceeds 445 with probability 1e-12. (For a permutation it is slightly smaller.)
+ * and it exceeds 445 with probability 1e-12. (If the hash is a permutation, the sum is slightly
+ * smaller.)
  */
 static double chi_squared(const uint64_t *hashes, size_t n, int shift)
 {
@@ -525,7 +527,7 @@ TEST(hasher_equal__custom_by_function_context_and_name)
     y.custom_name = same_name;
     CHECK_OK(bg_hasher_init(&a, &x, NULL));
     CHECK_OK(bg_hasher_init(&b, &y, NULL));
-    same_name[0] = '!'; /* the name was copied */
+    same_name[0] = '!'; /* the hasher copied the name */
     CHECK(bg_hasher_equal(&a, &b));
     y.custom_name = "another";
     check_different(&x, &y);

@@ -2,11 +2,11 @@
  * Known answers: published test vectors, and values computed by other programs, for every hash
  * function on every instruction set that this machine supports.
  *
- * SipHash: the 64 messages 00, 00 01, ... of the reference code, with the key 00 .. 0f. The
- * values of SipHash-1-3 were computed by a Python program that agrees with CPython's own
- * hash of bytes (PYTHONHASHSEED=0). AES-128: the test vectors of FIPS-197. The values of
- * keyed-int were computed with `openssl enc -aes-128-ecb`. XXH3 and XXH64: the sanity checks of
- * xxHash.
+ * SipHash is tested with the 64 messages 00, 00 01, ... from the reference code and the key 00 ..
+ * 0f. The values of SipHash-1-3 were computed by a Python program that agrees with CPython's own
+ * hash of bytes (PYTHONHASHSEED=0). AES-128 is tested with the vectors from FIPS-197. The values of
+ * keyed-int were computed with `openssl enc -aes-128-ecb`. XXH3 and XXH64 are tested with xxHash's
+ * own sanity checks.
  */
 #include "support/check.h"
 
@@ -282,7 +282,7 @@ TEST(keyed_int__vectors)
     on_every_cpu(integer_body);
 }
 
-/* The frozen check values that files contain. */
+/* Files contain these check values, so they must never change. */
 static void check_body(void)
 {
     bg_hasher hasher;

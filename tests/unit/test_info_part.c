@@ -1,6 +1,6 @@
 /*
- * bg_filter_sample_info: statistics from a part of a filter match those of the whole filter,
- * within their interval, and only that part is read.
+ * bg_filter_sample_info: statistics computed from part of a filter match those of the whole filter
+ * within the reported interval, and only that part is read.
  */
 #include "support/adds.h"
 #include "support/files.h"
@@ -25,7 +25,7 @@ static bool part_is_static(unsigned i)
     return bg_kind_traits((bg_kind)files_spec(i).kind) & BG_TRAIT_STATIC;
 }
 
-/* Returns whether a kind knows its statistics without counting bits. */
+/* Returns whether the filter's kind provides its statistics without counting bits. */
 static bool part_knows(const bg_filter *filter)
 {
     return bg_filter_kind(filter) == BG_KIND_CUCKOO;
@@ -65,7 +65,7 @@ TEST(info_part__tells_of_all)
     }
 }
 
-/* A key whose bits are in no sampled range: the interval must allow for it. */
+/* The interval must allow for a key whose bits are in no sampled range. */
 TEST(info_part__what_is_rare_may_be_there)
 {
     for (unsigned i = 0; i < FILES_CASES_COUNT; i++) {

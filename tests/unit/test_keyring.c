@@ -1,6 +1,6 @@
 /*
- * Keyrings: valid and invalid text, errors that never reveal a secret, atomic appends, and
- * rotating the secrets of filters in files.
+ * Keyrings: valid and invalid text, errors that never reveal a secret, atomic appends, and rotating
+ * the secrets of saved filters.
  */
 #define _GNU_SOURCE /* memmem, strcasestr */
 
@@ -109,7 +109,7 @@ TEST(keyring__reads_names_secrets_and_states)
 TEST(keyring__takes_text_as_editors_leave_it)
 {
     static const char *const texts[] = {
-        "a " FIRST,                                /* no newline at the end */
+        "a " FIRST,                                /* without a newline at the end */
         "a " FIRST "\r\n",                         /* from another OS */
         "a " FIRST "   \t \r\n\r\n  \t\r\n",       /* blanks */
         "\t a \t " FIRST "\t\n",                   /* before and between */
@@ -144,7 +144,7 @@ TEST(keyring__names_have_up_to_31_bytes_of_which_16_are_the_id)
     memcpy(key_id, name, sizeof key_id);
     CHECK_OK(bg_keyring_find(ring, key_id, &hash, NULL));
     CHECK(memcmp(hash.secret, first_bytes, sizeof first_bytes) == 0);
-    key_id[15] = 0; /* the name of a different secret */
+    key_id[15] = 0; /* this is the name of a different secret */
     CHECK_OK(bg_keyring_find(ring, key_id, &hash, NULL));
     CHECK_EQ(hash.secret[0], 0xfe);
     key_id[14] = 0;
@@ -313,7 +313,7 @@ TEST(keyring__zero_bytes_are_no_end)
     files_clean();
 }
 
-/* Writes n lines with secrets, or with the given text. */
+/* Writes n lines, each with a secret followed by `behind`. */
 static size_t many_lines(char *text, int n, const char *behind)
 {
     size_t at = 0;
@@ -337,7 +337,7 @@ TEST(keyring__holds_256_secrets_and_64_KiB)
     bg_keyring_free(ring);
     CHECK_EQ(bg_keyring_append(path, "new", &why), BG_EFORMAT);
     CHECK_STR(why.found, "one more");
-    memset(text + n, '\n', KEYRING_BYTES - n); /* the maximum number of bytes */
+    memset(text + n, '\n', KEYRING_BYTES - n); /* the file now has its maximum size */
     write_bytes(path, text, KEYRING_BYTES, 0600);
     ring = must_open(path);
     CHECK_EQ(bg_keyring_count(ring), KEYRING_SECRETS);
@@ -353,7 +353,7 @@ TEST(keyring__holds_256_secrets_and_64_KiB)
     CHECK(truncate(path, (off_t)1 << 40) == 0); /* a TiB of nothing */
     CHECK_EQ(bg_keyring_open(path, &ring, &why), BG_EFORMAT);
     CHECK_STR(why.what, "size");
-    memset(text, '#', KEYRING_BYTES); /* there is no space for another line */
+    memset(text, '#', KEYRING_BYTES); /* leaves no space for another line */
     write_bytes(path, text, KEYRING_BYTES, 0600);
     CHECK_EQ(bg_keyring_append(path, "new", &why), BG_EFORMAT);
     CHECK_STR(why.what, "size");
@@ -404,7 +404,7 @@ TEST(keyring__is_a_regular_file_by_its_own_name)
     CHECK_EQ(why.os_errno, ELOOP);
     CHECK(unlink(other) == 0);
     CHECK(symlink(files_path("nothing"), other)
-          == 0); /* the file is not created through a link either */
+          == 0); /* a file is not created through a symbolic link, either */
     check_refused(other, BG_EIO, "open");
     CHECK(unlink(other) == 0);
     CHECK(mkfifo(other, 0600) == 0);
@@ -586,7 +586,8 @@ static unsigned temporaries(void)
     return count;
 }
 
-/* Checks that the ring is complete and is either the old or the new one; returns which. */
+/* Checks that the ring is complete and is either the old or the new one. Returns true if it is the
+ * new one. */
 static bool check_old_or_new(const char *path, bool there)
 {
     char after[512];
@@ -617,7 +618,8 @@ static void check_faults(const char *path, bool there, enum disk_fault fault)
         bg_err err = bg_keyring_append(path, "new", &why);
         bool came = disk.calls >= at;
         disk.at = 0;
-        /* A new ring was linked into place, and only its temporary name could not be removed. */
+        /* A temporary file may remain only if a new ring was linked into place but its temporary
+         * name could not be removed. */
         CHECK(temporaries() == 0 || (!there && !err));
         bool is_new = check_old_or_new(path, there);
         CHECK(err || is_new);
@@ -679,7 +681,8 @@ TEST(keyring__secrets_are_hidden_and_not_inherited)
     if (pages_are_told() && pages_have(hash.secret, "wf")) {
         pid_t child = fork();
         CHECK(child >= 0);
-        if (child == 0) { /* an empty ring, not one with a secret of zeros */
+        /* The ring must be empty, and must not contain a secret of zeros. */
+        if (child == 0) {
             bool empty =
                 bg_keyring_count(ring) == 0
                 && bg_keyring_current(ring, &hash, key_id, NULL) == BG_ENOTFOUND
@@ -732,7 +735,7 @@ TEST(keyring__leaves_no_copies_behind)
 
 /* ---- Rotation -------------------------------------------------------------------------- */
 
-/* Creates a filter with the current secret and saves it under its key ID. */
+/* Creates a filter with the current secret and saves it with the secret's key ID. */
 static void save_with_current(const char *ring_path, const char *path, uint64_t key)
 {
     bg_keyring *ring = must_open(ring_path);
@@ -742,7 +745,7 @@ static void save_with_current(const char *ring_path, const char *path, uint64_t 
     spec.rate = 1e-6;
     CHECK_OK(bg_keyring_current(ring, &spec.hash, saving.key_id, NULL));
     bg_filter *filter = must_create(&spec);
-    bg_keyring_free(ring); /* a filter has its own copy */
+    bg_keyring_free(ring); /* the filter has its own copy of the secret */
     CHECK(added_u64(filter, key));
     CHECK_OK(bg_save(filter, path, &saving, NULL));
     bg_filter_free(filter);
@@ -777,11 +780,12 @@ static void change_first_line(const char *path, const char *to)
 {
     char text[512], changed[600];
     (void)read_bytes(path, text, sizeof text);
-    char *second = strchr(strchr(text, '\n') + 1, '\n'); /* a line after the heading */
+    /* Points to the end of the line after the heading. */
+    char *second = strchr(strchr(text, '\n') + 1, '\n');
     CHECK(second);
     (void)snprintf(changed, sizeof changed, "%.*s%s%s", (int)(second - text), text, to,
                    second);
-    if (!*to) { /* without it */
+    if (!*to) { /* deletes the line */
         (void)snprintf(changed, sizeof changed, "%s", second + 1);
     }
     write_bytes(path, changed, strlen(changed), 0600);
@@ -804,7 +808,7 @@ TEST(keyring__secrets_change_under_files)
     change_first_line(path, " retired");
     check_knows(path, old, 1);
     check_knows(path, new, 7);
-    change_first_line(path, ""); /* the old secret is no longer needed */
+    change_first_line(path, ""); /* deletes the old secret */
     CHECK_EQ(open_by_id(path, old, &filter), BG_ENOTFOUND);
     check_knows(path, new, 7);
     files_clean();

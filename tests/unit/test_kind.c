@@ -11,8 +11,8 @@
 
 enum {
     HASHES = 1193,      /* 0 + 1 + 63 + 64 + 65 + 1000 */
-    STRANGERS = 500,    /* hashes that are looked up but never added */
-    ABOUT_BYTES = 3000, /* a fill at which "new" and "maybe" are both common */
+    STRANGERS = 500,    /* number of hashes that are looked up but never added */
+    ABOUT_BYTES = 3000, /* at this size, "new" and "maybe" are both common */
     WORDS_MAX = 4096,
     CPUS = 4
 };
@@ -57,7 +57,7 @@ static uint64_t units_of(bg_kind kind, uint32_t k)
     return 1 + ABOUT_BYTES / kind_unit_bytes(kind, k);
 }
 
-/* Random hashes, some of which repeat after a short or a long distance. */
+/* Prepares random hashes, some of which are repeated after a short or a long distance. */
 static void prepare_hashes(void)
 {
     random_hashes(hashes, HASHES + STRANGERS);
@@ -163,7 +163,7 @@ static void check_batches(bg_kind kind, uint32_t k, uint32_t flags, bg_cpu cpu,
 {
     struct seen s = seen_create(kind, units_of(kind, k), k, flags, cpu);
     s.filter->core.adds_prefetch =
-        large; /* as if the filter were larger than the cache */
+        large; /* behaves as if the filter were larger than the cache */
     s.filter->core.lookups_prefetch = large;
     add_in_batches(s.filter, true);
     CHECK(memcmp(s.memory, expect_words, 8 * words) == 0);

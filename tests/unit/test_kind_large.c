@@ -1,7 +1,7 @@
 /*
- * Filters above 2^32 bits and above 4 GiB: positions are computed with full precision.
- * (32-bit positions are the classic bug in large filters: keys alias or are lost.) The
- * memory is never filled; only the touched pages exist.
+ * Filters of more than 2^32 bits and of more than 4 GiB. Positions must be computed with full
+ * precision. (32-bit positions, the classic bug in large filters, would cause keys to alias or be
+ * lost.) The filters are never filled, so only the touched pages use memory.
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -21,8 +21,8 @@ static bg_filter *large_filter(bg_kind kind, uint64_t units)
     bg_filter *filter = NULL;
     bg_err err = bg_filter_create(&spec, &filter, NULL);
     if (err == BG_ENOMEM) {
-        printf("skipped: no %llu MiB for %s\n", (unsigned long long)spec.bytes >> 20,
-               bg_kind_name(kind));
+        printf("skipped: cannot allocate %llu MiB for a filter of kind %s\n",
+               (unsigned long long)spec.bytes >> 20, bg_kind_name(kind));
         return NULL;
     }
     CHECK_OK(err);
@@ -58,7 +58,7 @@ static size_t place_bytes(const bg_filter *filter)
     return sliced ? 8 : filter->kind->unit_bytes(filter->core.k);
 }
 
-/* Tests hashes for the start, the end and the middle of the filter. Each sets bits where it
+/* Tests hashes for the start, the end and the middle of the filter. Each hash sets bits where it
  * must, and nowhere else. */
 static void check_corners(bg_filter *filter)
 {

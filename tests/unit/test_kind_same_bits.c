@@ -21,7 +21,7 @@ static uint64_t digest_step(uint64_t digest, uint64_t number)
     return digest;
 }
 
-/* Lines consist of 32-bit words, the other kinds of 64-bit words. */
+/* Blocked and split filters consist of 32-bit words, and all other kinds of 64-bit words. */
 static uint64_t digest_of(bg_kind kind, const void *memory, size_t bytes)
 {
     uint64_t digest = UINT64_C(0xcbf29ce484222325);
@@ -39,7 +39,7 @@ static uint64_t digest_of(bg_kind kind, const void *memory, size_t bytes)
     return digest;
 }
 
-/* A filter with 500 hashes that depend only on this file. */
+/* Returns the digest of a filter with 500 hashes that depend only on this file. */
 static uint64_t digest_for(bg_kind kind, uint32_t k)
 {
     bg_spec spec = exact_spec(kind, 1 + ABOUT_BYTES / kind_unit_bytes(kind, k), k,

@@ -11,7 +11,7 @@
 
 /* ---- The formula ----------------------------------------------------------------- */
 
-/* Sets the bits of a hash in a bitset in the byte layout of a Parquet file. */
+/* Sets the bits of a hash in a bitset that has the byte layout of a Parquet file. */
 static void reference_add(uint8_t *bitset, uint64_t blocks, uint64_t hash)
 {
     static const uint32_t salt[8] = { 0x47b6137b, 0x44974d91, 0x8824ad5b, 0xa2b7289d,
@@ -98,8 +98,8 @@ static size_t read_bitset(const char *name, uint8_t *bitset, size_t most)
     return bytes;
 }
 
-/* Converts a line from a list of keys to the bytes that Parquet hashes; returns their number.
- * Numbers have `width` bytes, little-endian; strings (width 0) are unchanged. */
+/* Converts a line from a list of keys to the bytes that Parquet hashes, and returns their number.
+ * Integers become `width` little-endian bytes; strings (width 0) are unchanged. */
 static size_t key_bytes(char *line, size_t width, uint8_t *key)
 {
     size_t len = strcspn(line, "\n");

@@ -12,9 +12,9 @@
 
 enum {
     COUNT_MAX = 10,
-    /* Bytes of the smallest filter ... */
+    /* The size of the smallest filter in bytes. */
     BYTES_LAST = 192,
-    BYTES_MAX = CHECK_EMULATED ? 1 << 13 : 1 << 17, /* ... and of the largest filter */
+    BYTES_MAX = CHECK_EMULATED ? 1 << 13 : 1 << 17, /* size of the largest filter */
     KEYS_KEPT = 64,
     CPUS = 4
 };
@@ -26,11 +26,11 @@ struct stack {
     struct layers layers;
 };
 
-/* The content of a group. */
+/* Determines which hashes are in a group. */
 enum mix {
     MIX_STRANGERS,
     MIX_FIRST,     /* all hashes are in the first filter */
-    MIX_FIRST_MAX, /* all except the last ones are in the first filter */
+    MIX_FIRST_MAX, /* all hashes except the last ones are in the first filter */
     MIX_LAST,
     MIX_ANY,
     MIXES
@@ -72,7 +72,7 @@ static uint64_t stack_member(const struct stack *s, uint64_t layer)
     return s->member[layer][check_random_below(KEYS_KEPT)];
 }
 
-/* Returns which of the n hashes must be found. */
+/* Creates n hashes, and returns a bitmap of the hashes that must be found. */
 static uint64_t mix_make(const struct stack *s, enum mix mix, unsigned n,
                          uint64_t *hashes)
 {
@@ -100,7 +100,7 @@ static uint64_t one_by_one(const struct stack *s, const struct bgi_group *word)
     return maybe;
 }
 
-/* Runs both as if the filters fit into the cache and as if they did not. */
+/* Runs the check twice: as if the filters fit into the cache, and as if they did not. */
 static void check_word(struct stack *s, enum mix mix, unsigned n)
 {
     uint64_t hashes[64], after[64];
@@ -159,7 +159,7 @@ TEST(layers__answer_as_one_by_one)
     CHECK_OK(bg_cpu_select(before));
 }
 
-/* The maximum number of filters. */
+/* Looks up hashes in the maximum number of filters. */
 TEST(layers__the_most_there_are)
 {
     struct layers layers;

@@ -304,7 +304,8 @@ TEST(file__damaged_is_told_even_cheaply)
     const char *path = files_path("users.bg");
     bg_open_options anyway = BG_OPEN_OPTIONS_INIT;
     bg_spec spec = BG_SPEC_INIT;
-    spec.items = 50000; /* large enough that the middle of the file is in the filter */
+    /* Large enough that the middle of the file contains filter data. */
+    spec.items = 50000;
     spec.rate = 0.01;
     bg_filter *filter = must_create(&spec);
     CHECK_OK(bg_save(filter, path, NULL, NULL));
@@ -372,7 +373,7 @@ static void look_up(const struct gated *gated, uint64_t from, uint64_t to)
     }
 }
 
-/* Creates a gate that has been used, and whose store is now down. */
+/* Creates a gate, uses it, and then simulates a failure of its store. */
 static void make_gated(struct gated *gated)
 {
     bg_gate_options options = BG_GATE_OPTIONS_INIT;
@@ -503,7 +504,7 @@ TEST(document__of_several_items_in_three_formats)
     bg_slot_free(other);
 }
 
-/* The example in the header. */
+/* Tests the example in the header. */
 TEST(document__reads_as_promised)
 {
     bg_slot *slot = make_slot(empty_filter(), NULL);

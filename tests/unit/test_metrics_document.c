@@ -1,8 +1,7 @@
 /*
- * Metrics as text: numbers that are read back unchanged in every locale, labels with
+ * Metrics as text: numbers that can be read back unchanged in every locale, labels with
  * arbitrary bytes, the rules of the metrics table, and documents in three formats with the
- * same content. The facts are generated here; test_metrics.c uses those of real slots and
- * gates.
+ * same content. The facts are generated here; test_metrics.c uses facts from real slots and gates.
  */
 #include "support/metrics_reader.h"
 
@@ -14,8 +13,9 @@
 
 /* ---- Numbers ----------------------------------------------------------------------- */
 
-/* The library's calls are redirected here. If `comma` is set, the functions behave as in a
- * locale with a decimal comma, because few machines have one installed. */
+/* The library's calls to snprintf and strtod are redirected to the functions below. If `comma` is
+ * set, they simulate a locale with a decimal comma, because few machines have such a locale
+ * installed. */
 static bool comma;
 
 int __wrap_snprintf(char *to, size_t room, const char *format, ...)
@@ -44,7 +44,7 @@ double __wrap_strtod(const char *text, char **end)
     if (n >= sizeof part) {
         return (double)NAN;
     }
-    memcpy(part, text, n); /* then the text after a point is not part of the number */
+    memcpy(part, text, n); /* with a decimal comma, the number ends before a point */
     part[n] = 0;
     return comma ? __real_strtod(part, end) : __real_strtod(text, end);
 }
@@ -141,7 +141,7 @@ TEST(number__is_the_shortest_that_is_read_back)
 
 static struct reader reader, other;
 
-/* Returns a string in the form in which the writer writes it, with its quotes. */
+/* Returns a string as the writer writes it, including the quotes. */
 static const char *written(const char *text, bool json)
 {
     static struct metrics_text out;
@@ -195,8 +195,8 @@ TEST(label__is_escaped)
     CHECK_STR(there_and_back("\xE2\x82z", false), "\\xe2\\x82z");
 }
 
-/* Strings of a few special bytes. Reading checks that the written text is UTF-8; this test
- * checks that valid UTF-8 is unchanged and other bytes are not lost. */
+/* Uses strings of a few special bytes. The reader checks that the written text is UTF-8. This test
+ * checks that valid UTF-8 is unchanged and that other bytes are not lost. */
 TEST(label__any_bytes_become_utf8)
 {
     static const char bytes[] =
@@ -296,7 +296,8 @@ TEST(table__help_is_a_sentence)
         const char *help = families[i].help;
         CHECK(strlen(help) > 10 && strlen(help) < sizeof reader.families[0].help);
         CHECK(reader_ends_with(help, "."));
-        CHECK(!strpbrk(help, "\\\"\n|")); /* written to all formats without escaping */
+        /* Help texts are written without escaping in all formats. */
+        CHECK(!strpbrk(help, "\\\"\n|"));
     }
 }
 
@@ -344,7 +345,7 @@ static void make_value(struct metrics_facts *facts, const struct metrics_value *
     }
 }
 
-/* Creates facts with random values, of which different parts are known. */
+/* Creates facts with random values, and marks a different subset of them as known each time. */
 static struct metrics_facts *make_facts(void)
 {
     static struct metrics_facts facts[MADE];
@@ -375,7 +376,7 @@ static void write_to(struct reader *to, const struct metrics_facts *facts, size_
     reader_read(to, format);
 }
 
-/* Checks a sample against the table. */
+/* Writes the expected number for a sample to `to`. */
 static void expect_number(const struct metrics_facts *facts,
                           const struct metrics_family *family,
                           const struct metrics_value *value, bool json, char *to)

@@ -1,7 +1,7 @@
 /*
- * The rate model compared with sums that are computed in a different, slow way: over the
- * number of keys in a unit, and over the number of set bits. (tests/prop compares it with
- * measured rates.)
+ * Compares the rate model with sums that are computed in a different, slow way: over the
+ * number of keys in a unit, and over the number of set bits. (The tests in tests/prop compare the
+ * model with measured rates.)
  */
 #define _POSIX_C_SOURCE 200809L /* fork, alarm */
 
@@ -28,7 +28,8 @@ static double binomial(double n, double j, double p)
                + (n - j) * log1p(-p));
 }
 
-/* after[x]: the probability that `balls` throws into `bits` bits have hit x different bits. */
+/* Sets after[x] to the probability that `balls` throws into `bits` bits hit exactly x different
+ * bits. */
 static void occupancy(unsigned bits, unsigned balls, double *after)
 {
     memset(after, 0, (bits + 1) * sizeof *after);
@@ -55,8 +56,8 @@ static double slow_rate_throws(unsigned bits, unsigned balls, unsigned k)
     return rate;
 }
 
-/* Units with `lanes` lanes, all of which a key uses: given the number of keys in the unit, the
- * lanes are independent. */
+/* Returns the rate for units with `lanes` lanes, all of which a key uses. For a given number of
+ * keys in the unit, the lanes are independent. */
 static double slow_rate_lanes(unsigned units, unsigned lanes, unsigned bits, unsigned n)
 {
     double rate = 0;
@@ -98,7 +99,8 @@ TEST(model__split_and_full_lines_equal_the_sum_over_loads)
     }
 }
 
-/* A key that shares a line and the low half of its hash with another key. */
+/* An absent key that shares a line and the low half of its hash with a present key is always a
+ * false positive. */
 TEST(model__equal_patterns_are_a_floor)
 {
     struct bgi_model model = model_of(BG_KIND_BLOCKED, 1000, 16);
@@ -178,8 +180,8 @@ TEST(model__partitioned_is_the_product_over_slices)
     }
 }
 
-/* Lanes, of which a key uses only some. With one line and one key, a false positive must have
- * the same k of 8 lanes and the same bit in each. */
+/* A key uses only some of the lanes. With one line and one key, a false positive must use the same
+ * k of 8 lanes and the same bit in each of them. */
 TEST(model__masked_lines_with_one_key)
 {
     for (uint32_t k = 3; k < 8; k++) {
@@ -280,8 +282,8 @@ TEST(model__a_single_smallest_unit)
 /*
  * With few keys in many bits, keys rarely share a bit, and the error of the estimate derived
  * from the set bits falls with the square root of the size. A filter of sixteen times the size
- * has a quarter of the error. The remaining error is small compared with the two terms that
- * differ by it, so it must not be computed as their difference.
+ * has a quarter of the error. The remaining error is the difference of two much larger terms, so it
+ * must not be computed by subtracting them.
  */
 TEST(model__items_error_of_few_keys_falls_with_size)
 {
@@ -305,7 +307,7 @@ TEST(model__items_error_of_few_keys_falls_with_size)
     }
 }
 
-/* ---- Few keys in more bits than any machine has, found by fuzz_plan -------------- */
+/* ---- Cases found by fuzz_plan: few keys in more bits than any machine has -------- */
 
 TEST(model__rates_are_never_negative)
 {
@@ -318,8 +320,8 @@ TEST(model__rates_are_never_negative)
     }
 }
 
-/* The sum over loads ends even if its terms are negligible compared with the first one. The
- * test runs in a child process, so that an endless sum fails only this test. */
+/* The summation over loads ends even if the terms are negligible compared with the first one. The
+ * test runs in a child process, so that an endless summation fails only this test. */
 TEST(model__sums_over_tiny_loads_end)
 {
     pid_t child = fork();

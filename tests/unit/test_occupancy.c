@@ -1,6 +1,6 @@
 /*
- * The distribution of bits in a filter, by cells of equal size over the words of all its
- * parts.
+ * The distribution of set bits in a filter. The words of all its parts are divided into cells of
+ * equal size.
  */
 #include "support/adds.h"
 #include "support/check.h"

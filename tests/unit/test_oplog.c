@@ -1,8 +1,8 @@
 /*
- * The operation log: exactly the appended records are read back, whatever is truncated or
- * flipped; syncs follow the policy and are shared by threads; and no record is replayed twice
- * after a snapshot. The process dies, the disk fails or the power is lost at every single
- * system call.
+ * The operation log. Only records that were appended are read back, no matter which bytes are
+ * truncated or flipped. Syncs follow the policy and are shared by threads. No record is replayed
+ * twice after a snapshot. In some tests, the process dies, the disk fails or the power is lost at
+ * every single system call.
  */
 #define _GNU_SOURCE /* flock, usleep */
 
@@ -235,7 +235,7 @@ TEST(oplog__a_replay_can_be_cancelled)
 struct small {
     unsigned char bytes[OPLOG_HEADER + 256];
     size_t n;
-    size_t ends[5]; /* size of the header and of the frames */
+    size_t ends[5]; /* offsets at which the header and each frame end */
     struct heard heard;
 };
 
@@ -348,7 +348,8 @@ TEST(oplog__no_flipped_bit_is_replayed)
             frame++;
         }
         CHECK_OK(err);
-        CHECK_EQ(report.frames, frame - 1); /* and no frame after the damaged frame */
+        /* Neither the damaged frame nor any later frame is counted. */
+        CHECK_EQ(report.frames, frame - 1);
         CHECK(report.code != BG_OK);
         CHECK(report.what[0]);
         CHECK_EQ(report.end + report.dropped, small.n);
@@ -385,7 +386,7 @@ TEST(oplog__an_unknown_operation_is_an_error_and_not_an_end)
     size_t n = small.n + oplog_write_frame(small.bytes + small.n, 47, &op, &hash, 1);
     CHECK_EQ(walk(small.bytes, n, &heard, &report), BG_EVERSION);
     CHECK_EQ(heard.n, 7);
-    /* A file like this is not truncated when it is opened, either. */
+    /* Opening such a file does not truncate it, either. */
     bg_filter *filter = make(BG_KIND_BLOCKED);
     struct oplog_header header = oplog_header_of(filter);
     oplog_write_header(&header, small.bytes);
@@ -447,7 +448,8 @@ TEST(oplog__other_versions_and_other_filters_are_refused)
     CHECK(log == NULL);
     CHECK_EQ(bg_oplog_replay(files_path("none"), NULL, NULL, NULL, &why), BG_EIO);
     CHECK_EQ(why.os_errno, ENOENT);
-    FILE *pointer = fopen(path, "w"); /* filters are published this way, logs are not */
+    /* Filters can be published through a pointer file, but logs cannot. */
+    FILE *pointer = fopen(path, "w");
     CHECK(pointer && fputs("bloomgate-pointer 1\nelsewhere\n", pointer) > 0
           && fclose(pointer) == 0);
     CHECK_EQ(bg_oplog_replay(path, NULL, NULL, NULL, &why), BG_EFORMAT);
@@ -475,7 +477,7 @@ TEST(oplog__a_torn_tail_is_cut_off_and_appended_behind)
         bg_oplog_options how = BG_OPLOG_OPTIONS_INIT;
         how.position = 2;
         CHECK_OK(bg_oplog_open(path, filter, &how, &log, &report, NULL));
-        /* The records that were found are synced. */
+        /* Opening the log syncs the records that were found. */
         CHECK_EQ(disk.data_syncs, syncs + 1);
         CHECK_EQ(report.next, 2);
         CHECK_EQ(report.dropped, 29 - torn);
@@ -500,7 +502,7 @@ TEST(oplog__only_one_has_it_open)
     bg_filter *filter = make(BG_KIND_BLOCKED);
     bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_NO, 0), *second = NULL;
     bg_errinfo why;
-    /* The second round runs after the file was replaced. */
+    /* The second round runs after the snapshot has replaced the file. */
     for (int turn = 0; turn < 2; turn++) {
         CHECK_EQ(bg_oplog_open(path, filter, NULL, &second, NULL, &why), BG_EIO);
         CHECK_EQ(why.os_errno, EWOULDBLOCK);
@@ -674,7 +676,7 @@ TEST(oplog__threads_share_the_next_sync)
     join_workers(workers);
     disk.on_sync = NULL;
     CHECK_EQ(state_of(slow_log).synced, THREADS * 3);
-    /* One sync is for the first thread, and one for all others. */
+    /* There is one sync for the first thread and one for all other threads. */
     CHECK_EQ(state_of(slow_log).syncs, 2);
     CHECK_OK(bg_oplog_close(slow_log, NULL));
     slow_log = NULL;
@@ -723,7 +725,7 @@ TEST(oplog__a_filter_comes_back_from_its_log_alone)
     files_clean();
 }
 
-/* A window that is recovered after every rotation has the same time as the window in memory. */
+/* A window that is recovered after every rotation is in the same period as the window in memory. */
 TEST(oplog__a_recovered_window_is_in_the_same_period)
 {
     const char *path = files_path("log"), *snapshot = files_path("snapshot");
@@ -855,8 +857,8 @@ TEST(oplog__a_snapshot_says_up_to_where_it_is_complete)
     files_clean();
 }
 
-/* After a crash between the two steps, the snapshot is new, and the log still has the records
- * that the snapshot includes. */
+/* After a crash between saving the snapshot and replacing the log, the snapshot is new, but the log
+ * still contains records that the snapshot includes. */
 TEST(oplog__nothing_in_the_snapshot_is_replayed)
 {
     const char *path = files_path("log"), *snapshot = files_path("snapshot");
@@ -903,12 +905,12 @@ TEST(oplog__gaps_are_refused_and_short_logs_replaced)
     CHECK_OK(bg_oplog_change(log, filter, NULL, &hash, 1, NULL, NULL));
     CHECK_OK(bg_oplog_snapshot(log, filter, snapshot, NULL, NULL));
     CHECK_OK(bg_oplog_close(log, NULL));
-    /* The old snapshot lacks records that are no longer in the log. */
+    /* The old snapshot is missing records that are no longer in the log. */
     CHECK_EQ(bg_oplog_recover(old, path, NULL, &back, NULL, &why), BG_EINCOMPAT);
     CHECK(back == NULL);
     CHECK_EQ(bg_oplog_open(path, filter, NULL, &log, NULL, &why), BG_EINCOMPAT);
     CHECK_STR(why.what, "position");
-    /* The log ends before its snapshot; new records must not reuse record numbers. */
+    /* The log ends before its snapshot, but new records must not reuse record numbers. */
     CHECK(unlink(path) == 0);
     log = open_log(path, filter, BG_OPLOG_SYNC_ALWAYS, 0);
     CHECK_OK(bg_oplog_append(log, NULL, &hash, 1, NULL, NULL));
@@ -930,7 +932,7 @@ TEST(oplog__gaps_are_refused_and_short_logs_replaced)
     files_clean();
 }
 
-/* A filter that lacks records of the log must not be saved as if it included them. */
+/* A filter that is missing records from the log must not be saved as if it included them. */
 TEST(oplog__a_filter_that_lacks_records_is_refused)
 {
     const char *path = files_path("log"), *snapshot = files_path("snapshot");
@@ -955,7 +957,7 @@ TEST(oplog__a_filter_that_lacks_records_is_refused)
                            "apply the log's records first");
     struct stat about;
     CHECK(stat(path, &about) == 0 && about.st_size == OPLOG_HEADER + 29 + 3);
-    /* How to continue. */
+    /* After the log's records are applied, the log can be opened. */
     CHECK_OK(bg_oplog_apply(path, how.position, second, &report, NULL));
     CHECK(bg_filter_equal(first, second));
     other = open_log(path, second, BG_OPLOG_SYNC_ALWAYS, report.next);
@@ -1068,7 +1070,8 @@ static bool add_during(void *context, uint64_t done, uint64_t all)
         during->cleared = true;
         next = state_of(during->log).next;
         CHECK(pthread_create(&during->clearing, NULL, clear_it, during) == 0);
-        (void)usleep(20000); /* the thread had time to clear the filter, but waits */
+        /* Enough time to clear the filter, but the thread must wait. */
+        (void)usleep(20000);
         CHECK_EQ(state_of(during->log).next, next);
         CHECK(bg_filter_may_contain_hash(during->filter, hash));
     }
@@ -1077,7 +1080,7 @@ static bool add_during(void *context, uint64_t done, uint64_t all)
 
 static struct during *early;
 
-/* Called when the snapshot's file is created, before any part of the filter is in it. */
+/* Called when the snapshot's file is created, before any part of the filter has been written. */
 static void add_early(void)
 {
     (void)add_during(early, 0, 0);
@@ -1119,10 +1122,10 @@ TEST(oplog__what_happens_during_a_snapshot_is_in_the_log)
     }
 }
 
-/* ---- A sequence of operations, ended at every call ------------------------------- */
+/* ---- A sequence of operations, interrupted at every call ------------------------- */
 
-/* Returns operation number i. Each prefix of the sequence produces a filter that can be
- * compared. */
+/* Returns operation number i. Each prefix of the sequence produces a known filter, which the test
+ * can compare with the recovered filter. */
 enum { LIFE = 45 };
 
 static struct record life_record(uint64_t i)
@@ -1131,7 +1134,7 @@ static struct record life_record(uint64_t i)
                       : (struct record){ BG_OPLOG_ADD, hash_of(i % 20) };
 }
 
-/* Appends a frame of 1 to 3 records that starts with number i, and applies it. */
+/* Appends a frame of 1 to 3 records whose first record has number i, and applies the frame. */
 static bg_err life_step(bg_oplog *log, bg_filter *filter, uint64_t i, uint64_t *next)
 {
     uint8_t ops[3];
@@ -1242,7 +1245,7 @@ TEST(oplog__death_and_loss_of_power_at_every_call)
     const unsigned long step = CHECK_EMULATED ? 17 : CHECK_SANITIZED ? 5 : 1;
     const unsigned long deaths =
         lives_with_every_fault(&lives, DISK_STOP_BEFORE, DISK_STOP_AFTER, step);
-    CHECK(deaths * step > 100); /* number of disk calls in a run */
+    CHECK(deaths * step > 100); /* lower bound for the number of disk calls in a run */
 }
 
 TEST(oplog__death_at_any_moment)
@@ -1270,8 +1273,8 @@ TEST(oplog__death_at_any_moment)
 
 /* ---- A disk that fails ------------------------------------------------------------- */
 
-/* Runs the sequence on a disk that fails once: it retries, and if the log has failed, it
- * recovers and continues. Returns whether the fault occurred. */
+/* Runs the sequence on a disk that fails once. The failed operation is retried. If the log has
+ * failed, it is recovered, and the sequence continues. Returns whether the fault occurred. */
 static bool life_with_fault(const char *folder, unsigned long at, enum disk_fault fault)
 {
     char path[600], snapshot[600];
@@ -1330,7 +1333,7 @@ TEST(oplog__a_failing_call_costs_nothing_that_was_acknowledged)
     CHECK(faults * step > 300);
 }
 
-/* Lets `after` calls succeed, and fails the next one. */
+/* Lets `after` calls succeed, and makes the next one fail. */
 static void fail_next(enum disk_fault fault, unsigned long after)
 {
     disk.calls = 0;
@@ -1450,7 +1453,8 @@ TEST(oplog__interruptions_are_no_failures)
     CHECK_OK(bg_oplog_change(log, filter, NULL, &hash, 1, NULL, NULL));
     append(log, BG_OPLOG_ADD, 3);
     CHECK_OK(bg_oplog_close(log, NULL));
-    CHECK(truncate(path, OPLOG_HEADER + 29 + 3) == 0); /* a torn tail is cut off */
+    /* Leaves a torn tail, which is cut off. */
+    CHECK(truncate(path, OPLOG_HEADER + 29 + 3) == 0);
     CHECK_OK(bg_oplog_close(open_log(path, filter, BG_OPLOG_SYNC_ALWAYS, 2), NULL));
     disk.interrupts = disk.interrupted = false;
     CHECK_EQ(replay(path, &heard).dropped, 0);
@@ -1468,7 +1472,7 @@ static void count_written(int file, off_t at, size_t n)
     written_again += n;
 }
 
-/* The process that created the log died before the file name was on disk, or could not sync its
+/* Opens a log whose creator died before the file name was on disk, or could not sync its
  * records. */
 TEST(oplog__opening_makes_file_and_name_safe)
 {

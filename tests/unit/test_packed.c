@@ -1,7 +1,7 @@
 /*
- * Packed filters: they give the same answers as the original filter, at any address that is a
- * multiple of 8, with every instruction set. Invalid bytes are refused, and every accepted
- * filter can be queried.
+ * Packed filters give the same answers as the original filters, at any address that is a multiple
+ * of 8 and with every instruction set. Invalid bytes are refused, and every accepted filter can be
+ * queried.
  */
 #include "support/adds.h"
 #include "support/samples.h"
@@ -81,7 +81,7 @@ TEST(packed__answers_as_the_filter_does_at_any_address)
         }
         bg_filter_free(filter);
     }
-    CHECK_EQ(tried, KIND_COUNT + 3); /* plus fuse with k = 3 and k = 4, and ribbon */
+    CHECK_EQ(tried, KIND_COUNT + 3); /* the 3 are fuse (k = 3, k = 4) and ribbon */
 }
 
 TEST(packed__refuses_kinds_that_change)
@@ -152,7 +152,7 @@ TEST(packed__survives_any_tail_and_any_cut)
             bytes[at] = before;
         }
         for (size_t cut = n > 300 ? n - 300 : 0; cut < n; cut++) {
-            CHECK(!ask_any(bytes, cut)); /* refused, because the tail is missing */
+            CHECK(!ask_any(bytes, cut)); /* refused because the tail is missing */
         }
         for (unsigned damage = 0; damage < 200; damage++) {
             bytes[check_random_below(n - 3)] = (unsigned char)check_random();
@@ -209,7 +209,7 @@ TEST(packed__empty_set_says_no)
     CHECK_OK(bg_packed_open(block, n, &packed, NULL));
     CHECK(!bg_packed_may_contain_hash(packed, 1));
     bg_packed_free(packed);
-    /* The filter is invalid: it answers "maybe" from now on. */
+    /* Adding to a static filter makes it invalid, so it answers "maybe" from now on. */
     (void)added_hash(filter, 1);
     CHECK_OK(bg_packed_encode(filter, block, sizeof block, &n, NULL));
     CHECK_OK(bg_packed_open(block, n, &packed, NULL));

@@ -51,7 +51,7 @@ TEST(plan__figures_agree_with_each_other)
     }
 }
 
-/* The predicted fill is the actual fill. */
+/* The predicted fill matches the actual fill. */
 TEST(plan__fill_is_what_comes)
 {
     for (int i = 0; i < KIND_COUNT; i++) {
@@ -98,7 +98,7 @@ TEST(plan__growth_multiplies_the_items)
     CHECK_EQ(plan_of(&ask).items, 100000);
     ask.growth = 0; /* same as 1 */
     CHECK_EQ(plan_of(&ask).items, 100000);
-    /* This number has more bits than a double can represent. */
+    /* A double cannot represent this number exactly. */
     ask.spec.items = (UINT64_C(1) << 55) + 1;
     ask.spec.max_bytes = 0;
     bg_plan p;
@@ -111,7 +111,7 @@ TEST(plan__calls_avoided_and_wasted)
 {
     bg_plan_request ask = request_of(100000, 0.01);
     ask.queries_per_second = 5000;
-    /* With an unknown share, all keys are assumed to be absent. */
+    /* If the share of absent keys is unknown, all keys are assumed to be absent. */
     bg_plan p = plan_of(&ask);
     CHECK_NEAR(p.calls_wasted, 5000 * p.rate, 1e-12);
     CHECK_NEAR(p.calls_avoided + p.calls_wasted, 5000, 1e-12);
@@ -127,7 +127,7 @@ TEST(plan__calls_avoided_and_wasted)
 
 /* ---- From plan to filter --------------------------------------------------------- */
 
-/* Creates the filter of a plan. */
+/* Creates the filter that a plan describes. */
 static inline bg_err create_planned(const bg_plan *plan, const bg_plan_request *request,
                                     bg_filter **filter)
 {
@@ -190,7 +190,7 @@ static double cost_at(bg_plan_request ask, double rate)
     return plan_of(&ask).cost;
 }
 
-/* Neighboring rates do not cost less, except for steps of whole units. */
+/* Checks that no neighboring rate costs less, apart from the effect of rounding to whole units. */
 static void check_cheapest(const bg_plan_request *ask)
 {
     bg_plan p = plan_of(ask);
@@ -282,7 +282,7 @@ TEST(plan__calibration_measures_the_keyed_hash)
     CHECK(p.keyed_hash_ns >= 0 && p.keyed_hash_ns < 1e6);
     CHECK(isfinite(p.keyed_hash_ns));
     p.keyed_hash_ns = 0;
-    CHECK(memcmp(&p, &same, sizeof p) == 0); /* and calibration changes nothing else */
+    CHECK(memcmp(&p, &same, sizeof p) == 0); /* calibration changes nothing else */
     bg_plan_calibrate(NULL);
 }
 
@@ -317,7 +317,8 @@ TEST(predict__rounds_bytes_down_to_units)
 
 /* ---- Invalid requests ------------------------------------------------------------ */
 
-/* The plan is unchanged, and the details name the argument and its value. */
+/* Checks that the request is refused, that the plan is unchanged, and that the details name the
+ * argument and its value. */
 static void check_refused(const bg_plan_request *ask, const char *what,
                           const char *found)
 {
@@ -381,7 +382,7 @@ TEST(plan__refuses_what_is_out_of_range)
     ask = request_of(1000, 0.01);
     ask.latency_objective = 0.1;
     check_refused(&ask, "call_seconds", "0");
-    ask.call_seconds = 0.1; /* every call meets the objective: no filter is needed */
+    ask.call_seconds = 0.1; /* every call meets the objective, so no filter is needed */
     check_refused(&ask, "latency_objective", "0.1");
     ask = request_of(1000, 0.01);
     ask.reserved = 1;
@@ -391,7 +392,7 @@ TEST(plan__refuses_what_is_out_of_range)
     char text[20];
     (void)snprintf(text, sizeof text, "%u", ask.struct_size);
     check_refused(&ask, "struct_size", text);
-    /* There is neither a rate nor a size, and no costs to derive them from. */
+    /* The request contains neither a rate nor a size, and no costs to derive them from. */
     ask = request_of(1000, 0);
     check_refused(&ask, "rate, bits_per_key, bytes", "0 of them");
     ask.call_cost = ask.memory_cost = 1;

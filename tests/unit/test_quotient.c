@@ -1,7 +1,7 @@
 /*
- * Quotient filters: comparison with an exact multiset, for every width, mode and instruction
- * set, with uniform and clustered hashes; full filters and floods of keys; rates, sizes and
- * estimates; listing, merging and resizing; threads.
+ * Quotient filters: comparison with an exact multiset for every width, mode and instruction set,
+ * with uniform and clustered hashes; full filters and floods of keys; rates, sizes and estimates;
+ * listing, merging and resizing; and threads.
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -14,8 +14,8 @@
 
 enum { POOL = 700, SMALLEST = 256 /* quotients */ };
 
-/* Returns the number of slots in a block for remainders of k bits: the number that fits into
- * 512 bits, with an offset of 8 bits and two more bits per slot. */
+/* Returns the number of slots in a block for remainders of k bits. A block has 512 bits, of which 8
+ * are the offset, and each slot needs two bits in addition to the remainder. */
 static uint64_t slots_of_a_block(uint32_t k)
 {
     return k < 6 ? 63 : 504 / (k + 2);
@@ -58,8 +58,8 @@ static unsigned quotient_bits_of(const bg_filter *filter)
 
 /* ---- An exact multiset ----------------------------------------------------------- */
 
-/* Some hashes in ascending order, all different in the bits that are kept, and the number of
- * times each is in the filter. */
+/* Hashes in ascending order, which all differ in the bits that the filter keeps, and the number of
+ * times that each hash is in the filter. */
 static uint64_t pool[POOL], counts[POOL];
 static size_t pool_size;
 
@@ -71,7 +71,7 @@ static int compare_hashes(const void *a, const void *b)
 
 enum spread { EVENLY, CROWDED, AT_THE_END };
 
-/* `crowded`: half of the hashes share a few quotients; `at the end`: they share the last
+/* With CROWDED, half of the hashes share a few quotients; with AT_THE_END, they share the last
  * quotients. */
 static void make_pool(unsigned kept, enum spread spread)
 {
@@ -95,7 +95,7 @@ static void make_pool(unsigned kept, enum spread spread)
     memset(counts, 0, sizeof counts);
 }
 
-/* Returns a hash that has the same first bits as a hash in the pool. */
+/* Returns a hash whose first `kept` bits are the same as those of hash i in the pool. */
 static uint64_t some_hash(size_t i, unsigned kept)
 {
     return pool[i] | (kept < 64 ? check_random() >> kept : 0);
@@ -120,8 +120,8 @@ static bool check_next(void *context, uint64_t prefix, uint64_t count)
     return true;
 }
 
-/* Checks the answers, the counts and the listing, and that the words equal those of a filter
- * that received its keys in a different order. */
+/* Checks the answers, the counts and the listing, and checks that the words equal those of a filter
+ * to which the same keys were added in a different order. */
 static void check_content(const bg_filter *filter, unsigned kept)
 {
     struct listing listing = { 0, 0 };
@@ -210,14 +210,14 @@ TEST(quotient__agrees_with_a_multiset)
 
 /* ---- Known words ------------------------------------------------------------------ */
 
-/* Two blocks of 50 slots with 8 bits each: the offset is in bits 0 .. 7, occupieds start at bit
- * 8, runends at bit 58 and slots at bit 108. */
+/* Two blocks of 50 slots with 8 bits each: the offset is in bits 0 .. 7, the occupied bits start at
+ * bit 8, the run-end bits at bit 58 and the slots at bit 108. */
 TEST(quotient__known_words)
 {
     bg_filter *filter = quotient_filter(8, 8, 0);
     const uint64_t *first = bgi_filter_words(filter), *second = first + 8;
     const uint64_t one = 1;
-    /* Quotient 48 is added three times and quotient 49 twice: they use slots 48 .. 52. */
+    /* Three adds with quotient 48 and two with quotient 49 use slots 48 .. 52. */
     CHECK(added_hash(filter, 0x3033ull << 48));
     CHECK(added_hash(filter, 0x3011ull << 48));
     CHECK(added_hash(filter, 0x3155ull << 48));
@@ -230,7 +230,7 @@ TEST(quotient__known_words)
     /* The rest of the block is in the next word. */
     CHECK_EQ(second[1], 0x55533ull << 44);
     CHECK_EQ(second[2], 0x5);
-    /* The third and fourth adds of the same hash use three slots and a digit. */
+    /* After the third and the fourth add, the same hash uses three slots and a digit. */
     CHECK(!added_hash(filter, 0x3155ull << 48));
     CHECK_EQ(second[2], 0x00555);
     CHECK_EQ(second[0], 5 | one << 58 | one << 62);
@@ -297,7 +297,7 @@ TEST(quotient__does_not_wrap)
     for (n = 0; bg_filter_add_hash(filter, last | n << 40, NULL) == BG_OK;) {
         n++;
     }
-    /* The slots from quotient 1020 to the end of the last block. */
+    /* This is the number of slots from quotient 1020 to the end of the last block. */
     CHECK_EQ(n, 55 * 28 - 1020);
     CHECK_EQ(bg_filter_add_hash(filter, last, NULL),
              BG_EFULL); /* no slot is left for this hash */
@@ -375,7 +375,7 @@ TEST(quotient__counts_saturate)
 TEST(quotient__measured_rate_is_the_predicted_one)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
-        /* This tests only arithmetic, which is the same on every machine but slow here. */
+        /* This test is slow here and checks only arithmetic, which is the same on every machine. */
         return;
     }
     static const double loads[] = { 0.3, 0.6, 0.95 };
@@ -746,7 +746,7 @@ static bg_filter *shared;
 static uint64_t steady[STEADY], churn[WRITERS][CHURN];
 static bool stop_reading;
 
-/* Adds and removes its own keys repeatedly; they are present at the end. */
+/* Adds and removes the thread's own keys repeatedly. All of them are present at the end. */
 static void *write_keys(void *context)
 {
     const uint64_t *keys = context;
@@ -771,7 +771,7 @@ static bool count_told(void *context, uint64_t prefix, uint64_t count)
     return true;
 }
 
-/* Keys that were present before the writers started are present all the time. */
+/* Checks that keys that were added before the writers started stay present all the time. */
 static void *read_keys(void *context)
 {
     (void)context;
@@ -838,11 +838,11 @@ static void run_threads(uint32_t k, unsigned bits, bool crowded)
 TEST(quotient__threads)
 {
     run_threads(9, 13, false); /* slightly more than two regions, 61% load */
-    run_threads(16, 13, true); /* runs are shifted from one region into the next */
+    run_threads(16, 13, true); /* shifts runs from one region into the next */
     run_threads(12, 14, true);
 }
 
-/* A small table in which nearly every change moves keys that are being looked up. */
+/* Uses a small table in which nearly every change moves keys that are being looked up. */
 enum { HAMMER_STEADY = 130, HAMMER_CHURN = 90 };
 
 static void *hammer_keys(void *context)

@@ -1,7 +1,7 @@
 /*
- * Backing-store answers that have become invalid: every order of finding, putting,
- * forgetting and an event that ends the era (recent.c), for the negative cache, for shared
- * queries and for tickets.
+ * Backing-store answers that have become invalid. The tests run finds, puts, forgets and an event
+ * that ends the era (recent.c) in every order, for the negative cache, for shared queries and for
+ * tickets.
  */
 #include "support/adds.h"
 #include "support/gate_world.h"
@@ -13,7 +13,7 @@
 
 static const bg_bytes apple = { "apple", 5 }, pear = { "pear", 4 };
 
-/* A cache with one set, so that all keys share a version. */
+/* Creates a cache with one set, so that all keys share a version. */
 static struct bgi_recent *one_set(void)
 {
     return bgi_recent_create(4, 16, UINT64_MAX, NULL);
@@ -60,7 +60,7 @@ TEST(recent__an_answer_that_a_later_lookup_overtook_is_not_put)
     struct bgi_recent *r = one_set();
     uint64_t token, later;
     CHECK(!find(r, apple, 1, &token));
-    CHECK(!find(r, pear, 2, &later)); /* a key in the same set */
+    CHECK(!find(r, pear, 2, &later)); /* this key is in the same set */
     remember(r, apple, token);
     CHECK(!find(r, apple, 2, &later));
     CHECK_EQ(bgi_recent_count(r, 2, 0), 0);
@@ -79,7 +79,7 @@ TEST(recent__a_lookup_of_an_earlier_era_gets_no_token)
     CHECK(!find(r, apple, 1, &token));
     CHECK_EQ(token, 0);
     remember(r, apple, token);
-    CHECK_EQ(bgi_recent_count(r, 2, 0), 1); /* and the put removes nothing */
+    CHECK_EQ(bgi_recent_count(r, 2, 0), 1); /* the put removes nothing */
     CHECK(find(r, pear, 2, &later));
     bgi_recent_free(r);
 }
@@ -106,9 +106,9 @@ TEST(recent__a_write_and_an_event_in_any_order_leave_nothing)
 }
 
 /*
- * Two lookups, each of which starts (reads the era), finds and puts; a write of the key; and an
- * event. A third lookup may start at any point. It may find an answer only if neither the write
- * nor the event occurred after the query.
+ * There are two lookups, each of which starts (reads the era), finds and puts; a write of the key;
+ * and an event. A third lookup may start at any point. It may find an answer only if neither the
+ * write nor the event occurred after the query that returned this answer.
  */
 enum step {
     BEGIN,
@@ -122,7 +122,7 @@ enum step {
 struct story {
     struct bgi_recent *r;
     uint64_t era, eras[2], tokens[2];
-    /* The number of writes and events until now, and until each query. */
+    /* The number of writes and events so far, and before each query. */
     unsigned happened, asked[2];
     bool told[2];
 };
@@ -141,14 +141,15 @@ static void story_step(struct story *s, unsigned step)
     } else if (step % 3 == FIND) {
         (void)find(s->r, apple, s->eras[who], &s->tokens[who]);
         s->asked[who] =
-            s->happened; /* the lookup queries the store immediately after this */
+            s->happened; /* the lookup queries the store right after the find */
     } else {
         remember(s->r, apple, s->tokens[who]);
         s->told[who] = true;
     }
 }
 
-/* Runs these n steps; returns whether a lookup that starts afterwards finds the key. */
+/* Runs the first n steps of `order`. Returns whether a lookup that starts afterwards finds the
+ * key. */
 static bool story_ends(const unsigned order[STEPS], unsigned n)
 {
     struct story s = { .r = one_set(), .era = 1 };
@@ -166,7 +167,7 @@ static bool story_ends(const unsigned order[STEPS], unsigned n)
     return finds;
 }
 
-/* Runs all orders that start with these n steps; returns their number. */
+/* Runs all orders that start with these n steps, and returns the number of orders. */
 static unsigned story_run(unsigned order[STEPS], unsigned n, unsigned used,
                           unsigned *found)
 {
@@ -302,7 +303,7 @@ static void begin_migration(struct world *w, uint64_t key)
     CHECK_OK(bg_slot_begin_migration(w->slot, filter_with(key), NULL));
 }
 
-/* Events that invalidate earlier answers, each with the steps that precede it. */
+/* Events that invalidate earlier answers, each with the steps that must precede it. */
 static const struct event {
     void (*happens)(struct world *w, uint64_t key);
     void (*before)(struct world *w, uint64_t key);
@@ -316,8 +317,8 @@ enum { EVENTS = sizeof events / sizeof *events };
 
 static const struct event *event; /* the event under test */
 
-/* A gate with a cache whose entries never expire; returns an absent key for which the filter
- * answers "maybe". */
+/* Creates a gate with a cache whose entries never expire. Sets *key to an absent key for which the
+ * filter answers "maybe". */
 static struct world *world_of(const struct event *tested, uint32_t flags, uint64_t *key)
 {
     struct world *w = world_make(0.05);
@@ -346,7 +347,7 @@ TEST(gate__an_event_makes_the_remembered_void)
         CHECK_EQ(stats_of(w->gate, false).negative_entries, 0);
         CHECK(bg_gate_may_contain(w->gate, &key, sizeof key));
         CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
-        w->has[key] = false; /* from now on answers are cached as before */
+        w->has[key] = false; /* from now on, answers are cached as before */
         CHECK_EQ(look(w, key), BG_OUTCOME_ABSENT_BY_STORE);
         CHECK_EQ(look(w, key), BG_OUTCOME_ABSENT_BY_CACHE);
         world_end(w);
@@ -431,7 +432,7 @@ TEST(gate__a_batch_uses_nothing_that_is_void)
     }
 }
 
-/* The filters of the base stay, so the cache stays as well. */
+/* The base's filters stay, so the cached answers stay valid as well. */
 TEST(gate__a_delta_and_a_failed_rebuild_keep_the_cache)
 {
     struct world *w = world_make(0.05);
@@ -512,7 +513,7 @@ TEST(gate__doubt_ends_with_a_rebuild_that_begins_later)
     const uint64_t denied = absent_key(w, PRESENT, false);
     w->has[denied] = true;
     bg_gate_doubt(w->gate);
-    /* The rebuild has not read the key. */
+    /* The rebuild has not read the key, so the gate stays in doubt. */
     CHECK_OK(bg_rebuild_commit(rebuild, NULL, NULL));
     CHECK_EQ(stats_of(w->gate, false).doubtful, 1);
     CHECK_EQ(look(w, denied), BG_OUTCOME_PRESENT);
@@ -542,7 +543,7 @@ TEST(gate__an_answer_that_a_doubt_overtook_is_not_used)
 
 /* ---- Audits --------------------------------------------------------------------------- */
 
-/* A gate that audits every "no", on a filter from which keys can be removed. */
+/* Creates a gate that audits every "no" of a filter from which keys can be removed. */
 static struct world *world_of_audits(void)
 {
     struct world *w = world_make(0.05);
@@ -577,8 +578,8 @@ static bg_outcome look_by_ticket(struct world *w, uint64_t key)
     return bg_gate_finish(w->gate, &ticket, BG_STORE_PRESENT);
 }
 
-/* The cache has a key, the filter loses it, and the key is written without using the gate. Once
- * an audit has found the key and the filter has it again, the key is no longer cached as
+/* A key is cached as absent, the filter loses it, and it is written without using the gate. Once an
+ * audit has found the key and it is in the filter again, the key is no longer cached as
  * absent. */
 TEST(gate__what_an_audit_finds_is_not_remembered_as_absent)
 {
@@ -627,7 +628,7 @@ TEST(gate__each_audit_that_finds_a_key_raises_one_alarm)
     world_end(w);
 }
 
-/* The key is deleted, and the slot gets a base with the remaining keys. */
+/* Deletes the key, and gives the slot a base with the remaining keys. */
 static void deleted_inside(struct world *w, uint64_t key)
 {
     w->inside = NULL;
@@ -636,7 +637,7 @@ static void deleted_inside(struct world *w, uint64_t key)
     CHECK(!maybe(w, key));
 }
 
-/* The backing store's answer is older than the base, so it does not apply to the base. */
+/* If the backing store's answer is older than the base, it does not apply to the base. */
 TEST(gate__an_audit_from_before_the_base_is_no_alarm)
 {
     struct world *w = world_of_audits();
@@ -656,7 +657,7 @@ TEST(gate__an_audit_from_before_the_base_is_no_alarm)
     CHECK_EQ(look_in_batch(w, key), BG_OUTCOME_PRESENT);
     CHECK_EQ(w->alarms[BG_ALARM_FALSE_NEGATIVE], 0);
     CHECK_EQ(stats_of(w->gate, false).false_negatives, 0);
-    w->has[key] = true; /* but the new base is audited as well */
+    w->has[key] = true; /* the new base is audited as well */
     CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
     CHECK_EQ(w->alarms[BG_ALARM_FALSE_NEGATIVE], 1);
     world_end(w);

@@ -1,4 +1,4 @@
-/* The registry: names and their files, listing tenants, tenants' gates, and failed allocations. */
+/* Registries: names and their files, listing tenants, tenants' gates, and failed allocations. */
 #define _GNU_SOURCE /* O_DIRECTORY */
 
 #include "support/registry_world.h"
@@ -50,7 +50,7 @@ TEST(names__longest)
         name[BG_TENANT_NAME_MAX] = 0;
         check_form(name, NULL);
     }
-    /* Lengths on both sides of the point where the form changes. */
+    /* Tests names on both sides of the length at which the form changes. */
     for (int i = 0; i < 2000; i++) {
         size_t len = 1 + (size_t)check_random_below(BG_TENANT_NAME_MAX);
         uint64_t odd = check_random_below(101);
@@ -90,7 +90,7 @@ TEST(names__one_form_each)
     form[0] = '+';
     form[sizeof form - 1] = 0;
     CHECK(!decodes(form));
-    /* Every valid form equals the encoding of its decoded name. */
+    /* Decoding a valid form and encoding the name again produces the same form. */
     for (int i = 0; i < 20000; i++) {
         char text[16] = "", name[BG_TENANT_NAME_MAX + 1], again[NAME_FILE_BYTES];
         size_t len = 1 + (size_t)check_random_below(12);
@@ -119,14 +119,16 @@ TEST(table__all_in_one_place)
 {
     struct thing things[3] = { { "a" }, { "b" }, { "c" } };
     struct name_table *table = name_table_make(3, NULL);
-    for (int i = 0; i < 3; i++) { /* all have the same hash, at the end of the table */
+    /* All have the same hash, which is at the end of the table. */
+    for (int i = 0; i < 3; i++) {
         name_table_put(table, UINT64_MAX, &things[i]);
     }
     CHECK(name_table_find(table, UINT64_MAX, is_named, "c") == &things[2]);
     CHECK(name_table_find(table, UINT64_MAX, is_named, "d") == NULL);
     CHECK(name_table_find(table, UINT64_MAX - 1, is_named, "a") == NULL);
     name_table_take(table, UINT64_MAX, &things[1]);
-    name_table_take(table, UINT64_MAX, &things[1]); /* not present: has no effect */
+    /* The name is no longer present, so this has no effect. */
+    name_table_take(table, UINT64_MAX, &things[1]);
     CHECK(name_table_find(table, UINT64_MAX, is_named, "b") == NULL);
     CHECK(name_table_find(table, UINT64_MAX, is_named, "c") == &things[2]);
     unsigned more = 0;
@@ -287,7 +289,7 @@ TEST(registry__bad_options)
     CHECK_EQ(bg_registry_create(&options, NULL, &why), BG_EINVAL);
 }
 
-/* Counts tenants, and modifies the registry in the middle. */
+/* Counts tenants, and modifies the registry in the middle of the listing. */
 struct counted {
     bg_registry *registry;
     unsigned n, stop_at, remove_at;
@@ -329,7 +331,7 @@ TEST(registry__each)
     struct counted some = { .registry = registry, .stop_at = 100 };
     bg_registry_for_each(registry, count_tenant, &some);
     CHECK_EQ(some.n, 100);
-    /* Removed tenants may be listed; new tenants are listed after them. */
+    /* Removed tenants may still be listed, and new tenants are listed after them. */
     struct counted less = { .registry = registry, .remove_at = 70 };
     bg_registry_for_each(registry, count_tenant, &less);
     CHECK(less.n >= 70 + 10 && less.n <= 128 + 10);
@@ -384,7 +386,7 @@ TEST(registry__removed_while_held)
     CHECK_EQ(bg_registry_remove(registry, "acme", NULL), BG_ENOTFOUND);
     CHECK_EQ(find(registry, "acme"), BG_ENOTFOUND);
     CHECK_EQ(registry_stats(registry).tenants, 0);
-    check_keys(old, 0, 100); /* existing holders keep the tenant */
+    check_keys(old, 0, 100); /* callers that hold the tenant can still use it */
     add_all(old, 100, 200);
     bg_tenant *young = get_tenant(registry, "acme");
     CHECK(young != old);
@@ -397,8 +399,8 @@ TEST(registry__removed_while_held)
     bg_registry_free(registry);
 }
 
-/* A lookup has found a tenant but has not been counted yet: whatever happens in the meantime, the
- * tenant is not freed before the lookup ends. */
+/* A lookup has found a tenant but has not been counted yet. No matter what happens in the meantime,
+ * the tenant is not freed before the lookup ends. */
 TEST(registry__removed_while_being_looked_up)
 {
     bg_registry_options options = usual();
@@ -443,7 +445,7 @@ TEST(registry__table_replaced_while_being_searched)
 
 /* ---- Gates --------------------------------------------------------------------------------- */
 
-/* The backing store has the even numbers. */
+/* The backing store contains the even numbers. */
 static bg_store_answer ask_even(void *context, const void *key, size_t len,
                                 void *request)
 {
@@ -490,7 +492,7 @@ TEST(gates__one_per_tenant)
         CHECK(bg_tenant_may_contain(acme, "new", 3));
         bg_tenant_release(acme);
         bg_tenant_release(other);
-        /* Evicts the tenants again, with a different gate. */
+        /* Evicts the tenants, which get a new gate when they are reloaded. */
         CHECK_EQ(pass(registry, IDLE), 2);
         acme = get_tenant(registry, "acme");
         other = get_tenant(registry, "other");
@@ -510,7 +512,7 @@ static bg_store_answer ask_flag(void *context, const void *key, size_t len,
     return *(const bool *)context ? BG_STORE_PRESENT : BG_STORE_ABSENT;
 }
 
-/* A key that was just absent is added without the gate. */
+/* A key that was cached as absent is added without using the gate. */
 TEST(gates__learn_of_what_tenants_add)
 {
     bool written = false;
@@ -543,7 +545,8 @@ TEST(gates__learn_of_what_tenants_add)
     bg_registry_free(registry);
 }
 
-/* A gate is in doubt about a key that the filter lacks. A file could not record this doubt. */
+/* While a gate is in doubt about a key that is missing from the filter, the tenant stays in memory,
+ * because a file cannot record the doubt. */
 TEST(gates__doubtful_ones_stay)
 {
     bg_errinfo why;
@@ -564,7 +567,7 @@ TEST(gates__doubtful_ones_stay)
         err = bg_gate_add(own, &key, sizeof key);
     }
     CHECK_EQ(err, BG_EFULL);
-    bg_tenant_release(acme); /* so that only the doubt keeps the tenant in memory */
+    bg_tenant_release(acme); /* now only the doubt keeps the tenant in memory */
     CHECK_EQ(pass(registry, IDLE), 1);
     acme = get_tenant(registry, "acme");
     CHECK_EQ(tenant_stats(acme).in_memory, 1);
@@ -613,7 +616,7 @@ TEST(gates__doubts_of_own_gates_stay)
     files_clean();
 }
 
-/* A base that ended a doubt is not replaced with an older file, even after the base has been
+/* A base that has ended a doubt is not replaced by an older file, even after the base has been
  * evicted twice. */
 TEST(gates__ended_doubts_stay_over_evictions)
 {
@@ -665,7 +668,7 @@ TEST(memory__any_allocation_fails)
             add_all(tenant, 0, 100);
             CHECK_EQ(pass(registry, IDLE), 1);
             CHECK_EQ(count_found(tenant, 0, 100),
-                     100); /* the file may not have been read: "maybe" */
+                     100); /* "maybe" if the file could not be read */
             err = add(tenant, 1);
             the_time += SECOND;
             check_keys(tenant, 0, 100);

@@ -1,6 +1,6 @@
 /*
- * Tenants are evicted from memory and reloaded with every key. Also tests directories, and
- * failures of files, the disk and the clock.
+ * Tenants are evicted from memory and reloaded with all of their keys. The tests also cover
+ * directories, damaged files, disk failures and clock changes.
  */
 #define _GNU_SOURCE /* O_DIRECTORY */
 
@@ -160,7 +160,7 @@ static void use_meanwhile(void)
     add_all(who_is_used, 100, 200);
 }
 
-/* A tenant that is used while it is being written stays in memory, and nothing is lost. */
+/* A tenant that is used while it is being written stays in memory, and no key is lost. */
 TEST(evict__used_while_it_is_written)
 {
     bg_registry_options options = on_disk();
@@ -183,7 +183,7 @@ TEST(evict__used_while_it_is_written)
     files_clean();
 }
 
-/* The completeness number is not lost by an eviction. */
+/* An eviction preserves the completeness number. */
 TEST(evict__completeness_stays)
 {
     bg_registry_options options = on_disk();
@@ -295,8 +295,8 @@ TEST(evict__no_room_to_come_back)
 
 /* ---- Files that have changed ------------------------------------------------------------- */
 
-/* The tenant answers "maybe", refuses adds, and retries with pauses that double. It recovers
- * when the file is valid again. */
+/* Checks that a tenant whose file is invalid answers "maybe", refuses adds, and doubles the pause
+ * after each retry. The tenant recovers when the file is valid again. */
 static void check_away(bg_registry *registry, bg_tenant *tenant, bg_err expected)
 {
     bg_errinfo why;
@@ -330,12 +330,12 @@ TEST(away__damaged_file)
     CHECK_EQ(pass(registry, IDLE), 1);
     damage("acme.bg", 4096 + 100);
     check_away(registry, acme, BG_ECHECKSUM);
-    CHECK_EQ(pass(registry, IDLE), 0); /* nothing is written to replace it */
+    CHECK_EQ(pass(registry, IDLE), 0); /* the damaged file is not overwritten */
     damage("acme.bg", 4096 + 100);     /* intact again */
     check_keys(acme, 0, 500);
     CHECK_EQ(tenant_stats(acme).returns, 1);
     CHECK_EQ(pass(registry, IDLE), 1);
-    /* Damages the header; pauses start again at the shortest one. */
+    /* Damages the header. The first pause is again the shortest one. */
     damage("acme.bg", 20);
     the_time += SECOND;
     CHECK(has(acme, 1 << 30));
@@ -365,7 +365,7 @@ TEST(away__missing_file)
     files_clean();
 }
 
-/* A clock that moves back does not lengthen the pause. */
+/* A clock that moves backward does not lengthen the pause. */
 TEST(away__clock_goes_back)
 {
     bg_registry_options options = on_disk();
@@ -407,7 +407,7 @@ TEST(away__files_of_others)
     files_clean();
 }
 
-/* Tests an older file of the same tenant, from which recently added keys are missing. */
+/* Tests an older file of the same tenant that does not contain recently added keys. */
 TEST(away__older_file)
 {
     bg_registry_options options = on_disk();
@@ -469,7 +469,7 @@ TEST(folder__any_name_and_back)
     }
     bg_tenant_release(get_tenant(registry, longest));
     CHECK_EQ(pass(registry, IDLE), ODD_NAMES + 1);
-    /* All files are in the directory, and none elsewhere. */
+    /* All files are in the directory itself. */
     CHECK_EQ(count_files(), ODD_NAMES + 1);
     bg_registry_free(registry);
     registry = open_registry(&options);
@@ -520,14 +520,15 @@ TEST(folder__what_else_is_there)
         __real_open(files_path("gone.bg.tmp.12.00ab"), O_CREAT | O_WRONLY, 0600));
     bg_registry *registry = open_registry(&options);
     CHECK_EQ(registry_stats(registry).tenants, 0);
-    CHECK(!file_exists("gone.bg.tmp.12.00ab")); /* left by an unfinished save */
+    /* This file was left by an unfinished save. */
+    CHECK(!file_exists("gone.bg.tmp.12.00ab"));
     /* This includes .bg, which is not counted as a tenant. */
     CHECK_EQ(count_files(), 4);
     bg_registry_free(registry);
     files_clean();
 }
 
-/* The filter was saved manually, so the number of its items is estimated. */
+/* The filter was saved manually, so its number of items is estimated. */
 TEST(folder__a_file_by_hand)
 {
     bg_registry_options options = on_disk();
@@ -540,8 +541,8 @@ TEST(folder__a_file_by_hand)
     bg_tenant *acme = get_tenant(registry, "acme");
     check_keys(acme, 0, 500);
     CHECK_NEAR(tenant_stats(acme).items, 500, 0.1);
-    /* When a tenant is created, a file that has appeared in the meantime is loaded; no empty
-     * filter is created. */
+    /* When a tenant is created, a file that has appeared in the meantime is loaded instead of
+     * creating an empty filter. */
     CHECK_OK(bg_save(filter, files_path("late.bg"), NULL, NULL));
     bg_tenant *late = get_tenant(registry, "late");
     check_keys(late, 0, 500);
@@ -576,7 +577,8 @@ TEST(folder__removal_deletes)
     CHECK(file_exists("acme.bg"));
     CHECK_OK(bg_registry_remove(registry, "acme", NULL));
     CHECK(!file_exists("acme.bg"));
-    CHECK(has(acme, 1 << 30)); /* deleted from disk while held: the number is unknown */
+    /* Deleted from disk while in use, so its keys are unknown. */
+    CHECK(has(acme, 1 << 30));
     CHECK_EQ(add(acme, 1), BG_ENOTFOUND);
     bg_tenant *young = get_tenant(registry, "acme");
     CHECK(count_found(young, 0, 100) < 20);
@@ -637,8 +639,8 @@ static void fault_at(unsigned long at, enum disk_fault fault)
     disk.fault = fault;
 }
 
-/* Every single disk call fails: the tenant stays in memory with all its keys, or is evicted and
- * can be reloaded with all of them. The next tick works normally. */
+/* Makes each disk call fail in turn. The tenant either stays in memory with all its keys, or is
+ * evicted and can be reloaded with all of them. The next tick works normally. */
 static void fail_everywhere(enum disk_fault fault, bool saving)
 {
     bool failed = true;
@@ -662,8 +664,8 @@ static void fail_everywhere(enum disk_fault fault, bool saving)
         CHECK_EQ(why.code, err);
         CHECK(!failed || err == BG_OK || err == BG_EIO);
         CHECK(saving || err || evicted == 2);
-        CHECK(saving
-              || evicted >= 1); /* one failure does not stop the other eviction */
+        /* If one eviction fails, the other one still succeeds. */
+        CHECK(saving || evicted >= 1);
         CHECK_EQ(registry_stats(registry).in_memory, 2 - evicted);
         CHECK_EQ(count_files(), 2 - (!file_exists("other.bg")));
         check_keys(acme, 0, 200);
@@ -691,8 +693,8 @@ TEST(disk__full_at_any_call)
     fail_everywhere(DISK_ENOSPC, true);
 }
 
-/* The process dies at any call: the next process finds every tenant in its old or its new
- * state. */
+/* No matter at which call the process dies, the next process finds every tenant in its old or its
+ * new state. */
 TEST(disk__process_dies_at_any_call)
 {
     bool died = !CHECK_EMULATED;
@@ -752,7 +754,7 @@ TEST(disk__file_that_cannot_be_removed)
 
 static unsigned opens_left;
 
-/* Replaces the newer file with the older one. */
+/* Replaces the newer file with the older file. */
 static void put_older(void)
 {
     disk.on_open = NULL;
@@ -830,7 +832,8 @@ TEST(evict__keeps_the_generation)
 }
 
 /* A key whose add was not followed by an advance has no number, even after the tenant was
- * evicted and reloaded. So no file may replace the base as if the file included the key. */
+ * evicted and reloaded. So no file may replace the base on the assumption that it includes the
+ * key. */
 TEST(evict__keeps_adds_without_a_number)
 {
     for (int numbered = 0; numbered < 2; numbered++) {

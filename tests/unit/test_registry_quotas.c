@@ -25,7 +25,8 @@ TEST(quotas__items)
     CHECK_STR(why.what, "max_items");
     CHECK(strstr(why.message, "50 items") != NULL);
     CHECK(!has(acme, refused));
-    CHECK_OK(add(acme, 3)); /* the key exists: the number of items stays the same */
+    /* The key already exists, so the number of items stays the same. */
+    CHECK_OK(add(acme, 3));
     CHECK_EQ(tenant_stats(acme).items, 50);
     CHECK_EQ(tenant_stats(acme).limited_items, 1);
     CHECK_EQ(registry_stats(registry).limited, 1);
@@ -106,7 +107,7 @@ TEST(quotas__bytes_of_one_that_grows)
     CHECK(in > 1000 && tenant_stats(acme).bytes > 2 * first); /* it has grown */
     CHECK_EQ(tenant_stats(acme).limited_bytes, 1);
     CHECK_EQ(registry_stats(registry).bytes, tenant_stats(acme).bytes);
-    /* The designed rate holds, because no key was added beyond the capacity. */
+    /* The designed rate is maintained because no key was added beyond the capacity. */
     check_keys(acme, 0, in);
     CHECK(count_found(acme, 1 << 20, (1 << 20) + 10000) < 150);
     bg_tenant_release(acme);
@@ -137,7 +138,7 @@ TEST(quotas__total_bytes)
     bg_registry_free(registry);
 }
 
-/* Checks that the limit for all tenants refused only keys of `hog`, and frees everything. */
+/* Checks that the limit for all tenants refused keys only for `hog`, and frees everything. */
 static void check_only_one_is_limited(bg_registry *registry, bg_tenant *hog,
                                       bg_tenant *small, const bg_errinfo *why)
 {
@@ -149,7 +150,7 @@ static void check_only_one_is_limited(bg_registry *registry, bg_tenant *hog,
     bg_registry_free(registry);
 }
 
-/* The total limit restricts a tenant that has grown, but not one that has not. */
+/* The total limit restricts a tenant that has grown, but not a small one. */
 TEST(quotas__total_bytes_of_those_who_grow)
 {
     bg_errinfo why = { .code = BG_OK };
@@ -179,7 +180,7 @@ static bg_window_options window_of_ten_minutes(void)
 TEST(quotas__bytes_of_a_window)
 {
     for (int own = 0; own < 2;
-         own++) { /* the quota of the registry, or the limit in the spec */
+         own++) { /* uses the registry's quota, then the limit in the spec */
         bg_registry_options options = on_disk();
         const bg_window_options window = window_of_ten_minutes();
         options.spec.kind = BG_KIND_WINDOW;
@@ -258,7 +259,7 @@ TEST(quotas__rate)
     CHECK_EQ(bg_tenant_add(acme, &key, sizeof key, NULL, &why), BG_EQUOTA);
     CHECK_STR(why.what, "inserts_per_second");
     CHECK(!has(acme, key));
-    add_all(other, 0, 10); /* the tenant has its own bucket */
+    add_all(other, 0, 10); /* this tenant has its own token bucket */
     the_time += SECOND / 100;
     CHECK_OK(add(acme, key));
     CHECK_EQ(add(acme, key), BG_EQUOTA);
@@ -268,7 +269,7 @@ TEST(quotas__rate)
     CHECK_EQ(tenant_stats(acme).limited_rate, 3);
     CHECK_EQ(tenant_stats(other).limited_rate, 0);
     CHECK(has(acme, 0)); /* lookups are free */
-    /* A batch uses up all available tokens. */
+    /* A batch adds keys until no tokens are left. */
     uint64_t numbers[20];
     bg_bytes keys[20];
     size_t done = 0;
@@ -294,7 +295,7 @@ TEST(quotas__clock_jumps)
     bg_registry *registry = open_registry(&options);
     bg_tenant *acme = get_tenant(registry, "acme");
     add_all(acme, 0, 10);
-    /* Moving the clock back grants no tokens, but time passes as usual afterwards. */
+    /* Moving the clock back grants no tokens, but tokens accumulate as usual afterwards. */
     the_time -= 900 * SECOND;
     CHECK_EQ(add(acme, 10), BG_EQUOTA);
     the_time += SECOND;

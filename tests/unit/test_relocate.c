@@ -1,5 +1,5 @@
-/* Filters, foreign filters and slots whose memory is moved between any two operations: no key
- * is lost, the old memory is never read, and no secret stays in it. */
+/* Filters, foreign filters and slots whose memory is moved between any two operations. No key is
+ * lost, and the old memory is never read and contains no secrets. */
 #include "support/adds.h"
 #include "support/mover.h"
 #include "support/samples.h"
@@ -28,7 +28,7 @@ static void check_keys(const bg_filter *filter, uint64_t n)
     }
 }
 
-/* Moves the filter and compares it with an earlier copy, which is not moved. */
+/* Moves the filter and compares it with a copy that was made earlier and is not moved. */
 static void move_and_compare(bg_filter **filter, struct movable *m)
 {
     bg_filter *copy = NULL;
@@ -169,7 +169,7 @@ static void foreign_story(bg_foreign_format format)
     CHECK_OK(bg_foreign_create(format, format == BG_FOREIGN_BIP158 ? 1000 : 100, 0.02,
                                &how, &foreign, NULL));
     CHECK(bg_foreign_allocator(foreign)->context == &m);
-    for (uint64_t i = 0; i < 1000; i++) { /* enough keys for a chain to get links */
+    for (uint64_t i = 0; i < 1000; i++) { /* enough keys to make a chain grow */
         const bg_bytes key = key_of(i, text);
         CHECK_OK(bg_foreign_add(foreign, key.data, key.len, NULL));
         if (i % 100 == 0) {
@@ -242,7 +242,7 @@ TEST(relocate__slots_keep_their_keys)
         add_keys(slot, 2000, 500);
         CHECK_EQ(count_keys(slot, 0, 2500), 2500);
         CHECK_OK(bg_slot_begin_migration(slot, make_in(&m, BG_KIND_BLOCKED), NULL));
-        /* The memory for settling moves as well. */
+        /* The memory reserved for settling the migration is moved as well. */
         CHECK_OK(bg_slot_relocate(&slot, &m.mover, NULL));
         CHECK_OK(bg_slot_end_migration(slot, true, NULL));
         CHECK_EQ(count_keys(slot, 0, 2500), 2500);

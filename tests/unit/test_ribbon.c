@@ -1,5 +1,5 @@
 /*
- * Specifics of ribbon filters: their geometry, widths, size and exact bits, and the same
+ * Tests that are specific to ribbon filters: geometry, widths, size, exact bits, and the same
  * answers with every instruction set.
  */
 #include "support/check.h"
@@ -25,11 +25,11 @@ TEST(ribbon__shapes_are_sound)
             CHECK(s.pieces >= 1 && s.pieces * s.units <= units);
             CHECK(s.limits <= s.units && s.second <= s.limits * RIBBON_BLOCK);
             CHECK_EQ(s.second % RIBBON_BLOCK, 0);
-            /* (I4): a block after the last one in which a key can start. */
+            /* (I4): there is one more block after the last block in which a key can start. */
             CHECK(s.starts[0] == 0 || s.starts[0] + RIBBON_BLOCK == s.second);
             CHECK(s.starts[1] == 0
                   || s.second + s.starts[1] + RIBBON_BLOCK == s.limits * RIBBON_BLOCK);
-            /* Every bucket has a limit, stored in 4 bits. */
+            /* Every bucket has a limit, which is stored in 4 bits. */
             uint64_t buckets = (s.second + RIBBON_BUCKET - 1) / RIBBON_BUCKET;
             CHECK((s.units - s.limits) * k * 16 >= buckets);
             CHECK(ribbon_capacity(units, k) <= (double)(units * RIBBON_BLOCK));
@@ -37,8 +37,8 @@ TEST(ribbon__shapes_are_sound)
     }
 }
 
-/* Tests both sides of the size at which the second layer is introduced, and of the size at
- * which a filter gets two parts. */
+/* Tests sizes just below and above the one at which the second layer is introduced, and just below
+ * and above the one at which a filter gets two parts. */
 TEST(ribbon__builds_around_every_step)
 {
     static const uint64_t steps[] = { 2, 3, RIBBON_LAYERED, RIBBON_PIECE_UNITS,

@@ -136,7 +136,7 @@ TEST(scalable__planned_memory_is_below_18_bits_at_100_times)
     CHECK(one.bytes < plan.bytes / 100);
 }
 
-/* Creates the filter of a plan. */
+/* Creates the filter that a plan describes. */
 static inline bg_err create_planned(const bg_plan *plan, const bg_plan_request *request,
                                     bg_filter **filter)
 {
@@ -255,7 +255,8 @@ static void model_check(const bg_filter *filter, const unsigned char *in)
     CHECK((double)wrong <= 10 + 1.3 * expected);
 }
 
-/* Adds, batches, copies, clears and merges of two filters, compared with exact sets. */
+/* Adds to, copies, clears and merges two filters, singly and in batches, and compares them with
+ * exact sets. */
 static void model_run(uint32_t width, uint32_t flags)
 {
     static unsigned char in[2][MODEL_KEYS];
@@ -331,7 +332,7 @@ TEST(scalable__merges_whatever_the_order)
     CHECK(bg_filter_equal(both, large));
     bg_filter_info info = info_of(both);
     CHECK_NEAR(info.items.value, 21500, 0.03);
-    CHECK(info.saturated > 0); /* layer 0 has the keys of both filters */
+    CHECK(info.saturated > 0); /* layer 0 contains keys from both filters */
     CHECK(info.rate < 0.2);
     bg_filter_free(small);
     bg_filter_free(large);
@@ -501,7 +502,7 @@ TEST(scalable__smallest_and_largest_first_capacity)
 
 static struct counting c;
 
-/* Grows, copies, merges and compacts filters; no added key may be lost. */
+/* Grows, copies, merges and compacts filters without losing any added key. */
 static unsigned fault_scenario(void)
 {
     bg_spec spec = scalable_spec(300, 0.01);
@@ -583,7 +584,8 @@ struct conc {
     bool done[THREAD_KEYS / 100];
 };
 
-/* Adds its keys by hundreds, alternately one by one and in a batch, and publishes its progress. */
+/* Adds the thread's keys in groups of 100, alternately one by one and as a batch, and publishes the
+ * thread's progress. */
 static void *conc_add(void *context)
 {
     struct conc *t = context;
@@ -643,8 +645,8 @@ TEST(scalable__threads_lose_nothing_while_it_grows)
     CHECK_NEAR(info.items.value, added, 0.03);
     CHECK(info.rate < 0.0101);
     CHECK(info.saturated < 64 * THREADS * 12); /* (I4) of scalable.c */
-    /* Exactly one layer was created each time, so there are as many layers as one thread would
-     * have created. */
+    /* Each time the filter grew, exactly one layer was created, so there are as many layers as one
+     * thread would have created. */
     bg_plan plan = plan_of(&spec, (double)added / 100);
     CHECK(info.bytes <= plan.bytes * 2 + 64 && info.bytes * 2 >= plan.bytes);
     bg_filter_free(filter);

@@ -1,5 +1,5 @@
 /*
- * Secrets of keyed filters in memory: they are excluded from core files, and none remains in
+ * The secrets of keyed filters in memory are excluded from core files, and none of them remains in
  * freed memory.
  */
 #define _GNU_SOURCE /* memmem */
@@ -35,8 +35,8 @@ static bg_spec keyed_spec(unsigned i, bg_hash_profile profile, const uint8_t *se
     return spec;
 }
 
-/* Creates empty objects, before later calls can overwrite the data that the first call left in
- * memory. */
+/* Creates empty objects and looks for the secret before later calls can overwrite the data that
+ * creation left in memory. */
 static void begin(const bg_spec *spec, void (*look)(const bg_filter *filter))
 {
     bg_filter *filter = NULL;
@@ -52,7 +52,7 @@ static void begin(const bg_spec *spec, void (*look)(const bg_filter *filter))
     look(NULL);
 }
 
-/* Creates, copies, saves and opens a filter; calls `look` for each. */
+/* Creates, copies, saves and opens a filter, and calls `look` for each of the filters. */
 static void live(unsigned i, bg_hash_profile profile, const uint8_t *secret,
                  void (*look)(const bg_filter *filter))
 {
@@ -124,7 +124,7 @@ TEST(secrets__none_is_in_memory_that_would_be_dumped)
         }
     }
     CHECK_EQ(pages_dumped(secret, BG_SECRET_BYTES), 0);
-    uint8_t copy[BG_SECRET_BYTES]; /* the search finds such a copy */
+    uint8_t copy[BG_SECRET_BYTES]; /* checks that the search would find a copy */
     memcpy(copy, secret, sizeof copy);
     __asm__ volatile("" : : "r"(copy) : "memory");
     CHECK(pages_dumped(secret, BG_SECRET_BYTES) > 0);
@@ -133,7 +133,7 @@ TEST(secrets__none_is_in_memory_that_would_be_dumped)
     files_clean();
 }
 
-/* A registry has a copy of its template's secret. */
+/* A registry keeps a copy of its template's secret. */
 TEST(secrets__none_of_a_registry_would_be_dumped)
 {
     struct bgi_memory memory;

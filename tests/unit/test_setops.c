@@ -1,4 +1,4 @@
-/* Operations on two filters: merging, folding, copying, comparing, clearing. */
+/* Operations on two filters: merging, folding, copying, comparing and clearing. */
 #include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
@@ -40,7 +40,7 @@ static void check_fold(bg_kind kind, uint32_t k, uint32_t flags)
         CHECK_EQ(bg_filter_size_bytes(folded), bg_filter_size_bytes(large) >> times);
         CHECK_EQ(info_of(folded).flags, flags);
         check_members(folded, 0, KEYS);
-        /* The folded filter is complete: it accepts more keys. */
+        /* The folded filter is fully functional, so it accepts more keys. */
         add_keys(folded, KEYS, KEYS + 10);
         add_keys(small, KEYS, KEYS + 10);
         CHECK(bg_filter_equal(folded, small));
@@ -151,7 +151,8 @@ TEST(merge__with_itself_changes_nothing)
     }
 }
 
-/* A refused merge changes neither filter, and the details name the difference. */
+/* Checks that a refused merge changes neither filter and that the error details name the
+ * difference. */
 static void check_refusal(const bg_spec *one, const bg_spec *other, const char *what,
                           const char *found)
 {

@@ -179,7 +179,8 @@ TEST(sharded__refuses_what_does_not_fit)
     bg_filter_free(one);
 }
 
-/* A limit below the number of shards is not divided down to 0, which would mean no limit. */
+/* If a limit is lower than the number of shards, it is not divided down to 0, which would mean no
+ * limit. */
 TEST(sharded__a_limit_holds_however_small)
 {
     static const bg_kind kinds[] = { BG_KIND_BLOCKED, BG_KIND_SCALABLE,
@@ -201,7 +202,7 @@ TEST(sharded__a_limit_holds_however_small)
     }
 }
 
-/* Creates the filter of a plan. */
+/* Creates the filter that a plan describes. */
 static inline bg_err create_planned(const bg_plan *plan, const bg_plan_request *request,
                                     bg_filter **filter)
 {
@@ -281,7 +282,8 @@ TEST(sharded__threads_add)
     for_each_kind(threads_body);
 }
 
-/* Every allocation fails once: no memory leaks, and no partial filter is created. */
+/* Makes each allocation fail once, and checks that no memory leaks and no partial filter is
+ * created. */
 static void fault_body(const bg_spec *spec)
 {
     static struct counting c;

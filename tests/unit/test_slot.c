@@ -1,6 +1,6 @@
 /*
- * test_slot.c - slots in one thread: which filters are queried and accept adds in every
- * state; all changes; files; rebuilding; and refused operations. (For threads, see
+ * test_slot.c - tests slots in one thread: which filters are queried and which accept adds in each
+ * state, all changes, files, rebuilding, and refused operations. (The multithreaded tests are in
  * conc_slot.c.)
  */
 #define _GNU_SOURCE /* truncate */
@@ -115,7 +115,7 @@ TEST(slot__a_delta_takes_the_adds)
     CHECK_OK(bg_slot_set_delta(slot, make(BG_KIND_CLASSIC, 2000), NULL));
     add_keys(slot, 500, 500);
     CHECK_OK(bg_slot_add_u64(slot, 3, &is_new));
-    CHECK(!is_new); /* the base has the key */
+    CHECK(!is_new); /* the base already contains the key */
     CHECK_EQ(count_keys(slot, 0, 1000), 1000);
     CHECK_OK(bg_slot_swap(slot, make_with(1000, 500), 0, 0, NULL));
     CHECK_EQ(count_keys(slot, 500, 1000), 1000); /* the delta stayed */
@@ -196,9 +196,9 @@ TEST(slot__both_are_asked_during_a_migration)
     }
 }
 
-/* A filter that accepts no adds would lose keys added during the migration: when the migration
- * is settled, or when the base is swapped, because a swap requires BG_SLOT_DISCARD only if the
- * filter accepts adds. */
+/* A migration to a filter that accepts no adds would lose the keys added during the migration,
+ * either when the migration is settled or when the base is swapped. (A swap requires
+ * BG_SLOT_DISCARD only if the filter accepts adds.) */
 TEST(slot__nobody_migrates_to_what_takes_no_adds)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
@@ -213,7 +213,7 @@ TEST(slot__nobody_migrates_to_what_takes_no_adds)
     bg_slot_free(slot);
 }
 
-/* A batch gives the same results as single calls, with any hashers. */
+/* A batch gives the same results as single calls, no matter which hashers the filters have. */
 TEST(slot__batches_over_several_hashes)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
@@ -289,10 +289,10 @@ TEST(slot__no_is_said_only_of_what_is_known)
     CHECK_EQ(bg_slot_complete_to(slot), 150);
     CHECK(!bg_slot_may_contain_up_to(slot, "x", 1, 150));
     CHECK_OK(bg_slot_swap(slot, make_with(0, 10), 130, 0,
-                          NULL)); /* the delta has the remaining keys */
+                          NULL)); /* the delta contains the remaining keys */
     CHECK_EQ(bg_slot_complete_to(slot), 150);
-    CHECK_OK(
-        bg_slot_swap(slot, make_with(0, 10), 90, 0, NULL)); /* no filter has 91 .. 99 */
+    CHECK_OK(bg_slot_swap(slot, make_with(0, 10), 90, 0,
+                          NULL)); /* keys 91 .. 99 are in no filter */
     CHECK_EQ(bg_slot_complete_to(slot), 90);
     CHECK_OK(bg_slot_swap(slot, make_with(0, 10), 200, 0, NULL));
     CHECK_EQ(bg_slot_complete_to(slot), 200);
@@ -444,7 +444,7 @@ TEST(slot__saves_with_its_completeness)
 
 /* ---- Watching ---------------------------------------------------------------------------- */
 
-#if !CHECK_EMULATED /* not every emulator supports inotify */
+#if !CHECK_EMULATED /* some emulators do not support inotify */
 TEST(slot__a_watch_reloads_when_the_file_is_replaced)
 {
     const char *path = files_path("watched");
@@ -569,13 +569,13 @@ TEST(slot__a_watch_with_a_thread_of_its_own)
 
 /* ---- Rebuilding -------------------------------------------------------------------------- */
 
-/* A source of the integers from 0 to n - 1, which fails at `dies`. Keys are added to the slot
- * while the source is read. */
+/* A source that returns the integers from 0 to n - 1 and fails at `dies`. Keys are added to the
+ * slot while the source is being read. */
 struct numbers {
     uint64_t n, at, dies;
     uint64_t key[64];
     bg_slot *slot;
-    uint64_t add; /* the next key to add while the source is read */
+    uint64_t add; /* the next key to add while the source is being read */
     bool counted; /* the source is read twice; the first pass counts the keys */
     unsigned rewinds, stops;
 };
@@ -645,7 +645,8 @@ TEST(slot__rebuilds_by_the_true_count)
     struct numbers numbers = numbers_of(3000, slot);
     bg_slot_health health = { .struct_size = sizeof health };
     for (uint64_t key = 0; key < 3000; key++) {
-        CHECK_OK(bg_slot_add_u64(slot, key, NULL)); /* thirty times the capacity */
+        /* Adds thirty times as many keys as the capacity. */
+        CHECK_OK(bg_slot_add_u64(slot, key, NULL));
     }
     CHECK(count_keys(slot, 1000000, 1000) > 500);
     CHECK_OK(rebuild(slot, &numbers, NULL, BG_KIND_AUTO, &report, NULL));
@@ -665,7 +666,7 @@ TEST(slot__rebuilds_by_the_true_count)
     bg_slot_free(slot);
 }
 
-/* A base that was sealed later, merged or rebuilt includes the keys that were added here. */
+/* Seals, compacts or rebuilds the base, so that it includes the keys that were added before. */
 static void let_base_have_adds(int way, bg_slot *slot)
 {
     struct numbers numbers = numbers_of(1000, NULL);
@@ -691,16 +692,16 @@ TEST(slot__what_has_adds_is_not_thrown_away)
         CHECK_EQ(bg_slot_swap(slot, other, 69, 0, NULL), BG_EINCOMPAT);
         CHECK_EQ(count_keys(slot, 0, 500), 500);
         CHECK_OK(bg_slot_swap(slot, other, 70, 0, NULL));
-        other = make_with(0, 10); /* lacks keys that the previous base had to have */
+        /* This base is missing keys that the previous base had to include. */
+        other = make_with(0, 10);
         CHECK_EQ(bg_slot_swap(slot, other, 69, 0, NULL), BG_EINCOMPAT);
         CHECK_OK(bg_slot_swap(slot, other, 69, BG_SLOT_DISCARD, NULL));
-        CHECK_OK(
-            bg_slot_swap(slot, make_with(0, 10), 0, 0, NULL)); /* no keys are owed */
+        CHECK_OK(bg_slot_swap(slot, make_with(0, 10), 0, 0,
+                              NULL)); /* no keys are required */
         bg_slot_free(slot);
     }
 }
 
-/* A rebuild can be retried after any number of failures, with or without a delta. */
 /* Without a base, it is unknown which keys were added before, even if there is a delta. This
  * applies while the first base is being created, and after its creation has failed. */
 static bool maybe_while_making(void *context, const bg_rebuild_progress *progress)
@@ -964,7 +965,7 @@ TEST(slot__notices_pollution)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         bg_slot *slot = make_slot(make(kinds[i], 20000), 0);
         bg_slot_health health = { .struct_size = sizeof health };
-        add_keys(slot, 0, 40000); /* even if the filter is too full */
+        add_keys(slot, 0, 40000); /* overfills the filter */
         CHECK_OK(bg_slot_get_health(slot, &health));
         CHECK_EQ(health.polluted, 0);
         CHECK_NEAR(health.bits_per_insert, health.honest_per_insert, 0.1);
@@ -974,7 +975,7 @@ TEST(slot__notices_pollution)
             (void)added_u64(full, key);
         }
         slot = make_slot(full, 0);
-        /* Only a few keys, so that chance has a large effect in a sample. */
+        /* Adds only a few keys, so that chance has a large effect on a sample. */
         add_keys(slot, 200000, 2000);
         for (uint64_t most = 512; most <= 65536; most *= 2) {
             CHECK_OK(bg_slot_sample_health(slot, most, &health));

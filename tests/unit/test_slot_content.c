@@ -1,6 +1,6 @@
 /*
- * test_slot_content.c - the content of a slot as a whole: clearing the slot, merging into it
- * and rotating it, in every possible state; and copying it as its owner.
+ * test_slot_content.c - tests operations on a slot's whole content: clearing, merging and rotating
+ * it in every possible state, and copying it as the slot's owner.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -28,7 +28,8 @@ static const bg_filter *base_of(const bg_slot *slot)
 
 /* ---- Clearing ----------------------------------------------------------------------- */
 
-/* For every kind, the cleared filter is the same as before, but empty, and accepts keys again. */
+/* For every kind, the cleared filter has the same settings as before, is empty, and accepts keys
+ * again. */
 TEST(slot_clear__leaves_an_empty_filter_of_the_same_recipe)
 {
     static const struct {
@@ -73,7 +74,8 @@ TEST(slot_clear__keeps_sealed_what_is_sealed)
     bg_slot_free(slot);
 }
 
-/* A base for one thread is sealed; a base that is to accept adds is created for many threads. */
+/* A base for one thread is sealed. A base that must accept adds is created for use by several
+ * threads. */
 TEST(slot_clear__makes_one_filter_of_base_and_deltas)
 {
     bg_spec spec = BG_SPEC_INIT;
@@ -255,7 +257,7 @@ TEST(slot_merge__goes_where_adds_go)
     CHECK_OK(bg_slot_merge(slot, other, NULL));
     CHECK_EQ(count_keys(slot, 0, 1000), 1000);
     bg_filter *fresh = make_with(0, 500);
-    CHECK(bg_filter_equal(base_of(slot), fresh)); /* the delta has the key */
+    CHECK(bg_filter_equal(base_of(slot), fresh)); /* only the delta contains the keys */
     bg_filter_free(fresh);
     bg_slot_free(slot);
     slot = make_slot(make_with(0, 500), 0);
@@ -325,7 +327,7 @@ TEST(slot_rotate__moves_a_window)
     bg_slot_free(slot);
 }
 
-/* Rotation by time; a cleared window continues at its current time. */
+/* Rotates by time. A cleared window continues at its current time. */
 TEST(slot_rotate__by_time)
 {
     bg_slot *slot = make_slot(make_window(300), 0);
@@ -358,7 +360,8 @@ TEST(slot_rotate__moves_what_takes_adds)
     CHECK(strstr(why.message, "window") != NULL);
     CHECK_EQ(bg_slot_rotate(NULL, 0, &why), BG_EINVAL);
     CHECK_OK(bg_slot_begin_migration(slot, make_window(0), NULL));
-    CHECK_OK(bg_slot_rotate(slot, 0, NULL)); /* only one of the two can be rotated */
+    /* Only one of the two filters can be rotated. */
+    CHECK_OK(bg_slot_rotate(slot, 0, NULL));
     bg_slot_free(slot);
 }
 

@@ -1,6 +1,6 @@
 /*
- * test_slot_guard.c - the state that a slot keeps across changes so that no acknowledged key is
- * lost: adds that a new base must include, and the generation of the last file. Each test is a
+ * test_slot_guard.c - tests the state that a slot keeps across changes so that no acknowledged key
+ * is lost: which adds a new base must include, and the generation of the last file. Each test is a
  * sequence of changes; test_slot_model.c runs random sequences.
  */
 #include "bloomgate/all.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A filter may be refused, in which case the caller still owns it. */
+/* Swaps the base. The slot may refuse the filter, in which case the caller still owns it. */
 static bg_err swap(bg_slot *slot, bg_filter *filter, uint64_t complete, uint32_t flags)
 {
     bg_err err = bg_slot_swap(slot, filter, complete, flags, NULL);
@@ -51,7 +51,7 @@ static bg_err no_keys(void *context, bg_bytes *keys, size_t room, size_t *n,
     return BG_EIO;
 }
 
-/* Starts a rebuild with a delta; the rebuild fails because its source fails or because it is
+/* Starts a rebuild with a delta. The rebuild fails because its source fails or because it is
  * aborted. */
 static void fail_to_rebuild(bg_slot *slot, bool pushes)
 {
@@ -68,8 +68,8 @@ static void fail_to_rebuild(bg_slot *slot, bool pushes)
     }
 }
 
-/* Keys added to the base before a rebuild with a delta are still owed after the rebuild has
- * failed. */
+/* If a rebuild with a delta fails, a new base must still include the keys that were added to the
+ * base before the rebuild. */
 TEST(slot_guard__after_a_rebuild_that_failed)
 {
     for (int pushes = 0; pushes < 2; pushes++) {
@@ -93,9 +93,9 @@ TEST(slot_guard__after_a_rebuild_that_failed)
     }
 }
 
-/* A rebuild after several failed rebuilds keeps the last of their deltas. That delta does not
- * reach back to the start of the first rebuild. A base from a time between the two leaves a
- * gap, so the slot is not complete. */
+/* A rebuild that follows several failed rebuilds keeps only the last of their deltas, which does
+ * not include keys added before that delta was created. A base that is older than the delta leaves
+ * a gap, so the slot is not complete. */
 TEST(slot_guard__a_delta_reaches_back_to_its_own_beginning)
 {
     enum { STEP = 100 };
@@ -124,7 +124,7 @@ TEST(slot_guard__a_delta_reaches_back_to_its_own_beginning)
     bg_slot_free(slot);
 }
 
-/* Keys that are owed stay owed by every later base. */
+/* A key that a new base must include must also be included in every later base. */
 TEST(slot_guard__after_two_swaps)
 {
     bg_slot *slot = make_slot(empty(), 0);
@@ -138,13 +138,13 @@ TEST(slot_guard__after_two_swaps)
     CHECK_EQ(swap(slot, make_with(1, 1), 1, 0), BG_EINCOMPAT);
     CHECK_OK(swap(slot, make_with(1, 3), 3, 0));
     CHECK_EQ(swap(slot, make_with(1, 1), 1, 0), BG_EINCOMPAT);
-    CHECK_OK(swap(slot, make_with(1, 2), 2, 0)); /* the delta has the third key */
+    CHECK_OK(swap(slot, make_with(1, 2), 2, 0)); /* the delta contains the third key */
     CHECK_EQ(count_keys(slot, 1, 3), 3);
     CHECK_EQ(bg_slot_complete_to(slot), 3);
     bg_slot_free(slot);
 }
 
-/* The completeness of a file does not cover keys that were added later. */
+/* A file's completeness number does not cover keys that were added later. */
 TEST(slot_guard__without_a_number_nothing_is_as_complete)
 {
     for (int advances = 0; advances < 2; advances++) {
@@ -163,7 +163,7 @@ TEST(slot_guard__without_a_number_nothing_is_as_complete)
     }
 }
 
-/* Nor does a completeness number that was lowered by a less complete base. */
+/* A completeness number that was lowered by a less complete base does not cover them, either. */
 TEST(slot_guard__after_completeness_was_lowered)
 {
     bg_slot *slot = make_slot(make_with(0, 5), BG_SLOT_SEALED);
@@ -183,7 +183,8 @@ TEST(slot_guard__after_completeness_was_lowered)
 
 /* ---- Migrations ------------------------------------------------------------------------- */
 
-/* Compaction merges the delta only into the new filter, so it cannot be undone. */
+/* Compaction merges the delta only into the new filter, so the migration can no longer be
+ * undone. */
 TEST(slot_guard__no_way_back_after_a_compaction)
 {
     for (int ends = 0; ends < 3; ends++) {
@@ -340,7 +341,7 @@ static void free_counted(bg_slot *slot, const struct counting *counting)
     CHECK_EQ(counting->mistakes, 0);
 }
 
-/* Callers that began a migration must be able to end it. */
+/* A caller that has started a migration must be able to end it, even without free memory. */
 TEST(slot_guard__settles_without_memory)
 {
     for (int back = 0; back < 2; back++) {
@@ -357,7 +358,7 @@ TEST(slot_guard__settles_without_memory)
     }
 }
 
-/* Neither a failed nor a successful rebuild leaves a filter behind. */
+/* Even without free memory, neither a failed nor a successful rebuild leaves a filter behind. */
 TEST(slot_guard__a_rebuild_ends_without_memory)
 {
     for (int way = 0; way < 4; way++) {
@@ -399,20 +400,20 @@ TEST(slot_guard__migrates_or_not)
         if (!done) {
             bg_filter_free(other);
         }
-        /* One allocation each for the slot's description, a view, and another view for
-         * settling. */
+        /* There is one allocation each for the slot's description, a view, and another view for
+         * settling the migration. */
         CHECK(done == (at > 3));
         free_counted(slot, &counting);
     }
 }
 
-/* ---- Adds and advances at the same time -------------------------------------------------- */
+/* ---- Concurrent adds and advances -------------------------------------------------------- */
 
-/* The allocator of a slot is called in the middle of a change, and a custom hash in the middle
- * of an add. There, they act like another thread that advances the slot. */
+/* A slot's allocator is called in the middle of a change, and a custom hash function in the middle
+ * of an add. These callbacks advance the slot, as another thread would. */
 struct meanwhile {
     bg_slot *slot;
-    uint64_t advance; /* advance to this number; 0: do nothing */
+    uint64_t advance; /* advance to this number; 0 means do not advance */
     int call;         /* the call in which to advance, counted from 1 */
 };
 
@@ -441,8 +442,8 @@ static void release(void *context, void *memory, size_t bytes)
     free(memory);
 }
 
-/* A swap does not undo an advance that occurs between its steps: a later file must include the
- * key whose number that advance covers. */
+/* A swap does not undo an advance that occurs between its steps. A later file must include the key
+ * that the advance covers. */
 TEST(slot_guard__an_advance_during_a_swap)
 {
     for (int way = 0; way < 4; way++) {
@@ -490,7 +491,7 @@ static bg_filter *make_meanwhile(struct meanwhile *now)
     return must_create(&spec);
 }
 
-/* An advance that occurs before an add has ended does not cover its key. */
+/* An advance that occurs before an add has finished does not cover the added key. */
 TEST(slot_guard__an_advance_during_an_add)
 {
     for (int way = 0; way < 3; way++) {

@@ -1,6 +1,6 @@
 /*
- * test_slot_hash.c - slots used by hash: hashes have the same effect as keys in every state
- * of a slot, and no effect in filters with a different hasher.
+ * test_slot_hash.c - tests adds and lookups by hash: hashes have the same effect as keys in every
+ * state of a slot, and no effect on filters with a different hasher.
  */
 #include "bloomgate/all.h"
 #include "support/check.h"
@@ -15,7 +15,7 @@ enum { MOST = 1500 };
 
 /* Keys first .. first + n - 1, as bytes and as hashes computed by a slot. */
 struct batch {
-    /* The bytes that bg_hash_u64 hashes for an integer: little-endian. */
+    /* The little-endian bytes that bg_hash_u64 hashes for an integer. */
     uint8_t keys[MOST][8];
     bg_bytes bytes[MOST];
     uint64_t hashes[MOST];
@@ -45,7 +45,7 @@ static bool bit(const uint64_t *bitmap, size_t i)
     return bitmap[i / 64] >> i % 64 & 1;
 }
 
-/* Creates a filter with a different hasher, and returns its check value. */
+/* Creates a filter with a different hasher, and sets *check to the hasher's check value. */
 static bg_filter *other_filter(uint64_t *check)
 {
     bg_filter *filter = make_seeded(BG_KIND_BLOCKED, 2000, 77);
@@ -53,8 +53,8 @@ static bg_filter *other_filter(uint64_t *check)
     return filter;
 }
 
-/* Counts the keys, starting at `first`, that may be present, by hash. The bitmap and single
- * lookups must agree. */
+/* Looks up n keys, starting at `first`, by hash, and returns how many may be present. The bitmap
+ * and single lookups must agree. */
 static size_t ask_hashes(const bg_slot *slot, uint64_t first, size_t n)
 {
     uint64_t maybe[BG_BITMAP_WORDS(MOST)];
@@ -130,8 +130,8 @@ TEST(slot_hash__refuses_what_has_no_hasher)
     CHECK_EQ(bg_slot_count(NULL, "a", 1), 1);
 }
 
-/* For every kind that accepts adds, keys added by hash are found by key, and the bitmap equals
- * the results of single adds. */
+/* For every kind that accepts adds, keys added by hash are found by key, and the bitmap matches the
+ * results of single adds. */
 TEST(slot_hash__adds_as_keys_do)
 {
     static const bg_kind kinds[] = { BG_KIND_BLOCKED,  BG_KIND_CLASSIC,
@@ -173,7 +173,7 @@ TEST(slot_hash__a_key_twice_in_a_batch_is_new_once)
         uint64_t is_new[BG_BITMAP_WORDS(MOST)] = { 0 };
         bg_slot *slot = make_slot(make(kinds[k], 4000), 0);
         struct batch *batch = hashed(slot, 0, MOST);
-        for (size_t i = 0; i < MOST; i++) { /* 750 keys, each twice in a row */
+        for (size_t i = 0; i < MOST; i++) { /* adds each of 750 keys twice in a row */
             bgi_store_le64(batch->keys[i], i / 2);
         }
         CHECK_OK(bg_slot_hash_many(slot, bg_keys_bytes(batch->bytes, MOST),
@@ -224,8 +224,8 @@ TEST(slot_hash__of_another_hasher_adds_nothing_and_finds_everything)
     bg_slot_free(slot);
 }
 
-/* During a migration to a different hasher, both filters must get the key, so hashes cannot be
- * used; with the same hasher they can. */
+/* During a migration, each key must be added to both filters. So keys cannot be added by hash if
+ * the filters have different hashers, but they can if the hasher is the same. */
 TEST(slot_hash__in_a_migration)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
@@ -258,14 +258,14 @@ TEST(slot_hash__in_a_migration)
     batch = hashed(slot, 7000, 100);
     CHECK_OK(bg_slot_add_many(slot, bg_keys_hashes_of(batch->hashes, 100, batch->check),
                               is_new, &done, NULL));
-    /* Only the new filter has these keys. */
+    /* These keys are only in the new filter. */
     CHECK_OK(bg_slot_end_migration(slot, false, NULL));
     CHECK_EQ(ask_hashes(slot, 7000, 100), 100);
     bg_slot_free(slot);
 }
 
-/* The slot has a sealed base with a different hasher, and a delta. The content of the base
- * cannot be queried by hash. */
+/* The slot has a sealed base with a different hasher, and a delta. The base cannot be queried by
+ * hash. */
 TEST(slot_hash__beside_a_base_of_another_hasher_nothing_is_certainly_new)
 {
     bg_slot *slot = make_slot(make_with(0, 500), BG_SLOT_SEALED);
@@ -290,7 +290,7 @@ TEST(slot_hash__beside_a_base_of_another_hasher_nothing_is_certainly_new)
     bg_slot_free(slot);
 }
 
-/* If the delta has the same hasher, keys of the base are not new. */
+/* If the delta has the same hasher, keys in the base are not reported as new. */
 TEST(slot_hash__in_layers)
 {
     bg_slot *slot = make_slot(make_with(0, 500), BG_SLOT_SEALED);

@@ -1,7 +1,7 @@
 /*
- * Slots whose filters are mapped files. When a process writes to such a file, the filter
- * answers "maybe" as soon as the write is detected, and from then on it never answers "no" for
- * a key that it had.
+ * Slots whose filters are mapped files. When a process writes to such a file, the filter answers
+ * "maybe" as soon as the write is detected. From then on, it never answers "no" for a key that it
+ * contained.
  */
 #define _GNU_SOURCE /* truncate */
 
@@ -51,7 +51,8 @@ static bg_filter *make_of(bg_kind kind, uint32_t shards, uint64_t first, uint64_
     return filter;
 }
 
-/* Saves a filter. The modification time is set back, so that any write makes the file newer. */
+/* Saves a filter. Sets the modification time to the past, so that any write makes the file
+ * newer. */
 static void save_of(const char *path, bg_kind kind, uint32_t shards, uint64_t first,
                     uint64_t generation)
 {
@@ -76,7 +77,7 @@ static uint64_t count_of(const bg_slot *slot, uint64_t first)
     return found;
 }
 
-/* Overwrites another file in place with the bytes of one file, as cat does. */
+/* Overwrites the file `to` in place with the bytes of the file `from`, as `cat from > to` does. */
 static void overwrite(const char *from, const char *to)
 {
     char bytes[4096];
@@ -130,7 +131,7 @@ TEST(slot_mapped__a_file_that_is_overwritten)
         CHECK_EQ(count_of(slot, 0), KEYS);
         CHECK_EQ(count_of(slot, ABSENT), KEYS);
         CHECK_EQ(is_degraded(slot), 1);
-        /* Replacing the file properly ends the doubt, even if the content is the same. */
+        /* Replacing the file with a rename ends the doubt, even if the content is the same. */
         save_of(path, kind, shards, 0, 7);
         CHECK_OK(bg_slot_reload(slot, path, &how, NULL));
         CHECK_EQ(count_of(slot, 0), KEYS);
@@ -141,8 +142,8 @@ TEST(slot_mapped__a_file_that_is_overwritten)
     files_clean();
 }
 
-/* Reading beyond the end of a mapped file raises SIGBUS, but not once the truncation has been
- * detected. */
+/* Reading beyond the end of a mapped file raises SIGBUS, but lookups no longer do so once the
+ * truncation has been detected. */
 TEST(slot_mapped__a_file_that_is_cut_off)
 {
     if (!files_are_mapped) {
@@ -215,8 +216,8 @@ static void *ask_on(void *argument)
     return NULL;
 }
 
-/* The same bytes are written again, so all keys stay present; readers see no other answer while
- * the mapped memory is replaced. */
+/* The same bytes are written again, so all keys stay present. Readers get the same answers while
+ * the mapped memory is being replaced. */
 TEST(slot_mapped__readers_go_on)
 {
     if (!files_are_mapped) {
@@ -248,7 +249,7 @@ TEST(slot_mapped__readers_go_on)
 }
 #endif
 
-/* Even before the write is detected, nothing that outlives the mapping is created from its
+/* Even before the write is detected, nothing that outlives the mapping is created from the mapped
  * words. */
 TEST(slot_mapped__what_is_made_of_an_overwritten_file)
 {
@@ -285,7 +286,7 @@ TEST(slot_mapped__what_is_made_of_an_overwritten_file)
     CHECK(!folded);
     bg_slot_unpin(slot, &pin);
     bg_filter_free(target);
-    /* The same holds after the write was detected, until a valid file is loaded. */
+    /* The same is true after the write has been detected, until a valid file is loaded. */
     save_of(other, BG_KIND_BLOCKED, 0, 0, 6);
     CHECK_EQ(bg_slot_reload(slot, other, NULL, NULL), BG_EINCOMPAT);
     CHECK_EQ(count_of(slot, 0), KEYS);
@@ -314,7 +315,7 @@ TEST(slot_mapped__a_watch_notices)
     CHECK_EQ(bg_watch_poll(watch, 0, NULL, NULL), BG_EINCOMPAT);
     CHECK_EQ(count_of(slot, 0), KEYS);
     CHECK_EQ(count_of(slot, ABSENT), KEYS);
-    /* The mapped file exists only under a different name: its original name was removed. */
+    /* The mapped file exists only under a different name because its original name was removed. */
     save_of(path, BG_KIND_BLOCKED, 0, 0, 8);
     CHECK_OK(bg_watch_poll(watch, 10000, NULL, NULL));
     CHECK_EQ(is_degraded(slot), 0);

@@ -1,17 +1,17 @@
 /*
- * test_slot_model.c - random sequences of all changes to a slot, including failures, compared
- * with an exact model of the acknowledged keys.
+ * test_slot_model.c - runs random sequences of all changes to a slot, including failures, and
+ * compares the slot with an exact model of the acknowledged keys.
  *
- * The world has a log: every written key gets the next number and is then added to the slot. A
- * filter or file that is complete up to N contains every key in the log up to N. The slot is
- * advanced after every add, after some adds, or never. Failures are injected occasionally: the
- * source of a rebuild fails, the caller aborts a rebuild, files are damaged, and the slot runs
- * out of memory.
+ * The simulated world has a log: every written key gets the next number in the log and is then
+ * added to the slot. A filter or file that is complete up to N contains every key in the log up to
+ * N. The slot is advanced after every add, after some adds, or never. Failures are injected
+ * occasionally: the source of a rebuild fails, the caller aborts a rebuild, files are damaged, and
+ * the slot runs out of memory.
  *
- *   (M1) No lookup answers "no" for an acknowledged key, unless the key was abandoned: by
- *        BG_SLOT_DISCARD, by bg_slot_clear, or because it was older than a migration that was
+ *   (M1) No lookup answers "no" for an acknowledged key, unless the key was abandoned by
+ *        BG_SLOT_DISCARD or bg_slot_clear, or because it was older than a migration that was
  *        settled.
- *   (M2) No file of a lower generation than the last one is accepted, except with
+ *   (M2) No file with a lower generation than the last one is accepted, except with
  *        BG_SLOT_ANY_GENERATION or after bg_slot_clear.
  *   (M3) Ending a migration or a rebuild needs no memory.
  *
@@ -48,11 +48,12 @@ struct world {
     struct counting memory; /* the slot's */
     uint64_t state;         /* state of the random number generator */
     uint64_t log;           /* the last number */
-    /* The number of each key in the log; 0 if the key is not in the log. */
+    /* The number of each key in the log, or 0 if the key is not in the log. */
     uint64_t number[KEYS];
     bool acked[KEYS];
     bool before[KEYS]; /* acknowledged before the migration started */
-    uint32_t advances; /* how many of every 4 adds are followed by an advance */
+    /* Number of adds, out of every 4, that are followed by an advance. */
+    uint32_t advances;
     struct file files[FILES];
     /* The lowest accepted generation, and the last generation written. */
     uint64_t generation, published;
@@ -169,7 +170,7 @@ static bool delta_has(const struct world *world, uint64_t key)
     return has;
 }
 
-/* BG_SLOT_DISCARD permanently abandons keys that are in no delta: the new filter may have them,
+/* BG_SLOT_DISCARD permanently abandons keys that are in no delta: the new filter may contain them,
  * but the filter after it need not. */
 static void give_up(struct world *world)
 {
@@ -182,7 +183,8 @@ static void check_keys(struct world *world, uint64_t which)
 {
     for (uint64_t key = 0; key < KEYS; key++) {
         if (world->acked[key] && !bg_slot_may_contain_u64(world->slot, key)) {
-            check_fail(__FILE__, __LINE__, "world %d: key %d is denied: %s", (int)which,
+            check_fail(__FILE__, __LINE__,
+                       "world %d: key %d is reported as absent after: %s", (int)which,
                        (int)key, world->trace);
         }
     }
@@ -249,7 +251,7 @@ static bool is_migrating(const struct world *world)
 }
 
 /* By settling forward, the caller states that the new filter contains the keys of the old one,
- * or that those keys are no longer needed. The new filter has the keys that were added since
+ * or that those keys are no longer needed. The new filter contains the keys that were added after
  * the migration started. */
 static void settle(struct world *world)
 {
@@ -327,7 +329,7 @@ static void reload(struct world *world)
 
 /* ---- Rebuilding -------------------------------------------------------------------------- */
 
-/* Returns all keys in the log while other keys are added, or an error. */
+/* Returns all keys in the log while other keys are being added, or fails. */
 static bg_err source_next(void *context, bg_bytes *keys, size_t room, size_t *n,
                           bg_errinfo *info)
 {

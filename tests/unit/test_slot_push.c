@@ -1,7 +1,7 @@
 /*
- * test_slot_push.c - rebuilds whose keys are pushed by the caller: the new base contains every
- * key in the backing store and every key added in the meantime. If anything fails, the old base
- * stays.
+ * test_slot_push.c - tests rebuilds whose keys are pushed by the caller. The new base contains
+ * every key in the backing store and every key added in the meantime. If anything fails, the old
+ * base stays.
  */
 #include "base/bits.h"
 #include "bloomgate/all.h"
@@ -59,7 +59,7 @@ TEST(slot_push__replaces_the_base)
     CHECK_EQ(stats_of(slot).rebuilding, 1);
     CHECK_EQ(count_keys(slot, 0, 500), 500);
     add_keys(slot, 2000, 300);
-    CHECK_OK(push(rebuild, 300, 1000)); /* the store no longer has keys 0 .. 299 */
+    CHECK_OK(push(rebuild, 300, 1000)); /* the store no longer contains keys 0 .. 299 */
     CHECK_OK(bg_rebuild_add_many(rebuild, bg_keys_bytes(NULL, 0), NULL));
     add_keys(slot, 2300, 300);
     CHECK_EQ(count_keys(slot, 0, 500), 500);
@@ -167,7 +167,7 @@ TEST(slot_push__keeps_other_changes_away)
     bg_slot_free(slot);
 }
 
-/* A merge is also applied to the next base, or is refused if that base cannot accept it. */
+/* A merge is also applied to the next base. If that base cannot accept it, the merge is refused. */
 TEST(slot_push__gets_what_is_merged_meanwhile)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
@@ -253,7 +253,8 @@ TEST(slot_push__refuses_what_cannot_be)
     CHECK_EQ(bg_slot_begin_rebuild(slot, NULL, &rebuild, NULL), BG_EINVAL);
     CHECK_EQ(bg_slot_begin_rebuild(slot, &how, NULL, NULL), BG_EINVAL);
     CHECK_EQ(stats_of(slot).rebuilding, 0);
-    CHECK_EQ(stats_of(slot).rebuild_failures, 1); /* the rebuild that was in progress */
+    /* Only the rebuild that was in progress counts as a failure. */
+    CHECK_EQ(stats_of(slot).rebuild_failures, 1);
     CHECK_OK(bg_slot_begin_rebuild(slot, &how, &rebuild, NULL));
     CHECK_EQ(bg_rebuild_add_many(rebuild, bg_keys_bytes(NULL, 1), NULL), BG_EINVAL);
     CHECK_EQ(bg_rebuild_add_many(NULL, bg_keys_bytes(NULL, 0), NULL), BG_EINVAL);
@@ -262,9 +263,9 @@ TEST(slot_push__refuses_what_cannot_be)
     bg_slot_free(slot);
 }
 
-/* The caller hashes each key once, and a rebuild uses a different secret. Hashes with the old
- * secret are never added to the new filter, nor are hashes with the new secret added to the old
- * one. */
+/* The caller hashes each key once, but the rebuild uses a different secret. Hashes with the old
+ * secret are never added to the new filter, and hashes with the new secret are never added to the
+ * old one. */
 TEST(slot_push__with_another_hasher)
 {
     bg_slot *slot = make_slot(make(BG_KIND_BLOCKED, 2000), 0);
@@ -423,8 +424,8 @@ static void *begin_it(void *argument)
     return NULL;
 }
 
-/* The rebuild waits for readers that started before the next base existed, because an add among
- * them would not see it. */
+/* The rebuild waits for readers that started before the next base existed, because an add that
+ * started earlier would miss the next base. */
 TEST(slot_push__begins_when_all_have_left_who_did_not_see_it)
 {
     struct beginner beginner = { .slot = make_slot(make_with(0, 500), 0) };
@@ -432,7 +433,7 @@ TEST(slot_push__begins_when_all_have_left_who_did_not_see_it)
     pthread_t thread;
     bg_slot_pin(beginner.slot, &pin);
     CHECK_EQ(pthread_create(&thread, NULL, begin_it, &beginner), 0);
-    /* Waits until the list includes the next base. */
+    /* Waits until the slot's list of filters includes the next base. */
     while (stats_of(beginner.slot).filters < 2) {
         (void)sched_yield();
     }

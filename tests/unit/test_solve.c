@@ -1,6 +1,6 @@
 /*
- * From a request to a geometry: the documented bits per key, the best k, sizes that grow
- * with the request, limits, and the choice of kind.
+ * Computing a geometry for a request: the documented bits per key, the best k, sizes that grow with
+ * the request, limits, and the choice of kind.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -69,8 +69,8 @@ TEST(solve__no_kind_beats_what_is_possible)
     }
 }
 
-/* plan.h: 10 bits per key give 0.82% in a classic filter, 0.97% in a blocked one and 1.27% in
- * Parquet's. */
+/* As plan.h documents, 10 bits per key give a rate of 0.82% in a classic filter, 0.97% in a blocked
+ * filter and 1.27% in a Parquet filter. */
 TEST(solve__rates_at_10_bits_per_key)
 {
     bg_spec spec = rate_spec(BG_KIND_CLASSIC, 1000000, 0);
@@ -84,8 +84,8 @@ TEST(solve__rates_at_10_bits_per_key)
 
 /* ---- The best k ------------------------------------------------------------------ */
 
-/* For a given rate, no other k needs fewer bytes, apart from one unit and the size search's
- * tolerance of 1 in 4096. */
+/* Checks that no other k needs fewer bytes for the given rate, within one unit and the size
+ * search's tolerance of 1 in 4096. */
 static void check_best_for_rate(bg_kind kind, uint64_t items, double rate)
 {
     bg_spec spec = rate_spec(kind, items, rate);
@@ -128,7 +128,7 @@ TEST(solve__k_is_the_best_for_a_rate)
     }
 }
 
-/* For a given size, no other k has a lower rate. */
+/* Checks that no other k has a lower rate for the given size. */
 static void check_best_for_bytes(bg_kind kind, uint64_t items, uint64_t bytes)
 {
     bg_spec spec = bytes_spec(kind, items, bytes);
@@ -224,7 +224,8 @@ TEST(solve__size_grows_with_items_and_shrinks_with_rate)
     }
 }
 
-/* One unit fewer would miss the rate, apart from the search's tolerance of 1 in 4096. */
+/* With one unit fewer, the filter would miss the rate (within the search's tolerance of 1 in
+ * 4096). */
 TEST(solve__size_is_not_larger_than_needed)
 {
     for (int i = 0; i < KIND_COUNT; i++) {
@@ -385,7 +386,8 @@ TEST(solve__auto_is_blocked)
 TEST(solve__auto_is_classic_where_only_that_fits)
 {
     bg_spec spec = rate_spec(BG_KIND_AUTO, 1000000, 0.001);
-    spec.max_bytes = 15 * 1000000 / 8; /* blocked needs 15.6 bits, classic 14.4 */
+    /* A blocked filter needs 15.6 bits per key, a classic one 14.4. */
+    spec.max_bytes = 15 * 1000000 / 8;
     bg_plan_request ask = BG_PLAN_REQUEST_INIT;
     bg_plan plan;
     bg_errinfo why;
@@ -405,7 +407,7 @@ TEST(solve__auto_is_classic_where_only_that_fits)
     CHECK_EQ(plan.k, 40);
 }
 
-/* Below a rate of about 1e-7, lines are filled too unevenly. */
+/* Below a rate of about 1e-7, the lines of a blocked filter are filled too unevenly. */
 TEST(solve__auto_is_classic_where_blocked_takes_half_as_much_again)
 {
     for (double rate = 0.1; rate > 1e-9; rate /= 3) {

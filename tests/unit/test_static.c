@@ -1,7 +1,7 @@
 /*
- * Guarantees of all static kinds: for any number of keys, the filter answers "maybe" for every
- * key in the set and, at the predicted rate, for absent keys. Also tests copies and equality,
- * and adds to a filter that accepts no keys.
+ * Guarantees of all static kinds: for any number of keys, the filter answers "maybe" for every key
+ * in the set, and for absent keys at the predicted rate. The tests also cover copies, equality, and
+ * adds to a filter that accepts no keys.
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -92,7 +92,7 @@ TEST(static__every_small_size_builds)
     }
 }
 
-/* Sizes at which another library is known to fail for many key sets. */
+/* Tests sizes at which another library is known to fail for many key sets. */
 TEST(static__sizes_around_11500_build)
 {
     for (int v = 0; v < VARIANTS; v++) {
@@ -113,7 +113,7 @@ TEST(static__sizes_all_over_build)
     }
 }
 
-/* More than one part. */
+/* Builds filters with more than one part. */
 TEST(static__millions_build)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
@@ -136,8 +136,8 @@ static void check_rate(struct variant v, uint64_t n)
     CHECK_NEAR(info.rate, expected, 1e-12);
     CHECK(n == 0 || fabs(info.design_rate / expected - 1) < 1e-12);
     /* With 6400 expected hits, one standard deviation is 1.25%, so a bound of 5% is four
-     * standard deviations. Rates too low for that get fewer probes; large filters, and all
-     * filters in a soak test, get the maximum. */
+     * standard deviations. If the rate is too low for this many hits, the number of probes is
+     * limited; large filters, and all filters in a soak test, get the maximum. */
     uint64_t probes = n ? (uint64_t)(6400 / expected) : 1000000, hits = 0, asked = 0;
     if (probes > 30000000) {
         probes = n >= 1000000 || check_scale() > 1 ? 30000000 : 4000000;
@@ -175,7 +175,7 @@ TEST(static__rate_is_as_predicted)
 
 /* ---- Lookups ------------------------------------------------------------------------- */
 
-/* The answers agree singly, in batches of any length, by hash and by key. */
+/* Single lookups and batches of any length, by hash and by key, give the same answers. */
 TEST(static__all_ways_to_ask_agree)
 {
     enum { N = 3000, ASK = 5000 };
@@ -217,8 +217,8 @@ TEST(static__all_ways_to_ask_agree)
     }
 }
 
-/* Builds filters from random sets with some duplicate keys, and compares them with the exact
- * answers. */
+/* Builds filters from random sets with some duplicate keys, and compares their answers with the
+ * exact ones. */
 TEST(static__model)
 {
     enum { MOST = 4000 };
@@ -258,7 +258,7 @@ TEST(static__copies_and_equality)
         CHECK(bg_filter_equal(a, copy));
         CHECK_EQ(missing(copy, 1, 1000), 0);
         CHECK_NEAR(info_of(copy).items.value, 1000, 0);
-        added_hash(copy, 1); /* invalidates the copy: it is no longer equal */
+        added_hash(copy, 1); /* invalidates the copy, so it is no longer equal */
         CHECK(!bg_filter_equal(a, copy));
         bg_filter_free(copy);
         CHECK_OK(bg_filter_copy(a, &copy, NULL));
@@ -412,7 +412,7 @@ static void *ask(void *context)
     return NULL;
 }
 
-/* Runs queries during an add: members are never missed, and after the add all answers are
+/* Runs lookups during an add. Members are always found, and after the add all answers are
  * "maybe". */
 TEST(static__threads_ask_while_one_adds)
 {

@@ -1,5 +1,5 @@
 /*
- * Watches: every way of putting a different file at a path is detected.
+ * Watches detect every way of putting a different file at a path.
  */
 #define _GNU_SOURCE /* symlink */
 
@@ -11,7 +11,8 @@
 
 #if !CHECK_EMULATED /* the emulator does not fully support inotify */
 
-enum { PATIENCE = 20000 }; /* milliseconds; detection takes at most a second */
+/* Timeout in milliseconds; detection takes at most a second. */
+enum { PATIENCE = 20000 };
 
 /* Returns a path in the test's directory. */
 static const char *below(const char *name)
@@ -70,7 +71,7 @@ static void put_away_two(const char *first, const char *second)
     }
 }
 
-/* Creates a slot that has loaded the file at a path, and its watch. */
+/* A slot that has loaded the file at a path, and the slot's watch. */
 struct watched {
     bg_slot *slot;
     bg_watch *watch;
@@ -87,7 +88,7 @@ static struct watched watched_begin(const char *name, uint32_t flags)
     return w;
 }
 
-/* Checks that the watch detects the file of generation 2, which has the keys 500 .. 999. */
+/* Checks that the watch detects the file of generation 2, which contains the keys 500 .. 999. */
 static void watched_end(struct watched w)
 {
     for (int i = 0; i < 100 && stats_of(w.slot).generation != 2; i++) {
@@ -111,7 +112,8 @@ TEST(watch__a_link_of_a_folder_is_switched)
     files_clean();
 }
 
-/* As in Kubernetes, the file is a link through another link, and the latter is switched. */
+/* As in Kubernetes, the path is a link that leads through a second link, and the second link is
+ * switched. */
 TEST(watch__a_link_within_a_link_is_switched)
 {
     make_two("v1", "v2");
@@ -170,7 +172,7 @@ TEST(watch__a_file_that_came_before_it)
     files_clean();
 }
 
-/* A filter that did not come from a file is not replaced by a file that existed before. */
+/* A filter that did not come from a file is not replaced by a file that already existed. */
 TEST(watch__a_slot_without_a_file_waits_for_a_change)
 {
     bg_slot *slot = make_slot(make_with(0, 500), BG_SLOT_SEALED);
@@ -186,7 +188,7 @@ TEST(watch__a_slot_without_a_file_waits_for_a_change)
     files_clean();
 }
 
-/* The pointer of a published filter appears before the file that it points to. */
+/* A published filter's pointer file appears before the file that it points to. */
 TEST(watch__a_pointer_that_comes_first)
 {
     bg_filter *filter = make_with(500, 500);

@@ -1,5 +1,5 @@
 /*
- * Windows, by generations and aged: ages, rates, batches, copies, merges, clocks, a model
+ * Windows with generations and aged windows: ages, rates, batches, copies, merges, clocks, a model
  * with ages, threads, and failed allocations.
  */
 #include "filter/handle.h"
@@ -37,7 +37,8 @@ static void rotate(bg_filter *filter, uint64_t now)
 
 static const uint64_t absent = (uint64_t)1 << 40;
 
-/* Returns how many additional periods an aged window needs to forget a key, slice by slice. */
+/* Returns the number of additional periods in which an aged window forgets a key, slice by
+ * slice. */
 static uint64_t fading(int mode)
 {
     return mode == BG_WINDOW_AGED ? AGED_K_MAX : 0;
@@ -122,10 +123,10 @@ TEST(window__follows_a_clock)
                 CHECK(ask_range(filter, (t - gone) << 20, 100) < 5);
             }
         }
-        test_now = 1455; /* no keys are added for a while */
+        test_now = 1455; /* no keys have been added for a while */
         rotate(filter, 1455);
         CHECK_EQ(ask_range(filter, (uint64_t)1399 << 20, 100), 100);
-        test_now = 100000; /* for a long while */
+        test_now = 100000; /* no keys have been added for a long time */
         added_u64(filter, 1);
         CHECK(bg_filter_may_contain_u64(filter, 1));
         CHECK(ask_range(filter, (uint64_t)1399 << 20, 100) < 5);
@@ -235,7 +236,7 @@ TEST(window__generations_have_the_planned_rate)
 TEST(window__aged_has_the_planned_rate)
 {
     if (CHECK_EMULATED) {
-        /* This tests only arithmetic, which is the same on every machine but slow here. */
+        /* This test is slow here and checks only arithmetic, which is the same on every machine. */
         return;
     }
     const uint32_t generations[] = { 2, 5, 8, 13, 24, 40 };
@@ -246,7 +247,7 @@ TEST(window__aged_has_the_planned_rate)
     }
 }
 
-/* ---- Forms of keys, batches ------------------------------------------------------ */
+/* ---- Forms of keys, and batches -------------------------------------------------- */
 
 static void check_agree(int mode, uint32_t generations, uint32_t kind)
 {
@@ -311,7 +312,8 @@ static void model_check(const bg_filter *filter, const uint64_t *when, uint32_t 
     CHECK((double)wrong < 20 + most * (double)out);
 }
 
-/* Adds, batches, rotations, jumps, copies, merges and clears, compared with exact ages. */
+/* Runs adds, batches, rotations, jumps, copies, merges and clears, and compares the windows with
+ * exact ages. */
 static void model_run(int mode, uint32_t g, uint64_t share, uint32_t flags)
 {
     static uint64_t when[2][MODEL_KEYS];
@@ -371,7 +373,7 @@ static void model_run(int mode, uint32_t g, uint64_t share, uint32_t flags)
             break;
         }
         if (step % 20 == 0) {
-            /* Small filters are too full after a merge. */
+            /* Small filters are overfilled by a merge, so their rate is higher. */
             model_check(filter[f], when[f], g, fading(mode), share < 2000 ? 0.3 : 0.1);
         }
     }
@@ -529,7 +531,7 @@ static unsigned fault_scenario(int mode)
         return 1;
     }
     uint64_t bytes = bg_filter_size_bytes(filter);
-    (void)add_range(filter, 0, 300); /* more than a quarter of the keys */
+    (void)add_range(filter, 0, 300); /* more than a quarter of the planned keys */
     unsigned failed =
         mode == BG_WINDOW_GENERATIONS && bg_filter_size_bytes(filter) == bytes;
     failed |= bg_filter_copy(filter, &copy, NULL) != BG_OK;
@@ -564,13 +566,14 @@ enum { ADDERS = 3, ROUNDS = CHECK_EMULATED ? 200 : 1500, BATCH = 70 };
 
 struct conc {
     bg_filter *filter;
-    bg_filter *copy; /* rotated at the same time, for comparison */
+    bg_filter *copy; /* a copy that is rotated at the same time, for comparison */
     uint32_t generations;
     bool stop;
     uint64_t id;
 };
 
-/* Adds a batch, and finds all of its keys as long as they are younger than the window. */
+/* Adds batches, and checks that all of their keys are found as long as they are younger than the
+ * window. */
 static void *conc_add(void *context)
 {
     struct conc *t = context;

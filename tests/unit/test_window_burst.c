@@ -1,6 +1,6 @@
 /*
- * Windows whose keys do not arrive evenly: all keys arrive within one period, or all arrive
- * in every period. The rate holds, no key is forgotten early, and no unneeded memory is
+ * Windows whose keys do not arrive evenly: all keys arrive within one period, or all keys arrive in
+ * every period. The rate is maintained, no key is forgotten early, and no unneeded memory is
  * allocated.
  */
 #include "bloomgate/all.h"
@@ -42,8 +42,8 @@ static double measured(const bg_filter *filter)
     return (double)ask_range(filter, absent, PROBES) / PROBES;
 }
 
-/* Returns an upper bound for the measured rate if the true rate is `rate`; the bound is
- * exceeded once in 30,000 runs. */
+/* Returns an upper bound for the measured rate if the true rate is `rate`. The bound is exceeded
+ * once in 30,000 runs. */
 static double at_most(double rate)
 {
     return rate + 4 * sqrt(rate / PROBES);
@@ -102,7 +102,7 @@ TEST(window_burst__keys_that_are_renewed_keep_the_rate)
     bg_filter_free(filter);
 }
 
-/* With more keys than planned, the measured rate matches the one that the plan predicts. */
+/* With more keys than planned, the measured rate matches the rate that the plan predicts. */
 TEST(window_burst__plans_of_more_keys_are_true)
 {
     const uint32_t g = 8;
@@ -229,7 +229,7 @@ TEST(window_burst__merged_windows_have_the_layers_of_both)
     bg_filter_free(b);
 }
 
-/* Invalid numbers of layers. */
+/* A merge that would need more memory than the limit allows is refused. */
 TEST(window_burst__a_merge_obeys_the_limit)
 {
     bg_plan plan;
@@ -249,7 +249,7 @@ TEST(window_burst__layers_that_cannot_be_are_refused)
 {
     enum { NUMBERS = CONTAINER_HEADER };
     static const struct {
-        /* Index after the node's numbers: period, cleared, added, filled, ... */
+        /* Index of the number after the node's own numbers: period, cleared, added, filled, ... */
         unsigned number;
         uint64_t value;
     } lies[] = { { 0, 4 },          { 0, 8 }, { 5, 1 << 20 },

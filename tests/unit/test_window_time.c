@@ -1,6 +1,6 @@
 /*
- * The time of windows that are saved and opened: with a different clock, by a replica, many
- * times, from files of version 0.1, and after merging.
+ * The time in windows that are saved and opened: with a different clock, by a replica, many times,
+ * from files of version 0.1, and after merging.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -66,7 +66,7 @@ static bg_filter *load(const struct file *file, const bg_window_options *options
     return filter;
 }
 
-/* Saves a filter, and opens it when the clock shows a different time. */
+/* Saves a filter, and opens it when the clock shows the time `then`. */
 static bg_filter *reload(bg_filter *filter, const bg_window_options *options,
                          uint64_t then)
 {
@@ -83,7 +83,7 @@ static void rotate(bg_filter *filter, uint64_t to)
     CHECK_OK(bg_filter_rotate(filter, to, NULL));
 }
 
-/* Returns the number of ticks after which the key is forgotten, at most `most`. */
+/* Returns the number of ticks after which the key is forgotten, but at most `most`. */
 static uint64_t ticks_left(bg_filter *filter, uint64_t most)
 {
     uint64_t ticks = 0;
@@ -104,7 +104,7 @@ static uint64_t longest(uint32_t mode, uint32_t generations)
 /* ---- Another clock --------------------------------------------------------------------- */
 
 /* The key is added just before a period ends, and the file is opened with a clock whose period
- * is about to end. Neither event shortens the time for which the key is kept. */
+ * is about to end. Neither of these shortens the time for which the key is kept. */
 TEST(window_time__any_clock_may_go_on_with_a_file)
 {
     static const uint64_t clocks[] = { 0, 7, 99, 50099, UINT64_MAX - 5 };
@@ -131,7 +131,8 @@ TEST(window_time__any_clock_may_go_on_with_a_file)
     }
 }
 
-/* Time spent in memory counts, no matter how often the window is opened. */
+/* The time that a window spends in memory counts, no matter how many times the window is
+ * reopened. */
 TEST(window_time__reopened_often_it_still_forgets)
 {
     for (uint32_t mode = 0; mode < 2; mode++) {
@@ -166,7 +167,7 @@ static void check_same(const bg_filter *a, const bg_filter *b)
     free(other.bytes);
 }
 
-/* Windows that receive the same adds and rotations stay identical, byte by byte, no matter when
+/* Windows that receive the same adds and rotations stay identical byte for byte, no matter when
  * their files were copied. */
 TEST(window_time__replicas_stay_the_same)
 {
@@ -203,7 +204,8 @@ TEST(window_time__replicas_stay_the_same)
 
 enum { MINOR_AT = 10, ELAPSED_AT = 200, MOVED_AT = 208 };
 
-/* Such files do not record how much of their period has passed, so the period starts over. */
+/* Files of version 0.1 do not record how much of the current period has passed, so the period
+ * starts over. */
 TEST(window_time__files_of_0_1_lose_nothing)
 {
     for (uint32_t mode = 0; mode < 2; mode++) {
@@ -227,7 +229,7 @@ TEST(window_time__files_of_0_1_lose_nothing)
     }
 }
 
-/* Format 1.0 stores no time, and in 1.1 only windows with a length store one. */
+/* Format 1.0 stores no time, and in format 1.1 only windows with a length store a time. */
 TEST(window_time__times_that_nobody_writes_are_refused)
 {
     const bg_window_options o = timed(0, 3, false);
@@ -253,7 +255,7 @@ TEST(window_time__times_that_nobody_writes_are_refused)
     CHECK_EQ(bg_filter_window_time(NULL), 0);
 }
 
-/* The file of a window can be opened even if its time is far ahead. */
+/* A window's file can be opened even if the window's time is far ahead. */
 TEST(window_time__times_that_are_far_can_be_saved)
 {
     const uint64_t far = (uint64_t)1 << 62;
@@ -282,7 +284,7 @@ TEST(window_time__times_that_are_far_can_be_saved)
 
 /* ---- Merging --------------------------------------------------------------------------- */
 
-/* Two windows whose current periods started at different times: merged keys stay as long as
+/* Merges two windows whose current periods started at different times. Merged keys stay as long as
  * they would have stayed in their own window. */
 TEST(window_time__a_merged_key_keeps_its_window)
 {
