@@ -4,8 +4,8 @@
 #
 # Every difference fails, so that the new baseline is committed together with the change.
 # Additions are compatible. Removals and changes break existing programs and need a new SONAME,
-# which means a new minor version before 1.0. abidiff detects removals reliably; changed types
-# must be reviewed by a person.
+# which means a new minor version before 1.0. abidiff detects removals reliably, but a person must
+# review changed types.
 set -eu
 build=$1
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -43,11 +43,11 @@ if [ $((status & 3)) -ne 0 ]; then
     echo "abidiff failed"
     exit 1
 elif [ $((status & 8)) -ne 0 ]; then
-    echo "The ABI is incompatible: programs linked with the recorded library would break. Undo the"
-    echo "change, or raise VERSION (minor before 1.0, else major), which changes the SONAME. $update"
+    echo "The ABI is incompatible: programs linked with the recorded version of the library would break. Undo the"
+    echo "change, or raise VERSION (the minor version before 1.0, else the major), which changes the SONAME. $update"
     exit 1
 elif [ "$status" -ne 0 ]; then
     echo "The ABI changed. Only additions are compatible: if abidiff counts anything above as"
-    echo "Changed, also raise VERSION (minor before 1.0, else major). $update"
+    echo "Changed, also raise VERSION (the minor version before 1.0, else the major). $update"
     exit 1
 fi

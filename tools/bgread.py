@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Reads filter files without the library. It is written from docs/format.md alone, so it tests that page. It verifies
-every checksum, number and canary. It is slow and uses only Python's standard library.
+"""Reads filter files without the library. This reader is based only on docs/format.md, so it also tests that page. It
+verifies every checksum, number and canary. It is slow, and it uses only Python's standard library.
 
 usage: bgread.py [--secret HEX] FILE          verify FILE and print its header
        bgread.py [--secret HEX] FILE KEY...   print "no" or "maybe" for every key
-Exits with 1 if the file is refused."""
+Exits with status 1 if the file is refused."""
 
 import math
 import os
@@ -129,7 +129,7 @@ def xxh3_avalanche(h):
 
 
 def xxh3_short(data, seed):
-    """Hashes up to 16 bytes."""
+    """Returns the hash of up to 16 bytes."""
     n, s = len(data), XXH3_SECRET
     if n == 0:
         return xxh64_avalanche(seed ^ u64(s, 56) ^ u64(s, 64))
@@ -207,7 +207,7 @@ def xxh3_64(data, seed):
 
 
 def xxh3_128(data):
-    """Hashes more than 240 bytes without a seed; the most significant byte comes first."""
+    """Returns the hash of more than 240 bytes without a seed, with the most significant byte first."""
     acc = xxh3_lanes(data, XXH3_SECRET)
     low = xxh3_merge(acc, XXH3_SECRET, 11, len(data) * P64[0])
     high = xxh3_merge(acc, XXH3_SECRET, 192 - 64 - 11, ~(len(data) * P64[1]) & ALL)
@@ -340,8 +340,8 @@ class Header:
         need(data[:8] == b"\x89BGF\r\n\x1a\n", "magic")
         for name, at, size in LAYOUT:
             setattr(self, name, int.from_bytes(data[at:at + size], "little"))
-        need(crc32c(data[:4092]) == self.crc, "crc of the header")
-        need(self.major == 1, f"version {self.major}.{self.minor}")
+        need(crc32c(data[:4092]) == self.crc, "the header has a wrong checksum")
+        need(self.major == 1, f"unsupported version {self.major}.{self.minor}")
         need(self.header_bytes == 4096, "header_bytes")
         need(self.word_bytes % 64 == 0 and self.word_bytes > 0, "word_bytes")
         self.words_at = 4096 + -(-8 * self.numbers // 4096) * 4096
@@ -372,16 +372,16 @@ class Header:
 def check_sums(data, header):
     numbers = data[4096:header.words_at]
     need(crc32c(numbers) == header.numbers_crc, "numbers_crc")
-    need(not any(numbers[8 * header.numbers:]), "bytes after the numbers")
+    need(not any(numbers[8 * header.numbers:]), "the bytes after the numbers are not zero")
     blank = data[:264] + bytes(16) + data[280:4092] + bytes(4)
     need(xxh3_128(blank + numbers + data[header.table_at:]) == header.digest, "digest")
     for block in range(header.blocks):
         at = header.words_at + 65536 * block
         found = crc32c(data[at:min(at + 65536, header.table_at)])
-        need(found == u32(data, header.table_at + 4 * block), f"crc of block {block}")
+        need(found == u32(data, header.table_at + 4 * block), f"block {block} has a wrong checksum")
 
 
-# ---- Leaves (section 6): each function reads its part of the words and returns a query function ----
+# ---- Leaves (section 6): each function reads its part of the words and returns a lookup function ----
 
 MULTIPLIER = 0xd1342543de82ef95
 SPLIT_SALTS = [0x47b6137b, 0x44974d91, 0x8824ad5b, 0xa2b7289d, 0x705495c7, 0x2df1424b, 0x9efc4947, 0x5c6bfb31]
@@ -399,14 +399,14 @@ class Source:
         self.all_numbers, self.words, self.at = numbers, words, 0
 
     def numbers(self):
-        need(self.all_numbers and self.all_numbers[0] < len(self.all_numbers), "numbers are cut off")
+        need(self.all_numbers and self.all_numbers[0] < len(self.all_numbers), "the numbers are truncated")
         n = self.all_numbers[0]
         taken, self.all_numbers = self.all_numbers[1:1 + n], self.all_numbers[1 + n:]
         return taken
 
     def take(self, count):
         taken, padding = self.words[self.at:self.at + count], -count % 64
-        need(len(taken) == count, "words are cut off")
+        need(len(taken) == count, "the words are truncated")
         need(not any(self.words[self.at + count:self.at + count + padding]), "bytes between parts")
         self.at += count + padding
         return taken
@@ -516,9 +516,9 @@ def cuckoo(source, units, k):
     need(k in (8, 12, 16, 32), "k")
     need_size(units, 2 ** 32)
     words, (_, flags) = source.leaf({8: 8, 12: 24, 16: 8, 32: 16}[k] * units, 2)
-    need(flags <= 3, "flags of a cuckoo filter")
+    need(flags <= 3, "a cuckoo filter has invalid flags")
     buckets = {8: 2 * units, 12: 4 * units - 1, 16: units, 32: units}[k]
-    need(k != 12 or not any(words[-6:]), "bits after the last bucket")
+    need(k != 12 or not any(words[-6:]), "bits are set after the last bucket")
 
     def has(h):
         f = h % 2 ** k or 1
@@ -529,7 +529,7 @@ def cuckoo(source, units, k):
 
 
 class Quotient:
-    """All runs of a quotient filter, in order."""
+    """The runs of a quotient filter, in order."""
 
     def __init__(self, words, units, r):
         self.words, self.r, self.units, self.s = words, r, units, min(63, 504 // (r + 2))
@@ -576,7 +576,7 @@ class Quotient:
         stop = start
         while stop < self.slots and not self.runend(stop):
             stop += 1
-        need(stop < self.slots, "run without an end")
+        need(stop < self.slots, "a run has no end")
         values = [self.slot(i) for i in range(start, stop + 1)]
         entries, at = {}, 0
         while at < len(values):
@@ -596,11 +596,11 @@ class Quotient:
     def read_count(self, values, at):
         digits = []
         while not digits or digits[-1] >> self.r - 1:
-            need(at < len(values), "count without an end")
+            need(at < len(values), "a count has no end")
             digits.append(values[at])
             at += 1
         low = [digit % 2 ** (self.r - 1) for digit in digits]
-        need(len(low) == 1 or low[-1], "count with too many digits")
+        need(len(low) == 1 or low[-1], "a count has too many digits")
         return at, sum(digit << (self.r - 1) * i for i, digit in enumerate(low))
 
     def count(self, h):
@@ -619,9 +619,9 @@ def mix(h, seed):
 
 
 def sealed(numbers, test):
-    """Reads the two numbers that fuse and ribbon filters have in common, and returns a query function."""
+    """Reads the two numbers that fuse and ribbon filters have in common, and returns a lookup function."""
     keys, lost = numbers[:2]
-    need(lost <= 1, "second number of a static filter")
+    need(lost <= 1, "the second number of a static filter is invalid")
     return lambda h: lost or (keys and test(h, numbers[2:]))
 
 
@@ -695,7 +695,7 @@ def scalable(source, header):
 
 
 def layers_of(header, rest):
-    """Returns the position, units and k of the additional layers of generations."""
+    """Returns the position, units and k of the generations' additional layers."""
     g, share = header.generations, header.period_items
     most = next(n for n in range(8) if 2 ** (n + 1) >= g)
     by_count = header.count and -(-header.count // (g - 1)) <= share
@@ -721,7 +721,7 @@ def generations(source, header, period, cleared, rest):
 
 
 def aged(source, header, period, cleared, rest):
-    need(not rest, "numbers of an aged window")
+    need(not rest, "an aged window has too many numbers")
     g, k, units = header.generations, header.k, header.units
     need(2 <= k <= 10 and header.window_kind == 0 and units > 0, "k, window_kind")
     slices = k * ((g + 2 * k - 1) // k)
@@ -796,7 +796,7 @@ def read_filter(source, header):
         has = lambda h: shards[mulhi(h * 0xf1357aea2e62a9c5 & ALL, header.shards)](h)
     else:
         has = one_filter(source, header)
-    need(not source.all_numbers and source.at == len(source.words), "unused numbers or words")
+    need(not source.all_numbers and source.at == len(source.words), "some numbers or words are unused")
     return has
 
 
@@ -814,7 +814,7 @@ class File:
         self.hash_of = hash_function(header.profile, header.seed, secret)
         if self.hash_of:
             need(self.hash_of(b"bloomgate: which hasher is this?") == header.check,
-                 "check: another secret or function")
+                 "wrong secret or hash function")
             if canaries:
                 self.check_canaries()
 
@@ -856,7 +856,7 @@ def print_header(file):
     print(f"{'custom_name':17} {header.custom_name}")
     print(f"{'digest':17} {header.digest.hex()}")
     print(f"{'metadata':17} {header.metadata!r}")
-    print("verified" if file.hash_of else "verified, except for canaries: the hash function is unknown")
+    print("verified" if file.hash_of else "verified, except for the canaries, because the hash function is unknown")
 
 
 def main(arguments):
@@ -868,7 +868,7 @@ def main(arguments):
         return 2
     try:
         file = File(read_path(arguments[0]), secret)
-        need(file.hash_of or len(arguments) == 1, "keys need the secret")
+        need(file.hash_of or len(arguments) == 1, "looking up keys requires the secret")
     except (OSError, Refused) as why:
         print(f"{arguments[0]}: refused: {why}", file=sys.stderr)
         return 1

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that the list of commands in docs/commands.md matches the command tables of the service.
+"""Checks that the list of commands in docs/commands.md matches the service's command tables.
 usage: check_commands.py COMMAND_REFERENCE [--update]"""
 
 import os

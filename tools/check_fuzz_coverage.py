@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks fuzz/COVERAGE.md: its table lists every public function in include/ once, and each harness
-in the table exists and calls the function. Prints every violation; exits with 1 if there is one."""
+in the table exists and calls the function. Prints every violation, and exits with status 1 if there is one."""
 
 import os
 import re
@@ -27,7 +27,7 @@ def public_functions():
 
 
 def table_rows():
-    """Returns (function, second column) of each row of the table."""
+    """Returns (function, second column) for each row of the table."""
     return re.findall(r"^\| `(bg_\w+)` \| (.+?) \|$", read(TABLE), flags=re.M)
 
 
@@ -37,7 +37,7 @@ def check_row(function, beside):
         return
     harnesses = re.findall(r"`(fuzz_\w+)`", beside)
     if not harnesses:
-        yield f"{function}: the row names neither a harness nor a reason why there is none"
+        yield f"{function}: the row lists neither a harness nor a reason for its absence"
     for harness in harnesses:
         path = f"fuzz/{harness}.c"
         if not os.path.exists(os.path.join(ROOT, path)):
@@ -50,7 +50,7 @@ def main():
     functions, rows = public_functions(), table_rows()
     named = [function for function, _ in rows]
     breaches = [f"{name}: missing" for name in sorted(functions - set(named))]
-    breaches += [f"{name}: not a public function" for name in sorted(set(named) - functions)]
+    breaches += [f"{name}: this is not a public function" for name in sorted(set(named) - functions)]
     breaches += [f"{name}: listed twice" for name in sorted(set(named))
                  if named.count(name) > 1]
     for function, beside in rows:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks rules that a compiler does not check: which directories may include which, which functions the
-library must not call, and that file names are unique. Prints every violation; exits with 1 if
-there is one."""
+library must not call, and that file names are unique. Prints every violation, and exits with status 1 if there is
+one."""
 
 import collections
 import os
@@ -10,10 +10,10 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# A directory of src/ may include headers of itself and of the directories before it in this list.
+# Files in a directory of src/ may include headers from that directory and from the directories before it in this list.
 LAYERS = ["base", "hash", "kind", "filter", "live", "store", "gate"]
 
-# These directories are outside the library and may include only its public headers.
+# These directories are outside the library and may include only the library's public headers.
 OUTSIDE = ["common", "command", "cluster", "server", "cli", "adapters", "bindings", "examples", "tests/api"]
 
 PRINTS_OR_ENDS = ["printf", "fprintf", "vprintf", "vfprintf", "puts", "fputs", "putchar", "putc",
@@ -42,7 +42,7 @@ def files():
 
 
 def without_comments(text):
-    """Returns the text with comments and string contents removed; line numbers stay the same."""
+    """Returns the text without comments and string contents, but with the same line numbers."""
     def blank(match):
         found = match.group(0)
         return '""' if found.startswith('"') else "\n" * found.count("\n")
@@ -50,7 +50,7 @@ def without_comments(text):
 
 
 def kinds():
-    """Returns the names of all kinds, from kind.h."""
+    """Returns the names of all kinds in kind.h."""
     with open(os.path.join(ROOT, "include/bloomgate/kind.h"), encoding="utf-8") as f:
         return re.findall(r"\bX\([A-Z_]+, \d+, (\w+)\)", f.read())
 
@@ -94,7 +94,7 @@ def check_calls(path, text):
 def check_layer(path):
     parts = path.split("/")
     if len(parts) < 3 or parts[1] not in LAYERS:
-        breach(path, 1, f"the directories of src/ are {', '.join(LAYERS)}")
+        breach(path, 1, f"files in src/ must be in one of these directories: {', '.join(LAYERS)}")
         return False
     return True
 

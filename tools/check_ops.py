@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Checks rules, alerts, dashboard and documents against the table of metrics in the code, which the
-program METRICS_SAMPLE prints:
-  - Every metric name, label and label value in rules, dashboard and documents is in the table.
+"""Checks the rules, alerts, dashboard and documents against the table of metrics in the code, which the program
+METRICS_SAMPLE prints:
+  - Every metric name, label and label value in the rules, the dashboard and the documents is in the table.
   - Every metric is in docs/metrics.md.
   - Every alert has tests in which it fires and tests in which it does not, and a section in
     docs/runbook.md.
-The metrics of the service come from their own list in docs/metrics.md, which
-tests/server/test_prometheus.py compares with a running service. Prints every violation; exits with 1
-if there is one.
+The service's metrics come from their own list in docs/metrics.md, which
+tests/server/test_prometheus.py compares with a running service. Prints every violation, and exits with status 1 if
+there is one.
 usage: check_ops.py METRICS_SAMPLE [--update]      --update: write the list in docs/metrics.md"""
 
 import json
@@ -43,7 +43,7 @@ def read(path):
 
 
 def metrics(program):
-    """Returns the table: {name: (type, unit, help, {label: values})}."""
+    """Returns the table as {name: (type, unit, help, {label: values})}."""
     made = subprocess.run([program, "made", "json"], check=True, stdout=subprocess.PIPE).stdout
     table = {}
     for name, family in json.loads(made)["metrics"].items():
@@ -87,7 +87,7 @@ def check_matchers(path, name, kind, labels, text):
 
 
 def check_names(path, text, table):
-    """Checks every metric in a text, with its labels. Names with a colon must be recording rules."""
+    """Checks every metric in a text and its labels. Names with a colon must be recording rules."""
     recorded = set(re.findall(r"- record: (\S+)", "".join(map(read, RULES))))
     known = SCRAPED.union(*(labels for *_, labels in table.values()))
     for name, braces in re.findall(r"(?<![\w:/.-])([\w:]*bloomgate_[\w:]*\w)(?:\{([^}]*)\})?", text):
@@ -112,14 +112,14 @@ def check_alert(path, name, text, tests, runbook):
         if word not in text:
             breach(path, f"{name} has no {word}")
     if not re.search(r"severity: (page|warning)\b", text):
-        breach(path, f"{name} has no severity page or warning")
+        breach(path, f"{name} does not have the severity page or warning")
     if f"runbook: {RUNBOOK}#{name.lower()}\n" not in text:
-        breach(path, f"{name} does not link to its section of {RUNBOOK}")
+        breach(path, f"{name} does not link to its section in {RUNBOOK}")
     if f"\n## {name}\n" not in runbook:
         breach(RUNBOOK, f"section {name} is missing")
     outcomes = re.findall(rf"alertname: {name}\n\s*exp_alerts:( \[\])?\n", tests)
     if "" not in outcomes or " []" not in outcomes:
-        breach(tests_of(path), f"{name} is not tested both firing and not firing")
+        breach(tests_of(path), f"{name} needs a test in which it fires and a test in which it does not")
 
 
 def tests_of(path):
@@ -188,7 +188,7 @@ def entry(name, kind, text, labels):
         breach(METRICS, f"{name} must have the label filter if and only if its name begins with {', '.join(FILTERED)}")
     named = "counter" if name.endswith("_total") else "info" if name.endswith("_info") else "gauge"
     if kind not in (named, "histogram"):
-        breach(METRICS, f"{name} is a {kind}, but its name is that of a {named}")
+        breach(METRICS, f"{name} is a {kind}, but has the name of a {named}")
     others = {label: values for label, values in labels.items() if label != "filter"}
     details = ["histogram"] if kind == "histogram" else []
     if kind == "info":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Applies .clang-format to C files. It also fixes two things that clang-format does not: padding at
+"""Applies .clang-format to C files. It also fixes two things that clang-format does not fix: padding at
 the end of trailing comments, and the indentation of their continuation lines.
 usage: format.py FILE..."""
 

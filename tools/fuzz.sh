@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs every fuzzer of a build for a number of seconds each, starting from its corpus.
+# Runs each fuzzer in a build for the given number of seconds, starting from the fuzzer's corpus.
 # usage: fuzz.sh BUILD-DIRECTORY SECONDS
 set -euo pipefail
 build=$1 seconds=$2

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Generates the man pages of section 3 from the public headers.
+"""Generates the section 3 man pages from the public headers.
 
 The comments in include/bloomgate/*.h are the only source. There is one page per header (bg_filter.3 from
 filter.h), libbloomgate.3 from bloomgate.h, and for every exported function a page that refers to its header's
@@ -12,8 +12,8 @@ The headers must follow these rules; violations are errors:
   - A comment documents the declarations after it, up to the next comment. A blank line also ends
     the group if it already has a function or a type, except between inline functions.
   - Every BG_API function and every `static inline` function has a comment.
-bloomgate.h, server.h and all.h include other headers: they are the tiers of libbloomgate.3, in this
-order, and each header is listed in the first tier that includes it.
+bloomgate.h, server.h and all.h include other headers. They form the tiers of libbloomgate.3, in this order, and each
+header is listed in the first tier that includes it.
 
 In prose, indented lines are printed literally, except for lists: "- x", "(C1) x", and two columns
 with wrapped text. "Errors:", "Thread safety:", "Cost:" and "Memory:" at the start of a sentence
@@ -37,7 +37,7 @@ CODE_WIDTH = 72         # line width of code in the pages, which is indented
 
 
 class HeaderError(Exception):
-    """A header that the generator cannot read, or that lacks a comment."""
+    """Raised for a header that the generator cannot read or that is missing a comment."""
 
 
 # ---- Reading a header ------------------------------------------------------------------
@@ -69,7 +69,7 @@ class Declaration:
                 for part in split_top(inside, ",") if re.search(r"\w", part)]
 
     def lines(self):
-        """Returns the declaration in lines of CODE_WIDTH, with its name in bold."""
+        """Returns the declaration in lines of at most CODE_WIDTH characters, with its name in bold."""
         opening = self.text.index("(", self.text.index(self.name))
         head, rest = self.text[:opening + 1], self.text[opening + 1:-1]
         parts = [" ".join(part.split()) for part in split_top(rest, ",")]
@@ -121,7 +121,7 @@ class Header:
     def read_items(self, at):
         """Reads the comments, directives and declarations after the first comment."""
         text, group, section, lists = self.text, None, "", {}
-        self.lists = lists  # macros with a list of X(...), by name
+        self.lists = lists  # macros that contain a list of X(...) entries, by name
         while True:
             space = re.compile(r"\s*").match(text, at)
             blank, at = space.group().count("\n") > 1, space.end()
@@ -188,20 +188,21 @@ class Header:
         return end, group
 
     def end_of_declaration(self, at):
-        """Returns where a declaration ends: at its semicolon, or at the brace of an inline body."""
+        """Returns the offset at which a declaration ends: after its semicolon, or after the closing brace of an inline
+        body."""
         depth, place = 0, at
         token = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\])*"|#[^\n]*|[{}();]', re.S)
         inline = re.match(r"(BG_API|static)\s+inline\b", self.text[at:])
         while True:
             found = token.search(self.text, place)
             if not found:
-                self.fail(at, "this declaration does not end")
+                self.fail(at, "this declaration has no end")
             place, sign = found.end(), found.group()
             depth += (sign in "{(") - (sign in "})") if len(sign) == 1 else 0
             if depth == 0 and (sign == ";" or sign == "}" and inline):
                 return place
 
-    # ---- Types, printed again in narrower lines ----
+    # ---- Types, rewrapped in narrower lines ----
 
     def type_text(self, declaration, note):
         """Returns the lines of a typedef or enum, with X-macros expanded."""
@@ -297,7 +298,7 @@ def breaks(head, parts):
 
 
 def members(body, separator):
-    """Returns [comment before, member, comment after] of each member of a struct or enum."""
+    """Returns [comment before, member, comment after] for each member of a struct or enum."""
     token = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\])*"|[\s\S]', re.S)
     found, before, member, depth = [], "", "", 0
     line_of_last = False  # whether the last member ended on this line
@@ -478,7 +479,7 @@ def paragraphs(lines):
         elif indented and len(blocks) > 1 and blocks[-1] is None and blocks[-2] \
                 and blocks[-2][0].startswith("    ") and line.startswith("    "):
             blocks.pop()
-            blocks[-1] += ["", line]  # a literal block with an empty line in it
+            blocks[-1] += ["", line]  # a literal block that contains an empty line
         else:
             blocks.append([line])
     return [block for block in blocks if block]
@@ -493,7 +494,8 @@ def is_item(line):
 
 
 def definitions(block):
-    """Returns [(term, text)] of a block of two columns whose second column has wrapped text; otherwise []."""
+    """Returns [(term, text)] for a block of two columns whose second column has wrapped text, and [] for other
+    blocks."""
     found, column = [], None
     for line in block:
         row = re.fullmatch(r"( {1,3}\S+(?: \S+)* {2,})(\S+(?: \S+)*)", line)
@@ -518,7 +520,7 @@ def items(block, start):
 
 
 def split_tags(text):
-    """Returns [("", text before), ("Errors", text), ...] in the order in which they occur."""
+    """Returns [("", text before), ("Errors", text), ...] in the order in which the tags occur."""
     word = r"(?:[Ee]rrors|[Tt]hread safety|[Cc]ost|[Mm]emory)"
     found = re.split(rf"(?:^|(?<=[.;)]) )({word}(?:(?:,| and) {word})*): ", text)
     return [("", found[0].strip()), *zip(found[1::2], (part.strip() for part in found[2::2]))]

@@ -2,13 +2,13 @@
 """Extracts the project's prose: the text that people read in documents, comments and messages.
 
 check_prose.py checks this prose and sample_prose.py draws sentences from it. A file is divided into pieces. A piece
-is one paragraph, list item, table cell, comment or string, with its line numbers. Its scope is one of these:
+is one paragraph, list item, table cell, comment or string, with its line numbers. The scope of a piece is one of these:
 
   doc      Markdown and man pages, without code blocks
   comment  comments of programs, scripts, build files and settings
   string   string literals that look like text, and the texts of HTML, OpenAPI and dashboards
 
-Indented code in comments is skipped, except for comments at the ends of its lines."""
+Indented code in comments is skipped, except for comments at the ends of code lines."""
 
 import bisect
 import io
@@ -34,7 +34,7 @@ class Piece:
         self.path, self.scope, self.lines, self.table = path, scope, lines, table
 
     def text(self):
-        """Returns the text on one line, and a function that maps an offset in it to a line number."""
+        """Returns the text on one line, and a function that maps an offset in the text to a line number."""
         starts, numbers, text = [], [], ""
         for number, line in self.lines:
             starts.append(len(text))
@@ -43,7 +43,7 @@ class Piece:
         return text, lambda offset: numbers[bisect.bisect_right(starts, offset) - 1]
 
     def sentences(self):
-        """Yields (line number, sentence), with single spaces."""
+        """Yields (line number, sentence) pairs, with single spaces between words."""
         text, line_at = self.text()
         start = 0
         for end in re.finditer(r"(?<=[.!?])[\"')*]*\s+(?=[A-Z`\"(*\[])|$", text):
@@ -64,7 +64,7 @@ def wanted(path):
 
 
 def files(revision=None):
-    """Yields (path, text) of every file with prose, from the working tree or a git revision."""
+    """Yields (path, text) for every file with prose, from the working tree or a git revision."""
     if revision:
         archive = subprocess.run(["git", "archive", "--format=tar", revision], cwd=ROOT, check=True,
                                  capture_output=True).stdout
@@ -112,7 +112,7 @@ def reader(path):
 
 
 def markdown(path, text):
-    """Reads paragraphs, list items, headings and table cells, without code blocks and HTML comments."""
+    """Reads paragraphs, list items, headings and table cells, but not code blocks or HTML comments."""
     found, block, fenced = [], [], False
     text = re.sub(r"<!--.*?-->", lambda m: "\n" * m.group().count("\n"), text, flags=re.S)
 
@@ -151,7 +151,7 @@ def plain(line):
 
 
 def yaml(path, text):
-    """Reads comments, and the texts of summary, description, title and message."""
+    """Reads comments, and the values of the keys summary, description, title and message."""
     found = hashes(path, text, strings=False)
     lines = text.split("\n")
     number = 0

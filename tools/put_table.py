@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Replaces the table between two marks of a document with the table that a program printed.
+"""Replaces the table between two marks in a document with the table that a program printed.
 usage: put_table.py DOCUMENT NAME < OUTPUT   (marks: <!-- NAME --> and <!-- /NAME -->)"""
 
 import re
@@ -13,7 +13,7 @@ def main():
         text = f.read()
     begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
     if not table or begin not in text or end not in text:
-        sys.exit(f"put_table: no table in the input, or no marks {name} in {path}")
+        sys.exit(f"put_table: the input contains no table, or {path} contains no marks named {name}")
     pattern = re.escape(begin) + ".*?" + re.escape(end)
     with open(path, "w", encoding="utf-8") as f:
         f.write(re.sub(pattern, lambda _: begin + table + end, text, flags=re.S))

@@ -21,7 +21,7 @@ fi
 service=$!
 trap 'kill "$service" 2>/dev/null || true' INT TERM
 
-# The ports, as set by the options.
+# Prints the value of the option $2 in the remaining arguments, or the default $1.
 setting() {
     local value=$1 name=$2
     shift 2

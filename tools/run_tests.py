@@ -31,7 +31,7 @@ def count(good, bad):
 
 
 def run(command, env=None):
-    """Runs a command; returns whether it succeeded, and its output."""
+    """Runs a command. Returns whether it succeeded, and its output."""
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, **(env or {})}, text=True,
                           errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return done.returncode == 0, done.stdout
@@ -58,10 +58,10 @@ def configure(preset):
     return good
 
 
-# Tests often wait. So builds run in the background at the lowest priority, one after another in the
-# order of the phases: each build uses the CPU time that the tests of the previous phase leave idle.
+# Tests often wait. So builds run in the background at the lowest priority, one after another in the order of the
+# phases. Each build uses the CPU time that the tests of the previous phase leave idle.
 builder = concurrent.futures.ThreadPoolExecutor(1)
-TARGETS = {"dev": "tests_of_other_builds"} # default: all targets, because the phases of other presets run most tests
+TARGETS = {"dev": "tests_of_other_builds"} # all other presets build all targets, because their phases run most tests
 builds = {} # preset -> future of (failed step, output)
 
 
@@ -129,7 +129,7 @@ def sources(*endings):
 
 
 def tidy(checks, leave_out="^$"):
-    """Runs clang-tidy on every compiled file, except for paths that match `leave_out`."""
+    """Runs clang-tidy on every compiled file whose path does not match `leave_out`."""
     if not configure("dev"):
         return
     with open(os.path.join(ROOT, "build-dev/compile_commands.json"), encoding="utf-8") as f:
@@ -170,7 +170,7 @@ def instruction_sets():
     return ["scalar"] + ["avx2"] * ("avx2" in flags) + ["avx512"] * wide
 
 
-# Single-threaded commands, which have no data races.
+# Single-threaded commands, which cannot have data races.
 ONE_THREAD = "cli_(bench|documents|plan|check_completion|options|info|keyring)$"
 
 

@@ -15,7 +15,7 @@ import sys
 
 import prose_text
 
-# (name, path pattern, scopes) of each surface. A piece belongs to the first surface that matches.
+# (name, path pattern, scopes) for each surface. A piece belongs to the first surface that matches.
 SURFACES = [
     ("readme", r"README\.md$", "doc"),
     ("changelog", r"CHANGELOG\.md$", "doc"),
@@ -65,7 +65,7 @@ def main():
     parser.add_argument("surface", nargs="*", choices=[*names, "all", []], help=", ".join([*names, "all"]),
                         metavar="SURFACE")
     parser.add_argument("-n", type=int, default=200, help="number of sentences (default: 200)")
-    parser.add_argument("--seed", type=int, default=1, help="seed of the random choice (default: 1)")
+    parser.add_argument("--seed", type=int, default=1, help="seed for the random choice (default: 1)")
     parser.add_argument("--rev", help="read a git revision (default: the working tree)")
     parser.add_argument("--words", action="store_true", help="count the words and sentences of every surface")
     arguments = parser.parse_args()
