@@ -1,8 +1,8 @@
 /*
- * journal_record.h - the records of the journal, and their encoding.
+ * journal_record.h - journal records and their encoding.
  *
- * A record consists of 8 bytes followed by the fields of its type, in this order, without gaps.
- * Numbers are little-endian; a text is a 4-byte length followed by its bytes:
+ * A record consists of an 8-byte header followed by the fields of its type, in this order and
+ * without gaps. Numbers are little-endian; a string is a 4-byte length followed by its bytes:
  *
  *     0   4   bytes of the whole record
  *     4   1   type
@@ -11,7 +11,7 @@
  *     7   1   0
  *     8   ..  id 8, name, shape, expiry 8, file, digest, from 8, items 8, deleted 8,
  *             expansions 8, count 8; each only if the type has it
- *     ..      CHANGE: n 4; n hashes, 8 bytes each, or n keys, texts; value 8
+ *     ..      CHANGE: n 4; n hashes, 8 bytes each, or n keys as strings; value 8
  *
  *     CREATE          id name shape expiry      an empty object was created
  *     DROP            id                        the object was dropped
@@ -29,10 +29,10 @@
  *     DOUBT                                     in a manifest: objects may exist that it does not
  *                                               list, because frames were lost earlier
  *
- * Type numbers never change; new types are appended. An unknown type, operation or content is
- * reported as BG_EVERSION; any other deviation is reported as BG_EFORMAT.
+ * Type numbers never change; new types are appended. An unknown type, operation or content flag is
+ * reported as BG_EVERSION; any other format violation is reported as BG_EFORMAT.
  *
- * The functions are pure. Only journal_record_read decides whether bytes can be trusted.
+ * The functions are pure. journal_record_read is the only function that validates untrusted bytes.
  */
 #ifndef SERVER_JOURNAL_RECORD_H
 #define SERVER_JOURNAL_RECORD_H
@@ -44,8 +44,8 @@
 #include <stdint.h>
 
 enum journal_type {
-    /* Never stored in a file. If reading continues after damage, this record reports that the
-     * frames `from` to `count` - 1 are missing at this point. */
+    /* Never stored in a file. When a reader continues past damage, this record reports that frames
+     * `from` through `count` - 1 are missing at this point. */
     JOURNAL_GAP = 0,
     JOURNAL_CREATE = 1,
     JOURNAL_DROP = 2,
@@ -62,8 +62,8 @@ enum journal_type {
     JOURNAL_TYPES
 };
 
-/* The content of a CHANGE. Each value has only one encoding, so 0 is encoded by omitting the
- * field. */
+/* The content of a CHANGE. Each CHANGE has exactly one encoding, so a value of 0 is encoded by
+ * omitting the field. */
 enum { JOURNAL_HAS_HASHES = 1, JOURNAL_HAS_KEYS = 2, JOURNAL_HAS_VALUE = 4 };
 
 enum {
@@ -80,11 +80,11 @@ struct journal_record {
     enum journal_type type;
     uint64_t id;
     bg_bytes name;   /* any bytes */
-    bg_bytes shape;  /* text of object_shape_write; opaque to the journal */
-    uint64_t expiry; /* milliseconds since 1970; 0: never */
+    bg_bytes shape;  /* text written by object_shape_write; opaque to the journal */
+    uint64_t expiry; /* milliseconds since 1970, or 0 for never */
     bg_bytes file, digest;
     uint64_t from;
-    /* Counters of the object when its base was created. */
+    /* The object's counters when its base was created. */
     uint64_t items, deleted, expansions;
     uint64_t count;
     struct change change;
@@ -100,8 +100,8 @@ bg_err journal_record_bytes(const struct journal_record *record, size_t *bytes,
 unsigned char *journal_record_write(const struct journal_record *record,
                                     unsigned char *to);
 
-/* The reading state: the remaining bytes, and memory for the hashes or keys of a change. `memory`
- * must be NULL at the start and must be freed at the end. */
+/* A read cursor: the remaining bytes, and memory for the hashes or keys in a change. `memory`
+ * must be NULL before the first read. The caller frees it after the last read. */
 struct journal_cursor {
     const unsigned char *at;
     size_t left;
@@ -110,8 +110,8 @@ struct journal_cursor {
 };
 
 /* Reads the next record; call it while left > 0. The record's pointers are valid until the next
- * call, and only as long as the bytes themselves are valid. On error the cursor does not move.
- * Errors: BG_EVERSION, BG_EFORMAT, BG_ENOMEM. Memory: at most 16 bytes per key of a change. */
+ * call, and only while the input bytes are valid. On error the cursor does not move.
+ * Errors: BG_EVERSION, BG_EFORMAT, BG_ENOMEM. Memory: at most 16 bytes per key in a change. */
 bg_err journal_record_read(struct journal_cursor *cursor, struct journal_record *record,
                            bg_errinfo *info);
 

@@ -5,11 +5,13 @@
  * the meantime stay in memory and become the first frames of the new segment. If the new segment
  * cannot be created, the old one stays in use. But if the new segment already has its final name
  * and only the directory could not be synced, the segment may or may not exist after a power
- * failure. In that case nothing may be appended to the old segment, and the journal has failed.
+ * failure. In that case nothing may be appended to the old segment, so the journal is marked as
+ * failed.
  *
  * Restart. A fresh segment starts with a manifest, and gets its final name once the whole manifest
  * is on disk. So a restart before the rename finds the old segments, and a restart after it finds
- * the fresh one. The numbers of frames that were never written are skipped; no reader needs them.
+ * the fresh one. The numbers of frames that were never written are skipped, because no reader needs
+ * them.
  */
 #include "journal_inside.h"
 
@@ -61,7 +63,7 @@ static void journal_give_both(struct journal *j)
     (void)pthread_cond_broadcast(&j->turn);
 }
 
-/* Writes and syncs all frames appended so far (J4). The caller owns both flags. */
+/* Writes and syncs all frames appended so far (J4). The caller owns `syncing` and `writing`. */
 static bg_err journal_finish_segment(struct journal *j, bg_errinfo *info)
 {
     uint64_t last = journal_get(&j->next) - 1;
@@ -73,7 +75,7 @@ static bg_err journal_finish_segment(struct journal *j, bg_errinfo *info)
     return err ? err : journal_disk_reserve(&j->disk, info);
 }
 
-/* The caller owns both flags. */
+/* The caller owns `syncing` and `writing`. */
 static bg_err journal_rotate_inside(struct journal *j, bg_errinfo *info)
 {
     struct journal_draft_file draft;
@@ -122,8 +124,8 @@ bg_err journal_rotate(struct journal *j, uint64_t *first, bg_errinfo *info)
     return err;
 }
 
-/* Removes segments whose frames are all below a number, oldest first. The caller owns `removing`
- * and holds the lock, which is released during the removal. */
+/* Removes the segments in which all frame numbers are below `sequence`, oldest first. The caller
+ * owns `removing` and holds the lock, which is released during the removal. */
 static bg_err journal_remove_inside(struct journal *j, uint64_t sequence,
                                     uint64_t *removed, bg_errinfo *info)
 {
@@ -150,8 +152,8 @@ bg_err journal_remove_before(struct journal *j, uint64_t sequence, uint64_t *rem
     journal_enter(j);
     bool any = j->disk.count > 1 && j->disk.segments[1].first <= sequence;
     journal_leave(j);
-    /* Syncs the manifest first, so that this frame records that the manifest was synced. Damage to
-     * the manifest is then not mistaken for a torn tail. */
+    /* Sync the manifest first, so that the KEEP frame proves that the manifest was synced. Damage
+     * to the manifest is then not mistaken for a torn tail. */
     bg_err err = journal_sync(j, info);
     err = err || !any ? err : journal_append(j, &keep, 1, NULL, info);
     err = err ? err : journal_sync(j, info);
@@ -229,7 +231,7 @@ bg_err journal_draft_append(struct journal_draft *draft,
     return BG_OK;
 }
 
-/* Creates the fresh segment. The caller owns both flags and does not hold the lock. */
+/* Creates the fresh segment. The caller owns `syncing` and `writing` and does not hold the lock. */
 static bg_err journal_draft_make(struct journal_draft *draft,
                                  const struct journal_header *header,
                                  journal_fill *fill, void *context, bg_errinfo *info)
@@ -251,7 +253,7 @@ static bg_err journal_draft_make(struct journal_draft *draft,
     return journal_disk_place(&draft->file, &j->disk, header, info);
 }
 
-/* The caller owns both flags. */
+/* The caller owns `syncing` and `writing`. */
 static bg_err journal_reopen_inside(struct journal *j, journal_fill *fill,
                                     void *context, bg_errinfo *info)
 {

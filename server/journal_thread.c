@@ -1,9 +1,10 @@
 /*
  * journal_thread.c - the thread that syncs the journal and reports progress and failures.
  *
- * Under `always`, it sleeps until something is appended, and then syncs; frames appended during a
- * sync are synced in the next round. Under the other policies, and while the disk is full, it wakes
- * once a second. Only this thread calls `tell`, so reports arrive one at a time and in order.
+ * Under `always`, the thread sleeps until a frame is appended and then syncs; frames appended
+ * during a sync are synced in the next round. Under the other policies, and while the disk is full,
+ * it wakes once a second. Only this thread calls `tell`, so reports arrive one at a time and in
+ * order.
  */
 #include "journal_inside.h"
 
@@ -14,7 +15,7 @@ static struct journal_news journal_look(const struct journal *j)
     return (struct journal_news){ journal_durable(j), j->failed, j->failure.code };
 }
 
-/* Reports changes. Called with the lock held; releases it during the call. */
+/* Reports changes. Called with the lock held; releases the lock while `tell` runs. */
 static void journal_tell_news(struct journal *j)
 {
     struct journal_news *told = &j->told;
@@ -30,7 +31,7 @@ static void journal_tell_news(struct journal *j)
         }
         now = journal_look(j);
     }
-    /* The number may have decreased because the policy changed. */
+    /* A policy change may have decreased the durable frame number. */
     told->durable = now.durable;
 }
 

@@ -1,5 +1,5 @@
 /*
- * key_batch.h - a batch of keys, copied to one buffer.
+ * key_batch.h - a batch of keys, copied into one buffer.
  *
  * A batch is full when it contains KEY_BATCH keys or KEY_BATCH_BYTES bytes. A single key may be
  * larger than KEY_BATCH_BYTES. The buffer is kept for the next batch.
@@ -29,14 +29,15 @@ bool key_batch_is_full(const struct key_batch *batch);
  * memory or if the batch already contains KEY_BATCH keys. */
 char *key_batch_place(struct key_batch *batch, size_t len);
 
-/* Copies a key to the batch, which must not be full. Returns false if out of memory. */
+/* Copies a key into the batch, which must not be full. Returns false if out of memory. */
 bool key_batch_put(struct key_batch *batch, const void *data, size_t len);
 
 /* Decodes a key from lowercase hex digits and adds it. Returns false if the text is invalid or memory cannot be
  * allocated. */
 bool key_batch_put_hex(struct key_batch *batch, const char *hex, size_t len);
 
-/* Returns the n keys of the batch. They are valid until the next call that changes the batch. */
+/* Returns the n keys in the batch. The keys are valid until the next call that changes the batch.
+ * */
 const bg_bytes *key_batch_keys(struct key_batch *batch);
 
 void key_batch_clear(struct key_batch *batch);

@@ -36,7 +36,7 @@ static bool columns_is_part(char c, bool first)
     return isalpha(u) || u == '_' || u >= 0x80 || (!first && (isdigit(u) || u == '$'));
 }
 
-/* Reads an unquoted identifier into `to`, which is as large as the whole text. */
+/* Reads an unquoted identifier into `to`, which has space for the whole text. */
 static size_t columns_plain(struct columns_text *text, char *to)
 {
     size_t n = 0;

@@ -1,5 +1,5 @@
 /*
- * key_columns.h - the columns whose values are the keys of a gate (the `keys` setting).
+ * key_columns.h - the columns whose values are a gate's keys (the `keys` setting).
  *
  *     users(email)        shop.users(email), aliases(alias)        "Users"("E-Mail")
  *
@@ -34,8 +34,9 @@ bg_err key_columns_parse(const char *text, bool fold, struct key_columns *column
                          bg_errinfo *info);
 void key_columns_free(struct key_columns *columns);
 
-/* Returns the default lookup: SELECT 1 FROM table WHERE column COMPARISON LIMIT 1, with a comparison such as "= $1".
- * Several columns are joined by UNION ALL. The caller frees the result. Returns NULL if out of memory. */
+/* Returns the default lookup query: SELECT 1 FROM table WHERE column COMPARISON LIMIT 1, where COMPARISON is, for
+ * example, "= $1". If there are several columns, their queries are combined with UNION ALL. The caller frees the
+ * result. Returns NULL if out of memory. */
 char *key_columns_lookup(const struct key_columns *columns, const char *comparison);
 
 /* Returns schema.table with quoted identifiers. The caller frees the result. Returns NULL if out of

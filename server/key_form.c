@@ -2,7 +2,7 @@
  * key_form.c - see key_form.h.
  *
  * A form consists of a rule for canonical keys and a rule for insignificant trailing bytes. The rules are strict: they
- * accept only the spelling that the output function of the type prints, and reject rare values with a complicated
+ * accept only the spelling that the type's output function prints, and reject rare values with a complicated
  * spelling (infinity, years before 1 and after 9999, NaN).
  */
 #include "key_form.h"
@@ -51,7 +51,7 @@ static bool key_is_whole(const char *text, size_t len)
 
 /*
  * Accepts -9223372036854775807 to 9223372036854775807. Outside this range, SQLite converts the text to a real. The
- * smallest 64-bit integer is excluded, because a SQLite integer column may contain it as an equal real, which prints as
+ * smallest 64-bit integer is excluded, because a SQLite integer column may store it as an equal real, which prints as
  * -9.22337203685478e+18.
  */
 static bool key_is_integer(const char *text, size_t len)
@@ -138,8 +138,8 @@ static bool key_is_timestamptz(const char *text, size_t len)
            && key_is_timestamp(text, len - 3);
 }
 
-/* Accepts text that SQLite cannot read as a number because it contains a byte that is not in this
- * set. */
+/* Accepts text that SQLite cannot read as a number because it contains a byte that is not in
+ * `number`. */
 static bool key_is_sqlite_text(const char *text, size_t len)
 {
     static const char number[] = "0123456789+-.eE \t\n\v\f\r";
@@ -195,7 +195,7 @@ size_t key_form_normalize(enum key_form form, const char *value, size_t len)
     }
     if (key_forms[form].tail == TAIL_ZEROS && len > 0 && memchr(value, '.', len)) {
         len = key_trim(value, len, '0');
-        /* The loop stops at the decimal point. */
+        /* key_trim stops at the decimal point at the latest. */
         return value[len - 1] == '.' ? len - 1 : len;
     }
     return len;
@@ -219,7 +219,7 @@ enum key_form key_form_common(enum key_form a, enum key_form b)
     }
     return (a == KEY_FORM_BYTES && b == KEY_FORM_PADDED)
                    || (a == KEY_FORM_PADDED && b == KEY_FORM_BYTES)
-               ? KEY_FORM_PADDED /* both forms are normalized the same way */
+               ? KEY_FORM_PADDED /* then both columns are normalized the same way */
                : KEY_FORM_UNKNOWN;
 }
 
@@ -262,8 +262,8 @@ enum key_form key_form_of_postgres(uint32_t type, char kind, bool deterministic,
 
 /*
  * The first row whose `part` occurs in the declared type determines the affinity of a column; see "Determination Of
- * Column Affinity" in SQLite's documentation. ANY means no affinity in a STRICT table and NUMERIC affinity elsewhere;
- * KEY_FORM_SQLITE_ANY is correct in both cases.
+ * Column Affinity" in SQLite's documentation. The declared type ANY means no affinity in a STRICT table and NUMERIC
+ * affinity elsewhere; KEY_FORM_SQLITE_ANY is correct in both cases.
  */
 enum key_form key_form_of_sqlite(const char *declared, const char *collation, bool utf8)
 {

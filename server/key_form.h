@@ -7,8 +7,8 @@
  * database prints its value. The filter may answer "no" only for canonical keys. All other keys are
  * looked up in the database. This costs a query, but the answer for a present key is never "no".
  *
- * Every session prints with DateStyle ISO, TimeZone UTC and client_encoding UTF8. bytea and blobs
- * are compared as the bytes themselves, never as hex digits.
+ * Every database session uses DateStyle ISO, TimeZone UTC and client_encoding UTF8. Values of type
+ * bytea and blob are compared as raw bytes, never as hex digits.
  *
  * All functions are pure and thread-safe.
  */
@@ -22,13 +22,13 @@
 #include <stdint.h>
 
 enum key_form {
-    KEY_FORM_UNKNOWN, /* the equality rule is unknown, so the filter never decides */
+    KEY_FORM_UNKNOWN, /* the equality rule is unknown, so only the database can decide */
     /* Text, varchar, enum, bytea, blob: equal values have equal bytes. */
     KEY_FORM_BYTES,
-    /* text whose encoding is converted, which preserves only ASCII bytes */
+    /* text that undergoes encoding conversion, which preserves only ASCII bytes */
     KEY_FORM_ASCII,
     KEY_FORM_PADDED,       /* char(n): trailing spaces are insignificant */
-    KEY_FORM_PADDED_ASCII, /* char(n) whose encoding is converted */
+    KEY_FORM_PADDED_ASCII, /* char(n) that undergoes encoding conversion */
     KEY_FORM_INTEGER,      /* int2, int4, int8 */
     KEY_FORM_OID,          /* oid: -1 is a spelling of 4294967295 */
     KEY_FORM_NUMERIC,      /* trailing zeros of a fraction are insignificant */
@@ -63,7 +63,7 @@ enum key_spelling key_form_spelling(enum key_form form, bg_bytes *key);
 
 /*
  * Returns the form of a PostgreSQL type.
- *   type           pg_type.oid; of a domain, that of its base type
+ *   type           pg_type.oid; for a domain, the OID of its base type
  *   kind           pg_type.typtype: 'e' for enums, 'b' for base types
  *   deterministic  pg_collation.collisdeterministic; true for types without a collation
  *   utf8           server_encoding is UTF8 or SQL_ASCII: strings are not converted
@@ -73,7 +73,7 @@ enum key_form key_form_of_postgres(uint32_t type, char kind, bool deterministic,
 
 /*
  * Returns the form of a SQLite column.
- *   declared   its declared type; NULL or "": none
+ *   declared   its declared type; NULL or "" if it has none
  *   collation  its collating sequence
  *   utf8       PRAGMA encoding is UTF-8: strings are not converted
  */
@@ -81,9 +81,9 @@ enum key_form key_form_of_sqlite(const char *declared, const char *collation,
                                  bool utf8);
 
 /*
- * Returns a form that is correct for both of the given forms, which belong to two columns of a
- * gate, or to a column and the parameter of `lookup`. The filter may decide only for keys that are
- * canonical in both forms.
+ * Returns a form that is correct for both of the given forms, which belong to two columns of a gate
+ * or to a column and the `lookup` parameter. The filter may decide only for keys that are canonical
+ * in both forms.
  */
 enum key_form key_form_common(enum key_form a, enum key_form b);
 

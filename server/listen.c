@@ -1,9 +1,9 @@
 /*
  * listen.c - see listen.h.
  *
- * TCP sockets use SO_REUSEPORT, one per worker, so the kernel distributes new connections. All
- * workers share one Unix socket. Port 0 disables a listener, because clients would not know a port
- * chosen by the kernel.
+ * Each worker has its own TCP sockets, with SO_REUSEPORT, so the kernel distributes new connections
+ * among the workers. All workers share one Unix socket. Port 0 disables a listener instead of
+ * letting the kernel choose a port, because clients would not know that port.
  */
 #include "listen.h"
 
@@ -23,7 +23,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* A port, and the protocol that is used on it. */
+/* A port and the protocol used on it. */
 struct offer {
     const char *option;
     uint64_t port;
@@ -116,7 +116,8 @@ static bool listen_lacks(const struct addrinfo *at)
     return lacks;
 }
 
-/* Listens on an address. An address preceded by '-', such as "-::1", may be unavailable. */
+/* Listens on an address. If an address is preceded by '-', as in "-::1", it is not an error for it
+ * to be unavailable. */
 static bool listen_address(struct server *server, const char *address,
                            const struct offer *offer)
 {
@@ -142,8 +143,8 @@ static bool listen_address(struct server *server, const char *address,
     return good;
 }
 
-/* Removes a socket file left by a crashed process, on which no process is listening. A file that is
- * not a socket (because of an error in the settings) is kept. */
+/* Removes a socket file that a crashed process left behind, if no process is listening on it. Keeps
+ * a file that is not a socket, because the path in the settings may be wrong. */
 static void listen_remove_stale(const struct sockaddr_un *at)
 {
     struct stat about;

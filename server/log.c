@@ -3,10 +3,10 @@
  *
  * A line is assembled on the stack of the calling thread, without a lock, and written under the
  * sink's lock. A thread waits at most LOG_PATIENCE for the lock, because its holder may be blocked
- * in a write to an unresponsive disk. After that, the line is dropped. Pipes, terminals and sockets
- * are first checked for space (poll), so that the holder does not block. A line is short enough for
- * a pipe to accept all of it at once. A socket may accept only the beginning of a line; the rest is
- * kept and sent before the next line.
+ * in a write to an unresponsive disk. If the wait times out, the line is dropped. Pipes, terminals
+ * and sockets are first checked for space (poll), so that the holder does not block. A line is
+ * short enough for a pipe to accept all of it at once. A socket may accept only the beginning of a
+ * line; the rest is kept and sent before the next line.
  *
  * Repetitions are counted in a table that is indexed by the address of the message. Messages are
  * literals, so there are few different addresses. If no slot is free, repetitions of the message
@@ -76,8 +76,8 @@ __attribute__((format(printf, 2, 3))) static void log_printf(struct log_line *li
     log_put(line, text, n > 0 && (size_t)n < sizeof text ? (size_t)n : 0);
 }
 
-/* Returns whether a character must be escaped: ASCII and Latin-1 control characters, and
- * characters that change the direction of text or end lines. */
+/* Returns whether a character must be escaped. This applies to ASCII and Latin-1 control
+ * characters, and to characters that change the text direction or end a line. */
 static bool log_is_control(uint32_t code)
 {
     return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x2028
@@ -289,7 +289,8 @@ static bool log_lock(void)
 
 static void log_end(struct log_line *line, bool json)
 {
-    memcpy(line->text + line->used, "}\n", 2); /* log_put has reserved space */
+    /* log_put has reserved space for these bytes */
+    memcpy(line->text + line->used, "}\n", 2);
     if (!json) {
         line->text[line->used] = '\n';
     }

@@ -5,11 +5,11 @@
  *     log_info("listening", LOG_FIELDS(log_text("address", "::1"), log_count("port", 6420)));
  *     ts=2026-11-16T07:21:30.123Z level=info msg=listening address=::1 port=6420
  *
- * Each line is written with one system call, and callers never block for long: if the pipe or
+ * Each line is written with one system call. Callers never block for long: if the pipe or
  * socket is full, or another thread is blocked in a write, the line is dropped and counted. The
  * next successful write is preceded by a line that reports the number of lost lines. A message that
  * is repeated more than LOG_BURST times in LOG_PERIOD seconds is suppressed for the rest of the
- * period; the next line of that message reports how many times it was suppressed.
+ * period; the next line with that message reports how many times it was suppressed.
  *
  * Names of filters and users are escaped so that they cannot split a line. Keys, passwords and
  * secrets are never passed to these functions.
@@ -31,9 +31,9 @@ enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARNING, LOG_LEVEL_E
 enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON };
 
 enum {
-    LOG_LINE = 4096,   /* maximum length of a line: a pipe accepts this much at once */
-    LOG_BURST = 20,    /* maximum number of repetitions of a message */
-    LOG_PERIOD = 10,   /* ... within this many seconds */
+    LOG_LINE = 4096,   /* maximum length of a line, which a pipe accepts in one write */
+    LOG_BURST = 20,    /* maximum number of repetitions of a message per period */
+    LOG_PERIOD = 10,   /* period to which LOG_BURST applies, in seconds */
     LOG_EVENTS = 1024, /* number of events kept in memory */
     LOG_EVENT_NAME = 128,
     LOG_EVENT_TEXT = 640
@@ -155,10 +155,10 @@ uint64_t log_repeated(void);
     X(REBUILD, "rebuild", INFO)    /* a rebuild started, completed or was aborted */   \
     X(RELOAD, "reload", INFO)      /* a filter was replaced with a file */             \
     X(REFUSED, "refused", WARNING) /* a file was refused */                            \
-    X(SOURCE, "source", WARNING)   /* a gate's database went down or came up */        \
+    X(SOURCE, "source", WARNING)   /* a gate's database went down or came back up */   \
     X(LIMIT, "limit", WARNING)     /* a memory, rate or client limit was reached */    \
     X(FAILURE, "failure", ERROR)   /* the disk or the journal failed */                \
-    X(ALARM, "alarm", ERROR)       /* a false negative, or damage */
+    X(ALARM, "alarm", ERROR)       /* a false negative or damage was detected */
 
 enum log_event_kind {
 #define LOG_EVENT_ENUM(NAME, name, level) LOG_EVENT_##NAME,

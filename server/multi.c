@@ -21,11 +21,11 @@ struct multi {
     size_t count;
     size_t words;
     size_t bytes;
-    bool slow; /* some requests must not run on an event loop */
+    bool slow; /* at least one request must not run on an event loop */
     bool failed;
 };
 
-/* Maximum number of requests that an event loop runs at once. */
+/* Maximum number of requests in a transaction that runs on an event loop. */
 enum { MULTI_QUICK = 1024 };
 
 static void multi_free(struct multi *multi)
@@ -162,8 +162,8 @@ static void multi_exec_all(struct request *request, const struct multi *multi)
     }
 }
 
-/* Returns whether a queued command may have to wait. Queued commands cannot be interrupted, so no
- * filter can be claimed before they run. */
+/* Returns whether a queued command may have to wait for a filter. A transaction cannot be
+ * interrupted once it is running, so this must be known before it starts. */
 static bool multi_may_stall(struct session *session, const struct multi *multi)
 {
     bool may = false;

@@ -34,29 +34,29 @@ enum { OBSERVER_SERVICE(OBSERVER_ENUM) SERVICE_METRICS };
 
 enum { WATCHED_FIRST = 64 };
 
-/* The statistics of one filter. They are indexed by the filter's number and freed after the filter
- * is dropped. */
+/* The statistics for one filter, kept in an array sorted by filter number and freed after the
+ * filter is dropped. */
 struct watched {
     uint64_t number;
     bool seen; /* visited in the current step */
     struct figures figures;
     uint64_t examined_adds; /* number of adds when the filter was last examined */
     bg_slot_info last;      /* counters at the last step */
-    /* False positives reported by clients up to the last step. */
+    /* number of false positives that clients had reported by the last step */
     uint64_t last_wasted;
     bool has_last;
     struct observer_rates rates;
     struct history *history; /* or NULL */
 };
 
-/* The statistics of a gate's filter. Gates are few and permanent. */
+/* The statistics of a gate's filter. There are few gates, and they are never removed. */
 struct watched_gate {
     char *name;
     struct figures figures;
     uint64_t examined_adds;
 };
 
-/* Counters of all filters and connections. */
+/* Total counts for all filters and connections. */
 struct observer_sums {
     struct observer_totals slots;
     struct server_totals workers;
@@ -88,7 +88,7 @@ const char *observer_service_metric(size_t i)
     return i < SERVICE_METRICS ? observer_service_names[i] : NULL;
 }
 
-/* ---- Filters by number (the caller holds the lock) ------------------------------------------- */
+/* ---- Filters by number; the caller holds the lock ------------------------------------------- */
 
 static size_t watched_at(const struct observer *o, uint64_t number)
 {
@@ -212,7 +212,7 @@ static void observer_filter_point(const struct watched *w, const struct object *
     values[FILTER_BYTES] = (double)object_bytes(object);
 }
 
-/* Adds the counts since the last step; the counts of a new filter start at 0. */
+/* Adds the increments since the last step; the previous counts of a new filter are 0. */
 static void observer_count(struct observer_totals *totals, const struct watched *w,
                            const bg_slot_info *now)
 {
@@ -259,7 +259,8 @@ uint64_t observer_rss(void)
     FILE *file = fopen("/proc/self/statm", "re");
     if (file) {
         if (fgets(text, sizeof text, file)) {
-            second = strchr(text, ' '); /* numbers of all pages and of resident pages */
+            /* the first two fields are the total and resident page counts */
+            second = strchr(text, ' ');
         }
         (void)fclose(file);
     }
@@ -295,7 +296,7 @@ static void observer_service_point(struct observer *o, uint64_t seconds)
     o->has_before = true;
 }
 
-/* Collects all counters. The lock is released between groups of entries. */
+/* Collects all counters. Releases the lock between groups of entries. */
 static void observer_step(struct observer *o)
 {
     struct entry *some[64];
@@ -327,7 +328,7 @@ static double observer_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Reads a slot. `changes` is set to the slot's counters just before the read. Returns false if the
+/* Reads a slot. Sets *changes to the slot's change count just before the read. Returns false if the
  * slot cannot be read. */
 static bool observer_read(const bg_slot *slot, struct figures *figures,
                           uint64_t *changes)
@@ -372,7 +373,7 @@ struct figures observer_examine(struct observer *o, struct entry *entry)
     return figures;
 }
 
-/* Returns whether keys were added, or the base was replaced, since the last examination. */
+/* Returns whether keys have been added or the base has been replaced since the last examination. */
 static bool observer_is_stale(struct observer *o, const struct entry *entry)
 {
     bg_slot_info stats = { .struct_size = sizeof stats };
@@ -465,22 +466,22 @@ static bool observer_rest(struct observer *o, double seconds)
     until.tv_nsec = (long)(nanoseconds % 1000000000);
     pthread_mutex_lock(&o->lock);
     while (!o->ending && pthread_cond_timedwait(&o->wake, &o->lock, &until) == 0) {
-        /* woken by a stop, or spuriously */
+        /* woken by observer_free or spuriously */
     }
     const bool goes_on = !o->ending;
     pthread_mutex_unlock(&o->lock);
     return goes_on;
 }
 
-/* Examines the next filter after number *after, if it has changed. Returns the time to stay
- * idle afterwards, in seconds. A filter that is dropped during the examination is not freed until
- * the examination ends. */
+/* Examines the filter with the lowest number above *after, if the filter has changed. Returns how
+ * long to stay idle afterwards, in seconds. A filter that is dropped during the examination is not
+ * freed until the examination ends. */
 static double observer_look(struct observer *o, uint64_t *after)
 {
     struct entry *entry = NULL;
     double rest = 0;
-    if (catalog_scan(o->server->catalog, *after, &entry, 1)
-        == 0) { /* one round is complete */
+    /* If there are no more filters, the round is complete. */
+    if (catalog_scan(o->server->catalog, *after, &entry, 1) == 0) {
         *after = 0;
         if (o->server->gates) {
             gates_each(o->server->gates, observer_examine_gate, o);
@@ -513,7 +514,7 @@ static void *observer_work(void *context)
         } else {
             rest = (double)(next_look - now) / 1000;
         }
-        /* Steps run on schedule, regardless of how long an examination takes. */
+        /* Wake up in time for the next step, even if the next examination is due later. */
         const double step = next_step > now ? (double)(next_step - now) / 1000 : 0;
         goes_on = observer_rest(o, rest < step ? rest : step);
     }
@@ -610,7 +611,7 @@ struct observer *observer_create(struct server *server)
     if (o) {
         o->server = server;
         pthread_mutex_init(&o->lock, NULL);
-        /* this clock is not affected by changes to the system time */
+        /* the monotonic clock is not affected by changes to the system time */
         pthread_condattr_t steady;
         (void)pthread_condattr_init(&steady);
         (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The largest part is exactly as large as a writer's buffer. */
+/* Even when incompressible, the largest part fits in a writer's buffer. */
 enum { PACK_BUFFER = 1 << 20, PACK_PART = PACK_BUFFER - SQUEEZE_MORE };
 
 /* ---- References ------------------------------------------------------------------------------ */

@@ -1,14 +1,15 @@
 /*
  * pack.h - files that contain many small objects.
  *
- * A separate file for each of a million small filters would cost a million inodes, and two syncs
- * per file. A snapshot therefore writes the small filters of a batch to one pack: complete filter
- * files, compressed (squeeze.h) and stored back to back. The base of an object then refers to a
- * part of a pack, as "NAME.pack@OFFSET+LENGTH", instead of containing a file name.
+ * A separate file for each of a million small filters would cost a million inodes and two syncs per
+ * file. A snapshot therefore writes the small filters of a batch to one pack: complete filter
+ * files, compressed (squeeze.h) and stored back to back. An object's base then refers to part of a
+ * pack, as "NAME.pack@OFFSET+LENGTH", instead of naming a file.
  *
  * A pack is written once and synced before anything refers to it. `packs` counts the references;
  * a pack without references is deleted. If less than half of a pack is in use, the next snapshot
- * saves its objects again, so packs take up at most about twice the size of their live content.
+ * saves the pack's objects again, so packs occupy at most about twice the size of their live
+ * content.
  */
 #ifndef SERVER_PACK_H
 #define SERVER_PACK_H
@@ -25,16 +26,16 @@ enum { PACK_NAME = 64, PACK_REFERENCE = 96 };
  * "". */
 bool pack_is_reference(const char *reference);
 
-/* Compares the names of the files that two references point to, as strcmp does. */
+/* Compares the file names in two references, as strcmp does. */
 int pack_compare(const char *a, const char *b);
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* Reads parts of the packs in a directory. The last pack that was read stays open, because parts
+/* Reads parts from the packs in a directory. The last pack that was read stays open, because parts
  * are read in order. */
 struct pack_reader {
     const char *folder;
-    int fd;               /* -1: none */
+    int fd;               /* -1 if no pack is open */
     char name[PACK_NAME]; /* name of the open pack */
 };
 
@@ -64,7 +65,7 @@ void pack_close(struct pack_writer *writer); /* `writer` may be NULL */
 
 /* ---- Which packs are in use ---------------------------------------------------------------- */
 
-/* The packs of a directory, with their reference counts. Thread-safe. */
+/* The packs in a directory, with their reference counts. Thread-safe. */
 struct packs;
 
 struct packs *packs_create(void); /* NULL: out of memory */
@@ -79,8 +80,8 @@ void packs_measure(struct packs *packs, const char *folder);
 /* Adds a reference to every pack so that no pack is deleted. */
 void packs_keep(struct packs *packs);
 
-/* Removes a reference. Returns true if it was the last reference, so the pack `name` is no longer
- * needed. */
+/* Removes a reference. Returns true if it was the last reference; the pack, whose name is copied to
+ * `name`, is then no longer needed. */
 bool packs_release(struct packs *packs, const char *reference, char name[PACK_NAME]);
 
 /* Returns whether less than half of a pack is in use. */

@@ -3,7 +3,7 @@
  *
  *     $scrypt$ln=14,r=8,p=1$SALT$HASH        base64 without padding
  *
- * ln is the binary logarithm of the cost: hashing uses 2^ln * 128 * r bytes of memory and takes a proportional amount
+ * ln is the base-2 logarithm of the cost: hashing uses 2^ln * 128 * r bytes of memory and takes a proportional amount
  * of time. With ln=14 and r=8, hashing takes 16 MiB and tens of milliseconds, both for the service and for an attacker.
  */
 #ifndef SERVER_PASSWORD_H
@@ -39,7 +39,7 @@ bool password_make(bg_bytes clear, char text[PASSWORD_TEXT]);
 /* Returns whether the password matches the hash. The comparison takes constant time. Slow. */
 bool password_fits(const struct password *password, bg_bytes clear);
 
-/* Takes as long as password_fits does for a hash created by password_make, but checks nothing. */
+/* Takes as long as checking a password against a hash from password_make, but checks nothing. */
 void password_waste(bg_bytes clear);
 
 #endif

@@ -8,18 +8,18 @@
  *     filters/91b7...04.pack             the content of many small objects (pack.h)
  *     forgotten/3f0c...e1.bg             files that no object uses, moved away (recover.c)
  *
- * The content of an object is its base file plus the records in frame `from` and later frames. The
- * following invariants guarantee that nothing is missing:
+ * An object's content is its base file plus its records in frame `from` and later frames. The
+ * following invariants guarantee that no content is missing:
  *
  *   (P1) Recording and applying a change happen inside one batch (quiet.h). Their order depends on
  *        the object. For objects that commute (sets of bits), the record is appended before the
- *        bits are set, so a thread that finds a bit set does so after the bit's record was
- *        appended. For all other objects, both steps run under object->writing. Their adds are
+ *        bits are set, so whenever a thread finds a bit set, the record for that bit has already
+ *        been appended. For all other objects, both steps run under object->writing. Their adds are
  *        applied first, so adds rejected by a full filter are never recorded. If recording fails,
  *        the add is undone where the kind of filter supports it. Removes and window rotations are
  *        recorded first.
- *   (P2) For objects that commute, `from` is read first. When all batches that were running at that
- *        time have ended, the file is written, while other threads continue to add keys. A change
+ *   (P2) For objects that commute, `from` is read first. Once all batches that were running at that
+ *        time have ended, the file is written while other threads continue to add keys. A change
  *        recorded in a frame below `from` was applied before the write started, so the file
  *        contains it; all other changes are replayed. The file may contain some of these changes as
  *        well, which is harmless: adding a key again changes nothing. The filter to be written is
@@ -28,20 +28,20 @@
  *        under that lock, so the copy contains exactly the changes recorded below `from`. Then the
  *        copy is written.
  *   (P4) When a nonempty object gets its name, a single frame records the location of its content,
- *        gives it the name, and removes the name from the previous owner. So a crash never leaves a
- *        name with less content than before.
+ *        gives the object the name, and removes the name from its previous owner. So after a crash,
+ *        a name never refers to less content than before.
  *
- *   (P5) An object gets a new base, is dropped, or is listed in a manifest under the catalog's
- *        lock, so the journal contains these events in the order in which they happened.
- *   (P6) entry->recorded is the highest frame that changes the object, regardless of the order in
- *        which threads report their frames. It is reset only after a base with a higher `from` has
- *        been recorded.
+ *   (P5) Giving an object a new base, dropping it and listing it in a manifest all happen under the
+ *        catalog's lock, so the journal contains these events in the order in which they happened.
+ *   (P6) entry->recorded is the highest number of a frame that changes the object, regardless of
+ *        the order in which threads report their frames. It is reset only after a base with a
+ *        higher `from` has been recorded.
  *
- * A snapshot starts a new segment of the journal, saves every object that has records since its
- * base, writes a manifest of all objects while none can be created or dropped, and deletes the
- * older segments. Objects without records since their base are not saved; instead, their `from` is
- * moved to the new segment. If an object cannot be saved because its base could not be read, the
- * segments that it needs are kept.
+ * A snapshot starts a new journal segment and saves every object that has records since its base.
+ * It then writes a manifest of all objects, during which no object can be created or dropped, and
+ * deletes the older segments. An object without records since its base is not saved; instead, its
+ * `from` is advanced to the new segment. If an object cannot be saved because its base could not be
+ * read, the segments that it needs are kept.
  *
  * Lock order: `saving`, the catalog's lock, object->writing, retired_lock, the journal's locks.
  * Only `saving` may be held while waiting for batches.
@@ -73,7 +73,7 @@
 
 enum {
     PERSIST_SMALL = 64 << 10, /* filters smaller than this are written to packs */
-    PERSIST_PACK_FROM = 64,   /* minimum number of entries for a pack */
+    PERSIST_PACK_FROM = 64,   /* minimum number of entries in a pack */
     PERSIST_BATCH = 4096      /* entries saved together */
 };
 
@@ -110,7 +110,7 @@ void persist_lose(struct entry_base *base)
     }
     const int n = snprintf(base->file, sizeof base->file, "%s%s%s", PERSIST_LOST,
                            before.file[0] ? "-" : "", before.file);
-    /* The service itself never creates such a name. */
+    /* The service never creates names this long. */
     if (n < 0 || (size_t)n >= sizeof base->file) {
         memcpy(base->file, PERSIST_LOST, sizeof PERSIST_LOST);
     }
@@ -126,7 +126,7 @@ const char *persist_file(const char *file)
 
 /* ---- Files that are no longer needed ----------------------------------------------------- */
 
-/* Releases the file of a base after the journal has recorded that its object no longer uses it. */
+/* Releases a base's file after the journal has recorded that the object no longer uses it. */
 static void persist_retire(struct persist *persist, const char *base)
 {
     const char *file = persist_file(base);
@@ -138,7 +138,7 @@ static void persist_retire(struct persist *persist, const char *base)
         file = pack;
     }
     struct retired *retired = file[0] ? malloc(sizeof *retired) : NULL;
-    if (retired) { /* if this fails, the file is found at the next start */
+    if (retired) { /* if malloc fails, the next startup finds the file */
         (void)snprintf(retired->file, sizeof retired->file, "%.95s", file);
         pthread_mutex_lock(&persist->retired_lock);
         retired->next = persist->retired;
@@ -147,7 +147,7 @@ static void persist_retire(struct persist *persist, const char *base)
     }
 }
 
-/* Deletes retired files, after syncing the records that make them obsolete. */
+/* Deletes retired files after syncing the records that make them obsolete. */
 static bg_err persist_clean(struct persist *persist, bg_errinfo *info)
 {
     char path[PERSIST_PATH];
@@ -200,8 +200,8 @@ void persist_foreign_digest(const void *bytes, size_t n,
                    (unsigned long long)hash.high64, (unsigned long long)hash.low64);
 }
 
-/* Syncs the directory that contains the filter files, because a file is durable only if its name is
- * durable as well. */
+/* Syncs the directory that contains the filter files, because a file is durable only if its
+ * directory entry is durable as well. */
 static bg_err persist_sync_folder(const struct persist *persist, bg_errinfo *info)
 {
     char path[PERSIST_PATH];
@@ -244,7 +244,7 @@ static bg_err persist_write_whole(const struct persist *persist, const char *fil
     return err;
 }
 
-/* Stores the counters that belong to the base: (P2), (P3). */
+/* Stores the starting frame and the counters that belong to the base (P2, P3). */
 static void persist_begin_base(struct persist *persist, const struct object *object,
                                struct entry_base *base)
 {
@@ -430,7 +430,7 @@ static uint64_t persist_done(struct persist *persist)
 static bg_err persist_save_new(struct persist *persist, struct object *object,
                                uint64_t done, struct entry_base *base, bg_errinfo *info)
 {
-    /* The data directory must still be the original one. */
+    /* Make sure that the data directory has not been replaced. */
     bg_err err = journal_check(persist->journal, info);
     *base = (struct entry_base){ .from = 0 };
     if (err) {
@@ -451,8 +451,8 @@ static bg_err persist_save_new(struct persist *persist, struct object *object,
 bg_err persist_save(struct persist *persist, struct object *object,
                     struct entry_base *base, bg_errinfo *info)
 {
-    /* Cleans up now, because a client that keeps replacing one filter could otherwise fill the disk
-     * before the next snapshot. */
+    /* Delete retired files now; otherwise, a client that keeps replacing one filter could fill the
+     * disk before the next snapshot. */
     (void)persist_clean(persist, NULL);
     return persist_save_new(persist, object, persist_done(persist), base, info);
 }
@@ -612,7 +612,7 @@ void persist_name_is_free(struct persist *persist, bg_bytes name)
 
 /* ---- Checkpoints ---------------------------------------------------------------------------- */
 
-/* An entry whose object is being saved; the thread holds `saving`. */
+/* An entry whose object is being saved; the saving thread holds `saving`. */
 struct checkpoint {
     struct entry *entry;
     struct entry_base base;
@@ -636,7 +636,7 @@ static bg_err checkpoint_begin(struct persist *persist, struct checkpoint *c,
     return err;
 }
 
-/* Records the new base, whose file is durable, or discards it after an error. */
+/* Records the new base, whose file is already durable. Discards the base if there was an error. */
 static bg_err checkpoint_end(struct persist *persist, struct checkpoint *c, bg_err err,
                              bg_errinfo *info)
 {
@@ -645,7 +645,7 @@ static bg_err checkpoint_end(struct persist *persist, struct checkpoint *c, bg_e
     if (packed && !packs_hold(persist->packs, c->base.file)) {
         err = persist_fail(info, BG_ENOMEM, "out of memory: cannot track a pack file");
     } else if (!err) {
-        /* From here on, the object may be dropped together with this base. */
+        /* Once the base is set, the object may be dropped together with it. */
         err = catalog_set_base(persist->server->catalog, c->entry, &c->base, false,
                                &before, info);
         if (err && packed) {
@@ -659,7 +659,8 @@ static bg_err checkpoint_end(struct persist *persist, struct checkpoint *c, bg_e
     }
     persist_retire(persist, before.file);
     uint64_t recorded = atomic_load(&c->entry->recorded);
-    /* There are no records since the base, except perhaps one that is being added. */
+    /* There are no records since the base. If a new record has just been reported, the exchange
+     * fails. */
     if (recorded < c->base.from) {
         (void)atomic_compare_exchange_strong(&c->entry->recorded, &recorded, 0);
     }
@@ -691,9 +692,10 @@ bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
 
 /* ---- Snapshots ------------------------------------------------------------------------------ */
 
-/* Returns the first frame that must be kept for an entry that cannot be saved. Such an entry needs
- * frames below `first` only if its base could not be read but may become readable, and the entry
- * has records since that base. Neither condition applies to an entry that is still being loaded. */
+/* Returns the number of the first frame that must be kept for an entry that cannot be saved. Such
+ * an entry needs frames below `first` only if its base could not be read but may become readable,
+ * and the entry has records since that base. Neither condition applies to an entry that is still
+ * being loaded. */
 static uint64_t persist_unreadable(struct entry *entry, uint64_t first)
 {
     if (atomic_load(&entry->recorded) && !persist_is_lost(&entry->base)) {
@@ -704,13 +706,13 @@ static uint64_t persist_unreadable(struct entry *entry, uint64_t first)
 }
 
 /*
- * Saves many objects at once. Small filters are written to one pack, which is synced before any of
- * them is recorded (P4).
+ * A batch of objects that are saved together. Small filters are written to one pack, which is
+ * synced before any of them is recorded (P4).
  */
 struct batch {
     struct persist *persist;
-    struct pack_writer *pack;  /* NULL: separate files */
-    char hold[PACK_REFERENCE]; /* reference that prevents deletion of the pack */
+    struct pack_writer *pack;  /* NULL if each object gets its own file */
+    char hold[PACK_REFERENCE]; /* reference that keeps the pack from being deleted */
     size_t n;
     struct checkpoint checkpoints[PERSIST_BATCH];
 };
@@ -773,7 +775,7 @@ static bg_err batch_begin(struct batch *batch, struct entry **some, size_t n,
     return err;
 }
 
-/* Makes the files durable, records them, and releases their entries, even after an error. */
+/* Makes the files durable and records them. Releases their entries, even after an error. */
 static bg_err batch_end(struct batch *batch, bg_err err, bg_errinfo *info)
 {
     struct persist *persist = batch->persist;
@@ -796,8 +798,8 @@ static bg_err batch_end(struct batch *batch, bg_err err, bg_errinfo *info)
     return err;
 }
 
-/* Saves the held entries that need to be saved. The bases of all other entries now start at
- * `first`. */
+/* Saves the held entries that need to be saved. Sets the base's `from` to `first` in entries that
+ * have no new records. */
 static bg_err batch_run(struct batch *batch, struct entry **some, size_t n,
                         uint64_t first, uint64_t *keep, bg_errinfo *info)
 {
@@ -808,7 +810,7 @@ static bg_err batch_run(struct batch *batch, struct entry **some, size_t n,
         struct entry *entry = some[i];
         bool saved = false;
         if (err || atomic_load(&entry->gone)) {
-            /* there is nothing to save, so only release the entry */
+            /* do not save the entry, only release it */
         } else if (!object_is_whole(entry->object)) {
             const uint64_t needs = persist_unreadable(entry, first);
             *keep = needs < *keep ? needs : *keep;
@@ -830,7 +832,7 @@ static bg_err batch_run(struct batch *batch, struct entry **some, size_t n,
     return batch_end(batch, err, info);
 }
 
-/* Saves all objects with records since their base. *keep is set to the lowest frame needed by
+/* Saves all objects with records since their base. Lowers *keep to the first frame needed by
  * objects that cannot be saved. */
 static bg_err persist_save_changed(struct persist *persist, uint64_t first,
                                    uint64_t *keep, bg_errinfo *info)
@@ -849,7 +851,8 @@ static bg_err persist_save_changed(struct persist *persist, uint64_t first,
                   > 0) {
         after = some[n - 1]->number;
         err = batch_run(batch, some, n, first, keep, info);
-        if (!err && server_is_stopping()) { /* the journal contains all records */
+        /* The journal contains all changes, so the snapshot can be abandoned. */
+        if (!err && server_is_stopping()) {
             err = persist_fail(info, BG_ECANCELED, "the service is shutting down");
         }
     }
@@ -857,7 +860,7 @@ static bg_err persist_save_changed(struct persist *persist, uint64_t first,
     return err;
 }
 
-/* The destination of the manifest's records: the current journal, or the start of a fresh
+/* The destination of the manifest's records: the current journal or the first segment of a fresh
  * journal. */
 struct manifest {
     struct persist *persist;
@@ -873,7 +876,7 @@ static bg_err manifest_append(struct manifest *manifest,
                : journal_append(manifest->persist->journal, record, 1, NULL, info);
 }
 
-/* Appends an entry; NULL marks the end. No object is created or dropped while the manifest is
+/* Appends an entry; NULL marks the end. No object is created or dropped while the manifest is being
  * written. */
 static bg_err manifest_visit(void *context, struct entry *entry, bg_errinfo *info)
 {
@@ -915,11 +918,11 @@ static bg_err persist_fill(void *context, struct journal_draft *draft, bg_errinf
     return persist_write_manifest(context, draft, info);
 }
 
-/* Determines the base of an object before the older journal records are lost. If the object has no
+/* Determines an object's base before the older journal records are deleted. If the object has no
  * records since its base, and the base's file exists, the object keeps the base, so that retries do
  * not write a second copy. If the object has records since its base but cannot be saved because the
- * base cannot be read, it must never be restored without these records, even if the file becomes
- * readable again. In that case, the base is given the name of a nonexistent file. */
+ * base cannot be read, the object must never be restored without these records, even if the file
+ * becomes readable again; the base is therefore given the name of a nonexistent file. */
 static bg_err persist_base_anew(struct persist *persist, struct entry *entry,
                                 struct entry_base *base, bg_errinfo *info)
 {
@@ -935,7 +938,7 @@ static bg_err persist_base_anew(struct persist *persist, struct entry *entry,
     return BG_OK;
 }
 
-/* Saves an object for the fresh journal. No changes are recorded in the meantime, because the
+/* Saves an object for the fresh journal. No changes are recorded during the save, because the
  * journal has failed. */
 static bg_err persist_save_anew(struct persist *persist, struct entry *entry,
                                 bg_errinfo *info)
@@ -958,8 +961,8 @@ static bg_err persist_save_anew(struct persist *persist, struct entry *entry,
 }
 
 /* Recovers from a failed journal: saves all objects and starts a fresh journal. If that fails as
- * well, a restart still finds the old journal and its files, which are deleted only once the fresh
- * journal works. */
+ * well, a restart still finds the old journal and its files, because they are deleted only once the
+ * fresh journal is in use. */
 static bg_err persist_reopen(struct persist *persist, bg_errinfo *info)
 {
     struct entry *some[16];
@@ -984,7 +987,7 @@ static bg_err persist_snapshot_locked(struct persist *persist, bg_errinfo *info)
     uint64_t first = 0, keep = 0;
     char folder[PERSIST_PATH];
     struct journal_state state;
-    /* The catalog does not contain all filters yet. */
+    /* Until loading finishes, the catalog does not contain all filters. */
     if (!atomic_load(&persist->loaded)) {
         return persist_fail(info, BG_EBUSY,
                             "the filters are still being loaded; try again later");
@@ -998,7 +1001,7 @@ static bg_err persist_snapshot_locked(struct persist *persist, bg_errinfo *info)
     }
     bg_err err = journal_rotate(persist->journal, &first, info);
     if (!err) {
-        /* After this, every entry with records below `first` is marked. */
+        /* After this wait, `recorded` is set for every entry with records below `first`. */
         quiet_wait(&persist->server->quiet);
         keep = first;
         err = persist_save_changed(persist, first, &keep, info);
@@ -1012,14 +1015,14 @@ static bg_err persist_snapshot_locked(struct persist *persist, bg_errinfo *info)
     return err ? err : persist_clean(persist, info);
 }
 
-enum { PERSIST_RETRY = 5000 }; /* milliseconds to wait after a failure */
+enum { PERSIST_RETRY = 5000 }; /* milliseconds to wait before a retry */
 
 bg_err persist_snapshot(struct persist *persist, bg_errinfo *info)
 {
     bg_errinfo own;
     struct journal_state state = { .bytes = 0 };
     const uint64_t began = server_ticks();
-    const bool before = ledger_exempt(true); /* a snapshot frees space in the journal */
+    const bool before = ledger_exempt(true); /* a snapshot shrinks the journal */
     pthread_mutex_lock(&persist->saving);
     const bg_err err = persist_snapshot_locked(persist, info ? info : &own);
     pthread_mutex_unlock(&persist->saving);
@@ -1099,7 +1102,7 @@ void persist_apply(struct persist *persist, const struct settings *settings)
 }
 
 /* Returns whether a snapshot is due. The size limit applies to the bytes added since the last
- * snapshot, not to the total, because some older segments may still be needed, and the manifest
+ * snapshot, not to the total size, because older segments may still be needed and the manifest
  * alone may be large. */
 static bool persist_is_due(struct persist *persist, const struct settings *settings,
                            const struct journal_state *state)
@@ -1155,7 +1158,7 @@ void persist_on_safe(struct persist *persist, void (*told)(void *context),
     persist->on_safe_context = context;
 }
 
-/* Stores the current failure, or "" for none. Returns true if it has changed. */
+/* Stores the current failure, or "" for none. Returns true if the failure has changed. */
 static bool persist_note_failure(struct persist *persist, const char *failure)
 {
     pthread_mutex_lock(&persist->told_lock);

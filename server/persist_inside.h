@@ -14,11 +14,11 @@
 enum { PERSIST_PATH = 4096 };
 
 /* The file name of an object whose content is lost; no such file exists. If the name is "lost-"
- * followed by a file name, that file contains part of the content and is kept for as long as the
- * object exists. */
+ * followed by a file name, that file contains part of the content and is kept as long as the object
+ * exists. */
 #define PERSIST_LOST "lost"
 
-/* Files that no object needs, to be deleted once the records that prove this are on disk. */
+/* A file that no object needs. It is deleted once the records that make it obsolete are on disk. */
 struct retired {
     struct retired *next;
     char file[sizeof((struct entry_base *)0)->file];
@@ -29,7 +29,8 @@ struct persist {
     /* The data directory. Filter files are in its subdirectory `filters`. */
     char folder[PERSIST_PATH - 256];
     struct journal *journal;
-    struct doubt *doubt; /* names in doubt (NULL: none); set before serving starts */
+    /* Names in doubt, or NULL if there are none. Set before the service accepts requests. */
+    struct doubt *doubt;
     /* Until this is set, only the loading thread uses the journal. */
     _Atomic bool loaded;
     _Atomic bool failing;      /* the journal is full or has failed */
@@ -48,14 +49,14 @@ struct persist {
     pthread_mutex_t retired_lock;
     struct retired *retired;
     struct packs *packs;
-    size_t pack_from; /* minimum number of objects for a pack; tests change it */
+    size_t pack_from; /* minimum number of objects in a pack; changed by tests */
 
-    pthread_t thread; /* thread of the background snapshot */
+    pthread_t thread; /* the background snapshot thread */
     bool thread_joinable;
     _Atomic bool thread_running;
     /* Tick (server_ticks) of the next attempt after a failure. */
     _Atomic uint64_t next_try;
-    /* Tick at which a snapshot became due; 0: none is due. */
+    /* Tick at which a snapshot became due, or 0 if none is due. */
     _Atomic uint64_t wanted_since;
 };
 
@@ -63,12 +64,12 @@ struct persist {
 void persist_path(const struct persist *persist, const char *file,
                   char path[PERSIST_PATH]);
 
-/* Return whether the content of a base is lost, and mark it as lost. */
+/* persist_is_lost returns whether the content of a base is lost; persist_lose marks it as lost. */
 bool persist_is_lost(const struct entry_base *base);
 void persist_lose(struct entry_base *base);
 
-/* Returns the name of a base's file, or of the file that it had before it was lost; "" if there is
- * none. */
+/* Returns the name of a base's file or, if the base is lost, the name of its previous file. Returns
+ * "" if there is none. */
 const char *persist_file(const char *file);
 
 /* Fills in `info` with a message and returns `code`. */
@@ -82,7 +83,7 @@ bool persist_is_base(const char *name);
 void persist_foreign_digest(const void *bytes, size_t n,
                             char digest[BG_DIGEST_TEXT_BYTES]);
 
-/* Called by the journal's thread to report its state. */
+/* Called by the journal's thread to report the state of the journal. */
 void persist_told(void *context, uint64_t durable, const bg_errinfo *failure);
 
 /* Starts recording changes to the catalog. */

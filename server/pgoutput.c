@@ -1,7 +1,7 @@
 /*
  * pgoutput.c - see pgoutput.h.
  *
- * The PostgreSQL manual describes the format: "Streaming Replication Protocol" and "Logical Replication Message
+ * The PostgreSQL manual describes the format in "Streaming Replication Protocol" and "Logical Replication Message
  * Formats". Numbers are big-endian. A message must contain nothing after its last field. Only protocol 1 is requested,
  * so the server sends whole transactions in commit order, and values as text ('t').
  *
@@ -143,8 +143,8 @@ static bool pgoutput_tuple(struct cursor *cursor, uint16_t *columns, bg_bytes *l
     return true;
 }
 
-/* Reads a row. Insert: 'N' and the new row. Update: 'N' and the new row, optionally preceded by 'K'
- * and the old key, or by 'O' and the old row. */
+/* Reads a row. An Insert contains 'N' and the new row. An Update also contains 'N' and the new row,
+ * optionally preceded by 'K' and the old key or by 'O' and the old row. */
 static bool pgoutput_row(struct cursor *cursor, bool is_update,
                          struct pgoutput_message *message)
 {

@@ -1,8 +1,8 @@
 /*
  * pgoutput.h - parses the messages of PostgreSQL's logical replication stream (plugin pgoutput, protocol 1).
  *
- * The bytes come from a server and are not trusted: every length is checked against the end of the message.
- * Nothing is copied or allocated. Pointers in a message refer to the caller's buffer.
+ * The bytes come from a server and are not trusted, so every length is checked against the end of the
+ * message. Nothing is copied or allocated. Pointers in a message refer to the caller's buffer.
  *
  * Two layers:
  *
@@ -44,28 +44,28 @@ struct pgoutput_message {
     uint16_t columns;      /* number of columns (RELATION) or values (ROW) */
     bg_bytes list;         /* the columns or values, for the functions below */
     bool is_transactional; /* MESSAGE */
-    uint64_t lsn;          /* MESSAGE: end of its WAL record */
+    uint64_t lsn;          /* MESSAGE: end of the message's WAL record */
     bg_bytes prefix;       /* MESSAGE */
     bg_bytes content;      /* MESSAGE */
 };
 
 bool pgoutput_parse(bg_bytes bytes, struct pgoutput_message *message);
 
-/* Finds the index of the column with a given name in a RELATION. Returns false if there is no such
- * column. */
+/* Finds the index of the column with the given name in a RELATION. Returns false if there is no
+ * such column. */
 bool pgoutput_column(const struct pgoutput_message *relation, const char *name,
                      uint16_t *number);
 
 enum pgoutput_state { PGOUTPUT_NULL, PGOUTPUT_UNCHANGED, PGOUTPUT_TEXT };
 
 struct pgoutput_value {
-    /* UNCHANGED: a TOAST value that the update did not change. */
+    /* UNCHANGED means a TOAST value that the update did not change. */
     enum pgoutput_state state;
     bg_bytes text;
 };
 
-/* Reads the next value of a ROW and removes it from message->list. Returns false after the last
- * one. */
+/* Reads the next value of a ROW and removes it from message->list. Returns false if there are no
+ * more values. */
 bool pgoutput_value_next(struct pgoutput_message *row, struct pgoutput_value *value);
 
 #endif

@@ -1,16 +1,16 @@
 /*
- * postgres_changes.c - the `changes` mode for PostgreSQL: setup, and reading all keys; see postgres_changes.h.
+ * postgres_changes.c - the `changes` mode for PostgreSQL: setup and reading all keys; see postgres_changes.h.
  *
- * Proof of (S5). When reading starts, the reader records the number of the bookmark that covers all reported keys. It
- * waits until that bookmark is committed, and then starts its transaction. In its snapshot, it verifies the identity,
- * the fingerprint and the nonce, and that a bookmark with at least that number exists. So the snapshot belongs to the
- * same history and includes all changes that were reported earlier. COPY resolves names with the newest catalogs, so
- * the reader repeats the verification in a new snapshot after the last key. This proves that the catalogs have not
- * changed.
+ * Proof of (S5). Before it starts, the reader records the number of the bookmark that covers all keys reported so
+ * far. It waits until that bookmark is committed and then starts its transaction. In that transaction's snapshot, the
+ * reader verifies the identity, the fingerprint and the nonce, and that a bookmark with at least that number exists.
+ * So the snapshot belongs to the same history and includes all changes that were reported earlier. COPY resolves
+ * names against the newest catalogs, not the snapshot, so the reader repeats the verification in a new snapshot after
+ * the last key. This proves that the catalogs have not changed.
  *
  * Connection poolers. Each poll and each read is one transaction that sets and verifies everything it depends on. So
- * a pooler that supports prepared statements may pass consecutive transactions to different connections. With other
- * poolers, statements fail with an error but never return wrong results.
+ * a pooler that supports prepared statements may send consecutive transactions over different connections. With
+ * other poolers, statements fail with an error but never return wrong results.
  */
 #include "postgres_changes.h"
 
@@ -19,7 +19,7 @@
 #include <string.h>
 
 enum {
-    /* Minimum version, which introduced xid8 and pg_current_xact_id. */
+    /* Minimum server version, which introduced xid8 and pg_current_xact_id. */
     CHANGES_VERSION = 130000,
     CHANGES_SECONDS = 30 /* timeout for statements other than COPY */
 };
@@ -112,7 +112,8 @@ bg_err postgres_changes_look(struct postgres_link *link, uint64_t deadline,
 }
 
 /* Excludes other followers of the same objects (copies of the service's directory) before the transaction takes its
- * snapshot. So no bookmark is written with a snapshot older than the changes that another follower has pruned. */
+ * snapshot. This ensures that no bookmark is written with a snapshot older than changes that another follower has
+ * already pruned. */
 static bg_err changes_lock(struct postgres_link *link, uint64_t deadline,
                            bg_errinfo *info)
 {
@@ -123,8 +124,8 @@ static bg_err changes_lock(struct postgres_link *link, uint64_t deadline,
                            : source_no_memory(info);
     free(sql);
     const char *code = err ? postgres_link_code(link) : "";
-    /* A table, schema or permission is missing. Installing the objects, or running the script written for install=no,
-     * may help. */
+    /* If a table, schema or permission is missing, installing the objects or running the script written for
+     * install=no may help. */
     const bool missing = strcmp(code, "42P01") == 0 || strcmp(code, "3F000") == 0
                          || strcmp(code, "42501") == 0;
     return err && missing ? BG_EINVAL : err;
@@ -143,7 +144,7 @@ bg_err postgres_changes_begin(struct postgres_link *link, bool writes,
     return err ? err : postgres_changes_look(link, deadline, found, info);
 }
 
-/* Starts a transaction for postgres_changes_ensure. */
+/* Starts a transaction and verifies the installed objects. */
 static bg_err changes_verified(struct postgres_link *link, uint64_t deadline,
                                struct changes_epoch *found, bg_errinfo *info)
 {
@@ -206,7 +207,7 @@ static bg_err changes_unproven(bg_errinfo *info, const char *why)
     return source_error(info, BG_EINCOMPAT, "keys", NULL, "%s", why);
 }
 
-/* Waits until a committed bookmark covers everything reported so far. */
+/* Waits until a committed bookmark covers all changes reported so far. */
 static bg_err changes_await(struct source *source, struct changes_epoch *epoch,
                             bg_errinfo *info)
 {
@@ -224,7 +225,7 @@ static bg_err changes_await(struct source *source, struct changes_epoch *epoch,
         (void)poll(NULL, 0, 10);
         *epoch = postgres_changes_epoch(source);
         if (!epoch->pending && epoch->number < needed) {
-            break; /* the server crashed and lost the changes */
+            break; /* the server has crashed and lost the changes */
         }
     }
     if (!*first.nonce || strcmp(epoch->nonce, first.nonce) != 0) {

@@ -1,28 +1,30 @@
 /*
  * postgres_changes_follow.c - the follower for the `changes` mode; see postgres_changes.h.
  *
- * Each poll is one REPEATABLE READ transaction, so all its steps see one snapshot:
+ * Each poll is one REPEATABLE READ transaction, so all of its steps see the same snapshot:
  *
  *   1. Verify that the identity, the schema and the objects match the epoch.
- *   2. Verify that the bookmark of the epoch exists.
+ *   2. Verify that the epoch's bookmark exists.
  *   3. Report the change rows whose transaction is invisible in that bookmark.
- *   4. If there were any such rows, write a new bookmark with the snapshot of this transaction.
+ *   4. If there were any such rows, write a new bookmark with this transaction's snapshot.
  *
- * The transactions that are invisible in a bookmark are known without a scan: their IDs are at
- * least its xmax, or they were in progress when it was taken. Both kinds are found through the
- * index. So a transaction that stays open for hours does not make polls slower.
+ * Finding the transactions that are invisible in a bookmark needs no scan: either their IDs are at
+ * least the bookmark's xmax, or they were in progress when the bookmark was taken. Changes of both
+ * kinds are found through the index. So a transaction that stays open for hours does not make polls
+ * slower.
  *
  * Lost bookmarks. If the connection breaks during COMMIT, the new bookmark may or may not exist. Both cases are safe:
- * the changes since the older bookmark are a superset, and reporting a key twice is harmless. If the server loses the
- * bookmark (failover, restored backup), the epoch ends. The bookmark is committed with synchronous_commit=local. This
- * makes everything that was visible in it durable, including transactions of writers with synchronous_commit=off. So
- * after a crash, the IDs of transactions that are visible in a bookmark are never reassigned.
+ * the changes since the older bookmark include all changes since the new one, and reporting a key twice is harmless.
+ * If the server loses the bookmark (failover, restored backup), the epoch ends. The bookmark is committed with
+ * synchronous_commit=local. This commit makes every transaction that is visible in the bookmark durable, including
+ * transactions by writers that use synchronous_commit=off. So after a crash, the IDs of transactions that are visible
+ * in a bookmark are never reassigned.
  *
- * Two followers. A copy of the service's directory has the same names and marks. So the first poll after resuming
- * writes a bookmark with a new nonce, and a follower never continues from a bookmark that another follower wrote.
- * Bookmark numbers are unique, and each number is assigned in a snapshot that includes all smaller
- * numbers, so bookmarks are numbered in snapshot order. Pruning therefore deletes the bookmarks of
- * all followers that have not read the deleted changes.
+ * Two followers. A copy of the service's directory contains the same object names and marks. Therefore, the first
+ * poll after resuming writes a bookmark with a new nonce, and a follower never continues from a bookmark that
+ * another follower wrote. Bookmark numbers are unique, and each number is assigned in a snapshot that includes
+ * all smaller numbers, so bookmarks are numbered in snapshot order. Pruning therefore also deletes the bookmarks
+ * of all followers that have not yet read the deleted changes.
  *
  * Pruning. Changes that are visible in the bookmark of the last saved mark are deleted in steps. All earlier
  * bookmarks are deleted first, because a follower can resume at a mark only while the mark's bookmark exists.
@@ -33,14 +35,14 @@
 #include <string.h>
 
 enum {
-    /* number of rows after which the next poll starts immediately */
+    /* if a poll reads at least this many rows, the next poll starts immediately */
     FOLLOW_BUSY = 1024,
     FOLLOW_STEP = 100000,  /* number of rows pruned in one step */
-    FOLLOW_KEEP = 1000000, /* maximum number of rows kept while nothing is saved */
+    FOLLOW_KEEP = 1000000, /* maximum number of rows kept while no mark is saved */
     FOLLOW_WHY = BG_ERR_MESSAGE_MAX
 };
 
-static const uint64_t follow_prune_rest = 60 * SOURCE_SECOND; /* pause after an error */
+static const uint64_t follow_prune_rest = 60 * SOURCE_SECOND; /* delay after an error */
 
 struct follower {
     struct source *source;
@@ -48,21 +50,21 @@ struct follower {
     struct postgres_link link;
     struct key_batch batch;
     struct changes_epoch epoch;
-    /* The epoch belongs to the saved mark, and the listener has not been called yet. */
+    /* The epoch comes from the saved mark, and the listener has not been called yet. */
     bool resumes;
     bool claims;          /* the next poll writes a bookmark even without changes */
-    char why[FOLLOW_WHY]; /* reason for a restart, or "" */
+    char why[FOLLOW_WHY]; /* why a new epoch is needed, or "" */
     uint64_t read;        /* number of rows read by the last poll */
     /* The number of rows read since the epoch started or since the last pruning. */
     uint64_t unsaved;
     uint64_t first;      /* first bookmark of the epoch; 0 after resuming */
     uint64_t pruned;     /* all changes before this bookmark have been pruned */
-    bool is_pruning;     /* there is more to prune */
+    bool is_pruning;     /* more changes remain to be pruned */
     uint64_t prune_next; /* earliest time of the next pruning attempt */
 };
 
-/* Ends the epoch; the next turn tries to start a new one. Until then there are no proofs, readers fail, and lookups may
- * use any primary server. */
+/* Ends the epoch; the next call of follower_turn tries to start a new one. Until then, nothing is proved, readers fail,
+ * and lookups may use any primary server. */
 static void follower_doubt(struct follower *f, const char *why)
 {
     (void)snprintf(f->why, sizeof f->why, "%s", why);
@@ -137,9 +139,9 @@ static void follower_compare(struct follower *f, const struct changes_epoch *fou
     }
 }
 
-/* Verifies that the change table was not truncated or rewritten after the transaction's snapshot was taken, because its
- * earlier rows would then be invisible. pg_relation_filenode uses the newest catalogs, and the lock prevents changes
- * until the transaction ends. */
+/* Verifies that the change table was not truncated or rewritten after the transaction's snapshot was taken, because the
+ * table's earlier rows would then be invisible. pg_relation_filenode uses the newest catalogs, and the lock prevents
+ * changes until the transaction ends. */
 static bg_err follower_hold(struct follower *f, bg_errinfo *info)
 {
     PGresult *rows = NULL;
@@ -198,7 +200,7 @@ static bg_err follower_find(struct follower *f, uint64_t *next, bg_errinfo *info
     return err;
 }
 
-/* Reports the batch, after recording that only the next bookmark covers its keys. */
+/* Reports the batch after recording that only the next bookmark covers its keys. */
 static void follower_tell(struct follower *f, uint64_t next)
 {
     if (f->epoch.pending != next) {
@@ -245,7 +247,7 @@ static bg_err follower_read(struct follower *f, uint64_t next, bg_errinfo *info)
     return err;
 }
 
-/* Commits the transaction, with a new bookmark if there were changes. */
+/* Commits the transaction and, if there were changes, a new bookmark. */
 static bg_err follower_commit(struct follower *f, uint64_t next, bg_errinfo *info)
 {
     char number[24];
@@ -275,7 +277,7 @@ static bg_err follower_commit(struct follower *f, uint64_t next, bg_errinfo *inf
     return err;
 }
 
-/* Resumes at the listener's mark, in the first poll after a start. */
+/* Resumes at the listener's mark in the first poll after startup. */
 static bg_err follower_resume(struct follower *f, uint64_t next, bg_errinfo *info)
 {
     bg_err err =
@@ -360,8 +362,8 @@ static bg_err follower_write_first(struct follower *f, struct changes_epoch *epo
                      source_format("SELECT set_config('" CHANGES_WRITER "', $1, true),"
                                    " set_config('synchronous_commit', 'local', true)"),
                      &writer, NULL, info);
-    /* Visible rows with later transaction IDs belong to another history (a restored dump). Every
-     * poll would report these rows, and they would never be pruned. */
+    /* Visible rows with later transaction IDs come from a different history (a restored dump).
+     * Every poll would report these rows, and they would never be pruned. */
     err = err ? err
               : follower_run(f,
                              source_format("DELETE FROM %s WHERE xid >="
@@ -391,7 +393,7 @@ static bg_err follower_write_first(struct follower *f, struct changes_epoch *epo
     return err ? err : follower_do(f, "COMMIT", info);
 }
 
-/* Starts an epoch: everything that is invisible in its first bookmark will be reported. */
+/* Starts an epoch. All changes that are invisible in its first bookmark will be reported. */
 static bg_err follower_restart(struct follower *f, bg_errinfo *info)
 {
     struct changes_epoch epoch;
@@ -416,14 +418,14 @@ static bg_err follower_restart(struct follower *f, bg_errinfo *info)
 /* ---- Pruning ----------------------------------------------------------------------------- */
 
 /* Returns the number of the oldest bookmark that is still needed: the bookmark of the last saved mark, or the first
- * bookmark of the epoch. If too many changes accumulate while nothing is saved, the changes are pruned anyway, and the
- * service reads all keys at its next start. */
+ * bookmark of the epoch. If too many changes accumulate while no mark is saved, they are pruned anyway, and the
+ * service reads all keys the next time it starts. */
 static uint64_t follower_unneeded(struct follower *f)
 {
     char mark[SOURCE_MARK];
     struct changes_epoch saved;
     source_last_saved(f->source, mark);
-    if (follower_parse_mark(mark, &saved) /* only marks of this epoch are kept */
+    if (follower_parse_mark(mark, &saved) /* only marks from this epoch are saved */
         && saved.number > f->pruned) {
         return saved.number;
     }
@@ -488,7 +490,7 @@ static bg_err follower_prune(struct follower *f, bg_errinfo *info)
 
 /* ---- The thread -------------------------------------------------------------------------- */
 
-/* Runs one poll, or starts an epoch. Sets *again if the next turn should start immediately. */
+/* Runs one poll, or starts an epoch. Sets *again if the next call should follow immediately. */
 static bg_err follower_turn(struct follower *f, bool *again, bg_errinfo *info)
 {
     bg_err err = BG_OK;

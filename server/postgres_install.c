@@ -1,29 +1,30 @@
 /*
  * postgres_install.c - creates and verifies the database objects for the `changes` mode; see postgres_changes.h.
  *
- * The trigger function must not make application statements fail, and must not prevent DDL:
+ * The triggers must not make application statements fail or prevent DDL:
  *
- *   - The triggers have no WHEN clause and no column list. Either of them would create a dependency
+ *   - The triggers have no WHEN clause and no column list. Either would create a dependency
  *     on the column, and PostgreSQL would then refuse to drop the column or to change its type.
- *   - The function refers to the column by name, so it fails after the column has been renamed or dropped. The
- *     conversion can also fail after the column's type has changed. The EXCEPTION block handles
- *     these failures by setting the key to NULL. The block writes nothing, so its subtransaction
- *     needs no transaction ID.
+ *   - The function refers to the column by name, so that reference fails after the column has been renamed or
+ *     dropped. The conversion can also fail after the column's type has changed. The EXCEPTION block handles
+ *     these failures by setting the key to NULL. The block writes nothing, so its subtransaction needs no
+ *     transaction ID.
  *   - The key column of the change table has a built-in type without a length, or text for enums.
  *     So the change table does not depend on the application's types.
  *   - For an enum, the body contains a digest of the labels. ALTER TYPE ... RENAME VALUE does not wait for transactions
- *     that have recorded the old label. Afterwards the installed body differs from the expected one, and installing the
- *     function again waits for these transactions.
+ *     that have recorded the old label. After the rename, the installed body differs from the expected body, so the
+ *     function is installed again, and the installation waits for these transactions.
  *   - The function does not use NOTIFY, which would rule out PREPARE TRANSACTION.
  *
  * Installing replaces everything: DROP FUNCTION ... CASCADE removes all triggers, including those on tables that are
- * no longer part of the gate. DDL is transactional, so writers see either all old or all new objects. CREATE TRIGGER
- * waits until all transactions that wrote to the table have ended, and later transactions execute the trigger.
+ * no longer part of the gate. DDL is transactional, so writers see either only the old objects or only the new ones.
+ * CREATE TRIGGER waits until all transactions that wrote to the table have ended, and all later transactions execute
+ * the trigger.
  *
- * Locks. Writers lock the application's tables first and the change table second. The installation uses the same
- * order: it drops the trigger functions first, which locks the tables, and then the change table. The service's lock
- * waits time out before PostgreSQL checks for deadlocks (after 1 s by default). So only the service fails and retries,
- * never the application.
+ * Locks. Writers lock the application's tables first and the change table second. Installation uses the same order:
+ * it drops the trigger functions first, which locks the tables, and then the change table. The service's lock waits
+ * time out before PostgreSQL checks for deadlocks (after 1 s by default). So in a deadlock, only the service's
+ * statement fails and is retried, never the application's.
  */
 #include "postgres_changes.h"
 
@@ -78,7 +79,8 @@ static const struct changes *install_own(const struct postgres_link *link)
     return link->source->mode_own;
 }
 
-/* Returns the COMMENT for all database objects of this gate. The caller frees the result. */
+/* Returns the COMMENT that is set on all of this gate's database objects. The caller frees the
+ * result. */
 static char *install_comment(const struct source *source)
 {
     return source_format("Bloomgate: gate %s of service %s", source->how.name,
@@ -241,7 +243,7 @@ static bg_err install_add_rows(struct postgres_link *link, struct statements *to
     return err;
 }
 
-/* Selects all objects named after this gate and service, with their comments. */
+/* Selects all objects that have names reserved for this gate, with their comments. */
 static const char install_present[] =
     "WITH present AS (SELECT c.relname::text AS name, d.description,"
     " 'TABLE ' || '%s.' || c.relname::text AS what"
@@ -306,7 +308,7 @@ static void install_add_tables(struct postgres_link *link, struct statements *to
     statements_add(to, "CREATE TABLE %s.%s (xid xid8 NOT NULL, key pg_catalog.%s)", in,
                    own->change_table, install_type(keys));
     statements_add(to, "CREATE INDEX ON %s.%s (xid)", in, own->change_table);
-    /* Without a replica identity, rows could not be deleted while a publication includes all tables. */
+    /* Without a replica identity, rows cannot be deleted while a publication includes all tables. */
     statements_add(to, "ALTER TABLE %s.%s REPLICA IDENTITY FULL", in,
                    own->change_table);
     statements_add(to,
@@ -354,8 +356,8 @@ static void install_add_functions(struct postgres_link *link, struct statements 
 }
 
 /* Adds the triggers. Partitions get clones of their partitioned table's trigger; children (INHERITS) do not. ENABLE
- * ALWAYS is repeated for each table, because older versions do not propagate it. Partitions that are being detached get
- * no trigger, and ALTER TABLE fails for them. */
+ * ALWAYS is repeated for each table, because older PostgreSQL versions do not propagate it. Partitions that are being
+ * detached are skipped, because they get no trigger and ALTER TABLE would fail for them. */
 static bg_err install_add_triggers(struct postgres_link *link, struct statements *to,
                                    uint64_t deadline, bg_errinfo *info)
 {
@@ -453,8 +455,9 @@ static bg_err install_plan(struct postgres_link *link, struct statements *to,
 
 /* ---- Installing -------------------------------------------------------------------------- */
 
-/* Verifies that the owner of the schema is already allowed to act as this role. The owner can replace the change table
- * with one whose triggers run with the privileges of the trigger function, that is, the privileges of this role. */
+/* Verifies that the schema's owner is already allowed to act as the service's role, because the owner can replace the
+ * change table with one whose triggers run with the privileges of the trigger function, which are those of the
+ * service's role. */
 static bg_err install_verify_schema(struct postgres_link *link, uint64_t deadline,
                                     bg_errinfo *info)
 {

@@ -1,8 +1,8 @@
 /*
  * postgres_link.c - see postgres_link.h.
  *
- * A wait calls poll() in slices of 0.1 seconds, and checks between them whether the source is being stopped. A caller
- * that abandons a statement closes the connection. The statement then ends when the server detects the closed
+ * Waits call poll() with a timeout of 0.1 seconds and check between calls whether the source is being stopped. A
+ * caller that abandons a statement closes the connection. The statement then ends when the server detects the closed
  * connection or when statement_timeout expires, and no partially read result remains.
  */
 #include "postgres_link.h"
@@ -62,7 +62,8 @@ static bg_err postgres_link_connect(struct postgres_link *link,
                                     enum postgres_link_use use, uint64_t deadline,
                                     bg_errinfo *info)
 {
-    /* The URL overrides parameters that precede it. By default, a dead connection is detected within a minute. */
+    /* The URL overrides parameters that precede it. With the default values, a dead connection is detected within
+     * a minute. */
     const char *const names[] = { "keepalives_idle",
                                   "keepalives_interval",
                                   "tcp_user_timeout",
@@ -98,8 +99,9 @@ static bg_err postgres_link_connect(struct postgres_link *link,
     return err;
 }
 
-/* Returns the encoding of keys. A SQL_ASCII database can hold any bytes, but rejects bytes that are invalid in the
- * client encoding, so such a key would appear to be absent. */
+/* Returns the client encoding for keys. A SQL_ASCII database can store any bytes, but with a different client
+ * encoding it rejects bytes that are invalid in that encoding, so a key with such bytes would appear to be absent.
+ * */
 static const char *postgres_link_encoding(const struct postgres_link *link)
 {
     const char *server = PQparameterStatus(link->db, "server_encoding");
@@ -109,7 +111,8 @@ static const char *postgres_link_encoding(const struct postgres_link *link)
 /* Returns the lock timeout in ms; 0 if there is none. A server process that is waiting for a lock
  * does not notice that the service has disconnected. Statements that write time out before the
  * server checks for deadlocks (deadlock_timeout, 1 s), so they never make an operator's statement
- * fail. Creating a slot waits for running transactions, which counts as a lock wait. */
+ * fail. There is no timeout for creating a slot, because it waits for running transactions, which
+ * counts as a lock wait. */
 static unsigned postgres_link_lock_timeout(enum postgres_link_use use)
 {
     return use == PG_WRITES ? 300 : use == PG_READS ? 10000 : 0;
@@ -125,7 +128,7 @@ bg_err postgres_link_open(struct postgres_link *link, struct source *source,
     err = err ? err : postgres_link_connect(link, use, deadline, info);
     if (!err) {
         (void)PQsetnonblocking(link->db, 1);
-        /* Serializable reads could abort transactions of the application. */
+        /* Serializable reads could cause application transactions to abort. */
         (void)snprintf(
             setup, sizeof setup,
             "SELECT " PG_SPELLING(
@@ -207,7 +210,7 @@ static bool postgres_link_is_good(const PGresult *result)
            || status == PGRES_SINGLE_TUPLE;
 }
 
-/* Reports a server error, and keeps the result, which contains the error code. */
+/* Reports a server error and keeps the result, which contains the error code. */
 static bg_err postgres_link_refused(struct postgres_link *link, const char *what,
                                     PGresult *result, bg_errinfo *info)
 {
@@ -219,13 +222,13 @@ static bg_err postgres_link_refused(struct postgres_link *link, const char *what
     return err;
 }
 
-/* Returns the first result of a statement that was sent, and discards the other results. */
+/* Returns the first result of a statement that was sent and discards any other results. */
 static bg_err postgres_link_finish(struct postgres_link *link, const char *what,
                                    bool sent, uint64_t deadline, PGresult **wanted,
                                    bg_errinfo *info)
 {
     PGresult *first = NULL, *more = NULL;
-    PQclear(link->last); /* postgres_link_code then refers to this statement */
+    PQclear(link->last); /* so that postgres_link_code refers to this statement */
     link->last = NULL;
     bg_err err = sent ? postgres_link_flush(link, what, deadline, info)
                       : postgres_link_fail(link, what, info);
@@ -252,8 +255,9 @@ static bg_err postgres_link_finish(struct postgres_link *link, const char *what,
 /* Maximum size of a server-side name, including the NUL. */
 enum { LINK_STATEMENT = 64 };
 
-/* Returns the server-side name of a prepared statement. A pooler may pass a transaction to a connection on which
- * another gate has prepared a statement; that statement must not be executed instead. */
+/* Returns the server-side name of a prepared statement. The name is unique because a pooler may send a
+ * transaction over a connection on which another gate has prepared a statement, and that statement must not be
+ * executed by mistake. */
 static const char *postgres_link_statement(const struct postgres_link *link,
                                            const char *name, char text[LINK_STATEMENT])
 {
@@ -355,7 +359,7 @@ bg_err postgres_link_next(struct postgres_link *link, const char *what,
         if (PQntuples(*row) > 0) {
             return BG_OK;
         }
-        PQclear(*row); /* the final result after the last row */
+        PQclear(*row); /* the empty result that follows the last row */
     }
 }
 

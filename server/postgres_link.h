@@ -30,7 +30,8 @@ enum {
     PG_XID8 = 5069
 };
 
-/* Settings that determine how values are printed. If `local` is "true", they apply to the current transaction only. */
+/* Settings that determine how values are printed. If `local` is "true", the settings apply to the current transaction
+ * only. */
 #define PG_SPELLING(local)                                                             \
     "set_config('datestyle', 'ISO', " local "),"                                       \
     " set_config('timezone', 'UTC', " local "),"                                       \
@@ -49,12 +50,12 @@ struct postgres_link {
     char nonce[17];  /* part of the names of prepared statements */
 };
 
-/* Parameters of a statement. */
+/* A parameter of a statement. */
 struct postgres_argument {
     const char *data;
     int len;     /* length of binary data */
     bool binary; /* otherwise NUL-terminated text */
-    Oid type;    /* 0: inferred by the server; ignored by prepared statements */
+    Oid type;    /* 0 if inferred by the server; ignored for prepared statements */
 };
 
 enum { PG_ARGUMENTS = 4 };
@@ -64,8 +65,8 @@ struct postgres_arguments {
     struct postgres_argument list[PG_ARGUMENTS];
 };
 
-/* The purpose of a connection. Lookups also have a timeout on the server. Only PG_WRITES and PG_STREAMS may write.
- * PG_STREAMS uses the replication protocol (replication=database). */
+/* The purpose of a connection. Lookups (PG_ASKS) also have a server-side timeout. Only PG_WRITES and PG_STREAMS
+ * may write. PG_STREAMS uses the replication protocol (replication=database). */
 enum postgres_link_use { PG_ASKS, PG_READS, PG_WRITES, PG_STREAMS };
 
 /* Connects and configures the session. Errors: BG_EIO. */
@@ -81,11 +82,12 @@ bg_err postgres_link_run(struct postgres_link *link, const char *what, const cha
                          const struct postgres_arguments *given, uint64_t deadline,
                          PGresult **result, bg_errinfo *info);
 
-/* Runs a statement without parameters and without a result. */
+/* Runs a statement that has no parameters and returns no rows. */
 bg_err postgres_link_do(struct postgres_link *link, const char *what, const char *sql,
                         uint64_t deadline, bg_errinfo *info);
 
-/* Prepare a named statement, and describe its columns and parameters. */
+/* postgres_link_prepare prepares a named statement; postgres_link_describe describes its columns
+ * and parameters. */
 bg_err postgres_link_prepare(struct postgres_link *link, const char *what,
                              const char *name, const char *sql, uint64_t deadline,
                              bg_errinfo *info);
@@ -99,8 +101,8 @@ bg_err postgres_link_execute(struct postgres_link *link, const char *what,
                              uint64_t deadline, PGresult **result, bg_errinfo *info);
 
 /*
- * Read the rows of a result of any size one by one: call begin, then next until *row is NULL. To skip the remaining
- * rows, close the connection.
+ * Read the rows of a result of any size one by one. Call postgres_link_begin, and then postgres_link_next until
+ * *row is NULL. To skip the remaining rows, close the connection.
  */
 bg_err postgres_link_begin(struct postgres_link *link, const char *what,
                            const char *sql, const struct postgres_arguments *given,
@@ -111,8 +113,8 @@ bg_err postgres_link_next(struct postgres_link *link, const char *what,
 /* Returns the SQLSTATE of the last error (five characters), or "". */
 const char *postgres_link_code(const struct postgres_link *link);
 
-/* Start COPY ... TO STDOUT or START_REPLICATION, and read its lines, without the newline, until *line is NULL. The
- * caller frees a line with PQfreemem and may change it. */
+/* Start COPY ... TO STDOUT or START_REPLICATION, and read its output line by line, without newlines, until *line
+ * is NULL. The caller frees a line with PQfreemem and may change it. */
 bg_err postgres_link_copy(struct postgres_link *link, const char *what, const char *sql,
                           bg_errinfo *info);
 bg_err postgres_link_copied(struct postgres_link *link, const char *what, char **line,

@@ -1,31 +1,32 @@
 /*
  * postgres_logical.c - the `logical` mode: follows PostgreSQL through logical replication.
  *
- * Why no change is missed. Every committed change is in the server's WAL. A replication slot makes the server keep
- * and decode the WAL: it sends whole transactions in commit order (protocol 1 of pgoutput never sends a transaction
- * before it is committed). The follower must prove repeatedly that the stream covers the tables, that it has no gaps,
- * and how far it has advanced.
+ * Why no change is missed. Every committed change is in the server's WAL. A replication slot makes the server retain
+ * the WAL and decode it. The server sends whole transactions in commit order (pgoutput protocol 1 never sends a
+ * transaction before it is committed). The follower must prove repeatedly that the stream covers the tables and has
+ * no gaps, and how far the stream has advanced.
  *
  * (L1) Position. At every poll, the follower records the time `since` and then emits a marker over a normal connection
- *      (postgres_marker.h). The commit of a transaction acknowledged before `since` precedes the marker in the WAL. So
+ *      (postgres_marker.h). If a commit was acknowledged before `since`, it precedes the marker in the WAL. So
  *      when the marker arrives in the stream, all those transactions have been reported. The arrival of the marker also
  *      proves that both connections reached the same server.
  * (L2) Coverage. After emitting the marker, and before waiting for it, the follower reads the identity and fingerprint
- *      (postgres_schema.h) in a new snapshot. It reports caught_up only if they equal those of the epoch. DDL
- *      acknowledged before `since` is visible in that snapshot.
+ *      (postgres_schema.h) in a new snapshot. The follower reports caught_up only if they match the epoch's
+ *      identity and fingerprint. DDL acknowledged before `since` is visible in that snapshot.
  * (L3) Continuity. The slot is confirmed only up to the marker of the last saved mark. Every stream, including
  *      the first one of an epoch, starts at a known marker (the `place`), and the first marker of this gate that
- *      arrives must be that marker. Rows that arrive before it were committed before it: they were reported earlier,
- *      or precede the epoch. If another marker arrives first, the server has a different history (a restored backup,
- *      a clone), or the slot was moved. The follower then restarts.
- * (L4) Each stream has its own nonce, so markers of earlier streams are never mistaken for markers in flight.
- * (L5) Restart. First the publication is completed, then the old slot is dropped and a new one is created. The server
- *      waits for all running transactions before it creates a slot, so every transaction that the slot delivers saw
- *      the publication from its start. Then the service writes the first marker, and reads the identity and
- *      fingerprint in a new snapshot. `restart` is reported when this marker has arrived.
- * (L6) Readers import the snapshot of a temporary slot (postgres_logical_reader.c). It contains the transactions
- *      whose commit records precede a certain WAL position. These include transactions that the stream has delivered,
- *      but that other sessions cannot see yet because they wait for a synchronous standby.
+ *      arrives must be that marker. Rows that arrive before that marker were committed before it, so they were
+ *      reported earlier or precede the epoch. If a different marker arrives first, the server has a different
+ *      history (a restored backup, a clone), or the slot was moved. The follower then restarts.
+ * (L4) Each stream has its own nonce, so markers from earlier streams are never mistaken for markers in
+ *      flight.
+ * (L5) Restart. First, the publication is completed; then, the old slot is dropped and a new one is created. The
+ *      server waits for all running transactions before it creates a slot, so every transaction that the slot
+ *      delivers saw the publication from its start. Then the service writes the first marker, and reads the identity
+ *      and fingerprint in a new snapshot. `restart` is reported when this marker has arrived.
+ * (L6) Readers import the snapshot of a temporary slot (postgres_logical_reader.c). This snapshot contains the
+ *      transactions whose commit records precede a certain WAL position. These include transactions that the stream
+ *      has delivered but that other sessions cannot see yet because they are waiting for a synchronous standby.
  *
  * Roles. The role needs LOGIN and REPLICATION, SELECT on the tables, and, with install=yes, ownership of the
  * tables and CREATE on the database.
@@ -164,7 +165,7 @@ static void logical_destroy(struct source *source)
     }
 }
 
-/* Verifies everything except the slot, which the follower creates. */
+/* Verifies all prerequisites except the slot, which the follower creates. */
 static bg_err logical_check(struct source *source, bg_errinfo *info)
 {
     const struct logical *logical = source->mode_own;

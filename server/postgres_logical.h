@@ -15,17 +15,18 @@ struct logical {
     char *object;
     pthread_mutex_t lock; /* protects the fields below */
     pthread_cond_t changed;
-    /* The epoch of this round is known, and its stream is verified. */
+    /* The current epoch is known, and its stream has been verified. */
     bool is_following;
-    uint64_t round;             /* changes with every epoch */
+    uint64_t round;             /* incremented whenever an epoch starts or ends */
     struct postgres_mark epoch; /* identity and fingerprint of the epoch */
-    /* Nonces of the reader markers that arrived in the stream. */
+    /* Nonces of the reader markers that arrived most recently in the stream. */
     char seen[LOGICAL_SEEN][PG_NONCE];
     unsigned next_seen;
     uint64_t heard; /* time (source_now) of the last stream message */
 };
 
-/* Returns the deadline for a statement from the follower or a reader, which may take longer than a lookup. */
+/* Returns the deadline for a statement that the follower or a reader runs. Such a statement may take longer
+ * than a lookup. */
 uint64_t logical_deadline(void);
 
 /* Verifies the server, the role and the tables, and creates the publication if `install` allows it. Errors:
@@ -38,7 +39,8 @@ bg_err logical_prepare(struct postgres_link *link, const struct logical *logical
 bg_err logical_inspect(struct postgres_link *link, const struct logical *logical,
                        struct postgres_mark *found, bg_errinfo *info);
 
-/* Compares the identity and fingerprint. Returns a description of the difference; NULL if they are equal. */
+/* Compares the identities and fingerprints of two marks. Returns a description of the difference, or NULL if
+ * they are equal. */
 const char *logical_difference(const struct postgres_mark *a,
                                const struct postgres_mark *b);
 

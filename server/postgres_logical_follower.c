@@ -4,8 +4,8 @@
  *
  * The follower runs one session after another. A session consists of two connections: `marks` for markers and
  * fingerprints, and `stream`. A session ends when either connection fails, or when there is a reason to restart. Only
- * the `place` outlives a session: the last marker that arrived, or the first marker of an epoch that has not started
- * yet.
+ * the `place` outlives a session. It is the last marker that arrived, or the first marker of an epoch that has not
+ * started yet.
  */
 #include "pgoutput.h"
 #include "postgres_logical.h"
@@ -23,7 +23,7 @@ enum {
 };
 #define REPLY_INTERVAL (1 * SOURCE_SECOND)
 
-/* The event that the follower reports when the place's marker arrives. */
+/* The event that the follower reports when the marker of the `place` arrives. */
 enum arrival { ARRIVES_RESTARTED, ARRIVES_RESUMED, ARRIVES_CONTINUED };
 
 struct follower {
@@ -33,7 +33,7 @@ struct follower {
     struct postgres_relations relations;
     struct key_batch batch;
     uint32_t failures; /* number of consecutive sessions without a proof */
-    /* State of the epoch. */
+    /* Epoch state. */
     bool has_place;
     bool is_restarting; /* the last session ended the epoch deliberately */
     bool is_live;       /* the listener relies on the epoch */
@@ -41,16 +41,15 @@ struct follower {
     enum arrival arrival;
     char why[BG_ERR_MESSAGE_MAX]; /* reason for the restart */
     uint64_t confirmed; /* the server may discard the WAL before this position */
-    /* State of the session. */
+    /* Session state. */
     bool has_arrived;
     char nonce[PG_NONCE];
     uint64_t emitted, arrived; /* numbers of the last markers emitted and received */
-    uint64_t since[FLIGHT];    /* emission times, indexed by marker number */
+    uint64_t since[FLIGHT];    /* emission times, by marker number mod FLIGHT */
     /* Last position received, and last position confirmed. */
     uint64_t received, replied;
-    uint64_t settling; /* position to be confirmed; 0: none */
-    /* The position can be confirmed when this transaction and all earlier transactions have
-     * ended. */
+    uint64_t settling; /* position waiting to be confirmed, or 0 */
+    /* `settling` can be confirmed when this transaction and all earlier transactions have ended. */
     char last[24];
     uint64_t next_poll, next_reply;
 };
@@ -68,7 +67,7 @@ static void follower_publish(struct follower *f, bool is_following)
     (void)pthread_mutex_unlock(&logical->lock);
 }
 
-/* Ends the epoch: the next session starts a new one. */
+/* Ends the epoch. The next session starts a new one. */
 static bg_err follower_restart(struct follower *f, bg_errinfo *info, const char *why)
 {
     f->is_restarting = true;
@@ -92,9 +91,9 @@ static void follower_waits(void *context, const char *why)
     source_tell_state(f->source, false, why);
 }
 
-/* Reads the fingerprint and the identity in one new snapshot and, unless `keys` is NULL, the type of the keys and the
- * relations. The caller uses `keys` only if it belongs to the epoch, because the filter may be trusted at this
- * point. */
+/* Reads the fingerprint and the identity in one new snapshot. Unless `keys` is NULL, also reads the key type and the
+ * relations. The caller must use `keys` only if the fingerprint and identity match the epoch, because the filter may
+ * be trusted at this point. */
 static bg_err follower_inspect(struct follower *f, struct postgres_keys *keys,
                                struct postgres_mark *found, bg_errinfo *info)
 {
@@ -149,8 +148,7 @@ static bg_err follower_renew(struct follower *f, bg_errinfo *info)
 
 /* ---- Continuing -------------------------------------------------------------------------- */
 
-/* Verifies everything that can be verified before the stream starts. The arrival of the first marker proves the rest
- * (L3). */
+/* Verifies as much as possible before the stream starts. The arrival of the first marker proves continuity (L3). */
 static bg_err follower_verify(struct follower *f, bg_errinfo *info)
 {
     struct postgres_mark found;
@@ -221,7 +219,7 @@ static bg_err follower_poll(struct follower *f, bg_errinfo *info)
     return err;
 }
 
-/* Handles the arrival of the place's marker. All rows after this marker are reported. */
+/* Handles the arrival of the marker at `place`. From then on, all rows are reported. */
 static void follower_arrive(struct follower *f)
 {
     struct source *source = f->source;
@@ -373,10 +371,10 @@ static bg_err follower_message(struct follower *f, const char *data, size_t len,
 /* ---- The stream -------------------------------------------------------------------------- */
 
 /*
- * Determines the position to confirm; 0 if there is none. With synchronous_standby_names='*', confirming a position
+ * Determines the position to confirm, or 0 if there is none. With synchronous_standby_names='*', confirming a position
  * would make the server release earlier transactions that are waiting for a standby, as if a standby had received them.
- * So a position is confirmed only after all transactions that were running when it was received have ended.
- * Transactions that are waiting for a standby have not ended yet.
+ * So a position is confirmed only after all transactions that were running when it was received have ended,
+ * because a transaction that is waiting for a standby has not ended yet.
  */
 static bg_err follower_settle(struct follower *f, uint64_t *position, bg_errinfo *info)
 {
@@ -412,7 +410,7 @@ static bg_err follower_settle(struct follower *f, uint64_t *position, bg_errinfo
     return err;
 }
 
-/* Replies to the server, and confirms the saved position. */
+/* Sends a status reply to the server and confirms the saved position. */
 static bg_err follower_reply(struct follower *f, bg_errinfo *info)
 {
     char saved[SOURCE_MARK];
@@ -437,8 +435,8 @@ static void follower_hear(struct follower *f)
     (void)pthread_mutex_unlock(&f->logical->lock);
 }
 
-/* Reads the messages that have arrived, up to a limit. Sets *is_drained if no more messages have
- * arrived. */
+/* Reads the messages that have arrived, up to a limit. Sets *is_drained if no unread messages are
+ * left. */
 static bg_err follower_read(struct follower *f, bool *is_drained, bg_errinfo *info)
 {
     bg_err err = BG_OK;
@@ -506,7 +504,7 @@ static bg_err follower_stream(struct follower *f, bg_errinfo *info)
     f->next_reply = f->next_poll = 0;
     postgres_relations_forget(&f->relations);
     key_batch_clear(&f->batch);
-    follower_hear(f); /* restarts the timeout for an unresponsive server */
+    follower_hear(f); /* restarts the server timeout */
     err = err ? err : source_nonce(f->nonce, info);
     while (!err) {
         err = follower_step(f, info);

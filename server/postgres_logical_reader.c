@@ -3,17 +3,18 @@
  *
  * Once the read has started, the new filter accepts the keys that the follower reports. So the snapshot must contain
  * all transactions that the follower reported before the read started. The snapshot of a temporary slot contains these
- * transactions, because it is defined by a WAL position, and the slot is created after the read has started.
+ * transactions, because the snapshot is defined by a WAL position and the slot is created after the read has
+ * started.
  *
- * That position is at or after the end of everything that was streamed, provided that the slot is on the follower's
- * server. To prove this, the reader emits a marker after the last key, in the session that read the keys. The marker
- * must arrive in the follower's stream.
+ * That position is at or after the end of the WAL streamed before the read started, provided that the slot is on the
+ * follower's server. To prove this, the reader emits a marker after the last key, in the session that read the keys.
+ * The marker must arrive in the follower's stream.
  *
  * (R1) The snapshot can include a committed transaction whose backend has not yet recorded the commit outside the WAL.
- *      Its rows would look aborted. So the reader waits until a new snapshot, which is taken from the list of running
- *      transactions, contains everything that the exported one contains.
- * (R2) COPY resolves names with the newest catalogs, not with the snapshot. So the identity and fingerprint are
- *      compared with those of the epoch twice: in the snapshot, and in a new one after the last key.
+ *      The rows of that transaction would look aborted. So the reader waits until a new snapshot, which is taken from
+ *      the list of running transactions, contains all transactions that the exported snapshot contains.
+ * (R2) COPY resolves names against the newest catalogs, not the snapshot. So the identity and fingerprint are
+ *      compared with the epoch's twice: in the snapshot, and in a new snapshot after the last key.
  */
 #include "log.h"
 #include "postgres_logical.h"
@@ -91,7 +92,7 @@ static bg_err reader_verify(struct logical_reader *mine, bg_errinfo *info)
                       : err;
 }
 
-/* Writes the query that counts the transactions that are committed in the reader's snapshot but still running in a new
+/* Builds the query that counts the transactions that are committed in the reader's snapshot but still running in a new
  * snapshot. */
 static bg_err reader_unsettled(struct logical_reader *mine, char **sql,
                                bg_errinfo *info)
@@ -112,8 +113,8 @@ static bg_err reader_unsettled(struct logical_reader *mine, char **sql,
     return err || *sql ? err : source_no_memory(info);
 }
 
-/* Waits until (R1) holds, using the slot's connection. That connection is on the same server, because otherwise the
- * snapshot could not have been imported. */
+/* Waits until the condition in (R1) is met, using the slot's connection. That connection is on the same server,
+ * because otherwise the snapshot could not have been imported. */
 static bg_err reader_settle(struct logical_reader *mine, struct postgres_link *slot,
                             bg_errinfo *info)
 {
@@ -173,7 +174,8 @@ static bg_err reader_begin(struct logical_reader *mine, bg_errinfo *info)
                                    info);
     err = err ? err : reader_begin_with(mine, &slot, &other, info);
     postgres_link_close(&other);
-    postgres_link_close(&slot); /* drops the slot; the imported snapshot stays valid */
+    /* Closing this connection drops the slot, but the imported snapshot stays valid. */
+    postgres_link_close(&slot);
     if (err) {
         postgres_reader_end(mine->reader);
     }

@@ -1,4 +1,5 @@
-/* postgres_marker.c - see postgres_marker.h. The text comes from a server or a file, so it is parsed strictly. */
+/* postgres_marker.c - see postgres_marker.h. Markers and marks come from a server or a file, so they are parsed
+ * strictly. */
 #include "postgres_marker.h"
 
 #include <stdio.h>
@@ -26,7 +27,7 @@ bool postgres_lsn_parse(const char *text, uint64_t *lsn)
         return false;
     }
     *lsn = high << 32 | low;
-    postgres_lsn_print(*lsn, again); /* only this spelling is accepted */
+    postgres_lsn_print(*lsn, again); /* only the canonical spelling is accepted */
     return strcmp(text, again) == 0;
 }
 

@@ -9,10 +9,10 @@
  * OBJECT identifies the gate and the instance (source_object). LSN is the server's insert position just before the
  * marker was written, so it is at or before the start of the marker's record. A stream that starts at this LSN
  * includes the marker, because the server skips only records that start before the requested position. (The LSN sent
- * with the message is the end of its record; a stream that starts there would not include the marker.)
+ * with the message is the end of the marker's record; a stream that starts there would not include the marker.)
  *
- * A mark is a position at which the follower can resume. It consists of a marker, and the identity and fingerprint
- * verified with it.
+ * A mark is a position at which the follower can resume. It consists of a marker and the identity and fingerprint
+ * that were verified with the marker.
  *
  *     logical 1 IDENTITY FINGERPRINT NONCE NUMBER LSN
  */
@@ -44,7 +44,7 @@ struct postgres_mark {
  * memory. */
 char *postgres_marker_emit(const char *object, const struct postgres_marker *marker);
 
-/* Parses a message. Returns false if the text is not a marker of this object. */
+/* Parses a message. Returns false if the text is not a marker for this object. */
 bool postgres_marker_parse(const char *object, bg_bytes text,
                            struct postgres_marker *marker);
 

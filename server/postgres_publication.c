@@ -1,11 +1,11 @@
 /*
  * postgres_publication.c - creates the publication; see postgres_publication.h.
  *
- * A table that publishes updates needs a replica identity, because PostgreSQL otherwise rejects UPDATE as soon as the
- * table is published. A gate must not break an application, so it refuses a table without a replica identity instead. A
- * table can also lose its replica identity, or get a partition without one. The fingerprint query detects such a change
- * at the next poll. A publication that the gate cannot follow, for this or any other reason, is dropped. Otherwise the
- * publication could later make UPDATE fail without the gate noticing.
+ * A table whose updates are published needs a replica identity; otherwise, PostgreSQL rejects UPDATE as soon as the
+ * table is published. A gate must not break an application, so the gate refuses a table without a replica identity
+ * instead. A table can also lose its replica identity, or get a partition without one. The fingerprint query detects
+ * such a change at the next poll. If the gate cannot follow a publication, for this or any other reason, the gate drops
+ * it. Otherwise the publication could later make UPDATE fail without the gate noticing.
  */
 #include "postgres_publication.h"
 
@@ -19,7 +19,8 @@
 
 enum { PUBLICATION_DROP, PUBLICATION_CREATE, PUBLICATION_COMMENT, PUBLICATION_STEPS };
 
-/* Lists the tables that contain keys, with their schemas, so that the script works with any search_path. */
+/* Lists the tables that contain keys, with schema-qualified names, so that the script works with any
+ * search_path. */
 static bg_err publication_tables(struct postgres_link *link, uint64_t deadline,
                                  char **tables, bg_errinfo *info)
 {
@@ -67,8 +68,8 @@ static void publication_statements_free(char *sql[PUBLICATION_STEPS])
 
 /* ---- Installing -------------------------------------------------------------------------- */
 
-/* Verifies that an existing publication with that name belongs to this gate. Errors: BG_EINVAL if the publication does
- * not belong to this gate. */
+/* Verifies that the publication with this name, if there is one, belongs to this gate. Errors: BG_EINVAL if it does
+ * not. */
 static bg_err publication_own(struct postgres_link *link, const char *name,
                               uint64_t deadline, bg_errinfo *info)
 {
@@ -150,7 +151,8 @@ static bg_err publication_run(struct postgres_link *link, char *const *sql, int 
                              : err;
 }
 
-/* Writes the statements for the operator to a file, and returns an error with its path. */
+/* Writes the statements to a file for the operator to run, and returns an error that contains the
+ * file's path. */
 static bg_err publication_script(const struct source *source, const char *name,
                                  char *const sql[PUBLICATION_STEPS], bg_errinfo *info)
 {

@@ -1,9 +1,9 @@
 /*
  * postgres_relations.c - the published tables that contain keys; see postgres_publication.h.
  *
- * The stream identifies a table by its OID, and describes its columns before the first row and again after every change
- * to its definition. A row of a partition arrives as a row of the topmost published table, so the tables above a key
- * column's table are included as well.
+ * The stream identifies each table by its OID. It describes a table's columns before the table's first row and again
+ * after every change to its definition. A row in a partition arrives as a row of the topmost published table, so the
+ * tables above a key column's table are included as well.
  */
 #include "postgres_publication.h"
 #include "postgres_schema.h"

@@ -15,8 +15,8 @@
  *   objects       pg_class, pg_attribute, pg_trigger and pg_rewrite of the change table and the bookmark; pg_proc of
  *                 the trigger functions; pg_trigger of the tables (changes)
  *
- * Temporary children are excluded, because their rows are visible only to the session that created
- * them.
+ * Temporary child tables are excluded, because their rows are visible only to the session that
+ * created them.
  *
  * Validation. In the same snapshot, the query also returns the reasons why the tables cannot be followed, as rows of
  * `problem`:
@@ -99,7 +99,7 @@ bg_err postgres_schema_query(struct postgres_link *link, const char *what,
 
 /* ---- Key columns ------------------------------------------------------------------------- */
 
-/* Returns a description of a kind of relation that cannot be followed; NULL for a table. */
+/* Returns a description of the kind of relation if it cannot be followed, or NULL for a table. */
 static const char *schema_kind(char relkind)
 {
     switch (relkind) {
@@ -245,8 +245,9 @@ void postgres_keys_forget(struct source *source)
 /* ---- Identity ---------------------------------------------------------------------------- */
 
 /*
- * Every role may call these functions by default. If an operator has revoked this permission, this part of the identity
- * is "-" on every server, and only the marker or bookmark in the database distinguishes two servers.
+ * By default, every role may call the functions that return the identity. If an operator has revoked this permission,
+ * that part of the identity is "-" on every server, and only the marker or bookmark in the database distinguishes two
+ * servers.
  */
 static const char schema_may[] =
     "SELECT pg_catalog.pg_is_in_recovery(),"
@@ -322,15 +323,15 @@ bg_err postgres_schema_verify_server(struct postgres_link *link, uint64_t deadli
 /* ---- Fingerprint ------------------------------------------------------------------------- */
 
 /*
- * Selects the tables of the key columns, all tables below them, and the catalog rows that describe them. A partition
- * that is being detached (DETACH CONCURRENTLY) does not count as being below its parent, because queries and the
- * publication exclude it.
+ * Selects the tables that contain the key columns, all tables below them, and the catalog rows that describe these
+ * tables. A partition that is being detached (DETACH CONCURRENTLY) does not count as being below its parent, because
+ * queries and the publication exclude it.
  *
- * A transaction that waits for a synchronous standby is invisible in the snapshot, but its catalog changes already
- * affect how the replication stream is decoded. The transaction appears as the xmax of the rows that it deletes or
- * updates. The xmax matters where DDL does not block writers: when an enum label is renamed, a partition is detached
- * concurrently, or a publication is altered. Other DDL holds a lock on the table, so no keys are written until the DDL
- * is visible.
+ * A transaction that is waiting for a synchronous standby is invisible in the snapshot, but its catalog changes
+ * already affect how the replication stream is decoded. The transaction appears as the xmax of the rows that it
+ * deletes or updates. The xmax matters for DDL that does not block writers: when an enum label is renamed, a partition
+ * is detached concurrently, or a publication is altered. Other DDL holds a lock on the table, so no keys are written
+ * until the DDL is visible.
  */
 static const char schema_tables[] =
     ", tree(n, col, oid) AS (SELECT n, col, oid FROM root"
@@ -378,11 +379,11 @@ static const char schema_tables[] =
     " FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()))"
     " AND setrole IN (0, (SELECT oid FROM pg_catalog.pg_roles"
     " WHERE rolname = session_user))"
-    " AND setconfig::text ~ '(search_path|role)=')"; /* the role is "$user" */
+    " AND setconfig::text ~ '(search_path|role)=')"; /* the role determines "$user" */
 
 /*
- * A row of pg_publication_rel for a partitioned table covers its partitions; the children of an ordinary table have
- * their own rows. Before version 15 there are no filters, column lists or published schemas.
+ * A pg_publication_rel row for a partitioned table also covers its partitions; the children of an ordinary table
+ * have their own rows. Before version 15, publications had no row filters, column lists or schemas.
  */
 static const char schema_publication[] =
     ", climb(oid, up) AS (SELECT oid, oid FROM member WHERE relkind = 'r'"
@@ -423,7 +424,7 @@ static const char schema_identity[] =
     " 'add a primary key, set REPLICA IDENTITY, or use follow=changes'"
     " FROM pg_catalog.pg_class c WHERE c.oid IN (SELECT oid FROM member)"
     " AND c.relkind = 'r' AND c.relpersistence = 'p'"
-    " AND " POSTGRES_NO_REPLICA_IDENTITY /* covers only the tables that contain keys */
+    " AND " POSTGRES_NO_REPLICA_IDENTITY /* checks only tables that contain keys */
     " UNION ALL SELECT 'publication ' || p.pubname::text || ' contains other tables',"
     " 'publish only the tables that contain the keys' FROM pg_catalog.pg_publication_rel l"
     " JOIN publication p ON l.prpubid = p.oid"
@@ -553,7 +554,8 @@ static bool schema_print(struct postgres_link *link, FILE *sql,
     return fine;
 }
 
-/* Prepares the query once per connection, because planning takes several times as long as executing. */
+/* Prepares the query once per connection, because planning the query takes several times as long as
+ * executing it. */
 static bg_err schema_prepare(struct postgres_link *link,
                              const struct postgres_objects *objects, uint64_t deadline,
                              bg_errinfo *info)

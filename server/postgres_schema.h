@@ -1,15 +1,16 @@
 /*
  * postgres_schema.h - verifies the state that must not change while a gate follows PostgreSQL: the server's identity,
- * the tables of the key columns, and the objects that the follower depends on.
+ * the tables that contain the key columns, and the objects that the follower depends on.
  *
- * A fingerprint is a hash over rows of the system catalogs. It is read with a plain SELECT in the caller's transaction,
- * so it belongs to the same snapshot as everything else in that transaction. It includes the xmin of each row, which
- * changes with every update. So two equal fingerprints prove that no DDL was committed between their snapshots, not
- * even DDL that was later undone.
+ * A fingerprint is a hash of rows in the system catalogs. The rows are read with a plain SELECT in the caller's
+ * transaction, so the fingerprint belongs to the same snapshot as all other reads in that transaction. The hash
+ * includes the xmin of each row, which changes with every update. So two equal fingerprints prove that no DDL was
+ * committed between their snapshots, not even DDL that was later undone.
  *
- * COPY and other statements that name a table use the newest catalogs instead. A reader therefore computes the
- * fingerprint twice: in its own snapshot, and in a new snapshot after the last key. If both fingerprints equal the
- * follower's fingerprint, the names referred to the same tables and columns throughout the read.
+ * COPY and other statements that refer to a table by name use the newest catalogs instead of the snapshot. A
+ * reader therefore computes the fingerprint twice: in its own snapshot, and in a new snapshot after the last key.
+ * If both fingerprints equal the follower's fingerprint, the names referred to the same tables and columns
+ * throughout the read.
  */
 #ifndef SERVER_POSTGRES_SCHEMA_H
 #define SERVER_POSTGRES_SCHEMA_H
@@ -18,13 +19,13 @@
 
 #include <stdio.h>
 
-enum { PG_FINGERPRINT = 33 }; /* bytes: 32 hex digits of a SHA-256, and a NUL */
+enum { PG_FINGERPRINT = 33 }; /* size in bytes: 32 hex digits of a SHA-256, and a NUL */
 
 /* The identity of a server and database: "SYSTEM/TIMELINE/DATABASE". */
 enum { PG_IDENTITY = 64 };
 
-/* SQL condition: the table `c` (a row of pg_class) has no replica identity. A deferrable primary key does not count as
- * a replica identity. */
+/* An SQL condition that is true if the table `c` (a row of pg_class) has no replica identity. A deferrable primary key
+ * does not count as a replica identity. */
 #define POSTGRES_NO_REPLICA_IDENTITY                                                   \
     "c.relreplident <> 'f' AND NOT EXISTS (SELECT FROM pg_catalog.pg_index i"          \
     " WHERE i.indrelid = c.oid AND i.indisvalid AND i.indimmediate"                    \
@@ -33,7 +34,8 @@ enum { PG_IDENTITY = 64 };
 
 /* The type of the key columns. */
 struct postgres_keys {
-    /* A base type or an enum, the same for all columns. varchar counts as text. */
+    /* A base type or an enum, which is the same for all columns. The type varchar counts as text.
+     * */
     Oid type;
     bool is_enum;
     char name[64];   /* name of the type */
@@ -41,17 +43,18 @@ struct postgres_keys {
     enum key_form form;
 };
 
-/* Determines the type of the key columns. Errors: BG_EINVAL if the columns differ in type or cannot be keys. */
+/* Determines the type of the key columns. Errors: BG_EINVAL if the columns have different types or cannot be
+ * used as keys. */
 bg_err postgres_keys_look(struct postgres_link *link, uint64_t deadline,
                           struct postgres_keys *keys, bg_errinfo *info);
 
-/* Sets source->form and source->prints_hex. These fields describe the keys in the filter. The column's type may have
- * changed since the follower's last poll, so only the follower calls this function. In a mode without a follower,
- * readers and lookup connections call it. */
+/* Sets source->form and source->prints_hex. These fields describe the keys in the filter. Only the follower calls
+ * this function, because the column's type may have changed since the follower's last poll. In a mode without a
+ * follower, readers and lookup connections call the function. */
 void postgres_keys_use(struct source *source, const struct postgres_keys *keys);
 
-/* Resets source->form. The follower calls this function if an epoch ends before it has been reported. Otherwise lookups
- * would fail if the column's type changed before the next epoch. */
+/* Resets source->form. The follower calls this function if an epoch ends before it has been reported. Otherwise,
+ * lookups would fail if the column's type changed before the next epoch. */
 void postgres_keys_forget(struct source *source);
 
 /* Reads the identity. Errors: BG_EINCOMPAT if the server is a standby (in recovery). */
@@ -66,34 +69,37 @@ void postgres_schema_set_identity(struct source *source, const char *identity);
 bg_err postgres_schema_verify_server(struct postgres_link *link, uint64_t deadline,
                                      bg_errinfo *info);
 
-/* Objects covered by the fingerprint in addition to the tables. NULL: none. */
+/* Names of objects that the fingerprint covers in addition to the tables. NULL means that there is
+ * no such object. */
 struct postgres_objects {
     const char *publication; /* `logical` mode: name of the publication */
     /* `changes` mode: schema of the tables and functions below. */
     const char *schema;
     const char *change_table;
     const char *bookmark;
-    const char *guard; /* trigger function of the change table and the bookmark */
-    /* Name of the triggers and trigger function of key column N, without the N. */
+    const char *guard; /* trigger function for the change table and the bookmark table */
+    /* Name of the triggers and the trigger function for key column N, without the N. */
     const char *function;
 };
 
 /* Validates the tables (see postgres_schema.c) and computes the fingerprint, in the current transaction. All calls
- * for a connection must pass the same objects. Errors: BG_EINVAL if the tables cannot be followed in this mode. */
+ * for the same connection must pass the same objects. Errors: BG_EINVAL if the tables cannot be followed in this
+ * mode. */
 bg_err postgres_schema_fingerprint(struct postgres_link *link,
                                    const struct postgres_objects *objects,
                                    uint64_t deadline, char fingerprint[PG_FINGERPRINT],
                                    bg_errinfo *info);
 
-/* Writes two WITH queries: wanted(n, nsp, rel, col) lists the key columns, and root(n, col, oid, relkind) lists the
- * tables that their names refer to in the current snapshot. Returns false if out of memory. */
+/* Writes two common table expressions: wanted(n, nsp, rel, col) lists the key columns, and root(n, col, oid,
+ * relkind) lists the tables that their names refer to in the current snapshot. Returns false if out of memory. */
 bool postgres_schema_roots(struct postgres_link *link, FILE *sql);
 
-/* Returns an SQL condition, starting with AND, which excludes rows `i` of pg_inherits that belong to a partition that
- * is being detached. */
+/* Returns an SQL condition, starting with AND, that excludes pg_inherits rows (alias `i`) for partitions that are
+ * being detached. */
 const char *postgres_schema_attached(const struct postgres_link *link);
 
-/* Runs a query that continues the WITH RECURSIVE clause of postgres_schema_roots. */
+/* Runs a query that starts with the WITH RECURSIVE clause from postgres_schema_roots and continues
+ * with `tail`. */
 bg_err postgres_schema_query(struct postgres_link *link, const char *what,
                              const char *tail, uint64_t deadline, PGresult **rows,
                              bg_errinfo *info);

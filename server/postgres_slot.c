@@ -2,8 +2,8 @@
  * postgres_slot.c - see postgres_slot.h.
  *
  * Creating a slot can take as long as the longest running transaction. If the source is stopped in the meantime, the
- * connection is closed. client_connection_check_interval makes the server detect this while it waits, so no partially
- * created slot remains.
+ * service closes the connection. Setting client_connection_check_interval makes the server detect the closed
+ * connection while it waits, so no partially created slot remains.
  */
 #include "postgres_slot.h"
 
@@ -142,7 +142,7 @@ bg_err postgres_slot_create(struct postgres_link *link, const char *name,
                                         "SET client_connection_check_interval = '1s'",
                                         deadline, info)
                      : source_no_memory(info);
-    /* The setting takes effect with the next statement. */
+    /* The setting takes effect when the next statement starts. */
     err = err ? err
               : postgres_link_do(link, "replication slot", "SELECT 1", deadline, info);
     err = err ? err : postgres_link_begin(link, "replication slot", sql, NULL, info);

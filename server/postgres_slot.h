@@ -13,9 +13,9 @@
 struct postgres_slot {
     bool exists;
     bool fits;    /* the slot is a logical slot with the pgoutput plugin */
-    bool is_here; /* the slot belongs to this database; databases can be renamed */
+    bool is_here; /* the slot belongs to this database */
     bool is_lost; /* the server has removed WAL that the slot needs */
-    int user;     /* PID of the process that uses the slot; 0: none */
+    int user;     /* PID of the process that is using the slot, or 0 */
     uint64_t confirmed;
 };
 
@@ -24,13 +24,13 @@ bg_err postgres_slot_look(struct postgres_link *link, const char *name,
                           uint64_t deadline, struct postgres_slot *slot,
                           bg_errinfo *info);
 
-/* Drops the slot if it exists. Errors: BG_EBUSY if a process uses the slot; BG_EINVAL if it is not a logical slot with
- * the pgoutput plugin. */
+/* Drops the slot if it exists. Errors: BG_EBUSY if a process is using the slot; BG_EINVAL if it is not a logical slot
+ * with the pgoutput plugin. */
 bg_err postgres_slot_drop(struct postgres_link *link, const char *name,
                           uint64_t deadline, bg_errinfo *info);
 
-/* Reports why the server is waiting for running transactions, first after one second, then every
- * minute. */
+/* Callback that reports the oldest transaction that the server is waiting for, first after one second and
+ * then every minute. */
 struct postgres_slot_wait {
     struct postgres_link *link; /* another connection */
     void (*waits)(void *context, const char *why);
@@ -41,9 +41,10 @@ enum { PG_SNAPSHOT = 64 };
 
 /*
  * Creates a slot over a PG_STREAMS connection. The server first waits until all running write transactions have
- * ended. If `snapshot` is NULL, the slot is persistent. Otherwise the slot is temporary: the server drops it when the
- * connection is closed. `snapshot` is set to the name of a snapshot that can be imported until then. The snapshot
- * contains exactly the transactions whose commit records precede the slot's starting point.
+ * ended. If `snapshot` is NULL, the slot is persistent. Otherwise, the slot is temporary, and the server drops it
+ * when the connection is closed. `snapshot` is set to the name of a snapshot that can be imported until the
+ * connection is closed. The snapshot contains exactly the transactions whose commit records precede the slot's
+ * starting point.
  */
 bg_err postgres_slot_create(struct postgres_link *link, const char *name,
                             const struct postgres_slot_wait *wait,

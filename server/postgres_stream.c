@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A listener may be slow, so the server's timeout is longer than the default. TCP keepalives detect dead
- * connections. */
+/* The server's timeout is longer than the default, because a listener may be slow. TCP keepalives detect
+ * dead connections. */
 static const char stream_setup[] =
     "SELECT set_config('wal_sender_timeout', '120s', false),"
     " set_config('tcp_keepalives_idle', '30', false),"
@@ -37,7 +37,7 @@ bg_err postgres_stream_start(struct postgres_link *link, const char *slot, uint6
     return err;
 }
 
-/* Reports the end of the stream: a server error, or a shutdown. */
+/* Reports that the stream has ended because of a server error or a shutdown. */
 static bg_err postgres_stream_ended(struct postgres_link *link, bg_errinfo *info)
 {
     PGresult *result = PQgetResult(link->db);
@@ -97,8 +97,8 @@ static bool postgres_stream_send(struct postgres_link *link, uint64_t written,
 bg_err postgres_stream_reply(struct postgres_link *link, uint64_t received,
                              uint64_t confirmed, bg_errinfo *info)
 {
-    /* If there is a flushed position, the server treats this client as a standby, and the written position counts as
-     * well. */
+    /* If a reply contains a flushed position, the server treats this client as a standby, and the written position
+     * counts as well. So the two positions are sent separately. */
     const bool sent =
         (!confirmed || postgres_stream_send(link, confirmed, confirmed, false))
         && postgres_stream_send(link, received, 0, true) && PQflush(link->db) >= 0;
@@ -107,8 +107,8 @@ bg_err postgres_stream_reply(struct postgres_link *link, uint64_t received,
 
 bool postgres_stream_is_refused(const struct postgres_link *link)
 {
-    /* Temporary errors: lost connections, exhausted resources, shutdown, and a slot that is in
-     * use. */
+    /* SQLSTATE prefixes of temporary errors: lost connections, exhausted resources, shutdown, and a
+     * slot that is in use. */
     static const char *const passing[] = { "08", "53", "57", "55006" };
     const char *code = postgres_link_code(link);
     for (size_t i = 0; i < sizeof passing / sizeof *passing; i++) {

@@ -1,11 +1,11 @@
 /*
  * postgres_stream.h - a slot's replication stream, over a PG_STREAMS connection.
  *
- * The server sends changes starting at a position, and keeps the WAL after the last confirmed position. A reply from
- * the client contains three positions: written, flushed and applied. Only `flushed` allows the server to discard WAL.
- * This has two consequences:
+ * The server sends changes starting at a given position, and retains the WAL after the last confirmed position. A
+ * reply from the client contains three positions: written, flushed and applied. Only `flushed` allows the server to
+ * discard WAL. This has two consequences:
  *
- * - A server that is shutting down waits until the client has flushed everything. This client confirms a change only
+ * - A server that is shutting down waits until the client has flushed all changes. This client confirms a change only
  *   after it has been saved to disk, which may be much later. So after confirming a position, it sends a second reply
  *   with a flushed position of zero (none). Then the server waits only until everything has been *written*, i.e.
  *   received.
