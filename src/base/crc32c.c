@@ -89,8 +89,8 @@ CRC32C_TARGET static uint32_t crc32c_by_instruction(uint32_t crc,
 
 enum { CRC32C_FOLD = 256 };
 
-/* x^2111 and x^2047, reflected. Multiplying by these constants moves the two halves of 128 bits
- * forward by 256 bytes. */
+/* x^2111 and x^2047, reflected. Multiplying by these constants moves the two halves of a 128-bit
+ * value forward by 256 bytes. */
 #define CRC32C_LOW_OVER  UINT64_C(0xe9a5d8be00000000)
 #define CRC32C_HIGH_OVER UINT64_C(0x1426a81500000000)
 

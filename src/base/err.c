@@ -39,7 +39,8 @@ void bgi_err_clear(bg_errinfo *info)
 /* Maximum size of a text before it is shortened: enough for a path and a sentence. */
 enum { ERR_TEXT_MAX = 4096 + 1024 };
 
-/* Returns whether a byte continues a UTF-8 character. A text must not be cut before such a byte. */
+/* Returns whether a byte continues a UTF-8 character. Text must not be truncated before such a
+ * byte. */
 static bool err_is_inside(char c)
 {
     return ((unsigned char)c & 0xc0) == 0x80;

@@ -7,8 +7,8 @@
  *     [ the bits, 64-byte aligned ............. ][ struct bg_filter ]
  *
  * The bits come first, so that in large filters they start at a 2 MiB page boundary. If the hasher
- * has a secret, a block allocated by the library is excluded from core files as a whole, because
- * the bits would be useless there without the secret. Each handle is wiped when its filter is
+ * has a secret, the entire block (if the library allocated it) is excluded from core files, because
+ * without the secret the bits would be useless there. Each handle is wiped when its filter is
  * freed.
  */
 #ifndef BGI_HANDLE_H

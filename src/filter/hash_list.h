@@ -30,8 +30,8 @@ struct bgi_hash_list {
     bool small_pages;
 };
 
-/* `part_done` is called with the share of the sorting that is done, 0 to 1. To stop the sort, it
- * returns false. It is called only by the thread that called bgi_hash_list_sort. */
+/* `part_done` is called with the share of the sorting that is done, 0 to 1. It returns false to
+ * stop the sort. It is called only by the thread that called bgi_hash_list_sort. */
 struct bgi_watch {
     bool (*part_done)(void *context, double share);
     void *context;

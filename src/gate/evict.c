@@ -16,7 +16,7 @@
  *        READING, wait. Then repeat (U1).
  * The evictor (E) is bg_registry_tick, and only one runs at a time:
  *   (E1) Under the lock: set `slot` to NULL, set the slot aside, and change to WRITING.
- *   (E2) Wait for a grace period, which up to REGISTRY_WALK tenants share.
+ *   (E2) Wait for a grace period. One wait covers up to REGISTRY_WALK tenants.
  *   (E3) Write the slot to the file, unless the file is already up to date.
  *   (E4) Under the lock: if the state is still WRITING and the file was written, change to
  *        DISK and free the slot. If writing failed, put the slot back. If the state is not

@@ -42,9 +42,9 @@
  *   (R5) A find whose era is later than the set's era empties the set, raises the set's version,
  *        and sets the set's era to the later era. A find whose era is earlier than the set's era
  *        finds nothing and returns the token 0.
- *   (R6) A token is the version of a set that has the era of the lookup. So if the version is still
- *        the same when the answer is put, the set still has that era, and the new entry gets it,
- *        too.
+ *   (R6) A token is the version of a set that has the era of the lookup. So if the version is
+ *        unchanged when the answer is stored, the set still has that era, and so does the new
+ *        entry.
  * Proof of (R3): the lookup that sent the query read both counters before the event raised one of
  * them (R4), and the later lookup reads both counters afterwards. Counters never decrease. So the
  * second lookup has a later era. The second lookup empties the set, or another lookup has already

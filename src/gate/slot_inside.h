@@ -1,6 +1,7 @@
 /*
- * slot_inside.h - the members of a slot, for the files that use and change them: slot_keys.c,
- * slot.c (fast changes), reload.c (files), rebuild.c, watch.c and health.c.
+ * slot_inside.h - the internals of a slot, shared by the files that use and modify them:
+ * slot_keys.c, slot.c (fast changes), reload.c (changes that read files), rebuild.c, watch.c and
+ * health.c.
  */
 #ifndef BGI_SLOT_INSIDE_H
 #define BGI_SLOT_INSIDE_H
@@ -23,8 +24,8 @@ struct slot_line {
     _Atomic uint64_t news,
         olds; /* adds of definitely new keys, and of keys that may already have been present */
     _Atomic uint64_t refused;
-    /* The adds in `olds` whose keys were definitely new to the filters that accept adds, so that
-     * bits were set. */
+    /* The subset of `olds` whose keys were definitely new to the filters that accept adds. These
+     * adds set bits there. */
     _Atomic uint64_t again;
 };
 
@@ -126,8 +127,8 @@ BGI_INLINE void slot_note_add(const bg_slot *slot, const struct view *view)
     }
 }
 
-/* Records that the base may contain keys that were added after the last advance, through a slot
- * that no longer exists. */
+/* Records that the base may contain keys that were added after the last bg_slot_advance by way of a
+ * slot that no longer exists. */
 void slot_adds_unnumbered(bg_slot *slot);
 
 /* ---- Changes (slot->change must be held) ------------------------------------------------ */

@@ -33,8 +33,8 @@
  * This formula needs no sum over the loads of units. (The lanes of a masked filter are rotations of
  * one pattern, not random subsets. With the patterns in blocked.c, the difference is below 0.6%.)
  *
- * Precision. The terms alternate in sign, so the sum loses precision. The smaller the result is,
- * compared with the largest term, C(16,8) = 12870, the more digits are lost. Long doubles have at
+ * Precision. The terms alternate in sign, so the sum loses precision. The smaller the result
+ * relative to the largest term, C(16,8) = 12870, the more digits are lost. Long doubles have at
  * least 18 digits on most machines, and 15 on some. If the result is too small for that precision
  * (below 1e-10), a sum over the loads of units is used instead. All terms of that sum are positive,
  * but it treats lanes as independent. Its result is accurate to an order of magnitude, and never

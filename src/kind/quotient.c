@@ -41,7 +41,7 @@
  * (1 - 1/F)^n. There is no other source of false positives. At loads below 95%, the rate is at most
  * about 0.95 x 2^-r.
  *
- * Layout. A unit is a block of 64 bytes (drawn in quotient_table.h):
+ * Layout. A unit is a block of 64 bytes (see the diagram in quotient_table.h):
  *
  *     [ block ][ block ] ... [ block ]
  *      <--- 2^q slots ---><- 512 ->
@@ -269,7 +269,7 @@ static void quotient_setup(struct bgi_core *core)
 
 /* ---- The rate ------------------------------------------------------------------------ */
 
-/* Returns the number of different prefixes. */
+/* Returns the number of possible prefixes. */
 static double quotient_prefixes(uint64_t units, uint32_t k)
 {
     return ldexp(1, (int)(quotient_bits(units, k) + k));

@@ -115,9 +115,9 @@ static double aged_full(const struct aged_model *m, uint32_t count, uint32_t ahe
     assert(m->k >= AGED_K_MIN && count >= m->k && count <= AGED_K_MAX + 1);
     for (uint32_t set = 0; set < (uint32_t)1 << count; set++) {
         double product = 1;
-        /* A period's slices start `back` - (k - 1) slices after the oldest slice of the run. The
-         * last period that reaches the run is the current period, or the period of the run's last
-         * slice. */
+        /* The slices of the period with index `back` start `back` - (k - 1) slices after the oldest
+         * slice of the run. The last period that reaches the run is the current period, or the
+         * period of the run's last slice. */
         for (uint32_t back = 0; back + ahead < count + m->k - 1; back++) {
             uint32_t mine = (((uint32_t)1 << m->k) - 1) << back >> (m->k - 1);
             product *= m->miss[bgi_popcount64(set & mine)];

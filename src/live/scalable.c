@@ -448,7 +448,7 @@ static bg_err scalable_create(const bg_spec *spec, bg_filter **filter, bg_errinf
     return err;
 }
 
-/* Returns a spec that creates the same handle, but with these flags. */
+/* Returns a spec that creates an equivalent filter with the given flags. */
 static bg_spec scalable_spec(const struct scalable *s, uint32_t flags)
 {
     bg_spec spec = BG_SPEC_INIT;

@@ -814,7 +814,8 @@ static bg_err window_plan(const bg_spec *spec, double growth, bg_plan *plan,
 
 /* ---- Rotation -------------------------------------------------------------------- */
 
-/* Clears the next period's place in proportion to the elapsed share of the current period. */
+/* Clears a fraction of the next period's place equal to the fraction of the current period that has
+ * elapsed. */
 static void window_clear_share(struct window *w)
 {
     double share = (double)window_elapsed(w, w->moved) / (double)w->ticks;

@@ -128,8 +128,8 @@ struct bgi_recipe container_recipe(const struct container_header *header);
 bool container_recipe_is_of(const struct container_header *header,
                             const bg_filter *filter);
 
-/* Computes canary i of the canaries that are never added. bg_canary computes the canaries that are
- * added. */
+/* Computes the i-th absent canary, which is never added to the filter. For the canaries that are
+ * added, see bg_canary. */
 void container_absent_canary(uint64_t generation, uint32_t i,
                              uint8_t key[BG_CANARY_BYTES]);
 

@@ -139,7 +139,7 @@ static bg_err oplog_failed(const bg_oplog *log, bg_errinfo *info)
     return log->failure.code;
 }
 
-/* Makes the log fail (L4), and truncates the file to `end` if possible. */
+/* Marks the log as failed (L4), and truncates the file to `end` if possible. */
 static void oplog_fail(bg_oplog *log, const bg_errinfo *why, uint64_t end)
 {
     log->failure = *why;

@@ -56,7 +56,8 @@ static bg_err hadoop_make(uint32_t version, uint32_t m, uint32_t k, uint64_t inp
     return err;
 }
 
-/* Returns the size of the header. k is the first or second int in the header, and m is the last. */
+/* Returns the size of the header. k is the first int in the old layout and the second int
+ * otherwise; m is always the last int. */
 static uint64_t hadoop_header(uint32_t version)
 {
     return version == HADOOP_OLD ? 8 : 13;
