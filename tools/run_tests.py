@@ -31,7 +31,7 @@ def count(good, bad):
 
 
 def run(command, env=None):
-    """Runs a command. Returns whether it succeeded, and its output."""
+    """Runs a command. Returns whether the command succeeded, and its output."""
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, **(env or {})}, text=True,
                           errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return done.returncode == 0, done.stdout

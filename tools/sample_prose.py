@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Draws random sentences from the project's prose, to judge how well it reads, and counts its words.
+"""Draws random sentences from the project's prose, so that people can judge how well it reads, and counts its words.
 
-tools/prose_text.py extracts the prose. It is divided into surfaces by where a reader encounters it; --help lists
+tools/prose_text.py extracts the prose. The prose is divided into surfaces by where a reader encounters it; --help lists
 the surfaces. Sentences with fewer than 4 words, rows of symbols, and code are skipped.
 
 usage: sample_prose.py SURFACE... [-n N] [--seed S] [--rev REV]   N (200) sentences: FILE:LINE<TAB>SENTENCE

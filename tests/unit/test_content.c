@@ -82,7 +82,8 @@ static void drop(struct pieces *p)
     free(p->words);
 }
 
-/* Checks that the restored filter is equal, reports the same statistics, and finds its keys. */
+/* Checks that the restored filter equals the original, reports the same statistics, and finds its
+ * keys. */
 static void check_returns(const bg_filter *filter, const bg_spec *how)
 {
     struct pieces p = take_apart(filter);

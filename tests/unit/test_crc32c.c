@@ -1,5 +1,5 @@
 /*
- * CRC-32C: the test vectors of RFC 3720, the table compared with its definition, every
+ * CRC-32C: the test vectors from RFC 3720, the table compared with its definition, every
  * implementation compared with a bitwise one, and checksums combined from parts.
  */
 #include "support/check.h"
@@ -11,7 +11,7 @@
 
 static const bg_cpu cpus[] = { BG_CPU_SCALAR, BG_CPU_AVX2, BG_CPU_AVX512, BG_CPU_NEON };
 
-/* Computes the checksum by its definition. */
+/* Computes the checksum directly from its definition. */
 static uint32_t slowly(const unsigned char *p, size_t n)
 {
     uint32_t crc = UINT32_MAX;

@@ -1019,10 +1019,10 @@ TEST(cuckoo__readers_miss_nothing_beside_writers)
 }
 
 /*
- * One key is always present at least once: a copy is added to one bucket, and then the copy in
- * the other bucket is removed. This moves the key without relocating it. (A removal
- * uses the first bucket if it can, and the first bucket of the mirrored hash is the second
- * bucket of the original.)
+ * One key is always present at least once. A thread adds a copy to one bucket and then removes the
+ * copy in the other bucket. This moves the key without relocating it. (A removal uses the first
+ * bucket if it can, and the first bucket of the mirrored hash is the second bucket of the
+ * original.)
  */
 struct dance {
     bg_filter *filter;
@@ -1082,7 +1082,7 @@ TEST(cuckoo__readers_miss_no_key_whose_copies_change)
     }
 }
 
-/* Several threads fill one filter in batches: every key is present exactly once. */
+/* Several threads fill one filter in batches. Afterwards, every key is present exactly once. */
 struct share {
     bg_filter *filter;
     pthread_t thread;

@@ -1,10 +1,10 @@
 /*
  * The estimates that a filter reports about itself. The documentation promises that the intervals
- * include the true value 19 times out of 20. The test counts the seeded trials in which they
- * include it. The count may fall short by four standard deviations, plus 1% for the model. To
- * reject intervals that are too wide, the test also compares their width with the actual scatter of
- * the estimates; it allows five standard errors of the observed scatter, and 3% for the model. Both
- * bounds tighten as BG_TEST_SCALE adds trials.
+ * include the true value 19 times out of 20. The test counts the seeded trials in which the
+ * interval includes the true value. The count may fall short by four standard deviations, plus 1%
+ * for the model. To reject intervals that are too wide, the test also compares their width with the
+ * actual scatter of the estimates; it allows five standard errors of the observed scatter, and 3%
+ * for the model. Both bounds become tighter when BG_TEST_SCALE adds trials.
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -107,7 +107,7 @@ static void check_items(bg_kind kind, uint32_t k, double fill)
 BG_BLOOM_KINDS(ITEMS_TEST)
 #undef ITEMS_TEST
 
-/* A large filter with few keys: nearly every key has set k bits of its own. */
+/* In a large filter with few keys, nearly every key has set k bits of its own. */
 TEST(estimate__few_keys_in_a_large_filter)
 {
     for (int i = 0; i < KIND_COUNT; i++) {

@@ -41,7 +41,7 @@ static bool check_made(bg_err err, const bg_filter *filter, const bg_errinfo *wh
     return false;
 }
 
-/* Copies, folds and merges `filter`; counts failures. */
+/* Copies, folds and merges `filter`, and counts the failures. */
 static unsigned use_filter(bg_filter *filter, const bg_filter *model)
 {
     bg_filter *copy, *folded;
@@ -321,7 +321,7 @@ TEST(fault__every_kind_without_memory_once_and_for_ever)
     printf("= every kind: %zu failed allocations, nothing lost\n", faults);
 }
 
-/* ---- The OS has no memory -------------------------------------------------------- */
+/* ---- An OS without free memory -------------------------------------------------------- */
 
 static bool same_error(bg_err err, const bg_filter *filter, const bg_errinfo *why)
 {

@@ -349,7 +349,7 @@ TEST(file__one_shard_is_refused)
     bg_filter_free(filter);
 }
 
-/* No builder creates a static filter with one unit: lookups would read beyond it. */
+/* No builder creates a static filter with one unit, because lookups would read beyond it. */
 TEST(file__static_filters_without_room_for_a_key_are_refused)
 {
     for (unsigned i = 9; i < 11; i++) {
@@ -384,7 +384,8 @@ TEST(file__static_filters_without_room_for_a_key_are_refused)
     }
 }
 
-/* Sets every field to every value in a list: the file is refused, or the filter is usable. */
+/* Sets each field to each value in a list. Each file must be refused, or its filter must be
+ * usable. */
 TEST(file__forged_headers_do_no_harm)
 {
     static const uint64_t values[] = { 0,

@@ -88,8 +88,8 @@ TEST(cve_2024_55656__products_that_wrap)
     check_refused(CASE_BLOCKED, AT_SHARDS, 4, UINT32_MAX);
 }
 
-/* "Invalid Bloom filters: arbitrary memory read and write": the number of bits does not match
- * the buffer. */
+/* "Invalid Bloom filters: arbitrary memory read and write". The number of bits does not match the
+ * buffer. */
 TEST(redisbloom_2025_11__geometry_and_words_that_differ)
 {
     for (uint64_t units = 1; units < 12; units++) {
@@ -106,7 +106,7 @@ TEST(redisbloom_2025_11__geometry_and_words_that_differ)
     }
 }
 
-/* Widths, and sizes that determine the number of quotient bits, cause a shift by more bits than a
+/* Widths, and sizes that determine the number of quotient bits, cause shifts by more bits than a
  * word has. */
 TEST(red_181297__shifts_beyond_a_word)
 {

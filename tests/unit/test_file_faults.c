@@ -136,8 +136,8 @@ static unsigned temporaries(void)
     return count;
 }
 
-/* Checks that the file is complete and is either the old or the new file. Returns whether it is the
- * new file. */
+/* Checks that the file is complete and is either the old or the new file. Returns true for the new
+ * file. */
 static bool check_old_or_new(void)
 {
     bg_filter *found = NULL;

@@ -1,5 +1,5 @@
 /*
- * Files written in chunks: for every kind, bg_encode_stream writes exactly the bytes of
+ * Files written in chunks: for every kind, bg_encode_stream writes exactly the same bytes as
  * bg_encode. bg_encode_stream detects concurrent changes to the filter and stops on request.
  */
 #include "support/adds.h"
@@ -41,7 +41,7 @@ static bg_save_options stream_options(uint32_t flags)
     return options;
 }
 
-/* Compares both ways of writing a filter; returns the number of chunks. */
+/* Compares both ways of writing a filter, and returns the number of chunks. */
 static size_t stream_compare(const bg_filter *filter, const char *name)
 {
     const bg_save_options options = stream_options(0);

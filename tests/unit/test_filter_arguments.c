@@ -103,7 +103,7 @@ TEST(arguments__rate)
     check_refused(&spec, BG_EINVAL, "rate, bits_per_key, bytes", "0 of them",
                   "exactly one");
     spec.rate =
-        4.94065645841246544e-324; /* the smallest double: legal, but unreachable */
+        4.94065645841246544e-324; /* the smallest double, which is legal but unreachable */
     for (int i = 0; i < KIND_COUNT; i++) {
         spec.kind = (uint32_t)kind_at(i);
         check_refused(&spec, BG_ENOTSUP, "rate", "4.94066e-324 for 1000 items",
@@ -305,8 +305,8 @@ static void check_gave_up(bg_filter *filter)
     }
 }
 
-/* Adds eight times as many keys as the filter was created for; all accepted keys are found. A
- * kind that refuses keys keeps refusing them, accepts as many keys as it was created for, and
+/* Adds eight times as many keys as the filter was created for. All accepted keys are found. A kind
+ * that starts to refuse keys keeps refusing them, accepts as many keys as it was created for, and
  * overflows only on adds. */
 TEST(arguments__every_kind_is_filled_past_its_capacity)
 {

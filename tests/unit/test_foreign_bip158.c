@@ -255,7 +255,7 @@ TEST(bip158__quotients_without_end)
     refused(padded, sizeof padded, "code");
 }
 
-/* Differences of 0 are valid: two items can have the same value. */
+/* Differences of 0 are valid, because two items can have the same value. */
 TEST(bip158__equal_values)
 {
     bg_foreign_options how = with_secret();

@@ -124,7 +124,7 @@ static void put_le(unsigned char *to, uint64_t value, size_t bytes)
     }
 }
 
-/* Writes key number i, 0 <= i < ITEMS; returns its length. */
+/* Writes key number i, where 0 <= i < ITEMS, and returns its length. */
 static size_t key_of(const struct golden *g, size_t i, unsigned char *key)
 {
     if (g->keys == BG_FOREIGN_KEYS_INT64) {
@@ -297,8 +297,8 @@ TEST(foreign_bloom__refuses_what_follows)
     }
 }
 
-/* Changes any byte to any value: the file is refused, or it can be read, queried, added to and
- * written safely. */
+/* Changes any byte to any value. The file must be refused, or its filter can be queried, added to
+ * and written safely. */
 TEST(foreign_bloom__bears_any_byte)
 {
     const unsigned step = CHECK_EMULATED || CHECK_SANITIZED ? 17 : 1;
@@ -609,7 +609,7 @@ TEST(foreign_bloom__squid_knows_methods)
     bg_foreign_free(f);
 }
 
-/* The number of adds is stored as an int, so it is limited. */
+/* The number of adds is limited because it is stored as an int. */
 TEST(foreign_bloom__squid_counts_to_the_end)
 {
     size_t n;
@@ -646,8 +646,8 @@ TEST(foreign_bloom__bip37_without_bits)
     }
 }
 
-/* A size of 253 bytes or more is encoded in three bytes; filters larger than 36,000 bytes do
- * not exist. */
+/* A size of 253 bytes or more is encoded in three bytes. Filters larger than 36,000 bytes are not
+ * allowed. */
 TEST(foreign_bloom__bip37_sizes)
 {
     static unsigned char bytes[40000];

@@ -480,7 +480,7 @@ static void check_duckdb(const char *name)
     CHECK_OK(bg_foreign_to_filter(f, &filter, NULL));
     CHECK_EQ(bg_filter_kind(filter), BG_KIND_SPLIT);
     CHECK_EQ(bg_filter_size_bytes(filter), bits.n);
-    for (uint64_t i = 0; i < 5000; i++) { /* both filters give the same answers */
+    for (uint64_t i = 0; i < 5000; i++) { /* the two filters give the same answers */
         CHECK_EQ(bg_filter_may_contain(filter, &i, sizeof i),
                  bg_foreign_may_contain(f, &i, sizeof i));
     }

@@ -1,7 +1,8 @@
 /*
  * Bloomgate reads, queries, grows and writes RedisBloom dumps in the same way as RedisBloom. Every
- * known defect in loaders for such dumps is tested by name. The large golden file was compared byte
- * by byte with RedisBloom 2.6.12's dump of the same keys. Its checksum is in this file.
+ * known defect in loaders of such dumps has a test that is named after it. The large golden file
+ * was compared byte by byte with RedisBloom 2.6.12's dump of the same keys. The checksum of the
+ * golden file is in this file.
  */
 #include "support/check.h"
 #include "support/foreign_bytes.h"
@@ -405,7 +406,8 @@ TEST(redisbloom__red_181297_bits_and_buffer_differ)
 
 TEST(redisbloom__red_184456_n2_above_63)
 {
-    for (unsigned n2 = 8; n2 < 256; n2++) { /* 2^8 is more than 128 bits */
+    /* 2^8 bits are more than the link's 128 bits. */
+    for (unsigned n2 = 8; n2 < 256; n2++) {
         struct bytes b = small_copy();
         b.at[N2] = (unsigned char)n2;
         bytes_put64(&b, BITS, 0);

@@ -2,7 +2,7 @@
  * RedisBloom's cuckoo filters: the example from its documentation is read, and "item1" is
  * found where the example shows it. Inconsistent input is refused, because a misread filter
  * would answer "no" for items that it contains. Files that RedisBloom itself has written are in
- * foreign/redisbloom/samples.json, and foreign/test_redisbloom_samples.py compares them.
+ * foreign/redisbloom/samples.json, and foreign/test_redisbloom_samples.py tests them.
  */
 #include "support/check.h"
 #include "support/foreign_bytes.h"
@@ -35,7 +35,7 @@ enum {
     CHUNK = 62,
     CHUNK_LENGTH = 70,
     SLOTS = 78,
-    ADDRESS = 8 /* absent from the header of other versions */
+    ADDRESS = 8 /* other versions do not have this field in the header */
 };
 
 static struct bytes example_copy(void)
@@ -43,7 +43,7 @@ static struct bytes example_copy(void)
     return bytes_copy(example, sizeof example);
 }
 
-/* The same header in the form that other versions write. */
+/* The same header as other versions write it. */
 static struct bytes example_without_address(void)
 {
     struct bytes b = bytes_copy(example, CHUNK - ADDRESS);
@@ -220,7 +220,7 @@ TEST(rediscuckoo__gives_filters_back)
         }
         CHECK_EQ(about_of(f).parts, 1);
         check_written(f, 0);
-        /* Then the chain grows again, with empty filters. */
+        /* Then the chain grows again by adding empty filters. */
         CHECK_OK(add_items(f, 100, 200));
         CHECK_EQ(count_items(f, 100, 200), 100);
         CHECK_EQ(about_of(f).items, 101);

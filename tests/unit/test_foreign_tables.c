@@ -1,8 +1,8 @@
 /*
  * Filters in LevelDB and RocksDB table files. The tests use files written by both (golden/tables),
  * the same files with changed blocks and corrected checksums, and input that must be refused.
- * Format version 6 of RocksDB, which no packaged version writes yet, is derived from version 5 by
- * the rules in its source.
+ * Format version 6 of RocksDB, which no packaged version writes yet, is derived from version 5
+ * according to the rules in RocksDB's source.
  */
 #include "support/check.h"
 #include "support/foreign_bytes.h"
@@ -269,7 +269,7 @@ TEST(leveldb__filter_offsets)
     tail[-1] = 0x80; /* the last filter starts beyond the end */
     refused_file(&f, f.filter, BG_EFORMAT, "offset of a filter");
     f = take_apart("tables/leveldb_plain.ldb", false);
-    /* Shifting by this base is undefined. */
+    /* Shifting by this base would be undefined behavior. */
     f.b.at[f.filter.offset + f.filter.size - 1] = 64;
     refused_file(&f, f.filter, BG_EFORMAT, "base");
 }
@@ -327,7 +327,7 @@ TEST(leveldb__index_keys)
     bytes_drop(&f.b);
 }
 
-/* A key can share with the previous key only bytes that the previous key has. */
+/* A key cannot share more bytes with the previous key than the previous key has. */
 TEST(leveldb__shared_bytes_that_are_not_there)
 {
     static const unsigned char entries[] = {

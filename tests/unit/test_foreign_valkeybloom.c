@@ -1,6 +1,6 @@
 /*
- * valkey-bloom dumps, in the form that its BF.LOAD accepts. The golden files were created
- * once with the libraries that the module is built on (bloomfilter 3.0.1, bincode 1.3.3)
+ * valkey-bloom dumps, in the form that valkey-bloom's BF.LOAD accepts. The golden files were
+ * created once with the libraries that the module is built on (bloomfilter 3.0.1, bincode 1.3.3)
  * and the seed 3, 10, 17 ... This file contains the small golden file and the checksum of the large
  * one.
  */

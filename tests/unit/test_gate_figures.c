@@ -286,7 +286,7 @@ TEST(gate__doubt_is_a_reason_to_rebuild)
     world_end(w);
 }
 
-/* Opens a gate on a slot that accepts no adds; returns a key for which the slot answers "no". */
+/* Opens a gate on a slot that accepts no adds. Returns a key for which the slot answers "no". */
 static uint64_t world_seal(struct world *w)
 {
     bg_slot_options sealed = BG_SLOT_OPTIONS_INIT;

@@ -1,6 +1,6 @@
 /*
- * Files in version 1.0 of the format stay readable forever, on every machine: each file is
- * verified, its keys are found, and writing its filter again reproduces the file bit for bit.
+ * Files in version 1.0 of the format stay readable on every machine. Each file is verified, its
+ * keys are found, and writing its filter again reproduces the file bit for bit.
  * tests/support/golden.h describes the files' content.
  */
 #include "support/golden.h"

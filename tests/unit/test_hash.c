@@ -311,8 +311,8 @@ TEST(hash_bytes__zeros_at_the_end_count)
 /*
  * Each bit of the key changes each bit of the hash for half of the keys. The number of changes
  * among N keys is binomial, with a standard deviation of sqrt(N) / 2. There are about 7 * 10^5
- * counts in all; each exceeds 8 deviations with probability 1.3e-15, so a sound hash fails here
- * once in 10^9 runs.
+ * counts in all. Each of them exceeds 8 deviations with probability 1.3e-15, so a sound hash fails
+ * here once in 10^9 runs.
  */
 static void avalanche(const bg_hasher *hasher, size_t width)
 {
@@ -359,10 +359,10 @@ TEST(hash__avalanche)
 }
 
 /*
- * Counters fall evenly into 256 classes by the highest and by the lowest byte of the hash. The
- * sum of squares has a chi-squared distribution with 255 degrees of freedom. Its mean is 255,
- * and it exceeds 445 with probability 1e-12. (If the hash is a permutation, the sum is slightly
- * smaller.)
+ * The hashes of counters are spread evenly over 256 classes, whether the classes are chosen by the
+ * highest or by the lowest byte. The sum of squares has a chi-squared distribution with 255 degrees
+ * of freedom. Its mean is 255, and it exceeds 445 with probability 1e-12. (If the hash is a
+ * permutation, the sum is slightly smaller.)
  */
 static double chi_squared(const uint64_t *hashes, size_t n, int shift)
 {

@@ -586,8 +586,8 @@ static unsigned temporaries(void)
     return count;
 }
 
-/* Checks that the ring is complete and is either the old or the new one. Returns true if it is the
- * new one. */
+/* Checks that the ring is complete and is either the old or the new one. Returns true for the new
+ * ring. */
 static bool check_old_or_new(const char *path, bool there)
 {
     char after[512];

@@ -42,8 +42,8 @@ static bool any_bit(const bg_filter *filter, uint64_t start, size_t bytes)
     return false;
 }
 
-/* Returns the offset in bytes of the unit where the first bit of a hash must be: the hash's
- * fraction of the whole filter, or of the first slice, rounded down to a unit. */
+/* Returns the byte offset of the unit that must contain the first bit of a hash. The hash, as a
+ * fraction of 2^64, selects a unit of the whole filter or of the first slice. */
 static uint64_t place_of(const bg_filter *filter, uint64_t hash)
 {
     uint64_t units = filter->core.units;
@@ -139,8 +139,9 @@ static void check_size(bg_kind kind, unsigned log2_bytes)
 TEST(large__beyond_2_to_the_32_bits)
 {
     for (int i = 0; i < KIND_COUNT; i++) {
-        check_size(kind_at(i),
-                   30); /* 2^33 bits: the halves alias in 32-bit arithmetic */
+        check_size(
+            kind_at(i),
+            30); /* with 2^33 bits, the halves would alias in 32-bit arithmetic */
     }
 }
 

@@ -1,7 +1,7 @@
 /*
- * `split` sets exactly the bits of Parquet's filters: they are compared with the formula in the
- * Parquet specification, which is reimplemented here, and with filters that DuckDB wrote
- * (golden/parquet).
+ * The kind `split` sets exactly the same bits as Parquet's filters. The tests compare them with the
+ * formula in the Parquet specification, which is reimplemented here, and with filters that DuckDB
+ * wrote (golden/parquet).
  */
 #include "support/adds.h"
 #include "support/check.h"

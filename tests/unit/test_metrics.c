@@ -1,7 +1,7 @@
 /*
- * Metrics of real slots and gates, read with the public functions: the values match those
- * of the objects themselves, in all three formats, and unknown values are omitted. The text
- * format is tested in test_metrics_document.c, registries in test_metrics_registry.c.
+ * Metrics of real slots and gates, read with the public functions. In all three formats, the values
+ * match those of the objects themselves, and unknown values are omitted. The text format is tested
+ * in test_metrics_document.c, registries in test_metrics_registry.c.
  */
 #include "support/files.h"
 #include "support/metrics_reader.h"

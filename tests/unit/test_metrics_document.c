@@ -93,7 +93,7 @@ TEST(number__is_written_as_people_write_it)
     CHECK_STR(number(-(double)INFINITY), "-Inf");
 }
 
-/* Returns a random number: the exponent varies widely, and many numbers are short or subnormal. */
+/* Returns a random number. The exponents vary widely, and many numbers are short or subnormal. */
 static double any_number(void)
 {
     uint64_t bits = check_random();

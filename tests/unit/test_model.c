@@ -249,7 +249,7 @@ TEST(model__items_is_the_inverse_of_fill)
     }
 }
 
-/* One key sets k bits; in a classic filter they hardly ever coincide. */
+/* One key sets k bits. In a classic filter, these bits hardly ever coincide. */
 TEST(model__one_key_sets_k_bits)
 {
     for (int i = 0; i < KIND_COUNT; i++) {

@@ -63,8 +63,8 @@ TEST(occupancy__shows_where_the_bits_are)
     bg_filter_free(filter);
 }
 
-/* The parts follow one another: every word belongs to exactly one cell, for any number of
- * cells. */
+/* The parts are laid out one after another, and every word belongs to exactly one cell, for any
+ * number of cells. */
 TEST(occupancy__of_parts_adds_up)
 {
     for (uint32_t shards = 2; shards <= 7; shards += 5) {

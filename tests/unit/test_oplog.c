@@ -231,7 +231,7 @@ TEST(oplog__a_replay_can_be_cancelled)
 
 /* ---- Damage ------------------------------------------------------------------------ */
 
-/* A small log, as bytes: frames of 1, 2, 3 and 1 records. */
+/* The bytes of a small log that consists of frames of 1, 2, 3 and 1 records. */
 struct small {
     unsigned char bytes[OPLOG_HEADER + 256];
     size_t n;
@@ -1039,7 +1039,7 @@ TEST(oplog__snapshots_while_threads_change_the_filter)
     }
 }
 
-/* Changes the log while a filter is being saved; called from the progress callback. */
+/* Changes the log while a filter is being saved. The progress callback calls this function. */
 struct during {
     bg_oplog *log;
     bg_filter *filter;
@@ -1486,7 +1486,7 @@ TEST(oplog__opening_makes_file_and_name_safe)
     disk_empty_folder(after);
     (void)snprintf(path, sizeof path, "%s/log", folder);
     CHECK_OK(bg_oplog_close(open_log(path, filter, BG_OPLOG_SYNC_NO, 0), NULL));
-    disk.folder = folder; /* simulates a log of which no part has been synced yet */
+    disk.folder = folder; /* simulates a log that has not been synced at all */
     disk.platter = platter;
     disk.on_write = count_written;
     written_again = 0;

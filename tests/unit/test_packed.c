@@ -114,7 +114,7 @@ static unsigned char *packed_sample(bg_kind kind, size_t *n)
     return bytes;
 }
 
-/* Queries the filter if it is accepted; returns whether it was accepted. */
+/* Opens the filter, queries it if it is accepted, and returns whether it was accepted. */
 static bool ask_any(const unsigned char *bytes, size_t n)
 {
     bg_packed *packed;

@@ -351,7 +351,7 @@ TEST(quotient__flood_of_one_key)
     }
 }
 
-/* Counts do not overflow: they stay at the maximum. */
+/* Counts do not overflow; instead, they stay at the maximum. */
 TEST(quotient__counts_saturate)
 {
     bg_filter *a = quotient_filter(8, 2, 0), *b = quotient_filter(8, 2, 0);

@@ -119,7 +119,7 @@ TEST(table__all_in_one_place)
 {
     struct thing things[3] = { { "a" }, { "b" }, { "c" } };
     struct name_table *table = name_table_make(3, NULL);
-    /* All have the same hash, which is at the end of the table. */
+    /* All three names have the same hash, which maps to the end of the table. */
     for (int i = 0; i < 3; i++) {
         name_table_put(table, UINT64_MAX, &things[i]);
     }
@@ -386,7 +386,7 @@ TEST(registry__removed_while_held)
     CHECK_EQ(bg_registry_remove(registry, "acme", NULL), BG_ENOTFOUND);
     CHECK_EQ(find(registry, "acme"), BG_ENOTFOUND);
     CHECK_EQ(registry_stats(registry).tenants, 0);
-    check_keys(old, 0, 100); /* callers that hold the tenant can still use it */
+    check_keys(old, 0, 100); /* callers that hold the removed tenant can still use it */
     add_all(old, 100, 200);
     bg_tenant *young = get_tenant(registry, "acme");
     CHECK(young != old);
@@ -585,7 +585,8 @@ TEST(gates__doubtful_ones_stay)
     files_clean();
 }
 
-/* The same test with a gate that the caller creates, and frees before releasing the tenant. */
+/* Runs the same test with a gate that the caller creates and then frees before releasing the
+ * tenant. */
 TEST(gates__doubts_of_own_gates_stay)
 {
     bg_errinfo why;

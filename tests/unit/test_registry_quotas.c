@@ -1,4 +1,4 @@
-/* Tenants' quotas for items, bytes and rates; one tenant cannot use up another tenant's quota. */
+/* Tenants' quotas for items, bytes and rates. One tenant cannot use up another tenant's quota. */
 #define _GNU_SOURCE /* O_DIRECTORY */
 
 #include "support/registry_world.h"
@@ -150,7 +150,7 @@ static void check_only_one_is_limited(bg_registry *registry, bg_tenant *hog,
     bg_registry_free(registry);
 }
 
-/* The total limit restricts a tenant that has grown, but not a small one. */
+/* The total limit restricts a tenant that has grown, but not a tenant that has stayed small. */
 TEST(quotas__total_bytes_of_those_who_grow)
 {
     bg_errinfo why = { .code = BG_OK };

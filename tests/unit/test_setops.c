@@ -233,7 +233,7 @@ TEST(merge__without_a_filter_is_refused)
     bg_filter_free(filter);
 }
 
-/* Flags and instruction sets may differ: the bits are the same. */
+/* Filters with different flags or instruction sets are equal, because their bits are the same. */
 TEST(merge__takes_filters_of_another_mode_and_set)
 {
     bg_cpu before = bg_cpu_current();

@@ -576,7 +576,7 @@ struct numbers {
     uint64_t key[64];
     bg_slot *slot;
     uint64_t add; /* the next key to add while the source is being read */
-    bool counted; /* the source is read twice; the first pass counts the keys */
+    bool counted; /* the source is read twice, because the first pass counts the keys */
     unsigned rewinds, stops;
 };
 
@@ -645,7 +645,7 @@ TEST(slot__rebuilds_by_the_true_count)
     struct numbers numbers = numbers_of(3000, slot);
     bg_slot_health health = { .struct_size = sizeof health };
     for (uint64_t key = 0; key < 3000; key++) {
-        /* Adds thirty times as many keys as the capacity. */
+        /* Adds thirty times as many keys as the filter was created for. */
         CHECK_OK(bg_slot_add_u64(slot, key, NULL));
     }
     CHECK(count_keys(slot, 1000000, 1000) > 500);
@@ -755,7 +755,7 @@ TEST(slot__rebuilds_that_failed_do_not_use_it_up)
         for (uint64_t round = 0; round < 10; round++) {
             add_keys(slot, 500 + 10 * round, 10);
             numbers = numbers_of(2000, slot);
-            numbers.stops = 3; /* fails after the keys have been counted */
+            numbers.stops = 3; /* the source fails after the keys have been counted */
             CHECK_EQ(rebuild(slot, &numbers, make(BG_KIND_BLOCKED, 2000), BG_KIND_AUTO,
                              NULL, NULL),
                      BG_ECANCELED);

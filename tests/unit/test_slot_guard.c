@@ -218,7 +218,7 @@ TEST(slot_guard__no_way_back_after_a_compaction)
 
 /* ---- Files ------------------------------------------------------------------------------- */
 
-/* Each of these changes replaces the base that came from the file, or restores it. */
+/* Runs one of several changes that replace the base loaded from the file or restore it. */
 static void change_base(int way, bg_slot *slot)
 {
     bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
@@ -448,7 +448,7 @@ TEST(slot_guard__an_advance_during_a_swap)
 {
     for (int way = 0; way < 4; way++) {
         const uint64_t complete =
-            way & 1 ? 40 : 50; /* below the slot's number, or equal to it */
+            way & 1 ? 40 : 50; /* lower than the slot's number, or equal to it */
         struct meanwhile now = { .slot = NULL };
         const bg_allocator allocator = { allocate_meanwhile, release, &now };
         bg_slot_options options = BG_SLOT_OPTIONS_INIT;

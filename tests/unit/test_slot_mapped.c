@@ -142,8 +142,8 @@ TEST(slot_mapped__a_file_that_is_overwritten)
     files_clean();
 }
 
-/* Reading beyond the end of a mapped file raises SIGBUS, but lookups no longer do so once the
- * truncation has been detected. */
+/* Reading beyond the end of a mapped file raises SIGBUS. Once the truncation has been detected,
+ * lookups no longer read there. */
 TEST(slot_mapped__a_file_that_is_cut_off)
 {
     if (!files_are_mapped) {

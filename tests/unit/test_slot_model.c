@@ -15,7 +15,7 @@
  *        BG_SLOT_ANY_GENERATION or after bg_slot_clear.
  *   (M3) Ending a migration or a rebuild needs no memory.
  *
- * A failed check prints the number of the world and its last changes.
+ * A failed check prints the world's number and last changes.
  */
 #include "base/bits.h"
 #include "bloomgate/all.h"

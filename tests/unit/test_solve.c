@@ -162,7 +162,7 @@ TEST(solve__k_is_the_best_for_a_size)
 
 /* ---- Bits per key ---------------------------------------------------------------- */
 
-/* The result matches the request to within one unit of the kind; small filters are not larger
+/* The size matches the request to within one unit of the kind, and small filters are not larger
  * than requested. */
 TEST(solve__bits_per_key_are_kept)
 {

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Six keys; the fifth has bytes above 0x7f and an odd length. */
+/* Six keys, of which the fifth contains bytes above 0x7f and has an odd length. */
 static const unsigned char odd[19] = { 0xf0, 0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6,
                                        0xf7, 0xf8, 0xf9, 0xfa, 0xfb, 0xfc, 0xfd,
                                        0xfe, 0xff, 0xff, 0x80, 0x7f };

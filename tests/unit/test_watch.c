@@ -159,7 +159,7 @@ TEST(watch__a_folder_above_is_swapped)
     files_clean();
 }
 
-/* The file was replaced after the slot had loaded it and before the watch was created. */
+/* The file is replaced after the slot has loaded it and before the watch is created. */
 TEST(watch__a_file_that_came_before_it)
 {
     bg_slot *slot = make_slot(NULL, BG_SLOT_SEALED);
@@ -210,8 +210,8 @@ TEST(watch__a_pointer_that_comes_first)
     files_clean();
 }
 
-/* A file that cannot be loaded because memory runs out is loaded once memory is available
- * again, without another change. */
+/* A file that cannot be loaded because memory runs out is loaded once memory is available again,
+ * even if the file does not change again. */
 TEST(watch__memory_that_is_missing_for_a_while)
 {
     struct counting counting;

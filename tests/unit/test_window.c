@@ -131,7 +131,7 @@ TEST(window__follows_a_clock)
         CHECK(bg_filter_may_contain_u64(filter, 1));
         CHECK(ask_range(filter, (uint64_t)1399 << 20, 100) < 5);
         uint64_t period = bg_filter_window_period(filter);
-        rotate(filter, 500); /* moving back in time has no effect */
+        rotate(filter, 500); /* moving the clock back has no effect */
         CHECK_EQ(bg_filter_window_period(filter), period);
         CHECK(bg_filter_may_contain_u64(filter, 1));
         bg_filter_free(filter);

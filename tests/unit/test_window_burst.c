@@ -135,7 +135,7 @@ TEST(window_burst__keys_that_come_evenly_take_what_was_planned)
     const uint64_t grown = bg_filter_size_bytes(filter);
     CHECK(grown > plan.bytes && grown < 4 * plan.bytes);
     for (uint64_t p = 0; p <= g;
-         p++) { /* the slot is reused, together with its layers */
+         p++) { /* rotates until the slot and its layers are reused */
         rotate(filter);
     }
     (void)add_range(filter, 2 * absent, once);
