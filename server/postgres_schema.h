@@ -77,7 +77,7 @@ struct postgres_objects {
     const char *schema;
     const char *change_table;
     const char *bookmark;
-    const char *guard; /* trigger function for the change table and the bookmark table */
+    const char *guard; /* trigger function for both of these tables */
     /* Name of the triggers and the trigger function for key column N, without the N. */
     const char *function;
 };

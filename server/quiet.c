@@ -1,4 +1,4 @@
-/* quiet.c - seats, and waiting for the threads that occupy them. */
+/* quiet.c - assigns seats and waits for the threads that occupy them. */
 #include "quiet.h"
 
 #include <time.h>

@@ -2,15 +2,15 @@
  * quiet.h - detects when no thread can still be using removed data (quiescence).
  *
  * Worker threads look up names without locks, and use the results until the end of a batch of
- * requests. A thread that frees something (a dropped filter, an old table) must wait until every
- * batch that may have seen it has ended. A thread that writes a snapshot must wait until every
- * recorded change has been applied.
+ * requests. Before a thread frees an object (a dropped filter, an old table), it must wait until
+ * every batch that may have seen the object has ended. A thread that writes a snapshot must wait
+ * until every recorded change has been applied.
  *
  * Each thread has a seat with its own counter, which is odd while the thread is inside a batch:
  *
  *     quiet_enter(q, seat);   ... look up, record, change ...   quiet_leave(q, seat);
  *
- * quiet_wait reads all counters, and returns when each counter that was odd has changed. Batches
+ * quiet_wait reads all counters and returns when each counter that was odd has changed. Batches
  * are short, so quiet_wait sleeps for a few microseconds at a time. quiet_wait must not be called
  * inside a batch.
  *
@@ -18,7 +18,7 @@
  * start of a batch; the loads in quiet_wait; and, by contract, the store that removes the object
  * before the wait and the loads that find the object in a batch. So either the batch sees the
  * store, or quiet_wait sees the odd counter and waits for the batch's release store, which orders
- * everything in the batch before everything after the wait.
+ * all accesses in the batch before all accesses after the wait.
  */
 #ifndef SERVER_QUIET_H
 #define SERVER_QUIET_H
@@ -41,7 +41,8 @@ struct quiet {
 
 void quiet_init(struct quiet *quiet);
 
-/* Reserve a seat for a thread (-1 if all seats are in use), and release the seat. Thread-safe. */
+/* quiet_sit reserves a seat for a thread and returns its index, or -1 if all seats are in use.
+ * quiet_rise releases the seat. Thread-safe. */
 int quiet_sit(struct quiet *quiet);
 void quiet_rise(struct quiet *quiet, int seat);
 
@@ -55,17 +56,17 @@ static inline void quiet_leave(struct quiet *quiet, int seat)
     atomic_fetch_add_explicit(&quiet->seats[seat].count, 1, memory_order_release);
 }
 
-/* Leaves the batch and enters a new batch, in one step. */
+/* Leaves the current batch and enters a new one in a single step. */
 static inline void quiet_pass(struct quiet *quiet, int seat)
 {
     atomic_fetch_add(&quiet->seats[seat].count, 2);
 }
 
-/* Returns once all batches that are running now have ended. */
+/* Waits until all batches that were running when it was called have ended. */
 void quiet_wait(struct quiet *quiet);
 
-/* Like quiet_wait, but without waiting: quiet_note records which batches are running, and
- * quiet_passed returns whether they have ended. */
+/* A nonblocking alternative to quiet_wait: quiet_note records which batches are running, and
+ * quiet_passed returns whether those batches have ended. */
 struct quiet_mark {
     uint64_t seen[QUIET_SEATS];
 };

@@ -1,39 +1,41 @@
 /*
  * recover.c - reads the data directory at startup.
  *
- * The journal is read twice. The first pass only determines which objects exist at the end, where
- * their bases are, and at which frame the replay of each object must start. A manifest is the
- * complete list of objects at its position, so an earlier object that is not listed was dropped.
- * Then the bases are opened, and each is verified against its recorded digest. The second pass
- * replays each object's records in order, starting at that frame.
+ * The journal is read twice. The first pass only determines which objects exist at the end of the
+ * journal, where their bases are, and at which frame the replay of each object must start. A
+ * manifest is a complete list of the objects that exist at its position in the journal, so an
+ * earlier object that is not listed was dropped. Then each base is opened and verified against its
+ * recorded digest. The second pass replays each object's records in order, starting at the frame
+ * found in the first pass.
  *
  * An object is kept even if its base is missing, is damaged or was created with a secret that is
- * not available, or if its records cannot be replayed, because lookups would answer "no" without
- * the object. The slot of such an object has no filter, answers "maybe" and refuses adds, and the
- * log states the reason. The object's records are kept.
+ * not available, or if its records cannot be replayed. Without the object, lookups would answer
+ * "no". Such an object has a slot without a filter, which answers "maybe" and refuses adds. The
+ * reason is logged, and the object's records are kept.
  *
  * Gaps. A damaged journal is an error, unless the settings allow starting despite the damage.
- * In that case the content of the missing frames is unknown, and everything that they may have
- * changed is in doubt:
+ * In that case, the content of the missing frames is unknown, and all objects and names that the
+ * missing frames may have changed are in doubt:
  *
  *   (G1) Every object that existed before the gap may have lost records, been renamed or been
- *        dropped. It permanently loses its filter, as described above, and does not expire. The
- *        file of its base is kept.
+ *        dropped. Such an object permanently loses its filter, as described above, and does not
+ *        expire. Its base file is kept.
  *   (G2) Any other name may belong to an unknown object. Lookups of such a name answer "maybe", and
- *        no empty filter can be created under it (doubt.h).
- *   (G3) Two objects may seem to have the same name. The object that was named last keeps the name.
- *   (G4) A complete manifest that starts after the gap ends the state in (G2). It also ends the
- *        state in (G1) for objects whose base is newer than the gap. A manifest written while names
- *        are in doubt records that fact, and does not end the state in (G2).
+ *        no empty filter can be created under that name (doubt.h).
+ *   (G3) Two objects may appear to have the same name. The most recently named object keeps the
+ *        name.
+ *   (G4) A complete manifest that starts after the gap ends the state in (G2). The manifest also
+ *        ends the state in (G1) for objects whose base is newer than the gap. A manifest written
+ *        while names are in doubt records that fact and does not end the state in (G2).
  *   (G5) All changes to an object that was created after the gap are known.
  *
- * Files. A file that no object uses is deleted only with proof that no object needs it. The proof
- * is a journal that has no gap between its start (or a manifest) and a segment known to be the
- * newest. It must also leave no name in doubt, and all of its objects must be readable. Only
- * recovery_file_fate makes this decision. Directories written by version 0.1 do not record which
- * segment is the newest. In such a directory, unused files are moved to `forgotten`, once. A pack
- * in use may contain parts of unknown objects, so without the proof it is kept until the next
- * start.
+ * Files. A file that no object uses is deleted only if there is proof that no object needs it. The
+ * proof is a journal that has no gap between its start (or a manifest) and a segment known to be
+ * the newest. The journal must also leave no name in doubt, and all of its objects must be
+ * readable. Only recovery_file_fate decides whether to delete a file. Directories written by
+ * version 0.1 do not record which segment is the newest. In such a directory, unused files are
+ * moved to `forgotten` once. A pack in use may also contain parts that belong to unknown objects,
+ * so without the proof, the pack is kept until the next startup.
  */
 #include "doubt.h"
 #include "log.h"
@@ -57,20 +59,20 @@ struct found {
     size_t name_len;
     char *shape; /* text */
     uint64_t expiry;
-    uint64_t born;  /* earlier frames contain no records of this object */
+    uint64_t born;  /* earlier frames contain no records for this object */
     uint64_t named; /* frame in which the object was named */
     struct entry_base base;
     struct object *object;
-    bool doubted;  /* some of its records may be missing (G1) */
-    bool broken;   /* its base cannot be read */
-    uint64_t last; /* last frame to replay on top of its base; 0: none */
+    bool doubted;  /* some records may be missing (G1) */
+    bool broken;   /* the base cannot be read */
+    uint64_t last; /* last frame to replay on top of the base, or 0 */
 };
 
-/* A dropped object keeps its position until the list is compacted. There may be many dropped
- * objects. */
+/* A list element. A dropped object keeps its position until the list is compacted, because many
+ * objects may be dropped. */
 struct founds_place {
     uint64_t id;
-    struct found *found; /* NULL: dropped */
+    struct found *found; /* NULL if dropped */
 };
 
 struct founds {
@@ -86,10 +88,10 @@ struct recovery {
     bool in_manifest;
     bool manifest_doubts;    /* the manifest was written while names were in doubt */
     uint64_t manifest_began; /* first frame of the manifest */
-    uint64_t complete; /* the first frame of the last complete manifest; 0: none */
-    uint64_t gap;      /* some or all frames below this frame are missing; 0: no gap */
-    bool doubts;       /* names are in doubt (G2) */
-    /* The number of unused files that were kept, and the number of unused files that were moved. */
+    uint64_t complete;       /* first frame of the last complete manifest, or 0 */
+    uint64_t gap; /* some or all frames below this one are missing; 0 if no gap */
+    bool doubts;  /* names are in doubt (G2) */
+    /* The number of unused files that were kept and the number that were moved. */
     uint64_t kept, moved;
     uint64_t next_id;
     uint64_t records;
@@ -99,7 +101,7 @@ struct recovery {
 
 /* ---- Lists of objects ---------------------------------------------------------------------- */
 
-/* Returns the index of the first object with this ID or a higher ID. */
+/* Returns the index of the first object whose ID is at least `id`. */
 static size_t founds_at(const struct founds *founds, uint64_t id)
 {
     size_t low = 0, high = founds->n;
@@ -121,8 +123,8 @@ static struct found *founds_find(const struct founds *founds, uint64_t id)
                                                          : NULL;
 }
 
-/* Returns the list element with this ID, adding one if necessary; NULL if out of memory. IDs
- * increase, so the element is nearly always the last one. */
+/* Returns the list element with this ID and adds one if necessary. Returns NULL if out of memory.
+ * IDs increase, so the element is nearly always the last one. */
 static struct founds_place *founds_place(struct founds *founds, uint64_t id)
 {
     const size_t at = founds_at(founds, id);
@@ -297,8 +299,8 @@ static bg_err recovery_create(struct founds *founds,
     return found_shape(found, record->shape, info);
 }
 
-/* Handles an entry of a manifest. After a gap, the entries of an incomplete manifest count as
- * well, but they do not prove which objects exist. */
+/* Handles a manifest entry. After a gap, the entries of an incomplete manifest are used as well,
+ * but they do not prove which objects exist. */
 static bg_err recovery_manifest_entry(struct recovery *r,
                                       const struct journal_record *record,
                                       uint64_t sequence, bg_errinfo *info)
@@ -336,7 +338,7 @@ static bg_err recovery_manifest_end(struct recovery *r,
     return BG_OK;
 }
 
-/* Handles the entries of a manifest whose remainder is missing. */
+/* Adds the entries of a manifest whose remaining frames are missing. */
 static bg_err recovery_manifest_broken(struct recovery *r, bg_errinfo *info)
 {
     for (size_t i = 0; i < r->manifest.n; i++) {
@@ -356,7 +358,7 @@ static bg_err recovery_manifest_broken(struct recovery *r, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Applies (G1): frames before `end` are missing. Missing frames at the start of a journal are
+/* Applies (G1) when frames before `end` are missing. Missing frames at the start of a journal are
  * detected only after all other frames have been read, so the list may already contain objects
  * created after the gap. */
 static bg_err recovery_gap(struct recovery *r, uint64_t end, bg_errinfo *info)
@@ -375,8 +377,8 @@ static bg_err recovery_gap(struct recovery *r, uint64_t end, bg_errinfo *info)
     return err;
 }
 
-/* Returns the error for a stop that was requested during loading. Nothing has been changed yet, so
- * loading may stop at any time. */
+/* Returns the error that reports a stop requested during loading. Loading may stop at any time,
+ * because nothing has been changed yet. */
 static bg_err recovery_stopped(bg_errinfo *info)
 {
     return persist_fail(info, BG_ECANCELED,
@@ -436,7 +438,7 @@ static int recovery_order(const void *a, const void *b)
 }
 
 /* Resolves duplicate names after a gap (G3). The object that loses the name was dropped or renamed
- * in the gap. If that object exists under an unknown name, (G2) covers it. */
+ * in the gap. If that object still exists under an unknown name, (G2) covers it. */
 static bg_err recovery_settle_names(struct recovery *r, bg_errinfo *info)
 {
     const size_t n = r->all.n;
@@ -531,7 +533,7 @@ static bg_err recovery_compare_digest(const struct found *found,
 
 enum {
     RECOVERY_SMALL = 256 << 10, /* files below this size are read into memory */
-    /* Maximum number of items that a batch may add to a full filter. */
+    /* Maximum number of items that a batch may add after the filter is full. */
     RECOVERY_SLACK = 4096
 };
 
@@ -585,7 +587,7 @@ static bg_err recovery_open_file(const struct recovery *r, const struct found *f
 }
 
 /* Creates an empty object. The object may grow up to the current limit for new filters, or without
- * limit if it already exceeds that limit. */
+ * limit if even the empty object exceeds that limit. */
 static bg_err recovery_create_empty(const struct recovery *r,
                                     const struct object_shape *shape,
                                     struct object **object, bg_errinfo *info)
@@ -603,8 +605,8 @@ static bg_err recovery_create_empty(const struct recovery *r,
     return err;
 }
 
-/* Opens the base of an object, or creates an empty base. Returns the error that occurred while
- * opening the base, if any. */
+/* Opens an object's base, or creates an empty object if there is no base. Returns the error that
+ * occurred while opening the base, if any. */
 static bg_err recovery_open(const struct recovery *r, const struct found *found,
                             const struct object_shape *shape, struct object **object,
                             bg_errinfo *info)
@@ -629,7 +631,7 @@ static bg_err recovery_open(const struct recovery *r, const struct found *found,
     return err;
 }
 
-/* Replaces the object with an object that answers "maybe" for every key. */
+/* Replaces the object with one that answers "maybe" for every key. */
 static bg_err recovery_give_up(struct found *found, const struct object_shape *shape,
                                const char *why, bg_errinfo *info)
 {
@@ -713,8 +715,8 @@ static bg_err recovery_do(void *context, uint64_t sequence,
 }
 
 /* Warns about a filter that grew when max-filter-memory was higher. The replay could not grow the
- * filter to the same size, so its false-positive rate is above its target. At run time, adds would
- * have been refused long before that point. */
+ * filter to its previous size, so its false-positive rate is above its target. Normally, adds are
+ * refused long before a filter reaches this state. */
 static void recovery_check_growth(const struct recovery *r, const struct found *found)
 {
     const uint64_t most = settings_now(r->persist->server->store)->max_filter_memory;
@@ -742,7 +744,7 @@ static int recovery_compare(const void *a, const void *b)
     return pack_compare(*x, *y);
 }
 
-/* Returns the sorted names of the files in use; NULL if out of memory. */
+/* Returns the sorted names of the files in use, or NULL if out of memory. */
 static const char **recovery_files(const struct recovery *r)
 {
     const char **files = calloc(r->all.n + 1, sizeof *files);
@@ -758,16 +760,16 @@ static const char **recovery_files(const struct recovery *r)
 /* How to handle files that no object uses. */
 enum fate { FATE_KEPT, FATE_ASIDE, FATE_DELETED };
 
-/* Returns whether the journal lists every object that exists. */
+/* Returns whether the journal accounts for every object that exists. */
 static bool recovery_accounts(const struct recovery *r,
                               const struct journal_report *report)
 {
     return report->damages == 0 && !r->doubts && (report->first == 1 || r->complete);
 }
 
-/* Decides what happens to files that no object uses. They are deleted if the journal accounts for
- * every object, because they must then be leftovers from an interrupted snapshot or a dropped
- * object. No other code may delete such files at startup. */
+/* Decides what happens to files that no object uses. Such files are deleted if the journal accounts
+ * for every object, because they must then be left over from an interrupted snapshot or a dropped
+ * object. No other code may delete these files at startup. */
 static enum fate recovery_file_fate(const struct recovery *r,
                                     const struct journal_report *report, bool forget)
 {
@@ -791,7 +793,7 @@ static bool recovery_put_aside(const struct recovery *r, const char *name)
     return rename(path, to) == 0;
 }
 
-/* Handles a file that no object uses. */
+/* Deletes, moves or keeps a file that no object uses. */
 static void recovery_drop_file(struct recovery *r, const char *name, enum fate fate)
 {
     char path[PERSIST_PATH];
@@ -805,8 +807,8 @@ static void recovery_drop_file(struct recovery *r, const char *name, enum fate f
     }
 }
 
-/* Handles all files that no object uses. The journal that proves that these files are unused is
- * already on disk. */
+/* Deletes, moves or keeps all files that no object uses. The journal that proves that these files
+ * are unused is already on disk. */
 static void recovery_clean(struct recovery *r, const struct journal_report *report,
                            bool forget)
 {
@@ -844,12 +846,12 @@ static bg_err recovery_install_one(struct recovery *r, struct found *found,
                                : err;
     }
     struct entry *entry = found->object->entry;
-    found->object = NULL; /* now owned by the catalog */
+    found->object = NULL; /* the catalog now owns the object */
     if (!packs_hold(r->persist->packs, persist_file(found->base.file))) {
         return persist_fail(info, BG_ENOMEM, "out of memory while loading filters");
     }
     atomic_store(&entry->recorded, found->last);
-    return found->expiry /* kept even if the expiry has passed */
+    return found->expiry /* set even if it has passed */
                ? catalog_expire(catalog, name, found->expiry, 0, info)
                : BG_OK;
 }
@@ -914,7 +916,7 @@ static bg_err recovery_run(struct recovery *r, struct journal_report *report,
     return err;
 }
 
-/* Logs the damage and how to handle it. */
+/* Logs the damage and instructions for handling it. */
 static void recovery_warn(const struct recovery *r, const struct journal_report *report)
 {
     const bg_bytes none = { NULL, 0 };

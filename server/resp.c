@@ -1,11 +1,12 @@
 /*
  * resp.c - the request parser.
  *
- * There are three states between calls. FRESH: the parser is at the start of a request; a line may
- * be partially scanned. ARGUMENTS: `left` strings have not been read yet, and the "$n" line of the
- * next string starts at `at`. BULK: that line has been read, and `bulk` bytes followed by CRLF
- * start at `at`. A call continues where the last call stopped. Only an incomplete line is visited
- * again, and `scanned` is the number of its bytes that have already been searched.
+ * Between calls, the parser is in one of three states. FRESH: the parser is at the start of a
+ * request, and its first line may be partially scanned. ARGUMENTS: `left` strings have not been
+ * read yet, and the "$n" line of the next string starts at `at`. BULK: the "$n" line has been read,
+ * and `bulk` bytes followed by CRLF start at `at`. Each call continues where the last call stopped.
+ * Only an incomplete line is visited again; `scanned` is the number of bytes in that line that have
+ * already been searched.
  *
  * A complete length of up to nine digits, the common case, is read in one step (resp_digits).
  * All other lines are parsed by resp_line_number, which handles partial, negative, malformed and
@@ -87,8 +88,8 @@ static enum resp_result resp_fail_dollar(struct resp_parser *p, unsigned char fo
 
 /* ---- Arguments --------------------------------------------------------------------------- */
 
-/* Enlarges the array of arguments. An array of up to RESP_KEEP arguments counts as a small
- * buffer. */
+/* Enlarges the array of arguments. The ledger counts an array of up to RESP_KEEP arguments as a
+ * small buffer. */
 static bool resp_widen(struct resp_parser *p)
 {
     const size_t room = p->room > RESP_FEW ? p->room * 2 : (size_t)RESP_FEW * 8;
@@ -110,7 +111,7 @@ static bool resp_widen(struct resp_parser *p)
     return true;
 }
 
-/* Appends an argument, given by its offset. */
+/* Appends an argument, which is stored as an offset until the request is complete. */
 static inline bool resp_append(struct resp_parser *p, size_t at, size_t len)
 {
     if (p->argc == p->room && !resp_widen(p)) {
@@ -120,7 +121,7 @@ static inline bool resp_append(struct resp_parser *p, size_t at, size_t len)
     return true;
 }
 
-/* Completes the request, which ends at `at`. */
+/* Completes the request, which ends at offset `at`. */
 static inline enum resp_result resp_finish(struct resp_parser *p, const char *bytes,
                                            size_t at)
 {
@@ -161,7 +162,7 @@ static inline size_t resp_digits(const char *bytes, size_t at, size_t n, size_t 
     return i + 2;
 }
 
-/* Parses a number as Redis does: plus signs, leading zeros and blanks are not allowed. */
+/* Parses a number as Redis does: plus signs, leading zeros and blanks are rejected. */
 static bool resp_integer(const char *text, size_t n, int64_t *value)
 {
     const bool negative = n && *text == '-';
@@ -232,9 +233,9 @@ static char resp_escape(char c)
     }
 }
 
-/* Unquotes the quoted text that starts at line[*at], writing it to line[*to]. Sets *at to the byte
- * after the closing quote. Returns false if there is no closing quote, or the closing quote is not
- * followed by a blank. */
+/* Unquotes the quoted text that starts at line[*at], writing it to line[*to]. Sets *at to the
+ * offset after the closing quote. Returns false if there is no closing quote, or if the closing
+ * quote is followed by anything but a blank or the end of the line. */
 static bool resp_unquote(char *line, size_t n, char quote, size_t *at, size_t *to)
 {
     size_t i = *at, j = *to;
@@ -258,7 +259,7 @@ static bool resp_unquote(char *line, size_t n, char quote, size_t *at, size_t *t
     return i < n && (i + 1 == n || resp_is_blank(line[i + 1]));
 }
 
-/* Unquotes one word of a line in place. Sets *at to the byte after the word. */
+/* Unquotes one word of a line in place. Sets *at to the offset after the word. */
 static bool resp_word(char *line, size_t n, size_t *at, size_t *length)
 {
     size_t i = *at, j = *at;
@@ -302,8 +303,8 @@ static enum resp_result resp_words(struct resp_parser *p, char *line, size_t n)
     }
 }
 
-/* Parses the line at the start of `bytes`. RESP_OK with argc 0 means an empty line; *next is set to
- * the byte after it. */
+/* Parses the inline command at the start of `bytes` and sets *next to the offset after the line.
+ * RESP_OK with argc 0 means an empty line. */
 static enum resp_result resp_inline(struct resp_parser *p, char *bytes, size_t n,
                                     size_t *next)
 {
@@ -325,8 +326,8 @@ static enum resp_result resp_inline(struct resp_parser *p, char *bytes, size_t n
 
 /* ---- Arrays ------------------------------------------------------------------------------ */
 
-/* Parses the line "*n" at the start of bytes; sets *next to the byte after it, and p->left to
- * n. */
+/* Parses the line "*n" at the start of `bytes`. Sets *next to the offset after the line and p->left
+ * to n. */
 static enum resp_result resp_count(struct resp_parser *p, const char *bytes, size_t n,
                                    size_t *next)
 {
@@ -350,7 +351,7 @@ static enum resp_result resp_count(struct resp_parser *p, const char *bytes, siz
     return RESP_OK;
 }
 
-/* Parses the line "$n" at p->at; moves p->at to the byte after it, and sets p->bulk to n. */
+/* Parses the line "$n" at p->at. Moves p->at past the line and sets p->bulk to n. */
 static inline enum resp_result resp_length(struct resp_parser *p, const char *bytes,
                                            size_t n)
 {

@@ -1,6 +1,6 @@
 /*
- * resp.h - parses requests in RESP, the protocol of Redis. Requests may arrive in parts, or many at
- * once, and are parsed in the buffer without copying.
+ * resp.h - parses requests in RESP, the Redis protocol. Requests may arrive in parts or many at
+ * once. They are parsed in place, without copying.
  *
  *     *3\r\n$9\r\nBF.EXISTS\r\n$3\r\nkey\r\n$4\r\nitem\r\n       an array of strings
  *     BF.EXISTS key "an item"\r\n                                 a line, as a person types it
@@ -18,24 +18,25 @@
  *         bytes += parser.consumed, n -= parser.consumed;
  *     }
  *
- * Every result sets `consumed`: the number of bytes at the front that are no longer needed. An
- * incomplete request stays in the buffer until the rest has arrived. The buffer may move between
- * calls (the parser stores offsets), but its bytes must not change.
+ * Every call sets `consumed` to the number of bytes at the front of the buffer that are no longer
+ * needed. An incomplete request stays in the buffer until the rest of it has arrived. The buffer
+ * may move between calls (the parser stores offsets), but its bytes must not change.
  *
- * Results. argv points into `bytes` and is valid for as long as these bytes are. The array itself
- * belongs to the parser and is valid until the next call. Callers that collect several requests of
- * a pipeline copy the bg_bytes.
+ * Results. The strings in argv point into `bytes` and are valid as long as these bytes are. The
+ * argv array itself belongs to the parser and is valid until the next call. Callers that collect
+ * several pipelined requests must copy the bg_bytes.
  *
  * Cost. No byte is examined twice, even if a request arrives in small parts, and the bytes of
  * strings are not examined at all. A string of 512 MB, or a million arguments, costs as much in 16
- * KiB parts as in one part. Eight arguments fit into the parser itself. For more arguments, it
- * allocates an array that doubles in size as they arrive, regardless of the announced count. A
- * large array is freed before the next request.
+ * KiB parts as in one part. Up to eight arguments are stored in the parser itself. For more
+ * arguments, the parser allocates an array that doubles in size as arguments arrive, regardless of
+ * the announced count. A large array is freed before the next request.
  *
- * As in Redis, empty lines, "*0" and "*-1" are skipped, and the words of a line may be quoted.
- * "..." may contain \n \r \t \b \a \xHH and \ before any other byte; '...' may contain only \'. A
- * line is unquoted in place, which is why `bytes` is not const. Strings are binary-safe. Unlike in
- * Redis, each CR must be followed by LF, and the limits do not depend on how the bytes were split.
+ * As in Redis, empty lines, "*0" and "*-1" are skipped, and the words of an inline command may be
+ * quoted. Double quotes may contain the escapes \n \r \t \b \a \xHH and \ before any other byte;
+ * single quotes may contain only the escape \'. A line is unquoted in place, which is why `bytes`
+ * is not const. Strings are binary-safe. Unlike in Redis, each CR must be followed by LF, and the
+ * limits do not depend on how the bytes are split across reads.
  */
 #ifndef SERVER_RESP_H
 #define SERVER_RESP_H
@@ -50,7 +51,7 @@ struct resp_limits {
     size_t arguments; /* maximum number of arguments in one request */
     size_t bulk;      /* maximum size of one argument, in bytes */
     size_t line;      /* maximum size of one line (an inline command, or a length) */
-    size_t request;   /* maximum total size of one request, as sent */
+    size_t request;   /* maximum total size of one encoded request */
     bool strangers;   /* error messages mention that the client is not authenticated */
 };
 
@@ -71,7 +72,7 @@ enum { RESP_BULK_HIGHEST = 512 * 1024 * 1024 }; /* maximum value of `bulk` */
 enum resp_result {
     RESP_OK,      /* a request: argv, argc */
     RESP_PARTIAL, /* the request needs at least `need` more bytes */
-    RESP_ERROR    /* not RESP; see `error`. Persists until resp_parser_reset */
+    RESP_ERROR    /* not RESP (see `error`); persists until resp_parser_reset */
 };
 
 enum { RESP_FEW = 8, RESP_KEEP = 1024, RESP_ERROR_TEXT = 64 };
@@ -81,9 +82,8 @@ struct resp_parser {
     bg_bytes *argv;
     size_t argc;
     size_t consumed;
-    /* The minimum number of bytes that are still missing. It is an untrusted hint for sizing
-     * a buffer, so grow the buffer with the bytes that have arrived, not with the announced
-     * length. */
+    /* The minimum number of bytes that are still missing. This number comes from the client and is
+     * not trusted, so grow the buffer as bytes arrive, not to the announced length. */
     size_t need;
     char error[RESP_ERROR_TEXT]; /* "Protocol error: ..." */
     bool refused;                /* the error was caused by a failed allocation */
@@ -94,23 +94,23 @@ struct resp_parser {
     /* Private. Until a request is complete, the `data` fields of its arguments are offsets. */
     enum { RESP_FRESH, RESP_ARGUMENTS, RESP_BULK, RESP_FAILED } state;
     size_t at; /* bytes before this offset have been parsed */
-    /* number of bytes after `at` that are known to contain no line end */
+    /* number of bytes after `at` that are known to contain no line ending */
     size_t scanned;
-    size_t left; /* number of missing arguments */
+    size_t left; /* number of arguments that have not been read yet */
     size_t bulk; /* length of the argument being read */
     size_t room; /* capacity of argv */
     bg_bytes few[RESP_FEW];
 };
 
 /* Initializes a parser. The parser points into itself, so it must not be copied. `limits` must
- * outlive it. */
+ * outlive the parser. */
 void resp_parser_init(struct resp_parser *p, const struct resp_limits *limits);
 void resp_parser_free(struct resp_parser *p);
 
-/* Discards an incomplete request, or an error. */
+/* Discards an incomplete request or an error. */
 void resp_parser_reset(struct resp_parser *p);
 
-/* Parses the next request, as described above. bytes[0] is the first byte that the last call did
+/* Parses the next request as described above. bytes[0] is the first byte that the last call did
  * not consume. */
 enum resp_result resp_parse(struct resp_parser *p, char *bytes, size_t n);
 

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { REPLY_HEAD = 24 }; /* a type, a sign, 19 or 20 digits and CRLF */
+enum { REPLY_HEAD = 24 }; /* space for a type, a sign, up to 20 digits and CRLF */
 
 /* Writes CRLF and returns a pointer to the byte after it. */
 static char *resp_reply_end(char *to)
@@ -21,7 +21,7 @@ static char *resp_reply_end(char *to)
     return to + 2;
 }
 
-/* Writes a line such as "*12\r\n" and returns a pointer to the byte after it. */
+/* Writes a line such as "*12\r\n" and returns a pointer to the byte after the line. */
 static char *resp_reply_head(char *to, char type, uint64_t n)
 {
     *to++ = type;
@@ -77,7 +77,7 @@ static void resp_reply_integer(void *to, int64_t value)
         struct buffer *out = to;
         char *at = buffer_space(out, REPLY_HEAD);
         if (at) {
-            /* The minus sign is written as if it were a type, after the actual type. */
+            /* After the actual type, pass the minus sign as if it were a type. */
             *at = ':';
             char *end = resp_reply_head(at + 1, '-', 0 - (uint64_t)value);
             buffer_wrote(out, (size_t)(end - at));
@@ -95,7 +95,7 @@ static void resp_reply_boolean3(void *to, bool value)
     buffer_put(to, value ? "#t\r\n" : "#f\r\n", 4);
 }
 
-/* Writes a string of the given type: its length, `kind` and the bytes. */
+/* Writes a string of the given type: the length, then `kind`, then the bytes. */
 static inline void resp_reply_string(struct buffer *out, char type, const char *kind,
                                      size_t kind_len, const void *bytes, size_t n)
 {
@@ -122,10 +122,10 @@ static void resp_reply_bulk(void *to, const void *bytes, size_t n)
 }
 
 /*
- * Prints the shortest decimal that parses to the same double. If the double was parsed from a
- * decimal with up to 15 digits, printing 15 digits yields that decimal, because a double preserves
- * 15 digits and %g omits trailing zeros. Other values need 16 or 17 digits. Denormals have lower
- * precision, so all lengths are tried for them.
+ * Prints the shortest decimal number that parses to the same double. If the double was parsed from
+ * a decimal with up to 15 digits, printing 15 digits yields that decimal, because a double
+ * preserves 15 digits and %g omits trailing zeros. Other values need 16 or 17 digits. Denormals
+ * have lower precision, so all numbers of digits are tried for them.
  */
 size_t resp_reply_real_text(double value, char text[RESP_REAL_TEXT])
 {

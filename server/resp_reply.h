@@ -13,8 +13,8 @@
  *     map        *2n                  %n
  *     set        *n                   ~n
  *
- * The field `to` of a reply is the struct buffer. A buffer that has overflowed accepts no more
- * bytes (buffer.h).
+ * The `to` field of a reply points to the struct buffer. A buffer that has overflowed accepts no
+ * more bytes (buffer.h).
  */
 #ifndef SERVER_RESP_REPLY_H
 #define SERVER_RESP_REPLY_H
@@ -31,17 +31,18 @@ static inline struct reply resp_reply_to(struct buffer *out, int protocol)
                            protocol };
 }
 
-/* Writes a null array: "*-1" in RESP2, which has two kinds of null; "_" in RESP3. */
+/* Writes a null array: "*-1" in RESP2, which distinguishes null arrays from null strings, or "_" in
+ * RESP3. */
 void resp_reply_null_array(const struct reply *r);
 
-/* Writes human-readable text: in RESP3, a verbatim string ("=15", "txt:" and its bytes); in RESP2,
- * a bulk string. */
+/* Writes human-readable text as a verbatim string ("=15", "txt:" and its bytes) in RESP3 or as a
+ * bulk string in RESP2. */
 void resp_reply_verbatim(const struct reply *r, const void *bytes, size_t n);
 
 enum { RESP_REAL_TEXT = 32 };
 
-/* Writes the shortest decimal that parses to the same double, or inf, -inf or nan. Returns the
- * length. */
+/* Writes the shortest decimal number that parses to the same double, or inf, -inf or nan. Returns
+ * the length. */
 size_t resp_reply_real_text(double value, char text[RESP_REAL_TEXT]);
 
 #endif

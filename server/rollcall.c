@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* A note in a worker's mailbox: a job that has already run, so the worker only has to call its
- * `done`. */
+/* A note in a worker's mailbox. It looks like a job that has already run, so the worker only calls
+ * its `done` function. */
 struct note {
     struct job job; /* must be first */
     void (*visit)(void *context, struct conn *conn);
@@ -17,7 +17,7 @@ struct note {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool done;      /* the worker has visited all connections */
-    bool withdrawn; /* the worker must not visit any connections, and frees the note */
+    bool withdrawn; /* the worker only frees the note */
 };
 
 static void note_free(struct note *note)
@@ -27,7 +27,7 @@ static void note_free(struct note *note)
     free(note);
 }
 
-/* Called on the worker's thread. */
+/* Visits the worker's connections. Called on the worker's thread. */
 static void note_read(struct job *job)
 {
     struct note *note = (struct note *)job;
@@ -62,8 +62,8 @@ static struct note *note_create(struct worker *worker,
     return note;
 }
 
-/* Waits for a while. Returns false if the worker has not handled the note yet. The caller holds the
- * note's lock. */
+/* Waits up to 50 ms. Returns false if the worker has not handled the note by then. The caller holds
+ * the note's lock. */
 static bool note_wait(struct note *note)
 {
     struct timespec until;

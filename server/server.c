@@ -31,11 +31,13 @@
 #include <unistd.h>
 
 enum {
-    SERVER_TICK = 100,  /* milliseconds */
-    SERVER_BEAT = 2000, /* workers update `beat` every second */
+    SERVER_TICK = 100, /* milliseconds */
+    /* Workers update `beat` every second. A worker counts as stuck after SERVER_BEAT milliseconds
+     * plus the watchdog interval. */
+    SERVER_BEAT = 2000,
     SERVER_FAILED = 1,
-    /* The process may exceed the ledger's count by SERVER_SLACK bytes plus 1/SERVER_SHARE of that
-     * count. */
+    /* Free memory is returned only if the process exceeds the ledger's count by SERVER_SLACK bytes
+     * plus 1/SERVER_SHARE of that count. */
     SERVER_SLACK = 16 << 20,
     SERVER_SHARE = 32,
     SERVER_TRIM = 2 << 20,
@@ -78,7 +80,7 @@ void server_stop(bool at_once)
     int not_yet = 0;
     if (at_once) {
         atomic_store(&server_stop_asked, 2);
-    } else { /* a requested immediate stop stays immediate */
+    } else { /* an immediate stop that was already requested stays immediate */
         (void)atomic_compare_exchange_strong(&server_stop_asked, &not_yet, 1);
     }
     if (server_wake >= 0) {
@@ -114,7 +116,8 @@ static void server_make_run_id(struct server *server)
     }
 }
 
-/* Called before settings change. Updates the components that do not read settings themselves. */
+/* Called before new settings take effect. Updates the components that do not read the settings
+ * themselves. */
 static bool server_apply(void *context, const struct settings *settings, char why[])
 {
     const struct server *server = context;
@@ -161,7 +164,7 @@ static bool server_make_data(struct server *server, const struct settings *setti
     if (settings->appendonly && persist_create(server, &server->persist, &info)) {
         return server_say("data directory", info.message);
     }
-    if (server->persist) { /* this process has locked the directory */
+    if (server->persist) { /* this process has locked the data directory */
         web_sweep(settings->dir);
     }
     return true;
@@ -225,7 +228,7 @@ static void server_gate_event(void *context, const struct gate_event *event)
     }
 }
 
-/* Creates the configured gates. Does not wait for their sources. */
+/* Creates the configured gates without waiting for their sources. */
 static bool server_make_gates(struct server *server, const struct settings *settings)
 {
     struct gates_options options = { .max_filter_bytes = settings->max_filter_memory,
@@ -296,7 +299,7 @@ static void server_loading(void *context, uint64_t done, uint64_t all)
     atomic_store(&server->load_done, done);
 }
 
-/* Logs the error, and instructions for handling damage. */
+/* Logs the error and instructions for handling damage. */
 static bool server_say_data(bg_err err, const char *why)
 {
     if (err != BG_EFORMAT && err != BG_ECHECKSUM) {
@@ -329,7 +332,7 @@ static bool server_load(struct server *server)
 
 /* ---- Serving ------------------------------------------------------------------------------- */
 
-/* Advances windows that receive no adds, and drops dumps that are no longer being read. */
+/* Advances windows that receive no adds and drops dumps that are no longer being read. */
 static void server_move_windows(struct server *server, struct session *session)
 {
     struct entry *some[64];
@@ -347,12 +350,12 @@ static void server_move_windows(struct server *server, struct session *session)
 }
 
 /*
- * Freed memory. The C library keeps freed memory for the thread that allocated it, so memory used
- * by requests would not be available to filters. These thresholds make the C library return free
- * memory at the end of a heap to the OS. Fast bins are disabled, because their chunks are not
- * merged with free neighbors. Free memory inside a heap is returned (malloc_trim) when the process
- * uses clearly more than the ledger counts. Any excess that remains is fragmentation, so the next
- * attempt waits until usage has grown.
+ * Freed memory. The C library keeps freed memory for the thread that allocated it, so memory freed
+ * by requests would not be available to filters. The thresholds below make the C library return
+ * free memory at the end of a heap to the OS. Fast bins are disabled, because their chunks are not
+ * merged with free neighbors. Free memory inside a heap is returned with malloc_trim when the
+ * process uses considerably more memory than the ledger counts. Any excess that remains is
+ * fragmentation, so the next attempt is made only after usage has grown.
  */
 static void server_return_early(void)
 {
@@ -378,7 +381,7 @@ static void server_return_free(uint64_t *least)
     }
 }
 
-/* Does the periodic work: some of it ten times a second, the rest once a second. */
+/* Does the periodic work. Some of it runs ten times a second, the rest once a second. */
 static void server_tick(struct server *server, struct session *session, unsigned tick)
 {
     session_begin(session);
@@ -470,12 +473,12 @@ static void server_serve(struct server *server)
 
 /* ---- Shutdown ---------------------------------------------------------------------------- */
 
-/* Waits until connections have finished their requests, for at most shutdown-grace. */
+/* Waits up to shutdown-grace for connections to finish their requests. */
 static void server_drain(struct server *server)
 {
     const struct settings *settings = settings_now(server->store);
     const uint64_t end = server_ticks() + (uint64_t)(settings->shutdown_grace * 1000);
-    listen_end(server); /* after this point, another service may own the path */
+    listen_end(server); /* from now on, another service may own the path */
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_post_stop(server->workers[i], atomic_load(&server_stop_asked) == 2);
     }
@@ -494,16 +497,16 @@ static void server_drain(struct server *server)
 static bool server_unmake(struct server *server)
 {
     fronts_stop(server->fronts);
-    /* freed first, because jobs use everything below */
+    /* freed first, because jobs use all components below */
     jobs_free(server->jobs);
-    /* freed before the gates, which the observer uses */
+    /* freed before the gates, because the observer uses them */
     observer_free(server->observer);
     fronts_free(server->fronts);
     gates_free(server->gates);
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_drain(server->workers[i]);
     }
-    /* The journal's thread notifies workers of its progress. */
+    /* freed before the workers, because the journal's thread notifies them of its progress */
     const bool kept = persist_free(server->persist);
     server->persist = NULL;
     for (size_t i = 0; i < server->workers_count; i++) {
@@ -521,7 +524,7 @@ static bool server_unmake(struct server *server)
     return kept;
 }
 
-/* Starts all workers; logs an error if one cannot be started. */
+/* Starts all workers. Logs an error if a worker cannot be started. */
 static bool server_start_workers(struct server *server)
 {
     size_t started = 0;
@@ -532,9 +535,9 @@ static bool server_start_workers(struct server *server)
            || server_say("workers", "cannot start a thread");
 }
 
-/* Allocations up to this size are counted, but not refused: the library's buffers for reading and
- * writing files, and very small filters, for which it is enough to check before each command
- * whether the ledger is full. */
+/* Allocations below this size are counted but not refused. They are the library's buffers for
+ * reading and writing files, and small filters. For these, it is enough to check before each
+ * command whether the ledger is full. */
 enum { SERVER_SMALL = 2 << 20 };
 
 static bool server_take(void *context, size_t bytes)
@@ -565,7 +568,7 @@ int server_run(struct settings_store *store)
     }
     server->store = store;
     /* The limit applies from the start, because gates build their filters while saved filters are
-     * being loaded. This thread loads the saved filters and is exempt from the limit. */
+     * being loaded. This thread is exempt from the limit while it loads the saved filters. */
     ledger_limit(settings_now(store)->maxmemory);
     (void)ledger_exempt(true);
     server_wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

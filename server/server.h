@@ -1,5 +1,5 @@
 /*
- * server.h - the service as a whole: its components, startup and shutdown.
+ * server.h - the service's components, startup and shutdown.
  *
  *     bloomgated.c   settings, signals
  *        |
@@ -25,18 +25,18 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* In the states up to SERVER_LOADING, some or all filters are missing, so the absence of a filter
+/* In the phases up to SERVER_LOADING, some or all filters have not been loaded, so a missing filter
  * proves nothing. */
 enum server_phase {
     SERVER_STARTING,
     SERVER_ABANDONING, /* the service is stopping before all filters have been loaded */
-    SERVER_LOADING,    /* connections are accepted, data is being loaded */
+    SERVER_LOADING,    /* connections are accepted while data is being loaded */
     SERVER_SERVING,
-    /* no new connections are accepted; existing ones finish their requests */
+    /* no new connections are accepted; existing connections finish their requests */
     SERVER_STOPPING
 };
 
-/* The counters that are summed over all workers. */
+/* Counters that are summed over all workers. */
 #define SERVER_TOTALS(X)                                                               \
     X(accepted)                                                                        \
     X(rejected)                                                                        \
@@ -67,7 +67,7 @@ struct slowlog;
 struct server {
     struct settings_store *store;
     struct quiet quiet;
-    /* The readers of settings: threads that may use the result of settings_now. */
+    /* Threads that read settings and may therefore use the result of settings_now. */
     struct quiet readers;
     struct catalog *catalog;
     struct command_table *commands;
@@ -87,28 +87,30 @@ struct server {
     _Atomic uint64_t clients;      /* current connections */
     _Atomic uint64_t http_clients; /* number of connections that use HTTP */
     _Atomic uint64_t uploads;      /* number of bytes in current HTTP uploads */
-    /* The number of filters loaded so far, and the total number of filters. */
+    /* The number of filters loaded so far and the total number. */
     _Atomic uint64_t load_done, load_all;
     _Atomic bool saving; /* BGSAVE is in progress */
     pthread_mutex_t reset_lock;
     struct server_totals reset; /* the counters at CONFIG RESETSTAT */
     uint64_t started;           /* milliseconds since 1970 */
     char run_id[41];
-    /* Path of the Unix socket that the service created; "": none. */
+    /* Path of the Unix socket that the service created, or "" if there is none. */
     char unix_path[108];
 };
 
-/* The arrays of the service's commands, and the number of arrays. */
+/* The service's command arrays, and the number of arrays. */
 extern const struct command *const server_families[];
 extern const size_t server_families_count;
 
-/* Return milliseconds since 1970, and milliseconds of the monotonic clock. */
+/* server_now returns milliseconds since 1970; server_ticks returns milliseconds on the monotonic
+ * clock. */
 uint64_t server_now(void);
 uint64_t server_ticks(void);
 
 /*
- * Creates all components, listens, loads the data, and serves. Blocks until server_stop has been
- * called and everything has ended. Returns 0, or a nonzero exit code after logging the reason.
+ * Creates all components, opens the listening sockets, loads the data, and serves requests. Blocks
+ * until server_stop has been called and all threads have exited. Returns 0, or a nonzero exit code
+ * after logging the reason.
  */
 int server_run(struct settings_store *store);
 
@@ -116,10 +118,11 @@ int server_run(struct settings_store *store);
  * Async-signal-safe. */
 void server_stop(bool at_once);
 
-/* Returns whether a stop was requested. */
+/* Returns whether a stop has been requested. */
 bool server_is_stopping(void);
 
-/* Return the totals since startup, and since the last reset (for INFO). Thread-safe. */
+/* server_count_totals returns the totals since startup; server_sum_totals returns the totals since
+ * the last reset (for INFO). Thread-safe. */
 void server_count_totals(const struct server *server, struct server_totals *totals);
 void server_sum_totals(struct server *server, struct server_totals *totals);
 void server_reset_totals(struct server *server);

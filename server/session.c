@@ -49,7 +49,7 @@ void session_enter(struct session *session)
     }
 }
 
-/* Leaves the batch. Everything recorded in the batch has been applied. */
+/* Leaves the batch. All changes recorded in the batch have been applied. */
 static void session_leave(struct session *session)
 {
     if (session->inside) {
@@ -111,8 +111,8 @@ static bg_err session_limit(bg_errinfo *info, bg_err code, const char *message)
     return code;
 }
 
-/* Checks the quotas of the whole service. The memory of the object was reserved when it was
- * created, except for small allocations. */
+/* Checks the service-wide quotas. The object's memory was reserved when the object was created,
+ * except for small allocations. */
 static bg_err session_fits(struct session *session, bg_bytes name, uint32_t flags,
                            bg_errinfo *info)
 {
@@ -126,7 +126,7 @@ static bg_err session_fits(struct session *session, bg_bytes name, uint32_t flag
         return session_limit(info, BG_ENOMEM,
                              "cannot create the filter: it would exceed maxmemory");
     }
-    /* The catalog counts the entry itself. */
+    /* The catalog will account for the entry. */
     ledger_release(LEDGER_OBJECTS, sizeof(struct entry));
     return BG_OK;
 }
@@ -241,7 +241,7 @@ struct entry *session_see(struct session *session, bg_bytes name,
     terms->flags |= CATALOG_REPLACE | CATALOG_INSTEAD_OF | CATALOG_UNCHANGED;
     terms->instead_of = entry;
     terms->changes = entry ? atomic_load(&entry->changes) : 0;
-    session_leave(session); /* this is safe because a job holds the entry */
+    session_leave(session); /* safe because a job holds the entry */
     quiet_wait(&session->server->quiet);
     return entry;
 }
@@ -323,9 +323,9 @@ static uint64_t session_host_ticks(struct host *host)
 }
 
 /*
- * Lookups. A worker queries only the filter, and replies immediately if the answer is "no".
- * Otherwise a job completes the lookup: it runs the request again, with the ticket from the first
- * half.
+ * Lookups. A worker queries only the filter and replies immediately if the answer is "no".
+ * Otherwise, a job completes the lookup by running the request again with the ticket from the first
+ * part.
  */
 static bg_err session_host_lookup(struct host *host, bg_bytes name, bg_bytes key,
                                   bg_outcome *outcome, bg_errinfo *info)
@@ -337,7 +337,7 @@ static bg_err session_host_lookup(struct host *host, bg_bytes name, bg_bytes key
     }
     if (session->has_ticket) {
         session->has_ticket = false;
-        /* The same key, in the job's copy of the request. */
+        /* The key is the same, but it is in the job's copy of the request. */
         session->ticket.ticket.key = key.data;
         *outcome = gates_finish(&session->ticket, NULL);
         return BG_OK;
@@ -370,8 +370,8 @@ void session_abandon(struct session *session)
     }
 }
 
-/* Returns the path of a file. All files are in one directory, which is created when needed. Names
- * must be printable ASCII without slashes or a leading dot. */
+/* Builds the path of a file. All files are in one directory, which is created when needed. File
+ * names must be printable ASCII without slashes or a leading dot. */
 static bg_err session_host_path(struct host *host, bg_bytes file, char *path,
                                 size_t room, bg_errinfo *info)
 {
@@ -492,8 +492,8 @@ void session_end(struct session *session)
 
 /* ---- Requests ------------------------------------------------------------------------------ */
 
-/* The patterns for filter names also apply to file names, because all users share the directory
- * of files. */
+/* The patterns for filter names also apply to file names, because all users share the file
+ * directory. */
 static bool session_may_file(const struct client *client, const struct command *command,
                              const bg_bytes *argv, size_t argc)
 {
@@ -537,7 +537,8 @@ static const char *session_no_right(const struct client *client,
     return NULL;
 }
 
-/* Returns why the service cannot run a command in its current state; NULL if it can. */
+/* Returns the reason why the service cannot run a command in its current state, or NULL if it can.
+ * */
 static const char *session_no_state(const struct session *session,
                                     const struct command *command,
                                     char text[SESSION_TEXT])
@@ -573,16 +574,17 @@ const char *session_refuses(struct session *session, const struct client *client
     return wrong ? wrong : session_no_state(session, command, text);
 }
 
-/* "ERR unknown command 'x', with args beginning with: 'y' 'z' ", the text that Redis clients
- * expect. */
+/* Replies with "ERR unknown command 'x', with args beginning with: 'y' 'z' ", which is the text
+ * that Redis clients expect. */
 static void session_unknown(struct client *client, const struct reply *reply,
                             const bg_bytes *argv, size_t argc)
 {
     char text[SESSION_TEXT], word[64];
     size_t n = 0;
     text[0] = 0;
-    /* A web page can make a browser send HTTP here, with commands as lines of its body. So a line
-     * that looks like HTTP closes the connection before the next line is read. */
+    /* A web page can make a browser send an HTTP request to this port, with commands as lines of
+     * the request body. So a line that looks like HTTP closes the connection before the next line
+     * is read. */
     if (args_is(argv[0], "POST") || args_is(argv[0], "HOST:")) {
         client->close = true;
         log_event(LOG_EVENT_REFUSED, (bg_bytes){ NULL, 0 },
@@ -626,8 +628,8 @@ static const struct command *session_command(const struct session *session,
     return sub;
 }
 
-/* While filters are being loaded, nothing is known about their keys, and "maybe" is a valid
- * answer. */
+/* While filters are being loaded, nothing is known about their keys, so "maybe" is a valid answer.
+ * */
 static bool session_answers_maybe(const struct session *session,
                                   const struct command *command)
 {
@@ -663,9 +665,8 @@ static void session_answer_maybe(const struct command *command, size_t argc,
     }
 }
 
-/* The reply to a command that may change something depends on earlier changes by any client:
- * "already added" is a promise as well. So the reply waits until those changes are durable; see
- * object.h. */
+/* The reply to a write command depends on earlier changes by any client, because "already added" is
+ * a promise as well. So the reply waits until those changes are durable; see object.h. */
 void session_changes(struct session *session, const struct command *command)
 {
     session->wrote =
@@ -673,7 +674,7 @@ void session_changes(struct session *session, const struct command *command)
         || (command->flags & (COMMAND_WRITE | COMMAND_UNRECORDED)) == COMMAND_WRITE;
 }
 
-/* Runs a request, and adds it to the slow log if it was slow. */
+/* Runs a request and adds it to the slow log if it was slow. */
 static void session_perform(struct session *session, struct request *request)
 {
     const uint64_t began = slowlog_clock();
@@ -744,7 +745,7 @@ uint64_t session_lane(const struct session *session, const struct command *comma
                       const bg_bytes *argv, size_t argc)
 {
     const size_t at = (size_t)command->first_key;
-    if (command->flags & COMMAND_NOAUTH) { /* runs as a job only to check a password */
+    if (command->flags & COMMAND_NOAUTH) { /* it is a job only to check a password */
         return JOBS_LANE_PASSWORDS;
     }
     return command->flags & COMMAND_WRITE && at > 0 && at < argc
@@ -775,7 +776,7 @@ void session_forward(struct session *session, struct front *front,
     }
 }
 
-/* Handles a request for a filter in a cluster, which a job forwards. */
+/* Handles a request for a filter in a cluster. A job forwards the request. */
 static void session_run_front(struct session *session, struct front *front,
                               struct request *request)
 {
