@@ -1,12 +1,12 @@
 /*
- * session.h - the environment in which the service runs a request: the host (command/host.h), and
+ * session.h - the environment in which the service runs a request: the host (command/host.h) and
  * the state of the thread and the client.
  *
  * Each worker thread and each job thread has one session. Before a request runs, the session is
- * set to the request's client. The time and the settings are read once per batch.
+ * bound to the request's client. The time and the settings are read once per batch.
  *
  * Entries that a worker finds are valid until the end of its batch (quiet.h). A job may run for a
- * long time, so it holds every entry it finds until it is done.
+ * long time, so it holds every entry it finds until it finishes.
  */
 #ifndef SERVER_SESSION_H
 #define SERVER_SESSION_H
@@ -19,11 +19,11 @@
 struct server;
 struct multi;
 
-/* CLIENT REPLY: whether replies are sent. */
+/* The CLIENT REPLY mode, which controls whether replies are sent. */
 enum client_mute {
     CLIENT_SPEAKS,
     CLIENT_MUTE,      /* OFF: nothing is sent */
-    CLIENT_SKIP_NEXT, /* SKIP itself is running; it affects the next request */
+    CLIENT_SKIP_NEXT, /* SKIP is running and affects the next request */
     CLIENT_SKIPS      /* the reply to the next request is skipped */
 };
 
@@ -31,7 +31,7 @@ enum client_mute {
 struct client {
     uint64_t id;
     int protocol; /* protocol version of replies: 2 or 3 */
-    /* Set by client_set_user; NULL: the client must log in first. */
+    /* Set by client_set_user. NULL means that the client must log in first. */
     const struct user *user;
     bool close;              /* close once all replies are sent */
     uint8_t mute;            /* enum client_mute */
@@ -48,14 +48,16 @@ struct client {
     char host[48];    /* the address without the port */
 };
 
-/* Changes the user of a client. The client holds its user (users.h). NULL sets none. */
+/* Changes the user of a client. The client holds its user (users.h). NULL leaves the client without
+ * a user. */
 void client_set_user(struct client *client, const struct user *user);
 
 /* Copies a client. `to` must be a valid client or all zeros. */
 void client_copy(struct client *to, const struct client *from);
 
 enum {
-    /* Maximum number of arguments. Larger requests run as jobs. */
+    /* Maximum number of arguments in a request that runs on a worker. Larger requests run as
+     * jobs. */
     SESSION_QUICK = 4096,
     SESSION_TEXT = BG_ERR_MESSAGE_MAX + 64 /* maximum size of an error reply */
 };
@@ -65,18 +67,19 @@ struct session {
     struct server *server;
     struct client *client;
     int seat;    /* seat of this thread in server->quiet */
-    bool is_job; /* may run for a long time, so it is not in a batch */
-    /* The session is in a batch; a job is in a batch only while it records and applies a change. */
+    bool is_job; /* a job may run for a long time, so it is not in a batch */
+    /* Whether the session is in a batch. A job is in a batch only while it records and applies a
+     * change. */
     bool inside;
-    /* Set by a handler that has sent nothing. The request is then run again as a job. */
+    /* Set by a handler that has not replied, so that the request runs again as a job. */
     bool deferred;
-    /* The reply depends on journal records, written by this request or by others; see object.h. */
+    /* Whether the reply depends on journal records of this request or of others; see object.h. */
     bool wrote;
     uint64_t now;   /* milliseconds since 1970 */
     uint64_t ticks; /* milliseconds, monotonic */
     struct command_settings settings;
     const struct settings *from; /* settings from which `settings` is derived */
-    uint64_t version;            /* version of these settings */
+    uint64_t version;            /* version of `from` */
     struct entry **held;         /* entries that a job has found */
     size_t holds, holds_room;
     /* The object that a worker has claimed for the running request, or NULL. */
@@ -99,7 +102,7 @@ void session_fini(struct session *session);
  * iteration of its event loop, because workers also use settings outside of batches. */
 void session_take_settings(struct session *session);
 
-/* Reads the clock and the settings; enters a batch, unless the session belongs to a job. */
+/* Reads the clock and the settings, and enters a batch unless the session belongs to a job. */
 void session_begin(struct session *session);
 void session_end(struct session *session);
 
@@ -118,11 +121,12 @@ bool session_doubts(struct session *session, const struct command *command,
  * Errors: BG_EIO if the name is in doubt. */
 bg_err session_is_free(struct session *session, bg_bytes name, bg_errinfo *info);
 
-/* Returns the entry with a name (host->ops->find returns its object), or NULL if there is none. */
+/* Returns the entry with this name (host->ops->find returns its object), or NULL if there is
+ * none. */
 struct entry *session_find(struct session *session, bg_bytes name);
 
-/* Like session_find, for a change that depends on the entry's content. Sets the terms to the
- * current entry with its current content, and waits until all earlier changes are applied. The
+/* Like session_find, for use before a change that depends on the entry's content. Sets the terms to
+ * the current entry with its current content, and waits until all earlier changes are applied. The
  * terms refer to the content that the caller reads after this call. For jobs only. */
 struct entry *session_see(struct session *session, bg_bytes name,
                           struct catalog_terms *terms);
@@ -134,14 +138,14 @@ bg_err session_put(struct session *session, bg_bytes name, struct object *object
 
 /*
  * Runs one request for a client: looks up the command, checks its arity, the client's permissions
- * and the state of the service, and runs the command. Used for everything except runs of a pipeline
+ * and the state of the service, and runs the command. Used for all requests except pipelined runs
  * (dispatch.c).
  */
 void session_run(struct session *session, struct client *client, const bg_bytes *argv,
                  size_t argc, const struct reply *reply);
 
 /* Returns whether changing n items of the named filter would block an event loop, in which case a
- * job must make the change. If it would not, the filter is claimed (object.h) until session_unclaim
+ * job must make the change. Otherwise, the filter is claimed (object.h) until session_unclaim
  * is called. */
 bool session_stalls(struct session *session, const struct command *command,
                     bg_bytes name, size_t n);
@@ -160,32 +164,35 @@ void session_run_queued(struct session *session, const struct command *command,
 /* Cleans up after a deferred request that cannot run again because there is no memory for a job. */
 void session_abandon(struct session *session);
 
-/* Must be called before a command runs, on any path. If the command may change something, its reply
- * must wait until all records so far are durable, even if the command finds nothing to change. */
+/* Must be called before a command runs, on every path. If the command may change something, its
+ * reply must wait until all journal records written so far are durable, even if the command finds
+ * nothing to change. */
 void session_changes(struct session *session, const struct command *command);
 
-/* Lets a job use entries and names that it does not hold. The job is in a batch until
- * session_let_go or until it ends. Keep the batch short, and call nothing in it that waits for
- * batches. */
+/* Lets a job use entries and names that it does not hold. The job is in a batch until it calls
+ * session_let_go or ends. Keep the batch short, and call nothing in it that waits for batches. */
 void session_enter(struct session *session);
 
 /* Releases all entries found so far. Call it between the parts of a long operation. */
 void session_let_go(struct session *session);
 
-/* Returns the lane (jobs.h) of a command that changes a filter or checks a password; 0 for other
+/* Returns the lane (jobs.h) of a command that changes a filter or checks a password, or 0 for other
  * commands. */
 uint64_t session_lane(const struct session *session, const struct command *command,
                       const bg_bytes *argv, size_t argc);
 
-/* Forward a request, or a run of requests (front_run), to a cluster. Call them on job threads,
- * after all other checks. */
 struct front;
+
+/* Checks the insert rate of the client's user. Returns false if the client has to wait. */
 bool session_may_add(struct session *session, size_t n, bg_errinfo *info);
+
+/* Forwards a request, or a run of requests (front_run), to a cluster. Call this function on a job
+ * thread, after all other checks have passed. */
 void session_forward(struct session *session, struct front *front,
                      struct request *request, bool many);
 
-/* Performs only the checks that precede a command. Returns the error that prevents a command from
- * running, or NULL if the command may run. */
+/* Performs the checks that precede a command, without running it. Returns the error that prevents a
+ * command from running, or NULL if the command may run. */
 const char *session_refuses(struct session *session, const struct client *client,
                             const struct command *command, const bg_bytes *argv,
                             size_t argc, char text[SESSION_TEXT]);

@@ -217,7 +217,8 @@ static void settings_read_environment(struct settings_draft *draft)
         if (!setting) {
             settings_doubt(draft, where, "unknown option %s", name);
         } else if (strncmp(equals + 1, "tcp://", 6) == 0) {
-            /* Kubernetes sets such variables to service addresses if a service has this name. */
+            /* Kubernetes sets this variable to a service address if a service is named
+             * "bloomgated". */
             settings_doubt(draft, where,
                            "ignored '%.40s', which looks like a service "
                            "address set by Kubernetes",
@@ -276,8 +277,8 @@ static bool settings_equal(const struct settings *a, const struct settings *b)
     return true;
 }
 
-/* Publishes the settings of a draft, with the draft's pool, or with the current pool if the
- * draft has none. The caller holds the lock. Returns false after reporting an error. */
+/* Publishes a draft's settings with the draft's pool, or with the current pool if the draft has
+ * none. The caller holds the lock. Returns false after reporting an error. */
 static bool settings_publish(struct settings_store *store, struct settings_draft *draft)
 {
     char why[SETTINGS_WHY] = "";
@@ -416,7 +417,7 @@ int settings_from_command_line(int argc, char **argv,
                                const struct command *const *families, size_t n,
                                struct settings_store **store)
 {
-    /* determines the requested action before any file is read */
+    /* Determine the requested action before reading any file. */
     struct settings_draft scratch;
     enum settings_action action = ACTION_RUN;
     *store = settings_store_create(argc, argv, families, n);
@@ -569,8 +570,8 @@ static size_t settings_field_bytes(enum setting_type type)
     return 0;
 }
 
-/* Options that require a restart keep their current values, which are in the first pool. Reports
- * differences. */
+/* Resets options that require a restart to their current values, which are in the first pool, and
+ * reports differences. */
 static void settings_keep_fixed(struct settings_draft *draft,
                                 const struct settings *now)
 {

@@ -16,12 +16,12 @@
  *
  * Threads. A published `struct settings` never changes. A change (CONFIG SET, SIGHUP) creates new
  * settings and publishes their address. A thread calls settings_now once per unit of work, and uses
- * the result only inside a batch (quiet.h) that belongs to the `readers` of settings_reclaim.
+ * the result only inside a batch (quiet.h) of the `readers` that are passed to settings_reclaim.
  * settings_reclaim frees old settings that no thread can still use. The settings from startup are
  * never freed, so callers may keep pointers to options that require a restart.
  *
- * A listener updates state that depends on settings (the users) before the settings become
- * visible, under the lock that orders all changes. The state and the settings therefore disagree
+ * Before new settings become visible, a listener updates the state that depends on them (the
+ * users), under the lock that serializes all changes. The state and the settings therefore disagree
  * only briefly, and an older change never overwrites a newer one.
  */
 #ifndef SERVER_SETTINGS_H
@@ -119,7 +119,7 @@ struct settings {
     uint64_t maxmemory, max_filter_memory, max_filters;
     uint64_t insert_rate, insert_burst;
 
-    /* Defaults of new filters */
+    /* Defaults for new filters */
     double bf_error_rate;
     uint64_t bf_initial_size, bf_expansion_factor;
     uint64_t cf_bucket_size, cf_initial_size, cf_max_iterations;
@@ -147,7 +147,7 @@ struct settings {
 struct settings_store;
 struct quiet;
 
-/* Receives one line of text, which describes an error or a warning. */
+/* Receives one line of text: an error if `mistake` is true, otherwise a warning. */
 typedef void settings_tell(void *context, bool mistake, const char *text);
 
 /*
@@ -172,20 +172,21 @@ void settings_doubts(const struct settings_store *store, settings_tell *tell,
 /* Returns the current settings. Thread safety: MT-Safe. Cost: one load. */
 const struct settings *settings_now(const struct settings_store *store);
 
-/* Sets a function that is called with new settings before they are published. The thread that
- * changes the settings calls this function, for one change at a time. If it stores a reason in
- * `why` and returns false, nothing changes. Set it once, before the first change. */
+/* Sets a function that is called with new settings before they are published. The function runs on
+ * the thread that changes the settings, for one change at a time. To reject the change, it stores a
+ * reason in `why` and returns false. Call settings_listen only once, before the first change. */
 typedef bool settings_apply(void *context, const struct settings *settings, char why[]);
 void settings_listen(struct settings_store *store, settings_apply *apply,
                      void *context);
 
-/* Frees old settings that no thread of `readers` can still use. Never blocks: settings that are
- * still in use are freed by a later call. Call it from one thread only, while that thread uses no
- * settings. */
+/* Frees old settings that no thread in `readers` can still use. Never blocks: settings that are
+ * still in use are freed by a later call. Call it from one thread only, while that thread is not
+ * using any settings. */
 void settings_reclaim(struct settings_store *store, struct quiet *readers);
 
-/* Parses a line of settings->gates; free the result with gate_settings_free. On failure, returns
- * false and stores the reason in `why`. Never fails for lines from published settings. */
+/* Parses a line of settings->gates. The caller frees the result with gate_settings_free. On
+ * failure, returns false and stores the reason in `why`. Never fails for lines from published
+ * settings. */
 bool settings_gate(const struct settings_line *line, struct gate_settings *gate,
                    char why[SETTINGS_WHY]);
 
@@ -193,7 +194,7 @@ bool settings_gate(const struct settings_line *line, struct gate_settings *gate,
 
 /*
  * Calls `visit` with the name and value of every option that matches a pattern (pattern.h,
- * case-insensitive). Secrets are shown as "(hidden)"; for users, gates and sharded filters the
+ * case-insensitive). Secrets are shown as "(hidden)". For users, gates and sharded filters, the
  * value is a list of names.
  */
 void settings_get(const struct settings *settings, bg_bytes pattern,
@@ -202,7 +203,7 @@ void settings_get(const struct settings *settings, bg_bytes pattern,
 
 /*
  * Changes n options, which are passed as alternating names and values. Changes either all options
- * or none. On failure, returns false and stores the reason in `why`, without an error code. Thread
+ * or none. On failure, returns false and stores the reason, without an error code, in `why`. Thread
  * safety: MT-Safe; changes are serialized.
  */
 bool settings_set(struct settings_store *store, const bg_bytes *names_and_values,
@@ -210,8 +211,8 @@ bool settings_set(struct settings_store *store, const bg_bytes *names_and_values
 
 /*
  * Rereads the command line, the environment and the file, as on SIGHUP. Publishes all options that
- * can change at runtime in one step, and reports changed options that require a restart to `tell`.
- * If there are errors, reports them, changes nothing and returns false.
+ * can change at runtime in one step, and passes messages about changed options that require a
+ * restart to `tell`. If there are errors, reports them, changes nothing and returns false.
  */
 bool settings_reload(struct settings_store *store, settings_tell *tell, void *context);
 
@@ -221,14 +222,14 @@ enum setting_type {
     SETTING_TEXT,   /* const char * */
     SETTING_SECRET, /* const char *; the value is never shown */
     SETTING_LIST,   /* struct settings_list */
-    SETTING_COUNT,  /* uint64_t: number_count */
-    SETTING_BYTES,  /* uint64_t: number_count, in bytes */
-    SETTING_MEMORY, /* uint64_t: number_count, or a percentage of the machine's memory: 75% */
-    SETTING_OCTAL,   /* uint64_t: 0700 */
-    SETTING_RATE,    /* double: number_rate */
-    SETTING_SECONDS, /* double: number_seconds */
-    SETTING_SWITCH,  /* bool: yes, no */
-    SETTING_CHOICE,  /* int: index in `choices` */
+    SETTING_COUNT,  /* uint64_t, parsed by number_count */
+    SETTING_BYTES,  /* uint64_t in bytes, parsed by number_count */
+    SETTING_MEMORY, /* uint64_t in bytes, or a percentage of the machine's memory, such as 75% */
+    SETTING_OCTAL,   /* uint64_t in octal, such as 0700 */
+    SETTING_RATE,    /* double, parsed by number_rate */
+    SETTING_SECONDS, /* double, parsed by number_seconds */
+    SETTING_SWITCH,  /* bool: yes or no */
+    SETTING_CHOICE,  /* int, an index in `choices` */
     SETTING_USER,    /* struct settings_lines */
     SETTING_GATE,    /* struct settings_lines */
     SETTING_SHARDED  /* struct settings_lines */
@@ -246,7 +247,7 @@ struct setting {
     const char *name;
     enum setting_type type;
     size_t at;           /* offset in struct settings */
-    const char *initial; /* default, in the syntax of the file; "": none */
+    const char *initial; /* default in the syntax of the file, or "" if there is none */
     double least, most;  /* range of a numeric option */
     enum setting_change change;
     const char *value; /* placeholder in help: "PORT" */
@@ -258,13 +259,13 @@ struct setting {
 const struct setting *settings_table(size_t *n);
 const struct setting *settings_find(const char *name); /* NULL: unknown option */
 
-/* Memory for the strings and lists of settings. It is freed as a whole. */
+/* Memory for the strings and lists in settings. A pool is freed as a whole. */
 struct settings_pool;
 struct settings_pool *settings_pool_create(void); /* NULL: out of memory */
 void settings_pool_free(struct settings_pool *pool);
 void *settings_pool_take(struct settings_pool *pool, size_t bytes); /* zeroed */
 
-/* Settings that are not published yet: values, and the memory that they use. */
+/* Unpublished settings and the memory that they use. */
 struct settings_draft {
     struct settings settings;
     struct settings_pool *pool;
@@ -276,11 +277,11 @@ struct settings_draft {
     size_t files; /* number of files read so far */
 };
 
-/* Returns whether an option has the same value in two settings. */
+/* Returns whether an option has the same value in `a` and `b`. */
 bool settings_same(const struct setting *setting, const struct settings *a,
                    const struct settings *b);
 
-/* Creates a draft with all defaults. Returns false if out of memory. */
+/* Creates a draft in which every option has its default. Returns false if out of memory. */
 bool settings_draft_init(struct settings_draft *draft, settings_tell *tell,
                          void *context);
 void settings_draft_free(struct settings_draft *draft);
@@ -296,13 +297,14 @@ void settings_doubt(struct settings_draft *draft, const char *where, const char 
 bool settings_draft_set(struct settings_draft *draft, const char *where,
                         const char *name, char *const *words, size_t n);
 
-/* Read a file, or text in the format of a file. They report and count errors, and continue. */
+/* Read a configuration file, or text in the same format. Errors are reported and counted, and
+ * reading continues. */
 void settings_read_file(struct settings_draft *draft, const char *path);
 void settings_read_text(struct settings_draft *draft, const char *name,
                         const char *text, size_t n);
 
-/* Validates combinations of options; reports errors and warnings. settings_check_limits checks only
- * the combinations that CONFIG SET can invalidate. */
+/* Validates combinations of options, and reports errors and warnings. settings_check_limits checks
+ * only the combinations that CONFIG SET can invalidate. */
 bool settings_check(struct settings_draft *draft, const struct command *const *families,
                     size_t n);
 void settings_check_limits(struct settings_draft *draft);

@@ -13,8 +13,9 @@
 
 /* ---- Defaults ---------------------------------------------------------------------------- */
 
-/* Returns "$VARIABLE/bloomgate END" if the variable contains an absolute path, otherwise
- * "$HOME FALLBACK/bloomgate END" if HOME contains one, and otherwise `here`. */
+/* If the variable contains an absolute path, returns that path followed by "/bloomgate" and `end`.
+ * Otherwise, if HOME contains one, returns it followed by `fallback`, "/bloomgate" and `end`.
+ * Otherwise returns `here`. */
 static const char *settings_draft_home(struct settings_draft *draft,
                                        const char *variable, const char *fallback,
                                        const char *end, const char *here)

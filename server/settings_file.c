@@ -1,6 +1,6 @@
 /*
- * settings_file.c - reads the configuration file: one option per line, "name value", split by
- * words.h.
+ * settings_file.c - reads the configuration file: one "name value" option per line, split into
+ * words by words.h.
  *
  *     # comment
  *     port 6420

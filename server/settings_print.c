@@ -38,7 +38,7 @@ static void settings_print_wrapped(FILE *to, const char *text, const char *front
     }
 }
 
-/* Writes the choices of an option, such as "always, everysec, no"; "" if it has none. */
+/* Writes the choices of an option, such as "always, everysec, no", or "" if it has none. */
 static const char *settings_print_choices(const struct setting *setting, char *text,
                                           size_t room)
 {

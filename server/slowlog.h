@@ -5,10 +5,10 @@
  * and the names of filters; it does not contain items, because they are user data. Logins are not
  * recorded at all.
  *
- * Pipelined requests that are answered together are not timed, because they take no longer than a
- * batch.
+ * Pipelined requests that are answered together are not timed, because together they take no longer
+ * than a batch.
  *
- * Thread-safe. Cost of timing a request: two reads of the clock.
+ * Thread-safe. Cost of timing a request: two clock reads.
  */
 #ifndef SERVER_SLOWLOG_H
 #define SERVER_SLOWLOG_H
@@ -16,7 +16,7 @@
 #include "session.h"
 
 enum {
-    SLOWLOG_MAX = 128, /* maximum number of requests */
+    SLOWLOG_MAX = 128, /* maximum number of requests stored */
     SLOWLOG_WORDS = 8, /* maximum number of arguments stored per request */
     SLOWLOG_WORD = 128 /* maximum number of bytes stored per argument */
 };

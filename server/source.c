@@ -4,8 +4,8 @@
  *
  * A lookup uses a connection from the pool. A pooled connection may have died since it was last used, for example
  * because the server was restarted. In that case, all idle connections are closed, and the lookup is repeated once over
- * a new connection, within the same deadline. Lookups change nothing, so repeating one is harmless. An absent key is
- * also looked up again if the follower started a new epoch in the meantime.
+ * a new connection, within the same deadline. Lookups change nothing, so repeating one is harmless. A lookup that
+ * reports an absent key is also repeated if the follower started a new epoch in the meantime.
  */
 #include "source_inside.h"
 
@@ -421,7 +421,7 @@ static bg_store_answer source_ask_once(struct source *source, bg_bytes key, bool
     const bg_store_answer answer =
         source->ops->ask(source, connection, key, value, deadline, &broken, info);
     source_pool_give(source->pool, connection, broken);
-    /* After a restart, the address may point to a different server. */
+    /* If the epoch changed, the address may now point to a different server. */
     *again = (answer == BG_STORE_ERROR && broken && reused)
              || (answer == BG_STORE_ABSENT && epoch != atomic_load(&source->epoch));
     return answer;

@@ -57,7 +57,7 @@
 
 struct source;
 
-/* The type as which a key is bound in `lookup` (SQLite). */
+/* The type with which a key is bound in `lookup` (SQLite only). */
 enum source_key {
     SOURCE_KEY_AUTO = 0,
     SOURCE_KEY_TEXT = 1,
@@ -71,13 +71,13 @@ struct source_settings {
     /* Identifies this service in names of database objects: 8 hex digits. */
     const char *instance;
     const char *url;
-    const char *keys;   /* users(email), aliases(alias) */
+    const char *keys;   /* for example: users(email), aliases(alias) */
     const char *lookup; /* NULL or "": derived from `keys` */
     const char *follow; /* logical, changes or none */
-    /* For follow=none, "read-only" or "writers-report"; otherwise NULL or "". */
+    /* With follow=none, "read-only" or "writers-report"; otherwise NULL or "". */
     const char *promise;
-    /* For install=no, the file to which the statements for the operator are written; otherwise
-     * NULL. */
+    /* With install=no, the file to which the SQL statements are written that the operator must run;
+     * otherwise NULL. */
     const char *script;
     bool install;         /* create missing objects in the database */
     uint32_t key;         /* an enum source_key */
@@ -95,14 +95,15 @@ struct source_value {
     bool null; /* the value is NULL, or there is no row */
 };
 
-enum { SOURCE_MARK = 512 }; /* bytes of a mark, including the terminating NUL */
+/* Maximum size of a mark in bytes, including the terminating NUL. */
+enum { SOURCE_MARK = 512 };
 
 struct source_proof {
     uint64_t since;    /* value of source_now before the proof was started */
-    uint64_t position; /* for display: an LSN, or the number of a change */
+    uint64_t position; /* for display only: an LSN or a change number */
     /* The position at which to resume: printable ASCII, shorter than SOURCE_MARK bytes. */
     const char *mark;
-    uint64_t epoch; /* filled in by source.c, for source_saved */
+    uint64_t epoch; /* set by source.c; to be passed to source_saved */
 };
 
 struct source_listener {
@@ -112,7 +113,8 @@ struct source_listener {
     void (*resumed)(void *context);
     void (*changed)(void *context, const bg_bytes *keys, size_t n);
     void (*caught_up)(void *context, const struct source_proof *proof);
-    /* Reports that the source became unavailable or available again, or that the reason changed. */
+    /* Reports that the source became unavailable or available again, or that the reason for its
+     * state changed. */
     void (*state)(void *context, bool up, const char *why);
 };
 
@@ -148,7 +150,8 @@ bg_err source_keys_next(void *context, bg_bytes *to, size_t room, size_t *n,
                         bg_errinfo *info);
 bg_err source_keys_rewind(void *context, bg_errinfo *info);
 
-/* Returns how values of the key columns are spelled; KEY_FORM_UNKNOWN until the source has connected. */
+/* Returns how values of the key columns are spelled, or KEY_FORM_UNKNOWN until the source has
+ * connected. */
 enum key_form source_form(const struct source *source);
 
 /* Looks up a key within the timeout. `value` may be NULL. If the result is BG_STORE_ERROR, `info` contains the
@@ -170,21 +173,22 @@ void source_look(struct source *source);
 /* Makes the follower start a new epoch because its reports were incomplete. */
 void source_distrust(struct source *source, const char *why);
 
-/* Records that a filter containing everything reported up to this mark has been saved. Marks of earlier epochs are
- * ignored. */
+/* Records that a filter containing everything reported up to this mark has been saved. Marks from earlier epochs
+ * are ignored. */
 void source_saved(struct source *source, const char *mark, uint64_t epoch);
 
-/* Stops the follower and waits for it to end. Calls in progress fail soon with BG_ECANCELED. */
+/* Stops the follower and waits for its thread to exit. Calls in progress soon fail with
+ * BG_ECANCELED. */
 void source_stop(struct source *source);
 
 /* Writes the URL to `text` with its passwords masked. */
 void source_show_url(const char *url, char *text, size_t room);
 
 /*
- * Fills in `info` (may be NULL) and returns `code`. If `expected` is not NULL, the format describes a value that was
- * validated: "WHAT: found FORMAT, expected EXPECTED". If `expected` is NULL, the format is a statement that contains
- * the reason, followed by what to do. The formatted text is truncated to 223 bytes, or to 110 with `expected`, and
- * `expected` to 95.
+ * Fills in `info`, which may be NULL, and returns `code`. If `expected` is not NULL, the format describes a value
+ * that was validated: "WHAT: found FORMAT, expected EXPECTED". If `expected` is NULL, the format is a statement that
+ * contains the reason, followed by what to do. The formatted text is truncated to 223 bytes, or to 110 with
+ * `expected`, and `expected` to 95.
  */
 bg_err source_error(bg_errinfo *info, bg_err code, const char *what,
                     const char *expected, const char *format, ...)

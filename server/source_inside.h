@@ -22,20 +22,21 @@ enum source_follow_by { FOLLOW_NONE, FOLLOW_LOGICAL, FOLLOW_CHANGES };
 #define SOURCE_MILLISECOND UINT64_C(1000000)
 #define SOURCE_SECOND      UINT64_C(1000000000)
 
-/* The operations of a mode, which read and follow keys. */
+/* The operations of a mode: reading keys and following changes. */
 struct source_mode {
-    /* Creates source->mode_own without connecting. NULL: nothing to do. */
+    /* Creates source->mode_own without connecting. NULL if there is nothing to create. */
     bg_err (*create)(struct source *source, bg_errinfo *info);
     void (*destroy)(struct source *source);
-    /* Connects and verifies the objects that the mode needs; creates them if `install` allows it. NULL: nothing to
-     * do. */
+    /* Connects and verifies the objects that the mode needs, creating them if `install` allows it. NULL if there
+     * is nothing to verify. */
     bg_err (*check)(struct source *source, bg_errinfo *info);
     bg_err (*keys_open)(struct source *source, void **reader, bg_errinfo *info);
     /* Adds up to `room` normalized keys to the batch, or none after the last key. */
     bg_err (*keys_next)(void *reader, struct key_batch *batch, size_t room,
                         bg_errinfo *info);
     bg_err (*keys_rewind)(void *reader, bg_errinfo *info);
-    /* Proves (S5) after the last key, or returns BG_EINCOMPAT. NULL: nothing to prove. */
+    /* Proves (S5) after the last key, or returns BG_EINCOMPAT. NULL if there is nothing to
+     * prove. */
     bg_err (*keys_prove)(void *reader, bg_errinfo *info);
     void (*keys_close)(void *reader);
     /* Runs the follower until the source is stopped. NULL if the mode has no follower. */
@@ -46,7 +47,7 @@ struct source_ops {
     /* Validates the database-specific settings, creates source->own and selects source->mode. */
     bg_err (*create)(struct source *source, bg_errinfo *info);
     void (*destroy)(struct source *source);
-    /* Operations of the lookup connections, which belong to the source. */
+    /* Operations for the pool of lookup connections, whose owner is the source. */
     struct pool_ops pool;
     /* Looks up a key. Sets *broken if the connection is unusable. */
     bg_store_answer (*ask)(struct source *source, void *connection, bg_bytes key,
@@ -59,8 +60,8 @@ struct source_ops {
 struct source {
     const struct source_ops *ops;
     const struct source_mode *mode;
-    struct source_settings how; /* contains copies of all strings; none is NULL */
-    const char *place;          /* the URL, or for SQLite only the path */
+    struct source_settings how; /* with copies of all strings, none of which is NULL */
+    const char *place;          /* the URL, or only the path for SQLite */
     enum source_follow_by by;
     struct key_columns columns;
     _Atomic int form; /* an enum key_form */
@@ -76,7 +77,8 @@ struct source {
     bool has_thread;
     struct source_listener listener;
     char resume[SOURCE_MARK]; /* the mark passed to source_follow, or "" */
-    /* The last reported state (1: up, 0: lost, -1: none) and the reason. Used only by the follower. */
+    /* The last reported state (1 if up, 0 if unavailable, -1 if none) and the reason. Used only by the
+     * follower. */
     int told;
     char told_why[BG_ERR_MESSAGE_MAX];
     _Atomic uint64_t epoch;            /* number of restarts */
@@ -95,11 +97,11 @@ static inline bool source_is_stopping(const struct source *source)
     return atomic_load(&source->stopping);
 }
 
-/* Waits until the given time (at most 60 seconds) has passed, source_look or source_stop is called, or `fd` (unless -1)
- * is readable. Returns whether `fd` is readable. */
+/* Waits until the given time (at most 60 seconds) has passed, source_look or source_stop is called, or `fd` becomes
+ * readable. `fd` may be -1. Returns whether `fd` is readable. */
 bool source_pause(struct source *source, uint64_t nanoseconds, int fd);
 
-/* Returns the backoff after this number of consecutive failures: 0.1 to 5 seconds. */
+/* Returns the backoff time after this number of consecutive failures: 0.1 to 5 seconds. */
 uint64_t source_rest(uint32_t failures);
 
 /* Call the listener. Used by followers. A restart also invalidates idle lookup connections, because the address may now
@@ -111,7 +113,7 @@ void source_tell_caught_up(struct source *source, const struct source_proof *pro
 void source_tell_state(struct source *source, bool up, const char *why);
 void source_tell_keys(struct source *source, struct key_batch *batch);
 
-/* Copies the mark of the last source_saved; "" if there is none in this epoch. */
+/* Copies the mark of the last source_saved, or "" if nothing has been saved in this epoch. */
 void source_last_saved(struct source *source, char mark[SOURCE_MARK]);
 
 /* Returns whether source_distrust has been called since the last call to this function. Copies the reason to `why`. */
@@ -121,8 +123,8 @@ bool source_is_distrusted(struct source *source, char *why, size_t room);
  * memory. */
 char *source_quote(const char *name);
 
-/* Returns the name of a database object of this gate: bloomgate_GATE_HASH_INSTANCE_WHAT, at most 63 characters from
- * [a-z0-9_]. `what` may be "". The caller frees the result. Returns NULL if out of memory. */
+/* Returns the name of one of this gate's database objects: bloomgate_GATE_HASH_INSTANCE_WHAT, at most 63 characters
+ * from [a-z0-9_]. `what` may be "". The caller frees the result. Returns NULL if out of memory. */
 char *source_object(const struct source *source, const char *what);
 
 /* Fills `text` with 16 random hex digits. */

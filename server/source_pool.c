@@ -59,7 +59,8 @@ void source_pool_free(struct source_pool *pool)
     free(pool);
 }
 
-/* Returns whether the pool is backing off, and copies the last failure. The caller holds the lock. */
+/* Returns whether the pool is backing off. If so, copies the last error to `info`. The caller holds
+ * the lock. */
 static bool source_pool_rests(const struct source_pool *pool, bg_errinfo *info)
 {
     if (!pool->failures || (!pool->trying && source_now() >= pool->rest_until)) {
@@ -98,7 +99,8 @@ static bg_err source_pool_connect(struct source_pool *pool, uint64_t deadline,
     return err;
 }
 
-/* Removes and returns the topmost usable idle connection; NULL if there is none. The caller holds the lock. */
+/* Removes and returns the topmost usable idle connection, or NULL if there is none. The caller holds the
+ * lock. */
 static void *source_pool_pop(struct source_pool *pool)
 {
     while (pool->idle_count > 0) {
@@ -112,7 +114,8 @@ static void *source_pool_pop(struct source_pool *pool)
     return NULL;
 }
 
-/* Waits until a connection is returned to the pool. Returns false at the deadline. The caller holds the lock. */
+/* Waits until a connection is returned to the pool. Returns false if the deadline passes first. The caller holds
+ * the lock. */
 static bool source_pool_wait(struct source_pool *pool, uint64_t deadline)
 {
     const struct timespec until = { .tv_sec = (time_t)(deadline / SOURCE_SECOND),

@@ -4,9 +4,10 @@
  * A thread takes a connection from the pool, runs its lookup, and returns the connection. If no connection is idle, the
  * pool opens a new one, up to a maximum. If all connections are busy, the caller waits until its deadline.
  *
- * If connecting fails, the pool backs off: 0.1 seconds, doubled after every further failure, up to 5 seconds. During
- * the backoff, calls that need a new connection immediately fail with the last error. After the backoff, one caller
- * retries. BG_EBUSY (a locked database) does not start a backoff, because the lock may be released at any time.
+ * If connecting fails, the pool backs off for 0.1 seconds. The backoff doubles after every further failure, up to 5
+ * seconds. During the backoff, calls that need a new connection fail immediately with the last error. After the
+ * backoff, one caller retries. BG_EBUSY (a locked database) does not start a backoff, because the lock may be
+ * released at any time.
  *
  * Thread safety: all functions except make and free are MT-Safe.
  */
@@ -43,10 +44,10 @@ bg_err source_pool_take(struct source_pool *pool, uint64_t deadline, bool fresh,
 /* Returns a connection to the pool. A broken connection is closed, together with all idle connections. */
 void source_pool_give(struct source_pool *pool, void *connection, bool broken);
 
-/* Ends the backoff, because the database is known to be reachable. */
+/* Ends the backoff. Call it when the database is known to be reachable. */
 void source_pool_retry(struct source_pool *pool);
 
-/* Closes the pool: current and later calls to source_pool_take fail. */
+/* Closes the pool, so that current and future calls to source_pool_take fail. */
 void source_pool_close(struct source_pool *pool);
 
 #endif

@@ -3,10 +3,10 @@
  *
  * Keys as parameters. The server infers the type of $1. Text and bytea are sent in binary format. All other types are
  * sent as text that the server parses. A key that cannot be parsed, such as letters for a number, is absent, because no
- * value of that type has this spelling. If this were an error, untrusted keys could open the circuit breaker. Two
- * conditions prove that the key is absent: the parameter has the type of the key column, and the server also rejects
- * the key outside `lookup`. Any other error remains an error, because an expression in `lookup` can fail with the same
- * code for a row that exists.
+ * value of that type has this spelling. If such a key caused an error, untrusted keys could open the circuit breaker.
+ * Two conditions together prove that the key is absent: the parameter has the type of the key column, and the server
+ * also rejects the key outside `lookup`. Any other error remains an error, because an expression in `lookup` can fail
+ * with the same code for a row that exists.
  *
  * Connections. Every connection verifies that it reached the same server as the follower: the same system identifier,
  * timeline and database (postgres_schema.h).
@@ -81,8 +81,9 @@ static bool source_postgres_fits(Oid parameter, Oid key)
                && source_postgres_is_integer(key));
 }
 
-/* Verifies that the column's values are spelled as in the filter, because the key of a lookup has already been
- * normalized. After the type of the column has changed, lookups fail until the follower has detected the change. */
+/* Verifies that the column's values are spelled as in the filter, because lookup keys have already been normalized
+ * to that spelling. After the type of the column has changed, lookups fail until the follower has detected the
+ * change. */
 static bg_err source_postgres_spells(struct source *source,
                                      const struct postgres_keys *keys, bg_errinfo *info)
 {
@@ -165,7 +166,8 @@ static bool source_postgres_is_fresh(void *owner, void *connection)
 }
 
 /* Returns whether the database uses a single-byte encoding. In that case, a character that the server cannot convert
- * from UTF-8 does not exist in the encoding. Some multi-byte encodings cannot convert all of their own output back. */
+ * from UTF-8 does not exist in the encoding. This does not hold for multi-byte encodings: for some of them, the server
+ * cannot convert all of its own output back. */
 static bool source_postgres_is_simple(const struct postgres_asker *asker)
 {
     static const char *const simple[] = { "LATIN", "WIN", "ISO_8859", "KOI8" };

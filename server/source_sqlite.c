@@ -4,8 +4,9 @@
  *
  * The type of a key. A key is a sequence of bytes, but in SQLite, 42, '42' and x'3432' are three different values, and
  * a column can contain all of them. So, unless the `key` setting selects a type, a lookup tries each type that the key
- * may have in the column. It tries a number first, if the column is not declared as text and the key looks like a
- * number, then text, and then a blob. The key is absent only if none of these attempts finds a row.
+ * may have in the column. If the column is not declared as text and the key looks like a number, the lookup tries
+ * a number first. It then tries text, and finally a blob. The key is absent only if none of these attempts finds
+ * a row.
  */
 #include "sqlite_reader.h"
 #include "sqlite_schema.h"

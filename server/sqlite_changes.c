@@ -1,31 +1,33 @@
 /*
- * sqlite_changes.c - follow=changes for SQLite: triggers write keys to a change table in the same
- * transaction (sqlite_schema.h), and the follower reads them in order (sqlite_history.h).
+ * sqlite_changes.c - follow=changes for SQLite: triggers write changed keys to a change table in
+ * the writer's transaction (sqlite_schema.h), and the follower reads them in order
+ * (sqlite_history.h).
  *
  * Polling. PRAGMA data_version changes on a connection if and only if another connection has committed. The follower
- * stores its value for the last snapshot that it read to the end. If the value has not changed, and the path still
+ * stores the value for the last snapshot that it read to the end. If the value has not changed, and the path still
  * refers to the same file and write-ahead log, the database is still that snapshot, and its proof still holds. If the
- * file's change time differs, a program other than SQLite may have overwritten the file (a restored backup). The
- * follower then reopens the file, because the connection's cache may be outdated. Otherwise the follower reads the new
- * rows, in one transaction per batch of keys. It verifies the file, the schema version, the SQL of all objects, and the
- * last row that it read, with its token. Then it reads the following rows, whose numbers must be contiguous and reach
- * sqlite_sequence. Keys are reported after the transaction has ended, so writers never wait for the filter.
+ * file's change time differs, a program other than SQLite may have overwritten the file, for example by restoring a
+ * backup. The follower then reopens the file, because the connection's cache may be outdated. If the value has
+ * changed or the file was reopened, the follower reads the new rows, in one transaction per batch of keys. It
+ * verifies the file, the schema version, the SQL of all objects, and the last row that it read, including the row's
+ * token. Then it reads the following rows, whose numbers must be contiguous and reach sqlite_sequence. Keys are
+ * reported after the transaction has ended, so writers never wait for the filter.
  *
  * The epoch ends (doubt) if any of these steps fails. The follower then creates missing objects and uses the last row
  * as its place before it calls restart. If the filter is distrusted because of an audit, the follower first replaces
- * all rows, so no mark of that filter remains valid, even if the filter's file could not be deleted. DDL changes the
- * schema version, so the follower detects DDL by other programs, even if the change is undone between two polls (for
- * example, if a trigger is dropped and created again).
+ * all rows, so that no mark of that filter remains valid, even if the filter's file could not be deleted. DDL
+ * changes the schema version, so the follower detects DDL by other programs, even if the change is undone between
+ * two polls (for example, if a trigger is dropped and created again).
  *
  * A mark is a place in text form. It includes the inode number and birth time of the file, but not its device, whose
  * number may change when the machine restarts.
  *
- * Reading. In its snapshot, the reader verifies the place that the follower had when the read started. The place is
- * advanced before keys are reported, so the snapshot includes everything that has been reported. At the end, the reader
- * verifies that the epoch has not changed.
+ * Reading. In its snapshot, the reader verifies the place that the follower had reached when reading started. The place
+ * is advanced before keys are reported, so the snapshot includes everything that has been reported. At the end, the
+ * reader verifies that the epoch has not changed.
  *
- * Pruning. Rows before the last saved mark are deleted; if there is no mark, rows before the start of the epoch are
- * deleted. The row of the mark itself is kept.
+ * Pruning. Rows before the last saved mark are deleted. If there is no saved mark, rows before the start of the
+ * epoch are deleted. The row at the mark is kept.
  *
  * Limits. A connection can write without running triggers, or skip the gate's triggers, and SQLite offers no way to
  * detect this. It can use SQLITE_DBCONFIG_ENABLE_TRIGGER, a TEMP trigger with RAISE(IGNORE) or RAISE(FAIL), or
@@ -52,7 +54,7 @@ enum {
 #define PRUNE_INTERVAL (60 * SOURCE_SECOND)
 #define PRUNE_PAUSE    SOURCE_SECOND
 
-/* The state that the follower and readers share: source->mode_own. */
+/* The state that the follower and readers share, stored in source->mode_own. */
 struct sqlite_changes {
     struct sqlite_objects objects;
     pthread_mutex_t lock; /* protects the fields below */
@@ -68,13 +70,13 @@ struct sqlite_follower {
     bool is_open;
     bool is_placed;
     struct sqlite_place place, start;
-    /* PRAGMA data_version of the last snapshot that was read to the end; -1: none. */
+    /* PRAGMA data_version of the last snapshot that was read to the end, or -1 if there is none. */
     int64_t version;
     char why[BG_ERR_MESSAGE_MAX]; /* reason for the next epoch */
-    bool is_distrusted;           /* marks of earlier epochs must become invalid */
+    bool is_distrusted;           /* marks from earlier epochs must be invalidated */
     char resume[SOURCE_MARK];
     struct key_batch batch;
-    int64_t pruned;     /* rows before this row are deleted */
+    int64_t pruned;     /* all rows before this row have been deleted */
     uint64_t pruned_at; /* when pruning last finished or failed */
 };
 
@@ -120,7 +122,7 @@ static bg_err changes_check(struct source *source, bg_errinfo *info)
 
 /* ---- Places ---------------------------------------------------------------------------- */
 
-/* Publishes the place, or its absence (NULL), to readers. */
+/* Publishes the place to readers; NULL means that the place is lost. */
 static void changes_publish(struct sqlite_changes *changes,
                             const struct sqlite_place *place, bool is_new)
 {
@@ -142,7 +144,8 @@ static void changes_mark(const struct sqlite_place *place, char mark[SOURCE_MARK
                    place->number, place->token, place->sequence);
 }
 
-/* Parses a blank and a number. Returns the text after the number, or NULL if there is no number. */
+/* Parses a space followed by a number. Returns the text after the number, or NULL if there is no
+ * number. */
 static const char *changes_parse_number(const char *text, int64_t *number)
 {
     char *end = NULL;
@@ -230,8 +233,8 @@ static bg_err follower_find_end(struct sqlite_follower *f, struct sqlite_place *
     return sqlite_link_end(&f->link, err, info);
 }
 
-/* Invalidates all marks. Errors other than BG_EBUSY are ignored so that services without write access work. This is
- * safe because the filter's file has been deleted as well. */
+/* Invalidates all marks. Errors other than BG_EBUSY are ignored so that services without write access to the
+ * database work. This is safe because the filter's file has been deleted as well. */
 static bg_err follower_forget(struct sqlite_follower *f, bg_errinfo *info)
 {
     const bg_err err = sqlite_install_forget(f->source, &f->changes->objects, info);
@@ -329,7 +332,7 @@ static void follower_tell(struct sqlite_follower *f, uint64_t since)
     source_tell_caught_up(f->source, &proof);
 }
 
-/* Deletes some of the rows that are no longer needed, at intervals. */
+/* Periodically deletes some of the rows that are no longer needed. */
 static void follower_prune(struct sqlite_follower *f, uint64_t now)
 {
     char mark[SOURCE_MARK];
@@ -338,7 +341,8 @@ static void follower_prune(struct sqlite_follower *f, uint64_t now)
     source_last_saved(f->source, mark);
     const struct sqlite_place *keep = changes_parse(mark, &saved) ? &saved : &f->start;
     if (f->place.number - keep->number > KEEP_AT_MAX) {
-        /* The filter could not be saved, so the next start of the service reads all keys. */
+        /* The filter could not be saved, so the service will read all keys the next time it
+         * starts. */
         keep = &f->place;
     }
     const int64_t rows = keep->number - f->pruned;

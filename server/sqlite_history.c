@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads sqlite_sequence; -1 if it has no row for the change table. */
+/* Reads the change table's value in sqlite_sequence, or sets *sequence to -1 if there is none. */
 static bg_err history_sequence(struct sqlite_link *link,
                                const struct sqlite_objects *objects, int64_t *sequence,
                                bg_errinfo *info)
@@ -126,7 +126,7 @@ bg_err sqlite_history_verify(struct sqlite_link *link,
     return err ? err : history_verify_row(link, objects, place, info);
 }
 
-/* Verifies after the last row that no row is missing. */
+/* After the last row has been read, verifies that no row is missing. */
 static bg_err history_verify_end(struct sqlite_link *link,
                                  const struct sqlite_objects *objects,
                                  struct sqlite_place *place, bg_errinfo *info)

@@ -19,7 +19,7 @@
 #include "sqlite_schema.h"
 
 struct sqlite_place {
-    struct sqlite_file file; /* device 0: any device */
+    struct sqlite_file file; /* device 0 matches any device */
     int64_t schema;          /* the schema version */
     int64_t number;          /* number of the last row read */
     int64_t token;           /* token of that row */
@@ -27,13 +27,13 @@ struct sqlite_place {
     int64_t sequence;
 };
 
-/* Returns the place at the end of the table. Errors: BG_ENOTFOUND if the objects are missing or differ, or if a row
- * must be added first (sqlite_install.h). */
+/* Returns the place at the end of the table. Errors: BG_ENOTFOUND if objects are missing or have different SQL, or
+ * if a row must be added first (sqlite_install.h). */
 bg_err sqlite_history_end(struct sqlite_link *link,
                           const struct sqlite_objects *objects,
                           struct sqlite_place *place, bg_errinfo *info);
 
-/* Verifies that the file, the schema and the objects match the place, and that the row of the place exists. */
+/* Verifies that the file, the schema and the objects match the place, and that the place's row exists. */
 bg_err sqlite_history_verify(struct sqlite_link *link,
                              const struct sqlite_objects *objects,
                              const struct sqlite_place *place, bg_errinfo *info);

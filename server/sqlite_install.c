@@ -28,8 +28,8 @@ static char *install_row_sql(const struct sqlite_objects *objects)
         name, name, name);
 }
 
-/* Returns the statements that drop all objects of the gate. Fails if the service did not create one of these
- * objects. */
+/* Returns the statements that drop all objects of the gate. Fails if any of these objects was not created by
+ * the service. */
 static bg_err install_drop_sql(struct sqlite_link *link,
                                const struct sqlite_objects *objects, char **drop,
                                bg_errinfo *info)

@@ -9,14 +9,16 @@
 #include "sqlite_history.h"
 
 /*
- * Creates missing objects, and the row that a place in the history requires, in one transaction. Objects of this gate
- * with unexpected SQL are replaced. Objects that the service did not create are never changed. With install=no, the
- * function creates no objects, but writes the statements to the script. Errors: BG_EINVAL, BG_EIO, BG_EBUSY.
+ * In one transaction, creates missing objects and, if necessary, a row that can serve as a place in the history.
+ * Objects of this gate with unexpected SQL are replaced. Objects that the service did not create are never changed.
+ * With install=no, the function creates nothing and writes the SQL statements to the script instead. Errors:
+ * BG_EINVAL, BG_EIO, BG_EBUSY.
  */
 bg_err sqlite_install(struct source *source, const struct sqlite_objects *objects,
                       bg_errinfo *info);
 
-/* Replaces all rows with a single row that has a new token, so no earlier mark remains valid. */
+/* Replaces all rows with a single row that has a new token, so that no earlier mark remains
+ * valid. */
 bg_err sqlite_install_forget(struct source *source,
                              const struct sqlite_objects *objects, bg_errinfo *info);
 

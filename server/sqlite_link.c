@@ -109,9 +109,10 @@ static void sqlite_link_find_logs(const struct sqlite_link *link,
  * connections do not delete the log when they are closed. Without this lock, SQLite would delete the log when the
  * application closes its last connection.
  *
- * The name of the log is derived from only one of the file's names. Commits made through another hard link would be
- * invisible, and writing under two names corrupts the database, so hard links are refused. Creating a hard link updates
- * the file's change time, which causes the file to be reopened and checked. */
+ * If the database file has several names (hard links), SQLite derives the name of the log from only one of them.
+ * Commits made through another hard link would be invisible, and writing under two names corrupts the database, so the
+ * function refuses files with hard links. Creating a hard link updates the file's change time, which causes the file to
+ * be reopened and checked. */
 static bg_err sqlite_link_open_log(struct sqlite_link *link, bg_errinfo *info)
 {
     const bg_err err = sqlite_link_execute(link, "source", "PRAGMA data_version", info);
@@ -153,11 +154,11 @@ bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool wr
         sqlite_link_close(link);
         return err;
     }
-    /* Without this setting, SQLite interprets the quoted name of a missing column as a string instead of reporting an
-     * error. */
+    /* Without this setting, SQLite interprets the double-quoted name of a missing column as a string instead of
+     * reporting an error. */
     (void)sqlite3_db_config(link->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
-    /* Without this setting, SQLite may recompile a lookup for each key (LIKE, GLOB, statistics in sqlite_stat4), which
-     * lookups treat as a schema change. */
+    /* Without this setting, SQLite may recompile a lookup for each key (because of LIKE, GLOB or statistics in
+     * sqlite_stat4), and lookups treat recompilation as a schema change. */
     (void)sqlite3_db_config(link->db, SQLITE_DBCONFIG_ENABLE_QPSG, 1, NULL);
     sqlite3_progress_handler(link->db, LINK_INSTRUCTIONS, sqlite_link_progress, link);
     (void)sqlite3_busy_handler(link->db, sqlite_link_busy, link);
@@ -175,7 +176,8 @@ void sqlite_link_close(struct sqlite_link *link)
 }
 
 /* The path may be a symbolic link, and the file may have been replaced while it was being opened. So this function
- * verifies which file the path refers to, and also that SQLite's file is still at its path. */
+ * verifies which file the path refers to, and that the file that SQLite opened is still at its
+ * path. */
 bool sqlite_link_is_fresh(const struct sqlite_link *link)
 {
     struct sqlite_file now, logs[2];

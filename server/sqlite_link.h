@@ -1,11 +1,11 @@
 /*
  * sqlite_link.h - one connection to a SQLite database, for one thread at a time.
  *
- * A connection enforces deadlines with a progress handler. It waits for writers' locks until the deadline or the
- * timeout. Calls return soon after the source is stopped.
+ * A connection enforces deadlines with a progress handler. It waits for writers to release their locks until the
+ * deadline or the timeout. Calls return soon after the source is stopped.
  *
  * SQLite continues to read a file that was replaced by another file with the same name, and a write-ahead log whose
- * files were deleted; sqlite_link_is_fresh detects both cases. SQLite also continues to use its cache after a program
+ * files were deleted. sqlite_link_is_fresh detects both cases. SQLite also continues to use its cache after a program
  * has overwritten the file, for example with a backup, if the header has the same change counter.
  * sqlite_link_is_unchanged detects this.
  */
@@ -27,15 +27,15 @@ struct sqlite_file {
 struct sqlite_link {
     struct source *source;
     sqlite3 *db;
-    uint64_t deadline;          /* deadline of the current operation; 0: none */
+    uint64_t deadline;          /* deadline of the current operation, or 0 */
     uint64_t busy_until;        /* when to stop waiting for a lock */
     struct sqlite_file file;    /* the file that was opened */
-    struct sqlite_file logs[2]; /* the -wal and -shm files; 0 if there are none */
+    struct sqlite_file logs[2]; /* the -wal and -shm files; zeros if none */
     int64_t changed;            /* change time (ctime) of the file when it was opened */
 };
 
-/* Opens the source's database, which must exist. Waits for a writer's lock until the timeout. Errors: BG_EIO; BG_EBUSY
- * if the database is locked. */
+/* Opens the source's database, which must exist. If a writer holds the lock, waits until the timeout. Errors:
+ * BG_EIO; BG_EBUSY if the database is locked. */
 bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool writes,
                         bg_errinfo *info);
 void sqlite_link_close(struct sqlite_link *link);
@@ -63,7 +63,7 @@ bg_err sqlite_link_number(struct sqlite_link *link, const char *what, const char
 bg_err sqlite_link_execute(struct sqlite_link *link, const char *what, const char *sql,
                            bg_errinfo *info);
 
-/* Executes allocated SQL and frees it. NULL SQL means out of memory. */
+/* Executes allocated SQL and frees it. If the SQL is NULL, reports that memory is exhausted. */
 bg_err sqlite_link_execute_free(struct sqlite_link *link, const char *what, char *sql,
                                 bg_errinfo *info);
 

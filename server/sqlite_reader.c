@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns SQL that selects all keys; NULL if out of memory. */
+/* Returns SQL that selects all keys, or NULL if out of memory. */
 static char *reader_sql(const struct source *source)
 {
     char *all = strdup("");

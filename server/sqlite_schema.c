@@ -7,17 +7,17 @@
  * contains the values after conversion to the column's type.
  *
  * Other triggers. An AFTER trigger that executes RAISE(IGNORE) skips the triggers that have not run yet, without
- * undoing the change. So such AFTER triggers are refused. A BEFORE trigger that executes RAISE(IGNORE) prevents the
- * change, so it is allowed.
+ * undoing the change. Such AFTER triggers are therefore refused. A BEFORE trigger that executes RAISE(IGNORE)
+ * prevents the change, so it is allowed.
  *
- * RAISE(FAIL), and INSERT OR FAIL with a constraint that fails inside a trigger, also skip the triggers that have not
- * run yet and keep the row. Every AFTER trigger can fail in this way. SQLite runs the newest trigger first (the one
- * with the largest rowid in sqlite_master), so the gate's triggers must be newer than all of the application's AFTER
- * triggers. If they are not, the gate's triggers are created again.
+ * A trigger that executes RAISE(FAIL), or INSERT OR FAIL with a violated constraint, also skips the triggers that
+ * have not run yet and keeps the row. Every AFTER trigger can fail in this way. SQLite runs the newest trigger first
+ * (the one with the largest rowid in sqlite_master), so the gate's triggers must be newer than all of the
+ * application's AFTER triggers. If they are not, the gate's triggers are created again.
  *
- * The change table. An index or a trigger on the change table could suppress its rows, because an INSERT OR IGNORE also
- * applies to the statements inside the triggers that it fires. So the change table must have no other indexes or
- * triggers.
+ * The change table. An index or a trigger on the change table could suppress rows, because the OR IGNORE of an
+ * application's INSERT also applies to the statements inside the triggers that it fires. The change table must
+ * therefore have no additional indexes or triggers.
  */
 #include "sqlite_schema.h"
 
@@ -37,7 +37,7 @@ static bool objects_add(struct sqlite_objects *objects, const char *type, char *
     return name && sql;
 }
 
-/* Adds the triggers of a key column. */
+/* Adds the triggers for a key column. */
 static bool objects_add_triggers(const struct source *source, size_t i,
                                  struct sqlite_objects *objects)
 {
@@ -179,8 +179,8 @@ static bg_err schema_table(struct sqlite_link *link, const struct key_column *co
     return err;
 }
 
-/* Verifies that the table declares the column. An alias of rowid is refused, because VACUUM may change it, and so is
- * a virtual column, because its values may depend on the connection. */
+/* Verifies that the table declares the column. Refuses an alias of rowid, because VACUUM may change the rowid. Also
+ * refuses a virtual column, because its values may depend on the connection. */
 static bg_err schema_declared(struct sqlite_link *link, const struct key_column *column,
                               bg_errinfo *info)
 {
@@ -322,7 +322,7 @@ static bg_err schema_verify_objects(struct sqlite_link *link,
     return err;
 }
 
-/* Returns the text after blanks and comments. */
+/* Returns the text after any leading blanks and comments. */
 static const char *schema_after_blanks(const char *at)
 {
     for (;;) {
@@ -338,7 +338,7 @@ static const char *schema_after_blanks(const char *at)
     }
 }
 
-/* Returns the text after an identifier, which may be quoted. */
+/* Returns the text after a leading identifier, which may be quoted. */
 static const char *schema_after_name(const char *at)
 {
     if (!*at || !strchr("\"'`[", *at)) {
@@ -393,7 +393,7 @@ static bg_err schema_verify_trigger(sqlite3_stmt *row, bg_errinfo *info)
                             " make it a BEFORE trigger",
                             name);
     }
-    /* Triggers of other gates cannot fail. */
+    /* Other gates' triggers cannot fail, so they may run first. */
     if (newer && !schema_is_before(sql) && !strstr(sql, sqlite_objects_sign)) {
         return source_error(info, BG_ENOTFOUND, "objects", NULL,
                             "trigger %.60s runs before the triggers of the gate", name);

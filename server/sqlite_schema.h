@@ -49,8 +49,9 @@ bg_err sqlite_schema_columns(struct sqlite_link *link, enum key_form *form,
 bg_err sqlite_schema_version(struct sqlite_link *link, int64_t *version,
                              bg_errinfo *info);
 
-/* Verifies that the objects exist as expected, and that nothing interferes with them. Errors: BG_ENOTFOUND
- * if objects are missing or have different SQL; BG_EINVAL if only the operator can fix the problem. */
+/* Verifies that the objects exist with the expected SQL, and that nothing interferes with them. Errors:
+ * BG_ENOTFOUND if objects are missing or have different SQL; BG_EINVAL if only the operator can fix the
+ * problem. */
 bg_err sqlite_schema_verify(struct sqlite_link *link,
                             const struct sqlite_objects *objects, bg_errinfo *info);
 

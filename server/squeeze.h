@@ -1,9 +1,9 @@
 /*
  * squeeze.h - compresses data by removing runs of zeros.
  *
- * The file of a small filter consists mostly of zeros, because headers and filters are aligned to
- * pages, and a new filter is empty. Squeezing reduces the file to about a tenth of its size. The
- * format, with little-endian numbers:
+ * The file of a small filter consists mostly of zeros, because headers and filters are page-aligned
+ * and a new filter is empty. Squeezing reduces the file to about a tenth of its size. All numbers
+ * in the format are little-endian:
  *
  *     bytes        4     the original size
  *     zeros, n     4 + 4 length of a run of zeros, and number of bytes that follow it
@@ -19,18 +19,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Squeezing adds at most this many bytes. */
+/* Maximum number of bytes that squeezing can add. */
 enum { SQUEEZE_MORE = 12 };
 
-/* Squeezes n bytes (n < 2^32) to `to`, which must have space for n + SQUEEZE_MORE bytes. Returns
+/* Squeezes n bytes (n < 2^32) into `to`, which must have space for n + SQUEEZE_MORE bytes. Returns
  * the new size. */
 size_t squeeze(const void *bytes, size_t n, void *to);
 
-/* Returns the original size of untrusted squeezed bytes, or SIZE_MAX if they are malformed. */
+/* Returns the original size of squeezed bytes, or SIZE_MAX if they are malformed. The bytes may be
+ * untrusted. */
 size_t squeeze_size(const void *squeezed, size_t n);
 
-/* Restores the original bytes; `to` has space for squeeze_size bytes. Returns false if the
- * squeezed bytes are malformed. */
+/* Restores the original bytes in `to`, which must have space for squeeze_size bytes. Returns false
+ * if the squeezed bytes are malformed. */
 bool squeeze_undo(const void *squeezed, size_t n, void *to);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * startup.c - see startup.h.
  *
- * The systemd notification protocol (sd_notify) consists of a datagram and a few variables. The
- * protocol is implemented here to avoid a dependency on a much larger library.
+ * The systemd notification protocol (sd_notify) consists of a datagram and a few environment
+ * variables. The protocol is implemented here to avoid a dependency on a much larger library.
  */
 #include "startup.h"
 #include "text.h"
@@ -24,7 +24,7 @@
 
 enum { STARTUP_OTHER_FILES = 256 /* journals, filters, databases, logs */ };
 
-/* Under a sanitizer, the leak check must be able to trace the process. */
+/* With AddressSanitizer, the leak checker must be able to trace the process. */
 #if defined(__SANITIZE_ADDRESS__)
 #define STARTUP_LOOKED_AT 1
 #elif defined(__has_feature)
@@ -49,13 +49,13 @@ void startup_process(const struct settings *settings)
     const struct sigaction ignore = { .sa_handler = SIG_IGN };
     const struct rlimit none = { 0, 0 };
     (void)sigaction(SIGPIPE, &ignore, NULL);
-    /* If the signal is ignored, exceeding the file size limit is an ordinary error. */
+    /* If SIGXFSZ is ignored, exceeding the file size limit is an ordinary write error. */
     (void)sigaction(SIGXFSZ, &ignore, NULL);
     (void)umask(077);
     if (!settings->core_dumps) {
         (void)setrlimit(RLIMIT_CORE, &none);
         if (!STARTUP_LOOKED_AT) {
-            /* If core_pattern starts with |, the kernel ignores the limit. */
+            /* The kernel ignores the limit if core_pattern starts with |. */
             (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
         }
     }

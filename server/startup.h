@@ -14,12 +14,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Sets up the process: ignores SIGPIPE, creates files for the owner only, and disables core
- * dumps, which would contain secrets (unless settings allow them). */
+/* Sets up the process: ignores SIGPIPE, makes new files accessible only to their owner, and
+ * disables core dumps (unless the settings allow them), because they would contain secrets. */
 void startup_process(const struct settings *settings);
 
-/* Creates the data directory with mode 0700 if it is missing, and locks it so that two services
- * cannot write to it. *lock is a file descriptor that must stay open. */
+/* Creates the data directory with mode 0700 if it is missing, and locks it so that no other service
+ * can write to it. *lock is a file descriptor that must stay open. */
 bool startup_folder(const char *dir, int *lock, char why[SETTINGS_WHY]);
 
 /* Opens the keyring. If the file is missing, creates it with an initial secret, creates its
@@ -27,8 +27,8 @@ bool startup_folder(const char *dir, int *lock, char why[SETTINGS_WHY]);
 bool startup_keyring(const char *path, bg_keyring **ring, bool *made,
                      char why[SETTINGS_WHY]);
 
-/* Raises the open-file limit to allow `maxclients` clients and all other files. Returns the number
- * of clients that the limit allows, which may be lower than `maxclients`. */
+/* Raises the open-file limit to allow `maxclients` clients in addition to all other open files.
+ * Returns the number of clients that the limit allows, which may be lower than `maxclients`. */
 uint64_t startup_descriptors(uint64_t maxclients);
 
 /* Writes the PID file, unless the path is "". The file is removed only if it still contains this
@@ -38,22 +38,22 @@ void startup_remove_pid_file(const char *path);
 
 /* ---- The service manager --------------------------------------------------------------------- */
 
-/* Applies the `supervised` setting: `no` ignores the service manager, `systemd` requires one. */
+/* Applies the `supervised` setting: `no` ignores the service manager, and `systemd` requires it. */
 bool startup_supervised(const struct settings *settings, char why[SETTINGS_WHY]);
 
 /* Sends a state such as "READY=1" to $NOTIFY_SOCKET, as sd_notify does. Returns false if there is
  * no such socket or sending fails. */
 bool startup_notify(const char *state);
 
-/* Send the common states. RELOADING includes the time; the state ends when startup_ready is
- * called. */
+/* Send the common states. startup_reloading includes the time; call startup_ready to end the
+ * reloading state. */
 bool startup_ready(const char *status);
 bool startup_reloading(void);
 bool startup_stopping(const char *status);
 bool startup_watchdog(void);
 
-/* Returns the interval at which to call startup_watchdog, in milliseconds; 0 if the manager does
- * not require it. */
+/* Returns the interval at which to call startup_watchdog, in milliseconds, or 0 if the service
+ * manager does not require it. */
 uint64_t startup_watchdog_interval(void);
 
 #endif

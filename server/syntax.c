@@ -52,7 +52,7 @@ static void chain_add(struct chain *chain, struct syntax_node *node)
     }
 }
 
-/* Returns the link to the nth node from the end; n = 1 refers to the last node. */
+/* Returns the link to the nth node from the end, where n = 1 refers to the last node. */
 static struct syntax_node **chain_back(struct chain *chain, size_t n)
 {
     struct syntax_node **link = &chain->first;
@@ -154,7 +154,7 @@ static struct syntax_node *parse_value(struct parser *p)
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
 
-/* Parses the alternatives in brackets into one node. */
+/* Parses bracketed alternatives into one node. */
 static struct syntax_node *parse_group(struct parser *p, char end)
 {
     struct chain chain;
@@ -185,8 +185,8 @@ static struct syntax_node *parse_group(struct parser *p, char end)
     return node;
 }
 
-/* Parses the text after a token: TOKEN, TOKEN value or TOKEN <a | b>. A group that starts with TOKEN and has several
- * values is a block (see parse_sequence). */
+/* Parses the rest of an argument that starts with a token: TOKEN, TOKEN value or TOKEN <a | b>. A group that starts
+ * with TOKEN and has several values is a block (see parse_sequence). */
 static struct syntax_node *parse_token(struct parser *p, const char *token)
 {
     struct syntax_node *node = NULL;
@@ -287,8 +287,8 @@ static void parse_item(struct parser *p, struct chain *chain)
     chain_add(chain, node);
 }
 
-/* Parses the items between brackets or bars into one node: "AUTH username password" is a block with the token AUTH. At
- * the top level, each item is a separate argument. */
+/* Parses the items between brackets or bars into one node. For example, "AUTH username password" becomes a block with
+ * the token AUTH. At the top level, each item is a separate argument. */
 static void parse_sequence(struct parser *p, struct chain *out)
 {
     struct chain chain;

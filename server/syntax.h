@@ -1,5 +1,6 @@
 /*
- * syntax.h - parses the syntax line of a command into a tree of arguments, for COMMAND DOCS:
+ * syntax.h - parses the syntax line of a command into a tree of arguments for COMMAND DOCS. An
+ * example of a syntax line:
  *
  *     key [EXPANSION expansion] [NX | XX] ITEMS item [item ...]
  *
@@ -29,7 +30,7 @@ enum { SYNTAX_NODES = 96, SYNTAX_NAME = 32, SYNTAX_DEPTH = 6 };
 struct syntax_node {
     enum syntax_type type;
     char name[SYNTAX_NAME];  /* name in lowercase */
-    char token[SYNTAX_NAME]; /* "": none */
+    char token[SYNTAX_NAME]; /* "" if there is none */
     bool optional, multiple;
     struct syntax_node *first, *next; /* child, sibling */
 };
@@ -40,8 +41,8 @@ struct syntax {
     size_t used;
 };
 
-/* Parses a line. Returns false if the line is malformed or too long. The tree contains pointers to itself, so it cannot
- * be copied. */
+/* Parses a line. Returns false if the line is malformed or too long. The tree contains pointers to itself, so it must
+ * not be copied. */
 bool syntax_parse(struct syntax *syntax, const char *line);
 
 const char *syntax_type_name(enum syntax_type type); /* "pure-token" */

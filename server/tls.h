@@ -5,7 +5,7 @@
  * session cache are disabled, because connections are long-lived, and a stolen ticket key could be used to decrypt
  * their traffic. Client certificates are requested according to tls-auth-clients.
  *
- * This header manages contexts only; connections call SSL_read and SSL_write themselves.
+ * This module manages contexts only; connections call SSL_read and SSL_write themselves.
  */
 #ifndef SERVER_TLS_H
 #define SERVER_TLS_H
@@ -18,7 +18,7 @@ struct tls;
 
 /* Reads the files named in the settings. On failure, returns NULL and sets `why`. */
 struct tls *tls_create(const struct settings *settings, char why[SETTINGS_WHY]);
-/* `tls` may be NULL; connections may outlive the object. */
+/* Connections may outlive `tls`, which may be NULL. */
 void tls_free(struct tls *tls);
 
 /* Reads the files again for new connections; existing connections keep their certificates. On failure, returns false,
@@ -26,10 +26,12 @@ void tls_free(struct tls *tls);
 bool tls_reload(struct tls *tls, const struct settings *settings,
                 char why[SETTINGS_WHY]);
 
-/* Creates a server-side connection without a socket; NULL if out of memory. Thread safety: MT-Safe. */
+/* Creates a server-side connection without a socket. Returns NULL if out of memory. Thread safety:
+ * MT-Safe. */
 SSL *tls_connection(struct tls *tls);
 
-/* Returns when the current certificate expires, in seconds since 1970, for the metrics; 0 if unknown. */
+/* Returns the expiry time of the current certificate in seconds since 1970, or 0 if it is unknown. Used
+ * for metrics. */
 int64_t tls_expiry(struct tls *tls);
 
 #endif

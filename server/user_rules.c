@@ -2,7 +2,7 @@
  * user_rules.c - creates a user from its rules: a bitmap of commands, a list of patterns, and password hashes.
  *
  * Permissions are computed once, when the line is read. Each command has a bit, so a permission check costs little more
- * than finding the command's number. Error messages never contain a password, or a word that may be one.
+ * than finding the command's index. Error messages never contain a password, or a word that may be one.
  */
 #include "user_rules.h"
 
@@ -34,7 +34,7 @@ bool user_commands_init(struct user_commands *commands,
     return n <= most && commands->count <= 64 * USER_COMMAND_WORDS;
 }
 
-/* Returns the command with the given number. */
+/* Returns the command with the given index. */
 static const struct command *user_command(const struct user_commands *commands,
                                           size_t number)
 {
@@ -45,7 +45,7 @@ static const struct command *user_command(const struct user_commands *commands,
     return &commands->families[f][number - commands->first[f]];
 }
 
-/* Returns the number of a command; SIZE_MAX if no family contains it. */
+/* Returns the index of a command, or SIZE_MAX if no family contains it. */
 static size_t user_command_number(const struct user_commands *commands,
                                   const struct command *command)
 {
@@ -392,7 +392,7 @@ struct user *user_create(const struct user_commands *commands,
 void user_free(struct user *user)
 {
     if (user) {
-        /* Frees the memory of the user after wiping it. */
+        /* Wipes the user's memory, and then frees it. */
         settings_pool_free(user->pool);
     }
 }
@@ -454,9 +454,9 @@ bool user_may_touch_all(const struct user *user, unsigned need)
 
 /*
  * The rate limit is a single number: the time until which the user is in debt. Each add advances that time by 1/rate. n
- * adds are allowed if the resulting time is at most burst/rate in the future. So there is no bucket to refill, and
- * charging adds is one compare-and-swap. Times are in units of 2^-20 ms (about a nanosecond), so 64 bits suffice for
- * 500 years.
+ * adds are allowed if the resulting time is at most burst/rate in the future. There is no bucket to refill, and
+ * charging for adds takes one compare-and-swap. Times are in units of 2^-20 ms (about a nanosecond), so 64 bits
+ * are enough for 500 years.
  */
 #define USER_TICKS 1048576.0 /* ticks per ms */
 

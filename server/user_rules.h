@@ -1,5 +1,5 @@
 /*
- * user_rules.h - internals of users: a user, created from a line of rules.
+ * user_rules.h - the internals of a user, which is created from a line of rules.
  */
 #ifndef SERVER_USER_RULES_H
 #define SERVER_USER_RULES_H
@@ -10,7 +10,8 @@
 #include <stdatomic.h>
 
 enum {
-    USER_COMMAND_WORDS = 16, /* number of bitmap words, for 64 commands each */
+    /* Number of bitmap words, each of which covers 64 commands. */
+    USER_COMMAND_WORDS = 16,
     USER_PASSWORDS_MAX = 8,
     USER_NAME_MAX = 255,
     USER_PATTERN_MAX = 1024,
@@ -21,7 +22,7 @@ enum {
 struct user_commands {
     const struct command *const *families;
     size_t families_count;
-    /* Number of commands. The first command of family f has the number first[f]. */
+    /* Number of commands. The first command of family f has the index first[f]. */
     size_t count;
     size_t first[16];
     size_t sizes[16];
@@ -33,8 +34,8 @@ struct user_rates {
 };
 
 struct user_password {
-    /* A plaintext password has only a mark. A hashed password gets a mark once it has been
-     * accepted. */
+    /* Whether the password was specified in plaintext. Such a password has only a mark. A hashed
+     * password gets a mark when it is first accepted. */
     bool clear;
     bool known; /* `mark` is set; protected by the lock in struct users */
     uint8_t mark[USER_MARK];
@@ -50,9 +51,10 @@ struct user_pattern {
 /* The mutable part of a user. It is separate so that the rest of the user can be const. */
 struct user_state {
     _Atomic bool retired;
-    _Atomic uint64_t holds;      /* number of clients that hold the user (user_hold) */
-    _Atomic bool was_held;       /* held since users_reclaim last cleared this flag */
-    struct user *next;           /* next in a list of users */
+    _Atomic uint64_t holds; /* number of clients that hold the user (user_hold) */
+    /* Whether the user was held after users_reclaim last cleared this flag. */
+    _Atomic bool was_held;
+    struct user *next;           /* next user in a list of users */
     _Atomic uint64_t debt_until; /* see user_take */
     _Atomic uint64_t refused_rate, refused_rights;
     struct user_password passwords[USER_PASSWORDS_MAX];
@@ -61,7 +63,7 @@ struct user_state {
 struct user {
     const struct user_commands *commands;
     const struct user_rates *rates;
-    struct settings_pool *pool; /* owns the user and everything it points to */
+    struct settings_pool *pool; /* memory for the user and its data */
     const char *const *words;   /* words of the user's line */
     size_t word_count;
     bool on, nopass;
@@ -75,7 +77,8 @@ struct user {
     struct user_state *state;
 };
 
-/* Numbers the commands. Returns false if there are more commands than a user's bitmap has bits. */
+/* Assigns indexes to the commands. Returns false if there are more commands than a user's bitmap
+ * has bits. */
 bool user_commands_init(struct user_commands *commands,
                         const struct command *const *families, size_t n);
 
@@ -83,7 +86,8 @@ bool user_commands_init(struct user_commands *commands,
 typedef void user_marker(void *context, const char *name, bg_bytes password,
                          uint8_t mark[USER_MARK]);
 
-/* Creates a user from the words of a line; the first word is the name. On failure, returns NULL and sets `why`. */
+/* Creates a user from the words of a line, the first of which is the user's name. On failure, returns NULL and
+ * sets `why`. */
 struct user *user_create(const struct user_commands *commands,
                          const struct user_rates *rates, const char *const *words,
                          size_t count, user_marker *marker, void *context,

@@ -1,18 +1,19 @@
 /*
  * users.c - the set of users, and password checks; see users.h.
  *
- * The current users are an array sorted by name. A lock is held during each search, which is cheap enough because
- * logins are rare compared with requests. A user whose line is unchanged is kept, so reloading the file logs out no
- * clients and leaks no memory.
+ * The current users are stored in an array sorted by name. Each search holds a lock, which is cheap enough because
+ * logins are rare compared with requests. A user whose line is unchanged is kept, so reloading the file neither
+ * logs out that user's clients nor leaks memory.
  *
  * Users that were replaced or removed move to `retired`. Retired users that no client holds then move to `waiting`.
- * These users are freed once all batches that were running at that time have ended, unless a client has held them
- * since. One of these batches may have found such a user before it was retired, and may assign it to a client just
- * before the batch ends; a later batch may then find the user in that client. So a user that was held in the meantime
- * moves back to `retired`, even if no client holds it now.
+ * A waiting user is freed once all batches that were running at that time have ended, unless a client has held the
+ * user since then. One of these batches may have found such a user before it was retired, and may assign it to a
+ * client just before the batch ends. A later batch may then find the user in that client. Therefore, a user that was
+ * held in the meantime moves back to `retired`, even if no client holds it now.
  *
  * A mark is the HMAC-SHA256 of the name and password, with a key that is generated at startup and never leaves the
- * process. An attacker who can read the process's memory could read incoming passwords as well.
+ * process. An attacker who can read the key in the process's memory could also read incoming
+ * passwords.
  */
 #include "users.h"
 
@@ -38,7 +39,7 @@ struct users {
     struct user_rates rates;
     uint8_t key[USERS_KEY];
     struct guesses guesses;
-    /* Held while a password is checked, so only one password is checked at a time. */
+    /* Held while a password is checked, so that only one password is checked at a time. */
     pthread_mutex_t hashing;
     pthread_mutex_t lock; /* protects the fields below */
     struct user **items;
@@ -66,7 +67,7 @@ static void users_mark(void *context, const char *name, bg_bytes password,
     }
     if (!HMAC(EVP_sha256(), users->key, USERS_KEY, text, n + password.len, mark,
               &length)) {
-        /* If memory cannot be allocated, use a mark that equals no other mark. */
+        /* HMAC failed for lack of memory: use a random mark, which matches no other mark. */
         (void)RAND_bytes(mark, USER_MARK);
     }
     OPENSSL_cleanse(text, sizeof text);
@@ -139,7 +140,7 @@ static int users_compare(const void *a, const void *b)
                   user_name(*(struct user *const *)b));
 }
 
-/* Finds a user by name in a sorted array; NULL if there is none. */
+/* Finds a user by name in a sorted array. Returns NULL if there is none. */
 static struct user *users_find(struct user *const *items, size_t count, bg_bytes name)
 {
     size_t low = 0, high = count;
@@ -347,8 +348,8 @@ static void users_free_waiting(struct users *users)
     }
 }
 
-/* Moves retired users to `waiting` if no client holds them. The store and the load are in the opposite order from
- * user_hold, so either this function or users_free_waiting sees a concurrent hold. */
+/* Moves retired users to `waiting` if no client holds them. The store to `was_held` and the load of `holds` are
+ * in the opposite order from user_hold, so either this function or users_free_waiting sees a concurrent hold. */
 static void users_choose(struct users *users)
 {
     struct user *all = users->retired, *user = NULL;
@@ -421,8 +422,8 @@ void users_each(struct users *users,
 
 /* ---- Passwords ----------------------------------------------------------------------------- */
 
-/* Returns whether the user has a mark. Always compares all marks so that timing reveals nothing. The caller holds the
- * lock. */
+/* Returns whether one of the user's passwords has this mark. Always compares all marks so that the timing
+ * reveals nothing. The caller holds the lock. */
 static bool users_knows(const struct user *user, const uint8_t mark[USER_MARK])
 {
     bool knows = false;
@@ -433,8 +434,8 @@ static bool users_knows(const struct user *user, const uint8_t mark[USER_MARK])
     return knows;
 }
 
-/* Finds the enabled user with this name; NULL if there is none. Computes the mark of the password, and sets *known if
- * the mark is accepted without hashing. */
+/* Returns the enabled user with this name, or NULL if there is none. Computes the mark of the password, and sets
+ * *known if the mark is accepted without hashing. */
 static const struct user *users_candidate(struct users *users, bg_bytes name,
                                           bg_bytes password, uint8_t mark[USER_MARK],
                                           bool *known)

@@ -23,16 +23,17 @@
  * Connections that have not logged in act as the user `default`. If no line defines `default`, it
  * has all permissions, and its password is `requirepass`, if set.
  *
- * Passwords are checked with scrypt, which deliberately takes tens of milliseconds and 16 MiB. So passwords are
- * never checked on an event-loop thread, and only one is checked at a time (users_check waits for other checks),
- * because clients can trigger checks without logging in. A password that was accepted before is recognized by its
- * keyed hash within microseconds (users_recall), so logins by clients that reconnect frequently cost almost nothing.
+ * Passwords are checked with scrypt, which deliberately takes tens of milliseconds and 16 MiB. Passwords are
+ * therefore never checked on an event-loop thread. Only one password is checked at a time (users_check waits for
+ * other checks), because clients can trigger checks without logging in. A password that was accepted before is
+ * recognized by its keyed hash within microseconds (users_recall), so logins by clients that reconnect frequently
+ * cost almost nothing.
  *
  * Lifetime of users: a `struct user` never changes. users_load keeps users whose lines are unchanged, and retires the
  * others. A connection calls user_is_current, which costs one load, before each batch of requests, and logs its user
  * out if that user has been retired. A thread may use the users that it finds until the end of its batch (quiet.h),
- * which must belong to the `readers` of users_reclaim. A client that keeps a user for longer holds it (user_hold).
- * users_reclaim frees retired users that no client holds and no batch can use.
+ * which must belong to the `readers` that are passed to users_reclaim. A client that keeps a user for longer holds
+ * it (user_hold). users_reclaim frees retired users that no client holds and no batch can use.
  *
  * Thread safety: all functions are MT-Safe except users_create and users_free.
  */
@@ -64,7 +65,8 @@ void users_free(struct users *users); /* NULL is allowed */
 bool users_load(struct users *users, const struct settings *settings,
                 char why[SETTINGS_WHY]);
 
-/* Frees retired users that are no longer in use. Never waits: a later call frees users that are still in use. */
+/* Frees retired users that are no longer in use. Never blocks: users that are still in use are freed by a later
+ * call. */
 struct quiet;
 void users_reclaim(struct users *users, struct quiet *readers);
 
@@ -74,15 +76,15 @@ size_t users_retired(struct users *users);
 /* Returns whether at least one enabled user needs no password. */
 bool users_are_open(const struct users *users);
 
-/* Returns the user of connections that have not logged in; NULL if they must log in. */
+/* Returns the user for connections that have not logged in, or NULL if connections must log in. */
 const struct user *users_default(const struct users *users);
 
-/* Returns the user `default` if it is enabled, even if it has a password, for http-auth no and metrics-auth no.
- * Returns NULL if that user is disabled. */
+/* Returns the user `default` even if it has a password, or NULL if that user is disabled. Used with http-auth
+ * no and metrics-auth no. */
 const struct user *users_default_unasked(struct users *users);
 
-/* Checks a password. Returns the enabled user with this name and password; NULL if there is none. The check is slow,
- * and takes equally long for users that do not exist. */
+/* Checks a password. Returns the enabled user with this name and password, or NULL if there is none. The check is
+ * slow, and takes just as long for users that do not exist. */
 const struct user *users_check(struct users *users, bg_bytes name, bg_bytes password);
 
 /* Like users_check, but recognizes only passwords that need no hashing: passwords that users_check accepted before,
@@ -100,9 +102,9 @@ void users_each(struct users *users,
 
 /*
  * Failed logins are rate limited (guesses.h). users_guess_wait returns the number of milliseconds after `now`
- * (monotonic, in milliseconds) during which logins are refused; 0 if a login is accepted now. `address` is the output
- * of inet_ntop, or "" for a Unix socket. A login takes these steps: call users_recall; if it returns NULL, call
- * users_guess_wait; if that returns 0, call users_check in a job; if that returns NULL, call users_guess_failed.
+ * (monotonic, in milliseconds) during which logins are refused, or 0 if a login is accepted now. `address` is the
+ * output of inet_ntop, or "" for a Unix socket. A login takes these steps: call users_recall; if it returns NULL,
+ * call users_guess_wait; if that returns 0, call users_check in a job; if that returns NULL, call users_guess_failed.
  */
 uint64_t users_guess_wait(struct users *users, const char *address, bg_bytes name,
                           uint64_t now);
@@ -115,11 +117,13 @@ enum { USER_READ = 1, USER_WRITE = 2, USER_TOUCH_MAX = 4096 };
 
 const char *user_name(const struct user *user);
 
-/* Keeps a user valid after the end of the batch that found it, until user_let_go. NULL is allowed. */
+/* Keeps a user valid after the end of the batch that found it, until user_let_go is called. NULL is
+ * allowed. */
 void user_hold(const struct user *user);
 void user_let_go(const struct user *user);
 
-/* Returns false if the user was changed or removed; the connection must then log in again. */
+/* Returns false if the user was changed or removed, in which case the connection must log in
+ * again. */
 bool user_is_current(const struct user *user);
 
 bool user_is_on(const struct user *user);
@@ -134,19 +138,19 @@ bool user_may_run(const struct user *user, const struct command *command);
  * USER_TOUCH_MAX matches only the pattern "*". */
 bool user_may_touch(const struct user *user, bg_bytes name, unsigned need);
 
-/* Returns whether the user has these permissions for every possible name. */
+/* Returns whether the user has all permissions in `need` for every possible name. */
 bool user_may_touch_all(const struct user *user, unsigned need);
 
-/* Charges n adds to the user's rate limit. If they exceed the limit, returns false and sets *wait (may be NULL) to
- * the number of milliseconds to wait, or to UINT64_MAX if n exceeds the burst. `now` is the monotonic time in
- * milliseconds. */
+/* Charges n adds to the user's rate limit. If they exceed the limit, returns false and sets *wait to the number of
+ * milliseconds to wait, or to UINT64_MAX if n exceeds the burst. `wait` may be NULL. `now` is the monotonic time
+ * in milliseconds. */
 bool user_take(const struct user *user, uint64_t n, uint64_t now, uint64_t *wait);
 
-/* Counts a request refused for lack of permission. */
+/* Counts a request that was refused for lack of permission. */
 void user_refused(const struct user *user);
 
 struct user_figures {
-    uint64_t rate, burst;    /* adds per second, and maximum burst; 0: no limit */
+    uint64_t rate, burst;    /* adds per second and maximum burst; 0 means no limit */
     uint64_t refused_rate;   /* number of adds that user_take refused */
     uint64_t refused_rights; /* number of calls to user_refused */
 };

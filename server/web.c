@@ -3,10 +3,10 @@
  *
  *     head -> (password) -> body -> job -> response -> head ...
  *
- * The head is copied once it is complete, because the request outlives the buffer that it was received in. A body in
+ * The head is copied once it is complete, because the request outlives the buffer in which it was received. A body in
  * memory is limited to proto-max-bulk-len, and a body in a file to max-filter-memory. The total size of these files is
- * limited by maxmemory, because they become filters in memory. No body is read before its sender is authorized. A file
- * is sent in chunks, as fast as the socket accepts them.
+ * limited by maxmemory, because they become filters in memory. No body is read before its sender has been authorized.
+ * Files are sent in chunks, as quickly as the socket accepts them.
  *
  * If a request is refused before its body has been read, and the body is short, the body is read and discarded, so that
  * the connection can be reused. Otherwise the connection is closed, after a delay that lets the client read the
@@ -41,15 +41,15 @@ enum { WEB_PIECE = 256 * 1024, WEB_SKIP = 1 << 20, WEB_MORE = 32768 };
 struct http_state {
     enum { WEB_HEAD, WEB_READS_BODY, WEB_SKIPS_BODY, WEB_RUNS, WEB_SENDS } phase;
     struct http_request request;
-    char *head; /* a copy of the bytes of the head, once it is complete */
+    char *head; /* a copy of the head, made once the head is complete */
     size_t head_bytes;
     struct http_body reading;
     const struct web_route *route;
     struct buffer body;
     int upload; /* file descriptor, or -1 */
-    /* number of bytes in the upload, which count toward server->uploads */
+    /* bytes uploaded so far, which count toward server->uploads */
     uint64_t uploaded;
-    char upload_path[40]; /* path of the upload while it is open; "": none */
+    char upload_path[40]; /* path of the upload while it is open, otherwise "" */
     int file;             /* file being sent, or -1 */
     uint64_t file_left;
     bool keep_alive;
@@ -73,7 +73,7 @@ void web_header(struct web_request *request, const char *name, const char *value
     }
 }
 
-/* Frees the memory of a response that has been sent or abandoned. */
+/* Frees the memory used by a response that has been sent or abandoned. */
 static void web_answer_free(struct web_answer *answer)
 {
     buffer_free(&answer->body);
@@ -81,7 +81,7 @@ static void web_answer_free(struct web_answer *answer)
     answer->extras = 0;
 }
 
-/* Writes JSON to the body of a response. The memory of the body is counted. */
+/* Writes JSON to the body of a response. The body's memory counts toward the memory limit. */
 static ssize_t web_json_write(void *request, const char *bytes, size_t n)
 {
     struct buffer *body = &((struct web_request *)request)->answer.body;
@@ -139,7 +139,7 @@ void web_error(struct web_request *request, int status, const char *code,
     }
 }
 
-/* Returns whether a message is about the memory limit, which has its own status. */
+/* Returns whether a message is about the memory limit, which has its own HTTP status. */
 bool web_is_of_memory(const char *message, size_t n)
 {
     return n >= 9 && memcmp(message, "maxmemory", 9) == 0;
@@ -184,7 +184,7 @@ void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info)
     web_error(request, 500, "internal", "%s", message);
 }
 
-/* If a response did not fit, replaces it with an error instead of truncating it. */
+/* If a response is too large for the buffer, replaces it with an error instead of truncating it. */
 static void web_check_size(struct web_request *request)
 {
     if (request->answer.body.overflow) {
@@ -284,7 +284,7 @@ static void web_next(struct conn *conn)
     }
 }
 
-/* Continues after a response that was written before the body was read. */
+/* Continues after a response that was written before the request's body was read. */
 static void web_skip(struct conn *conn)
 {
     struct http_state *http = conn->http;
@@ -299,7 +299,7 @@ static void web_skip(struct conn *conn)
     web_next(conn);
 }
 
-/* Returns whether the connection can be reused after a request whose body is skipped. */
+/* Returns whether the connection can be reused after the body of this request has been skipped. */
 static bool web_can_skip(const struct http_request *head)
 {
     return head->body == HTTP_BODY_NONE
@@ -347,7 +347,7 @@ static void web_no_memory(struct conn *conn)
 
 /* ---- Routes ------------------------------------------------------------------------------------ */
 
-/* Compares the path as it was sent, without decoding it, so each path has exactly one spelling. */
+/* Compares the path without decoding it, so that each path has exactly one spelling. */
 static bool web_path_fits(const char *pattern, bg_bytes path)
 {
     const char *at = path.data, *end = at + path.len;
@@ -418,7 +418,7 @@ static void web_refuse_path(struct conn *conn, const char *allowed)
 struct web_job {
     struct job job; /* must be first */
     struct conn *conn;
-    /* the job only authenticates the user; the body has not been read */
+    /* The job only authenticates the user, before the body is read. */
     bool asks;
     struct client client; /* a copy, because other threads read the original */
     struct web_request request;
@@ -561,7 +561,7 @@ static void web_answer_asset(struct conn *conn, const struct asset *asset)
     web_next(conn);
 }
 
-/* Answers health checks and assets without a job or a user. Returns false for other
+/* Answers health checks and requests for assets without a job or a user. Returns false for other
  * requests. */
 static bool web_answer_at_once(struct conn *conn)
 {
@@ -738,8 +738,8 @@ static size_t web_read_head(struct conn *conn, const char *bytes, size_t n)
     return consumed;
 }
 
-/* Adds n bytes to the count of uploads. Returns false, without counting the bytes, if all uploads together would exceed
- * maxmemory. */
+/* Adds n bytes to the total size of all uploads. If the total would exceed maxmemory, returns false without adding the
+ * bytes. */
 static bool web_count_upload(struct conn *conn, uint64_t n)
 {
     struct server *server = conn->worker->server;
@@ -853,7 +853,7 @@ static bool web_refuse_rest(struct conn *conn, const char *why)
         conn->lingers = true;
         web_next(conn);
     } else {
-        if (!http->head) { /* the bytes of the head were not copied */
+        if (!http->head) { /* the head has not been copied yet */
             const int minor = http->request.minor;
             http_request_reset(&http->request);
             http->request.minor = minor;
@@ -880,7 +880,8 @@ static void web_more(struct conn *conn)
     }
     if (n <= 0 || http->file_left == 0) {
         if (http->file_left > 0) {
-            /* The file is shorter than announced; only closing the connection can signal this. */
+            /* The file is shorter than announced, which can be signaled only by closing the
+             * connection. */
             http->keep_alive = false;
         }
         close(http->file);

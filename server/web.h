@@ -1,5 +1,5 @@
 /*
- * web.h - HTTP: passes the requests on a connection to handlers, and sends their responses.
+ * web.h - HTTP: passes requests to handlers, and sends their responses.
  *
  * A connection reads the head of a request, checks whether the request is allowed
  * (web_access.c), and then reads its body into memory or, for uploads, into a file in the data
@@ -10,8 +10,8 @@
  * Handlers run on job threads with a session, so they may run for a long time. They may call the
  * host's functions (session->host), and the functions of catalog.h on entries found by
  * session_find. They fill in `answer` and return. The user is authenticated before the handler
- * runs; the handler checks permissions with web_may or web_find, or leaves that to the command it
- * runs.
+ * runs. The handler checks permissions with web_may or web_find, or relies on the checks of the
+ * command that it runs.
  */
 #ifndef SERVER_WEB_H
 #define SERVER_WEB_H
@@ -33,7 +33,7 @@ struct web_answer {
     int status;       /* default: 200 */
     const char *type; /* content type of `body` */
     struct buffer body;
-    int file; /* file to send instead of `body`, closed afterwards; -1: none */
+    int file; /* file to send instead of `body`, closed afterwards; -1 if none */
     uint64_t file_bytes;
     /* send the response only after the journal records are durable */
     bool wrote;
@@ -45,7 +45,7 @@ struct web_request {
     const struct http_request *head;
     struct http_path path;
     char path_room[HTTP_LINE_BYTES], name_room[HTTP_LINE_BYTES];
-    struct client *client; /* own copy of the client; its user is not NULL */
+    struct client *client; /* a copy of the client; its user is not NULL */
     struct session *session;
     bool secure;           /* received over TLS */
     bg_bytes body;         /* the whole body, except for uploads */
@@ -55,25 +55,26 @@ struct web_request {
 
 enum {
     WEB_UPLOAD = 1u << 0, /* the body is stored in a file */
-    /* Changes state, so it is refused if sent by a web page on another site. */
+    /* The request changes state, so it is refused if a web page on another site sent it. */
     WEB_CHANGES = 1u << 1,
     WEB_LOADING = 1u << 2, /* also served while loading */
-    WEB_PLAIN = 1u << 3,   /* a POST that changes nothing; may be text/plain */
-    WEB_OPEN = 1u << 4,    /* no authentication */
+    /* A POST that changes nothing, so its body may be text/plain. */
+    WEB_PLAIN = 1u << 3,
+    WEB_OPEN = 1u << 4,    /* requires no authentication */
     WEB_METRICS = 1u << 5, /* requires no authentication if metrics-auth is no */
-    /* changes filters, so the response is sent once the changes are durable */
+    /* The request changes filters, so the response is sent once the changes are durable. */
     WEB_WRITES = 1u << 6
 };
 
 /* A route. A "*" segment in `path` matches any segment. */
 struct web_route {
     const char *method; /* "GET" also serves HEAD */
-    const char *path;   /* "/api/v1/filters/" followed by "*", which matches any name */
+    const char *path;   /* for example, "/api/v1/filters/" followed by "*" */
     uint32_t flags;
     void (*run)(struct web_request *request);
 };
 
-/* The tables of all web_*.c files; each ends with a route without a path. */
+/* The route tables of the web_*.c files. Each table ends with a route without a path. */
 extern const struct web_route web_filter_routes[], web_key_routes[], web_file_routes[],
     web_service_routes[], web_gate_routes[], web_front_routes[];
 
@@ -81,7 +82,7 @@ extern const struct web_route web_filter_routes[], web_key_routes[], web_file_ro
 
 enum web_access {
     WEB_MAY,
-    WEB_MAY_NOT, /* an error was sent */
+    WEB_MAY_NOT, /* an error response was sent */
     WEB_LATER    /* the request requires a password check, which is slow */
 };
 
@@ -90,13 +91,12 @@ enum web_access {
 enum web_access web_access(struct web_request *request, const struct web_route *route,
                            bool waits);
 
-/* Returns the maximum size of an upload; UINT64_MAX if there is no limit. */
+/* Returns the maximum size of an upload, or UINT64_MAX if there is no limit. */
 uint64_t web_upload_limit(const struct settings *settings);
 
-/* Creates a file NAME-XXXXXX in the data directory, or in the directory for temporary files if
- * there is no data directory. Returns the file descriptor and stores the path in `path`. On
- * failure, returns -1 and sets errno. At the next start, web_sweep removes files left over from a
- * crash. */
+/* Creates a file NAME-XXXXXX in the data directory, or in the temporary directory if there is no
+ * data directory. Returns the file descriptor and stores the path in `path`. On failure, returns -1
+ * and sets errno. At startup, web_sweep removes files left over from a crash. */
 int web_scratch(const char *folder, const char *name, char *path, size_t room);
 void web_sweep(const char *folder);
 
@@ -115,8 +115,8 @@ void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info)
 /* Adds a header field. A response may have at most WEB_EXTRAS additional fields. */
 void web_header(struct web_request *request, const char *name, const char *value);
 
-/* A JSON response: begin it, write it with json.h, and end it. web_json_begin returns false after
- * sending a 507 response. */
+/* A JSON response. Call web_json_begin, write the content with json.h, and call web_json_end.
+ * web_json_begin returns false after sending a 507 response. */
 struct web_json {
     struct json json;
 };
@@ -127,11 +127,11 @@ void web_json_end(struct web_request *request, struct web_json *json);
  * UTF-8. */
 void web_json_name(struct json *json, const char *field, bg_bytes name);
 
-/* Decodes the name in path segment i, which is either percent-encoded, or '=' followed by
+/* Decodes the name in path segment i, which is either percent-encoded text or '=' followed by
  * base64url. Returns false after sending an error. */
 bool web_name(struct web_request *request, size_t i, bg_bytes *name);
 
-/* Returns whether an unknown name may have been the name of a lost filter (doubt.h). */
+/* Returns whether a lost filter may have had this unknown name (doubt.h). */
 bool web_doubts(const struct web_request *request, bg_bytes name);
 
 /* Returns the filter with this name if it exists and the user has the permission `need` (USER_READ
@@ -145,28 +145,29 @@ bool web_may_touch(struct web_request *request, bg_bytes name, unsigned need);
 /* Returns whether the user may run a command; if not, sends a 403 response. */
 bool web_may(struct web_request *request, const char *command);
 
-/* Returns whether the user is an administrator, who may change the configuration. */
+/* Returns whether the user is an administrator, that is, may change the configuration. */
 bool web_is_admin(const struct web_request *request);
 bool web_user_is_admin(const struct server *server, const struct user *user);
 
 /* Runs a command as if it had been received over RESP. Returns false after sending the command's
- * error. An error without a code is attributed to the arguments (400) or, with `of_filter`, to a
- * filter that does not support the command (422). */
+ * error. For an error without a code, the response is 400 (invalid arguments), or 422 (the filter
+ * does not support the command) if `of_filter` is set. */
 bool web_command(struct web_request *request, const bg_bytes *argv, size_t argc,
                  bool of_filter);
 
-/* Like web_command; also sets *count to the integer reply. */
+/* Like web_command, but also sets *count to the integer reply. */
 bool web_command_count(struct web_request *request, const bg_bytes *argv, size_t argc,
                        bool of_filter, int64_t *count);
 
 /* ---- If-Match and If-None-Match (web_files.c) ---------------------------------------------- */
 
-enum { WEB_TAG = BG_DIGEST_TEXT_BYTES + 2 }; /* bytes of a tag with its quotes */
+/* Size of a tag with its quotes, in bytes. */
+enum { WEB_TAG = BG_DIGEST_TEXT_BYTES + 2 };
 
 bool web_is_conditional(const struct web_request *request);
 
-/* Returns whether the preconditions hold for the named filter, or for its absence. If not, sends a
- * 412 response. The terms refer to the state that was compared (see session_see). */
+/* Returns whether the request's preconditions hold for the named filter, which may not exist. If
+ * not, sends a 412 response. The terms refer to the state that was compared (see session_see). */
 bool web_precondition(struct web_request *request, bg_bytes name,
                       struct catalog_terms *terms);
 
@@ -184,15 +185,15 @@ bool web_on_condition(struct web_request *request, bg_bytes name,
  * request has a content type. */
 bool web_type_is(const struct web_request *request, const char *type, bool *there);
 
-/* Begin and end reading a JSON body. They return false after sending an error: 415 at the start,
- * 400 at the end. */
+/* Begin and end reading a JSON body. After sending an error, they return false: web_body sends 415,
+ * and web_body_end sends 400. */
 bool web_body(struct web_request *request, struct json_reader *reader);
 bool web_body_end(struct web_request *request, struct json_reader *reader);
 
-/* Reads "utf-8" or "base64". Returns false on error; the reader stores the error. */
+/* Reads "utf-8" or "base64". On error, returns false and stores the error in the reader. */
 bool web_read_encoding(struct json_reader *reader, bool *base64);
 
-/* Decodes base64 in either alphabet, with or without padding, to a buffer that is at least 3/4 as
+/* Decodes base64 in either alphabet, with or without padding, into a buffer that is at least 3/4 as
  * large as the text. */
 bool web_base64_read(bg_bytes text, char *to, size_t *n);
 
@@ -200,8 +201,8 @@ bool web_base64_read(bg_bytes text, char *to, size_t *n);
  * NULL if out of memory. */
 char *web_segment(bg_bytes name);
 
-/* Decodes a name from a parameter or from JSON: either the name itself, or '=' followed by
- * base64url. */
+/* Decodes a name from a parameter or from JSON. The text is either the name itself or '=' followed
+ * by base64url. */
 bool web_name_read(bg_bytes text, char *room, bg_bytes *name);
 
 /* Write an estimate or a number, or null if it is unknown. */
@@ -209,20 +210,20 @@ void web_json_estimate(struct json *json, const char *name, bool known,
                        const bg_estimate *estimate);
 void web_json_known(struct json *json, const char *name, bool known, double value);
 
-/* Writes "can": the operations that a kind supports in addition to lookups. */
+/* Writes the member "can": the operations that a kind supports in addition to lookups. */
 void web_json_can(struct json *json, bg_kind kind);
 
-/* Writes "counters": queries, maybes, adds, news, refused. */
+/* Writes the member "counters": queries, maybes, adds, news, refused. */
 void web_json_answers(struct json *json, const bg_slot_info *stats);
 
-/* Write a filter as the contract's `Filter`. If `whole` is false, write only the members shown in
- * lists. The caller is inside a batch, or holds the entry. */
+/* Write a filter as the `Filter` schema in web/openapi.yaml. If `whole` is false, write only the
+ * members shown in lists. The caller must be inside a batch or hold the entry. */
 void web_json_filter(struct json *json, struct web_request *request,
                      struct entry *entry, bool whole);
 void web_answer_filter(struct web_request *request, struct entry *entry, int status);
 
-/* Read query parameters: a number within bounds (default: `usual`), or a flag. They return false
- * after sending a 400 response. */
+/* Read query parameters: a number within bounds (default: `usual`), a flag or text. They return
+ * false after sending a 400 response. */
 bool web_count(struct web_request *request, const char *name, uint64_t least,
                uint64_t most, uint64_t usual, uint64_t *value);
 bool web_real(struct web_request *request, const char *name, double usual,

@@ -1,6 +1,6 @@
 /*
- * web_access.c - checks whether an HTTP request is allowed. See web.h, and openapi.yaml for the
- * rules. The checks, in this order:
+ * web_access.c - checks whether an HTTP request is allowed. See web.h; openapi.yaml contains the
+ * rules. The checks run in this order:
  *
  *     Host       without users, only known names, against DNS rebinding (421)
  *     page       changes must not come from a page on another site (403)
@@ -52,8 +52,8 @@ static bool access_is_local_name(const char *name)
 }
 
 /* Returns whether the host name is known. If an attacker's host name resolves to this machine, a
- * page under that name can send any request that its visitor may send. So the name must be known,
- * unless a password is required. */
+ * page on that host can send any request that its visitor may send (DNS rebinding). The name must
+ * therefore be known unless a password is required. */
 static bool access_knows_host(const struct web_request *request)
 {
     const struct settings *settings = request->session->from;
@@ -171,7 +171,7 @@ static enum web_access access_log_in(struct web_request *request,
     return client->user ? WEB_MAY : WEB_MAY_NOT;
 }
 
-/* Parses a token: "user:password", or the password of the user `default`. */
+/* Parses a token: "user:password", or only the password of the user `default`. */
 static void access_read_token(struct http_credentials *is)
 {
     const char *colon = memchr(is->token.data, ':', is->token.len);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Arguments of a command, with memory for arguments that are numbers. */
+/* A command's arguments, with memory for numeric arguments. */
 struct words {
     bg_bytes argv[64];
     size_t n;
@@ -98,7 +98,7 @@ static void words_window(struct words *words, struct json_reader *r)
     }
 }
 
-/* Converts a member of FilterSpec. */
+/* Converts a member of FilterSpec to arguments. */
 static void words_member(struct words *words, struct json_reader *r,
                          const struct json_span *name)
 {
@@ -165,14 +165,15 @@ static bool create_is_plain(char c)
            || strchr("-_.~:", c) != NULL;
 }
 
-/* Sets Location to the path of the new filter; omits it if no path can express the name. */
+/* Sets the Location header to the new filter's path, or omits the header if no path can express the
+ * name. */
 static void create_location(struct web_request *request, bg_bytes name)
 {
     char path[HTTP_LINE_BYTES - 100] = "/api/v1/filters/";
     const char *bytes = name.data;
     size_t used = strlen(path);
     const bool dots = name.len <= 2 && strncmp("..", bytes, name.len) == 0;
-    /* such a name cannot be part of a path, because clients would normalize the dots */
+    /* "." and ".." cannot be path segments, because clients would normalize them */
     if (dots) {
         char *segment = web_segment(name);
         (void)snprintf(path + used, sizeof path - used, "%s", segment ? segment : "");

@@ -38,12 +38,12 @@ static bg_err files_save(struct web_request *request, const struct object *objec
     close(*fd);
     *fd = -1;
     struct object_shape plain = object->shape;
-    /* equal content produces equal bytes, regardless of its origin */
+    /* equal content must produce equal bytes, regardless of its origin */
     plain.imported = 0;
     (void)object_shape_write(&plain, shape);
     (void)snprintf(metadata, sizeof metadata, "object: %s", shape);
     how.metadata = metadata;
-    how.created = 1; /* equal content produces equal bytes */
+    how.created = 1; /* equal content must produce equal bytes */
     how.flags = BG_FILE_NO_SYNC | BG_FILE_NO_READ_BACK;
     memcpy(how.key_id, object->shape.key_id, sizeof how.key_id);
     bg_err err = object_read_begin(object, &reading, info);
@@ -118,7 +118,7 @@ static void files_get(struct web_request *request)
 
 /* ---- Preconditions ---------------------------------------------------------------------------- */
 
-/* Computes the tag that a download of a filter would have; "" if there is no tag. */
+/* Computes the tag that a download of the filter would have, or "" if there is none. */
 static void files_tag(struct web_request *request, const struct object *object,
                       char tag[WEB_TAG])
 {
@@ -179,8 +179,8 @@ bool web_on_condition(struct web_request *request, bg_bytes name,
 
 /* ---- Uploads ---------------------------------------------------------------------------------- */
 
-/* Determines the shape of an uploaded filter: the shape recorded in the file, if it matches the
- * filter, or otherwise a shape derived from the filter. As with BG.RELOAD, no other metadata in the
+/* Determines the shape of an uploaded filter: the shape recorded in the file if it matches the
+ * filter, otherwise a shape derived from the filter. As with BG.RELOAD, no other metadata in the
  * file is trusted. */
 static void files_shape(const bg_file_info *about, const bg_filter *filter,
                         struct object_shape *shape)
@@ -220,7 +220,7 @@ static bg_err files_open(struct web_request *request, bg_filter **filter,
         secret.seed = about->seed;
         memcpy(secret.key_id, about->key_id, sizeof secret.key_id);
         err = object_hash_spec(&secret, settings, &hash, info);
-        /* If the secret is unknown, this is reported as an error in the file. */
+        /* An unknown secret is reported as an error in the file. */
         err = err ? BG_EFORMAT : BG_OK;
     }
     how.hash = &hash;
@@ -327,7 +327,7 @@ static void files_put(struct web_request *request)
     if (!object) {
         return;
     }
-    /* This must happen before other threads can change the object. */
+    /* Compute the tag before other threads can change the object. */
     files_tag(request, object, tag);
     if (!files_replace(request, name, &terms, object)) {
         return;
@@ -375,9 +375,10 @@ static void files_verify(struct web_request *request)
     }
     const bool examined = entry->object->slot
                           && bg_slot_get_health(entry->object->slot, &health) == BG_OK;
-    const bool strange = /* the generations of a window have different ages and fills */
-        examined && health.rate > 0 && health.measured.low > 1.5 * health.rate
-        && entry->object->shape.kind != BG_KIND_WINDOW;
+    /* Does not apply to windows, whose generations have different ages and fill levels. */
+    const bool strange = examined && health.rate > 0
+                         && health.measured.low > 1.5 * health.rate
+                         && entry->object->shape.kind != BG_KIND_WINDOW;
     if (!web_json_begin(request, &json)) {
         return;
     }

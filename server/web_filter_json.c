@@ -112,7 +112,7 @@ void web_json_can(struct json *json, bg_kind kind)
     json_close(json, ']');
 }
 
-/* Writes the geometry of the base as of its last examination. */
+/* Writes the base filter's geometry as of its last examination. */
 static void filter_geometry(struct json *json, const struct figures *figures)
 {
     const bg_filter_info *base = &figures->base;
@@ -250,8 +250,8 @@ void web_json_filter(struct json *json, struct web_request *request,
     }
 }
 
-/* Writes a filter as the response. Names are valid only inside a batch, so the name is read inside
- * one. */
+/* Writes a filter as the response. The function enters a batch to read the name, because names are
+ * valid only inside a batch. */
 void web_answer_filter(struct web_request *request, struct entry *entry, int status)
 {
     struct web_json json;

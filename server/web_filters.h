@@ -7,8 +7,8 @@
 #include "observer.h"
 #include "web.h"
 
-/* Returns the number of keys that a filter is sized for; 0 if the filter grows, or was created for
- * a size in bytes. */
+/* Returns the number of keys that a filter is sized for, or 0 if the filter grows or was created
+ * for a size in bytes. */
 uint64_t filter_capacity(const struct object *object, const struct figures *figures);
 
 /* Computes the false-positive rate that clients reported with BG.OBSERVE. Returns false if there

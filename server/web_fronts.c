@@ -48,7 +48,7 @@ static void fronts_json_keys(struct json *json, const struct front_facts *f)
     json_close(json, '}');
 }
 
-/* Writes the number and the durations of requests. */
+/* Writes the number of requests and their durations. */
 static void fronts_json_times(struct json *json, const char *name,
                               const struct front_times *times)
 {

@@ -54,7 +54,7 @@ static void gates_json_source(struct json *json, const struct gate_about *about)
     json_close(json, '}');
 }
 
-/* Writes the filter of a gate. The filter has no name, and only the gate adds keys to it. */
+/* Writes a gate's filter. The filter has no name, and only the gate adds keys to it. */
 static void gates_json_filter(struct json *json, const struct gate_about *about,
                               const struct figures *figures)
 {
@@ -363,7 +363,7 @@ static int gates_read_list(struct json_reader *r, bg_bytes keys[1000])
     return n;
 }
 
-/* Reads the keys of a lookup. Returns their number, or -1 after sending an error. */
+/* Reads the keys to look up. Returns their number, or -1 after sending an error. */
 static int gates_read_keys(struct web_request *request, bg_bytes keys[1000])
 {
     struct json_reader r;

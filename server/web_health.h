@@ -1,6 +1,6 @@
 /*
- * web_health.h - the health of a filter: a status and its reasons, used in the lists, pages and
- * totals of the API.
+ * web_health.h - the health of a filter: a status and its reasons, used in the API's lists, pages
+ * and totals.
  */
 #ifndef SERVER_WEB_HEALTH_H
 #define SERVER_WEB_HEALTH_H
@@ -21,7 +21,7 @@ const char *health_name(enum health health);
 /* Returns the health as of the last examination. */
 enum health health_of(const struct object *object, const struct figures *figures);
 
-/* Writes the member "health": status and reasons. */
+/* Writes the member "health", which contains the status and its reasons. */
 void health_write(struct json *json, const struct object *object,
                   const struct figures *figures);
 

@@ -1,7 +1,7 @@
 /*
- * web_keys.c - POST /api/v1/filters/NAME/check and /add: keys as JSON, lines of text or lines
- * of JSON, with a result for each key in the same format. The filter may be a cluster filter
- * (fronts.h).
+ * web_keys.c - POST /api/v1/filters/NAME/check and /add: accepts keys as JSON, lines of text or
+ * lines of JSON, and returns a result for each key in the same format. The filter may be a cluster
+ * filter (fronts.h).
  */
 #include "web_keys.h"
 
@@ -26,7 +26,8 @@ struct keys {
     uint64_t *bits; /* the results */
     size_t done;
     uint64_t ones;
-    uint64_t unanswered; /* for a cluster filter, the keys without an answer */
+    /* For a cluster filter, the number of keys without an answer. */
+    uint64_t unanswered;
 };
 
 /* Allocates space for more keys. Returns false after sending an error. */
@@ -276,7 +277,7 @@ static bg_err keys_run(struct web_request *request, struct keys *keys, bg_errinf
         const size_t left = keys->n - keys->done;
         const size_t n = left < OBJECT_BATCH ? left : OBJECT_BATCH;
         size_t done = n;
-        uint64_t *bits = keys->bits + keys->done / 64; /* batches are multiples of 64 */
+        uint64_t *bits = keys->bits + keys->done / 64; /* `done` is a multiple of 64 */
         if (keys->adds) {
             err = object_add_many(keys->object, &request->session->host,
                                   keys->items + keys->done, n, bits, &done, info);
@@ -364,8 +365,8 @@ static bool keys_find(struct web_request *request, bg_bytes name, struct keys *k
     if (keys->front) {
         return web_may_touch(request, name, need);
     }
-    if (!keys->adds
-        && web_doubts(request, name)) { /* there is no object: answer "maybe" */
+    /* If there is no object, the answer is "maybe". */
+    if (!keys->adds && web_doubts(request, name)) {
         return web_may_touch(request, name, need);
     }
     struct entry *entry = web_find(request, name, need);

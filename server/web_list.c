@@ -21,7 +21,7 @@
 struct row {
     struct entry *entry;
     bg_bytes name;
-    double key; /* NaN means unknown, and is sorted last */
+    double key; /* NaN if unknown, which is sorted last */
     const char *word;
 };
 
@@ -179,7 +179,7 @@ static bool list_push(struct listing *list, const struct row *row)
     return true;
 }
 
-/* Counts a filter, adds it to the list if it matches, and sets *kept accordingly. Returns false if
+/* Counts a filter and, if it matches, adds it to the list and sets *kept. Returns false if
  * out of memory. */
 static bool list_consider(struct web_request *request, struct listing *list,
                           struct entry *entry, bool *kept)
@@ -201,7 +201,7 @@ static bool list_consider(struct web_request *request, struct listing *list,
     return *kept;
 }
 
-/* Collects all matching filters and holds them. */
+/* Collects all matching filters and holds their entries. Returns false if out of memory. */
 static bool list_gather(struct web_request *request, struct listing *list)
 {
     struct server *server = request->session->server;

@@ -5,8 +5,8 @@
  * Metrics that require reading a filter come from the observer's latest examination. Labels are
  * filter names, or "gate:NAME" for a gate's filter. Names that are longer than 200 bytes, contain
  * NULs or equal the label of a gate are omitted, and at most metrics-max-filters filters are
- * reported. So a client that chooses names can neither inflate the document nor cause two lines
- * with the same label.
+ * reported. A client that chooses names can therefore neither inflate the document nor create two
+ * lines with the same label.
  */
 #include "web_metrics.h"
 #include "gates.h"
@@ -57,7 +57,7 @@ static void gathered_free(struct gathered *g)
     free(g->names);
 }
 
-/* Returns whether a filter has the label of a gate's filter. */
+/* Returns whether a filter's name could be the label of a gate's filter. */
 static bool gathered_is_gate(const struct server *server, bg_bytes name)
 {
     static const char prefix[] = "gate:";
@@ -95,7 +95,7 @@ struct gathering {
     bool cheap;
 };
 
-/* Adds a gate. Gates exist until the service ends, so pointers to them stay valid. */
+/* Adds a gate. Gates exist until the service exits, so pointers to them stay valid. */
 static void gathered_gate(void *context, const struct gate_about *about)
 {
     const struct gathering *gathering = context;
@@ -150,8 +150,8 @@ static bool metrics_write(struct session *session, const struct user *user,
         }
         quiet_leave(&server->quiet, session->seat);
     }
-    /* Filters that the observer has not examined yet lack some metrics; the response does not wait
-     * for the observer. */
+    /* The response does not wait for the observer, so filters that have not been examined yet have
+     * fewer metrics. */
     bg_err err = bg_metrics_write_known(g.items, g.healths, g.n, format, metrics_sink,
                                         out, NULL);
     const size_t told = g.n;

@@ -15,7 +15,7 @@ struct own_fronts {
     size_t n;
 };
 
-/* Writes a sample of a cluster filter. `more` contains the labels that follow the filter's name,
+/* Writes a sample for a cluster filter. `more` contains the labels that follow the filter's name,
  * each preceded by a comma. */
 static void own_front(const struct own *own, const char *form,
                       const struct front_facts *front, const char *more, double value)
@@ -26,7 +26,7 @@ static void own_front(const struct own *own, const char *form,
     own_sample(own, labels, value);
 }
 
-/* Writes samples that differ in one label. */
+/* Writes a sample with one additional label. */
 static void own_front_by(const struct own *own, const struct front_facts *front,
                          const char *label, const char *value, uint64_t count)
 {
@@ -137,7 +137,7 @@ static void own_front_histogram(const struct own *own, const struct front_facts 
     char more[80];
     uint64_t sum = 0;
     for (size_t i = 0; i < FRONT_LIMITS; i++) {
-        char limit[20]; /* formatted as in OpenMetrics: 1.0 */
+        char limit[20]; /* formatted as OpenMetrics requires, for example 1.0 */
         (void)snprintf(limit, sizeof limit, "%g", front_limits[i]);
         sum += times->counts[i];
         (void)snprintf(more, sizeof more, ",operation=\"%s\",le=\"%s%s\"", operation,

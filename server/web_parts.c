@@ -1,4 +1,4 @@
-/* web_parts.c - functions shared by handlers: names, parameters and filters of a request. See
+/* web_parts.c - functions shared by handlers, for a request's names, parameters and filters. See
  * web.h. */
 #include "web.h"
 
@@ -247,7 +247,7 @@ void web_sweep(const char *folder)
     DIR *all = opendir(folder);
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread reads this stream */
     for (const struct dirent *one = all ? readdir(all) : NULL; one;
-         one = readdir(all)) { /* NOLINT(concurrency-mt-unsafe): likewise */
+         one = readdir(all)) { /* NOLINT(concurrency-mt-unsafe): as above */
         if (strncmp(one->d_name, "upload-", 7) == 0
             || strncmp(one->d_name, "download-", 9) == 0) {
             (void)unlinkat(dirfd(all), one->d_name, 0);

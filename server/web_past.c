@@ -49,7 +49,7 @@ static bool events_wants(const struct web_request *request,
            && events_may_see(request, event);
 }
 
-/* Returns whether an event belongs to a gate; gates have a separate namespace. */
+/* Returns whether an event belongs to a gate. Gates have their own namespace. */
 static bool events_is_gate(const struct server *server, const struct log_event *event)
 {
     return event->kind == LOG_EVENT_SOURCE
@@ -109,7 +109,7 @@ void events_get(struct web_request *request)
     }
     const size_t n = log_events(0, events, LOG_EVENTS);
     const uint64_t last = n ? events[n - 1].number : 0;
-    /* Event numbers start over when the service restarts. */
+    /* Event numbers start from the beginning when the service restarts. */
     const bool other_run = wanted.since > last;
     wanted.since = other_run ? 0 : wanted.since;
     size_t first = n;
@@ -134,8 +134,8 @@ void events_get(struct web_request *request)
 
 enum { HISTORY_METRICS = 32 };
 
-/* Reads a comma-separated list of metrics; selects all metrics if there is no list. Returns false
- * after sending a 400 response. */
+/* Reads a comma-separated list of metrics, or selects all metrics if there is no list. Returns
+ * false after sending a 400 response. */
 static bool history_metrics(struct web_request *request,
                             const char *(*name_of)(size_t i), char *list, bool there,
                             size_t metrics[HISTORY_METRICS], size_t *n)

@@ -1,5 +1,6 @@
 /*
- * web_plan.c - GET /api/v1/plan: plans for all kinds of filters (plan_rows.h) as JSON, with curves.
+ * web_plan.c - GET /api/v1/plan: returns plans for all kinds of filters (plan_rows.h) and their
+ * curves as JSON.
  */
 #include "args.h"
 #include "plan_rows.h"
@@ -90,8 +91,7 @@ static bool plan_read(struct web_request *request, bg_plan_request *ask,
                   "absent_share: found %g, expected a number from 0 to 1", share);
         return false;
     }
-    /* To the library, 0 means "unknown", so a share of 0 is replaced with a share that is too small
-     * to matter. */
+    /* To the library, 0 means "unknown", so a share of 0 is replaced with a negligible share. */
     ask->absent_share = share > 0 ? share : 1e-300;
     ask->spec.folds = (uint32_t)folds;
     return true;
@@ -185,7 +185,7 @@ static void plan_row(struct json *json, const struct plan_rows *plans,
     json_close(json, '}');
 }
 
-/* Writes the sizes for rates from 0.5 down to 1e-7, where the kind supports them. */
+/* Writes the sizes for those rates from 0.5 down to 1e-7 that the kind supports. */
 static void plan_sizes(struct json *json, const struct plan_rows *plans, bg_kind kind,
                        size_t points)
 {

@@ -85,9 +85,9 @@ static void ready_say_fronts(struct json *json, struct fronts *fronts)
     ready_check(json, "fronts", reached == all, text);
 }
 
-/* Readiness depends only on the state of the service, although the response includes the state of
- * the components as well. With ?fronts=1, readiness also depends on whether the clusters can be
- * reached; lookups in an unreachable cluster return "maybe". */
+/* Readiness depends only on the state of the service, although the response also includes the state
+ * of its components. With ?fronts=1, readiness also depends on whether the clusters can be reached,
+ * because lookups in an unreachable cluster return "maybe". */
 static void service_ready(struct web_request *request)
 {
     const struct server *server = request->session->server;
@@ -185,7 +185,7 @@ static void info_traffic(struct json *json, struct server *server,
     json_count(json, "commands", totals.requests + totals.http_requests);
 }
 
-/* Totals over the filters that the user may see. */
+/* Totals for the filters that the user may see. */
 struct info_sums {
     uint64_t count, bytes;
     uint64_t health[HEALTH_UNKNOWN + 1];

@@ -9,7 +9,7 @@
 /* Returns "loading", "ready" or "stopping". */
 const char *service_state(const struct server *server);
 
-/* GET /api/v1/plan, tenants, events, history. */
+/* The handlers of GET /api/v1/plan, tenants, events and history. */
 void plan_get(struct web_request *request);
 void tenants_get(struct web_request *request);
 void events_get(struct web_request *request);

@@ -2,7 +2,7 @@
  * web_tenants.c - GET /api/v1/tenants: users, their permissions and their activity.
  *
  * A user's filters are the filters whose names match the user's patterns, regardless of which user
- * created or uses them. One pass over all filters computes the sums for all users.
+ * created or uses them. The sums for all users are computed in one pass over all filters.
  */
 #include "observer.h"
 #include "rollcall.h"
@@ -103,7 +103,7 @@ static void tenants_walk(struct tenants *all, struct session *session)
     }
 }
 
-/* Runs on the worker thread of the connection. */
+/* Runs on the connection's worker thread. */
 static void tenants_count(void *context, struct conn *conn)
 {
     struct tenants *all = context;

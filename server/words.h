@@ -21,10 +21,11 @@ struct words {
     size_t room;
 };
 
-/* Splits n bytes. Returns NULL on success; the caller then calls words_free. Otherwise returns an error message. */
+/* Splits n bytes. On success, returns NULL, and the caller must call words_free. Otherwise returns an error
+ * message. */
 const char *words_split(struct words *words, const char *text, size_t n);
 
-/* Frees the words after wiping them, because they may contain a password. */
+/* Wipes the words, which may contain a password, and frees them. */
 void words_free(struct words *words);
 
 #endif

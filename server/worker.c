@@ -106,9 +106,9 @@ static bool worker_hand(struct worker *to, const struct handed *handed)
     return taken;
 }
 
-/* Counts a new client, unless there are too many. Clients are counted when they are accepted, not
- * when they reach their worker, so even a burst of connections is counted and distributed
- * correctly. */
+/* Counts a new client. Returns false, without counting it, if there are too many clients. Clients
+ * are counted when they are accepted, not when they reach their worker, so even a burst of
+ * connections is counted and distributed correctly. */
 static bool worker_has_room(struct worker *worker)
 {
     const struct settings *settings = settings_now(worker->server->store);
@@ -135,8 +135,8 @@ static void worker_place(struct worker *worker, const struct handed *handed)
     }
 }
 
-/* Stops accepting connections until the next tick. Without free file descriptors, no connection can
- * be accepted, and an event loop that kept trying would do nothing else. */
+/* Stops accepting connections until the next tick. If no file descriptors are free, no connection
+ * can be accepted, and the event loop would spin if it kept trying. */
 static void worker_turn_deaf(struct worker *worker)
 {
     log_warning("cannot accept connections; retrying within 1 s",
@@ -248,7 +248,8 @@ void worker_post_job(struct worker *worker, struct job *job)
 void worker_post_safe(struct worker *worker)
 {
     pthread_mutex_lock(&worker->mailbox_lock);
-    /* A worker that is not notified checks for progress before it waits (worker_listen_to_safe). */
+    /* A worker that has not requested reports checks for progress before it waits
+     * (worker_listen_to_safe). */
     const bool wake = worker->listens_to_safe && !worker->mailbox_safe;
     worker->mailbox_safe = worker->mailbox_safe || wake;
     pthread_mutex_unlock(&worker->mailbox_lock);
@@ -289,8 +290,8 @@ void worker_hold(struct worker *worker, struct conn *conn)
 }
 
 /*
- * Called at the end of an iteration: decides whether the journal's thread reports its progress to
- * this worker. A worker that requests reports first checks all waiting connections again. This
+ * Decides, at the end of an iteration, whether the journal's thread reports its progress to this
+ * worker. When a worker starts requesting reports, it checks all waiting connections again. This
  * check finds any earlier progress that was not reported, because the journal's thread acquires the
  * same lock between making progress and reporting it.
  */
@@ -389,11 +390,11 @@ static void worker_commit(struct worker *worker)
     }
     worker_settle(worker);
     worker_listen_to_safe(worker);
-    /* Handles connections that no longer need to wait, or that must be freed. */
+    /* Settles connections that no longer need to wait or that must be freed. */
     worker_settle(worker);
 }
 
-/* Starts the next turn of connections whose last turn ended with unread input. */
+/* Starts the next turn of each connection whose last turn ended with unread input. */
 static void worker_go_on(struct worker *worker)
 {
     struct conn *again = worker->again;
@@ -421,7 +422,8 @@ static void worker_tick(evutil_socket_t fd, short what, void *context)
     }
 }
 
-/* The thread of a worker. It ends once a stop has been requested and all connections are closed. */
+/* The thread of a worker. It exits once a stop has been requested and all connections have been
+ * closed. */
 static void *worker_work(void *context)
 {
     struct worker *worker = context;
@@ -430,7 +432,7 @@ static void *worker_work(void *context)
     while (!worker->stopping || worker->conns || worker->held) {
         quiet_pass(readers, worker->session.seat);
         session_take_settings(&worker->session);
-        /* Does not wait if a connection has unprocessed input. */
+        /* Do not wait if a connection has unprocessed input. */
         (void)event_base_loop(
             worker->base, worker->again ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE);
         worker_go_on(worker);
@@ -508,7 +510,7 @@ void worker_free(struct worker *worker)
         return;
     }
     worker_stop_listening(worker);
-    /* handles jobs that ended after the worker's thread had ended */
+    /* Handle jobs that finished after the worker's thread had exited. */
     worker_drain(worker);
     event_free(worker->mailbox_event);
     event_free(worker->tick_event);

@@ -2,13 +2,13 @@
  * worker.h - a thread with an event loop, its listeners and its connections.
  *
  * In each iteration, the worker waits for events. Each connection that has input reads it, runs its
- * requests and collects its replies. Then the records of all connections are flushed to the journal
+ * requests and collects its replies. Then the journal records of all connections are flushed
  * together, and the replies are sent. Replies that must wait for the disk are sent when the
  * journal's thread reports that their records are durable.
  *
  * Every worker has its own listening sockets (SO_REUSEPORT), so the kernel distributes
- * connections. The distribution is random, so a worker with more than its share passes new
- * connections to the worker with the fewest.
+ * connections. This distribution is random, so a worker with more connections than its share passes
+ * new connections to the worker with the fewest.
  *
  * Other threads communicate with a worker through its mailbox: a list protected by a lock, and an
  * eventfd that wakes the worker.
@@ -29,14 +29,14 @@ enum {
     WORKER_RUN = OBJECT_BATCH
 };
 
-/* Requests in one pipeline that can be answered together. */
 struct front;
 
+/* Requests in one pipeline that can be answered together. */
 struct run {
     const struct command *command; /* NULL: none */
     bg_bytes command_name;         /* name as sent */
     bg_bytes name;
-    /* Front to which the run is forwarded; NULL: the run is answered locally. */
+    /* The front to which the run is forwarded, or NULL if the run is answered locally. */
     struct front *front;
     size_t n;
     bg_bytes items[WORKER_RUN];
@@ -52,7 +52,8 @@ struct worker {
     struct server *server;
     size_t number;
     pthread_t thread;
-    /* The worker has a thread. Only the thread that starts and joins the worker uses this field. */
+    /* Whether the worker has a thread. Only the thread that starts and joins the worker uses this
+     * field. */
     bool started;
     struct event_base *base;
     struct session session;
@@ -64,7 +65,7 @@ struct worker {
     struct conn *pending; /* connections to settle at the end of this iteration */
     struct conn *held;    /* connections whose replies are waiting for the journal */
     struct conn *again;   /* connections whose turn ended with unread input */
-    bool wrote;           /* something was recorded in this iteration */
+    bool wrote;           /* journal records were written in this iteration */
     bool stopping;
     /* No file descriptors are left, so no connections are accepted until the next tick. */
     bool deaf;
@@ -77,7 +78,7 @@ struct worker {
     struct job *mailbox_jobs, **mailbox_jobs_end;
     struct handed *mailbox_conns;
     bool mailbox_safe, mailbox_stop, mailbox_now;
-    /* The worker has no thread, or is stopping, so it accepts no connections. */
+    /* The worker has no thread or is stopping, so it accepts no connections. */
     bool mailbox_closed;
     char scratch[WORKER_SCRATCH];
 };
@@ -86,8 +87,8 @@ struct worker *worker_create(struct server *server, size_t number);
 bool worker_start(struct worker *worker);
 void worker_join(struct worker *worker);
 
-/* Handles the messages that remain in the mailbox after the worker's thread and all jobs have
- * ended. */
+/* Handles the messages that remain in the mailbox after the worker's thread has exited and all jobs
+ * have finished. */
 void worker_drain(struct worker *worker);
 void worker_free(struct worker *worker);
 
@@ -95,7 +96,7 @@ void worker_free(struct worker *worker);
 bool worker_listen(struct worker *worker, int fd, const struct protocol *protocol,
                    bool tls);
 
-/* Updates the counts after a connection was closed or could not be opened. */
+/* Updates the counters after a connection was closed or could not be opened. */
 void worker_uncount(struct worker *worker);
 
 /* Adds a connection whose replies are waiting for the journal. */

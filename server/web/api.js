@@ -116,7 +116,7 @@ export async function remove(path) {
 }
 
 // Downloads `path` to a file. If no user is signed in, the browser downloads the file directly, regardless of its size.
-// Otherwise the page must download the file, because only the page has the password.
+// Otherwise, the page must download the file itself, because only the page has the password.
 export async function download(path, fileName) {
   const link = document.createElement("a");
   link.download = fileName;

@@ -1,13 +1,13 @@
-// charts.js - SVG charts: lines over time, curves, ranges of rates, shares as bars, and a filter as
-// a heat map. CSS classes in the style sheet determine the colors. A chart responds to the pointer and, when it has the
-// focus, to the arrow keys; the values shown are also available as text.
+// charts.js - SVG charts: lines over time, curves, ranges of rates, bars for shares, and a heat map of a filter. CSS
+// classes in the style sheet determine the colors. A chart responds to the pointer and, when it has the focus, to the
+// arrow keys; the values shown are also available as text.
 
 import { h } from "./vdom.js";
 import * as format from "./format.js";
 
 let redraw = () => {};
-const widths = new Map(); // widths of charts by id, known after layout
-const pointed = new Map(); // selected points of charts by id
+const widths = new Map(); // chart widths by id, known after layout
+const pointed = new Map(); // selected points by chart id
 
 export function onRedraw(callback) {
   redraw = callback;
@@ -63,7 +63,7 @@ function decades(low, high) {
 
 const STEPS = [5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
 
-// Returns the ticks of a time axis: full minutes or hours in the browser's time zone.
+// Returns the ticks for a time axis: whole minutes or hours in the browser's time zone.
 export function timeTicks(from, to, most) {
   const step = STEPS.find((s) => (to - from) / s <= most) || 86400;
   const zone = -new Date(from * 1000).getTimezoneOffset() * 60;
@@ -78,7 +78,7 @@ export function timeTicks(from, to, most) {
 
 const round = (x) => Math.round(x * 10) / 10;
 
-// Returns the path of a line, with gaps where values are missing.
+// Returns the SVG path of a line, with gaps where values are missing.
 function linePath(values, x, y) {
   let text = "";
   let down = false;
@@ -93,7 +93,7 @@ function linePath(values, x, y) {
   return text;
 }
 
-// Returns the path of the area between two lines, or between a line and the bottom.
+// Returns the SVG path of the area between two lines, or between a line and the bottom.
 function areaPath(lows, highs, x, y) {
   let text = "";
   let from = -1;
@@ -208,7 +208,7 @@ function chartWords(o) {
   return `${o.title}. Now: ${words.join(", ")}. Use the left and right arrow keys to step through the points.`;
 }
 
-// Returns the event handlers of a chart, for the pointer and the arrow keys.
+// Returns a chart's event handlers for the pointer and the arrow keys.
 function chartPointer(id, n, indexAt) {
   const look = (i) => {
     const now = Math.max(0, Math.min(n - 1, i));
@@ -239,8 +239,8 @@ function chartPointer(id, n, indexAt) {
   };
 }
 
-// Returns a line without axes that fills the available width. The line only decorates a number that shows the same
-// information.
+// Returns a line without axes that fills the available width. The line is decorative, because a number next to it
+// shows the same information.
 export function sparkline(id, values, kind) {
   const width = widthOf(id, 180);
   const height = 26;
@@ -273,11 +273,11 @@ export function stack(parts, label) {
 
 // ---- Ranges of rates -----------------------------------------------------------------------
 
-const REACH = 1; // decades to each side of the target
+const REACH = 1; // decades on each side of the target
 
 /*
- * Returns a small chart of a filter's rates. The target is the line in the middle; the left end is
- * ten times better, the right end ten times worse. A dot shows the predicted rate, a bar with end marks shows the
+ * Returns a small chart of a filter's rates. The target is the line in the middle; the left end is ten times
+ * better, and the right end is ten times worse. A dot shows the predicted rate, a bar with end marks shows the
  * observed rate, and a thin bar shows the measured rate.
  */
 export function rateRange(rates) {
@@ -327,10 +327,10 @@ export function rateWords(rates) {
   return parts.join(", ");
 }
 
-// Formats a power of ten as a rate: 0.01%, 1e-7%
+// Formats a power of ten as a rate, such as 0.01% or 1e-7%.
 const powerOfTen = (mark) => `${format.significant(100 * mark, 1)}%`;
 
-// Selects marks, starting from the right, so that their labels do not touch.
+// Selects tick marks, starting from the right, so that their labels do not touch.
 function spaced(marks, x, least) {
   const kept = [];
   for (const mark of [...marks].reverse()) {
@@ -440,7 +440,7 @@ export function curveChart(o) {
 
 // ---- A filter as a picture -----------------------------------------------------------------
 
-/* Returns a heat map: rows of cells, each shaded according to the position of its share between `low` and `high`. */
+/* Returns a heat map: rows of cells, each shaded according to where its share lies between `low` and `high`. */
 export function heatMap(id, shares, low, high, label) {
   const width = widthOf(id, 640);
   const columns = Math.max(8, Math.min(64, Math.floor(width / 9)));

@@ -38,7 +38,7 @@ const PAGES = [
 
 const state = {
   route: null, view: overview, local: {}, data: null, info: null,
-  error: null, // error of this page's last request
+  error: null, // error from this page's last request
   answered: 0, // time of the last response, according to the browser's clock
   paused: false, signingIn: false, signInProblem: "", notes: [], question: null, helping: false,
 };
@@ -101,8 +101,8 @@ function context() {
   };
 }
 
-// Changes the state of a page, redraws it, and reloads its data after `delay` milliseconds
-// (-1: never).
+// Changes the state of a page, redraws it, and reloads its data after `delay` milliseconds (never,
+// if `delay` is -1).
 let reload = 0;
 function change(part, delay = 0) {
   Object.assign(state.local, part);
@@ -127,7 +127,7 @@ async function refresh() {
   clearTimeout(timer);
   const [info, data] = await Promise.allSettled([api.get("api/v1/info"), view.load(context())]);
   if (mine !== round) {
-    return; // a later request has replaced this request
+    return; // a later refresh has replaced this one
   }
   if (info.status === "fulfilled") {
     state.info = info.value;

@@ -1,6 +1,6 @@
-// format.js - formats numbers, times and names for display, with the same digits as the command
-// line (common/number.c). The functions are pure and do not use the DOM, so tests can run them
-// without a browser. Unknown values are shown as an en dash. The output does not depend on the
+// format.js - formats numbers, times and names for display, with the same number of digits as the
+// command line (common/number.c). The functions are pure and do not use the DOM, so tests can run
+// them without a browser. Unknown values are shown as an en dash. The output does not depend on the
 // browser's language.
 
 export const UNKNOWN = "–";
@@ -50,7 +50,7 @@ export function compact(x) {
   return `${value.toPrecision(3)} ${units[unit]}`;
 }
 
-// Formats the round numbers of an axis compactly: 50 k, 1.5 M
+// Formats the round numbers on an axis compactly: 50 k, 1.5 M
 export function round(x) {
   const text = compact(x);
   return text.includes(",") ? text : text.replace(/\.?0+(?= |$)/, (zeros) => (zeros.startsWith(".") ? "" : zeros))
@@ -202,7 +202,7 @@ export function plural(n, one, many = `${one}s`) {
 const HIDDEN =
   /[\u0000-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffd]|(?<=^ *) | (?= *$)|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
 
-// Splits a name into parts: text to be shown unchanged, and codes that replace invisible characters. Long names are
+// Splits a name into parts: text that is shown unchanged, and codes that replace hidden characters. Long names are
 // shortened in the middle. Callers put each part into a text node.
 export function namePieces(name, most = 120) {
   if (name === "") {

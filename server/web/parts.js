@@ -12,8 +12,8 @@ export function figure(name, value, show, title) {
   return h("data", { value: String(value), "data-figure": name, title: title || undefined }, show(value));
 }
 
-// Returns the name of a filter or a gate, in a form that is safe to display regardless of its
-// content.
+// Returns the name of a filter or a gate, in a form that is safe to display whatever the name
+// contains.
 export function nameOf(name, most) {
   return h("bdi", { class: "name" }, format.namePieces(name, most).map((piece) => (piece.code
     ? h("span", { class: "name-code" }, piece.text) : piece.text)));

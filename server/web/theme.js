@@ -7,7 +7,7 @@
     try {
       return localStorage.getItem("bloomgate-theme") || "auto";
     } catch {
-      return "auto"; // storage is unavailable: use the OS theme
+      return "auto"; // storage is unavailable, so use the OS theme
     }
   }
   function apply() {

@@ -1,9 +1,9 @@
-// vdom.js - a page as a function of its data. h() describes an element. render() updates the
-// page to match the description and changes only what differs, so focus, selection and scroll
+// vdom.js - renders a page as a function of its data. h() describes an element. render() updates
+// the page to match the description and changes only what differs, so focus, selection and scroll
 // position survive updates, which happen every two seconds.
 //
 // Text always becomes text nodes, so markup cannot be injected. Listeners are looked up when an event occurs, so the
-// listener in the newest description handles it.
+// listener in the latest description handles the event.
 //
 //   key      identifies siblings that may move
 //   style    an object, set by property: the content security policy forbids style attributes
@@ -96,7 +96,8 @@ function patchChildren(parent, old, now, svg) {
   }
 }
 
-// Returns the first remaining element with this tag, so insertions and removals before the element do not affect it.
+// Returns the first unused element with this tag, so that an element is reused even if elements before it were
+// inserted or removed.
 function nextOf(free, tag) {
   const i = free.findIndex((other) => other.tag === tag);
   return i < 0 ? undefined : free.splice(i, 1)[0];

@@ -7,7 +7,8 @@ import * as charts from "./charts.js";
 import { figure, nameOf, said, healthPill, panel, facts, badge, choice, rebuildProgress, keyForm } from "./parts.js";
 
 const SPANS = [[600, "10 min"], [3600, "1 h"], [21600, "6 h"], [86400, "24 h"]];
-const PICTURE_EVERY = 15000; // in milliseconds; long, because each update reads the whole filter
+const PICTURE_EVERY = 15000; // in milliseconds; the interval is long because each update reads the
+                             // whole filter
 
 export const title = ({ data, route }) => (data ? format.nameText(data.filter.name, 60) : `Filter ${route.rest.slice(0, 40)}`);
 export const heading = ({ data }) => (data ? nameOf(data.filter.name, 160) : "Filter");
@@ -249,7 +250,7 @@ function occupancy({ local, change }) {
   if (picture.error) {
     return panel("Occupancy", null, h("p", { class: "muted" }, said(picture.error.message)));
   }
-  // The spread that can be explained by chance: four standard deviations for independent bits.
+  // The spread that chance can explain: four standard deviations for independent bits.
   const chance = 4 * Math.sqrt((picture.mean * (1 - picture.mean)) / Math.max(1, picture.cell_bits));
   const uneven = picture.shares.filter((v) => Math.abs(v - picture.mean) > 2 * chance).length;
   const [low, high] = scale === "spread" ? [picture.least, picture.most] : [0, 1];

@@ -1,5 +1,5 @@
 // view_overview.js - all filters: their keys, rates and avoided calls. The service sorts, searches
-// and paginates, so ten thousand filters are as fast as ten.
+// and paginates, so the page is as fast with ten thousand filters as with ten.
 
 import { h } from "./vdom.js";
 import { icon } from "./icons.js";

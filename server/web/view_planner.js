@@ -1,6 +1,6 @@
 // view_planner.js - the planner: the memory that each kind of filter needs for a given number of keys and
-// false-positive rate, and the rate if more keys than planned are added. The service computes the plan. The address
-// contains all parameters, so a plan can be shared.
+// false-positive rate, and the resulting rate if more keys than planned are added. The service computes the plan.
+// The address contains all parameters, so a plan can be shared.
 
 import { h } from "./vdom.js";
 import * as format from "./format.js";
@@ -168,7 +168,7 @@ function table({ data, change }, chosen) {
 
 // ---- Curves --------------------------------------------------------------------------------
 
-// these kinds are colored in addition to the selected kind
+// kinds that are colored in addition to the selected kind
 const ALWAYS = ["blocked", "classic", "cuckoo", "ribbon"];
 
 function colourOf(kind, chosen) {

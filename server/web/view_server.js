@@ -17,7 +17,8 @@ export function begin() {
 export async function load({ local, api }) {
   const [past, { fronts }] = await Promise.all([
     api.get("api/v1/history", { seconds: local.span }),
-    api.get("api/v1/fronts").catch(() => ({ fronts: [] })), // requires a permission that the user may lack
+    api.get("api/v1/fronts").catch(() => ({ fronts: [] })), // requires a permission that the user may not
+                                                            // have
   ]);
   return { past, fronts };
 }
