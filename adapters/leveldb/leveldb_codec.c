@@ -4,8 +4,8 @@
  *
  * The codec contains the data that all filters of a policy share: the hasher, the name, and the
  * kind and bits per key of new filters. A filter describes its own layout, so the kind and the bits
- * per key can change each time a database is opened. The hash cannot change, so it is part of the
- * policy name.
+ * per key can change each time a database is opened. The hash cannot change, because existing
+ * filters depend on it, so it is part of the policy name.
  *
  * Thread safety: a codec is immutable after creation.
  */

@@ -2,9 +2,9 @@
  * leveldb_policy.c - wraps a codec in a filter policy for LevelDB's C API.
  *
  * LevelDB calls make from the thread that writes a table, often the compaction thread, and
- * may_match from any thread that reads. LevelDB appends the result of make to its own buffer and
- * frees the result, which therefore must come from malloc and must not be NULL, even if it is
- * empty.
+ * may_match from any reading thread. LevelDB appends the result of make to its own buffer and then
+ * frees the result. The result must therefore come from malloc, and must not be NULL even if the
+ * filter is empty.
  */
 #include "bloomgate_leveldb.h"
 

@@ -1,6 +1,6 @@
 /*
- * small_bits.h - reads bits from bytes and derives the ribbon equation of a hash, in the same way
- * for building and querying small filters.
+ * small_bits.h - reads bits from bytes and derives the ribbon equation of a hash, for both building
+ * and querying small filters.
  */
 #ifndef SMALL_BITS_H
 #define SMALL_BITS_H
@@ -68,8 +68,8 @@ static inline uint64_t small_ones(size_t n)
 /*
  * Returns the equation of a hash in a ribbon of this many columns (1 .. 2^32 - 1). The equation
  * spans all columns if there are at most SMALL_DENSE, and otherwise SMALL_DENSE columns starting at
- * a position that depends on the hash. Hashes are well mixed, so their own bits serve as the values
- * and the start position.
+ * a position that depends on the hash. Hashes are well mixed, so the bits of the hash itself serve
+ * as the values and the start position.
  */
 static inline struct small_equation small_equation_of(uint64_t hash, uint32_t seed,
                                                       size_t columns)

@@ -3,8 +3,8 @@
  *
  * LevelDB builds a filter for every data block. With keys of 16 bytes and values of 100 bytes, a
  * block holds about 37 keys. LevelDB's built-in filter is a Bloom filter of about 47 bytes, whose k
- * positions are derived from one 32-bit hash by double hashing. In so few bits, the positions of a
- * key often coincide, so the false-positive rate is 1 in 100 at 10 bits per key. With well-mixed
+ * positions are derived from one 32-bit hash by double hashing. With so few bits, the positions of
+ * a key often coincide, so the false-positive rate is 1 in 100 at 10 bits per key. With well-mixed
  * positions, a Bloom filter would have a rate of 1 in 125. But all keys are known when a filter is
  * built, and there are few of them. The usual objections to solving equations (time, memory, spare
  * columns) therefore carry little weight, and the optimal rate of 1 in 2^10 is within reach.
@@ -18,27 +18,30 @@
  * Ribbon. The bits are `rows` rows of m columns each, where m = bits / rows; unused bits at the end
  * are zero. A hash has m coefficients and one value per row (small_equation_of). The set may
  * contain the hash if, in every row, the parity of the columns selected by its coefficients equals
- * its value. The builder solves these equations for all keys (small_solve.c). The values of an
- * absent key match only by chance, with probability 2^-rows, regardless of the number of keys.
+ * the hash's value for that row. The builder solves these equations for all keys (small_solve.c).
+ * The values of an absent key match only by chance, with probability 2^-rows, regardless of the
+ * number of keys.
  *   With up to 128 columns, an equation spans all of them, so the number of columns can equal the
  *   number of keys. A random square system over GF(2) can be solved with probability 0.29, so 3.5
  *   seeds are needed on average. If none of the eight seeds works, which happens in 6% of cases,
  *   one more byte is used. With more keys, the coefficients of a key span 128 columns, starting at
  *   a position that its hash selects, and there must be more columns than keys. Such a ribbon has
- *   one row fewer than there are bits per key, and uses fewer bits than allowed.
+ *   one row fewer than there are bits per key, and uses fewer bits than the budget allows.
  *
- * Bloom filter. It has m = bits positions. Position i of a hash is derived from one half of a mix
- * of the hash and i / 2. It is cheaper to build, and is used for more than a million keys.
+ * Bloom filter. It has m = bits positions. Position i of a hash is derived from one half of a
+ * 64-bit mix of the hash and i / 2. A Bloom filter is cheaper to build than a ribbon, and is used
+ * for more than a million keys.
  *
  * Invalid bytes. Queries return "maybe" for bytes that are not a complete filter of this layout:
- * bytes that are too short, have an unknown layout, or fail the check. LevelDB stores a checksum of
- * all filters of a table, but verifies it only with paranoid checks enabled. Without this check, a
- * ribbon with wrong bits would answer "no" for half of its keys.
+ * bytes that are too short, have an unknown layout, or fail the check. LevelDB stores one checksum
+ * for all filters of a table, but verifies it only with paranoid checks enabled. Without this
+ * check, a ribbon with wrong bits would answer "no" for half of its keys.
  *
  * Invariants
  *   (S1) A filter that make() wrote answers "maybe" for each of its hashes.
  *   (S2) may_match() reads only filter[0 .. len), even if the bytes are invalid.
- *   (S3) Damage within one byte never turns a "maybe" into a "no" (up to SMALL_CHECKED bytes).
+ *   (S3) In filters of up to SMALL_CHECKED bytes, damage within one byte never turns a "maybe" into
+ *        a "no".
  *
  * Based on: P. Dillinger, S. Walzer, Ribbon filter, 2021.
  */
@@ -53,8 +56,8 @@ enum {
     SMALL_BLOOM =
         SMALL_MAX_ROWS * SMALL_SEEDS, /* the layout of a Bloom filter with k = 1 */
     SMALL_UNKNOWN = SMALL_BLOOM + SMALL_MAX_ROWS,
-    SMALL_MIN = 8,       /* minimum size of the bits in bytes, as in LevelDB */
-    SMALL_CHECKED = 4096 /* bytes; checking a larger filter would take too long */
+    SMALL_MIN = 8,       /* minimum number of bytes for the bits, as in LevelDB */
+    SMALL_CHECKED = 4096 /* in bytes; checking larger filters would take too long */
 };
 
 /* ---- The check ----------------------------------------------------------------------- */
@@ -67,9 +70,9 @@ static inline uint64_t small_filter_turn(uint64_t x, unsigned bits)
 /*
  * Computes the XOR of the layout, the length and all 8-byte words, with adjacent words rotated by
  * different numbers of bits. Returns the XOR of the 8 bytes of the result. Damage within one byte
- * changes at most one bit of each position mod 8, so the check always detects it; it misses other
- * damage with probability 1/256. The check byte of all-zero data is not zero. Four independent sums
- * allow the CPU to overlap the loads.
+ * changes at most one bit at each position mod 8, so the check always detects such damage. It
+ * misses any other damage with probability 1/256. The check byte of all-zero data is not zero. Four
+ * independent sums allow the CPU to overlap the loads.
  */
 static uint8_t small_filter_check(const uint8_t *filter, size_t len)
 {
@@ -150,8 +153,8 @@ struct small_question {
     struct small_equation e;
 };
 
-/* Returns 1 if the parity of row r differs from the value of the hash, else 0. `x` contains the
- * columns of row r that the coefficients select. */
+/* Returns 1 if the parity of row r differs from the hash's value for the row, otherwise 0. `x`
+ * contains the columns of row r that the coefficients select. */
 SMALL_INLINE uint32_t small_filter_differs(const struct small_question *q, uint32_t r,
                                            uint64_t x, bool popcnt)
 {
@@ -194,8 +197,8 @@ SMALL_INLINE bool small_filter_is_near(const struct small_question *q, uint32_t 
 }
 
 /*
- * Checks four rows together: a branch after each row would be mispredicted half of the time,
- * whereas a branch after four rows goes the same way 15 times in 16.
+ * Checks four rows together: a branch after each row would be mispredicted half the time, whereas a
+ * branch after four rows goes the same way 15 times in 16.
  */
 SMALL_INLINE bool small_filter_miss_in_four(const struct small_question *q, uint32_t r,
                                             bool popcnt)
@@ -294,7 +297,7 @@ static size_t small_filter_bytes(size_t n, uint32_t bits)
     return (n * bits + 7) / 8;
 }
 
-/* Returns the minimum number of columns in which n equations can usually be solved. */
+/* Returns the minimum number of columns with which n equations can usually be solved. */
 static size_t small_filter_columns(size_t n)
 {
     if (n <= SMALL_DENSE) {
@@ -307,7 +310,7 @@ static size_t small_filter_columns(size_t n)
 struct small_shape small_shape_for(size_t n, uint32_t bits_per_key, bool bloom)
 {
     struct small_shape shape = { 0 };
-    size_t most = UINT32_MAX / 8 - SMALL_HEADER; /* LevelDB has 32-bit offsets */
+    size_t most = UINT32_MAX / 8 - SMALL_HEADER; /* LevelDB's offsets are 32-bit */
     size_t bytes = n > most / bits_per_key ? most : small_filter_bytes(n, bits_per_key);
     bytes = bytes < SMALL_MIN ? SMALL_MIN : bytes;
     if (!bloom && n <= SMALL_MAX_RIBBON) {
@@ -351,7 +354,7 @@ size_t small_filter_make(const struct small_shape *shape, const uint64_t *hashes
     }
     size_t bytes = small_filter_bytes(shape->columns, shape->rows);
     for (bytes = bytes < SMALL_MIN ? SMALL_MIN : bytes;; bytes += 1 + bytes / 128) {
-        size_t columns = bytes * 8 / shape->rows; /* computed as in queries */
+        size_t columns = bytes * 8 / shape->rows; /* queries compute the same value */
         if (columns > shape->limit) {
             return 0;
         }

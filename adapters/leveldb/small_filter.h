@@ -19,12 +19,12 @@ enum {
     SMALL_HEADER = 2, /* bytes before the bits: the layout and the check */
     SMALL_MAX_ROWS =
         24, /* maximum rows (bits per key) of a ribbon, and maximum k of a Bloom filter */
-    SMALL_SEEDS = 8,   /* number of matrices that the header can specify */
+    SMALL_SEEDS = 8,   /* number of seeds (matrices) that the header can specify */
     SMALL_DENSE = 128, /* up to this many columns, an equation spans all of them */
     SMALL_MAX_RIBBON = 1 << 20 /* for more keys, a Bloom filter is used */
 };
 
-/* The parameters of a filter for n different hashes. */
+/* The parameters of a filter for n distinct hashes. */
 struct small_shape {
     uint32_t rows;    /* rows of the ribbon, or 0 for a Bloom filter */
     uint32_t k;       /* k of the Bloom filter, or 0 */
@@ -57,8 +57,8 @@ size_t small_filter_make(const struct small_shape *shape, const uint64_t *hashes
                          size_t n, struct small_equation *scratch, uint8_t *out);
 
 /*
- * Returns false if the hash is definitely not among the hashes of the filter. Returns true for
- * bytes that are not a complete filter of this layout. `popcnt` selects a faster implementation
+ * Returns false if the hash is definitely not in the filter. Returns true for bytes that are not a
+ * complete filter of this layout. `popcnt` selects a faster implementation
  * with the same results; it requires small_filter_can_popcnt.
  */
 bool small_filter_may_match(const uint8_t *filter, size_t len, uint64_t hash,

@@ -11,14 +11,15 @@
  * other method.
  *
  * Otherwise, elimination proceeds key by key. pivots[i] is the equation whose first column is i, if
- * there is such an equation (its lowest bit is then set); bit 0 of its coefficients is column i. As
- * long as the first column of a new equation has a pivot, the equation is XORed with that pivot.
- * This ends when the equation has no coefficients left, or when its first column has no pivot; the
- * equation then becomes that pivot. Afterwards, the columns are determined from last to first.
+ * such an equation exists. Bit 0 of its coefficients is column i, and is set. As long as the first
+ * column of a new equation has a pivot, the equation is XORed with that pivot. The loop ends when
+ * the equation has no coefficients left, or when its first column has no pivot. In the latter case,
+ * the equation becomes the pivot of that column. Afterwards, the columns are determined from last
+ * to first.
  *
- * In both methods, an equation without coefficients must have zero values, like the equation of a
- * repeated key; otherwise it contradicts the others. Columns that are not the first of any equation
- * are free, and are set to zero.
+ * In both methods, an equation without coefficients must have zero values, as is the case for a
+ * repeated key; otherwise, it contradicts the other equations. Columns that are not the first of
+ * any equation are free, and are set to zero.
  */
 #include "small_solve.h"
 
@@ -32,7 +33,7 @@
  * of column c, and bit columns + r is the value of row r. */
 struct small_matrix {
     uint64_t words[2][SMALL_DENSE];
-    uint8_t pivot_columns[SMALL_DENSE]; /* pivot columns of the first equations */
+    uint8_t pivot_columns[SMALL_DENSE]; /* pivot column of each independent equation */
     size_t n, columns;
     uint32_t rows;
     bool wide; /* both words are used */
@@ -141,7 +142,7 @@ static bool small_solve_whole(uint32_t rows, size_t columns, uint32_t seed,
     m.wide = columns + rows > 64;
     small_matrix_fill(&m, seed, hashes);
     size_t used = small_matrix_eliminate(&m);
-    uint64_t rest = 0; /* values of equations that depend on others */
+    uint64_t rest = 0; /* remaining values of the dependent equations */
     for (size_t i = used; i < n; i++) {
         rest |= m.words[0][i] | m.words[1][i];
     }

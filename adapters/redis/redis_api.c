@@ -1,4 +1,4 @@
-/* redis_api.c - finds the server's functions by name. See redis_api.h. */
+/* redis_api.c - looks up the server's functions by name. See redis_api.h. */
 #include "redis_api.h"
 
 #include <string.h>

@@ -79,14 +79,15 @@ enum { /* Register...Config */
        REDIS_CONFIG_IMMUTABLE = 1 << 0,
        REDIS_CONFIG_SENSITIVE = 1 << 1,
        REDIS_CONFIG_MEMORY = 1 << 7,
-       REDIS_CONFIG_UNPREFIXED = 1 << 9 /* Redis 8; other servers reject or ignore it */
+       REDIS_CONFIG_UNPREFIXED =
+           1 << 9 /* Redis 8 only; other servers reject or ignore the flag */
 };
 
 #define REDIS_NO_EXPIRE (-1) /* GetExpire */
 
 /* ---- Data types ------------------------------------------------------------------------------ */
 
-/* Version 4, which later servers also accept. */
+/* Version 4 of the type methods, which later servers also accept. */
 struct redis_type_methods {
     uint64_t version;
     void *(*rdb_load)(RedisModuleIO *io, int version);
@@ -165,7 +166,7 @@ struct redis_command_history {
 struct redis_command_keys {
     const char *notes;
     uint64_t flags;
-    int begin_search_type; /* an enum in the server; 0 ends the list */
+    int begin_search_type; /* an enum in the server; 0 marks the end of the list */
     union {
         struct {
             int pos;
@@ -393,8 +394,8 @@ struct redis_api {
 
 extern struct redis_api redis;
 
-/* Fills in the table. Returns NULL, or the name of the first required function that the server
- * lacks. */
+/* Fills in the table. Returns NULL, or the name of the first required function that is missing from
+ * the server. */
 const char *redis_api_load(RedisModuleCtx *ctx);
 
 /* Returns whether this is Redis 8 or later. Valkey has its own version numbers and is recognized

@@ -4,7 +4,7 @@
  * registered.
  *
  * The server calls a command's function without identifying the command. Each command therefore
- * gets its own function from a fixed list; each function only passes on its index. (argv[0] does
+ * gets its own function from a fixed list; that function only passes on its index. (argv[0] does
  * not identify a command, since commands can be renamed.)
  */
 #include "redis_commands.h"

@@ -2,8 +2,8 @@
  * redis_config.c - see redis_config.h.
  *
  * Names. The server prefixes each name with the module name: bloomgate.NAME, or bf.NAME if the
- * loadmodule line contains `name bf`, which is the name of RedisBloom and valkey-bloom.
- * RedisBloom's names (bf-error-rate, ...) also work without a prefix on servers that support this
+ * loadmodule line contains `name bf` (RedisBloom and valkey-bloom use the name bf). RedisBloom's
+ * names (bf-error-rate, ...) also work without a prefix on servers that support unprefixed names
  * (Redis 8). valkey-bloom's names (bloom-capacity, ...) are aliases of the same values. Names in
  * the loadmodule line have no prefix; RedisBloom's old names (ERROR_RATE, INITIAL_SIZE,
  * CF_MAX_EXPANSIONS) also work there.
@@ -57,7 +57,7 @@ uint64_t redis_config_term(void)
 
 static uint64_t config_limit; /* max-filter-memory, as configured */
 
-/* Returns half of the machine's memory, the default limit of a filter. */
+/* Returns half of the machine's memory, the default size limit for a filter. */
 static uint64_t config_half(void)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
@@ -109,8 +109,8 @@ static struct config_number {
            redis_settings.cf_max_expansions, REDIS_CONFIG_UNPREFIXED),
     NUMBER("max-filter-memory", NULL, 0, 0, LLONG_MAX, config_limit,
            REDIS_CONFIG_MEMORY),
-    /* The names and ranges of valkey-bloom. The other names have the same ranges, because CONFIG
-     * REWRITE writes both names. */
+    /* The following names and ranges are those of valkey-bloom. The corresponding names above have
+     * the same ranges, because CONFIG REWRITE writes both names. */
     NUMBER("bloom-capacity", NULL, 100, 1, 1LL << CONFIG_BITS,
            redis_settings.bf_initial_size, 0),
     NUMBER("bloom-expansion", NULL, 2, 0, UINT32_MAX,
@@ -160,7 +160,7 @@ static int config_set_number(const char *name, long long value, void *context,
 
 /* ---- Strings --------------------------------------------------------------------------------- */
 
-/* Each function sets a value from a string. It returns NULL or an error. */
+/* Each function sets a value from a string, and returns NULL or an error message. */
 
 static const char *config_set_rate(bg_bytes text)
 {
@@ -275,7 +275,7 @@ static struct config_text {
     const char *(*set)(bg_bytes text);
     struct config_text *same;  /* the alias of this setting, or NULL */
     char value[CONFIG_TEXT];   /* the last value that was set, except for a secret */
-    RedisModuleString *answer; /* the last value returned to the server */
+    RedisModuleString *answer; /* the value most recently returned to the server */
 } config_texts[] = {
     { "bf-error-rate", "ERROR_RATE", "0.01", REDIS_CONFIG_UNPREFIXED, config_set_rate,
       NULL, "0.01", NULL },

@@ -14,11 +14,11 @@
 extern struct command_settings redis_settings, redis_settings_obeyed;
 
 /* Returns the module name: the name in the loadmodule line (`name bf`), or bloomgate by default.
- * redis_config_register rejects invalid arguments later. */
+ * Does not validate the arguments; redis_config_register does that later. */
 const char *redis_config_name(RedisModuleString **argv, int argc);
 
-/* Registers all settings, and applies the values in the server's configuration file, and then the
- * values in the loadmodule line. Returns false after logging an error. */
+/* Registers all settings, then applies the values in the server's configuration file, followed by
+ * the values in the loadmodule line. Returns false after logging an error. */
 bool redis_config_register(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 
 /* Returns whether changes come from a primary, or from a file that is being loaded. */

@@ -12,12 +12,12 @@
  *     REBUILD, LOAD, LOADCHUNK              the content, when it changes
  *     windows                               the time to which they were moved
  *
- * Nothing is replicated if nothing has changed. A primary moves a window when it is queried or
- * added to; replicas never move windows by themselves.
+ * Nothing is replicated if nothing has changed. A primary advances a window to the current time
+ * when the window is queried or added to; replicas never advance windows on their own.
  *
  * The key of a command, argv[1], is looked up once, before its handler runs. Other keys (BG.MERGE)
- * are looked up when they are needed. Keyspace notifications are sent after the handler returns,
- * when all changes are done.
+ * are looked up when they are needed. Keyspace notifications are sent after the handler has
+ * returned and all changes are complete.
  */
 #include "redis_host.h"
 
@@ -83,8 +83,8 @@ static void *host_place_over(RedisModuleKey *key, RedisModuleType *type,
     const long long expires = redis.GetAbsExpire(key);
     void *old = NULL;
     (void)redis.ModuleTypeReplaceValue(key, type, NULL, &old);
-    (void)redis.ModuleTypeSetValue(key, redis_type,
-                                   object); /* calls free(NULL), which is counted */
+    /* This also calls the type's free method with NULL, which decrements the count. */
+    (void)redis.ModuleTypeSetValue(key, redis_type, object);
     if (expires != REDIS_NO_EXPIRE) {
         (void)redis.SetAbsExpire(key, expires);
     }
@@ -151,7 +151,7 @@ struct redis_host {
     uint32_t happened;
     int protocol;  /* the client's protocol, 2 or 3 */
     bool verbatim; /* the command itself was replicated */
-    bool still;    /* on a replica, where only the primary moves windows */
+    bool still;    /* runs on a replica, where only the primary moves windows */
 };
 
 static struct redis_host *host_of(struct host *host)
@@ -200,9 +200,9 @@ static bool host_loads(const struct redis_host *h)
            || host_is(h, "CF.LOADCHUNK") || host_is(h, "BF.LOAD");
 }
 
-/* Sets an object's secret and its filter's growth limit, before the object gets its name. An object
- * that BF.INSERT creates counts as new, although a filter with a valkey-bloom seed is replicated as
- * content. */
+/* Sets an object's secret and its filter's growth limit, before the object is stored under its
+ * name. An object that BF.INSERT creates counts as new, even though a filter with a valkey-bloom
+ * seed is replicated as content. */
 static bg_err host_adopt(struct redis_host *h, struct object *object, bg_errinfo *info)
 {
     if (!object->born_full || host_loads(h) || host_is(h, "BF.INSERT")) {
@@ -219,7 +219,7 @@ enum {
     HOST_JOB_PAUSE = 10000000 /* nanoseconds between two checks for paused writes */
 };
 
-/* Undoes host_adopt if the object does not get the name. */
+/* Undoes host_adopt if the object is not stored under the name. */
 static bg_err host_abandon(struct object *object, bg_err err)
 {
     redis_secret_leave(object->entry);
@@ -227,9 +227,9 @@ static bg_err host_abandon(struct object *object, bg_err err)
     return err;
 }
 
-/* Replicates an object that gets a name. An empty object is replicated as a creation. Any other
- * object is replicated as the command itself if the command has the same result `anywhere`, and as
- * its content otherwise. */
+/* Replicates an object that is stored under a name. An empty object is replicated as a creation.
+ * Any other object is replicated as the command itself if `anywhere` is set, which means that the
+ * command has the same result on every server, and as its content otherwise. */
 static bg_err host_send_object(struct redis_host *h, const struct object *object,
                                bool anywhere, bg_errinfo *info)
 {
@@ -263,7 +263,7 @@ static bg_err host_create(struct host *host, bg_bytes name, struct object *objec
     return BG_OK;
 }
 
-/* Replaces the object that was found under the name. */
+/* Replaces the object that is stored under the name. */
 static void host_put(struct redis_host *h, struct object *object)
 {
     h->old = redis_host_place(h->client.ctx, h->names[1], object);
@@ -466,11 +466,11 @@ static void host_run_request(struct redis_host *h)
 
 static struct host_job *host_job_of(struct host *host)
 {
-    return (struct host_job *)host; /* the first member of its first member */
+    return (struct host_job *)host; /* the first member of job->h, the first member */
 }
 
-/* Returns whether the result may still be written: the server has been a primary since the job
- * started, and the key still holds the object that was being loaded. The caller holds the
+/* Returns BG_OK if the result may still be written, that is, if the server has been a primary since
+ * the job started and the key still holds the object that is being loaded. The caller holds the
  * server's lock. */
 static bg_err host_job_stands(const struct host_job *job, bg_errinfo *info)
 {
@@ -502,10 +502,10 @@ static void host_job_sleep(void)
  * returned.
  *
  * CLIENT PAUSE, FAILOVER and a SHUTDOWN that waits for replicas freeze the data set: the server
- * aborts if a module replicates anything during that time. The server postpones commands during
- * that time, and this function waits until the pause ends. All three conditions (role and key,
- * pause, listeners) are checked while holding the lock under which the object is written, so none
- * of them can change in between.
+ * postpones commands, and aborts if a module replicates anything during that time. This function
+ * therefore waits until the pause ends. All three conditions (role and key, pause, listeners) are
+ * checked while holding the lock under which the object is written, so none of them can change in
+ * between.
  */
 static bg_err host_job_lock(struct host_job *job, const struct object *object,
                             struct redis_pieces *pieces, bg_errinfo *info)
@@ -544,7 +544,7 @@ static bg_err host_job_replace(struct host *host, bg_bytes name,
                                bg_errinfo *info)
 {
     struct redis_host *h = host_of(host);
-    (void)instead_of; /* same as h->first, which host_job_finds compares */
+    (void)instead_of; /* same as h->first, which host_job_stands compares */
     struct redis_pieces pieces = { .of = NULL };
     (void)name;
     bg_err err = host_adopt(h, object, info);
@@ -582,7 +582,8 @@ static void host_job_run(void *context)
     redis.ThreadSafeContextUnlock(job->h.client.ctx);
     redis.FreeThreadSafeContext(job->h.client.ctx);
     redis_memory_free_object(job->h.old);
-    redis_memory_release(job->object); /* before the client can use the object again */
+    /* Release the object before UnblockClient, which lets the client use the object again. */
+    redis_memory_release(job->object);
     redis_worker_count();
     (void)redis.UnblockClient(job->client, NULL);
     free(job);
@@ -641,7 +642,8 @@ static bool host_must_wait(const struct redis_host *h)
            && redis_memory_is_held(h->first);
 }
 
-/* Called when a filter is used. Frees the filter's dump copy if it was not read for too long. */
+/* Called when a filter is used. Frees the filter's dump copy if the copy has not been read for too
+ * long. */
 static void host_tidy(struct redis_host *h)
 {
     if (h->first && atomic_load(&h->first->held) > 0) {
@@ -656,8 +658,8 @@ static void host_handle(struct redis_host *h)
                                .argv = h->argv,
                                .argc = h->argc,
                                .reply = { &redis_reply_ops, &h->client, 2 } };
-    int flags =
-        0; /* item replies are the same in both protocols, so the lookup is skipped */
+    /* Item replies are the same in both protocols, so item commands skip the lookup. */
+    int flags = 0;
     if (!h->command->run_many && !(h->command->flags & COMMAND_ASKS)) {
         flags = redis.GetContextFlags(h->client.ctx);
         h->protocol = flags & REDIS_CTX_RESP3 ? 3 : 2;

@@ -1,8 +1,8 @@
 /*
  * redis_import.c - see redis_import.h.
  *
- * A server finds a type by its nine-character name, and passes the version with which the value was
- * saved, followed by the fields one by one. Fields are typed: reading a field as a different type
+ * A server finds a type by its nine-character name, and passes the format version of the saved
+ * value, followed by its fields one by one. Fields are typed: reading a field as a different type
  * reports an error, and no more fields can be read. Fields in an unexpected order are therefore
  * rejected, never misinterpreted.
  */
@@ -17,7 +17,7 @@
 
 enum { IMPORT_BLOOM, IMPORT_VALKEY, IMPORT_CUCKOO, IMPORT_TYPES };
 
-/* `version` is the version in which values are saved. */
+/* `version` is the format version in which values are saved. */
 static const struct {
     const char *name;
     bg_foreign_format format;

@@ -15,7 +15,8 @@ static void info_tell(RedisModuleInfoCtx *ctx, int for_crash_report)
     (void)redis.InfoAddFieldULongLong(ctx, "filter_bytes", redis_memory_used());
     (void)redis.InfoAddFieldULongLong(ctx, "background_loads", redis_worker_done());
     (void)redis.InfoAddFieldULongLong(ctx, "pieces_moved", redis_memory_moves());
-    if (!for_crash_report) { /* a crash report may be written while the lock is held */
+    /* A crash report may be written while the lock is held, and must not acquire it. */
+    if (!for_crash_report) {
         (void)redis.InfoAddFieldULongLong(ctx, "filters_being_freed",
                                           redis_memory_waiting());
     }

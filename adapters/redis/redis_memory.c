@@ -1,17 +1,18 @@
 /*
  * redis_memory.c - see redis_memory.h.
  *
- * Alignment. The server guarantees only the alignment of malloc. For larger alignments, more bytes
- * are allocated. The address returned by the server is stored in the word before the aligned
- * address.
+ * Alignment. The server guarantees only the alignment of malloc. For larger alignments, the module
+ * allocates extra bytes. The address returned by the server is stored in the word before the
+ * aligned address.
  *
  * Defragmentation. The server visits each value regularly, on its main thread. The module offers
- * the server every allocation of the object. The server moves allocations in nearly empty slabs
- * (allocations up to 14 KiB). Small filters consist of such allocations. The bits of large filters
- * occupy whole pages, which the server does not move.
+ * the server every allocation of the object. The server moves allocations that are in nearly empty
+ * slabs; slabs contain allocations of up to 14 KiB. Small filters consist of such allocations. The
+ * bits of large filters occupy whole pages, which the server does not move.
  *
- * Thread safety: `reaper.lock` protects the list and the lifetime of the thread, which starts with
- * the first large object. A forked child process has no such thread, and frees objects immediately.
+ * Thread safety: `reaper.lock` protects the list and the lifetime of the thread, which starts when
+ * the first large object is freed. A forked child process does not have this thread, and frees
+ * objects immediately.
  */
 #include "redis_memory.h"
 
@@ -33,8 +34,8 @@ enum {
 static _Atomic uint64_t memory_used;
 
 /* Zeroes memory. Whole pages of large blocks are returned to the kernel, which provides zeroed
- * pages on the next access: allocators use private anonymous memory. If the kernel refuses, as
- * for locked pages, the pages are overwritten. */
+ * pages on the next access: allocators use private anonymous memory. If the kernel refuses, as it
+ * does for locked pages, the pages are overwritten. */
 static void memory_clear(char *memory, size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -59,7 +60,7 @@ static _Thread_local struct {
     bool on, refused;
     uint64_t unseen;  /* bytes allocated since the last check */
     uint64_t taken;   /* bytes allocated since the guard was switched on */
-    uint64_t granted; /* bytes whose allocation will not be refused */
+    uint64_t granted; /* number of bytes that may be allocated without being refused */
 } guard;
 
 void redis_memory_guard(bool on)
@@ -74,7 +75,7 @@ bool redis_memory_refused(void)
     return guard.refused;
 }
 
-/* Returns whether another `bytes` bytes fit into maxmemory. */
+/* Returns whether `bytes` additional bytes fit into maxmemory. */
 static bool guard_has_room(uint64_t bytes)
 {
     int unknown = 0;
@@ -209,7 +210,7 @@ uint64_t redis_memory_used(void)
 
 /* ---- Defragmentation ------------------------------------------------------------------------- */
 
-enum { DEFRAG_STEP = 16 }; /* number of allocations between two checks of the time */
+enum { DEFRAG_STEP = 16 }; /* number of allocations between two time checks */
 
 static _Atomic uint64_t defrag_moves;
 static bool defrag_on = true;
@@ -223,12 +224,12 @@ void redis_memory_let_move(bool on)
  * several calls. */
 struct defrag {
     RedisModuleDefragCtx *ctx;
-    unsigned long from; /* allocations offered in earlier calls */
+    unsigned long from; /* number of allocations offered in earlier calls */
     unsigned long at;
     bool stopped;
 };
 
-/* Returns whether this allocation is next. */
+/* Returns whether to offer this allocation in the current call. */
 static bool defrag_next(struct defrag *defrag)
 {
     if (defrag->stopped || defrag->at < defrag->from) {
@@ -312,7 +313,7 @@ uint64_t redis_memory_moves(void)
 enum {
     REAPER_LARGE = 1 << 20,
     REAPER_PATIENCE = 1000000,  /* nanoseconds */
-    REAPER_EVICTION = 999999999 /* nanoseconds, while keys are being evicted */
+    REAPER_EVICTION = 999999999 /* nanoseconds; used while keys are being evicted */
 };
 
 static pthread_t memory_main;
@@ -336,7 +337,7 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t come, gone;
     pthread_t thread;
-    pid_t process; /* ID of the process in which the thread runs; 0 if none */
+    pid_t process; /* ID of the process that runs the thread, or 0 if none does */
     bool stops;
     struct object *first; /* objects to free, linked by `entry` */
     uint64_t waiting;     /* number of objects, including the object being freed */

@@ -8,7 +8,7 @@
 #include "object.h"
 #include "redis_api.h"
 
-/* An allocator that returns aligned memory from the server. If out of memory, it returns NULL
+/* An allocator that returns aligned memory from the server. When memory runs out, it returns NULL
  * instead of aborting the server. Thread-safe. */
 extern const bg_allocator redis_allocator;
 
@@ -16,19 +16,20 @@ extern const bg_allocator redis_allocator;
 uint64_t redis_memory_used(void);
 
 /*
- * Switches the guard on or off. While it is on, allocations of this thread that do not fit into
+ * Switches the guard on or off. While it is on, allocations by this thread that do not fit into
  * maxmemory are refused. This is necessary because a command of a few bytes can require gigabytes,
  * and the server checks its memory only before each command. With an eviction policy, a command may
  * allocate up to an eighth of maxmemory even if there is no free memory, just as the server's own
- * commands may. Call it on the server's main thread, and not for data from a primary or a file.
+ * commands may. Call it only on the server's main thread, and do not switch the guard on for data
+ * from a primary or a file.
  */
 void redis_memory_guard(bool on);
 
 /* Returns whether `bytes` bytes fit into maxmemory. If they do, later allocations are not refused
- * until the next call or the end of the guard, even if `bytes` was too low an estimate. */
+ * until the next call or until the guard is switched off, even if `bytes` was underestimated. */
 bool redis_memory_grant(uint64_t bytes);
 
-/* Returns whether an allocation was refused since the guard was switched on. */
+/* Returns whether an allocation has been refused since the guard was switched on. */
 bool redis_memory_refused(void);
 
 /* Moves the allocations of an object that the server wants to defragment. Returns nonzero if
@@ -39,7 +40,7 @@ int redis_memory_defrag(RedisModuleDefragCtx *ctx, struct object **object);
 /* Enables or disables defragmentation (default: enabled). */
 void redis_memory_let_move(bool on);
 
-/* Returns the number of bytes that the server counts for an object; 0 if the number cannot be
+/* Returns the number of bytes that the server counts for an object, or 0 if the number cannot be
  * determined now, or if the memory was not allocated by the server. Main thread only. */
 size_t redis_memory_of(struct object *object);
 
@@ -49,8 +50,8 @@ uint64_t redis_memory_moves(void);
 /*
  * Frees an object that is no longer in the keyspace. On the server's main thread, a large object is
  * freed by a background thread, and the call waits for at most a millisecond. While the server is
- * over maxmemory, the call waits until the memory is free, because the server is evicting keys and
- * would otherwise evict more of them. Other threads, such as the server's lazy-free thread, free
+ * over maxmemory, the call waits until the memory has been freed, because otherwise the server
+ * would evict more keys than necessary. Other threads, such as the server's lazy-free thread, free
  * the object immediately.
  */
 void redis_memory_free_object(struct object *object);
@@ -64,8 +65,8 @@ bool redis_memory_is_held(const struct object *object);
 /* Returns the number of objects that the background thread has yet to free. */
 uint64_t redis_memory_waiting(void);
 
-/* Returns whether this is the server's main thread and the server is over maxmemory and therefore
- * evicting keys. */
+/* Returns true if called on the server's main thread while the server is over maxmemory and
+ * therefore evicting keys. */
 bool redis_memory_is_short(void);
 
 /* Initializes the module's memory management. Call it once, on the server's main thread. */

@@ -5,9 +5,9 @@
  * buffer is enough. The buffer grows with the bytes received (gather.h). A chunk for another key,
  * or a chunk out of order, discards the buffer.
  *
- * Chunks are encoded while they are sent, so the content is not copied here; the server keeps the
- * chunks that replicas have not read yet. A thread that does not hold the server's lock encodes the
- * chunks in advance, as server strings, which are sent without copying.
+ * Chunks are encoded while they are sent, so this module makes no copy of the content; the server
+ * keeps the chunks that replicas have not read yet. A thread that does not hold the server's lock
+ * encodes the chunks in advance, as server strings, which are sent without copying.
  */
 #include "redis_replay.h"
 
@@ -93,7 +93,7 @@ void redis_replay_change(RedisModuleCtx *ctx, RedisModuleString *key,
 
 /* ---- Content --------------------------------------------------------------------------------- */
 
-/* The content of a filter that is sent to replicas and the AOF, or written to an AOF rewrite. */
+/* The content of a filter that is sent to replicas and the AOF, or to a rewritten AOF. */
 struct sending {
     RedisModuleCtx *ctx;
     RedisModuleIO *io; /* or NULL */
@@ -115,8 +115,8 @@ static bg_err replay_send_piece(void *context, const void *bytes, size_t n)
     return BG_OK;
 }
 
-/* Ends the content: creates the object with the received content or, unless `whole` is set, with
- * unknown content. */
+/* Sends the command that ends the content. The receiver creates the object with the received
+ * content if `whole` is set, and with unknown content otherwise. */
 static void replay_send_end(const struct sending *s, const struct object *object,
                             bool whole)
 {
@@ -214,7 +214,7 @@ void redis_replay_rewrite(RedisModuleIO *io, RedisModuleString *key,
     struct sending s = { .io = io, .key = key };
     bg_errinfo info = { 0 };
     const bg_err err = redis_state_content(object, replay_send_piece, &s, &s.n, &info);
-    if (err) { /* the content is then unknown, and the answer for every key is "maybe" */
+    if (err) { /* the content will then be unknown, and the answer for every key "maybe" */
         redis.LogIOError(io, "warning", "cannot save a filter's content: %s",
                          info.message[0] ? info.message : bg_strerror(err));
     }
@@ -224,7 +224,7 @@ void redis_replay_rewrite(RedisModuleIO *io, RedisModuleString *key,
 /* ---- Received content ------------------------------------------------------------------------ */
 
 static struct {
-    char *name; /* the key, with its database number; NULL if none */
+    char *name; /* the key (in `db`) whose content is being received, or NULL */
     size_t name_n;
     int db;
     struct gather gather;
@@ -292,7 +292,7 @@ struct replay {
     RedisModuleString *key;
     bg_bytes *argv;
     size_t argc;
-    struct object *object; /* the object of the key, or NULL */
+    struct object *object; /* the object stored in the key, or NULL */
     const char *verb;      /* name of the keyspace event, or NULL */
     char why[BG_ERR_MESSAGE_MAX + 8];
 };
@@ -454,8 +454,8 @@ static bool replay_user_is_admin(RedisModuleCtx *ctx)
 }
 
 /* Returns whether the client may run BG.REPLAY. If modules have ACL categories, the server has
- * already checked them. Redis 7.0 lets every user with +@all run every module command, so the
- * check is done here, except for commands from the primary or a file. */
+ * already checked them. Redis 7.0 lets every user with +@all run every module command, so
+ * permissions are checked here, except for commands from the primary or a file. */
 static bool replay_is_allowed(RedisModuleCtx *ctx)
 {
     return redis.SetCommandACLCategories
@@ -474,7 +474,7 @@ static int replay_command(RedisModuleCtx *ctx, RedisModuleString **argv, int arg
             ctx, "NOPERM BG.REPLAY is for replication: it requires a user with replica "
                  "permissions (REPLCONF)");
     }
-    if (argc == REPLAY_SECRET + 1) { /* hides the secret from SLOWLOG */
+    if (argc == REPLAY_SECRET + 1) { /* hide the secret from SLOWLOG */
         (void)redis.RedactClientCommandArgument(ctx, REPLAY_SECRET);
     }
     struct replay r = { .ctx = ctx, .key = argv[1], .argc = (size_t)argc };

@@ -10,8 +10,9 @@
  *     BG.REPLAY key PUT offset total bytes  a chunk of the content, in order
  *     BG.REPLAY key DONE state secret       creates an object from the chunks
  *
- * redis_state.h describes state, secret and content. CREATE and DONE replace the value of the
- * key, which keeps its expiry. All arguments are validated, since they may come from any client.
+ * redis_state.h describes the state, the secret and the content. CREATE and DONE replace the value
+ * of the key, which keeps its expiry. All arguments are validated, since they may come from any
+ * client.
  *
  * Commands that have the same result everywhere are replicated unchanged (redis_host.c).
  */
@@ -27,17 +28,17 @@ void redis_replay_create(RedisModuleCtx *ctx, RedisModuleString *key,
 void redis_replay_change(RedisModuleCtx *ctx, RedisModuleString *key,
                          const struct change *change);
 /* Sends a whole object. If there are no receivers, the content is not read; DONE is still sent, so
- * that the server counts a change. */
+ * that the server registers a change. */
 bg_err redis_replay_content(RedisModuleCtx *ctx, RedisModuleString *key,
                             const struct object *object, bg_errinfo *info);
 
-/* Returns whether there may be an AOF, replicas or other receivers of replicated commands. */
+/* Returns whether replicated commands may have receivers, such as replicas or an AOF. */
 bool redis_replay_is_heard(RedisModuleCtx *ctx);
 
 /* Do the same as redis_replay_content in two steps, for a thread with exclusive use of the object.
  * The first step encodes the content as strings, which can take a long time and needs no lock; the
- * second step sends and frees the strings under the server's lock. Without receivers, no strings
- * are needed. */
+ * second step sends and frees the strings under the server's lock. If there are no receivers, the
+ * first step can be skipped. */
 struct redis_pieces {
     RedisModuleString **of;
     size_t count, room;

@@ -1,4 +1,4 @@
-/* redis_reply.h - sends replies (reply.h) through the server, in the protocol of its client. */
+/* redis_reply.h - sends replies (reply.h) through the server, in the client's protocol version. */
 #ifndef REDIS_REPLY_H
 #define REDIS_REPLY_H
 

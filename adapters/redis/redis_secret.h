@@ -3,15 +3,15 @@
  *
  * A server has one secret for its new filters: either the configured secret, or random bytes that
  * are generated when a secret is first needed. The secret is stored and sent with each filter (RDB,
- * AOF, replicas, DUMP), so that the filter gives the same answers everywhere. A secret that arrived
- * with a filter stays known as long as a filter with this secret exists.
+ * AOF, replicas, DUMP), so that the filter gives the same answers everywhere. A secret that was
+ * received with a filter is kept as long as a filter with this secret exists.
  *
- * The ID of a secret is a keyed hash of a fixed text, written as 16 letters. It reveals nothing
- * about the secret, and a secret that does not match its ID is detected.
+ * The ID of a secret is a keyed hash of a fixed text, written as 16 letters. The ID reveals nothing
+ * about the secret, but makes it possible to detect a secret that does not match.
  *
  * Filters dumped by the service contain the ID from its keyring. The module tries to load them with
  * the current secret, so set bloomgate.secret to the keyring's secret to load them. The library's
- * decoder rejects a filter whose secret differs.
+ * decoder rejects a filter that was built with a different secret.
  *
  * Thread safety: any thread may call these functions. The bytes of a secret do not change while
  * it is held.
@@ -30,10 +30,10 @@ extern const struct secret_source redis_secrets;
  * secret again. */
 void redis_secret_set(const uint8_t secret[BG_SECRET_BYTES]);
 
-/* Selects the secret with this ID for new filters. It must be the secret of a filter, or have been
- * set before. If the secret is unknown, returns false and changes nothing, unless `expect` is set:
- * then new filters that need a secret are refused until a filter with that secret is loaded, or the
- * secret is set. */
+/* Selects the secret with this ID for new filters. The secret must belong to a filter or have been
+ * set before. If the secret is unknown and `expect` is not set, returns false and changes nothing.
+ * If it is unknown and `expect` is set, new filters that need a secret are refused until a filter
+ * with that secret is loaded or the secret is set. */
 bool redis_secret_choose(const uint8_t key_id[BG_KEY_ID_BYTES], bool expect);
 
 /* Writes the ID of the secret that was set or is expected. Returns false if new filters use a
@@ -46,9 +46,9 @@ bg_err redis_secret_join(const uint8_t key_id[BG_KEY_ID_BYTES],
                          const uint8_t secret[BG_SECRET_BYTES],
                          struct redis_secret **held, bg_errinfo *info);
 
-/* Takes a reference to a secret and sets `key_id` to its ID. The secret is the first of these that
- * exists: the secret with the ID in `key_id`, the secret that redis_secrets.find last returned to
- * this handler, and the current secret. Returns NULL if there is no such secret. */
+/* Takes a reference to a secret and sets `key_id` to its ID. The secret is the first of the
+ * following that exists: the secret with the ID in `key_id`, the secret that redis_secrets.find
+ * last returned to this handler, or the current secret. Returns NULL if none of them exists. */
 struct redis_secret *redis_secret_hold(uint8_t key_id[BG_KEY_ID_BYTES]);
 
 /* Releases the secret that redis_secrets.find last returned to this thread. Call it at the end
@@ -58,8 +58,8 @@ void redis_secret_return(void);
 /* Releases a secret. Accepts NULL. */
 void redis_secret_leave(struct redis_secret *held);
 
-/* Returns the BG_SECRET_BYTES bytes of a secret. Needs no lock, so a forked child process may call
- * it. */
+/* Returns the BG_SECRET_BYTES bytes of a secret. Acquires no lock, so a forked child process may
+ * call it. */
 const uint8_t *redis_secret_bytes(const struct redis_secret *held);
 
 #endif

@@ -1,12 +1,10 @@
 /*
  * redis_state.h - the encoding of an object in RDB files, AOF files and replication.
  *
- *     state     "1 ITEMS DELETED EXPANSIONS REFUSED ROTATED RESHAPED;SHAPE"     text, see
- *     object.h
+ *     state     "1 ITEMS DELETED EXPANSIONS REFUSED ROTATED RESHAPED;SHAPE", as text (object.h)
  *     secret    16 bytes if the hash is keyed, otherwise empty
- *     content   a filter file (docs/format.md), or a RedisBloom dump (docs/foreign.md); empty if
- *     the
- *               object's content is unknown
+ *     content   a filter file (docs/format.md) or a RedisBloom dump (docs/foreign.md);
+ *               empty if the object's content is unknown
  *
  * All three are untrusted input. Invalid input creates no object.
  */
@@ -24,27 +22,28 @@ enum { REDIS_STATE_TEXT = OBJECT_SHAPE_TEXT + 160 };
 size_t redis_state_write(const struct object *object, bool whole,
                          char text[REDIS_STATE_TEXT]);
 
-/* Returns the secret of an object; the result is empty if there is none. */
+/* Returns the secret of an object, or an empty result if the object has no secret. */
 bg_bytes redis_state_secret(const struct object *object);
 
 /* Writes the content in chunks of at most 1 MiB, without a copy in memory. Before the first chunk,
  * sets *n to the total size. Writes nothing and returns BG_OK if the content is unknown. The object
- * must not change in the meantime: call this function on the server's main thread, in its child
- * process, or with exclusive use of the object. */
+ * must not change in the meantime: call this function on the server's main thread, in a forked
+ * child process, or with exclusive use of the object. */
 bg_err redis_state_content(const struct object *object, bg_file_write_fn write,
                            void *context, size_t *n, bg_errinfo *info);
 
 /*
- * Re-creates the object. Without content (size 0), the object is empty if `empty` is set, and has
+ * Re-creates an object. Without content (size 0), the object is empty if `empty` is set, and has
  * unknown content if its shape is imported. If `limited` is set, the object must not exceed the
- * size limit in the settings. The content must be complete, and its memory is released while it is
- * read. Errors: BG_EFORMAT, BG_ECHECKSUM and the other errors of bg_decode; BG_ENOMEM.
+ * size limit in the settings. The content must be complete, and its memory is released as it is
+ * read. Errors: BG_EFORMAT, BG_ECHECKSUM and other errors from bg_decode; BG_ENOMEM.
  */
 bg_err redis_state_read(bg_bytes text, bg_bytes secret, struct gather *content,
                         bool empty, bool limited, struct object **object,
                         bg_errinfo *info);
 
-/* Takes a reference to the secret that an object needs. Call it before the object gets a name.
+/* Takes a reference to the secret that an object needs. Call this function before the object is
+ * stored under a name.
  * Errors: BG_EINVAL if the secret is unknown. */
 bg_err redis_state_attach(struct object *object, bg_errinfo *info);
 

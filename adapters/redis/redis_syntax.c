@@ -1,6 +1,7 @@
 /*
  * redis_syntax.c - see redis_syntax.h. This is a recursive-descent parser. The arguments of a list
- * are collected on the stack. They are copied to the nodes after all of their sub-arguments.
+ * are collected on the stack, and copied to the node array after all of their sub-arguments have
+ * been copied.
  */
 #include "redis_syntax.h"
 
@@ -101,7 +102,7 @@ static bool reader_name(struct reader *r, node *one)
     return n > 0 && one->name;
 }
 
-/* Copies a list to the nodes. */
+/* Copies a list to the node array. */
 static bool reader_keep(struct reader *r, const node *list, size_t n, node **kept)
 {
     struct redis_syntax *to = r->to;
@@ -115,7 +116,8 @@ static bool reader_keep(struct reader *r, const node *list, size_t n, node **kep
     return true;
 }
 
-/* Combines the arguments of a list into one: the argument itself, or a block. */
+/* Combines the arguments of a list into one argument: the only argument itself, or a block of
+ * several arguments. */
 static bool reader_block(node *list, size_t n, node *one)
 {
     if (n == 1) {

@@ -24,7 +24,8 @@ struct redis_syntax {
     size_t used_nodes, used_text;
 };
 
-/* Parses the syntax of a command. Returns false if it is invalid or does not fit. */
+/* Parses the syntax of a command. Returns false if the syntax is invalid or does not fit into the
+ * buffers. */
 bool redis_syntax_read(const struct command *command, struct redis_syntax *syntax);
 
 #endif

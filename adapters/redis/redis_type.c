@@ -4,13 +4,13 @@
  *     RDB    1 | state | secret | bytes of the content | its chunks, of any size
  *
  * Numbers and strings use the server's encoding. redis_state.h describes the fields. Memory for the
- * content grows with the chunks received, not with its announced size (gather.h). Errors are
- * logged, and make RESTORE or the loading of the file fail. They never produce a filter that
- * answers "no".
+ * content grows with the chunks received, not with its announced size (gather.h). Errors are logged
+ * and cause RESTORE or the loading of the file to fail. They never produce a filter with false
+ * negatives.
  *
  * Values are also saved in a forked child process, so saving acquires no lock that another thread
  * might have held (pinning a slot needs no lock). Chunks of 1 MiB are written as they are encoded;
- * the content is copied neither in the child nor in the server process.
+ * neither the child nor the server process makes a copy of the content.
  */
 #include "redis_type.h"
 
@@ -70,9 +70,9 @@ static bg_err type_save_piece(void *context, const void *bytes, size_t n)
     return BG_OK;
 }
 
-/* Saves a value. The only possible error is running out of memory before the first chunk: the
- * content is then saved as unknown, and the answer for every key is "maybe". Truncated content
- * would be rejected when it is loaded. */
+/* Saves a value. The only possible error is running out of memory before the first chunk. In that
+ * case, the content is saved as unknown, and the filter answers "maybe" for every key. Truncated
+ * content would be rejected when it is loaded. */
 static void type_save(RedisModuleIO *io, void *value)
 {
     struct saving saving = { .io = io, .object = value };
@@ -175,8 +175,8 @@ static void type_rewrite(RedisModuleIO *io, RedisModuleString *key, void *value)
 /* The approximate size of an object, excluding its bits. */
 enum { TYPE_OVERHEAD = 3 << 10 };
 
-/* Returns the size as counted by the server, plus the memory held for a dump. The result is
- * approximate while a thread is working on the object. */
+/* Returns the size of an object as counted by the server, plus the memory held for a dump. The
+ * result is approximate while a thread is working on the object. */
 static size_t type_memory(RedisModuleKeyOptCtx *ctx, const void *value, size_t samples)
 {
     (void)ctx;
@@ -190,14 +190,14 @@ static size_t type_memory(RedisModuleKeyOptCtx *ctx, const void *value, size_t s
 /* Returns the effort of freeing an object, in the server's units: approximately the number of pages
  * and shards. The server frees up to 64 units on its main thread. A server that is evicting keys
  * must free the object immediately, because it does not account for memory that another thread is
- * still freeing, and would evict more keys. */
+ * still freeing, and would evict more keys than necessary. */
 static size_t type_free_effort(RedisModuleKeyOptCtx *ctx, const void *value)
 {
     (void)ctx;
     const struct object *object = value;
     return object && !redis_memory_is_short()
                ? 1 + (size_t)(object_bytes(object) / 4096) + object->shape.shards
-               : 1; /* NULL if redis_host_place removed the object */
+               : 1; /* `object` is NULL if redis_host_place removed the object */
 }
 
 static void type_free(void *value)

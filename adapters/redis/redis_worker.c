@@ -1,5 +1,5 @@
 /* redis_worker.c - see redis_worker.h. The jobs are in a list protected by a lock; the thread waits
- * for entries. */
+ * for jobs to be added. */
 #include "redis_worker.h"
 
 #include <pthread.h>
@@ -17,9 +17,9 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t come;
     struct task *first, **last;
-    struct task *spare; /* a link, so that adding a task needs no allocation */
+    struct task *spare; /* an unused entry; adding a task then needs no allocation */
     _Atomic uint64_t done;
-    pid_t process; /* ID of the process in which the thread runs; 0 if none */
+    pid_t process; /* ID of the process that runs the thread, or 0 if none does */
 } worker = { .lock = PTHREAD_MUTEX_INITIALIZER,
              .come = PTHREAD_COND_INITIALIZER,
              .last = &worker.first };

@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Starts the thread on the first call. Returns whether the thread exists. Main thread only. */
+/* Starts the thread if it is not running. Returns whether it is running now. Main thread only. */
 bool redis_worker_there(void);
 
-/* Runs a function on the thread, which must exist. */
+/* Queues a function to run on the thread, which must be running. */
 void redis_worker_run(void (*run)(void *job), void *job);
 
 /* Counts a finished job. Call it before unblocking the job's client, so that the client sees the

@@ -7,14 +7,16 @@
  * place; see sst_filter.h.
  *
  * Kinds. Static filters are smaller, but take several times as long to build, so they pay off where
- * files are long-lived. RocksDB reports the level of a file. The bottommost level gets the policy's
- * own kind, and so do files whose level is unknown because they are written for ingestion
- * (SstFileWriter). All other files get blocked filters, with enough bits for the same rate, because
- * a get queries all levels, and the upper levels hold few of the keys.
+ * files are long-lived. RocksDB reports the level of a file. Files on the bottommost level get
+ * filters of the configured kind, and so do files whose level is unknown because they are written
+ * for ingestion (SstFileWriter). All other files get blocked filters, with enough bits for the same
+ * false-positive rate. The rate matters on every level because a get queries all of them, and the
+ * extra bits cost little because the upper levels hold few of the keys.
  *
  * Names. One factory handles "bloomgate" and "bloomgate:<anything>", so that invalid names get an
  * error message. The compatibility name, by which RocksDB finds filter blocks in files, contains
- * the layout version, but not the bits per key and the kind, which are stored in the filters.
+ * the layout version. The bits per key and the kind are not part of the name, because they are
+ * stored in the filters.
  *
  * Thread safety: a policy is immutable. A builder is used by one thread; a reader can be used by
  * any number of threads.
@@ -55,7 +57,7 @@ class Builder : public rocks::FilterBitsBuilder
 
     void AddKey(const rocks::Slice &key) override
     {
-        if (finished_) { /* the previous filter was not verified */
+        if (finished_) { /* the hashes of the finished filter were kept for verification */
             hashes_.Clear();
             finished_ = false;
         }
@@ -136,7 +138,7 @@ class Builder : public rocks::FilterBitsBuilder
     const SstShape shape_; /* a copy, because the policy may be deleted first */
     const SstKind kind_;
     const bool verify_;
-    bool finished_ = false; /* hashes_ belongs to the previous filter */
+    bool finished_ = false; /* hashes_ contains the hashes of a finished filter */
     HashPieces hashes_;
 };
 
@@ -259,7 +261,7 @@ class Policy : public rocks::FilterPolicy
 
 /* ---- Names --------------------------------------------------------------------------- */
 
-/* Parses digits with at most three decimals, independent of the locale. Returns false for other
+/* Parses digits with at most three decimals, independent of the locale. Returns false for any other
  * text. */
 bool ParseBits(const std::string &text, unsigned *millibits)
 {
@@ -278,7 +280,7 @@ bool ParseBits(const std::string &text, unsigned *millibits)
     return true;
 }
 
-/* Parses a name. Returns an error, or an empty string. */
+/* Parses a name. Returns an error message, or an empty string on success. */
 std::string Parse(const std::string &name, Parsed *to)
 {
     const size_t first = name.find(':');
@@ -326,7 +328,7 @@ const rocks::FilterPolicy *Produce(const std::string &name,
 }
 
 /* The factory that RocksDB calls. If the name comes from an OPTIONS file, RocksDB discards the
- * message and runs without a filter, unnoticed. The error is therefore also printed here. */
+ * error message and silently runs without a filter. The error is therefore also printed here. */
 const rocks::FilterPolicy *
 ProduceAloud(const std::string &name, std::unique_ptr<const rocks::FilterPolicy> *guard,
              std::string *error)

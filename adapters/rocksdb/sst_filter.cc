@@ -3,12 +3,12 @@
  *
  * Invariants
  *   (I1) A filter answers "maybe" for every hash it was built from.
- *   (I2) Any bytes can be opened. If they are not fully valid, all answers are "maybe".
+ *   (I2) Any bytes can be opened. If they are not a valid filter, all answers are "maybe".
  *   (I3) The places of a group are below the places of the next group, so adjacent groups share at
  *        most one line, and `packed.h` finds the line as it does for any hash.
  *
- * The price of a line is its false-positive rate: each of its n keys has set one bit in each of k
- * lanes, out of 8 lanes of 64 bits or 16 lanes of 32 bits.
+ * The price of a line is its false-positive rate, given that each of its n keys has set one bit in
+ * each of k lanes. A line has 8 lanes of 64 bits or 16 lanes of 32 bits.
  */
 #include "sst_filter.h"
 
@@ -36,7 +36,7 @@ constexpr size_t kEvenLines =
 constexpr size_t kAlignedFrom = 128
                                 << 10; /* filters of at least this size are aligned */
 constexpr uint64_t kMostGroups = 0xffffff;
-constexpr size_t kPriced = 512; /* keys per line; beyond it, all prices are equal */
+constexpr size_t kPriced = 512; /* keys per line; above it, all prices are equal */
 constexpr unsigned char kVersion = 1;
 constexpr unsigned char kMark[3] = { 'b', 'g', 'R' };
 
@@ -122,11 +122,11 @@ size_t Pack(const bg_filter *filter, uint64_t groups,
 
 /* ---- Balance ------------------------------------------------------------------------- */
 
-/* The hashes, sorted by group. */
+/* The hashes of a filter, sorted by group. */
 struct Grouped {
     std::unique_ptr<uint64_t[]> hashes;
     size_t count = 0;
-    std::vector<size_t> ends; /* ends of the groups */
+    std::vector<size_t> ends; /* end index of each group in `hashes` */
 };
 
 void Group(HashPieces *from, bool keep, uint64_t groups, Grouped *to)
@@ -182,7 +182,7 @@ class Balance
 
   private:
     /* Computes the price of a way. Positions within the group are in units of 1/2^24, which is
-     * precise enough for the price, but not for placing keys. */
+     * precise enough for computing the price, but not for placing keys. */
     float Price(uint64_t group, unsigned way)
     {
         uint16_t loads[2 * kGroupLines] = { 0 };
@@ -307,7 +307,7 @@ double SstShape::BlockedBits(SstKind kind, double bits)
     request.spec.items = keys;
     request.spec.rate = sealed.rate;
     if (bg_plan_compute(&request, &plan, nullptr) != BG_OK) {
-        return 64; /* no such rate exists */
+        return 64; /* no blocked filter has this rate */
     }
     return std::min(64.0, std::max(bits, plan.bits_per_key));
 }
@@ -379,7 +379,7 @@ size_t SstShape::LayOutSealed(SstKind kind, HashPieces *hashes, bool keep,
             return 0;
         }
     }
-    (void)keep; /* the hashes are always kept, in case this fails */
+    (void)keep; /* the hashes are always kept, in case finishing the filter fails */
     if (bg_builder_finish(builder, &filter, nullptr) != BG_OK) {
         return 0;
     }

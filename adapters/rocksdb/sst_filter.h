@@ -1,8 +1,8 @@
 /*
- * sst_filter.h - the filter of a table file, which is laid out from hashes and queried in place.
+ * sst_filter.h - the filter of a table file, built from hashes and queried in place.
  *
  * This file does not depend on RocksDB, so it can be tested and fuzzed separately. HashKey hashes
- * keys, in the same way for all filters; everything else works on hashes.
+ * the keys of all filters in the same way; all other functions work on hashes.
  *
  * Layout, version 1 (little-endian):
  *
@@ -15,25 +15,27 @@
  *     [ 'b' 'g' 'R'              ]
  *
  * Zeros. A line of the filter should not straddle two CPU cache lines. The address at which
- * RocksDB will store the block is not known, but an allocator tends to return memory of this size
- * at the same offset within a cache line (glibc: 16 bytes into a page). The address of the memory
- * in which the filter is laid out therefore determines the number of zeros. If the guess is
- * wrong, two cache lines are read instead of one.
+ * RocksDB will store the block is not known, but an allocator tends to return blocks of this size
+ * at the same offset within a cache line (16 bytes after the start of a page in glibc). The number
+ * of zeros is therefore chosen to suit the address at which the filter is laid out. If RocksDB
+ * stores the block at a different offset, a query reads two cache lines instead of one.
  *
- * Balance. A blocked filter works best if its lines are evenly filled: by chance, some lines get
- * many more keys than others, and have many more false positives. Here, all keys are known when a
- * filter is laid out. The lines are divided into groups of 16. There are 16 ways to distribute a
- * group's keys over its lines, and the way with the fewest false positives is chosen. This avoids
- * 6% of the false positives, at a cost of 1/4 bit per line and one multiplication per lookup.
- * Without balancing, a filter would have to be 1.2% larger.
+ * Balance. A blocked filter works best if its lines are evenly filled. With random placement, some
+ * lines get many more keys than others, and have many more false positives. This can be avoided
+ * because all keys are known when a filter is laid out. The lines are divided into groups of 16.
+ * There are 16 ways to distribute a group's keys over its lines, and the way with the fewest false
+ * positives is chosen. This choice avoids 6% of the false positives, at a cost of 1/4 bit per line
+ * and one multiplication per lookup. Without balancing, a filter would have to be 1.2% larger for
+ * the same rate.
  *
  *     hash x groups = [ group | rest ]            the two halves of one product
  *     place         = group x span + (turned x span >> 64)
  *
- * with span = 2^64 / groups; `turned` is the rest, rotated by 4 bits times the group's way. Each
- * way therefore uses 4 different bits of the rest to select the line. The number of groups is odd,
- * so all bits of the rest are as well distributed as the bits of the hash. A place is used like a
- * hash of the same group: its high bits select the line, and its low bits select the pattern.
+ * where span is 2^64 / groups, and `turned` is the rest, rotated by 4 bits times the group's way.
+ * Each way therefore uses 4 different bits of the rest to select the line. The number of groups is
+ * odd, so all bits of the rest are as well distributed as the bits of the hash. A place is used
+ * like a hash of the same group: its high bits select the line, and its low bits select the
+ * pattern.
  */
 #ifndef SST_FILTER_H
 #define SST_FILTER_H
@@ -55,10 +57,10 @@ enum class SstKind { kBlocked, kFuse, kRibbon };
 /* Returns the hash of a key: XXH3-64, seed 0. */
 uint64_t HashKey(const char *data, size_t size);
 
-/* The hashes of a future filter, stored in separate pieces, so that growing does not copy them and
- * each piece can be freed while the filter is laid out. A hash that equals one of the last two
- * hashes is dropped, because the versions of a key arrive one after another, alternating with their
- * prefix, which stays the same for many keys. */
+/* The hashes of a future filter, stored in separate chunks, so that adding hashes never copies
+ * existing ones, and each chunk can be freed while the filter is laid out. A hash that equals one
+ * of the last two hashes is dropped: the versions of a key arrive consecutively, alternating with
+ * the key's prefix, and many consecutive keys share a prefix. */
 class HashPieces
 {
   public:
@@ -70,7 +72,7 @@ class HashPieces
             return;
         }
         if (count_ != 0 && hash == last_[1]) {
-            std::swap(last_[0], last_[1]); /* the other hash is now the older one */
+            std::swap(last_[0], last_[1]); /* last_[0] is the more recent hash */
             return;
         }
         if (count_ % kPiece == 0) {
@@ -117,7 +119,7 @@ class SstShape
     explicit SstShape(double bits_per_key);
 
     /* Returns the number of bits per key, from `bits` to 64, at which a blocked filter has the same
-     * rate as a filter of that kind with `bits` bits per key. */
+     * false-positive rate as a filter of this kind with `bits` bits per key. */
     static double BlockedBits(SstKind kind, double bits);
 
     double bits_per_key() const
@@ -129,13 +131,13 @@ class SstShape
      * filter of this size. */
     size_t Bytes(size_t keys) const;
     size_t Keys(size_t bytes) const;
-    /* Returns the rate of a blocked filter of this size. */
+    /* Returns the false-positive rate of a blocked filter of this size. */
     double Rate(size_t keys, size_t bytes) const;
 
-    /* Lays out a filter for these hashes. If there are too few hashes for the policy's kind with
-     * this many bits, lays out a blocked filter. Frees the pieces as it proceeds, unless `keep` is
-     * set. Returns the number of bytes in *buffer. Returns 0 if there are no hashes or if out of
-     * memory; readers of an empty filter always answer "maybe". */
+    /* Lays out a filter for these hashes. If there are too few hashes for a filter of this kind
+     * with the given bits per key, lays out a blocked filter. Frees the hashes as it proceeds,
+     * unless `keep` is set. Returns the number of bytes in *buffer, or 0 if there are no hashes or
+     * memory runs out; a reader of an empty filter always answers "maybe". */
     size_t LayOut(SstKind kind, HashPieces *hashes, bool keep,
                   std::unique_ptr<const char[]> *buffer) const;
 
@@ -168,9 +170,9 @@ struct SstPlaces {
 };
 
 /*
- * A filter that can be queried. It refers to the bytes, which must stay valid, and copies them
- * only if their address is not a multiple of 8, which is possible in a mapped file.
- * Thread safety: any number of threads may query it.
+ * A filter that can be queried. It refers to the caller's bytes, which must stay valid, and copies
+ * them only if their address is not a multiple of 8, which is possible in a mapped file.
+ * Thread safety: any number of threads may query the filter.
  */
 class SstAsked
 {
@@ -189,7 +191,7 @@ class SstAsked
 
     bool MayMatch(uint64_t hash) const;
 
-    /* Queries up to 64 hashes, and returns one bit for each. Modifies the hashes. */
+    /* Queries up to 64 hashes, and returns one bit per hash. Modifies the hashes. */
     uint64_t MayMatch64(uint64_t *hashes, size_t count) const;
 
     bool copied() const
