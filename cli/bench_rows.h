@@ -1,6 +1,6 @@
 /*
- * bench_rows.h - the data of bloomgate bench: one result per kind, which bench_report.c prints as a
- * table, JSON and charts.
+ * bench_rows.h - the data of bloomgate bench: one result per filter kind, which bench_report.c
+ * prints as a table, JSON and charts.
  */
 #ifndef CLI_BENCH_ROWS_H
 #define CLI_BENCH_ROWS_H
@@ -19,7 +19,7 @@ enum { BENCH_KINDS = 0 BG_KINDS(BENCH_ONE), BENCH_PASSES = 5 };
 
 struct bench_row {
     bg_kind kind;
-    bg_err err; /* the reason for a missing result; `why` uses option names */
+    bg_err err; /* why there is no result; `why` is the same in terms of options */
     char why[PLAN_TEXT];
     struct measured result;
 };
@@ -29,8 +29,8 @@ struct bench_rows {
     uint64_t records;    /* records read */
     size_t keys, absent; /* number of distinct keys */
     double key_bytes;    /* mean length */
-    bool cut;         /* reading stopped after --most keys; the input contains more */
-    const char *hash; /* name of the hash profile */
+    bool cut;            /* reading stopped at --most keys; there is more input */
+    const char *hash;    /* name of the hash profile */
     struct bench_row rows[BENCH_KINDS];
     size_t count;
 };

@@ -36,7 +36,8 @@ static int change_expect_no_pointer(const struct change *c)
                : CLI_OK;
 }
 
-/* Claims the file to write. Follows links, so that a link is not replaced by a file. */
+/* Claims the file to write. Follows links, so that the target is replaced rather than the link
+ * itself. */
 static int change_place(struct change *c, const char *path)
 {
     const struct change_options *o = c->options;

@@ -2,8 +2,8 @@
  * change_file.h - changes the keys in a filter file; shared by bloomgate add and remove.
  *
  * The filter is read, changed in memory by several threads, and saved atomically, in place or to
- * another file. If anything fails, the file is unchanged. The file is claimed first (claim.h),
- * so other commands that change it wait.
+ * another file. If anything fails, the file remains unchanged. The file is claimed first (claim.h),
+ * so other commands that change it have to wait.
  */
 #ifndef CLI_CHANGE_FILE_H
 #define CLI_CHANGE_FILE_H
@@ -47,7 +47,7 @@ int change_run(struct change *change, const struct arguments *arguments,
                bool (*work)(struct flow *flow, struct chunk *chunk),
                bool (*deliver)(struct flow *flow, struct chunk *chunk));
 
-/* Returns an exit code. */
+/* Saves the filter. Returns an exit code. */
 int change_save(struct change *change);
 
 /* Lists the kinds that have a trait, for messages: "counting, cuckoo, quotient". */

@@ -1,6 +1,6 @@
 /*
- * chart.c - see chart.h. Lengths are in pixels. The width of the viewer's font is unknown, so
- * each text is anchored at the side that must not move, with space on the other side.
+ * chart.c - see chart.h. Lengths are in pixels. The width of the viewer's font is unknown, so each
+ * text is anchored on the side that must stay fixed, with free space on the other side.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -97,15 +97,15 @@ static void chart_tick(struct chart_ticks *ticks, double at, bool named)
     }
 }
 
-/* Places ticks at powers of ten and their multiples. If there are few decades, 2 and 5 are also
- * labeled. */
+/* Places ticks at powers of ten and their multiples. If there are few decades, multiples of 2 and 5
+ * are also labeled. */
 static void chart_log_ticks(const struct chart_axis *axis, struct chart_ticks *ticks)
 {
     const double low = fmin(axis->low, axis->high), high = fmax(axis->low, axis->high);
     const int first = (int)floor(log10(low) + 1e-9),
               last = (int)floor(log10(high) + 1e-9);
     const bool few = log10(high / low) < 3.5;
-    const int each = 1 + (last - first) / 14; /* there is no space for more labels */
+    const int each = 1 + (last - first) / 14; /* limits the number of labels */
     for (int decade = first; decade <= last; decade++) {
         for (int digit = 1; digit < 10; digit++) {
             const double at = digit * pow(10, decade);
@@ -143,7 +143,7 @@ static struct chart_ticks chart_find_ticks(const struct chart_axis *axis)
     return ticks;
 }
 
-/* Avoids exponents where possible. */
+/* Formats a tick label, without an exponent where possible. */
 static const char *chart_label(const struct chart_axis *axis, double value,
                                char text[CHART_LABEL])
 {
@@ -236,8 +236,8 @@ static void chart_stroke(FILE *to, unsigned style)
                   style / CHART_COLORS % 2 ? " stroke-dasharray=\"7 4\"" : "");
 }
 
-/* Computes the position of a point, clipped to slightly outside the plot. Returns false if the
- * point has no position. */
+/* Computes the position of a point, clipped to just outside the plot. Returns false if the point
+ * cannot be drawn. */
 static bool chart_point(const struct chart_lines *lines, const struct chart_series *s,
                         size_t i, double *x, double *y)
 {
@@ -268,7 +268,7 @@ static void chart_line(FILE *to, const struct chart_lines *lines,
     (void)fputs("/>\n", to);
 }
 
-/* Draws markers on some points. Adjacent styles use different points, so that both lines are
+/* Draws markers on some points. Consecutive styles mark different points, so that both lines are
  * visible where they coincide. */
 static void chart_markers(FILE *to, const struct chart_lines *lines,
                           const struct chart_series *s, double top)
@@ -297,7 +297,7 @@ static void chart_mark(FILE *to, const struct chart_lines *lines, double top)
     chart_text(to, x, top - 8, font, lines->mark_name);
 }
 
-/* Draws a name in the legend; the caller draws the sample. */
+/* Draws a name in the legend; the caller draws the line or bar sample. */
 static void chart_name(FILE *to, double y, const char *name)
 {
     const struct chart_font font = { 12, chart_ink, "start", false, false };

@@ -1,5 +1,5 @@
 /*
- * chart.h - charts as SVG: lines over linear or logarithmic axes, and bars.
+ * chart.h - SVG charts: lines on linear or logarithmic axes, and bars.
  *
  * A page has a title, a subtitle, and charts arranged vertically, each with a legend on the right.
  * The page is collected in memory and written atomically. The background is always white.
@@ -14,7 +14,7 @@
 #include <stdio.h>
 
 struct chart_page {
-    FILE *to; /* writes to `text`; NULL if out of memory */
+    FILE *to; /* memory stream that writes to `text`, or NULL if out of memory */
     char *text;
     size_t size;
     double height; /* current height */
@@ -31,8 +31,8 @@ struct chart_axis {
     enum chart_unit unit;
 };
 
-/* A line. It has a gap where y is not finite, and is clipped where y is out of range. A line
- * with one point is a marker. */
+/* A line. It has a gap where y is not finite, and is clipped where y is out of range. A line with
+ * one point is drawn as a marker. */
 struct chart_series {
     const char *name;
     const double *x, *y;
@@ -56,7 +56,7 @@ struct chart_bars {
     size_t row_count;
     const char *const *series;
     size_t series_count;
-    const double *values; /* row by row; a value that is not finite has no bar */
+    const double *values; /* in row order; values that are not finite have no bar */
 };
 
 void chart_begin(struct chart_page *page, const char *title, const char *below);

@@ -28,7 +28,7 @@ enum {
 
 struct claim {
     char *name; /* name of the lock file */
-    int fd;     /* -1 if it shares the descriptor of the first claim */
+    int fd;     /* -1 if this claim shares the first claim's descriptor */
     dev_t device;
     ino_t inode;
 };
@@ -73,7 +73,8 @@ static bool claim_share(struct claim *claim)
     return claim_is_there(claim);
 }
 
-/* Makes space for one more claim. There may be many, because split claims a file for each shard. */
+/* Makes space for one more claim. There may be many claims, because bloomgate split claims a file
+ * for each shard. */
 static bool claim_reserve(void)
 {
     struct rlimit files;
@@ -219,7 +220,7 @@ static bool claim_lock_name(const char *to, char name[CLAIM_PATH])
     return n > 0 && n < CLAIM_PATH;
 }
 
-/* Claims the name `to`; messages use `path`. */
+/* Claims the name `to`; error messages show `path`. */
 static int claim_name(const char *path, const char *to)
 {
     char name[CLAIM_PATH];
@@ -326,7 +327,7 @@ static void claim_release(size_t kept)
     while (claim_count > kept) {
         const struct claim *claim = &claims[--claim_count];
         if (claim_is_there(claim)) {   /* (L3) */
-            (void)unlink(claim->name); /* (L1): removed first, while it is locked */
+            (void)unlink(claim->name); /* (L1) removed while still locked */
         }
         if (claim->fd >= 0) {
             (void)close(claim->fd);

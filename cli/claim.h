@@ -1,15 +1,15 @@
 /*
- * claim.h - at most one command at a time changes a file.
+ * claim.h - ensures that at most one command at a time changes a file.
  *
- * A command that writes a file claims it before it reads or checks it, and holds the claim until it
- * ends. Files are replaced by rename, so a lock on the file itself would be a lock on the old
- * version. A claim is therefore a lock (flock) on an empty file in the same directory,
- * FILE.bloomgate-lock:
+ * A command that writes a file claims the file before reading or checking it, and holds the claim
+ * until the command exits. Files are replaced by rename, so a lock on the file itself would be a
+ * lock on the old version. A claim is therefore a lock (flock) on an empty file in the same
+ * directory, FILE.bloomgate-lock:
  *
- *   (L1) the holder removes the lock file when it ends; a command that has locked a lock file that
- *     was removed in the meantime starts over;
- *   (L2) the kernel releases the lock of a killed holder, so a leftover lock file blocks no other
- *        command;
+ *   (L1) the holder removes the lock file before it exits; if a command locks a lock file that was
+ *     removed in the meantime, the command starts over;
+ *   (L2) the kernel releases the lock if the holder is killed, so a leftover lock file blocks no
+ *        other command;
  *   (L3) the holder removes only its own lock file: if that file was already removed, another
  *        command may have created and locked a new one;
  *   (L4) a command that claims several files needs only one descriptor: the lock files are hard
@@ -33,15 +33,15 @@ enum { CLAIM_PATH = 4096 };
 int claim_file(const char *path);
 
 /* Claims the file that `path` leads to, and writes the file's name to `to`. Links are followed even
- * if the target does not exist. From then on, read and write `to`, because the links may be changed
- * at any time. */
+ * if the target does not exist. From then on, use `to` for reading and writing, because the links
+ * may be changed at any time. */
 int claim_target(const char *path, char to[CLAIM_PATH]);
 
 /* Returns whether this command has claimed the file that `path` leads to, through this path or a
  * different path. The file does not have to exist. */
 bool claim_holds(const char *path);
 
-/* Releases all claims. main calls it when a command ends. */
+/* Releases all claims. main calls this function when a command ends. */
 void claim_end(void);
 
 #endif

@@ -47,7 +47,7 @@ int cluster_complete(struct cluster_work *work);
 
 /* Reads the witnesses of a filter's shards and, depending on the mode, writes the witnesses that
  * are out of date, or all of them (sharded_vouch). Sets *doubted to the number of shards that may
- * have lost keys, and `why` to the reason for the first of them. Returns an exit code. */
+ * have lost keys, and `why` to the reason for the first of these shards. Returns an exit code. */
 enum cluster_vouching { VOUCH_READ, VOUCH_RENEW, VOUCH_COMPLETE };
 int cluster_vouch(struct cluster_work *work, struct sharded *filter,
                   enum cluster_vouching how, uint32_t *doubted, char why[WITNESS_WHY]);
@@ -56,12 +56,12 @@ int cluster_vouch(struct cluster_work *work, struct sharded *filter,
  * Returns an exit code. */
 int cluster_renew(struct cluster_work *work);
 
-/* Fails if shards of a filter may have lost keys, because a copy of the filter would also lack
- * these keys. Returns an exit code. */
+/* Fails if shards of a filter may have lost keys, because these keys would also be missing from a
+ * copy of the filter. Returns an exit code. */
 int cluster_expect_complete(struct cluster_work *work, struct sharded *filter,
                             const char *name);
 
-/* Reports the error of a failed call. */
+/* Reports why a call failed. Returns an exit code. */
 int cluster_say(const struct cluster_work *work, const bg_errinfo *why);
 
 #endif

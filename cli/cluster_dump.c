@@ -132,8 +132,8 @@ static int dump_read(struct cluster_work *w, uint32_t shard, struct shard_dump *
 }
 
 /* Fails if the process that sent a shard is not listed in the witness that was read before the
- * dump. The data of that process may lack keys, and another process may have replaced that process
- * by the time the witnesses are read again. */
+ * dump. Keys may be missing from that process's data, and another process may have replaced that
+ * process by the time the witnesses are read again. */
 static int dump_expect_listed(const struct cluster_work *w, uint32_t shard)
 {
     return witness_believes(&w->filter.witnesses[shard], &w->filter.served[shard])
@@ -178,7 +178,8 @@ int cluster_dump(struct cluster_work *w)
     }
     const char *prefix = w->arguments->items[2];
     int code = cluster_expect_complete(w, &w->filter, w->name);
-    code = code ? code : claim_file(prefix); /* claimed first, as in bloomgate split */
+    /* As in bloomgate split, the prefix is claimed before the shard files. */
+    code = code ? code : claim_file(prefix);
     for (uint32_t i = 0; i < w->filter.tags.shards && !code; i++) {
         code = dump_shard(w, i, prefix);
     }

@@ -1,9 +1,10 @@
 /*
- * cluster_keys.c - bloomgate cluster add and check: sends keys from files and pipes to the
+ * cluster_keys.c - bloomgate cluster add and check: sends keys from files or standard input to the
  * shards of a filter.
  *
- * Each chunk of records is one call: its keys are sent to all shards at once, in batches, and the
- * answers are in input order. Only one chunk is in flight at a time; the nodes work in parallel.
+ * Each chunk of records is sent in one call, which distributes the keys in batches to all shards at
+ * once and returns the answers in input order. Only one chunk is in flight at a time; the nodes
+ * work in parallel.
  */
 #include "cluster_actions.h"
 #include "flow.h"
@@ -23,7 +24,7 @@ struct cluster_keys {
     int64_t vouched; /* time of the last witness update, from cluster_now */
 };
 
-enum { KEYS_VOUCH = 1000 }; /* milliseconds between two updates */
+enum { KEYS_VOUCH = 1000 }; /* milliseconds between witness updates */
 
 static size_t keys_ones(const uint64_t *bits, size_t n)
 {
@@ -34,7 +35,7 @@ static size_t keys_ones(const uint64_t *bits, size_t n)
     return ones;
 }
 
-/* Runs the keys of all files through `work`. */
+/* Passes the keys of all files to `work`. */
 static int keys_run(struct cluster_keys *k, const char *what,
                     bool (*work)(struct flow *flow, struct chunk *chunk))
 {

@@ -1,10 +1,10 @@
 /*
- * cluster_shards.c - bloomgate cluster create, info, merge, drop and complete: the same
- * operation on every shard.
+ * cluster_shards.c - bloomgate cluster create, info, merge, drop and complete: each performs the
+ * same operation on every shard.
  *
  * create sizes each shard for its share of the keys (shard_capacity). merge combines shard i with
- * shard i of the other filters: these shards are in the same slot and hold the same share of the
- * keys, so the result equals a single filter with all keys.
+ * shard i of the other filters. These shards are in the same slot and cover the same subset of the
+ * key space, so the result equals a single filter with all keys.
  */
 #include "cluster_actions.h"
 #include "number.h"
@@ -23,7 +23,7 @@ static bg_bytes shards_word(const char *word)
 
 /* ---- Replies of shards -------------------------------------------------------------------------- */
 
-/* The number of replies that are +OK or integers, or the first error. */
+/* Counts the replies that are +OK or integers, and stores the first error. */
 struct shards_told {
     uint32_t fine, there, ones;
     uint32_t shard; /* the shard that replied with the error */
@@ -76,7 +76,7 @@ static int shards_order(struct cluster_work *w, struct sharded_order *order,
 int cluster_vouch(struct cluster_work *w, struct sharded *filter,
                   enum cluster_vouching how, uint32_t *doubted, char why[WITNESS_WHY])
 {
-    struct cluster_view view = { 0 }; /* empty, so nothing is written */
+    struct cluster_view view = { 0 }; /* an empty view: nothing is written */
     bg_errinfo info;
     *doubted = 0;
     if ((how != VOUCH_READ && cluster_survey(w->cluster, 0, &view, &info))
@@ -124,7 +124,7 @@ int cluster_complete(struct cluster_work *w)
     struct shards_told told;
     char why[WITNESS_WHY];
     uint32_t doubted = 0;
-    int code = shards_order(w, &probe, &told); /* fails if a shard does not exist */
+    int code = shards_order(w, &probe, &told); /* fails if a shard is missing */
     if (!code) {
         code = cluster_vouch(w, &w->filter, VOUCH_COMPLETE, &doubted, why);
     }
@@ -152,8 +152,8 @@ static void create_missing(void *context, uint32_t shard, bg_bytes reply)
         item.type == '-' && reply_begins(item.text, "NOFILTER");
 }
 
-/* If the filter is in use, marks missing shards as doubted before they are re-created: other
- * clients look up keys in the meantime, and this command may be interrupted. */
+/* If the filter is in use, marks missing shards as doubted before they are re-created, because
+ * other clients may look up keys in the meantime and this command may be interrupted. */
 static int create_doubt(struct cluster_work *w)
 {
     const bg_bytes words[] = { shards_word("BG.MEXISTS"), shards_word("any") };
@@ -176,7 +176,7 @@ static int create_doubt(struct cluster_work *w)
         return cluster_say(w, &info);
     }
     const bool all = !memchr(filter->recreated, false, filter->tags.shards);
-    if (all) { /* all shards were deleted: the filter is new */
+    if (all) { /* all shards were deleted, so the filter is new */
         memset(filter->recreated, 0, sizeof filter->recreated);
         return CLI_OK;
     }
@@ -311,7 +311,7 @@ int cluster_merge(struct cluster_work *w)
 struct shards_facts {
     struct shards_told told;
     uint64_t capacity, items, bytes;
-    double estimate, rate, fullest; /* two sums over all shards, and the highest fill */
+    double estimate, rate, fullest; /* sums over all shards; highest fill */
     char kind[32];
 };
 
@@ -368,14 +368,14 @@ static void facts_told(void *context, uint32_t shard, bg_bytes reply)
         const size_t begin = at;
         const struct reply_item value = reply_next(reply, &at);
         const struct reply_item first =
-            reply_next(reply, &at); /* the first item in the list */
+            reply_next(reply, &at); /* first item if the value is a list */
         at = begin;
         reply_skip(reply, &at);
         facts_field(f, &name, &value, &first);
     }
 }
 
-/* Prints the facts, and marks shards that may have lost keys. */
+/* Prints the statistics, and marks shards that may have lost keys. */
 static int info_print(struct cluster_work *w, const struct shards_facts *f)
 {
     char why[WITNESS_WHY];

@@ -1,9 +1,9 @@
 /*
  * cmd_bench.c - bloomgate bench: compares all kinds of filters using the user's keys.
  *
- * Distinct keys are kept in memory, up to --most, and keys that are definitely absent are
- * derived from them. Then a filter of each kind is built and queried (timing.h). The lookups
- * also verify that no key is lost.
+ * Up to --most distinct keys are kept in memory, and keys that are definitely absent are derived
+ * from them. Then a filter of each kind is built and queried (timing.h). The lookups also verify
+ * that no key is lost.
  */
 #include "bench_rows.h"
 #include "command.h"

@@ -3,16 +3,17 @@
  *
  * Size. --items sets the number of keys. Without it, plain files (regular, uncompressed) are read
  * twice; the first pass counts the keys. Keys from a pipe are added to a `scalable` filter. If
- * another kind was requested, they are collected as 8-byte hashes (bg_builder), and the filter is
- * sized afterward. Static kinds are always built from collected hashes. Kinds that can remove keys
- * count how many times a key was added, so their keys are collected with duplicates (hash_pile.h).
+ * another kind was requested, keys from a pipe are collected as 8-byte hashes (bg_builder), and the
+ * filter is sized afterward. Static kinds are always built from collected hashes. Kinds that can
+ * remove keys count how many times a key was added, so their keys are collected with duplicates
+ * (hash_pile.h).
  *
- * Long builds. With --checkpoint, the work is divided into legs. At the end of each leg, all
- * threads pause, the filter is saved as OUT.partial with the input position in its metadata, and
- * the threads continue. --resume starts from that file. A checkpoint contains every key before its
- * position in the input, so no key is lost. It may also contain keys after that position; adding
- * these keys again changes nothing. A checkpoint also records a number that identifies the files
- * already read (identity.h), as they were when the build started. --resume fails if one of them has
+ * Long builds. With --checkpoint, the work is divided into stages (legs). At the end of each leg,
+ * all threads pause while the filter is saved as OUT.partial, with the input position in its
+ * metadata. --resume starts from that file. A checkpoint contains every key before its position in
+ * the input, so no key is lost. It may also contain keys after that position; adding these keys
+ * again changes nothing. A checkpoint also records a number that identifies the files already read
+ * (identity.h), as they were when the build started. --resume fails if one of these files has
  * changed.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -83,14 +84,14 @@ struct build {
     bg_filter *filter;   /* receives the keys */
     bg_loader *loader;   /* adds the keys to the filter, or NULL */
     bg_builder *builder; /* collects the hashes of the keys, or NULL */
-    bool piles;          /* `pile` collects the hashes, with duplicates */
+    bool piles;          /* whether `pile` collects hashes, with duplicates */
     struct hash_pile pile;
     bg_hasher hasher;       /* computes the hashes for `pile` */
     uint64_t *files;        /* identity of each input file for checkpoints, or NULL */
-    uint64_t whole;         /* identity of the whole input, if a part is built */
+    uint64_t whole;         /* identity of the whole input, if building a part */
     bool refuses;           /* filters of this kind can become full */
-    bool has_canaries;      /* the checkpoint already has canaries */
-    char made[SPEC_RECORD]; /* options of the filter, for checkpoints; "" if unknown */
+    bool has_canaries;      /* the checkpoint already contains canaries */
+    char made[SPEC_RECORD]; /* filter options, for checkpoints; "" if unknown */
     atomic_bool full;       /* the filter is full, and the error was reported */
     atomic_uint_fast64_t keys, news;
 };
@@ -205,15 +206,15 @@ static int build_size(struct build *b)
     return code;
 }
 
-/* Returns whether threads can divide the filter's memory among themselves. */
+/* Returns whether each thread can have exclusive use of a part of the filter's memory. */
 static bool build_is_divided(const struct build *b)
 {
     return flow_threads(b->options->threads) == 1 || b->spec.kind == BG_KIND_AUTO
            || b->spec.kind == BG_KIND_BLOCKED || b->spec.kind == BG_KIND_SPLIT;
 }
 
-/* Canaries need as much space as other keys. With many keys, the additional space does not matter,
- * unless filters of this kind accept a limited number of keys. */
+/* Canaries need as much space as other keys. With many keys, the additional space is negligible,
+ * except for kinds that accept only a limited number of keys. */
 static void build_count_canaries(struct build *b)
 {
     const bool limited =
@@ -254,8 +255,8 @@ static int build_make(struct build *b)
 
 /* ---- Input identity --------------------------------------------------------------------------- */
 
-/* Describes how the input is split into records and fields. The recipe describes the
- * conversion of fields. */
+/* Describes how the input is split into records and fields. (How fields are converted is described
+ * by the recipe.) */
 static void build_cut(const struct build *b, char text[256])
 {
     const struct key_format *f = &b->format;
@@ -263,8 +264,8 @@ static void build_cut(const struct build *b, char text[256])
                    f->separator, f->delimiter, f->field, f->crlf, b->input.raw);
 }
 
-/* Computes a number that identifies the content of all files and how they are split. Copies of
- * the files on other machines have the same number. */
+/* Computes a number that identifies the content of all input files and how they are split into
+ * records. The number is the same for copies of the files on other machines. */
 static int build_identify_whole(const struct build *b, uint64_t *whole)
 {
     char text[256];
@@ -279,7 +280,7 @@ static int build_identify_whole(const struct build *b, uint64_t *whole)
     return code;
 }
 
-/* Called before anything is read, so that later changes are detected. */
+/* Identifies the input. Called before any key is read, so that later changes are detected. */
 static int build_identify(struct build *b)
 {
     const struct build_options *o = b->options;
@@ -440,7 +441,7 @@ static const char build_mark[] = "build: "; /* position and command */
 static const char build_input_mark[] =
     "build-input: "; /* identity of the files read; absent in version 0.1 */
 static const char build_made_mark[] =
-    "build-options: "; /* options of the filter; absent in version 0.1 */
+    "build-options: "; /* filter options; absent in version 0.1 */
 
 static int build_partial(const struct build *b, char path[BUILD_PATH])
 {
@@ -548,7 +549,8 @@ static int build_check_age(const struct build *b, const char *path, size_t files
     return code;
 }
 
-/* Checks that the files already read are unchanged. Other files may have changed. */
+/* Checks that the files already read are unchanged. Files that have not been read yet may have
+ * changed. */
 static int build_check_input(const struct build *b, const char *path,
                              const bg_file_info *about, size_t at, uint64_t offset)
 {
@@ -566,7 +568,7 @@ static int build_check_input(const struct build *b, const char *path,
                             path);
 }
 
-/* Checks that the options match the options that the checkpoint records. */
+/* Checks that the options match the options recorded in the checkpoint. */
 static int build_check_options(struct build *b, const char *path,
                                const bg_file_info *about)
 {
@@ -589,8 +591,7 @@ static int build_resume(struct build *b)
     uint64_t offset = 0;
     int code = build_partial(b, path);
     if (!code
-        && !bg_file_get_info(path, &about,
-                             NULL)) { /* opening the file reports errors */
+        && !bg_file_get_info(path, &about, NULL)) { /* filter_open reports errors */
         b->spec.kind = about.kind;
     }
     code = code
@@ -708,8 +709,8 @@ static int build_may_write(const struct build *b)
                  : filter_claim(b->path, b->options->force);
 }
 
-/* A note must not contain a line about how keys are converted or about a part of the input,
- * because these lines are trusted. */
+/* A note must not contain a line that looks like a record of the key conversion or of an input
+ * part, because bloomgate trusts such lines. */
 static int build_check_note(const char *note)
 {
     char recipe[KEY_RECIPE];
@@ -725,7 +726,7 @@ static int build_check_note(const char *note)
                : CLI_OK;
 }
 
-/* Checks for errors that can be detected before anything is read. */
+/* Checks for errors that can be detected before any input is read. */
 static int build_check(const struct build *b)
 {
     const int code = build_check_note(b->options->note);
@@ -744,8 +745,8 @@ static int build_check(const struct build *b)
     return CLI_OK;
 }
 
-/* Prevents the loss of a checkpoint, or of another file with its name, if the user forgets
- * --resume. An input file is never overwritten, even with -f. */
+/* Prevents a checkpoint, or another file with the same name, from being overwritten if the user
+ * forgets --resume. An input file is never overwritten, even with -f. */
 static int build_check_partial(const struct build *b)
 {
     const struct build_options *o = b->options;

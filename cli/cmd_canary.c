@@ -43,15 +43,16 @@ enum { CANARY_ABSENT = 4096, CANARY_KIND = 10 }; /* position of "p" or "a" in a 
 
 /*
  * The maximum number of "maybe" answers for absent canaries that does not raise an alarm. Two
- * random effects make the number differ from the prediction, and neither may raise an alarm for a
- * sound filter:
+ * random effects can make the number differ from the prediction, and neither of them should raise
+ * an alarm for an intact filter:
  *
- *   - The prediction is the mean over filters with the same number of set bits. In a filter with
- *     few keys n, the bits may be spread unevenly over the cache lines, which multiplies the rate
- *     by about exp(k z / sqrt(n)), where z is normally distributed. 4 standard deviations are
- *     allowed. Fingerprint kinds (cuckoo, quotient, static kinds) are not affected.
- *   - 4096 keys are a sample. An alarm is raised only if the result has a probability below 1 in a
- *     million at the allowed rate.
+ *   - The prediction is the mean over filters with the same number of set bits. In a filter with a
+ *     small number of keys n, the bits may be spread unevenly over the cache lines, which
+ *     multiplies the rate by about exp(k z / sqrt(n)), where z is normally distributed. A deviation
+ *     of up to 4 standard deviations is allowed. Fingerprint kinds (cuckoo, quotient, static kinds)
+ *     are not affected.
+ *   - The 4096 keys are only a sample. An alarm is raised only if the result has a probability
+ *     below 1 in a million at the allowed rate.
  */
 static const double canary_tolerated = 1.5, canary_deviations = 4,
                     canary_improbable = 1e-6;
@@ -83,7 +84,7 @@ static void canary_print_keys(uint64_t generation)
     }
 }
 
-/* Absent canary i is present canary i with a different letter; the last 4 bytes are i. */
+/* Absent canary i is a present canary with a different letter and with i in its last 4 bytes. */
 static void canary_absent(uint64_t generation, uint32_t i, uint8_t key[BG_CANARY_BYTES])
 {
     bg_canary(generation, 0, key);

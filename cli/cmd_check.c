@@ -46,7 +46,7 @@ struct check {
     struct key_format format;
     struct filter_file files[OPTION_LIST_MAX + 1];
     size_t count;
-    uint64_t selected; /* numbers of lines; written only by deliver */
+    uint64_t selected; /* number of selected lines; written only by deliver */
 };
 
 /* ---- Chunks ------------------------------------------------------------------------------- */

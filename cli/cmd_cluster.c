@@ -2,8 +2,8 @@
  * cmd_cluster.c - bloomgate cluster: operates on one filter in a Redis Cluster. bloomgate
  * --cluster HOST:PORT ACTION NAME is the same command.
  *
- * The first argument selects an action from a table. Every action first connects to the cluster and
- * computes the shard names of NAME.
+ * The first argument selects an action from a table. Before each action, the command connects to
+ * the cluster and computes the names of NAME's shards.
  */
 #define _POSIX_C_SOURCE 200809L
 

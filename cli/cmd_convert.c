@@ -57,7 +57,7 @@ static bool convert_to_ours(const struct convert_options *o)
 
 /* ---- Filters to filters ---------------------------------------------------------------------- */
 
-/* Writes a bloomgate file with the same bits, which records how its keys are converted. */
+/* Writes a bloomgate file with the same bits. The file records how its keys are converted. */
 static int convert_foreign_to_ours(const struct convert_options *o,
                                    const struct filter_file *file, const char *to)
 {
@@ -88,7 +88,7 @@ static int convert_foreign_to_ours(const struct convert_options *o,
     return code;
 }
 
-/* Returns the format with this name, which is one of an option's choices. */
+/* Returns the format with this name, which must be one of the option's choices. */
 static bg_foreign_format foreign_named(const char *name)
 {
     bg_foreign_format format = BG_FOREIGN_PARQUET;

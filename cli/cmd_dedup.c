@@ -2,14 +2,14 @@
  * cmd_dedup.c - bloomgate dedup: prints each line once, in bounded memory.
  *
  * Threads extract and hash the keys of their chunks in parallel. The hashes are added to the
- * filter in the order of the input (deliver), so that the first of several equal lines is kept.
- * While the next chunk is added, the new lines of this chunk are compacted and written (write).
- * With --unordered, each thread performs all steps independently, and only writing is
- * serialized.
+ * filter in input order (deliver), so that the first of several equal lines is kept.
+ * While the hashes of the next chunk are being added, the new lines of the current chunk are
+ * compacted and written (write). With --unordered, each thread performs all steps independently,
+ * and only writing is serialized.
  *
- * drops.h describes how many lines are wrongly dropped, and when the filter is full. A full
- * filter ends the run with an error. All lines before the first refused line are processed, and
- * the state is saved, as after an interrupt.
+ * drops.h describes how many lines are wrongly dropped, and when the filter is full. When the
+ * filter is full, the run ends with an error. All lines before the first refused line are
+ * processed, and the state is saved, as after an interrupt.
  */
 #define _POSIX_C_SOURCE 200809L /* pthread_rwlock_t */
 
@@ -86,14 +86,14 @@ static bool dedup_hash(struct flow *flow, struct chunk *chunk)
     return true;
 }
 
-/* If the filter is full, returns false, which ends the run. */
+/* Returns false if the filter is full, which ends the run. */
 static bool dedup_goes_on(struct flow *flow)
 {
     const struct dedup *d = flow->context;
     return !d->drops.full || flow_fail(flow, CLI_FULL);
 }
 
-/* A chunk that was cut because the filter is full is still written; then the run ends. */
+/* If the filter becomes full, the chunk is cut short but still written, and then the run ends. */
 static bool dedup_deliver(struct flow *flow, struct chunk *chunk)
 {
     struct dedup *d = flow->context;
@@ -218,7 +218,7 @@ static int dedup_write_stats(const struct dedup *d, const bg_filter_info *info)
 static int dedup_finish(struct dedup *d)
 {
     const bool reports = !say_is_quiet() || d->options->stats;
-    if (reports || *d->seen.window) { /* the saved state of a window includes the sum */
+    if (reports || *d->seen.window) { /* a window's saved state includes the total */
         drops_look(&d->drops);
     }
     int code = d->options->stats ? dedup_write_stats(d, &d->drops.info) : CLI_OK;
@@ -277,14 +277,14 @@ static int dedup_say_full(const struct dedup *d)
 
 /* The filter contains the keys of exactly the lines that were written, so a run that was
  * interrupted or stopped by a full filter saves its state. After any other error, the state is
- * not saved, because it is unknown which lines were printed. */
+ * not saved, because it is unknown which lines have been written. */
 static int dedup_run(struct dedup *d)
 {
     d->hasher = bg_filter_hasher(d->seen.filter);
     drops_begin(&d->drops, d->seen.filter, d->seen.keys, d->seen.rate, d->seen.past);
     const int flowed = dedup_flow(d);
-    const int ran =
-        out_code() ? out_code() : flowed; /* writing may fail after another stop */
+    /* Writing can still fail after the flow has stopped. */
+    const int ran = out_code() ? out_code() : flowed;
     const bool full = d->drops.full && (!ran || ran == CLI_FULL);
     const int code = full ? dedup_say_full(d) : ran;
     if (code && !full && !(code == CLI_INTERRUPTED && d->options->seen.state)) {
@@ -301,14 +301,15 @@ static int dedup_run(struct dedup *d)
     return finished ? finished : code;
 }
 
-/* Opens the file before anything is read, so that errors are reported at the start, not hours
- * later. The file must not be one of the inputs, because opening it would truncate it. */
+/* Opens the statistics file before any input is read, so that errors are reported at the start, not
+ * hours later. The file must not be one of the inputs, because opening it would truncate it. */
 static int dedup_open_stats(struct dedup *d)
 {
     const struct dedup_options *o = d->options;
-    const bool is_state = o->stats && o->seen.state
-                          && (input_is_same_file(o->stats, o->seen.state)
-                              || claim_holds(o->stats)); /* neither file has to exist */
+    const bool is_state =
+        o->stats && o->seen.state
+        && (input_is_same_file(o->stats, o->seen.state)
+            || claim_holds(o->stats)); /* works even if neither file exists */
     if (is_state || (o->stats && input_reads(&d->input, o->stats))) {
         return say_usage(
             "--stats %s: this file is also an input or the --state file; choose "

@@ -44,7 +44,7 @@ struct diff {
     const char *a, *b;
     bg_file_info about_a, about_b;
     bg_file_difference found;
-    bool same;                /* the filters are equal */
+    bool same;                /* whether the filters are equal */
     char header[DIFF_HEADER]; /* other header fields that differ: "created, ..." */
 };
 
@@ -69,7 +69,8 @@ static void diff_headers(struct diff *d)
     diff_name(d, memcmp(a->key_id, b->key_id, sizeof a->key_id) != 0, "key id");
 }
 
-/* Compares the filters themselves if the blocks are not conclusive. This may require a secret. */
+/* Compares the filters themselves if comparing the blocks is not conclusive. This comparison may
+ * require a secret. */
 static int diff_equal(const struct diff_options *o, struct diff *d)
 {
     static struct filter_file a, b;

@@ -19,8 +19,7 @@ struct merge_options {
     struct save_options save;
 };
 
-static struct part_sets
-    merge_parts; /* parts of inputs from which the filters were built */
+static struct part_sets merge_parts; /* input parts from which the filters were built */
 
 /* Refuses filters with different numbers of shards, such as a filter and one of its own
  * shards. */

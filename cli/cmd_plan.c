@@ -3,7 +3,8 @@
  * behavior.
  *
  * The library creates a plan for each kind. Kinds that do not support the request are listed with
- * the reason. The library's errors use field names; this file replaces them with option names.
+ * the reason. The library's error messages use field names; this file replaces the field names with
+ * option names.
  */
 #include "command.h"
 #include "filter_file.h"

@@ -51,8 +51,8 @@ static void split_undo(const char *prefix, uint32_t shards)
     }
 }
 
-/* Claims a file per shard. The filter may be replaced while this command waits for a claim, so the
- * caller has to read the filter again. */
+/* Claims one file per shard. The filter may be replaced while this command waits for a claim, so
+ * the caller has to read the filter again. */
 static int split_prepare(const struct split_options *o, const char *path,
                          const char *prefix, uint32_t *shards)
 {
@@ -92,7 +92,7 @@ static int split_file(const struct split_options *o, const char *path,
         if (bg_file_split(path, prefix, &opening, &saving.how, &why)) {
             progress_end(&saving.progress);
             code = say_error(why.code == BG_EIO ? prefix : path, &why);
-            if (!o->save.force) { /* all of these files are new */
+            if (!o->save.force) { /* without --force, all of these files are new */
                 split_undo(prefix, file.about.shards);
             }
         }

@@ -60,7 +60,7 @@ static void verify_json(const char *path, const bg_verify_report *report, bool a
     json_end(&json);
 }
 
-/* Returns the name to print: on a terminal, without control sequences; otherwise unchanged. */
+/* Returns the name to print. If the output is a terminal, control sequences are removed. */
 static const char *verify_name(const char *path)
 {
     static char name[4096];

@@ -1,9 +1,9 @@
 /*
  * cmd_watch.c - bloomgate watch: shows the state of a filter file as it changes.
  *
- * The file is checked at regular intervals. If it was replaced (files are never written in place),
- * it is read, and its values are added to the history. If the file cannot be read, the error is
- * shown, and the values of the last good file remain on the screen.
+ * The file is checked at regular intervals. If the file has been replaced (filter files are never
+ * changed in place), it is read, and its values are added to the history. If the file cannot be
+ * read, the error is shown, and the values of the last valid file remain on the screen.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -57,8 +57,8 @@ struct watch {
     char trouble[512]; /* why the file cannot be read, or "" */
     int code;          /* exit code of that error */
 
-    bool known;         /* a good file has been read */
-    bg_file_info about; /* header of the last good file */
+    bool known;         /* whether a valid file has been read */
+    bg_file_info about; /* header of the last valid file */
     bool opened;        /* whether the content of that file was read */
     bg_filter_info info;
     time_t changed;
@@ -84,8 +84,8 @@ static void watch_is_bad(struct watch *w, const bg_errinfo *why)
                    *why->message ? why->message : bg_strerror(why->code));
 }
 
-/* Reads the content. Returns false if the file is damaged. The content of a keyed filter is not
- * read without its secret. */
+/* Reads the content. Returns false if the file is damaged. Skips the content of a keyed filter if
+ * its secret is not available. */
 static bool watch_read_content(struct watch *w, const bg_file_info *about, bool *opened,
                                bg_filter_info *content)
 {
@@ -227,7 +227,7 @@ static bool watch_may_draw_blocks(void)
     return false;
 }
 
-/* Draws a column for each recent change; the height shows the value. */
+/* Draws a column for each recent change; the height of the column shows the value. */
 static void watch_show_history(const struct watch *w, struct picture *p)
 {
     static const char *const blocks[] = { "\u2581", "\u2582", "\u2583", "\u2584",
