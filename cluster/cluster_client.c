@@ -23,13 +23,13 @@ struct cluster {
     bool stale;      /* the map is out of date; refresh it before the next round */
     uint16_t teller; /* the node that last provided the map */
     int64_t end;     /* deadline of the current call (cluster_now) */
-    unsigned marker; /* number in the last marker written before WAIT */
+    unsigned marker; /* number in the last marker key written before WAIT */
     char wrong[400]; /* the last error */
 };
 
 enum {
     CLUSTER_PAUSE = 50,     /* milliseconds between attempts */
-    CLUSTER_BOUNCES = 5,    /* number of rounds with only redirections before a pause */
+    CLUSTER_BOUNCES = 5,    /* number of redirection-only rounds before a pause */
     CLUSTER_OPENING = 1000, /* milliseconds to find the first responding node */
 };
 
@@ -87,8 +87,8 @@ static bool cluster_signs_in(const struct cluster *c, const struct node_link *li
     return link->fresh && c->options.password;
 }
 
-/* Returns the number of requests that are sent before the requests of a round: AUTH and INFO, if
- * the link is new. */
+/* Returns the number of greetings that precede a round's requests. A new link sends INFO and, if a
+ * password is set, AUTH. */
 static size_t cluster_greetings(const struct cluster *c, const struct node_link *link)
 {
     return (size_t)cluster_signs_in(c, link) + link->fresh;
@@ -123,7 +123,7 @@ static bool cluster_begin(struct cluster *c, uint16_t node)
            && (!link->fresh || cluster_put_info(link));
 }
 
-/* Handles the reply to AUTH. If it is an error, closes the link and returns false. */
+/* Handles the reply to AUTH. If the reply is an error, closes the link and returns false. */
 static bool cluster_take_auth(struct cluster *c, struct node_link *link)
 {
     bg_bytes reply;
@@ -209,7 +209,7 @@ static bool cluster_read_map(struct cluster *c, uint16_t node, bg_bytes reply)
     size_t at = 0;
     const struct reply_item item = reply_next(reply, &at);
     if (item.type == '-' && reply_begins(item.text, "ERR")) {
-        map_give_all(&c->map, node); /* not a cluster, so the server has all slots */
+        map_give_all(&c->map, node); /* not a cluster, so the server owns all slots */
         return true;
     }
     if (item.type == '-' && reply_begins(item.text, "NOAUTH")) {
@@ -424,7 +424,7 @@ void cluster_close(struct cluster *c)
     }
 }
 
-/* Marks the nodes that have slots and returns their number. */
+/* Marks the nodes that own slots and returns their number. */
 static size_t cluster_owners(const struct cluster *c, bool has[MAP_NODES])
 {
     size_t n = 0;
@@ -445,7 +445,7 @@ size_t cluster_nodes(const struct cluster *c)
     return cluster_owners(c, has);
 }
 
-/* Sends INFO to all nodes that have slots, and to their replicas. Returns the number of links
+/* Sends INFO to all nodes that own slots, and to their replicas. Returns the number of links
  * that could be opened. */
 static size_t cluster_put_survey(struct cluster *c, const bool has[MAP_NODES],
                                  uint16_t asked[MAP_NODES],
@@ -508,7 +508,7 @@ struct cluster_turn {
     bool begun, failed, writes, steady;
 };
 
-/* Adds a request to the pipeline of its node. Returns false if the request has to wait for a later
+/* Adds a request to its node's pipeline. Returns false if the request has to wait for a later
  * round. Sets *err if out of memory. */
 static bool cluster_send(struct cluster *c, struct cluster_ask *ask,
                          struct cluster_turn *turns, bg_err *err)
@@ -541,8 +541,8 @@ static bool cluster_send(struct cluster *c, struct cluster_ask *ask,
     return true;
 }
 
-/* Writes the name of a marker key whose slot belongs to a node. The number in the name differs each
- * time, because slots may be migrating. Returns false if the node has no slots. */
+/* Writes the name of a marker key whose slot belongs to a node. The number in the name changes each
+ * time, because slots may be migrating. Returns false if the node owns no slots. */
 static bool cluster_marker(struct cluster *c, uint16_t node, char *text, size_t room)
 {
     enum { TRIED = 4096 };
@@ -556,8 +556,8 @@ static bool cluster_marker(struct cluster *c, uint16_t node, char *text, size_t 
     return false;
 }
 
-/* Adds the marker and WAIT after a node's writes. No marker is sent to a node without slots, and
- * its writes have to be repeated later. */
+/* Adds the marker and WAIT after a node's writes. A node that owns no slots receives no marker, so
+ * its writes have to be retried later. */
 static bool cluster_put_wait(struct cluster *c, uint16_t node)
 {
     struct node_link *link = c->map.nodes[node];
@@ -602,7 +602,7 @@ static void cluster_count_passing(struct cluster_tally *tally, bg_bytes text)
     atomic_fetch_add(count, 1);
 }
 
-/* Decides what to do with a reply. `ask` records the node to send the request to next. */
+/* Decides what to do with a reply. Stores the node for the next attempt in `ask`. */
 static enum cluster_verdict cluster_judge(struct cluster *c, struct cluster_ask *ask,
                                           bg_bytes reply)
 {
@@ -644,7 +644,7 @@ static enum cluster_verdict cluster_judge(struct cluster *c, struct cluster_ask 
 }
 
 /* Returns whether WAIT confirms that enough replicas have all writes. The marker must have been
- * written first. If writing the marker failed, the user lacks permission or the slot has moved. */
+ * written first. Writing the marker fails if the user lacks permission or the slot has moved. */
 static bool cluster_waited(struct cluster *c, uint16_t node, bg_bytes marker,
                            bg_bytes wait)
 {
@@ -686,8 +686,8 @@ static bool cluster_check_wait(struct cluster *c, uint16_t node, size_t before)
     return good && cluster_waited(c, node, marker, wait);
 }
 
-/* Returns whether a node had the same process and history before and after the requests of a
- * round. */
+/* Returns whether a node's process and history were the same before and after a round's
+ * requests. */
 static bool cluster_check_steady(struct cluster *c, uint16_t node)
 {
     struct node_link *link = c->map.nodes[node];

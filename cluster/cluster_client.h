@@ -3,7 +3,7 @@
  * answered.
  *
  * A call handles any number of requests, each for one slot. It works in rounds: each round sends
- * every unanswered request to the node that has its slot, contacting all nodes in parallel, and
+ * every unanswered request to the node that owns its slot, contacting all nodes in parallel, and
  * then handles the replies:
  *
  *     MOVED                  the map is updated, and the request goes to the other node
@@ -14,29 +14,29 @@
  *
  * A call fails when no request has been answered for the duration of `patience`. A request whose
  * answer was lost is retried, so it may be executed twice. Requests must tolerate repetition:
- * adding a key to a set of bits twice changes nothing, and a counting filter counts the key twice,
- * which loses no key.
+ * setting the same bits twice has no further effect, and a counting filter that counts a key twice
+ * loses no keys.
  *
  * WAIT. Redis acknowledges a write before its replicas have it, so an acknowledged write can be
- * lost if the primary fails. With `replicas` set, a write counts as answered only when that many
- * replicas have it; until then, it is retried. WAIT covers the last write of its own connection,
- * and an add that changes nothing is not a write. The bits of such an add may have been set by
- * another client or by an earlier attempt, and may not have reached a replica yet. Therefore a
- * small write precedes WAIT: SET {n}bloomgate/wait with an expiry, where {n} selects a slot of that
- * node. A replica that has this write has all earlier writes, unless the process replaces its data
- * in between. The client therefore handles these writes as `steady` requests (see below).
+ * lost if the primary fails. If `replicas` is set, a write counts as answered only when that many
+ * replicas have received it; until then, it is retried. WAIT covers the last write on its own
+ * connection, and an add that changes nothing is not a write. The bits of such an add may have been
+ * set by another client or by an earlier attempt, and may not have reached a replica yet. Therefore
+ * a small write precedes WAIT: SET {n}bloomgate/wait with an expiry, where {n} selects a slot that
+ * the node owns. A replica that has this write has all earlier writes, unless the process replaces
+ * its data in between. The client therefore handles these writes as `steady` requests (see below).
  *
- * Processes. A node that restarts has the data of its last save and may have lost later writes,
- * without its clients noticing. Therefore INFO is the first request on every connection, and each
- * answer is returned together with the process that sent it (shard_witness.h). A new process always
- * breaks the connection, so all answers on a connection come from one process. But a process can
- * replace its data without closing its connections; it then has a new history. Therefore a round
- * with `steady` requests ends with INFO on their connections. If the process or its history has
- * changed since the start of the round, the requests are repeated. History IDs are random and never
- * reused, so a history that is the same before and after the round was the same throughout.
+ * Processes. A node that restarts loads its last save and may have lost later writes without its
+ * clients noticing. Therefore INFO is the first request on every connection, and each answer is
+ * returned together with the process that sent it (shard_witness.h). A restart always breaks the
+ * connection, so all answers on a connection come from one process. But a process can replace its
+ * data without closing its connections; it then has a new history. Therefore a round with `steady`
+ * requests ends with INFO on their connections. If the process or its history has changed since the
+ * start of the round, the requests are repeated. History IDs are random and never reused, so a
+ * history that is the same before and after the round was the same throughout.
  *
- * Passwords and certificates may be in files, which are read when a client is opened. After a
- * failure, close the client and open a new client, so that changed files take effect.
+ * Passwords and certificates may be stored in files, which are read when a client is opened. After
+ * a failure, close the client and open a new client, so that changed files take effect.
  *
  * Thread safety: one thread per client; several clients may share a tally.
  */
@@ -53,7 +53,7 @@ struct cluster_tally {
     _Atomic uint64_t tryagain, clusterdown, passing; /* other transient errors */
     _Atomic uint64_t unopened, broken; /* connections that failed to open, or broke */
     _Atomic uint64_t refreshed;        /* requests for the map */
-    _Atomic int64_t told; /* time of the last reply with the map (cluster_now), or 0 */
+    _Atomic int64_t told; /* when the map was last received (cluster_now), or 0 */
 };
 
 struct cluster_options {
@@ -63,17 +63,19 @@ struct cluster_options {
     struct node_tls_options tls;
     uint32_t
         connect; /* milliseconds to open a connection, including TLS; 0 selects `timeout` */
-    uint32_t timeout;  /* milliseconds without a reply; 0 selects 5000 */
-    uint32_t patience; /* milliseconds to retry after a success; 0 selects 30,000 */
-    uint32_t replicas; /* number of replicas that must have a write; 0 disables WAIT */
-    uint32_t wait;     /* milliseconds per attempt for WAIT; 0 selects 1000 */
-    int stop_fd;       /* descriptor that cancels a call when readable, or -1 */
+    uint32_t timeout; /* milliseconds to wait for a reply; 0 selects 5000 */
+    uint32_t
+        patience; /* milliseconds to retry after the last answer; 0 selects 30,000 */
+    uint32_t
+        replicas;  /* number of replicas that must receive a write; 0 disables WAIT */
+    uint32_t wait; /* milliseconds per attempt for WAIT; 0 selects 1000 */
+    int stop_fd;   /* descriptor that cancels a call when readable, or -1 */
     struct cluster_tally *tally; /* NULL if the client uses its own counters */
 };
 
 struct cluster;
 
-/* Connects to a cluster and reads the slots of its nodes. Errors: BG_EINVAL (nodes), BG_EIO,
+/* Connects to a cluster and reads its slot map. Errors: BG_EINVAL (nodes), BG_EIO,
  * BG_ECANCELED, BG_ENOMEM; the message includes the node and its error. */
 bg_err cluster_open(const struct cluster_options *options, struct cluster **cluster,
                     bg_errinfo *info);
@@ -112,25 +114,25 @@ bg_err cluster_call(struct cluster *cluster, struct cluster_ask *asks, size_t n,
                     bg_errinfo *info);
 
 struct cluster_view {
-    size_t nodes;   /* nodes that have slots */
-    size_t reached; /* nodes that answered this time */
+    size_t nodes;   /* nodes that own slots */
+    size_t reached; /* nodes that answered this survey */
     size_t count;   /* processes that answered, including replicas */
     struct link_process processes[MAP_NODES];
 };
 
-/* Sends INFO once to every node that has slots and to every replica, and returns the processes that
- * answer. Also refreshes the map if it is older than `age` milliseconds. Errors: BG_ECANCELED,
+/* Sends INFO once to every node that owns slots and to every replica, and returns the processes
+ * that answer. Also refreshes the map if it is older than `age` milliseconds. Errors: BG_ECANCELED,
  * BG_ENOMEM. */
 bg_err cluster_survey(struct cluster *cluster, uint32_t age, struct cluster_view *view,
                       bg_errinfo *info);
 
-/* Returns the number of nodes that have slots. */
+/* Returns the number of nodes that own slots. */
 size_t cluster_nodes(const struct cluster *cluster);
 
 /* Returns the time of a monotonic clock, in milliseconds. */
 int64_t cluster_now(void);
 
-/* Writes "host:port" of the node that has a slot, according to the current map. */
+/* Writes "host:port" of the node that owns a slot, according to the current map. */
 void cluster_where(const struct cluster *cluster, unsigned slot, char *text,
                    size_t room);
 

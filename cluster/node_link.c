@@ -200,7 +200,7 @@ static bool link_is_busy(const struct node_link *link)
     return link->fd >= 0 && link->whole < link->expected;
 }
 
-/* Handles a failed socket call: closes the link, unless the call should be repeated. */
+/* Handles a failed socket call: closes the link, unless the call should be retried. */
 static void link_failed(struct node_link *link)
 {
     if (errno == EPROTO && link->secrecy) {

@@ -33,7 +33,7 @@ struct link_bytes {
 
 /* A server process, identified by the first 16 digits of three IDs: run_id, which is unique;
  * master_replid, the history of its data, which it shares with its primary or its replicas; and
- * master_replid2, the history that its own history continues. 0 means unknown. */
+ * master_replid2, the earlier history that its current history continues. 0 means unknown. */
 struct link_process {
     uint64_t run, history, before;
     bool refused; /* the IDs are unknown, because the user lacks permission */
@@ -50,7 +50,7 @@ struct link_how {
 struct node_link {
     char host[LINK_HOST];
     uint16_t port;
-    const struct link_how *how;   /* NULL is equivalent to all zeros */
+    const struct link_how *how;   /* NULL is equivalent to a zeroed struct */
     struct node_secrecy *secrecy; /* NULL: no TLS */
     int fd;                       /* -1 if closed */
     bool fresh;                   /* opened in this round */
@@ -60,7 +60,7 @@ struct node_link {
     unsigned attempt; /* index of the address to try; incremented after a failure */
     struct link_bytes out, in;
     size_t sent, taken;     /* bytes of `out` and `in` */
-    size_t expected, whole; /* replies of this round: expected and complete */
+    size_t expected, whole; /* expected and complete replies in this round */
     struct reply_scan scan; /* parser state of the next reply */
     size_t begin, last; /* offsets of the next reply and of the last complete reply */
     struct link_process process; /* the server process; set by the caller */
@@ -78,9 +78,9 @@ bool link_begin(struct node_link *link);
 /* Adds a request, encoded as an array of strings. Returns false if out of memory. */
 bool link_put(struct node_link *link, const bg_bytes *argv, size_t argc);
 
-/* Sends all requests and waits for all replies, until nothing arrives for `timeout` milliseconds.
- * `stop_fd`, unless -1, cancels the wait when it becomes readable. Returns false if out of memory,
- * or if the wait was canceled. */
+/* Sends all requests and waits for all replies, or until nothing has arrived for `timeout`
+ * milliseconds. `stop_fd`, unless -1, cancels the wait when it becomes readable. Returns false if
+ * out of memory, or if the wait was canceled. */
 bool links_exchange(struct node_link *const *links, size_t n, int timeout, int stop_fd);
 
 /* Gets the next reply of the round. Returns false if there is none. */

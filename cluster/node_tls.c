@@ -19,7 +19,8 @@ struct node_tls {
 struct node_secrecy {
     SSL *ssl;
     short sending, receiving; /* events that send and receive wait for, or 0 */
-    bool asked; /* a missing certificate was requested, and nothing has arrived since */
+    bool
+        asked; /* an unconfigured certificate was requested, and nothing has arrived since */
     char wrong[NODE_TLS_WHY];
 };
 
@@ -35,8 +36,8 @@ static int tls_no_password(char *to, int room, int writing, void *context)
     return 0; /* never prompt for a passphrase */
 }
 
-/* Called when a node requests a certificate and none is configured. Whether the node requires the
- * certificate becomes clear only later; with TLS 1.3, possibly only when the node closes the
+/* Called when a node requests a certificate and none is configured. It is not yet known whether the
+ * node requires a certificate. With TLS 1.3, this may become clear only when the node closes the
  * connection. */
 static int tls_no_certificate(SSL *ssl, X509 **certificate, EVP_PKEY **key)
 {

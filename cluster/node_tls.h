@@ -23,9 +23,9 @@ enum { NODE_TLS_WHY = 200 };
 struct node_tls_options {
     bool on;
     const char *ca;         /* file with CA certificates; NULL selects the OS's CAs */
-    const char *cert, *key; /* files of the client certificate and its key; or NULL */
-    const char
-        *name; /* name in node certificates; NULL selects the host, "*" any name */
+    const char *cert, *key; /* files with the client certificate and its key, or NULL */
+    const char *
+        name; /* name in node certificates; NULL selects the host, "*" allows any name */
 };
 
 struct node_tls;     /* a context */
@@ -47,8 +47,8 @@ void node_tls_close(
  * Otherwise returns -1 and sets errno. After EPROTO, node_tls_wrong returns the reason. */
 int node_tls_greet(struct node_secrecy *s);
 
-/* Behave like send and recv, and report errors as node_tls_greet does. node_tls_receive returns 0
- * if the connection is closed. */
+/* These functions behave like send and recv, and report errors as node_tls_greet does.
+ * node_tls_receive returns 0 if the connection is closed. */
 ssize_t node_tls_send(struct node_secrecy *s, const void *bytes, size_t n);
 ssize_t node_tls_receive(struct node_secrecy *s, void *bytes, size_t n);
 

@@ -5,7 +5,7 @@
  * Bytes may arrive in chunks of any size. A scan finds the end of a reply. It stores its own
  * position, so each byte is examined only once. The parser allocates nothing, regardless of the
  * sizes in headers. A complete reply is then read item by item. An array is an item that contains
- * the number of items after it.
+ * the number of items that follow it.
  *
  *     +OK\r\n   -ERR text\r\n   :12\r\n   $3\r\nabc\r\n   $-1\r\n   *2\r\n and two replies
  *     *-1\r\n
@@ -36,8 +36,8 @@ struct reply_scan {
     uint64_t left[REPLY_DEPTH]; /* number of items still missing in each open array */
 };
 
-/* Continues with the first n bytes received. Pass the same bytes, and possibly more, in each
- * call. */
+/* Continues a scan. `bytes` must contain the n bytes received so far, starting with the first byte
+ * of the reply. */
 enum reply_state reply_scan(struct reply_scan *scan, const char *bytes, size_t n);
 
 struct reply_item {

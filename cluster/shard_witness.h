@@ -1,10 +1,10 @@
 /*
  * shard_witness.h - detects that a shard may have lost keys because its server restarted.
  *
- * A primary that restarts before its replica is promoted loads the data of its last save, stays the
- * primary, and makes its replica copy that data. WAIT does not help, because it counts replicas,
- * and this replica had the write before it copied the older data. The shard then reports
- * acknowledged keys as absent, and nothing in its replies reveals the loss.
+ * A primary that restarts before its replica is promoted loads its last save, stays the primary,
+ * and makes its replica copy that data. WAIT does not help, because it counts replicas, and this
+ * replica had the write before it copied the older data. The shard then reports acknowledged keys
+ * as absent, and nothing in its replies reveals the loss.
  *
  * Therefore each shard has a witness, a hash in the same slot. It lists the process that served the
  * shard when the witness was written, and all processes that were running in the cluster at that
@@ -25,18 +25,19 @@
  *   continues no other history, as a primary does after an hour without a replica. A history that
  *   continues an unlisted history belongs to another primary, whose data the process has copied
  *   since then.
- * (W4) A shard in doubt gets a field with the run ID of the process that served it, so that the
- *   doubt moves together with the data. The doubt persists, for all clients and across their
- *   restarts, until the operator marks the shard as complete.
- * (W5) The processes are determined before the witnesses are read, and a witness is read before it
- *   is written. A process that starts in between is not on the list, and the operator's command
- *   does not mark the shards of such a process as complete.
- * (W6) A delayed client writes to whichever server has the slot by then. Writing the list therefore
- *   never overwrites a doubt, and the operator's command deletes only the doubts that it has read.
+ * (W4) The witness of a shard in doubt gets a field with the run ID of the process that served the
+ *   shard, so that the doubt moves together with the data. The doubt persists, for all clients and
+ *   across their restarts, until the operator marks the shard as complete.
+ * (W5) The running processes are determined before the witnesses are read, and a witness is read
+ *   before it is written. A process that starts in between is not on the list, and the operator's
+ *   command does not mark the shards of such a process as complete.
+ * (W6) A delayed client writes to whichever server owns the slot by then. Writing the list
+ *   therefore never overwrites a doubt, and the operator's command deletes only the doubts that it
+ *   has read.
  * (W7) A "no" is trusted if the process that sent it is listed both before and after the query, and
  *   had the same history throughout: the witness is read after the query, and INFO is sent after
- *   both commands (cluster_client.h). Otherwise a client would not notice that the process has
- *   copied other data, or that another client has recorded a doubt before the slot moved to a
+ *   both commands (cluster_client.h). Otherwise a client would not notice that the process had
+ *   copied different data, or that another client had recorded a doubt before the slot moved to a
  *   listed process.
  * (W8) If some shards of a filter have a witness, the filter is in use, and a shard without a
  *   witness has lost the witness along with its keys. Such a shard is in doubt, even if it was
@@ -50,14 +51,15 @@
  * (CLUSTER FAILOVER TAKEOVER); a restart from a save that is older than the first witness, if this
  * client has never seen a witness; and the migration of a slot from a restarted server before any
  * client has noticed the restart. Servers that do not support strings have no witnesses and are
- * trusted. bloomgated is such a server, and has a journal.
+ * trusted. bloomgated is such a server, but it has a journal.
  */
 #ifndef CLUSTER_SHARD_WITNESS_H
 #define CLUSTER_SHARD_WITNESS_H
 
 #include "cluster_client.h"
 
-enum { WITNESS_NAME_MORE = 16 }; /* maximum number of bytes that a witness name adds */
+/* The maximum number of bytes that a witness name adds to a shard name. */
+enum { WITNESS_NAME_MORE = 16 };
 
 struct witness_entry {
     uint64_t run, history;
@@ -65,7 +67,7 @@ struct witness_entry {
 
 enum {
     WITNESS_DOUBTS =
-        8, /* maximum number of doubts read; clients add one if there is none */
+        8, /* maximum number of doubts read; clients add a doubt only if there is none */
     WITNESS_FIELD = 24 /* maximum length of a field name in bytes */
 };
 
@@ -92,8 +94,8 @@ bool witness_has(const struct witness *witness, const struct link_process *proce
 enum witness_verdict {
     WITNESS_GOOD,
     WITNESS_NONE,    /* no witness exists yet, and the process is trusted */
-    WITNESS_DOUBT,   /* keys may be lost */
-    WITNESS_RESTART, /* keys may be lost in a restart not yet recorded in the witness */
+    WITNESS_DOUBT,   /* keys may have been lost */
+    WITNESS_RESTART, /* keys may have been lost in a restart not yet recorded */
     WITNESS_NO_MEMORY
 };
 

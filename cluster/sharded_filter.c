@@ -295,7 +295,7 @@ static bg_err witness_absolve(struct sharded *filter, char why[WITNESS_WHY],
                 : BG_OK;
 }
 
-/* Returns whether any shard has or had a witness. Otherwise the filter is new. */
+/* Returns whether any shard has or had a witness. If not, the filter is new. */
 static bool witness_is_used(const struct sharded *filter)
 {
     bool used = false;
@@ -352,7 +352,7 @@ static bg_err witness_read_all(struct sharded *filter, char why[WITNESS_WHY],
     return err;
 }
 
-/* Marks shards as doubted if their process started after the processes were determined. The
+/* Marks shards as doubted if their process started after the running processes were determined. The
  * operator's command does not apply to the data of such a process: see (W5). */
 static void witness_doubt_late(struct sharded *filter, const struct cluster_view *view,
                                char why[WITNESS_WHY])
@@ -439,18 +439,19 @@ struct sharded_job {
     uint16_t *shards;         /* shard of each item */
     size_t *order;            /* item indexes, sorted by shard */
     bg_bytes *argv;           /* consecutive arguments of all commands */
-    struct cluster_ask *asks; /* commands, followed by reads of witnesses */
+    struct cluster_ask *asks; /* commands, followed by witness reads */
     struct sharded_part *parts;
-    size_t count;                    /* commands */
-    struct witness_errand *errands;  /* reads of witnesses */
-    size_t readings;                 /* number of reads */
-    const struct cluster_ask **read; /* the read of each shard's witness, or NULL */
-    uint64_t *done, *answers;        /* bits */
-    bg_err err;                      /* the first error reply to a command */
-    bg_errinfo *info;                /* text of that error */
-    bg_err told;                     /* BG_ENOMEM if out of memory for a witness */
-    bool writes;                     /* adds; only queries need a trusted "no" */
-    char why[WITNESS_WHY];           /* why a shard is not trusted */
+    size_t count;                   /* commands */
+    struct witness_errand *errands; /* reads of witnesses */
+    size_t readings;                /* number of reads */
+    const struct cluster_ask *
+        *read;                /* request that reads each shard's witness, or NULL */
+    uint64_t *done, *answers; /* bits */
+    bg_err err;               /* the first error reply to a command */
+    bg_errinfo *info;         /* text of that error */
+    bg_err told;              /* BG_ENOMEM if memory for a witness ran out */
+    bool writes;              /* the job adds items; only queries need a trusted "no" */
+    char why[WITNESS_WHY];    /* why a shard is not trusted */
 };
 
 /* The items of one command. */
@@ -610,8 +611,8 @@ static uint16_t job_shard(const struct sharded_job *job,
     return job->shards[job->order[part->begin]];
 }
 
-/* Appends requests that read the witnesses of all shards to the commands. No such request is sent
- * to servers without witnesses. */
+/* After the commands, appends requests that read the witnesses of the job's shards. Servers without
+ * witnesses receive no such requests. */
 static void job_read_witnesses(struct sharded_job *job)
 {
     for (size_t i = 0; i < job->count; i++) {

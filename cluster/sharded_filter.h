@@ -81,11 +81,12 @@ bg_err sharded_each(struct sharded *filter, const struct sharded_order *order,
 
 /*
  * Reads all witnesses and records in `doubted` which shards may have lost keys. Then rewrites
- * outdated witnesses with the processes in `view`, which must have been determined beforehand. With
- * an empty view, no witness is written. A shard in doubt gets a witness that marks it as doubted.
- * If any shard has a witness, shards that are in `recreated` or have no witness are in doubt as
- * well. If `complete` is set, the operator has confirmed that the shards have all keys, and all
- * witnesses are rewritten. `why` contains the reason why the first doubted shard is in doubt.
+ * outdated witnesses with the processes in `view`, which must have been obtained before the
+ * witnesses are read. With an empty view, no witness is written. A shard in doubt gets a witness
+ * that marks it as doubted. If any shard has a witness, shards that are in `recreated` or have no
+ * witness are in doubt as well. If `complete` is set, the operator has confirmed that the shards
+ * have all keys, and all witnesses are rewritten. `why` explains why the first doubted shard is in
+ * doubt.
  * Errors: those of cluster_call; results up to the error are kept.
  */
 bg_err sharded_vouch(struct sharded *filter, const struct cluster_view *view,

@@ -1,9 +1,9 @@
 /*
- * slot_map.h - the known nodes of a cluster, and the slots that they have.
+ * slot_map.h - the known nodes of a cluster, and the slots that they own.
  *
  * The map is read with CLUSTER SLOTS and updated by MOVED replies. The map may be out of date at
- * any time, which does no harm: a node that does not have a slot redirects the client to the node
- * that has it. A server outside a cluster has all slots.
+ * any time, which is harmless: a node that does not own a slot redirects the client to the node
+ * that does. A server outside a cluster owns all slots.
  *
  *     CLUSTER SLOTS    a list of (first slot, last slot, (host, port, ...) of the primary,
  *                      replicas ...)
@@ -35,7 +35,7 @@ void map_free(struct slot_map *map);
  * nodes or the name is invalid. */
 uint16_t map_node(struct slot_map *map, bg_bytes host, uint16_t port);
 
-/* Does the same as map_node for the text "host:port". An empty host means the host of node `from`,
+/* Like map_node, but parses the text "host:port". An empty host means the host of node `from`,
  * unless `from` is MAP_NOBODY. */
 uint16_t map_address(struct slot_map *map, bg_bytes address, uint16_t from);
 
