@@ -20,10 +20,10 @@ bool args_real(bg_bytes argument, double *value);
  * replaced by '?'. */
 const char *args_show(bg_bytes argument, char text[64]);
 
-/* Returns the object named by argv[1] if it belongs to one of these families (bits 1 << OBJECT_BF
- * ...). If the object does not exist, sends the error `missing`, unless `missing` is NULL, and
- * returns NULL. If the object belongs to another family, sends WRONGTYPE and returns NULL. Sets
- * *sent to whether an error was sent. */
+/* Returns the object named by argv[1] if it belongs to one of the given families, a bitmask (1 <<
+ * OBJECT_BF ...). If the object does not exist, sends the error `missing`, unless `missing` is
+ * NULL, and returns NULL. If the object belongs to a different family, sends WRONGTYPE and returns
+ * NULL. Sets *sent to whether an error was sent. */
 struct object *args_find(struct request *request, uint32_t families,
                          const char *missing, bool *sent);
 
@@ -33,7 +33,7 @@ struct object *args_find_any(struct request *request, bg_bytes name);
 
 enum {
     ARGS_BF = 1u << OBJECT_BF | 1u << OBJECT_BG, /* BF.*: all kinds */
-    ARGS_CF = 1u << OBJECT_CF | 1u << OBJECT_BG, /* CF.*: kinds that can delete */
+    ARGS_CF = 1u << OBJECT_CF | 1u << OBJECT_BG, /* CF.*: kinds that support deletion */
     ARGS_ANY = 1u << OBJECT_BF | 1u << OBJECT_CF | 1u << OBJECT_BG
 };
 

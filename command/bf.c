@@ -164,8 +164,8 @@ static const char *bf_check(const struct bf_wish *wish)
     return NULL;
 }
 
-/* Returns the growth factor of the layers. The library supports three factors, and fewer layers are
- * faster. */
+/* Returns the growth factor of the layers. The library supports the factors 2, 4 and 8. Smaller
+ * values are rounded up, because fewer layers are faster. */
 static uint32_t bf_width(uint64_t expansion)
 {
     return expansion <= 2 ? 2 : expansion <= 4 ? 4 : 8;
@@ -375,7 +375,7 @@ static void bf_add_list(struct request *request, const struct bf_wish *wish,
                               is_new + done / 64, &in, &info);
         done += in;
     }
-    if (err && done == 0 && err != BG_EFULL) { /* nothing was added: send no array */
+    if (err && done == 0 && err != BG_EFULL) { /* nothing was added, so send no array */
         args_failed(request, err, &info, BF_FULL);
     } else {
         reply_array(&request->reply, done + (err ? 1 : 0));

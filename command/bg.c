@@ -1,6 +1,6 @@
 /*
- * bg.c - the table of BG.*: commands specific to Bloomgate, for filters of all kinds and
- * families.
+ * bg.c - the table of BG.* commands, which are specific to Bloomgate and work with filters of all
+ * kinds and families.
  */
 #include "bg_handlers.h"
 

@@ -32,7 +32,7 @@ void bgc_clear(struct request *request)
     struct host *host = request->host;
     bg_errinfo info = { 0 };
     bg_err err = BG_OK;
-    do { /* retried if the name refers to a different object by then */
+    do { /* retried if the name now refers to a different object */
         const struct object *object = args_find_any(request, request->argv[1]);
         struct object *empty = NULL;
         if (!object) {
@@ -216,7 +216,7 @@ void bgc_rotate(struct request *request)
 
 /* ---- Comparison ------------------------------------------------------------------------------ */
 
-/* Computes the overlap of two filters. Returns false after sending an error. */
+/* Computes the overlap between two filters. Returns false after sending an error. */
 static bool bgc_overlap_of(struct request *request, bg_overlap *overlap)
 {
     const struct object *a = args_find_any(request, request->argv[1]);

@@ -1,14 +1,15 @@
 /*
- * bg_files.c - filters and files: publish, reload, verify, digest.
+ * bg_files.c - commands for filter files: publish, reload, verify, digest.
  *
  * Files are stored in a directory that the host chooses (host->ops->path). BG.PUBLISH writes the
  * object's shape to the metadata of the file, as "object: family=...", so that BG.RELOAD on another
- * server restores the settings by which a window advances. The filter file stores everything else.
+ * server restores the settings that control how a window advances. The filter file stores
+ * everything else.
  *
- * BG.RELOAD creates a sealed filter, which accepts no adds: added items would be lost with the next
- * file. WRITABLE creates a filter that accepts adds. Reloading such a filter requires DISCARD,
- * which drops the items added since the last load. ANYKIND allows a file with a different kind,
- * hash or secret; the name then gets a new object.
+ * BG.RELOAD creates a sealed filter, which accepts no adds, because added items would be lost when
+ * the next file is loaded. WRITABLE creates a filter that accepts adds. Reloading such a filter
+ * requires DISCARD, which drops the items added since the last load. ANYKIND allows a file with a
+ * different kind, hash or secret; the name then refers to a new object.
  *
  * A file with a lower generation than the last file loaded is refused unless DISCARD is set. The
  * slot stores the last generation, and the object's shape includes it wherever objects are saved
@@ -288,8 +289,7 @@ static bg_err reload_look(struct reload *reload, bg_errinfo *info)
     reload->about.struct_size = sizeof reload->about;
     bg_err err = bg_file_get_info(reload->path, &reload->about, info);
     if (err) {
-        return err == BG_EIO ? BG_EINVAL
-                             : err; /* an error in this file, not in the journal */
+        return err == BG_EIO ? BG_EINVAL : err; /* BG_EIO would mean a journal error */
     }
     shape.hash = reload->about.profile;
     shape.seed = reload->about.seed;
@@ -395,8 +395,7 @@ static bg_err reload_into(struct reload *reload, struct object *object,
     object_vacate(object);
     if (err) {
         object_unchanged(object);
-        return err == BG_EIO ? BG_EINVAL
-                             : err; /* an error in this file, not in the journal */
+        return err == BG_EIO ? BG_EINVAL : err; /* BG_EIO would mean a journal error */
     }
     bg_slot_info stats; /* the file may have been replaced since it was inspected */
     object_about(object, &stats);

@@ -1,5 +1,5 @@
 /*
- * bg_handlers.h - the handlers of BG.* commands for their table (bg.c), and shared functions. Their
+ * bg_handlers.h - the handlers of BG.* commands, for the table in bg.c, and shared functions. All
  * names start with bgc_, since bg_ is the library's prefix.
  */
 #ifndef COMMAND_BG_HANDLERS_H

@@ -1,7 +1,7 @@
 /*
  * bg_info.c - BG.INFO: all information about a filter. Some values require counting set bits. Since
- * BG.INFO is called often and has to be fast, bits in a part larger than 4 MiB are counted only in
- * samples of 4 MiB in total.
+ * BG.INFO is called often and has to be fast, it samples only 4 MiB of any part that is larger than
+ * 4 MiB.
  *
  * There are four rates:
  *
@@ -12,7 +12,7 @@
  *
  * If callers report on a share s of the positive answers, and F of the reported answers were false,
  * then F / (s * number of "no" answers) estimates the ratio of false positives to true negatives.
- * The measured and the observed rate have 95% confidence intervals.
+ * The measured and observed rates have 95% confidence intervals.
  */
 #include "bg_handlers.h"
 

@@ -2,7 +2,7 @@
  * bg_keys.c - BG.ADD, EXISTS, DEL, COUNT and similar commands, for filters of any kind and
  * family.
  *
- * A missing filter is an error, NOFILTER, for adds and for lookups. A "no" therefore always means
+ * If the filter is missing, both adds and lookups fail with NOFILTER. A "no" therefore always means
  * that a filter was queried.
  *
  * Deletes. A filter cannot distinguish an item that was added from a false positive, so a delete

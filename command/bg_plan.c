@@ -1,5 +1,6 @@
 /*
- * bg_plan.c - BG.PLAN: compares all kinds of filters for a number of items and a rate.
+ * bg_plan.c - BG.PLAN: compares all kinds of filters for a given number of items and false-positive
+ * rate.
  *
  * The reply is an array of maps, one for each kind. `chosen` marks the kind that KIND auto selects,
  * and `reason` explains why. A kind that does not support the request has an `error` field instead

@@ -33,7 +33,8 @@ static void rebuild_spec(const struct object *object, uint64_t capacity, double 
             shape.rate = settings->bf_error_rate;
         }
     }
-    object_shape_spec(&shape, window, spec); /* the library keeps the hash */
+    object_shape_spec(&shape, window,
+                      spec); /* the library keeps the old filter's hash */
     spec->max_bytes = shape.limit ? shape.limit : settings->max_filter_bytes;
     spec->allocator = settings->allocator;
 }
@@ -124,7 +125,8 @@ static void rebuild_commit(struct request *request, struct object *object)
         atomic_store(&object->reshaped, true);
         atomic_store(&object->expansions, 0);
         object->outgrown = false;
-        object_position(object); /* otherwise copies would have a different position */
+        object_position(
+            object); /* otherwise copies would be at a different window position */
     }
     object_vacate(object);
     if (err) {

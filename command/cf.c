@@ -12,7 +12,7 @@
  *   - options are parsed strictly, and every error has a code;
  *   - querying a key of a different type returns WRONGTYPE, since "0" would be a false "no";
  *   - without ERROR, the false-positive rate stays below 3% no matter how far the filter grows, and
- *     is typically below 0.01%. A filter that can no longer keep this rate is full;
+ *     is typically below 0.01%. A filter that can no longer keep this rate is considered full;
  *   - CF.COMPACT is a write command, so it does not run on replicas.
  */
 #include "args.h"
@@ -193,8 +193,7 @@ static void cf_reserve(struct request *request)
 
 /* ---- Objects ------------------------------------------------------------------------------- */
 
-/* Returns the object named by argv[1] if its kind supports deletion. Otherwise behaves like
- * args_find. */
+/* Returns the object named by argv[1] if its kind supports deletion. Otherwise like args_find. */
 static struct object *cf_find(struct request *request, const char *missing, bool *sent)
 {
     struct object *object = args_find(request, ARGS_CF, missing, sent);
@@ -309,7 +308,7 @@ struct cf_list {
     struct object *object;
     const bg_bytes *items;
     size_t n, done;
-    signed char *answers; /* 1: added, 0: already present, -1: full */
+    signed char *answers; /* 1 if added, 0 if already present, -1 if full */
     bool absent_only;
 };
 

@@ -22,7 +22,7 @@ enum {
     COMMAND_LOADING = 1u << 7, /* allowed while the service is loading */
     COMMAND_STALE = 1u << 8,
     COMMAND_ASKS =
-        1u << 9, /* queries members: while loading, a host may answer "maybe" */
+        1u << 9, /* queries membership; while loading, a host may answer "maybe" */
     COMMAND_COUNTS = 1u << 10,    /* a COMMAND_ASKS that returns a number */
     COMMAND_CONTAINER = 1u << 11, /* has subcommands, selected by the second argument */
     COMMAND_SUB = 1u << 12,       /* a subcommand: "CLIENT|ID" */
@@ -59,12 +59,12 @@ struct command {
     int first_key, last_key,
         key_step; /* 0 if there are no keys; a negative last_key counts from the end */
     void (*run)(struct request *request);
-    /* For pipelines: runs n requests of this command for one name together, and sends a reply for
-     * each. The requests differ only in argv[2]. If NULL, requests run one by one. */
+    /* For pipelines: runs n requests of this command for one object together, and sends a reply to
+     * each request. The requests differ only in argv[2]. If NULL, requests run one by one. */
     void (*run_many)(struct request *request, const bg_bytes *items, size_t n);
     const char
         *syntax; /* "key error_rate capacity [EXPANSION expansion] [NONSCALING]" */
-    const char *summary; /* a sentence without its period */
+    const char *summary; /* one sentence, without the final period */
     const char *complexity;
     const char *since;
 };
@@ -74,7 +74,7 @@ extern const struct command bf_commands[], cf_commands[], bg_commands[];
 /* The commands of all families, with fast case-insensitive lookup by name. */
 struct command_table;
 
-/* Creates a table of n arrays. Returns NULL if out of memory. Asserts that names are unique. */
+/* Creates a table from n arrays. Returns NULL if out of memory. Asserts that names are unique. */
 struct command_table *command_table_create(const struct command *const *families,
                                            size_t n);
 void command_table_free(struct command_table *table);
@@ -89,7 +89,7 @@ const struct command *command_find_sub(const struct command_table *table,
 const struct command *command_next_sub(const struct command_table *table,
                                        const struct command *container, size_t *i);
 
-/* Return the number of rows, and one row. Rows are commands and subcommands. */
+/* Return the number of rows, and the row at an index. Each row is a command or a subcommand. */
 size_t command_count(const struct command_table *table);
 const struct command *command_at(const struct command_table *table, size_t i);
 

@@ -13,7 +13,7 @@
 struct dump {
     uint64_t read; /* time of the last read, on the host's clock */
     bool
-        foreign; /* whether these are records in RedisBloom's format (docs/foreign.md) */
+        foreign; /* `bytes` contains records in RedisBloom's format (docs/foreign.md) */
     uint64_t stream; /* checksum of the stream */
     size_t n;
     uint8_t bytes[];
@@ -103,7 +103,7 @@ static bg_err dump_encode(const struct object *object, const bg_filter *filter,
     return err;
 }
 
-/* Starts to read an object. `still` means that the object does not change in the meantime, so no
+/* Starts reading an object. `still` means that the object does not change in the meantime, so no
  * copy is needed. */
 static bg_err dump_read_begin(const struct object *object, bool still,
                               struct object_reading *reading, bg_errinfo *info)

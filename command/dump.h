@@ -11,8 +11,8 @@
  *     chunk     magic 8 | checksum 8 | stream 8 | offset 8 | total 8 | bytes of the stream
  *
  * All numbers are little-endian. `checksum` is the XXH64, with seed 0, of all bytes after it.
- * `stream` is the same hash of the whole stream, so chunks of two dumps are never mixed. A chunk
- * contains its own offset, so an interrupted load can continue where it stopped.
+ * `stream` is the same hash of the whole stream, so chunks from different dumps are never mixed. A
+ * chunk contains its own offset, so an interrupted load can continue where it stopped.
  *
  * BF.SCANDUMP dumps filters imported from RedisBloom in RedisBloom's format, without these
  * headers, and BF.LOADCHUNK loads them.
@@ -20,7 +20,7 @@
  * While a dump is being loaded, its name refers to an object with unknown content (object.h).
  * Chunks arrive in order. Memory grows with the bytes received, not with a size announced in a
  * header, up to settings->max_filter_bytes plus a margin (gather.h). After the last chunk,
- * everything is verified and a new object gets the name.
+ * the whole dump is verified, and the name is bound to a new object.
  *
  * dump_write writes without a copy if no other thread changes the object in the meantime. A dump
  * that is read by several commands needs a copy, since the object may change between these
@@ -37,11 +37,11 @@ enum {
     DUMP_KEPT = 5 * 60 * 1000  /* milliseconds */
 };
 
-/* Frees the memory that an object holds for dumps and loads. No other thread may use the object.
- * */
+/* Frees the memory that an object holds for dumps and loads. No other thread may use the
+ * object. */
 void dump_release(struct object *object);
 
-/* Frees the copy if it has not been read for DUMP_KEPT milliseconds. The host calls this
+/* Frees the copy if it has not been read for DUMP_KEPT milliseconds. The host calls this function
  * regularly. */
 void dump_expire(struct object *object, uint64_t now);
 
@@ -57,18 +57,18 @@ bg_err dump_encode_foreign(const struct object *object, void **bytes, size_t *n,
 bg_err dump_encode_filter(const struct object *object, bool still, void **bytes,
                           size_t *n, bg_errinfo *info);
 
-/* Writes the same bytes in chunks (bg_file_write_fn), without copying the filter, unless it is
- * imported. `flags` may include BG_FILE_FROZEN and BG_FILE_NO_CANARIES; the latter changes the
- * bytes. Before the first chunk, sets *all to the total number of bytes. Errors: before the first
- * chunk, BG_ENOMEM and similar errors; later, the errors of `write`, and BG_EBUSY if the object
- * changed despite BG_FILE_FROZEN. */
+/* Writes the same bytes as dump_encode_filter, but in chunks (bg_file_write_fn), without copying
+ * the filter, unless it is imported. `flags` may include BG_FILE_FROZEN and BG_FILE_NO_CANARIES;
+ * the latter changes the bytes. Before the first chunk, sets *all to the total number of bytes.
+ * Errors: before the first chunk, BG_ENOMEM and similar errors; later, the errors of `write`, and
+ * BG_EBUSY if the object changed despite BG_FILE_FROZEN. */
 bg_err dump_write(const struct object *object, uint32_t flags, bg_file_write_fn write,
                   void *context, size_t *all, bg_errinfo *info);
 
 /* Creates an imported object of this shape from gathered bytes, which are untrusted. The encoded
  * filter extends from an offset to the end of the gathered bytes. The memory is released while the
- * bytes are read: if `gather->given` is not 0, the bytes are lost even on failure. Errors: those of
- * bg_decode and bg_foreign_decode; BG_EFORMAT if the bytes do not match the shape. */
+ * bytes are read, so if `gather->given` is not 0, the bytes are lost even on failure. Errors: those
+ * of bg_decode and bg_foreign_decode; BG_EFORMAT if the bytes do not match the shape. */
 bg_err dump_decode(const struct object_shape *shape,
                    const struct command_settings *settings, struct gather *gather,
                    size_t at, struct object **object, bg_errinfo *info);

@@ -32,21 +32,22 @@ enum {
     REDIS_HEADER = 20,
     REDIS_LINK = 53,
     CUCKOO_HEADER = 38,
-    CUCKOO_HEADER_OLD = 46, /* written by RedisBloom 2.2.7 to 2.2.10: docs/foreign.md */
+    CUCKOO_HEADER_OLD =
+        46, /* written by RedisBloom 2.2.7 to 2.2.10; see docs/foreign.md */
     CUCKOO_FILTERS = 65536
 };
 
 struct load {
     bg_foreign_format foreign; /* 0: Bloomgate's format */
-    uint64_t stream;           /* Bloomgate: checksum of the stream */
+    uint64_t stream;           /* checksum of a Bloomgate stream */
     uint64_t done, total;      /* received and total bytes of the stream or the bits */
     uint64_t size;             /* bytes of the complete dump, including records */
     struct gather gather;      /* the dump, `size` bytes */
     uint64_t used;             /* bytes written at the start of the buffer */
-    uint64_t counted;   /* bytes counted as memory in object->held and the ledger */
-    size_t header;      /* RedisBloom: size of the header in bytes */
-    uint64_t first;     /* cuckoo filters: size of the first part in bytes */
-    uint32_t expansion; /* cuckoo filters: growth factor of the following parts */
+    uint64_t counted;          /* bytes counted in object->held and in the ledger */
+    size_t header;             /* size of a RedisBloom header in bytes */
+    uint64_t first;            /* size of a cuckoo filter's first part in bytes */
+    uint32_t expansion;        /* growth factor of a cuckoo filter's other parts */
 };
 
 /* The error texts of a family of commands. */
@@ -54,15 +55,14 @@ struct load_words {
     uint32_t families;
     const char *not_found;  /* no load is in progress */
     const char *place;      /* a chunk that does not follow the last chunk */
-    const char *too_big;    /* a chunk that crosses the end of a link */
+    const char *too_big;    /* a chunk that crosses the end of a part */
     const char *bad_header; /* an invalid first chunk; NULL selects `bad` */
     const char *bad;        /* an invalid dump */
 };
 
 /* ---- Received bytes -------------------------------------------------------------------------- */
 
-/* Stops counting the received bytes, which are freed, or replaced by the filter while it is decoded
- * (gather.h). */
+/* Stops counting the received bytes, because they are about to be freed or decoded (gather.h). */
 static void load_uncount(struct object *object)
 {
     struct load *load = object->load;
@@ -159,7 +159,7 @@ static bg_err load_begin(struct object *object, const struct load *load,
 
 /* ---- Places ---------------------------------------------------------------------------------- */
 
-/* RedisBloom: one of the consecutive parts of a dump. */
+/* One of the consecutive parts of a RedisBloom dump. */
 struct load_part {
     uint64_t number, bytes;
     uint64_t offset; /* offset in the bytes of all parts */
@@ -191,9 +191,9 @@ static void load_next_part(const struct load *load, struct load_part *part)
                       : load_link_bytes(load, part->number);
 }
 
-/* RedisBloom: converts an offset in the bytes of all parts to an offset in the records. Sets *left
- * to the number of bytes from that offset to the end of the part. The header has been checked, and
- * the offset is below load->total. */
+/* Converts an offset in the bytes of all parts of a RedisBloom dump to an offset in the records.
+ * Sets *left to the number of bytes from that offset to the end of the part. The header has been
+ * checked, and the offset is below load->total. */
 static uint64_t load_part_place(const struct load *load, uint64_t offset,
                                 uint64_t *left)
 {
@@ -429,7 +429,8 @@ static struct object *load_target(struct request *request,
                 object_free(object);
             }
         }
-        if (err && err != BG_EBUSY) { /* busy: another client has just started a load */
+        if (err
+            && err != BG_EBUSY) { /* BG_EBUSY: another client has just started a load */
             args_failed(request, err, &info, "");
             return NULL;
         }
@@ -475,14 +476,15 @@ static bg_err load_finish(struct request *request, const struct load_words *word
         object->loading = object->load != NULL;
         pthread_mutex_unlock(&object->dumping);
         object_free(made);
-        return err == BG_EINVAL ? BG_EFORMAT
-                                : err; /* the caller handles BG_EINVAL differently */
+        return err == BG_EINVAL
+                   ? BG_EFORMAT
+                   : err; /* for the caller, BG_EINVAL means a chunk that is too big */
     }
     return BG_OK;
 }
 
-/* Adds a chunk to an object that is being loaded. Unlocks `dumping`, which the caller holds. Sets
- * *progress, unless NULL, to the number of bytes loaded. */
+/* Adds a chunk to an object that is being loaded. Unlocks `dumping`, which the caller holds. If
+ * `tell_progress` is set, replies with the number of bytes received and the total. */
 static void load_chunk(struct request *request, const struct load_words *words,
                        struct object *object, const struct dump_chunk *chunk,
                        bool tell_progress)

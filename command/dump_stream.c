@@ -14,8 +14,9 @@ uint64_t dump_checksum(const void *bytes, size_t n)
 {
     const bg_hash_spec how = { .profile = BG_HASH_XXH64 };
     bg_hasher hasher;
-    if (bg_hasher_init(&hasher, &how,
-                       NULL)) { /* cannot fail: needs no memory and no secret */
+    if (bg_hasher_init(
+            &hasher, &how,
+            NULL)) { /* cannot fail, because it needs no memory and no secret */
         return 0;
     }
     return bg_hash_bytes(&hasher, bytes, n);

@@ -25,11 +25,11 @@ struct dump_line {
     uint64_t items, deleted, expansions;
 };
 
-/* Writes the line and returns its length. */
+/* Writes the description line and returns its length. */
 size_t dump_line_write(const struct dump_line *line, char text[DUMP_LINE_MAX]);
 
-/* Parses the line at the start of n bytes. Sets *used to the length of the line. Errors:
- * BG_EFORMAT. */
+/* Parses the description line at the start of n bytes. Sets *used to the length of the line.
+ * Errors: BG_EFORMAT. */
 bg_err dump_line_read(const uint8_t *bytes, size_t n, struct dump_line *line,
                       size_t *used, bg_errinfo *info);
 
@@ -40,13 +40,13 @@ struct dump_chunk {
     size_t n;
 };
 
-/* Returns whether the data starts like a chunk. */
+/* Returns whether the data starts with the magic number of a chunk. */
 bool dump_chunk_is(bg_bytes data);
 
 /* Parses a chunk. Errors: BG_EFORMAT, BG_ECHECKSUM. */
 bg_err dump_chunk_read(bg_bytes data, struct dump_chunk *chunk, bg_errinfo *info);
 
-/* Writes the header and the bytes, DUMP_HEADER + chunk->n in total. */
+/* Writes the header and the bytes of a chunk, DUMP_HEADER + chunk->n bytes in total. */
 void dump_chunk_write(const struct dump_chunk *chunk, uint8_t *to);
 
 #endif

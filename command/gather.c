@@ -1,5 +1,5 @@
-/* gather.c - see gather.h. Small buffers use malloc: mapping them would cost more than it saves.
- * */
+/* gather.c - see gather.h. Small buffers use malloc, because mapping them would cost more than it
+ * saves. */
 #include "gather.h"
 
 #include <stdlib.h>

@@ -4,9 +4,9 @@
  *
  * A sender announces the size of a filter in advance. The announced size only reserves address
  * space, which is plentiful. Memory is used only for bytes that have arrived, since the kernel
- * provides pages on first write. The buffer does not have to move when it grows. The memory of
- * bytes that have been read is returned to the kernel immediately. While a filter is created from
- * its file, each part is therefore in memory only once.
+ * provides pages on first write. The buffer never has to move to grow. The memory for bytes that
+ * have been read is returned to the kernel immediately. Therefore, while a filter is created from
+ * its file, each part of the filter is in memory only once.
  *
  *     |  released, reads as zeros  |  received  |  zeros, no memory yet  |
  *     0                          given                                 size
@@ -40,8 +40,8 @@ struct gather {
  * NULL, nothing is counted. */
 bool gather_begin(struct gather *gather, size_t size, const bg_allocator *allocator);
 
-/* Counts the first n bytes with the allocator. Call it before the bytes arrive. Returns false if
- * the allocator refuses the memory. */
+/* Counts the first n bytes by allocating as much memory from the allocator. Call it before the
+ * bytes arrive. Returns false if the allocator refuses the memory. */
 bool gather_count(struct gather *gather, size_t n);
 
 /* Frees the memory that gather_count allocated. Call it when all bytes have arrived and are about
@@ -51,7 +51,7 @@ void gather_uncount(struct gather *gather);
 /* Releases the first n bytes, which will not be read again. */
 void gather_give(struct gather *gather, size_t n);
 
-/* Frees the buffer. Does nothing if the buffer was not started. */
+/* Frees the buffer. Does nothing if gather_begin was not called. */
 void gather_end(struct gather *gather);
 
 #endif

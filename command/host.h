@@ -1,5 +1,5 @@
 /*
- * host.h - the environment of commands: the service (server/) or the Redis module
+ * host.h - the environment in which commands run: the service (server/) or the Redis module
  * (adapters/redis).
  *
  * A handler receives a request, finds or creates objects (object.h) through its host, and sends one
@@ -8,11 +8,11 @@
  *
  * Durability. A handler passes every change to an object to the host (`record`). The host writes
  * the change to its journal, or replicates it, and sends the reply only when the change is as safe
- * as the settings require. For sets of bits, a change is recorded before it is applied. For objects
+ * as the settings require. For bit arrays, a change is recorded before it is applied. For objects
  * whose changes do not commute, the object's lock is held during both steps; adds are applied first
  * and then recorded, so that adds rejected by a full filter do not fill the journal
  * (object_keys.c). Changes to a whole object (merges, loads, replacements) are followed by
- * `checkpoint`, with which the host saves the whole object. After a crash before the checkpoint,
+ * a call to `checkpoint`, which saves the whole object. If the host crashes before the checkpoint,
  * the object has its previous content or unknown content (object.h), but is never empty.
  */
 #ifndef COMMAND_HOST_H
@@ -39,7 +39,7 @@ struct change {
     enum change_op op;
     size_t n;
     const uint64_t *hashes; /* computed by the hasher of the object's base, or NULL */
-    const bg_bytes *keys;   /* for imported filters, and while the hash is changing */
+    const bg_bytes *keys; /* set for imported filters, and while the hash is changing */
     uint64_t value;
 };
 
@@ -68,11 +68,11 @@ struct command_settings {
     uint32_t cf_max_expansions;
     uint64_t max_filter_bytes; /* maximum size of one filter; 0 if unlimited */
     uint32_t hash;             /* a bg_hash_profile, for new filters */
-    const bg_keyring *keyring; /* secrets of keyed hashes, or NULL */
+    const bg_keyring *keyring; /* secrets for keyed hashes, or NULL */
     const struct secret_source *secrets; /* replaces the keyring, unless NULL */
     /* The allocator for filters and their objects, which must outlive them. NULL selects malloc. A
-     * host that sets it should generally use an object from one thread at a time, because
-     * statistics are then not spread over cores. */
+     * host that sets it should generally use an object from one thread at a time, because the
+     * statistics counters are then not distributed across cores. */
     const bg_allocator *allocator;
 };
 
@@ -91,7 +91,7 @@ struct host_ops {
     bg_err (*create)(struct host *host, bg_bytes name, struct object *object,
                      bg_errinfo *info);
 
-    /* Does the same as `create`, but replaces `instead_of`, the object found under that name. The
+    /* Like `create`, but replaces `instead_of`, the object found under that name. The
      * name keeps its expiry. Errors: BG_ECANCELED if the name no longer refers to that object. */
     bg_err (*replace)(struct host *host, bg_bytes name, const struct object *instead_of,
                       struct object *object, bg_errinfo *info);
@@ -106,7 +106,7 @@ struct host_ops {
     bg_err (*record)(struct host *host, struct object *object,
                      const struct change *change, bg_errinfo *info);
 
-    /* Saves an object that was changed as a whole. May take long. */
+    /* Saves an object that was changed as a whole. May take a long time. */
     bg_err (*checkpoint)(struct host *host, struct object *object, bg_errinfo *info);
 
     /* Returns whether an add may allocate about this many bytes. If so, the add's allocations are
@@ -119,8 +119,8 @@ struct host_ops {
     uint64_t (*now)(struct host *host);
 
     /* Returns the time, in milliseconds, of a clock that runs only while the host runs and that
-     * cannot be set. Windows age by this clock. 0 means that the clock is stopped, because another
-     * host moves the windows. */
+     * cannot be set. Windows age according to this clock. Returns 0 if the clock is stopped because
+     * another host moves the windows. */
     uint64_t (*ticks)(struct host *host);
 
     /* Looks up a key in gate `name`: in its filter, then in the backing store. NULL if the host has
@@ -136,7 +136,7 @@ struct host_ops {
     bg_err (*wrote)(struct host *host, bg_bytes name, bg_bytes key, bg_errinfo *info);
 
     /* Converts a file name in BG.PUBLISH or BG.RELOAD to a path in a directory on the host. NULL if
-     * the host has no files. Errors: BG_EINVAL for names outside the directory. */
+     * the host does not support files. Errors: BG_EINVAL for names outside the directory. */
     bg_err (*path)(struct host *host, bg_bytes file, char *path, size_t room,
                    bg_errinfo *info);
 };

@@ -3,8 +3,8 @@
  *
  * The library computes the size of a valkey-bloom filter, so a temporary filter is created to
  * determine the size. Then a file with such a filter, whose bits are all zero, is written as
- * described in foreign_valkeybloom.c and decoded like an imported file. Pages from calloc that are
- * only read use no memory.
+ * described in foreign_valkeybloom.c and decoded like an imported file. Pages from calloc use no
+ * memory until they are written.
  */
 #include "import_seeded.h"
 
@@ -89,8 +89,9 @@ bg_err import_seeded_make(const struct import_seeded *wish,
     if (err) {
         return err;
     }
-    const size_t n = SEEDED_HEADER + SEEDED_FRAME
-                     + (size_t)bytes; /* fits, as such a filter was just created */
+    const size_t n =
+        SEEDED_HEADER + SEEDED_FRAME
+        + (size_t)bytes; /* fits, because a filter of this size was just created */
     uint8_t *file = calloc(1, n);
     if (!file) {
         return object_error(info, BG_ENOMEM, "cannot allocate %zu bytes for the filter",

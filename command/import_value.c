@@ -31,7 +31,7 @@ static double import_get_real(const uint8_t *p)
     return value;
 }
 
-/* Returns the shape of a file that the decoder has accepted. */
+/* Returns the shape of the filter in a file that the decoder has accepted. */
 static struct object_shape import_shape_redis(const uint8_t *file)
 {
     const uint8_t *header = file + IMPORT_RECORD, *link = header + REDIS_HEADER;
@@ -300,7 +300,7 @@ static void import_put16(uint8_t *p, uint64_t value)
     p[1] = (uint8_t)(value >> 8);
 }
 
-/* Reads one filter in the chain. The number of buckets occurs twice, and determines the number of
+/* Reads one filter in the chain. The number of buckets appears twice, and determines the number of
  * bytes. */
 static bg_err import_cuckoo_filter(struct import_file *file, uint64_t buckets,
                                    uint64_t bucket_size, uint64_t *done,
@@ -481,7 +481,7 @@ bg_err import_value(bg_foreign_format format, int version, struct import_source 
 
 /* ---- Export ---------------------------------------------------------------------------------- */
 
-/* Joins each part above 16 MiB, which consists of several records, by moving the bytes of its
+/* A part above 16 MiB consists of several records. Joins each such part by moving the bytes of its
  * records together. */
 static void export_join(uint8_t *file, size_t n, uint64_t parts,
                         uint64_t (*bytes_of)(const uint8_t *header, uint64_t part))

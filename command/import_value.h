@@ -1,6 +1,6 @@
 /*
  * import_value.h - converts other modules' filters to objects: either from a file that
- * bg_foreign_decode accepts, or field by field, as a server loads a value that the module saved.
+ * bg_foreign_decode accepts, or field by field, when a server loads a value that the module saved.
  *
  *     MBbloom--   RedisBloom's Bloom filters, version 4:
  *                 size, links, options, growth, and for each link
@@ -25,8 +25,8 @@
 
 #include "object.h"
 
-/* The source of fields. After each call, `failed` may be true; the returned value is then
- * meaningless. */
+/* The source of fields. If `failed` returns true after a call, the value that the call returned
+ * is meaningless. */
 struct import_source {
     uint64_t (*number)(struct import_source *source);
     double (*real)(struct import_source *source);

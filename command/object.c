@@ -85,9 +85,9 @@ void object_describe(const struct object *object, struct object_shape *shape)
     shape->generation = bg_slot_generation(object->slot);
 }
 
-/* Creates a slot with this filter, if it is not NULL. On error, the caller still owns the filter.
- * Setting a generation may allocate memory and fail, so it happens before the slot takes ownership
- * of the filter. */
+/* Creates a slot with this filter, or an empty slot if `filter` is NULL. On error, the caller still
+ * owns the filter. Setting a generation may allocate memory and fail, so it is done before the slot
+ * takes ownership of the filter. */
 static bg_err object_make_slot(struct object *made, bg_filter *filter, bg_errinfo *info)
 {
     const uint64_t generation = made->shape.generation;
@@ -132,7 +132,7 @@ bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
         return err;
     }
     if (filter) {
-        made->shape.kind = bg_filter_kind(filter); /* it may have been `auto` */
+        made->shape.kind = bg_filter_kind(filter); /* the kind may have been `auto` */
         made->commutes = object_commutes(bg_filter_kind(filter));
         if (object_shape_is_keyed(shape)) {
             made->shape.check = bg_hasher_check(bg_filter_hasher(filter));
@@ -197,7 +197,7 @@ void object_free(struct object *object)
     object_give(object);
 }
 
-/* Locks are not moved, but initialized again at the new address. */
+/* Locks are not moved, but reinitialized at the new address. */
 void object_relocate(struct object **object, const bg_mover *mover)
 {
     struct object *o = *object;
@@ -238,7 +238,7 @@ const bg_filter *object_base(const bg_pin *pin)
     return NULL;
 }
 
-/* During a migration, which only object_fold starts, `writing` is held from start to end. */
+/* Only object_fold starts migrations, and it holds `writing` during the whole migration. */
 bool object_pin_try(const struct object *object, bg_pin *pin, const bg_filter **filter)
 {
     bg_role role = BG_ROLE_BASE;
@@ -271,9 +271,9 @@ const bg_filter *object_pin(const struct object *object, bg_pin *pin)
 
 /* ---- Long operations ----------------------------------------------------------------------- */
 
-enum { OBJECT_PATIENCE = 1000000 }; /* nanoseconds; short changes take less */
+enum { OBJECT_PATIENCE = 1000000 }; /* nanoseconds; short changes take less time */
 
-/* Locks and counters are not part of an object's state. */
+/* Locks and counters are not part of an object's state, so they may change in a const object. */
 static struct object *object_unlocked(const struct object *object)
 {
     return (struct object *)(uintptr_t)object;
@@ -332,7 +332,7 @@ bg_err object_read_begin(const struct object *object, struct object_reading *rea
             bg_slot_unpin(object->slot, &reading->pin);
         }
     } else {
-        object_occupy(object); /* no migration is in progress */
+        object_occupy(object); /* waits until no migration is in progress */
         bg_slot_pin(object->slot, &reading->pin);
         const bg_filter *base = object_base(&reading->pin);
         err = base ? bg_filter_copy(base, &reading->copy, info) : BG_OK;
@@ -358,7 +358,7 @@ void object_read_end(const struct object *object, struct object_reading *reading
 
 /* ---- Queries ------------------------------------------------------------------------------ */
 
-/* Locks are not part of an object's state. */
+/* Locks are not part of an object's state, so they may change in a const object. */
 static pthread_rwlock_t *object_foreign_lock(const struct object *object)
 {
     return (pthread_rwlock_t *)(uintptr_t)&object->foreign_lock;
@@ -477,7 +477,8 @@ void object_about(const struct object *object, bg_slot_info *stats)
 
 bool object_will_stall(const struct object *object, size_t n, struct host *host)
 {
-    const uint64_t large = UINT64_C(1) << 20; /* takes a millisecond or two */
+    const uint64_t large = UINT64_C(1)
+                           << 20; /* moving or doubling takes a millisecond or two */
     if (object->shape.kind == BG_KIND_WINDOW) {
         return object_will_move(object, host) && object_bytes(object) >= large;
     }

@@ -14,26 +14,26 @@
  * (rebuilt, folded, reloaded) keeps the shape it was created with, and is marked `reshaped`.
  *
  * Unknown content. An object whose content came from elsewhere (dump, file, merge) is `imported`.
- * If such an object is re-created from its shape alone, because of a crash before its content was
- * safe, its slot has no filter. The object then answers "maybe" for every key, and accepts no adds
- * until it is loaded again. The same applies to an object whose dump is arriving in chunks
+ * If such an object is re-created from its shape alone, because a crash occurred before its content
+ * was saved, its slot has no filter. The object then answers "maybe" for every key, and accepts no
+ * adds until it is loaded again. The same applies to an object whose dump is arriving in chunks
  * (dump.h).
  *
- * Threads. Queries, and adds to objects that `commute` (sets of bits that only fill up), need no
- * lock. All other changes, including changes to foreign filters, are recorded and applied while
- * holding `writing`, so that the journal records them in the order in which they happened. There is
- * no clear operation: an object is cleared by replacing it with an empty object under the same
- * name.
+ * Threads. Queries, and adds to objects that `commute` (bit arrays in which bits are only ever
+ * set), need no lock. All other changes, including changes to foreign filters, are recorded and
+ * applied while holding `writing`, so that the journal records them in the order in which they
+ * happened. There is no clear operation: an object is cleared by replacing it with an empty object
+ * under the same name.
  *
  * Long operations (doubling, folding, merging, copying) hold `writing` from object_occupy to
  * object_vacate. A thread that must not wait for long operations, such as an event loop, claims an
  * object before it changes the object's keys: object_claim either locks `writing`, which is
  * recursive, or returns false after a short time.
  *
- * What is recorded. Adding a key that a set of bits may already contain changes nothing, so it is
+ * What is recorded. Adding a key that a bit array may already contain changes nothing, so it is
  * not recorded. A host that promises durability must therefore hold back its reply until everything
  * recorded so far, by any thread, is safe. Records are written before bits are set, so when a
- * thread finds a bit set, the record of that bit has already been written. There are two
+ * thread finds a bit set, the record for that bit has already been written. There are two
  * exceptions. In both, a key that is found may be a false positive that is no longer found after a
  * crash:
  *   - a scalable filter, in which a key's layer depends on the order of adds, unless the host
@@ -66,7 +66,7 @@ struct object_shape {
     uint64_t seed;
     uint8_t key_id[BG_KEY_ID_BYTES];
     uint64_t
-        check; /* check value of the hash and its secret, since IDs may not be unique */
+        check; /* check value of the hash and its secret, since key IDs may not be unique */
     /* BF and CF: parameters for growth, and for INFO replies */
     uint32_t expansion;
     uint32_t nonscaling;
@@ -79,11 +79,12 @@ struct object_shape {
     uint64_t window_length; /* milliseconds */
     uint64_t window_count;
     /* origin */
-    uint32_t sealed;     /* 1 if it accepts no adds; its content is loaded from files */
-    uint32_t imported;   /* 1 if the shape does not describe the content (see above) */
-    uint32_t foreign;    /* a bg_foreign_format: the module that defines the bits */
-    uint64_t limit;      /* maximum size in bytes; 0 selects the configured limit */
-    uint64_t generation; /* minimum for BG.RELOAD; 0 in objects, whose slot stores it */
+    uint32_t sealed;   /* 1 if the object accepts no adds; files provide its content */
+    uint32_t imported; /* 1 if the shape does not describe the content (see above) */
+    uint32_t foreign;  /* a bg_foreign_format: the module that defines the bits */
+    uint64_t limit;    /* maximum size in bytes; 0 selects the configured limit */
+    uint64_t
+        generation; /* minimum generation for BG.RELOAD; 0 in objects, whose slot stores it */
 };
 
 enum { OBJECT_SHAPE_TEXT = 1024 }; /* twice the maximum length of the text */
@@ -99,7 +100,7 @@ bg_err object_shape_read(const char *text, size_t len, struct object_shape *shap
 /* Returns whether the shape has a foreign format that its family supports. */
 bool object_shape_is_foreign(const struct object_shape *shape);
 
-/* Returns whether the hash of the shape needs a secret. */
+/* Returns whether the shape's hash needs a secret. */
 bool object_shape_is_keyed(const struct object_shape *shape);
 
 /* Sets the hash of a new object to this profile, with the keyring's current secret if the profile
@@ -107,9 +108,9 @@ bool object_shape_is_keyed(const struct object_shape *shape);
 bg_err object_shape_hash(struct object_shape *shape, uint32_t profile,
                          const struct command_settings *settings, bg_errinfo *info);
 
-/* CF: sets the fingerprint size that suits the capacity, unless a rate is set. With log2(capacity)
- * + k fingerprint bits, the filter can keep doubling, up to billions of items, before its rate
- * reaches 3%. */
+/* For a CF, sets a fingerprint size that suits the capacity, unless a rate is set. With
+ * log2(capacity) + k fingerprint bits, the filter can keep doubling, up to billions of items,
+ * before its rate reaches 3%. */
 void object_shape_quotient(struct object_shape *shape);
 
 /* Fills in the library's specification, except for the hash. `window` is needed for window filters,
@@ -122,28 +123,31 @@ struct load;
 
 struct object {
     struct object_shape shape;
-    bool commutes;  /* a set of bits: order and repetition of adds do not matter */
+    bool commutes;  /* a bit array: order and repetition of adds do not matter */
     bool born_full; /* not empty when created, e.g. from a file or a copy */
     bg_slot *
         slot; /* a slot without a filter means unknown content; NULL if `foreign` is set */
     bg_foreign *foreign; /* an imported filter, which has its own lock; or NULL */
     pthread_rwlock_t foreign_lock;
-    pthread_mutex_t writing;   /* recursive */
-    _Atomic uint32_t occupied; /* long operations that hold or await `writing` */
+    pthread_mutex_t writing; /* recursive */
+    _Atomic uint32_t
+        occupied; /* number of long operations that hold or await `writing` */
     _Atomic uint64_t
         items; /* number of new items or, if items can be deleted, of adds */
     _Atomic uint64_t deleted; /* number of removals that found an item */
     _Atomic uint64_t expansions;
-    _Atomic uint64_t refused; /* adds over the capacity, which never reached the slot */
+    _Atomic uint64_t
+        refused; /* adds over the capacity, rejected before reaching the slot */
     _Atomic bool reshaped;
-    _Atomic uint32_t unkept;  /* whole-object changes without a complete checkpoint */
-    _Atomic uint32_t failed;  /* number of these changes whose checkpoint failed */
-    bool outgrown;            /* CF: must not grow further; protected by `writing` */
-    _Atomic uint64_t rotated; /* windows: the window's own time at its last move */
+    _Atomic uint32_t
+        unkept; /* number of whole-object changes without a complete checkpoint */
+    _Atomic uint32_t failed; /* number of these changes whose checkpoint failed */
+    bool outgrown; /* whether a CF must not grow further; protected by `writing` */
+    _Atomic uint64_t rotated; /* a window's own time at its last move */
     _Atomic uint64_t ahead;   /* the window's time minus the host's ticks */
     _Atomic bool timed;       /* this host moves the window, and `ahead` is valid */
     _Atomic uint64_t said_absent,
-        said_present; /* BG.OBSERVE reports about items that the filter may contain */
+        said_present; /* number of BG.OBSERVE reports on items that the filter may contain */
     _Atomic uint64_t said_missing; /* number of wrong "no" answers reported */
     struct bg_rebuild *rebuild; /* current rebuild, or NULL; protected by `writing` */
     uint64_t rebuilt;           /* number of keys added to the rebuild */
@@ -160,7 +164,8 @@ struct object {
 };
 
 /* Creates an empty object, or an object with unknown content if the shape is `imported`. Errors:
- * those of bg_filter_create, and BG_EINVAL if the hash needs a secret that the keyring lacks. */
+ * those of bg_filter_create, and BG_EINVAL if the hash needs a secret that is not in the
+ * keyring. */
 bg_err object_create(const struct object_shape *shape,
                      const struct command_settings *settings, struct object **object,
                      bg_errinfo *info);
@@ -183,8 +188,8 @@ void object_relocate(struct object **object, const bg_mover *mover);
 bool object_is_whole(const struct object *object);
 
 /*
- * Pins the filters of an object while one of them contains all keys, and returns that filter, or
- * NULL if the content is unknown. Call bg_slot_unpin on the slot afterwards. Do not use these
+ * Pins an object's filters at a time when one of them contains all keys, and returns that filter,
+ * or NULL if the content is unknown. Call bg_slot_unpin on the slot afterwards. Do not use these
  * functions for foreign filters.
  *
  * object_pin waits for `writing`, and the thread that holds `writing` may wait for pins. Therefore,
@@ -208,11 +213,11 @@ bg_err object_error(bg_errinfo *info, bg_err code, const char *format, ...)
  * is imported. */
 void object_shape_of(const bg_filter *filter, struct object_shape *shape);
 
-/* Returns whether the family of the shape supports the kind of a filter. */
+/* Returns whether the shape's family supports the filter's kind. */
 bool object_shape_fits(const struct object_shape *shape, const bg_filter *filter);
 
-/* Returns the hash for opening a file of this service, with the secret for the file's key ID, if
- * the file has one. */
+/* Returns the hash that a shape specifies, with the secret for the shape's key ID, if the hash
+ * needs one. */
 bg_err object_hash_spec(const struct object_shape *shape,
                         const struct command_settings *settings, bg_hash_spec *hash,
                         bg_errinfo *info);
@@ -235,8 +240,8 @@ size_t object_may_contain_many(const struct object *object, const bg_bytes *keys
 bg_err object_add_many(struct object *object, struct host *host, const bg_bytes *keys,
                        size_t n, uint64_t *is_new, size_t *done, bg_errinfo *info);
 
-/* Atomically adds a key unless the filter may already contain it. Only for objects that do not
- * commute. */
+/* Atomically adds a key unless the filter may already contain it. Use it only for objects that do
+ * not commute. */
 bg_err object_add_absent(struct object *object, struct host *host, bg_bytes key,
                          bool *added, bg_errinfo *info);
 
@@ -248,7 +253,7 @@ bg_err object_remove(struct object *object, struct host *host, bg_bytes key,
 /* Returns how many times a key may have been added; 0 or 1 for kinds that do not count. */
 uint64_t object_count(const struct object *object, bg_bytes key);
 
-/* Does the same as object_count, but does not count as a user's query in the observed rates. */
+/* Like object_count, but is not counted as a user's query in the observed rates. */
 uint64_t object_probe(const struct object *object, bg_bytes key);
 
 /* Moves a window to the current time or, if it is not time-based, by one period. Records the move,
@@ -259,7 +264,7 @@ bg_err object_rotate(struct object *object, struct host *host, bg_errinfo *info)
 bool object_will_move(const struct object *object, struct host *host);
 
 /* Moves a window if it is due. Adds call this function; a host also calls it regularly, so that
- * windows without adds also forget keys. */
+ * keys also expire in windows without adds. */
 bg_err object_tick(struct object *object, struct host *host, bg_errinfo *info);
 
 /* Sets the time to which a window was moved before it was loaded; the window continues from that
@@ -269,17 +274,17 @@ void object_resume(struct object *object, uint64_t moved);
 /* Advances a filter that was swapped into the slot to the window's current time. */
 void object_position(struct object *object);
 
-/* The maximum time of a window, in milliseconds. It fits into the integers of all protocols, even
- * after the window has moved further. */
+/* The maximum value of a window's time, in milliseconds. It fits into the integers of all
+ * protocols, even after the window has moved further. */
 #define OBJECT_TIME_MAX (UINT64_MAX / 4)
 
-/* Lock and unlock `writing` for a long operation: object_claim fails as soon as the first of these
- * functions is called. */
+/* Lock and unlock `writing` for a long operation. object_claim fails as soon as object_occupy has
+ * been called. */
 void object_occupy(const struct object *object);
 void object_vacate(const struct object *object);
 
 /* Locks `writing` for a short change, unless a long operation holds it. In that case, returns
- * false; try again later, on a thread that may wait. */
+ * false; retry later, on a thread that may wait. */
 bool object_claim(struct object *object);
 void object_unclaim(struct object *object);
 
@@ -291,7 +296,7 @@ bg_err object_grow(struct object *object, const struct host *host, bg_errinfo *i
 bg_err object_apply(struct object *object, const struct change *change,
                     bg_errinfo *info);
 
-/* ---- Whole objects: may take long ------------------------------------------------------------ */
+/* ---- Whole objects (may take a long time) ---------------------------------------------------- */
 
 /* Call object_changing before changing a whole object that has a name. Afterwards call object_keep,
  * which makes the host save the object, or object_unchanged if nothing changed. */
@@ -326,7 +331,7 @@ bg_err object_emptied(const struct object *object,
 /* Halves a filter this many times. Keys can be added concurrently, and none is lost. */
 bg_err object_fold(struct object *object, uint32_t times, bg_errinfo *info);
 
-/* CF: halves a filter repeatedly, while at least a tenth of it stays free, but not below its
+/* Halves a CF repeatedly, while at least a tenth of it stays free, but not below its
  * original size. Sets *steps to the number of halvings. A filter imported from RedisBloom is
  * compacted as in RedisBloom. */
 bg_err object_compact(struct object *object, uint32_t *steps, bg_errinfo *info);

@@ -1,7 +1,7 @@
 /*
  * object_keys.c - applies and records adds and removes, and replays them from their records.
  *
- * Objects that are sets of bits need no lock. Their adds are recorded first and then applied, since
+ * Objects that are bit arrays need no lock. Their adds are recorded first and then applied, since
  * adds can be replayed repeatedly and in any order. For all other objects, `writing` is held during
  * both steps, and adds are applied first and then recorded: these filters can be full, and rejected
  * adds must neither be replayed nor fill the journal. Other adds cannot observe this order, because
@@ -148,7 +148,7 @@ static bool adding_any_is_new(const struct adding *a)
     return i < a->fresh;
 }
 
-enum { OBJECT_LARGE_PAGE = 2 << 20 }; /* a large layer fills pages of this size */
+enum { OBJECT_LARGE_PAGE = 2 << 20 }; /* large layers occupy whole pages of this size */
 
 /* Returns whether there is memory for a layer. If the host has no `room` function, memory is
  * checked only if the layer is `needed`; otherwise, the library tries again. */
@@ -253,7 +253,7 @@ static void adding_tell(struct adding *a, const uint64_t *is_new, size_t n)
     }
 }
 
-/* Adds keys to sets of bits, without a lock. Keys that are already present are not recorded.
+/* Adds keys to bit arrays, without a lock. Keys that are already present are not recorded.
  * Errors: BG_EINCOMPAT if the hash has changed in the meantime; the caller retries. */
 static bg_err adding_bits(struct adding *a, bg_errinfo *info)
 {
@@ -391,7 +391,7 @@ static void adding_undo(struct adding *a)
     *a->done = 0;
 }
 
-/* Adds keys to objects that are not sets of bits. The caller holds `writing` while the adds are
+/* Adds keys to objects that are not bit arrays. The caller holds `writing` while the adds are
  * applied and recorded. */
 static bg_err adding_in_order(struct adding *a, bg_errinfo *info)
 {
@@ -408,8 +408,8 @@ static bg_err adding_in_order(struct adding *a, bg_errinfo *info)
     return err;
 }
 
-/* Records keys instead of hashes while filters with different hashes share the slot. Only sets of
- * bits reach this function, so it is safe to record the keys first. */
+/* Records keys instead of hashes while filters with different hashes share the slot. This function
+ * is called only for bit arrays, so it is safe to record the keys first. */
 static bg_err adding_keys(struct adding *a, bg_errinfo *info)
 {
     bg_err err = adding_record(a, NULL, a->keys, a->n, info);
@@ -545,7 +545,8 @@ bg_err object_add_absent(struct object *object, struct host *host, bg_bytes key,
         const bool there = object_probe(object, key) > 0;
         if (!there
             || atomic_load(
-                &object->unkept)) { /* an extra copy is safer than a missing copy */
+                &object
+                     ->unkept)) { /* an extra copy of a key is safer than a missing copy */
             err = adding_all(&a, info);
         }
         *added = !err && !there;
@@ -651,7 +652,7 @@ static uint64_t object_period(const struct object_shape *shape)
 }
 
 /*
- * The time of a window starts at the current wall-clock time and then follows the host's ticks:
+ * A window's time starts at the current wall-clock time and then advances with the host's ticks:
  * setting the wall clock forward must not empty windows, and setting it back must not stop them.
  * The window's time is recorded with every move. After a restart, or after another host has moved
  * the window, the time resumes from the last record when this host first reads its ticks. Time that

@@ -28,7 +28,7 @@ struct shape_field {
     const char *name;
     enum shape_type type;
     size_t at;
-    uint32_t most; /* SHAPE_U32: maximum value that a command accepts */
+    uint32_t most; /* maximum SHAPE_U32 value that a command accepts */
 };
 
 #define SHAPE(field, type)                                                             \

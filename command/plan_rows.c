@@ -164,7 +164,7 @@ double plan_rate_at(const struct plan_rows *plans, const struct plan_row *row,
         return fabs(times - 1) < 1e-9 ? plan->rate : (double)NAN;
     }
     if (row->kind
-        == BG_KIND_WINDOW) { /* `layers` blocked filters: one more than the keys need */
+        == BG_KIND_WINDOW) { /* `layers` blocked filters, one more than the keys need */
         const double each = items / (plan->layers - 1);
         const double one =
             bg_predict_rate(BG_KIND_BLOCKED, plan->units * 64, plan->k, (uint64_t)each);

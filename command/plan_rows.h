@@ -17,8 +17,8 @@
 enum { PLAN_KINDS = 0 BG_KINDS(PLAN_ONE), PLAN_TEXT = 1024 };
 #undef PLAN_ONE
 
-/* The option name for a field of bg_spec or bg_plan_request: --items, not items. A list ends with
- * an entry without a field. */
+/* The option name for a field of bg_spec or bg_plan_request, such as --items for items. A list ends
+ * with an entry without a field. */
 struct plan_word {
     const char *field, *word;
 };
@@ -55,8 +55,8 @@ bool plan_has_queries(const struct plan_rows *plans);
 bool plan_has_costs(const struct plan_rows *plans);
 bool plan_is_sized(const bg_plan_request *ask);
 
-/* Returns whether a kind accepts more keys than planned, given its predicted rate with these keys.
- * A kind that can become full has a rate of 1 if the keys do not fit. */
+/* Returns whether a kind accepts more keys than planned, given the rate predicted for that many
+ * keys. The predicted rate is 1 if a kind that can become full has no space for the keys. */
 bool plan_takes_more(const struct plan_row *row, double rate_then);
 
 /* Returns the row of a kind, or NULL if the kind has no plan. */

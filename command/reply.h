@@ -3,9 +3,9 @@
  * RESP3 or the Redis module API.
  *
  * A handler sends exactly one reply. The header of an array of n elements is followed by n replies,
- * and the header of a map of n entries is followed by 2 n replies. Types that RESP2 lacks are
- * converted: a boolean to 0 or 1, a double to a string, a map to an array. Handlers therefore
- * rarely need to check the protocol.
+ * and the header of a map of n entries is followed by 2 n replies. Types that RESP2 does not
+ * support are converted: a boolean to 0 or 1, a double to a string, a map to an array. Handlers
+ * therefore rarely need to check the protocol.
  */
 #ifndef COMMAND_REPLY_H
 #define COMMAND_REPLY_H

@@ -2,7 +2,7 @@
  * shard_names.h - maps one logical filter to several keys in a Redis Cluster. Determines the names
  * of the keys, and the key that an item belongs to.
  *
- * A filter that is a single key is in one slot, on one node. A sharded filter consists of S
+ * A filter stored under a single key is in one slot, on one node. A sharded filter consists of S
  * ordinary filters, its shards, each with its own name:
  *
  *     {17}seen/3of16        {tag}NAME/iofS, i from 0
