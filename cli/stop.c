@@ -29,7 +29,7 @@ static void stop_on(int number, int flags)
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = stop_heard;
-    action.sa_flags = flags; /* without SA_RESTART: blocking calls fail with EINTR */
+    action.sa_flags = flags; /* without SA_RESTART, so blocking calls fail with EINTR */
     (void)sigaction(number, &action, NULL);
 }
 
@@ -57,11 +57,11 @@ void stop_prepare(void)
     stop_on(SIGXCPU, (int)SA_RESETHAND);
     if (!stop_is_ignored(SIGHUP)) { /* nohup */
         /* When a terminal closes, the kernel and the shell both send SIGHUP. The second signal must
-         * not end the shutdown that the first signal started. */
+         * not interrupt the shutdown that the first signal started. */
         stop_on(SIGHUP, 0);
     }
     stop_ignore(SIGPIPE);
-    stop_ignore(SIGXFSZ); /* writes beyond the limit then fail with EFBIG */
+    stop_ignore(SIGXFSZ); /* writes beyond the file size limit then fail with EFBIG */
 }
 
 bool stop_wanted(void)

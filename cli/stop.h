@@ -1,8 +1,9 @@
 /*
  * stop.h - SIGINT, SIGTERM, SIGHUP and SIGXCPU (CPU time limit) request a stop. The command then
- * removes temporary files, dedup saves its state, and the exit code is 130. A second signal, unless
- * it is a second SIGHUP, ends the command immediately. If SIGHUP was ignored at startup (nohup), it
- * stays ignored. SIGQUIT ends the command immediately, with a core dump.
+ * removes temporary files, dedup saves its state, and the exit code is 130. If the same signal
+ * arrives a second time, it terminates the command immediately, except for SIGHUP. If SIGHUP was
+ * ignored at startup (nohup), it stays ignored. SIGQUIT terminates the command immediately, with a
+ * core dump.
  */
 #ifndef CLI_STOP_H
 #define CLI_STOP_H
@@ -17,7 +18,7 @@ bool stop_wanted(void);
 
 /* Returns a descriptor that becomes readable when a stop is requested, for threads that wait in
  * poll. It is needed because a signal interrupts only one thread, which may not be the waiting
- * thread. Returns -1 if there is no such descriptor. */
+ * thread. Returns -1 if no such descriptor could be created. */
 int stop_fd(void);
 
 #endif

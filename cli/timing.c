@@ -1,7 +1,7 @@
 /*
  * timing.c - see timing.h. Keys are processed in blocks, as in a typical program. Integer keys are
- * generated block by block, so millions of keys need no memory. If there are few keys, a pass is
- * repeated until the total time is long enough to measure.
+ * generated block by block, so they are never all in memory, even if there are millions. If there
+ * are few keys, a pass is repeated until the total time is long enough to measure.
  */
 #define _POSIX_C_SOURCE 200809L
 

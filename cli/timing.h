@@ -2,15 +2,15 @@
  * timing.h - measures how fast a kind of filter is on this machine, and checks its answers.
  *
  * A filter is built from keys, and is queried for these keys and for absent keys, in batches and
- * one at a time. Each result is the CPU time of one thread, as the median of several passes.
+ * one at a time. Each timing is the median CPU time of one thread over several passes.
  */
 #ifndef CLI_TIMING_H
 #define CLI_TIMING_H
 
 #include "bloomgate/all.h"
 
-/* Distinct keys: byte strings or, if `bytes` is NULL, consecutive integers starting at `first`.
- * */
+/* Distinct keys: byte strings or, if `bytes` is NULL, consecutive integers starting at
+ * `first`. */
 struct measure_keys {
     const bg_bytes *bytes;
     uint64_t first;
@@ -34,7 +34,7 @@ struct measured {
     double present_ns; /* per key, in batches */
     double absent_ns;
     double single_ns; /* one call per key; half of the keys are absent */
-    uint64_t lost;    /* number of keys that were not found; must be 0 */
+    uint64_t lost;    /* number of present keys that were not found; must be 0 */
 };
 
 /* Errors: those of bg_filter_create, and BG_ECANCELED if a stop was requested. */

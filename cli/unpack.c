@@ -20,11 +20,11 @@ struct unpacker {
 
 static const char unpack_gzip_magic[3] = { '\x1f', '\x8b', '\x08' };
 static const char unpack_zstd_magic[4] = { '\x28', '\xb5', '\x2f', '\xfd' };
-/* The magic number of a skippable frame, with which pzstd output starts. Its first byte is 0x50 to
- * 0x5f. */
+/* The magic number of a skippable frame; pzstd output starts with such a frame. The first byte may
+ * be any value from 0x50 to 0x5f. */
 static const char unpack_skip_magic[4] = { '\x50', '\x2a', '\x4d', '\x18' };
 
-/* Returns whether n bytes (at most four) match that magic number. */
+/* Returns whether n bytes (at most four) match the start of a skippable frame's magic number. */
 static bool unpack_is_skipped(const char *bytes, size_t n)
 {
     return ((unsigned char)bytes[0] & 0xF0) == 0x50

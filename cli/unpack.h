@@ -12,8 +12,8 @@ enum unpack_format { UNPACK_PLAIN, UNPACK_GZIP, UNPACK_ZSTD };
 /* Detects the format from the first bytes. */
 enum unpack_format unpack_recognise(const char *bytes, size_t n);
 
-/* Returns whether the bytes are too few to detect a format but may be the start of one of the
- * formats. */
+/* Returns whether the bytes may be the start of compressed data but are too few to detect its
+ * format. */
 bool unpack_may_become(const char *bytes, size_t n);
 
 struct unpacker;
@@ -33,7 +33,7 @@ struct unpack_step {
  * Returns false if the data is damaged. */
 bool unpacker_run(struct unpacker *unpacker, struct unpack_step *step);
 
-/* Returns whether the compressed data may end here. */
+/* Returns whether the compressed data may end at the current position. */
 bool unpacker_is_whole(const struct unpacker *unpacker);
 
 #endif

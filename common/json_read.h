@@ -54,20 +54,20 @@ bool json_read_open(struct json_reader *r, char bracket);
 bool json_read_member(struct json_reader *r, struct json_span *name);
 bool json_read_element(struct json_reader *r);
 
-/* Read a value. They set an error and return false if the value has a different type. */
+/* Read a value. If the value has a different type, they set an error and return false. */
 bool json_read_string(struct json_reader *r, struct json_span *string);
 bool json_read_real(struct json_reader *r, double *value);
 bool json_read_count(struct json_reader *r, uint64_t *value);
 bool json_read_bool(struct json_reader *r, bool *value);
-bool json_read_null(struct json_reader *r); /* sets no error if it is not null */
+bool json_read_null(struct json_reader *r); /* sets no error if the value is not null */
 
-/* Returns the type of the next value: one of { [ " 0 (a number) t f n, or 0 at the end. */
+/* Returns the type of the next value: one of { [ " 0 (a number) t f n, or NUL at the end. */
 char json_read_peek(struct json_reader *r);
 
 /* Skips a value. */
 bool json_read_skip(struct json_reader *r);
 
-/* Returns whether the text ends here and there was no error. */
+/* Returns whether the whole text was read without an error. */
 bool json_read_end(struct json_reader *r);
 
 bool json_read_is(const struct json_span *span, const char *text);

@@ -36,8 +36,8 @@ uint64_t ledger_used(void)
     return sum;
 }
 
-/* Returns the share reserved for buffers. Small buffers may also exceed the limit by this amount.
- * */
+/* Returns the share reserved for buffers. Small buffers may also exceed the limit by this
+ * amount. */
 static uint64_t ledger_share(uint64_t most)
 {
     const uint64_t share = most / LEDGER_SHARE;
@@ -75,7 +75,8 @@ static bool ledger_refuse(uint64_t bytes)
     return false;
 }
 
-/* Counts before checking: of two threads that reserve the last bytes, at most one succeeds. */
+/* Counts before checking, so that at most one of two threads that reserve the last bytes
+ * succeeds. */
 bool ledger_reserve(enum ledger_part part, uint64_t bytes)
 {
     const uint64_t most = atomic_load_explicit(&ledger_most, memory_order_relaxed);

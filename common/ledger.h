@@ -39,8 +39,8 @@ enum ledger_part {
 /* Sets the limit for all parts together; 0 means no limit. */
 void ledger_limit(uint64_t bytes);
 
-/* Counts bytes that are about to be allocated. Returns false, and counts nothing, if that would
- * exceed the limit. */
+/* Counts bytes that are about to be allocated. Returns false, and counts nothing, if the bytes
+ * would exceed the limit. */
 bool ledger_reserve(enum ledger_part part, uint64_t bytes);
 
 /* Counts bytes for small buffers and connections. Returns false, and counts nothing, only if

@@ -14,7 +14,7 @@
 bool pattern_matches(const char *pattern, size_t pattern_len, const char *name,
                      size_t name_len);
 
-/* Does the same as pattern_matches, but ignores the case of the letters A to Z. */
+/* Like pattern_matches, but ignores the case of the letters A to Z. */
 bool pattern_matches_nocase(const char *pattern, size_t pattern_len, const char *name,
                             size_t name_len);
 
