@@ -41,12 +41,12 @@ static bool remembers(bg_filter *known)
     for (int i = 0; i < USERS; i++) {
         size_t len = user_key(key, sizeof key, "user", i);
         if (bg_filter_add(known, key, len, NULL) != BG_OK) {
-            return false; /* never happens: this kind of filter accepts every key */
+            return false; /* never happens, because this kind of filter accepts every key */
         }
     }
     for (int i = 0; i < USERS; i++) {
         if (!bg_filter_may_contain(known, key, user_key(key, sizeof key, "user", i))) {
-            return false; /* never happens: a filter has no false negatives */
+            return false; /* never happens, because a filter has no false negatives */
         }
     }
     printf("Added %d users; every lookup returned \"maybe\".\n", USERS);

@@ -3,7 +3,7 @@
  * calls.
  *
  * Shows how to add and look up keys in batches, in all four forms of keys (pointers and
- * lengths, records of one width, integers, hashes), and how to read the bitmap of
+ * lengths, fixed-width records, integers, hashes), and how to read the bitmap of
  * results. Checks that batches and single calls set the same bits. Prints the time per
  * lookup, which depends on the machine and is not checked.
  */

@@ -96,15 +96,15 @@ static void *write_all(void *argument)
     struct pipe *pipe = argument;
     for (uint64_t key = 0; key < KEYS; key++) {
         if (bg_filter_add_u64(pipe->filter, key, NULL) != BG_OK) {
-            break; /* never happens: a blocked filter accepts every key */
+            break; /* never happens, because a blocked filter accepts every key */
         }
-        /* Release order: a thread that reads this number also sees the bits of the key. */
+        /* With release ordering, a thread that reads this number also sees the key's bits. */
         atomic_store_explicit(&pipe->added, key + 1, memory_order_release);
     }
     return NULL;
 }
 
-/* Follows the writer and looks up each key as soon as it is announced. */
+/* Looks up each key as soon as the writer has announced it. */
 static bool reads_behind_the_writer(void)
 {
     bg_spec spec = BG_SPEC_INIT;

@@ -28,9 +28,9 @@ static bool make(const bg_hash_spec *hash, bg_filter **filter)
     return true;
 }
 
-/* A keyed profile: without the secret, an attacker cannot compute the bits of a key. In production,
- * load the secret (16 bytes from getrandom(2)) from your secret store. The secret is fixed here so
- * that the example always prints the same output. */
+/* A keyed profile: without the secret, an attacker cannot compute which bits a key sets. In
+ * production, load the secret (16 bytes from getrandom(2)) from your secret store. The secret is
+ * fixed here so that the example always prints the same output. */
 static bool with_a_secret(void)
 {
     const uint8_t secret[BG_SECRET_BYTES] = { 0x5e, 0xc4, 0xe7 };

@@ -56,7 +56,7 @@ static bool append(void *context, const char *text, size_t len)
 {
     struct body *body = context;
     if (len > sizeof body->text - body->len) {
-        return false; /* bg_metrics_write returns BG_ECANCELED */
+        return false; /* makes bg_metrics_write return BG_ECANCELED */
     }
     memcpy(body->text + body->len, text, len);
     body->len += len;

@@ -1,6 +1,5 @@
 /*
- * 11_admission.c - a cache with a bouncer: it stores an object only on the second
- * request.
+ * 11_admission.c - a cache with a bouncer, which admits an object only on its second request.
  *
  * Most objects that pass through a cache are requested once. Storing them evicts
  * objects that would have been requested again. The example runs the same requests

@@ -23,7 +23,7 @@ struct worker {
     bool stored[PAGES]; /* the store: a database that is slow to query */
 };
 
-/* Returns the page that link i leads to; a few pages have most of the links. */
+/* Returns the page that link i leads to; most links lead to a few pages. */
 static unsigned link_to(uint64_t i)
 {
     uint64_t x = (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -56,8 +56,8 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* Waits for a worker and adds its frontier. Returns the number of pages that other workers have
- * also found. */
+/* Waits for a worker, then merges its frontier and its filter. Returns the number of pages that
+ * other workers have also found. */
 static unsigned unite(struct worker *worker, bg_filter *all, bool fetched[PAGES])
 {
     char url[64];

@@ -196,7 +196,8 @@ static void write_and_publish(struct cluster *c, unsigned long from, unsigned lo
         publish(c->redis, "node", i, c->nodes[i].own);
         publish(c->redis, "share", i, c->nodes[i].share);
     }
-    for (int i = 0; i < NODES; i++) { /* any process may do this, not only a node */
+    for (int i = 0; i < NODES;
+         i++) { /* any process may merge the shares, not only a node */
         bg_filter *share = NULL;
         fetch(c->redis, "share", i, i ? &share : &all);
         must(!share || bg_filter_merge(all, share, NULL) == BG_OK, "merging");

@@ -3,12 +3,12 @@
  *
  *     example_16_cluster_crawl HOST:PORT[,HOST:PORT...]
  *
- * Each worker has a local filter of the pages that it knows, and can query it without using the
- * network. Links arrive in batches. For each batch, the local filter drops known links; one lookup
- * in the shared filter drops pages that other workers have fetched; the remaining pages are
- * fetched, and added to the shared filter at the end of the batch. A batch therefore costs two
- * round trips. A page is fetched twice only if two workers first encounter it in concurrent
- * batches, so longer batches cause more duplicate fetches.
+ * Each worker has a local filter that contains the pages it knows, and can query this filter
+ * without using the network. Links arrive in batches. For each batch, the local filter drops known
+ * links; one lookup in the shared filter drops pages that other workers have fetched; the remaining
+ * pages are fetched, and added to the shared filter at the end of the batch. A batch therefore
+ * costs two round trips. A page is fetched twice only if two workers first encounter it in
+ * concurrent batches, so longer batches cause more duplicate fetches.
  *
  * The number of duplicate fetches can be predicted. Suppose a link leads to page j with probability
  * q. A worker encounters the page in a batch of B links with probability a = 1 - (1 - q)^B. In the
@@ -52,13 +52,13 @@ struct worker {
     struct crawl *crawl;
     unsigned number;
     unsigned long local, shared,
-        requests; /* links dropped by the local and the shared filter; requests sent */
+        requests; /* links dropped by the local and shared filters; requests sent */
     bool failed;
     char urls[BATCH_MAX][URL];
     unsigned pages[BATCH_MAX];
 };
 
-/* ---- The web: a few pages have most of the links ----------------------------------------------- */
+/* ---- The web: most links lead to a few pages --------------------------------------------------- */
 
 static double popularity[PAGES + 1]; /* cumulative sums of q */
 
@@ -87,7 +87,7 @@ static unsigned web_link(uint64_t i)
     return low;
 }
 
-/* Returns the predicted number of unnecessary fetches, by the formula above. */
+/* Returns the predicted number of unnecessary fetches, using the formula above. */
 static double web_predict(unsigned batch)
 {
     double twice = 0;
