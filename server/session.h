@@ -73,7 +73,8 @@ struct session {
     bool inside;
     /* Set by a handler that has not replied, so that the request runs again as a job. */
     bool deferred;
-    /* Whether the reply depends on journal records of this request or of others; see object.h. */
+    /* Whether the reply depends on journal records written by this or another request; see
+     * object.h. */
     bool wrote;
     uint64_t now;   /* milliseconds since 1970 */
     uint64_t ticks; /* milliseconds, monotonic */
@@ -131,7 +132,7 @@ struct entry *session_find(struct session *session, bg_bytes name);
 struct entry *session_see(struct session *session, bg_bytes name,
                           struct catalog_terms *terms);
 
-/* Adds an object under a name if the terms are met (see catalog_put_on). Errors: those of
+/* Adds an object under a name if the terms are met (see catalog_put_on). Errors: the same as for
  * host->ops->create. */
 bg_err session_put(struct session *session, bg_bytes name, struct object *object,
                    const struct catalog_terms *terms, bg_errinfo *info);
@@ -156,8 +157,8 @@ void session_unclaim(struct session *session);
 bool session_may_stall(struct session *session, const struct command *command,
                        const bg_bytes *argv);
 
-/* Runs a command that has been looked up and has the right arity, performing all other checks. Used
- * by EXEC. */
+/* Runs a command that has been looked up and has the right arity, after performing all other
+ * checks. Used by EXEC. */
 void session_run_queued(struct session *session, const struct command *command,
                         const bg_bytes *argv, size_t argc, const struct reply *reply);
 

@@ -2,7 +2,7 @@
  * slowlog.h - SLOWLOG: the latest slow requests.
  *
  * The settings define how long a request must take to be recorded. An entry contains the command
- * and the names of filters; it does not contain items, because they are user data. Logins are not
+ * and the names of filters, but no items, because items are user data. Logins are not
  * recorded at all.
  *
  * Pipelined requests that are answered together are not timed, because together they take no longer

@@ -17,7 +17,8 @@
  *     changes   triggers write keys to a change table (postgres_changes.c, sqlite_changes.c)
  *     none      no follower. `promise` states why a filter stays complete: read-only, or writers-report
  *
- * The contract. A source reports a proof only when it has reported every change up to that point:
+ * The contract. A source reports a proof (caught_up) only after it has reported every change up to
+ * the time of the proof:
  *
  * (S1) restart       A new epoch starts. Everything committed after the start of this call will be reported. All keys
  *                    must be read again after the call. restart or resumed precedes doubt, changed and caught_up.
@@ -76,8 +77,8 @@ struct source_settings {
     const char *follow; /* logical, changes or none */
     /* With follow=none, "read-only" or "writers-report"; otherwise NULL or "". */
     const char *promise;
-    /* With install=no, the file to which the SQL statements are written that the operator must run;
-     * otherwise NULL. */
+    /* With install=no, the file that receives the SQL statements for the operator to run; otherwise
+     * NULL. */
     const char *script;
     bool install;         /* create missing objects in the database */
     uint32_t key;         /* an enum source_key */

@@ -37,7 +37,8 @@ void source_pool_free(
 
 /* Takes a connection. Sets *reused if the connection was idle in the pool, in which case it may be broken. `fresh`
  * requires a new connection.
- * Errors: those of connect; BG_EBUSY if all connections are busy; BG_ECANCELED if the pool is closed. */
+ * Errors: any error from connect; BG_EBUSY if all connections are busy; BG_ECANCELED if the pool is
+ * closed. */
 bg_err source_pool_take(struct source_pool *pool, uint64_t deadline, bool fresh,
                         void **connection, bool *reused, bg_errinfo *info);
 

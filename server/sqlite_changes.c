@@ -5,13 +5,13 @@
  *
  * Polling. PRAGMA data_version changes on a connection if and only if another connection has committed. The follower
  * stores the value for the last snapshot that it read to the end. If the value has not changed, and the path still
- * refers to the same file and write-ahead log, the database is still that snapshot, and its proof still holds. If the
- * file's change time differs, a program other than SQLite may have overwritten the file, for example by restoring a
- * backup. The follower then reopens the file, because the connection's cache may be outdated. If the value has
- * changed or the file was reopened, the follower reads the new rows, in one transaction per batch of keys. It
- * verifies the file, the schema version, the SQL of all objects, and the last row that it read, including the row's
- * token. Then it reads the following rows, whose numbers must be contiguous and reach sqlite_sequence. Keys are
- * reported after the transaction has ended, so writers never wait for the filter.
+ * refers to the same file and write-ahead log, the database has not changed since that snapshot, and the snapshot's
+ * proof still holds. If the file's change time differs, a program other than SQLite may have overwritten the file,
+ * for example by restoring a backup. The follower then reopens the file, because the connection's cache may be
+ * outdated. If the value has changed or the file was reopened, the follower reads the new rows, in one transaction
+ * per batch of keys. It verifies the file, the schema version, the SQL of all objects, and the last row that it read,
+ * including the row's token. Then it reads the following rows, whose numbers must be contiguous and reach
+ * sqlite_sequence. Keys are reported after the transaction has ended, so writers never wait for the filter.
  *
  * The epoch ends (doubt) if any of these steps fails. The follower then creates missing objects and uses the last row
  * as its place before it calls restart. If the filter is distrusted because of an audit, the follower first replaces
@@ -19,8 +19,8 @@
  * changes the schema version, so the follower detects DDL by other programs, even if the change is undone between
  * two polls (for example, if a trigger is dropped and created again).
  *
- * A mark is a place in text form. It includes the inode number and birth time of the file, but not its device, whose
- * number may change when the machine restarts.
+ * A mark is a place in text form. It includes the inode number and birth time of the file, but not its device
+ * number, which may change when the machine restarts.
  *
  * Reading. In its snapshot, the reader verifies the place that the follower had reached when reading started. The place
  * is advanced before keys are reported, so the snapshot includes everything that has been reported. At the end, the

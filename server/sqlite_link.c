@@ -111,8 +111,8 @@ static void sqlite_link_find_logs(const struct sqlite_link *link,
  *
  * If the database file has several names (hard links), SQLite derives the name of the log from only one of them.
  * Commits made through another hard link would be invisible, and writing under two names corrupts the database, so the
- * function refuses files with hard links. Creating a hard link updates the file's change time, which causes the file to
- * be reopened and checked. */
+ * function refuses files with more than one name. Creating a hard link updates the file's change time, which causes the
+ * file to be reopened and checked. */
 static bg_err sqlite_link_open_log(struct sqlite_link *link, bg_errinfo *info)
 {
     const bg_err err = sqlite_link_execute(link, "source", "PRAGMA data_version", info);

@@ -27,10 +27,10 @@ struct sqlite_file {
 struct sqlite_link {
     struct source *source;
     sqlite3 *db;
-    uint64_t deadline;          /* deadline of the current operation, or 0 */
+    uint64_t deadline;          /* deadline of the current operation, or 0 if none */
     uint64_t busy_until;        /* when to stop waiting for a lock */
     struct sqlite_file file;    /* the file that was opened */
-    struct sqlite_file logs[2]; /* the -wal and -shm files; zeros if none */
+    struct sqlite_file logs[2]; /* the -wal and -shm files; zeros if missing */
     int64_t changed;            /* change time (ctime) of the file when it was opened */
 };
 

@@ -11,7 +11,7 @@
  * prevents the change, so it is allowed.
  *
  * A trigger that executes RAISE(FAIL), or INSERT OR FAIL with a violated constraint, also skips the triggers that
- * have not run yet and keeps the row. Every AFTER trigger can fail in this way. SQLite runs the newest trigger first
+ * have not run yet and keeps the row. Any AFTER trigger can fail in this way. SQLite runs the newest trigger first
  * (the one with the largest rowid in sqlite_master), so the gate's triggers must be newer than all of the
  * application's AFTER triggers. If they are not, the gate's triggers are created again.
  *

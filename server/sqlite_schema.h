@@ -9,7 +9,7 @@
  *     update_I        trigger on the same table; records changed keys
  *
  * An object must have exactly the SQL that sqlite_objects_make derives from the settings. SQLite stores the text of a
- * CREATE statement unchanged, starting with the name. All functions read in the caller's transaction.
+ * CREATE statement unchanged from the name onward. All functions read in the caller's transaction.
  */
 #ifndef SERVER_SQLITE_SCHEMA_H
 #define SERVER_SQLITE_SCHEMA_H

@@ -37,7 +37,7 @@ struct user_password {
     /* Whether the password was specified in plaintext. Such a password has only a mark. A hashed
      * password gets a mark when it is first accepted. */
     bool clear;
-    bool known; /* `mark` is set; protected by the lock in struct users */
+    bool known; /* whether `mark` is set; protected by the lock in struct users */
     uint8_t mark[USER_MARK];
     struct password hash;
 };

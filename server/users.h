@@ -92,7 +92,7 @@ const struct user *users_check(struct users *users, bg_bytes name, bg_bytes pass
 const struct user *users_recall(struct users *users, bg_bytes name, bg_bytes password);
 
 /* Calls `visit` with each user and the words of its line, ordered by name. The first word is the name. The words are
- * valid for as long as the user is. `visit` must not call functions in this header that have a `users` parameter. */
+ * valid for the user's lifetime. `visit` must not call functions in this header that have a `users` parameter. */
 void users_each(struct users *users,
                 void (*visit)(void *context, const struct user *user,
                               const char *const *words, size_t n),

@@ -18,7 +18,7 @@ enum health {
 
 const char *health_name(enum health health);
 
-/* Returns the health as of the last examination. */
+/* Returns a filter's health as of its last examination. */
 enum health health_of(const struct object *object, const struct figures *figures);
 
 /* Writes the member "health", which contains the status and its reasons. */

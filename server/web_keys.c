@@ -71,7 +71,7 @@ static bool keys_push(struct web_request *request, struct keys *keys, bg_bytes k
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* Decodes a base64 key in place, because the result is shorter. */
+/* Decodes a base64 key in place, which is possible because the result is shorter. */
 static bool keys_decode(struct web_request *request, bg_bytes *key)
 {
     size_t n = 0;

@@ -2,8 +2,8 @@
  * web_list.c - GET /api/v1/filters: search, sort and paginate.
  *
  * The cursor of a list sorted by name is '=' followed by the last name in base64url. The next page
- * starts after that name, even if filters have been added or dropped in the meantime. In other
- * orders, and after very long names, the cursor is the number of filters returned so far.
+ * starts after that name, even if filters have been added or dropped in the meantime. For other
+ * sort orders, and after very long names, the cursor is the number of filters returned so far.
  */
 #include "args.h"
 #include "observer.h"

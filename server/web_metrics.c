@@ -1,6 +1,6 @@
 /*
  * web_metrics.c - /metrics: the library's metrics for all filters and gates (metrics.h), followed
- * by those of the service itself (web_metrics_own.c).
+ * by the service's own metrics (web_metrics_own.c).
  *
  * Metrics that require reading a filter come from the observer's latest examination. Labels are
  * filter names, or "gate:NAME" for a gate's filter. Names that are longer than 200 bytes, contain

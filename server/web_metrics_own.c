@@ -1,6 +1,6 @@
 /*
- * web_metrics_own.c - metrics of the service itself, which follow those of filters and gates. A
- * test checks that docs/metrics.md lists them all.
+ * web_metrics_own.c - metrics of the service itself, which follow the metrics of filters and gates.
+ * A test checks that docs/metrics.md lists them all.
  */
 #include "gates.h"
 #include "jobs.h"

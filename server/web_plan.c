@@ -185,7 +185,7 @@ static void plan_row(struct json *json, const struct plan_rows *plans,
     json_close(json, '}');
 }
 
-/* Writes the sizes for those rates from 0.5 down to 1e-7 that the kind supports. */
+/* Writes the sizes for rates from 0.5 down to 1e-7, except rates that the kind does not support. */
 static void plan_sizes(struct json *json, const struct plan_rows *plans, bg_kind kind,
                        size_t points)
 {
@@ -212,7 +212,7 @@ static void plan_sizes(struct json *json, const struct plan_rows *plans, bg_kind
     json_close(json, ']');
 }
 
-/* Returns factor i of `points` factors, spaced logarithmically from 0.1 to 10; the middle one is
+/* Returns factor i of `points` factors, spaced logarithmically from 0.1 to 10. The middle factor is
  * exactly 1. */
 static double plan_multiple(size_t i, size_t points)
 {

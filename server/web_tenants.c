@@ -15,7 +15,7 @@
 struct tenant {
     const struct user *user;
     const char *const *
-        words; /* words of the user's configuration line, valid for as long as the user is */
+        words; /* words of the user's configuration line, valid for the user's lifetime */
     size_t word_count;
     uint64_t filters, bytes, connections;
     double items;

@@ -1,5 +1,5 @@
 // charts.js - SVG charts: lines over time, curves, ranges of rates, bars for shares, and a heat map of a filter. CSS
-// classes in the style sheet determine the colors. A chart responds to the pointer and, when it has the focus, to the
+// classes in the style sheet determine the colors. A chart responds to the pointer and, when it has focus, to the
 // arrow keys; the values shown are also available as text.
 
 import { h } from "./vdom.js";
@@ -133,7 +133,7 @@ const lastKnown = (values) => {
 
 /*
  * Returns a chart over time. `o` contains: id, title, from, step (seconds), show (formats a value),
- * height, least (minimum upper end of the axis), tick (formats a number of the axis), binary
+ * height, least (minimum upper end of the axis), tick (formats a number on the axis), binary
  * (bytes), and series: [{ name, kind (class of its color), values, band: [lows, highs], fill: true,
  * level: number (a dashed line instead of values) }]
  */
