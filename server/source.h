@@ -18,7 +18,7 @@
  *     none      no follower. `promise` states why a filter stays complete: read-only, or writers-report
  *
  * The contract. A source reports a proof (caught_up) only after it has reported every change up to
- * the time of the proof:
+ * the `since` time of the proof:
  *
  * (S1) restart       A new epoch starts. Everything committed after the start of this call will be reported. All keys
  *                    must be read again after the call. restart or resumed precedes doubt, changed and caught_up.
