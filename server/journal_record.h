@@ -109,8 +109,8 @@ struct journal_cursor {
     size_t memory_bytes;
 };
 
-/* Reads the next record; call it while left > 0. The record's pointers are valid until the next
- * call, and only while the input bytes are valid. On error the cursor does not move.
+/* Reads the next record. Call this function while left > 0. The record's pointers are valid until
+ * the next call, and only while the input bytes are valid. On error the cursor does not move.
  * Errors: BG_EVERSION, BG_EFORMAT, BG_ENOMEM. Memory: at most 16 bytes per key in a change. */
 bg_err journal_record_read(struct journal_cursor *cursor, struct journal_record *record,
                            bg_errinfo *info);

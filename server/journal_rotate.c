@@ -9,9 +9,9 @@
  * failed.
  *
  * Restart. A fresh segment starts with a manifest, and gets its final name once the whole manifest
- * is on disk. So a restart before the rename finds the old segments, and a restart after it finds
- * the fresh one. The numbers of frames that were never written are skipped, because no reader needs
- * them.
+ * is on disk. So a restart before the rename finds the old segments, and a restart after the rename
+ * finds the fresh segment. The numbers of frames that were never written are skipped, because no
+ * reader needs them.
  */
 #include "journal_inside.h"
 
@@ -299,7 +299,7 @@ bg_err journal_reopen(struct journal *j, journal_fill *fill, void *context,
             (void)pthread_cond_wait(&j->turn, &j->lock);
         }
         j->removing = true;
-        /* journal_begin removes any segments that cannot be removed now. */
+        /* The next journal_begin removes any segments that cannot be removed now. */
         (void)journal_remove_inside(j, first, &removed, NULL);
         j->removing = false;
         (void)pthread_cond_broadcast(&j->turn);

@@ -3,8 +3,8 @@
  *
  * Under `always`, the thread sleeps until a frame is appended and then syncs; frames appended
  * during a sync are synced in the next round. Under the other policies, and while the disk is full,
- * it wakes once a second. Only this thread calls `tell`, so reports arrive one at a time and in
- * order.
+ * the thread wakes once a second. Only this thread calls `tell`, so reports arrive one at a time
+ * and in order.
  */
 #include "journal_inside.h"
 

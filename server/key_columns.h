@@ -28,7 +28,8 @@ struct key_columns {
     size_t n;
 };
 
-/* Parses the text. `fold` converts unquoted identifiers to lowercase, as PostgreSQL does.
+/* Parses the text. If `fold` is set, converts unquoted identifiers to lowercase, as PostgreSQL
+ * does.
  * Errors: BG_EINVAL, BG_ENOMEM. The caller frees the result, even after an error. */
 bg_err key_columns_parse(const char *text, bool fold, struct key_columns *columns,
                          bg_errinfo *info);

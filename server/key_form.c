@@ -88,7 +88,8 @@ static bool key_is_numeric(const char *text, size_t len)
                && point[fraction] != '0');
 }
 
-/* Returns whether a text matches a pattern: 9 matches a digit, f a lowercase hexadecimal digit. */
+/* Returns whether the text matches a pattern in which 9 stands for any digit and f for any
+ * lowercase hexadecimal digit. */
 static bool key_is_like(const char *text, size_t len, const char *form)
 {
     if (len != strlen(form)) {

@@ -59,8 +59,8 @@ static int listen_socket(const struct addrinfo *at, const struct settings *setti
     return fd;
 }
 
-/* Returns whether no other process uses the port. SO_REUSEPORT would allow sharing the port with
- * another process, so a socket without that option is bound first as a test. */
+/* Returns true if no other process is using the port. SO_REUSEPORT would allow sharing the port
+ * with another process, so a socket without that option is bound first as a test. */
 static bool listen_is_free(const struct addrinfo *at)
 {
     const int one = 1, fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);

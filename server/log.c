@@ -216,7 +216,7 @@ static void log_begin(struct log_line *line, enum log_level level, const char *m
     }
 }
 
-/* Writes as much of a text as possible without blocking. Returns -1 if nothing was written. */
+/* Writes as much of the text as possible without blocking. Returns -1 if nothing was written. */
 static ssize_t log_send(const char *text, size_t n)
 {
     struct pollfd room = { log_sink.fd, POLLOUT, 0 };

@@ -11,10 +11,10 @@
  * is repeated more than LOG_BURST times in LOG_PERIOD seconds is suppressed for the rest of the
  * period; the next line with that message reports how many times it was suppressed.
  *
- * Names of filters and users are escaped so that they cannot split a line. Keys, passwords and
+ * Filter and user names are escaped so that they cannot split a line. Keys, passwords and
  * secrets are never passed to these functions.
  *
- * Thread safety: all functions are MT-Safe, except log_open and log_close. They are not
+ * Thread safety: all functions are MT-Safe, except log_open and log_close. None of them is
  * async-signal-safe.
  */
 #ifndef SERVER_LOG_H
@@ -138,8 +138,8 @@ bool log_has_level(enum log_level level);
  * seconds. */
 void log_tick(void);
 
-/* Return the number of lines dropped because they could not be written, and the number of
- * suppressed repetitions. */
+/* log_dropped returns the number of lines dropped because they could not be written; log_repeated
+ * returns the number of suppressed repetitions. */
 uint64_t log_dropped(void);
 uint64_t log_repeated(void);
 
@@ -178,7 +178,7 @@ struct log_event {
 const char *log_event_name(enum log_event_kind kind);
 enum log_level log_event_level(enum log_event_kind kind);
 
-/* Stores an event, and logs it at the level of its kind. `filter` may be empty. */
+/* Stores an event and logs it at the level that belongs to its kind. `filter` may be empty. */
 void log_event(enum log_event_kind kind, bg_bytes filter, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -162,8 +162,8 @@ static void multi_exec_all(struct request *request, const struct multi *multi)
     }
 }
 
-/* Returns whether a queued command may have to wait for a filter. A transaction cannot be
- * interrupted once it is running, so this must be known before it starts. */
+/* Returns whether a queued command may have to wait for a filter. A running transaction cannot be
+ * interrupted, so EXEC checks for possible waits before it starts. */
 static bool multi_may_stall(struct session *session, const struct multi *multi)
 {
     bool may = false;

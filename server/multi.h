@@ -1,11 +1,11 @@
 /*
- * multi.h - MULTI and EXEC, which queue requests and then run them one after the other.
+ * multi.h - MULTI and EXEC, which queue requests and then run them one after another.
  *
  * Many client libraries wrap a pipeline in MULTI and EXEC by default. They get the replies that
- * they expect: QUEUED for each request, then all replies in one array. If one request was
- * malformed, none of them runs. No other request from the same connection runs in between. Unlike
- * in Redis, requests from other connections may run in between, because other threads serve those
- * connections. For the same reason, WATCH is not supported.
+ * they expect: QUEUED for each request, then all replies in one array. If any request was
+ * malformed, none of the requests runs. No other request from the same connection runs in between.
+ * Unlike in Redis, requests from other connections may run in between, because other threads serve
+ * those connections. For the same reason, WATCH is not supported.
  *
  * Memory: a transaction has the same size limit as a request (client-query-buffer-limit). Thread
  * safety: one thread at a time per client.
@@ -17,7 +17,7 @@
 
 extern const struct command multi_commands[];
 
-/* Queues a request, and replies. */
+/* Queues a request and replies. */
 void multi_queue(struct client *client, const struct request *request, size_t limit);
 
 /* Records that a request was malformed, so EXEC runs nothing. Does nothing without MULTI. */

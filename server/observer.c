@@ -170,7 +170,7 @@ static double observer_rate(uint64_t now, uint64_t before)
     return now >= before ? (double)(now - before) / HISTORY_STEP : (double)NAN;
 }
 
-/* Computes the false-positive rate that clients reported with BG.OBSERVE, for the chart. */
+/* Computes the false-positive rate for the chart from client reports (BG.OBSERVE). */
 static void observer_observed(const struct object *object, const bg_slot_info *now,
                               double values[])
 {
@@ -425,7 +425,7 @@ static struct watched_gate *watched_gate_get(struct observer *o, const char *nam
     return &o->gates[o->gates_count++];
 }
 
-/* Examines the filter of a gate, if it has changed. */
+/* Examines a gate's filter if it has changed. */
 static void observer_examine_gate(void *context, const struct gate_about *about)
 {
     struct observer *o = context;

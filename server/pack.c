@@ -263,7 +263,7 @@ void pack_close(struct pack_writer *writer)
     }
 }
 
-/* ---- Which packs are in use ---------------------------------------------------------------- */
+/* ---- Packs in use ------------------------------------------------------------------------ */
 
 struct pack {
     char name[PACK_NAME];

@@ -63,7 +63,7 @@ bg_err pack_append(struct pack_writer *writer, const void *bytes, size_t n,
 bg_err pack_finish(struct pack_writer *writer, bg_errinfo *info);
 void pack_close(struct pack_writer *writer); /* `writer` may be NULL */
 
-/* ---- Which packs are in use ---------------------------------------------------------------- */
+/* ---- Packs in use ------------------------------------------------------------------------ */
 
 /* The packs in a directory, with their reference counts. Thread-safe. */
 struct packs;

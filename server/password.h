@@ -1,5 +1,5 @@
 /*
- * password.h - passwords as scrypt hashes, in the PHC string format:
+ * password.h - stores passwords as scrypt hashes, in the PHC string format:
  *
  *     $scrypt$ln=14,r=8,p=1$SALT$HASH        base64 without padding
  *
@@ -28,8 +28,8 @@ struct password {
     size_t salt_len, hash_len;
 };
 
-/* Parses the text form. Returns NULL on success, or a message that describes the error. Rejects costs above 256 MiB,
- * and ln below 10. */
+/* Parses the text form. Returns NULL on success, or a message that describes the error. Rejects hashes that need
+ * more than 256 MiB of memory or have ln below 10. */
 const char *password_read(const char *text, struct password *password);
 
 /* Hashes a password with a new salt. Returns false if out of memory, if no random numbers are available, or if the

@@ -11,13 +11,13 @@
  * An object's content is its base file plus its records in frame `from` and later frames. The
  * following invariants guarantee that no content is missing:
  *
- *   (P1) Recording and applying a change happen inside one batch (quiet.h). Their order depends on
- *        the object. For objects that commute (sets of bits), the record is appended before the
- *        bits are set, so whenever a thread finds a bit set, the record for that bit has already
- *        been appended. For all other objects, both steps run under object->writing. Their adds are
- *        applied first, so adds rejected by a full filter are never recorded. If recording fails,
- *        the add is undone where the kind of filter supports it. Removes and window rotations are
- *        recorded first.
+ *   (P1) Recording and applying a change happen inside one batch (quiet.h). The order of these two
+ *        steps depends on the object. For objects that commute (sets of bits), the record is
+ *        appended before the bits are set, so whenever a thread finds a bit set, the record for
+ *        that bit has already been appended. For all other objects, both steps run under
+ *        object->writing. Adds are applied first, so adds rejected by a full filter are never
+ *        recorded. If recording fails, the add is undone where the kind of filter supports it.
+ *        Removes and window rotations are recorded first.
  *   (P2) For objects that commute, `from` is read first. Once all batches that were running at that
  *        time have ended, the file is written while other threads continue to add keys. A change
  *        recorded in a frame below `from` was applied before the write started, so the file
@@ -33,15 +33,15 @@
  *
  *   (P5) Giving an object a new base, dropping it and listing it in a manifest all happen under the
  *        catalog's lock, so the journal contains these events in the order in which they happened.
- *   (P6) entry->recorded is the highest number of a frame that changes the object, regardless of
+ *   (P6) entry->recorded is the number of the last frame that changes the object, regardless of
  *        the order in which threads report their frames. It is reset only after a base with a
  *        higher `from` has been recorded.
  *
  * A snapshot starts a new journal segment and saves every object that has records since its base.
- * It then writes a manifest of all objects, during which no object can be created or dropped, and
- * deletes the older segments. An object without records since its base is not saved; instead, its
- * `from` is advanced to the new segment. If an object cannot be saved because its base could not be
- * read, the segments that it needs are kept.
+ * It then writes a manifest of all objects while no object can be created or dropped, and deletes
+ * the older segments. An object without records since its base is not saved; instead, its `from` is
+ * advanced to the new segment. If an object cannot be saved because its base could not be read, the
+ * segments that it needs are kept.
  *
  * Lock order: `saving`, the catalog's lock, object->writing, retired_lock, the journal's locks.
  * Only `saving` may be held while waiting for batches.
@@ -798,7 +798,7 @@ static bg_err batch_end(struct batch *batch, bg_err err, bg_errinfo *info)
     return err;
 }
 
-/* Saves the held entries that need to be saved. Sets the base's `from` to `first` in entries that
+/* Saves the held entries that need to be saved. Sets `from` to `first` in the bases of entries that
  * have no new records. */
 static bg_err batch_run(struct batch *batch, struct entry **some, size_t n,
                         uint64_t first, uint64_t *keep, bg_errinfo *info)

@@ -33,7 +33,7 @@ bg_err persist_load(struct persist *persist,
 bool persist_doubts(const struct persist *persist, bg_bytes name);
 void persist_name_is_free(struct persist *persist, bg_bytes name);
 
-/* Records a change to an object. Call it inside a batch, or while holding the entry.
+/* Records a change to an object. Must be called inside a batch or while holding the entry.
  * Thread-safe. */
 bg_err persist_record(struct persist *persist, struct entry *entry,
                       const struct change *change, bg_errinfo *info);
@@ -56,7 +56,7 @@ bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
 bg_err persist_snapshot(struct persist *persist, bg_errinfo *info);
 
 /* Like persist_snapshot, but in a background thread. Returns false if a snapshot is already
- * running, or if the thread cannot be created. Call it from one thread only. */
+ * running, or if the thread cannot be created. Must be called from one thread only. */
 bool persist_snapshot_start(struct persist *persist);
 
 /* ---- Delaying replies until their records are durable -------------------------------------------
@@ -89,8 +89,8 @@ bool persist_works(const struct persist *persist, char why[BG_ERR_MESSAGE_MAX]);
 
 /* ---- Periodic work ----------------------------------------------------------------------- */
 
-/* Starts a snapshot in the background if one is due because of its age or the journal's size. Also
- * checks whether the data directory has been removed or replaced. */
+/* Starts a snapshot in the background if one is due because of the time since the last snapshot or
+ * the journal's size. Also checks whether the data directory has been removed or replaced. */
 void persist_tick(struct persist *persist);
 
 /* Statistics for INFO, metrics and the dashboard. */

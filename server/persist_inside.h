@@ -31,7 +31,7 @@ struct persist {
     struct journal *journal;
     /* Names in doubt, or NULL if there are none. Set before the service accepts requests. */
     struct doubt *doubt;
-    /* Until this is set, only the loading thread uses the journal. */
+    /* Until loading is complete, only the loading thread uses the journal. */
     _Atomic bool loaded;
     _Atomic bool failing;      /* the journal is full or has failed */
     _Atomic bool displaced;    /* the data directory was removed or replaced */
@@ -39,12 +39,12 @@ struct persist {
     char failure[BG_ERR_MESSAGE_MAX];
     struct persist_stats stats;
     uint64_t left;           /* size of the journal after the last snapshot */
-    uint64_t snapshot_ticks; /* time of the last snapshot, or of startup */
+    uint64_t snapshot_ticks; /* time of the last snapshot or of startup */
 
     void (*on_safe)(void *context);
     void *on_safe_context;
 
-    /* Serializes checkpoints and snapshots; entry->base is written while holding this lock. */
+    /* Serializes checkpoints and snapshots; entry->base is written only while this lock is held. */
     pthread_mutex_t saving;
     pthread_mutex_t retired_lock;
     struct retired *retired;
@@ -54,7 +54,7 @@ struct persist {
     pthread_t thread; /* the background snapshot thread */
     bool thread_joinable;
     _Atomic bool thread_running;
-    /* Tick (server_ticks) of the next attempt after a failure. */
+    /* Tick (server_ticks) at which to try again after a failure. */
     _Atomic uint64_t next_try;
     /* Tick at which a snapshot became due, or 0 if none is due. */
     _Atomic uint64_t wanted_since;
@@ -76,7 +76,7 @@ const char *persist_file(const char *file);
 bg_err persist_fail(bg_errinfo *info, bg_err code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Returns whether a file name is that of a base, including a base that is being written. */
+/* Returns whether a file name belongs to a base, including a base that is being written. */
 bool persist_is_base(const char *name);
 
 /* Computes the digest of a foreign filter, which has no checksum of its own. */

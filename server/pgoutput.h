@@ -1,5 +1,5 @@
 /*
- * pgoutput.h - parses the messages of PostgreSQL's logical replication stream (plugin pgoutput, protocol 1).
+ * pgoutput.h - parses messages in PostgreSQL's logical replication stream (pgoutput plugin, protocol 1).
  *
  * The bytes come from a server and are not trusted, so every length is checked against the end of the
  * message. Nothing is copied or allocated. Pointers in a message refer to the caller's buffer.
@@ -23,7 +23,7 @@
 struct pgoutput_frame {
     bool is_keepalive;
     bool wants_reply; /* in a keepalive, whether the server requests a reply */
-    uint64_t sent;    /* position up to which the server has sent everything */
+    uint64_t sent;    /* position up to which the server has sent all changes */
     bg_bytes payload; /* a pgoutput message; empty for a keepalive */
 };
 
@@ -42,7 +42,7 @@ struct pgoutput_message {
     enum pgoutput_kind kind;
     uint32_t relation;     /* OID: RELATION, ROW */
     uint16_t columns;      /* number of columns (RELATION) or values (ROW) */
-    bg_bytes list;         /* the columns or values, for the functions below */
+    bg_bytes list;         /* the encoded columns or values; see below */
     bool is_transactional; /* MESSAGE */
     uint64_t lsn;          /* MESSAGE: end of the message's WAL record */
     bg_bytes prefix;       /* MESSAGE */

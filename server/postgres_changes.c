@@ -174,7 +174,7 @@ bg_err postgres_changes_ensure(struct postgres_link *link, uint64_t deadline,
     err = postgres_link_do(link, "source", "ROLLBACK", deadline, info);
     err = err ? err : postgres_keys_look(link, deadline, &keys, info);
     if (err) {
-        return err; /* the columns cannot be used as keys; installing does not help */
+        return err; /* the columns cannot be keys, so installing does not help */
     }
     if (!how->install) {
         err = postgres_install_script(link, deadline, info);

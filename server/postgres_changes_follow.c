@@ -55,7 +55,7 @@ struct follower {
     bool claims;          /* the next poll writes a bookmark even without changes */
     char why[FOLLOW_WHY]; /* why a new epoch is needed, or "" */
     uint64_t read;        /* number of rows read by the last poll */
-    /* The number of rows read since the epoch started or since the last pruning. */
+    /* The number of rows read since the epoch started or changes were last pruned. */
     uint64_t unsaved;
     uint64_t first;      /* first bookmark of the epoch; 0 after resuming */
     uint64_t pruned;     /* all changes before this bookmark have been pruned */
@@ -63,7 +63,7 @@ struct follower {
     uint64_t prune_next; /* earliest time of the next pruning attempt */
 };
 
-/* Ends the epoch; the next call of follower_turn tries to start a new one. Until then, nothing is proved, readers fail,
+/* Ends the epoch; the next call to follower_turn tries to start a new one. Until then, nothing is proved, readers fail,
  * and lookups may use any primary server. */
 static void follower_doubt(struct follower *f, const char *why)
 {
@@ -139,9 +139,9 @@ static void follower_compare(struct follower *f, const struct changes_epoch *fou
     }
 }
 
-/* Verifies that the change table was not truncated or rewritten after the transaction's snapshot was taken, because the
- * table's earlier rows would then be invisible. pg_relation_filenode uses the newest catalogs, and the lock prevents
- * changes until the transaction ends. */
+/* Verifies that the change table was not truncated or rewritten after the transaction's snapshot was taken, which would
+ * make the table's earlier rows invisible. pg_relation_filenode uses the newest catalogs, and the lock prevents changes
+ * until the transaction ends. */
 static bg_err follower_hold(struct follower *f, bg_errinfo *info)
 {
     PGresult *rows = NULL;

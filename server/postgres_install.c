@@ -5,7 +5,7 @@
  *
  *   - The triggers have no WHEN clause and no column list. Either would create a dependency
  *     on the column, and PostgreSQL would then refuse to drop the column or to change its type.
- *   - The function refers to the column by name, so that reference fails after the column has been renamed or
+ *   - The function refers to the column by name, so the reference fails after the column has been renamed or
  *     dropped. The conversion can also fail after the column's type has changed. The EXCEPTION block handles
  *     these failures by setting the key to NULL. The block writes nothing, so its subtransaction needs no
  *     transaction ID.
@@ -426,7 +426,7 @@ static bg_err install_add_comments(struct postgres_link *link, struct statements
     return install_add_rows(link, to, grants, deadline, info);
 }
 
-/* Adds all installation statements, without BEGIN and COMMIT. */
+/* Adds all installation statements except BEGIN and COMMIT. */
 static bg_err install_plan(struct postgres_link *link, struct statements *to,
                            uint64_t deadline, bg_errinfo *info)
 {
@@ -456,8 +456,8 @@ static bg_err install_plan(struct postgres_link *link, struct statements *to,
 /* ---- Installing -------------------------------------------------------------------------- */
 
 /* Verifies that the schema's owner is already allowed to act as the service's role, because the owner can replace the
- * change table with one whose triggers run with the privileges of the trigger function, which are those of the
- * service's role. */
+ * change table with a table that has its own triggers. These triggers would run with the privileges of the trigger
+ * function, which are those of the service's role. */
 static bg_err install_verify_schema(struct postgres_link *link, uint64_t deadline,
                                     bg_errinfo *info)
 {

@@ -108,11 +108,11 @@ static const char *postgres_link_encoding(const struct postgres_link *link)
     return server && strcmp(server, "SQL_ASCII") == 0 ? server : "UTF8";
 }
 
-/* Returns the lock timeout in ms; 0 if there is none. A server process that is waiting for a lock
- * does not notice that the service has disconnected. Statements that write time out before the
- * server checks for deadlocks (deadlock_timeout, 1 s), so they never make an operator's statement
- * fail. There is no timeout for creating a slot, because it waits for running transactions, which
- * counts as a lock wait. */
+/* Returns the lock timeout in milliseconds, or 0 if there is none. A server process that is waiting
+ * for a lock does not notice that the service has disconnected. Statements that write time out
+ * before the server checks for deadlocks (deadlock_timeout, 1 s), so they never make an operator's
+ * statement fail. There is no timeout for creating a slot, because the server waits for running
+ * transactions, and this counts as a lock wait. */
 static unsigned postgres_link_lock_timeout(enum postgres_link_use use)
 {
     return use == PG_WRITES ? 300 : use == PG_READS ? 10000 : 0;
@@ -255,9 +255,9 @@ static bg_err postgres_link_finish(struct postgres_link *link, const char *what,
 /* Maximum size of a server-side name, including the NUL. */
 enum { LINK_STATEMENT = 64 };
 
-/* Returns the server-side name of a prepared statement. The name is unique because a pooler may send a
- * transaction over a connection on which another gate has prepared a statement, and that statement must not be
- * executed by mistake. */
+/* Returns the server-side name of a prepared statement. The name is unique to the connection, because a pooler
+ * may send a transaction over a connection on which another gate has prepared a statement, and that statement
+ * must not be executed by mistake. */
 static const char *postgres_link_statement(const struct postgres_link *link,
                                            const char *name, char text[LINK_STATEMENT])
 {

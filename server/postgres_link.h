@@ -101,8 +101,8 @@ bg_err postgres_link_execute(struct postgres_link *link, const char *what,
                              uint64_t deadline, PGresult **result, bg_errinfo *info);
 
 /*
- * Read the rows of a result of any size one by one. Call postgres_link_begin, and then postgres_link_next until
- * *row is NULL. To skip the remaining rows, close the connection.
+ * These functions read the rows of a result of any size one by one. Call postgres_link_begin, and then
+ * postgres_link_next until *row is NULL. To skip the remaining rows, close the connection.
  */
 bg_err postgres_link_begin(struct postgres_link *link, const char *what,
                            const char *sql, const struct postgres_arguments *given,

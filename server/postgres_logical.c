@@ -7,9 +7,9 @@
  * no gaps, and how far the stream has advanced.
  *
  * (L1) Position. At every poll, the follower records the time `since` and then emits a marker over a normal connection
- *      (postgres_marker.h). If a commit was acknowledged before `since`, it precedes the marker in the WAL. So
- *      when the marker arrives in the stream, all those transactions have been reported. The arrival of the marker also
- *      proves that both connections reached the same server.
+ *      (postgres_marker.h). If the commit of a transaction was acknowledged before `since`, the commit precedes the
+ *      marker in the WAL. So when the marker arrives in the stream, all such transactions have been reported. The
+ *      arrival of the marker also proves that both connections reached the same server.
  * (L2) Coverage. After emitting the marker, and before waiting for it, the follower reads the identity and fingerprint
  *      (postgres_schema.h) in a new snapshot. The follower reports caught_up only if they match the epoch's
  *      identity and fingerprint. DDL acknowledged before `since` is visible in that snapshot.

@@ -19,7 +19,7 @@
 
 enum {
     FLIGHT = 1024, /* maximum number of emitted markers that have not yet arrived */
-    STEP = 4096    /* number of messages between two checks of the clock */
+    STEP = 4096    /* number of messages between clock checks */
 };
 #define REPLY_INTERVAL (1 * SOURCE_SECOND)
 
@@ -67,7 +67,7 @@ static void follower_publish(struct follower *f, bool is_following)
     (void)pthread_mutex_unlock(&logical->lock);
 }
 
-/* Ends the epoch. The next session starts a new one. */
+/* Ends the epoch; the next session starts a new epoch. */
 static bg_err follower_restart(struct follower *f, bg_errinfo *info, const char *why)
 {
     f->is_restarting = true;
@@ -219,7 +219,7 @@ static bg_err follower_poll(struct follower *f, bg_errinfo *info)
     return err;
 }
 
-/* Handles the arrival of the marker at `place`. From then on, all rows are reported. */
+/* Handles the arrival of the marker of the `place`. From then on, all rows are reported. */
 static void follower_arrive(struct follower *f)
 {
     struct source *source = f->source;
@@ -373,8 +373,8 @@ static bg_err follower_message(struct follower *f, const char *data, size_t len,
 /*
  * Determines the position to confirm, or 0 if there is none. With synchronous_standby_names='*', confirming a position
  * would make the server release earlier transactions that are waiting for a standby, as if a standby had received them.
- * So a position is confirmed only after all transactions that were running when it was received have ended,
- * because a transaction that is waiting for a standby has not ended yet.
+ * So a position is confirmed only after all transactions that were running when the position was received
+ * have ended. A transaction that is waiting for a standby counts as running.
  */
 static bg_err follower_settle(struct follower *f, uint64_t *position, bg_errinfo *info)
 {

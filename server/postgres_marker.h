@@ -54,7 +54,7 @@ bool postgres_marker_equal(const struct postgres_marker *a,
 void postgres_mark_print(const struct postgres_mark *mark, char text[SOURCE_MARK]);
 bool postgres_mark_parse(const char *text, struct postgres_mark *mark);
 
-/* Print and parse an LSN as X/X, in hex. */
+/* Print and parse an LSN in the form X/X, in hex. */
 void postgres_lsn_print(uint64_t lsn, char text[PG_LSN]);
 bool postgres_lsn_parse(const char *text, uint64_t *lsn);
 

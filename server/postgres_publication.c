@@ -5,7 +5,7 @@
  * table is published. A gate must not break an application, so the gate refuses a table without a replica identity
  * instead. A table can also lose its replica identity, or get a partition without one. The fingerprint query detects
  * such a change at the next poll. If the gate cannot follow a publication, for this or any other reason, the gate drops
- * it. Otherwise the publication could later make UPDATE fail without the gate noticing.
+ * it. Otherwise, the publication could later make UPDATE fail without the gate noticing.
  */
 #include "postgres_publication.h"
 

@@ -99,7 +99,7 @@ bg_err postgres_schema_query(struct postgres_link *link, const char *what,
 
 /* ---- Key columns ------------------------------------------------------------------------- */
 
-/* Returns a description of the kind of relation if it cannot be followed, or NULL for a table. */
+/* Describes a kind of relation that cannot be followed. Returns NULL for a table. */
 static const char *schema_kind(char relkind)
 {
     switch (relkind) {
@@ -379,7 +379,7 @@ static const char schema_tables[] =
     " FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()))"
     " AND setrole IN (0, (SELECT oid FROM pg_catalog.pg_roles"
     " WHERE rolname = session_user))"
-    " AND setconfig::text ~ '(search_path|role)=')"; /* the role determines "$user" */
+    " AND setconfig::text ~ '(search_path|role)=')"; /* the role is used for "$user" */
 
 /*
  * A pg_publication_rel row for a partitioned table also covers its partitions; the children of an ordinary table

@@ -24,8 +24,8 @@ bg_err postgres_slot_look(struct postgres_link *link, const char *name,
                           uint64_t deadline, struct postgres_slot *slot,
                           bg_errinfo *info);
 
-/* Drops the slot if it exists. Errors: BG_EBUSY if a process is using the slot; BG_EINVAL if it is not a logical slot
- * with the pgoutput plugin. */
+/* Drops the slot if it exists. Errors: BG_EBUSY if a process is using the slot; BG_EINVAL if the slot is not a
+ * logical slot with the pgoutput plugin. */
 bg_err postgres_slot_drop(struct postgres_link *link, const char *name,
                           uint64_t deadline, bg_errinfo *info);
 

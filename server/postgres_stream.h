@@ -6,17 +6,17 @@
  * discard WAL. This has two consequences:
  *
  * - A server that is shutting down waits until the client has flushed all changes. This client confirms a change only
- *   after it has been saved to disk, which may be much later. So after confirming a position, the client sends a
- *   second reply with a flushed position of zero (none). The server then waits only until all changes have been
- *   *written*, that is, received.
+ *   after the change has been saved to disk, which may be much later. So after confirming a position, the client
+ *   sends a second reply with a flushed position of zero (none). The server then waits only until all changes have
+ *   been *written*, that is, received.
  * - A client without a flushed position is not a candidate for synchronous replication, so even with
  *   synchronous_standby_names='*', transactions do not wait for this client. The client briefly becomes a candidate
  *   when it confirms a position, so the caller confirms a position only if no transaction before that position is
  *   waiting for a standby.
  *
- * Silence. While a server decodes changes to other tables, it has nothing to send. This can take a long time after the
- * service has been down for hours. So each reply requests a response from the server. The server responds between two
- * WAL records or, within a large transaction, after half of wal_sender_timeout.
+ * Silence. While a server decodes changes to other tables, it has nothing to send. Decoding can take a long time after
+ * the service has been down for hours. So each reply requests a response from the server. The server responds between
+ * two WAL records or, within a large transaction, after half of wal_sender_timeout.
  */
 #ifndef SERVER_POSTGRES_STREAM_H
 #define SERVER_POSTGRES_STREAM_H

@@ -13,8 +13,8 @@
  * "no". Such an object has a slot without a filter, which answers "maybe" and refuses adds. The
  * reason is logged, and the object's records are kept.
  *
- * Gaps. A damaged journal is an error, unless the settings allow starting despite the damage.
- * In that case, the content of the missing frames is unknown, and all objects and names that the
+ * Gaps. A damaged journal is an error unless the settings allow starting despite the damage. After
+ * such a start, the content of the missing frames is unknown, and all objects and names that the
  * missing frames may have changed are in doubt:
  *
  *   (G1) Every object that existed before the gap may have lost records, been renamed or been
@@ -68,8 +68,8 @@ struct found {
     uint64_t last; /* last frame to replay on top of the base, or 0 */
 };
 
-/* A list element. A dropped object keeps its position until the list is compacted, because many
- * objects may be dropped. */
+/* A list element. A dropped object keeps its position until the list is compacted. There may be
+ * many dropped objects. */
 struct founds_place {
     uint64_t id;
     struct found *found; /* NULL if dropped */
@@ -768,8 +768,8 @@ static bool recovery_accounts(const struct recovery *r,
 }
 
 /* Decides what happens to files that no object uses. Such files are deleted if the journal accounts
- * for every object, because they must then be left over from an interrupted snapshot or a dropped
- * object. No other code may delete these files at startup. */
+ * for every object, because in that case they are left over from an interrupted snapshot or a
+ * dropped object. No other code may delete these files at startup. */
 static enum fate recovery_file_fate(const struct recovery *r,
                                     const struct journal_report *report, bool forget)
 {
@@ -851,7 +851,7 @@ static bg_err recovery_install_one(struct recovery *r, struct found *found,
         return persist_fail(info, BG_ENOMEM, "out of memory while loading filters");
     }
     atomic_store(&entry->recorded, found->last);
-    return found->expiry /* set even if it has passed */
+    return found->expiry /* set even if this time has passed */
                ? catalog_expire(catalog, name, found->expiry, 0, info)
                : BG_OK;
 }

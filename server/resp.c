@@ -88,7 +88,7 @@ static enum resp_result resp_fail_dollar(struct resp_parser *p, unsigned char fo
 
 /* ---- Arguments --------------------------------------------------------------------------- */
 
-/* Enlarges the array of arguments. The ledger counts an array of up to RESP_KEEP arguments as a
+/* Enlarges the argument array. The ledger counts an array of up to RESP_KEEP arguments as a
  * small buffer. */
 static bool resp_widen(struct resp_parser *p)
 {

@@ -77,7 +77,7 @@ static void resp_reply_integer(void *to, int64_t value)
         struct buffer *out = to;
         char *at = buffer_space(out, REPLY_HEAD);
         if (at) {
-            /* After the actual type, pass the minus sign as if it were a type. */
+            /* The type has already been written, so pass the minus sign as the type. */
             *at = ':';
             char *end = resp_reply_head(at + 1, '-', 0 - (uint64_t)value);
             buffer_wrote(out, (size_t)(end - at));
@@ -125,7 +125,7 @@ static void resp_reply_bulk(void *to, const void *bytes, size_t n)
  * Prints the shortest decimal number that parses to the same double. If the double was parsed from
  * a decimal with up to 15 digits, printing 15 digits yields that decimal, because a double
  * preserves 15 digits and %g omits trailing zeros. Other values need 16 or 17 digits. Denormals
- * have lower precision, so all numbers of digits are tried for them.
+ * have lower precision, so every number of digits is tried for them.
  */
 size_t resp_reply_real_text(double value, char text[RESP_REAL_TEXT])
 {

@@ -478,7 +478,7 @@ static void server_drain(struct server *server)
 {
     const struct settings *settings = settings_now(server->store);
     const uint64_t end = server_ticks() + (uint64_t)(settings->shutdown_grace * 1000);
-    listen_end(server); /* from now on, another service may own the path */
+    listen_end(server); /* another service may own the socket path from here on */
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_post_stop(server->workers[i], atomic_load(&server_stop_asked) == 2);
     }
@@ -536,8 +536,8 @@ static bool server_start_workers(struct server *server)
 }
 
 /* Allocations below this size are counted but not refused. They are the library's buffers for
- * reading and writing files, and small filters. For these, it is enough to check before each
- * command whether the ledger is full. */
+ * reading and writing files, and small filters. For these allocations, it is enough to check before
+ * each command whether the ledger is full. */
 enum { SERVER_SMALL = 2 << 20 };
 
 static bool server_take(void *context, size_t bytes)

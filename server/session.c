@@ -126,7 +126,7 @@ static bg_err session_fits(struct session *session, bg_bytes name, uint32_t flag
         return session_limit(info, BG_ENOMEM,
                              "cannot create the filter: it would exceed maxmemory");
     }
-    /* The catalog will account for the entry. */
+    /* This was only a check, because the catalog accounts for the entry itself. */
     ledger_release(LEDGER_OBJECTS, sizeof(struct entry));
     return BG_OK;
 }
@@ -324,8 +324,8 @@ static uint64_t session_host_ticks(struct host *host)
 
 /*
  * Lookups. A worker queries only the filter and replies immediately if the answer is "no".
- * Otherwise, a job completes the lookup by running the request again with the ticket from the first
- * part.
+ * Otherwise, a job completes the lookup by running the request again with the ticket that the
+ * worker obtained.
  */
 static bg_err session_host_lookup(struct host *host, bg_bytes name, bg_bytes key,
                                   bg_outcome *outcome, bg_errinfo *info)
@@ -603,8 +603,8 @@ static void session_unknown(struct client *client, const struct reply *reply,
                  args_show(argv[0], word), text);
 }
 
-/* Returns the command or its subcommand. If there is no such command, sends an error and returns
- * NULL. */
+/* Finds the command or subcommand of a request. If there is no such command, sends an error and
+ * returns NULL. */
 static const struct command *session_command(const struct session *session,
                                              struct client *client,
                                              const bg_bytes *argv, size_t argc,
@@ -665,8 +665,9 @@ static void session_answer_maybe(const struct command *command, size_t argc,
     }
 }
 
-/* The reply to a write command depends on earlier changes by any client, because "already added" is
- * a promise as well. So the reply waits until those changes are durable; see object.h. */
+/* The reply to a write command depends on earlier changes by any client, because "already added"
+ * promises that the key is stored. So the reply waits until those changes are durable; see
+ * object.h. */
 void session_changes(struct session *session, const struct command *command)
 {
     session->wrote =
@@ -753,7 +754,7 @@ uint64_t session_lane(const struct session *session, const struct command *comma
                : 0;
 }
 
-/* Sends an error for a command. If the command is part of a MULTI, the transaction fails. */
+/* Sends an error for a command. If the command is part of a transaction, the transaction fails. */
 static void session_reject(struct client *client, const struct reply *reply,
                            const char *wrong)
 {
