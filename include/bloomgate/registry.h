@@ -65,10 +65,10 @@ typedef struct bg_tenant bg_tenant;
 
 /* Options for creating a registry and its tenants. */
 typedef struct bg_registry_options {
-    uint32_t struct_size;        /* sizeof(bg_registry_options) */
-    uint32_t max_tenants;        /* maximum number of tenants; 0 selects 65536 */
-    bg_spec spec;                /* spec for the filter of a new tenant */
-    const bg_gate_options *gate; /* gate of a new tenant (copied); NULL for no gate */
+    uint32_t struct_size;           /* sizeof(bg_registry_options) */
+    uint32_t max_tenants;           /* maximum number of tenants; 0 selects 65536 */
+    bg_spec spec;                   /* spec for the filter of a new tenant */
+    const bg_gate_options *gate;    /* for new tenants (copied); NULL for no gate */
     const bg_open_options *opening; /* options for opening files, not copied; or NULL */
     uint64_t max_items;        /* quota for distinct keys per tenant; 0 means none */
     uint64_t max_bytes;        /* memory quota per tenant; 0 means none */
@@ -106,7 +106,7 @@ BG_API BG_MUST_CHECK bg_err bg_registry_create(const bg_registry_options *option
  */
 BG_API void bg_registry_free(bg_registry *registry);
 
-/* Flags of bg_registry_get. */
+/* Flags for bg_registry_get. */
 enum {
     BG_REGISTRY_CREATE = 1u << 0 /* create the tenant if it does not exist */
 };
