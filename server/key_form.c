@@ -220,7 +220,7 @@ enum key_form key_form_common(enum key_form a, enum key_form b)
     }
     return (a == KEY_FORM_BYTES && b == KEY_FORM_PADDED)
                    || (a == KEY_FORM_PADDED && b == KEY_FORM_BYTES)
-               ? KEY_FORM_PADDED /* then both columns are normalized the same way */
+               ? KEY_FORM_PADDED /* normalizes both columns the same way */
                : KEY_FORM_UNKNOWN;
 }
 

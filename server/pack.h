@@ -80,8 +80,8 @@ void packs_measure(struct packs *packs, const char *folder);
 /* Adds a reference to every pack so that no pack is deleted. */
 void packs_keep(struct packs *packs);
 
-/* Removes a reference. Returns true if it was the last reference; the pack, whose name is copied to
- * `name`, is then no longer needed. */
+/* Removes a reference. If this was the last reference, copies the name of the pack to `name` and
+ * returns true, because the pack is no longer needed. */
 bool packs_release(struct packs *packs, const char *reference, char name[PACK_NAME]);
 
 /* Returns whether less than half of a pack is in use. */

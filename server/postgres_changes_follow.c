@@ -9,9 +9,9 @@
  *   4. If there were any such rows, write a new bookmark with this transaction's snapshot.
  *
  * Finding the transactions that are invisible in a bookmark needs no scan: either their IDs are at
- * least the bookmark's xmax, or they were in progress when the bookmark was taken. Changes of both
- * kinds are found through the index. So a transaction that stays open for hours does not make polls
- * slower.
+ * least the bookmark's xmax, or they were in progress when the bookmark was taken. The changes of
+ * these transactions are found through the index. So a transaction that stays open for hours does
+ * not make polls slower.
  *
  * Lost bookmarks. If the connection breaks during COMMIT, the new bookmark may or may not exist. Both cases are safe:
  * the changes since the older bookmark include all changes since the new one, and reporting a key twice is harmless.

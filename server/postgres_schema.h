@@ -77,7 +77,7 @@ struct postgres_objects {
     const char *schema;
     const char *change_table;
     const char *bookmark;
-    const char *guard; /* trigger function for both of these tables */
+    const char *guard; /* trigger function that guards both tables */
     /* Name of the triggers and the trigger function for key column N, without the N. */
     const char *function;
 };
