@@ -158,7 +158,7 @@ static uint64_t cluster_read_field(bg_bytes text, const char *name)
     return 0;
 }
 
-/* Reads a reply to INFO. If a later attempt may succeed, closes the link and returns false. */
+/* Reads a reply to INFO. If the reply is a transient error, closes the link and returns false. */
 static bool cluster_read_info(struct node_link *link, bg_bytes reply)
 {
     size_t at = 0;

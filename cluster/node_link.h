@@ -78,7 +78,7 @@ bool link_begin(struct node_link *link);
 /* Adds a request, encoded as an array of strings. Returns false if out of memory. */
 bool link_put(struct node_link *link, const bg_bytes *argv, size_t argc);
 
-/* Sends all requests and waits for all replies, or until nothing has arrived for `timeout`
+/* Sends all requests, and waits until all replies have arrived or nothing has arrived for `timeout`
  * milliseconds. `stop_fd`, unless -1, cancels the wait when it becomes readable. Returns false if
  * out of memory, or if the wait was canceled. */
 bool links_exchange(struct node_link *const *links, size_t n, int timeout, int stop_fd);

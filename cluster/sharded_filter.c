@@ -442,8 +442,8 @@ struct sharded_job {
     struct cluster_ask *asks; /* commands, followed by witness reads */
     struct sharded_part *parts;
     size_t count;                   /* commands */
-    struct witness_errand *errands; /* reads of witnesses */
-    size_t readings;                /* number of reads */
+    struct witness_errand *errands; /* witness reads */
+    size_t readings;                /* number of witness reads */
     const struct cluster_ask *
         *read;                /* request that reads each shard's witness, or NULL */
     uint64_t *done, *answers; /* bits */

@@ -351,8 +351,8 @@ static void bf_add(struct request *request)
     bf_add_many(request, request->argv + 2, 1);
 }
 
-/* Adds the items of one request. Replies with an array, which ends with the error if there is
- * one. */
+/* Adds the items of one request. Replies with an array. If an error occurs, it is the last
+ * element. */
 static void bf_add_list(struct request *request, const struct bf_wish *wish,
                         const bg_bytes *items, size_t n)
 {

@@ -76,8 +76,8 @@ static void bgc_merge_failed(struct request *request, size_t source, bg_err err,
                  args_show(request->argv[1], to), why);
 }
 
-/* Merges argv[from], ... into an object. Returns false after sending an error. Sets *changed if the
- * object was modified. */
+/* Merges the filters named by argv[from] and the following arguments into an object. Returns false
+ * after sending an error. Sets *changed if the object was modified. */
 static bool bgc_merge_from(struct request *request, struct object *object, size_t from,
                            bool *changed)
 {

@@ -144,7 +144,7 @@ static void info_window(struct info_map *map, const struct info_facts *facts)
     info_count(map, "window_moved", atomic_load(&facts->object->rotated));
 }
 
-/* Adds the entries that all objects have. */
+/* Adds the entries that are common to all objects. */
 static void info_common(struct info_map *map, const struct info_facts *facts)
 {
     static const char *const families[] = { "", "bf", "cf", "bg" };

@@ -12,8 +12,8 @@
  *
  * Observations. Callers that have queried the backing store after a positive answer can report the
  * result. From these reports and the number of "no" answers, BG.INFO computes the observed rate.
- * There is no list of known false positives for which the answer would be "no": a report can arrive
- * after the item was added, and the "no" would then be wrong.
+ * Reported false positives are not turned into "no" answers, because a report can arrive after the
+ * item was added, and the "no" would then be wrong.
  */
 #include "bg_handlers.h"
 
@@ -65,7 +65,7 @@ void bgc_add(struct request *request)
     bgc_add_many(request, request->argv + 2, 1);
 }
 
-/* Replies with an array, which ends with the error if there is one. */
+/* Replies with an array. If an error occurs, it is the last element. */
 void bgc_madd(struct request *request)
 {
     struct object *object = args_find_any(request, request->argv[1]);

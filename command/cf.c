@@ -350,7 +350,7 @@ static bg_err cf_put_all(struct cf_list *list, bg_errinfo *info)
     return err;
 }
 
-/* Replies with an array, which ends with the error if there is one. */
+/* Replies with an array. If an error occurs, it is the last element. */
 static void cf_insert_list(struct cf_list *list)
 {
     struct request *request = list->request;

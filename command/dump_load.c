@@ -40,7 +40,7 @@ enum {
 struct load {
     bg_foreign_format foreign; /* 0: Bloomgate's format */
     uint64_t stream;           /* checksum of a Bloomgate stream */
-    uint64_t done, total;      /* received and total bytes of the stream or the bits */
+    uint64_t done, total;      /* received and expected bytes (stream or bits) */
     uint64_t size;             /* bytes of the complete dump, including records */
     struct gather gather;      /* the dump, `size` bytes */
     uint64_t used;             /* bytes written at the start of the buffer */

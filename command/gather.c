@@ -9,7 +9,8 @@ enum {
     GATHER_MAPPED = 1 << 20, /* buffers of at least this size are mapped */
     GATHER_STEP = 4 << 20,   /* bytes released at a time; whole pages */
     GATHER_COUNT =
-        GATHER_STEP - 4096 /* bytes allocated at a time; just below a size class */
+        GATHER_STEP
+        - 4096 /* bytes allocated at a time; just below an allocator size class */
 };
 
 #ifndef MAP_NORESERVE

@@ -126,7 +126,7 @@ struct import_file {
     size_t n, room;
 };
 
-/* Returns the maximum size of a file for filters of the allowed size. */
+/* Returns the maximum size of a file that contains a filter of the maximum size. */
 static uint64_t import_most(const struct command_settings *settings)
 {
     const uint64_t most = settings->max_filter_bytes;

@@ -17,7 +17,7 @@ bool number_rate(const char *text, double *value);
 /* Parses a finite, non-negative number. The same units may follow the number. */
 bool number_real(const char *text, double *value);
 
-/* Parses a time: a number with ns, us, ms, s, m, h or d; the default unit is seconds. */
+/* Parses a duration: a number with ns, us, ms, s, m, h or d; the default unit is seconds. */
 bool number_seconds(const char *text, double *value);
 
 enum { NUMBER_TEXT = 32 };

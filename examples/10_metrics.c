@@ -14,7 +14,7 @@
 
 enum { USERS = 10000, LOOKUPS = 50000 };
 
-/* The database: users have even numbers below 2 * USERS. */
+/* The database: user IDs are the even numbers below 2 * USERS. */
 static bg_store_answer ask(void *calls, const void *key, size_t len, void *request)
 {
     uint64_t user;
