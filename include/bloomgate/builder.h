@@ -23,7 +23,7 @@
  *     bg_filter_may_contain(filter, "apple", 5);
  *
  * The result is an ordinary bg_filter, except that bg_filter_add returns BG_ENOTSUP.
- * (After bg_filter_clear, the filter answers "no" to every key.)
+ * (After bg_filter_clear, the filter answers "no" for every key.)
  *
  * Sizing. The number of keys need not be known in advance: spec.items is ignored, and the
  * filter is sized for the number of distinct keys added. Builders support all kinds except

@@ -51,9 +51,9 @@ BG_API BG_MUST_CHECK bg_err bg_filter_merge(bg_filter *filter, const bg_filter *
                                             bg_errinfo *info);
 
 /*
- * Creates a filter of 1/2^times the size, with the same keys and a higher false-positive
- * rate. The result is the filter that you would get by adding the keys to an empty filter
- * of that size. You can therefore size a filter generously, and fold it once the number of
+ * Halves the size `times` times: creates a smaller filter with the same keys and a higher
+ * false-positive rate. The result is the filter that you would get by adding the keys to an empty
+ * filter of that size. You can therefore size a filter generously, and fold it once the number of
  * keys is known.
  * Errors: BG_EINVAL if the size cannot be halved that many times (see bg_spec.folds);
  * BG_ENOTSUP unless the kind has BG_TRAIT_FOLD; BG_ENOMEM; BG_EFORMAT if the filter is a

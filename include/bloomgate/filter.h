@@ -36,9 +36,8 @@
  *
  * Threads. Any number of threads may add and query at the same time.
  *   (C1) A query that starts after an add of the same key has returned answers "maybe".
- *        "After" means later in the same thread, or ordered by anything that orders memory
- *        between threads (a lock, a join, a release store read by an acquire load, a
- *        message).
+ *        "After" means happens-after in the C11 sense: later in the same thread, or synchronized
+ *        through a lock, a join, a release store read by an acquire load, or a message.
  *   (C2) A "maybe" stays a "maybe" until the key is removed, the key leaves the window of a window
  *        filter, or the filter is cleared.
  *   (C3) An add reports whether the key was certainly new. If two threads add the same key

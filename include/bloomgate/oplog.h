@@ -1,9 +1,9 @@
 /*
  * oplog.h - the operation log, which records changes to a filter since its last snapshot.
  *
- * Saving a large filter takes a long time. A log needs 9 bytes per operation and is
- * written immediately. After a crash, a filter is restored from its last snapshot and the
- * operations that were logged after it:
+ * Saving a large filter takes a long time. Appending to a log is fast and takes only 9 bytes per
+ * operation. After a crash, a filter is restored from its last snapshot and the operations that
+ * were logged after it:
  *
  *     bg_oplog_open("seen.log", filter, &how, &log, &report, &why);
  *     bg_oplog_change(log, filter, NULL, hashes, n, NULL, &why);     // log and apply adds
@@ -134,10 +134,10 @@ typedef struct bg_oplog_info {
 /* ---- Appending ------------------------------------------------------------------------- */
 
 /*
- * Opens a log for appending, and creates it if it does not exist. A log belongs to a kind
- * and a hasher; the log of a filter with a different kind or hasher is refused. The whole
- * log is read to find its end. Bytes after the last complete frame are discarded; `report`, unless
- * NULL, describes how many bytes were discarded, and why. To inspect a log without changing it, use
+ * Opens a log for appending, and creates it if it does not exist. A log is tied to one kind and one
+ * hasher; opening it for a filter with a different kind or hasher fails. The whole log is read to
+ * find its end. Bytes after the last complete frame are discarded; `report`, unless NULL, describes
+ * how many bytes were discarded, and why. To inspect a log without changing it, use
  * bg_oplog_replay. The remaining records are rewritten and synced, and the directory is synced as
  * well.
  *

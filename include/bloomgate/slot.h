@@ -299,7 +299,7 @@ BG_API const bg_filter *bg_pin_filter(const bg_pin *pin, size_t i, bg_role *role
  * rebuild failed). Such a base can be replaced only by a filter that is at least as
  * complete as the slot was when the base was merged, rebuilt or sealed. The value of
  * bg_slot_complete_to is used for this comparison only if bg_slot_advance was called after the last
- * of these adds. Every later replacement must be at least as complete.
+ * of these adds. Every later replacement must be at least as complete as that, too.
  * Errors: BG_EINCOMPAT if keys would be lost, the base accepts adds, or the base ended the
  * doubt of a gate (bg_gate_doubt), unless `flags` includes BG_SLOT_DISCARD; BG_EBUSY
  * during a rebuild, or if a rebuild or a replacement with BG_SLOT_DISCARD started after
@@ -341,10 +341,10 @@ BG_API BG_MUST_CHECK bg_err bg_slot_end_migration(bg_slot *slot, bool back,
  * merges it. The call returns after the last add to a sealed filter has finished.
  *
  * If you use bg_slot_complete_to, the delta is assumed to contain all keys above that
- * number. Therefore, no key with a higher number may have been added before the call; otherwise
- * the slot will overestimate the completeness of a base that is later installed under the
- * delta. Pause writers, and call bg_slot_advance with the number of the last key that was
- * added. The same applies to bg_slot_compact and bg_slot_rebuild.
+ * number. Keys with a higher number must therefore not be added before the call; otherwise, when a
+ * base is later installed under the delta, the slot reports it as more complete than it is. Pause
+ * writers, and call bg_slot_advance with the number of the last key that was added. The same
+ * applies to bg_slot_compact and bg_slot_rebuild.
  * Errors: BG_EBUSY during a rebuild, or if the slot already has two deltas; BG_EINVAL if
  * the slot has no base, or `delta` is static or was created with BG_SPEC_EXCLUSIVE;
  * BG_ENOMEM. On error the slot is unchanged, and the caller still owns the delta.
@@ -412,7 +412,7 @@ BG_API BG_MUST_CHECK bg_err bg_slot_rotate(bg_slot *slot, uint64_t now,
  * number that increases with the writes to the backing store, such as a log position or a
  * timestamp. All keys written up to that number are in the slot.
  *
- * A swap or reload of a less complete base lowers the number.
+ * Swapping in or reloading a less complete base lowers the number.
  * Thread safety: MT-Safe.
  */
 BG_API uint64_t bg_slot_complete_to(const bg_slot *slot);
@@ -508,9 +508,9 @@ typedef struct bg_watch bg_watch;
  * Creates a watch on a file. A file that is renamed to `path` (as bg_save and bg_publish
  * do), or written and closed, is loaded immediately. All other replacements, such as
  * switching a symbolic link anywhere in the path or swapping a directory, are detected
- * within about a second. The file need not exist yet, but its directory must. If the slot
- * was loaded from a file, the watch first compares that file with the file at `path`;
- * otherwise an existing file is loaded only when it changes.
+ * within about a second. The file need not exist yet, but its directory must. If the slot was
+ * loaded from a file, the watch first compares that file with the file at `path` and loads the
+ * latter if they differ; otherwise, a file that already exists is loaded only once it changes.
  *
  * Either call bg_watch_poll from your own event loop whenever bg_watch_fd is readable, or
  * call bg_watch_thread_start. The slot must outlive the watch.
