@@ -96,8 +96,9 @@ static bg_err dump_encode(const struct object *object, const bg_filter *filter,
             dump_give(object, *bytes, before + room);
             *bytes = NULL;
         } else {
-            ledger_release(LEDGER_TRANSFERS,
-                           room - *n); /* count only bytes that will be freed */
+            ledger_release(
+                LEDGER_TRANSFERS,
+                room - *n); /* count only the bytes that dump_give will release */
         }
     }
     return err;
@@ -169,8 +170,8 @@ bg_err dump_encode_foreign(const struct object *object, void **bytes, size_t *n,
     return dump_foreign_behind(object, 0, bytes, n, info);
 }
 
-/* Writes an imported filter. The filter is copied, since its format can only be encoded as a
- * whole. */
+/* Writes an imported filter. The filter is copied, since an imported filter can be encoded only as
+ * a whole. */
 static bg_err dump_write_foreign(const struct object *object, bg_file_write_fn write,
                                  void *context, size_t *all, bg_errinfo *info)
 {

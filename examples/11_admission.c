@@ -1,7 +1,7 @@
 /*
  * 11_admission.c - a cache with a bouncer, which admits an object only on its second request.
  *
- * Most objects that pass through a cache are requested once. Storing them evicts
+ * Most objects that pass through a cache are requested only once. Storing them evicts
  * objects that would have been requested again. The example runs the same requests
  * through a small cache twice, without and with a bouncer, and counts the hits.
  */
