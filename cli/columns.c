@@ -39,7 +39,7 @@ void columns_real(struct columns *columns, int digits, double value)
     columns_set(columns, text);
 }
 
-/* Uses three significant digits, and no fraction for whole numbers below 1000. */
+/* Prints three significant digits, and no fraction for whole numbers below 1000. */
 void columns_short(struct columns *columns, double value)
 {
     static const char *const units[] = { "", "k", "M", "G", "T", "P", "E" };

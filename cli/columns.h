@@ -1,6 +1,7 @@
 /*
- * columns.h - prints tables: columns are as wide as their content, numbers are right-aligned, and
- * headings have two lines. Cells are short texts; a cell that was not set is empty.
+ * columns.h - prints tables in which columns are as wide as their content, numbers are
+ * right-aligned, and headings have two lines. Cells are short texts; a cell that was not set is
+ * empty.
  */
 #ifndef CLI_COLUMNS_H
 #define CLI_COLUMNS_H
@@ -19,7 +20,7 @@ struct columns {
     char cells[COLUMNS_ROWS][COLUMNS_MAX][COLUMNS_CELL];
 };
 
-/* Add a column or a row; columns_set writes to the last row. */
+/* Add a column or a row. columns_set then writes to the last row. */
 void columns_add(struct columns *columns, const char *above, const char *name,
                  bool left);
 void columns_row(struct columns *columns);
@@ -30,12 +31,12 @@ void columns_real(struct columns *columns, int digits,
                   double value);                           /* decimal places */
 void columns_short(struct columns *columns, double value); /* 123, 12.3k, 1.23M */
 
-/* Prints the table to stdout, with two spaces between columns, or one if the table would
- * exceed 100 columns. */
+/* Prints the table to stdout, with two spaces between columns, or one space if the table would
+ * otherwise be wider than 100 characters. */
 void columns_print(const struct columns *columns);
 
-/* Prints a paragraph in lines of at most 100 columns, starting at column `indent`. The first
- * line starts with `first`, which may be longer than the indent. */
+/* Prints a paragraph in lines of at most 100 characters, indented by `indent`. The first line
+ * starts with `first`, which may be longer than the indent. */
 void columns_paragraph(const char *first, size_t indent, const char *text);
 
 #endif

@@ -20,7 +20,7 @@ struct command {
     const char *summary; /* one line: "create a filter file from keys" */
     const char *usage;   /* "[options] OUT [KEYS...]" */
     const char *about;   /* for the man page: paragraphs separated by empty lines */
-    size_t size;         /* size of its options struct, which is zeroed at the start */
+    size_t size;         /* size of the options struct, which is zeroed first */
     struct option_use uses[COMMAND_USES + 1]; /* in addition to the common options */
     struct command_example examples[COMMAND_EXAMPLES];
     const char *const

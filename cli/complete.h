@@ -1,6 +1,6 @@
 /*
- * complete.h - generates completion scripts for bash, zsh and fish. The scripts are generated
- * from the tables of subcommands and options, and need no program other than the shell.
+ * complete.h - generates completion scripts for bash, zsh and fish. The scripts are generated from
+ * the tables of subcommands and options, and require nothing but the shell.
  */
 #ifndef CLI_COMPLETE_H
 #define CLI_COMPLETE_H
@@ -25,7 +25,7 @@ enum complete_value complete_value(const struct option *option);
 /* Prints text, with the character `before` in front of each character that occurs in `special`. */
 void complete_escaped(const char *text, const char *special, char before);
 
-/* Prints a NULL-terminated list of words with a separator. */
+/* Prints a NULL-terminated list of words, separated by `between`. */
 void complete_words(const char *const *words, const char *between);
 
 /* Prints the names of all subcommands, as well as help and version, which are not in the table. */

@@ -1,7 +1,7 @@
 /*
- * complete_bash.c - the script for bash. Where the script offers nothing, readline completes file
- * names (complete -o default). After an option that takes a number, the script disables file name
- * completion.
+ * complete_bash.c - the script for bash. If the script offers no completions, readline completes
+ * file names (complete -o default). After an option that takes a number, the script disables file
+ * name completion.
  */
 #include "complete.h"
 

@@ -8,7 +8,7 @@
 enum {
     DROPS_WORD = 64,
     DROPS_STEPS = 16,
-    DROPS_SAMPLE = 4 << 20 /* bytes read per measurement */
+    DROPS_SAMPLE = 4 << 20 /* bytes sampled per measurement */
 };
 
 static const double drops_slack = 0.5; /* lines */
@@ -75,15 +75,15 @@ struct drops_sum drops_total(const struct drops *d)
 }
 
 /* Returns whether a full filter still distinguishes seen keys from new keys. The first line that is
- * reported new ends the run. The expected number of new lines dropped before it is r / (1 - r),
- * which is unbounded for a filter that reports nearly all keys as seen. A window has to renew seen
- * keys, which it cannot do when it is full. */
+ * reported new ends the run. The expected number of new lines dropped before that line is r / (1 -
+ * r), which grows without bound as the filter approaches reporting all keys as seen. A full window
+ * must not skip keys either, because it has to renew seen keys and cannot do so. */
 static bool drops_may_skip(const struct drops *d)
 {
     return d->info.kind != BG_KIND_WINDOW && drops_odds(d->info.rate) <= drops_slack;
 }
 
-/* Measures the rate, unless another thread has just done so, and grants more keys. Returns false
+/* Measures the rate and grants more keys, unless another thread has just done so. Returns false
  * if the filter is full. */
 static bool drops_grant(struct drops *d)
 {
@@ -120,8 +120,8 @@ static void drops_answer(struct chunk *chunk, size_t i, bool is_new)
     *word |= (uint64_t)is_new << (i % DROPS_WORD);
 }
 
-/* Adds up to `taken` keys starting at `from`: in whole groups of 64, or one by one where only part
- * of a group is left or allowed. Returns the number of keys added. */
+/* Adds up to `taken` keys starting at `from`: in whole groups of 64, or one by one if only part of
+ * a group remains or has been granted. Returns the number of keys added. */
 static size_t drops_add_taken(struct drops *d, struct chunk *chunk, size_t from,
                               size_t taken, size_t *news)
 {

@@ -1,32 +1,33 @@
 /*
- * drops.h - limits how many new lines dedup wrongly drops, and how many more keys its filter
- * accepts.
+ * drops.h - limits how many new lines dedup drops by mistake, and therefore how many more keys its
+ * filter accepts.
  *
  * A line with a new key is dropped if the filter reports the key as seen, which happens at the
  * current false-positive rate r of the filter. For each line that is reported new, r / (1 - r) new
  * lines are therefore dropped on average. The sum over all lines that are reported new is the
  * expected number of dropped lines. The rate is measured from time to time (each measurement reads
- * up to 4 MiB of each part of the filter) and interpolated linearly in between. Since rates curve
- * upward, the sum errs on the high side.
+ * up to 4 MiB of each part of the filter) and interpolated linearly in between. Since the rate
+ * grows faster than linearly, the sum is slightly too high.
  *
  * Guarantee: the expected share of dropped lines stays at or below the stated rate. Each
  * measurement grants a number of new keys that preserves the guarantee, and no key is added
  * without a grant:
  *
- *   - A fixed-size filter accepts as many keys as it was created for. Beyond that number, its rate
- *     exceeds the stated rate, but the share of lines dropped so far is lower, because the filter
- *     was emptier before. The difference is a budget that grants use up. Each grant assumes twice
- *     the measured rate, because the rate rises while keys are added.
+ *   - A fixed-size filter accepts as many keys as it was created for. Beyond that number, its
+ *     current rate exceeds the stated rate, but the share of lines dropped so far is still lower,
+ *     because the rate was lower while the filter was emptier. The difference is a budget, which
+ *     further grants consume. Each grant assumes twice the measured rate, because the rate rises
+ *     while keys are added.
  *   - A scalable filter accepts any number of keys, until it cannot allocate another layer.
  *   - A window accepts keys while its rate is at or below the stated rate; above that rate, it has
- *     the same kind of budget. The fill of a small window varies by chance, so its budget is at
- *     least half a line. Several runs with the same state share a budget: `past` is the sum over
- *     the earlier runs.
+ *     a budget of the same kind. The fill of a small window varies by chance, so its budget is at
+ *     least half a line. Several runs with the same state share a budget; `past` contains the
+ *     totals of the earlier runs.
  *
  * If no more keys are granted, the filter is full. Lines whose keys are in the filter are still
- * dropped correctly; the first line with a new key ends the run. A filter that received far more
- * keys than it was created for (from `build`, `add` or version 0.1) reports nearly all new keys as
- * seen. With such a filter, the first line ends the run.
+ * dropped correctly, but the first line with a new key ends the run. A filter that received far
+ * more keys than it was created for (from `build`, `add` or version 0.1) reports nearly all new
+ * keys as seen. With such a filter, the first line ends the run.
  */
 #ifndef CLI_DROPS_H
 #define CLI_DROPS_H
@@ -37,9 +38,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* The sum over all runs with the same state. */
+/* Totals over all runs with the same state. */
 struct drops_sum {
-    uint64_t unique; /* lines that were new */
+    uint64_t unique; /* number of lines reported new */
     double wrong;    /* expected number of wrongly dropped lines */
 };
 
@@ -47,8 +48,8 @@ struct drops {
     bg_filter *filter;
     uint64_t before;             /* number of keys in the filter at the start */
     double rate;                 /* the stated rate */
-    struct drops_sum past;       /* sum over the earlier runs */
-    atomic_uint_fast64_t unique; /* keys that were new in this run */
+    struct drops_sum past;       /* totals over the earlier runs */
+    atomic_uint_fast64_t unique; /* number of new keys in this run */
     atomic_bool full;            /* a new key was refused */
 
     /* Private. */
@@ -61,7 +62,7 @@ struct drops {
         wrong; /* expected number of wrongly dropped lines up to the last measurement */
 };
 
-/* `before` is the number of keys in the filter. */
+/* `before` is the number of keys already in the filter. */
 void drops_begin(struct drops *drops, bg_filter *filter, uint64_t before, double rate,
                  struct drops_sum past);
 void drops_end(struct drops *drops);
@@ -70,7 +71,7 @@ void drops_end(struct drops *drops);
  * drops_add. */
 void drops_look(struct drops *drops);
 
-/* Returns the sum over the earlier runs and this run, up to the last measurement. */
+/* Returns the totals over the earlier runs and this run, up to the last measurement. */
 struct drops_sum drops_total(const struct drops *drops);
 
 /*

@@ -66,8 +66,8 @@ void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE])
         const size_t n = strcspn(line, "\n");
         const size_t skip = sizeof filter_recipe_name - 1;
         if (n > skip && memcmp(line, filter_recipe_name, skip) == 0) {
-            /* A recipe that is too long is truncated; it is then an unknown recipe, but not an
-             * empty recipe. */
+            /* A recipe that is too long is truncated, which makes it an unknown recipe but not an
+             * empty one. */
             const size_t kept = n - skip < KEY_RECIPE ? n - skip : KEY_RECIPE - 1;
             memcpy(recipe, line + skip, kept);
             recipe[kept] = 0;
@@ -148,7 +148,8 @@ int filter_claim(const char *path, bool force)
     char to[CLAIM_PATH];
     const bool is_file = strcmp(path, "-") != 0;
     int code = is_file ? claim_file(path) : CLI_OK;
-    /* The new file replaces a link, so commands that change the link's target must also wait. */
+    /* If the path is a link, the new file replaces the link, so commands that change the link's
+     * target must also wait. */
     code = code || !is_file ? code : claim_target(path, to);
     return code ? code : filter_may_write(path, force);
 }
@@ -240,7 +241,7 @@ int filter_secret(const char *path, const struct open_options *options,
     return CLI_OK;
 }
 
-/* Warns about damage that --tolerate accepted. */
+/* Warns about damage that was ignored because of --tolerate. */
 static void filter_warn(const struct filter_file *file)
 {
     bg_filter_info info = { .struct_size = sizeof info };
@@ -279,7 +280,7 @@ struct filter_bytes {
     size_t n;
 };
 
-/* Reads a whole file, whose size may be unknown (a pipe). */
+/* Reads a whole file, or a pipe, whose size is unknown. */
 static int filter_slurp(const char *path, struct filter_bytes *all)
 {
     const bool standard = strcmp(path, "-") == 0;
@@ -406,8 +407,8 @@ static const char *filter_advice(const struct filter_bytes *all)
                   : "";
 }
 
-/* Returns the format that was set, either directly or by an option that applies to a single format;
- * 0 if none was set. */
+/* Returns the format that was set, either directly or by an option that applies to only one format,
+ * or 0 if none was set. */
 static int filter_said_format(const struct open_options *options)
 {
     return options->format >= FORMAT_FOREIGN ? options->format - FORMAT_OURS

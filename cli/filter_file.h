@@ -15,9 +15,9 @@
 
 struct open_options {
     const char *keyring;
-    int format; /* index into filter_formats; 0 detects the format */
+    int format; /* index into filter_formats; 0 selects detection */
     bool tolerate;
-    uint64_t part, version; /* for foreign formats: bg_foreign_options */
+    uint64_t part, version; /* for foreign formats (see bg_foreign_options) */
     const char *block_key;  /* likewise: 32 hexadecimal digits */
 };
 extern const struct option_group open_options_group;
@@ -31,7 +31,7 @@ struct filter_file {
     bg_filter *filter; /* set for a bloomgate file; otherwise `foreign` is set */
     bg_foreign *foreign;
     bg_file_info about;      /* for bloomgate files */
-    char recipe[KEY_RECIPE]; /* how its keys are converted; see keys_follow */
+    char recipe[KEY_RECIPE]; /* how the file's keys are converted; see keys_follow */
     struct bg_keyring *ring;
     bg_hash_spec hash; /* hash of a keyed filter, for opening it again */
 };
@@ -39,7 +39,7 @@ struct filter_file {
 /* Flags for opening. */
 enum { FILTER_MAPPED = 1, FILTER_OURS = 2, FILTER_EXCLUSIVE = 4 };
 
-/* Opens a file. `form` is the form of its keys, which some foreign formats require. With
+/* Opens a file. `form` is the form of the filter's keys, which some foreign formats require. With
  * FILTER_OURS, refuses foreign files. Returns an exit code. */
 int filter_open(const char *path, const struct open_options *options, unsigned flags,
                 enum key_form form, struct filter_file *file);
@@ -57,27 +57,27 @@ int filter_expect_ours(const char *path);
 /* Returns whether the file is a text file that points to a bloomgate filter (bg_publish). */
 bool filter_is_pointer(const char *path);
 
-/* Returns whether these are the first bytes of a bloomgate filter or of a pointer file. */
+/* Returns whether the file starts like a bloomgate filter or a pointer file. */
 bool filter_looks_ours(const char *path);
 
-/* Sets the options for reading or creating a foreign filter, from the command line and the form of
- * its keys. `secret` is the buffer for the secret. `format` is 0 if it is not yet known. Returns an
- * exit code. */
+/* Sets the options for reading or creating a foreign filter, based on the command-line options and
+ * the form of its keys. `secret` is the buffer for the secret. `format` is 0 if the format is not
+ * known yet. Returns an exit code. */
 int filter_foreign_options(const struct open_options *options, bg_foreign_format format,
                            enum key_form form, uint8_t secret[BG_SECRET_BYTES],
                            bg_foreign_options *how);
 
-/* Finds the secret for a bloomgate file that needs one, and sets it in options for bg_open and
+/* If a bloomgate file needs a secret, finds the secret and stores it in `opening`, for bg_open and
  * similar functions. */
 int filter_secret(const char *path, const struct open_options *options,
                   struct filter_file *file, bg_open_options *opening);
 
-/* Looks up many keys. Writes one bit per key to `maybe`, and returns how many of the keys the
+/* Looks up many keys. Writes one bit per key to `maybe`, and returns the number of keys that the
  * filter may contain. MT-Safe. */
 size_t filter_ask(const struct filter_file *file, const bg_bytes *keys, size_t n,
                   uint64_t *maybe);
 
-/* Writes the metadata line "keys: RECIPE", or "" if keys are not converted. */
+/* Writes the metadata: the line "keys: RECIPE" if keys are converted, followed by any note. */
 void filter_metadata(const struct key_format *format, const char *note,
                      char text[BG_METADATA_MAX]);
 
@@ -92,12 +92,12 @@ int filter_follow(const struct filter_file *file, struct key_format *format);
  * shards would not be found after join. Returns an exit code. */
 int filter_expect_whole(const struct filter_file *file);
 
-/* Refuses to overwrite an existing file unless `force` is set, and never overwrites anything that
- * is not a file. Returns an exit code. */
+/* Refuses to overwrite an existing file unless `force` is set, and never overwrites a
+ * directory, device or pipe. Returns an exit code. */
 int filter_may_write(const char *path, bool force);
 
-/* Performs the same checks for a filter file, and claims the file, so that no other command changes
- * it (claim.h). */
+/* Claims a filter file, so that no other command changes it (claim.h), and then performs the same
+ * checks. */
 int filter_claim(const char *path, bool force);
 
 #endif

@@ -76,7 +76,7 @@ static void flow_count_busy(struct flow *flow, bool begins)
     (void)pthread_mutex_unlock(&flow->turns);
 }
 
-/* ---- Filling, with the lock held ------------------------------------------------------- */
+/* ---- Filling chunks, with the lock held ------------------------------------------------ */
 
 /* Moves the bytes left over from the previous chunk to the start of this chunk. */
 static bool flow_take_rest(struct flow *flow, struct chunk *chunk)
@@ -87,7 +87,7 @@ static bool flow_take_rest(struct flow *flow, struct chunk *chunk)
     if (!chunk_reserve(chunk, most)) {
         return flow_fail(flow, CLI_FULL);
     }
-    if (flow->rest_used) { /* if it is 0, `rest` may be NULL */
+    if (flow->rest_used) { /* `rest` may be NULL if no bytes are left over */
         memcpy(chunk->bytes, flow->rest, flow->rest_used);
     }
     chunk->used = flow->rest_used;
@@ -115,7 +115,7 @@ static bool flow_leave_rest(struct flow *flow, struct chunk *chunk, size_t whole
     return true;
 }
 
-/* A part of a file may start in the middle of a line; that line belongs to the previous part.
+/* Removes a partial line at the start of a part, because that line belongs to the previous part.
  * Returns false if more bytes have to be read to find the end of that line. */
 static bool flow_cut_front(struct flow *flow, struct chunk *chunk)
 {
@@ -127,8 +127,8 @@ static bool flow_cut_front(struct flow *flow, struct chunk *chunk)
     return end != NULL;
 }
 
-/* A part ends with the last line that starts before its end. Returns how many bytes of the chunk
- * belong to this part; they always form whole lines. */
+/* A part ends with the last line that starts before its end. Returns the number of bytes in the
+ * chunk that belong to this part; these bytes always form whole lines. */
 static size_t flow_cut_back(struct flow *flow, const struct chunk *chunk, size_t whole,
                             bool *last)
 {
@@ -141,8 +141,8 @@ static size_t flow_cut_back(struct flow *flow, const struct chunk *chunk, size_t
     if (first >= end) {
         return 0;
     }
-    /* A line that starts at `end` belongs to the next part. The line before it ends at or
-     * after end - 1. */
+    /* A line that starts at `end` belongs to the next part. The last line of this part therefore
+     * ends at or after end - 1. */
     const size_t at = (size_t)(end - 1 - first);
     const char *stop = memchr(chunk->bytes + at, flow->format->separator, whole - at);
     return stop ? (size_t)(stop - chunk->bytes) + 1 : whole;
@@ -164,10 +164,10 @@ static bool flow_await_others(struct flow *flow)
     return good;
 }
 
-/* Returns the length of the whole records in a chunk. Bytes before `searched` do not contain the
- * end of a line. A record of many megabytes arrives through a pipe in small chunks, and must not be
- * searched again for each chunk. For records other than lines, the search cannot be resumed in the
- * middle; they are searched only when the buffer is full. */
+/* Returns the length of the whole records in a chunk. The bytes before `searched` are known not to
+ * contain the end of a line: a record of many megabytes arrives through a pipe in small reads, and
+ * must not be searched from the start after each read. For records other than lines, the search
+ * cannot be resumed in the middle, so they are searched only when the buffer is full. */
 static size_t flow_whole(const struct flow *flow, const struct chunk *chunk,
                          size_t *searched)
 {
@@ -182,8 +182,8 @@ static size_t flow_whole(const struct flow *flow, const struct chunk *chunk,
     return whole ? from + whole : 0;
 }
 
-/* Reads until there are enough whole records. Returns true if the chunk has records, or the input
- * has ended. */
+/* Reads until the chunk contains enough whole records. Returns true if the chunk contains records
+ * or the input has ended. */
 static bool flow_fill(struct flow *flow, struct chunk *chunk)
 {
     struct input *input = flow->input;
@@ -207,7 +207,7 @@ static bool flow_fill(struct flow *flow, struct chunk *chunk)
         }
         chunk->used += n;
         flow->ended = state == INPUT_END;
-        if (state != INPUT_BYTES) { /* the rest is a record, even without a separator */
+        if (state != INPUT_BYTES) { /* the rest is a record even without a separator */
             if (chunk->used || flow->ended) {
                 bool cut = false;
                 chunk->offset = input->offset - chunk->used;
@@ -221,7 +221,7 @@ static bool flow_fill(struct flow *flow, struct chunk *chunk)
             continue;
         }
         if (chunk->used < chunk->room && !input->streams) {
-            continue; /* a file either has more bytes or ends */
+            continue; /* reading a file never blocks, so fill the chunk */
         }
         whole = flow_whole(flow, chunk, &searched);
         if (whole) {
@@ -286,14 +286,14 @@ static bool flow_deliver(struct flow *flow, struct chunk *chunk)
     const bool mine = flow->turn == chunk->number && !flow->stopped;
     (void)pthread_mutex_unlock(&flow->turns);
     if (!mine || (chunk->count > 0 && !flow->deliver(flow, chunk))) {
-        return flow_fail(flow, CLI_DATA); /* unless an exit code was already set */
+        return flow_fail(flow, CLI_DATA); /* keeps an exit code that is already set */
     }
     flow_pass(flow, &flow->turn);
     return true;
 }
 
-/* All earlier chunks were delivered, so their threads reach this function, and no thread waits
- * forever. */
+/* Waits for the chunk's turn and writes the chunk. All earlier chunks have been delivered, so their
+ * threads will also reach this function, and no thread waits forever. */
 static bool flow_write(struct flow *flow, struct chunk *chunk)
 {
     (void)pthread_mutex_lock(&flow->turns);

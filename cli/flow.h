@@ -4,20 +4,20 @@
  *     input --> chunk --> split, work --> deliver --> write
  *               in order  in any order    in order    in order
  *
- * Each thread has its own chunk and performs all steps on it. It fills the chunk with the next
- * whole records, under a lock; splits it into keys and works on them, in parallel with the other
- * threads; waits for its turn and delivers the chunk; and waits for its turn again and writes the
- * chunk, while the next chunk is being delivered. There are no queues, each thread needs memory for
- * one chunk, and with one thread the flow is a plain loop.
+ * Each thread has its own chunk and performs all steps on it. Under a lock, it fills the chunk with
+ * the next whole records. In parallel with the other threads, it splits the chunk into keys and
+ * processes them. It then waits for its turn and delivers the chunk. Finally, it waits for its turn
+ * again and writes the chunk, while the next chunk is being delivered. There are no queues, and
+ * each thread needs memory for only one chunk. With one thread, the flow is a plain loop.
  *
  * Delivered chunks are always written, even if a stop is requested in the meantime. deliver and
  * write therefore process the same chunks.
  *
- * Chunks from files are large enough to be worth the synchronization, and small enough for the
- * cache. A chunk from a pipe contains all bytes that are available, so that the answer for a line
- * is written immediately. For the same reason, delivering does not wait for reading (there are two
- * locks), and no thread waits for a pipe while other threads are working, because one of them may
- * end the flow.
+ * Chunks from files are large enough to justify the synchronization, and small enough to fit into
+ * the cache. A chunk from a pipe contains all bytes that are available, so that the answer for a
+ * line is written immediately. For the same reason, delivering does not wait for reading (there are
+ * two locks), and no thread waits for a pipe while other threads are working, because one of those
+ * threads may end the flow.
  */
 #ifndef CLI_FLOW_H
 #define CLI_FLOW_H
@@ -38,16 +38,16 @@ struct flow {
     /* Processes the keys of a chunk (at least one key) in parallel with other threads. Returns
      * false to stop, with the exit code set by flow_fail. */
     bool (*work)(struct flow *flow, struct chunk *chunk);
-    /* Called in input order, for one chunk at a time; or NULL. */
+    /* Called in input order, for one chunk at a time. May be NULL. */
     bool (*deliver)(struct flow *flow, struct chunk *chunk);
-    /* Called in the same way, after deliver; or NULL. */
+    /* Called after `deliver`, also in input order and for one chunk at a time. May be NULL. */
     bool (*write)(struct flow *flow, struct chunk *chunk);
     void *context;
 
     /* Private. */
     pthread_mutex_t
         lock;   /* protects the input and the fields below; locked before `turns` */
-    char *rest; /* the start of a record that was already read */
+    char *rest; /* bytes already read from an incomplete record */
     size_t rest_used, rest_room;
     uint64_t chunks, legs_end;
     bool ended; /* the input has ended */
@@ -55,8 +55,8 @@ struct flow {
     pthread_mutex_t turns;     /* protects the fields below; held briefly */
     pthread_cond_t turned;     /* one of the fields below has changed */
     uint64_t turn, write_turn; /* the next chunks to deliver and to write */
-    unsigned busy;             /* threads that hold a chunk */
-    bool stopped;              /* all threads stop, with exit code `code` */
+    unsigned busy;             /* number of threads that hold a chunk */
+    bool stopped;              /* all threads must stop, with exit code `code` */
     int code;
 };
 
@@ -64,8 +64,8 @@ struct flow {
 unsigned flow_threads(uint64_t wanted);
 
 /*
- * Runs until the input or the leg ends, or a step fails. Call flow_begin before the first leg
- * and flow_end after the last. Returns an exit code.
+ * flow_run runs until the input or the leg ends, or until a step fails. Call flow_begin before the
+ * first leg and flow_end after the last leg. Returns an exit code.
  */
 void flow_begin(struct flow *flow);
 int flow_run(struct flow *flow);
@@ -83,13 +83,13 @@ int flow_files(struct flow *flow, char **paths, size_t count, bool raw,
 int flow_count(const struct flow *like, const struct input *input, int when,
                uint64_t *records);
 
-/* After a leg, return whether there is more input, and the position at which it continues, for
- * input_go_to. */
+/* After a leg, flow_has_more returns whether there is more input, and flow_offset returns the
+ * position from which to continue (input_go_to). */
 bool flow_has_more(const struct flow *flow);
 uint64_t flow_offset(const struct flow *flow);
 
-/* Ends the flow with an exit code, which is CLI_OK if no more input is needed. Call it from `work`
- * or `deliver`. Returns false. */
+/* Ends the flow with an exit code, which is CLI_OK if no more input is needed. Call this function
+ * from `work` or `deliver`. Returns false. */
 bool flow_fail(struct flow *flow, int code);
 
 #endif

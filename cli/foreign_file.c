@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the serialized filter, which the caller frees. On failure, reports the error, sets *code,
- * and returns NULL. */
+/* Returns the serialized filter, which the caller must free. On failure, reports the error, sets
+ * *code, and returns NULL. */
 static char *foreign_bytes(const bg_foreign *foreign, const char *path, size_t *n,
                            int *code)
 {

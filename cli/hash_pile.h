@@ -1,10 +1,10 @@
 /*
- * hash_pile.h - collects hashes of keys in the order of their arrival, including duplicates.
+ * hash_pile.h - collects key hashes in order of arrival, including duplicates.
  *
- * A bg_builder creates a filter from a set of keys, so a key that occurs twice is added once. Kinds
- * that can remove keys (BG_TRAIT_REMOVE) count how many times a key was added, and a key is lost
- * when it has been removed that many times. Keys for these kinds are therefore collected here, with
- * duplicates.
+ * A bg_builder creates a filter from a set of keys, so a key that occurs twice is added only once.
+ * Kinds that can remove keys (BG_TRAIT_REMOVE) count how many times a key was added, and a key is
+ * deleted only after it has been removed that many times. Keys for these kinds are therefore
+ * collected here, with duplicates.
  */
 #ifndef CLI_HASH_PILE_H
 #define CLI_HASH_PILE_H
@@ -18,7 +18,7 @@ struct hash_pile {
     size_t count, room;
 };
 
-/* Returns false, and changes nothing, if out of memory. */
+/* Returns false and changes nothing if memory runs out. */
 bool hash_pile_add(struct hash_pile *pile, const uint64_t *hashes, size_t n);
 void hash_pile_end(struct hash_pile *pile);
 

@@ -22,7 +22,7 @@ static bg_hasher identity_hasher(void)
     const bg_hash_spec fast = { .profile = BG_HASH_FAST };
     bg_hasher hasher;
     if (bg_hasher_init(&hasher, &fast, NULL)) {
-        abort(); /* cannot happen: no parameter can be invalid */
+        abort(); /* cannot happen: all parameters are valid */
     }
     return hasher;
 }
@@ -56,7 +56,7 @@ static int identity_open(const char *path, struct stat *about)
     return fd;
 }
 
-/* Reads a block, which may be shorter at the end of the file. Returns false on error. */
+/* Reads a block; the last block of a file may be shorter. Returns false on error. */
 static bool identity_read(int fd, uint64_t offset, char block[IDENTITY_BLOCK],
                           size_t *n)
 {

@@ -1,17 +1,17 @@
 /*
  * identity.h - detects whether an input file has changed.
  *
- * Work that is resumed later, or divided among several runs, is correct only while its input stays
- * the same. The same name and size do not prove that a file is unchanged: it can be replaced by a
+ * Work that is resumed later, or divided among several runs, is correct only if its input stays the
+ * same. The same name and size do not prove that a file is unchanged: it can be replaced by a
  * different file of the same size. Reading the whole file again would cost as much as the work
- * itself. Therefore a file is identified by a hash of
+ * itself. A file is therefore identified by a hash of the following values:
  *
  *   content   the size, and 64 blocks of 4 KiB spread evenly over the file: the same for copies;
  *   file      the same, the inode, and the times of the last modification and of the last status
  *             change, in nanoseconds. The status change time cannot be set back, so a changed byte is
  *             always detected; so is a change of name or mode, which is harmless.
  *
- * A copy that differs only between the sampled blocks is not detected.
+ * If a copy differs only outside the sampled blocks, the difference is not detected.
  */
 #ifndef CLI_IDENTITY_H
 #define CLI_IDENTITY_H
@@ -19,13 +19,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Compute the identity of a file, which is 0 for anything other than a regular file. They return
- * exit codes and report errors. */
+/* Compute the identity of a file, which is 0 for anything other than a regular file. Both functions
+ * report errors and return an exit code. */
 int identity_content(const char *path, uint64_t *number);
 int identity_file(const char *path, uint64_t *number);
 
-/* identity_text returns the hash of a text. identity_mix adds a number to a combined hash, in which
- * the order matters. The results are the same on all machines. */
+/* identity_text returns the hash of a text. identity_mix adds a number to a combined hash, which
+ * depends on the order of the numbers. The results are the same on all machines. */
 uint64_t identity_text(const char *text);
 uint64_t identity_mix(uint64_t sum, uint64_t number);
 

@@ -12,8 +12,8 @@
 #include <time.h>
 
 /* bloomgate info reports a filter as over capacity if its rate exceeds the design rate by this
- * factor. It does not report an excess that is due to chance, or to the canaries of a small filter:
- * an estimate may exceed the capacity even if the number of keys does not. */
+ * factor. It ignores an excess that is due to chance or to the canaries of a small filter, because
+ * the estimated number of keys may exceed the capacity even if the actual number does not. */
 static const double info_worth_telling = 1.1;
 
 static void info_find_health(struct info_facts *facts)
@@ -30,8 +30,8 @@ static void info_find_health(struct info_facts *facts)
                                                                   : INFO_FINE;
 }
 
-/* Returns the bits per key at full capacity or, for a scalable filter, which has no capacity, the
- * bits per stored key. */
+/* Returns the number of bits per key at full capacity. A scalable filter has no fixed capacity, so
+ * the result is the number of bits per stored key. */
 static double info_per_key(const bg_filter_info *info)
 {
     const double keys = info->design_items && info->kind != BG_KIND_SCALABLE

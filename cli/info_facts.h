@@ -12,20 +12,20 @@ enum info_health { INFO_FINE, INFO_FULLER, INFO_OVERFLOWED, INFO_DEGRADED };
 struct info_facts {
     const char *path;
     bool ours;
-    bool complete; /* false if only the header is known (missing secret) */
+    bool complete; /* false if only the header was read (no secret) */
     uint64_t file_bytes;
     bg_file_info about; /* files of bloomgate */
     char recipe[KEY_RECIPE];
     bg_filter_info info;     /* for bloomgate files, if `complete` */
-    bg_foreign_info foreign; /* for files of other software */
-    double foreign_keys; /* other software: estimated number of keys; 0 if unknown */
-    double bits_per_key; /* 0 if unknown */
+    bg_foreign_info foreign; /* for files from other software */
+    double foreign_keys;     /* estimated number of keys in `foreign`; 0 if unknown */
+    double bits_per_key;     /* 0 if unknown */
     enum info_health health;
-    double times; /* with INFO_FULLER: the rate as a multiple of the design rate */
+    double times; /* for INFO_FULLER, the rate divided by the design rate */
 };
 
-/* Collects the facts. `file` is the result of filter_open, or contains no filter. Returns an exit
- * code. */
+/* Collects the facts. `file` is the result of filter_open, or contains only the header. Returns an
+ * exit code. */
 int info_find(const struct filter_file *file, struct info_facts *facts);
 
 /* Key IDs are usually text, which is printed unchanged; other IDs are printed as hexadecimal
@@ -41,7 +41,7 @@ const char *info_health_name(enum info_health health);
 
 void info_print_text(const struct info_facts *facts);
 
-/* Includes the share of set bits in each of the `cells` cells, if any. */
+/* Prints the facts as JSON, including the share of set bits in each of the cells, if any. */
 void info_print_json(const struct info_facts *facts, const double *shares,
                      size_t cells);
 

@@ -28,7 +28,7 @@ const char *input_name(const struct input *input)
     return input_is_stdin(path) ? "stdin" : path;
 }
 
-/* Gets the size of a file that can be read at any position. Returns false for other files. */
+/* Gets the size of a regular file. Returns false for all other files. */
 static bool input_size_of(const char *path, uint64_t *size)
 {
     struct stat about;
@@ -40,7 +40,7 @@ static bool input_size_of(const char *path, uint64_t *size)
     return S_ISREG(about.st_mode);
 }
 
-/* Returns whether a regular file is decompressed while it is read. */
+/* Returns whether a regular file is compressed and will be decompressed while it is read. */
 static bool input_is_packed(const char *path)
 {
     char first[4];
@@ -183,7 +183,7 @@ static int input_seek(struct input *input, uint64_t offset)
 }
 
 /* Selects part i of n of a regular file: the lines that start within the part's bytes. Reading
- * starts one byte earlier: if that byte ends a line, the first line belongs to this part. */
+ * starts one byte earlier, because the first line belongs to this part if that byte ends a line. */
 static int input_take_part(struct input *input, uint64_t size)
 {
     const uint64_t n = input->part.n, i = input->part.i;
@@ -194,7 +194,7 @@ static int input_take_part(struct input *input, uint64_t size)
     return first > 0 ? input_seek(input, first - 1) : CLI_OK;
 }
 
-/* Reads enough bytes to detect the format; a pipe may deliver them one at a time. */
+/* Reads enough bytes to detect the format; a pipe may deliver the bytes one at a time. */
 static bool input_look_ahead(struct input *input)
 {
     ssize_t n;
@@ -264,7 +264,8 @@ static int input_open(struct input *input)
     return CLI_OK;
 }
 
-/* Reads more compressed bytes if all previous bytes have been used. Returns false on error. */
+/* Reads more compressed bytes if all previously read bytes have been consumed. Returns false on
+ * error. */
 static bool input_get_packed(struct input *input)
 {
     if (input->ahead_at < input->ahead_used) {
@@ -276,7 +277,7 @@ static bool input_get_packed(struct input *input)
     return got >= 0;
 }
 
-/* Decompresses until there is output, or the compressed bytes end. */
+/* Decompresses until there is output or the compressed data ends. */
 static enum input_state input_unpack(struct input *input, char *to, size_t room,
                                      size_t *n, int *code)
 {

@@ -1,7 +1,7 @@
 /*
  * input.h - presents files, pipes and stdin as one stream of bytes. Data compressed with gzip or
- * zstd, which is detected by its first bytes, is decompressed. The boundaries between files are
- * preserved: a last line without a newline ends with its file.
+ * zstd is detected by its first bytes and decompressed. The boundaries between files are preserved:
+ * if the last line of a file has no newline, it ends at the end of the file.
  */
 #ifndef CLI_INPUT_H
 #define CLI_INPUT_H
@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The part of the input to read: part i of n, split by bytes (or by files, if they are compressed
- * or not seekable). The whole input is part 0 of 1. */
+/* The part of the input to read: part i of n, split by bytes (or by files, if the files are
+ * compressed or not seekable). The whole input is part 0 of 1. */
 struct input_part {
     uint64_t i, n;
 };
@@ -27,11 +27,11 @@ struct input {
 
     size_t at;       /* index of the path that is open or will be opened next */
     int fd;          /* -1 if no file is open */
-    bool streams;    /* a pipe: reading may block for data */
+    bool streams;    /* the file is a pipe, so reading may block */
     uint64_t offset; /* offset of the next byte in the decompressed file */
     uint64_t end; /* lines that start at this offset or later belong to the next part */
-    bool cut; /* the part starts within a line, which belongs to the previous part */
-    bool skipped;              /* the file is compressed and belongs to another part */
+    bool cut;     /* the part starts within a line of the previous part */
+    bool skipped; /* the file is compressed and belongs to another part */
     struct unpacker *unpacker; /* NULL if not compressed */
     char *ahead; /* bytes read to detect the format; later, compressed bytes */
     size_t ahead_used, ahead_at;
@@ -52,7 +52,7 @@ bool input_is_same_file(const char *a, const char *b);
 bool input_reads(const struct input *input, const char *path);
 
 /* Returns whether all files are regular, uncompressed, and of known size. Such files can be read
- * twice, starting at any position. */
+ * more than once, and from any position. */
 bool input_is_plain(const struct input *input);
 
 /* Result of input_read. */
@@ -63,14 +63,15 @@ enum input_state {
     INPUT_FAILED    /* the error was reported; the exit code is in *code */
 };
 
-/* Reads up to `room` bytes: as many as are immediately available. */
+/* Reads the bytes that are immediately available, up to `room` bytes. */
 enum input_state input_read(struct input *input, char *to, size_t room, size_t *n,
                             int *code);
 
-/* Returns whether data can be read without waiting, if that can be determined. */
+/* Returns whether data can be read without waiting. Returns true if no file is open. */
 bool input_is_ready(const struct input *input);
 
-/* Continues at a position given by earlier values of `at` and `offset`. Regular files only. */
+/* Continues reading at a position that earlier values of `at` and `offset` describe. Regular files
+ * only. */
 int input_go_to(struct input *input, size_t at, uint64_t offset);
 
 /* Skips the rest of the open file. */

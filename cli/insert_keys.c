@@ -1,7 +1,7 @@
 /* insert_keys.c - see insert_keys.h. */
 #include "insert_keys.h"
 
-/* Adds a copy of a key that is already in the filter. This never makes a filter overflow. */
+/* Adds a copy of a key that is already in the filter. Such a copy never makes a filter overflow. */
 static bool insert_copy(bg_filter *filter, uint64_t hash)
 {
     return bg_filter_kind(filter) == BG_KIND_CUCKOO

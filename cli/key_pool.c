@@ -40,7 +40,7 @@ static bool pool_same(bg_bytes a, bg_bytes b)
     return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
 }
 
-/* Returns the slot of a key, or the empty slot where it belongs. */
+/* Returns the slot of a key, or the empty slot in which to store it. */
 static uint32_t *pool_slot(const struct key_pool *pool, bg_bytes key)
 {
     size_t i = (size_t)bg_hash_bytes(&pool->hasher, key.data, key.len);
@@ -120,7 +120,7 @@ bool key_pool_add(struct key_pool *pool, bg_bytes key)
 bool key_pool_absent(const struct key_pool *pool, bg_bytes **absent, size_t *count,
                      char **memory)
 {
-    static const char more[2] = { '\x01', '\x7f' }; /* bytes with which few keys end */
+    static const char more[2] = { '\x01', '\x7f' }; /* few keys end with these bytes */
     char *to = malloc((size_t)pool->bytes + sizeof more * pool->count + 1);
     bg_bytes *keys = malloc((pool->count + 1) * sizeof *keys);
     *memory = to;

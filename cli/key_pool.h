@@ -1,5 +1,6 @@
 /*
- * key_pool.h - a set of distinct keys in memory, and derived keys that are definitely not in it.
+ * key_pool.h - a set of distinct keys in memory, and derived keys that are definitely not in the
+ * set.
  */
 #ifndef CLI_KEY_POOL_H
 #define CLI_KEY_POOL_H
@@ -33,10 +34,10 @@ bool key_pool_add(struct key_pool *pool, bg_bytes key);
 bool key_pool_has(const struct key_pool *pool, bg_bytes key);
 
 /*
- * Creates keys that are not in the pool: each of its keys with two bytes appended, unless the
- * result happens to be in the pool. The absent keys therefore resemble the present keys in length
- * and content. Sets *absent to an array and *memory to the block that the array points into; the
- * caller frees both. Returns false if out of memory.
+ * Creates keys that are not in the pool: each key of the pool with two bytes appended, unless the
+ * resulting key is also in the pool. The absent keys therefore resemble the present keys in length
+ * and content. Sets *absent to an array of keys and *memory to the block that contains their bytes;
+ * the caller frees both. Returns false if out of memory.
  */
 bool key_pool_absent(const struct key_pool *pool, bg_bytes **absent, size_t *count,
                      char **memory);

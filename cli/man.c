@@ -1,6 +1,6 @@
 /*
  * man.c - generates the man pages bloomgate(1) and bloomgate-SUBCOMMAND(1) from the same tables as
- * --help, with man(7) macros. The build runs bloomgate help --man to create them.
+ * --help, with man(7) macros. The build runs bloomgate help --man to create the pages.
  */
 #include "command.h"
 #include "roff.h"

@@ -35,7 +35,7 @@ int map_find(const bg_filter *filter, struct occupancy_map *map)
 
 /* ---- Shades -------------------------------------------------------------------------------- */
 
-enum { MAP_SHADES = 9 }; /* empty, and eight levels */
+enum { MAP_SHADES = 9 }; /* one for empty cells, and eight levels */
 
 /* Colors range from dark violet to yellow, so brightness also increases with the value. */
 static const struct {
@@ -95,8 +95,7 @@ enum {
     MAP_SWATCH = 4
 };
 
-/* Colors change linearly from almost white to dark blue, so small differences in the share look
- * small. */
+/* Colors change linearly from almost white to dark blue, so that small differences look small. */
 static unsigned map_svg_color(double share)
 {
     static const unsigned char stops[][3] = { { 247, 251, 255 },

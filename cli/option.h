@@ -1,6 +1,6 @@
 /*
  * option.h - option tables. Each table describes a group of options. The parser, --help, the man
- * pages and the completions all use the tables, so they cannot disagree.
+ * pages and the completions are all based on these tables, so they are always consistent.
  *
  * An option writes to a field of a struct: `type` selects how the value is parsed, and `at` is
  * the offset of the field. Groups that several subcommands share (records.h, spec_options.h)
@@ -15,7 +15,7 @@
 
 /* The type of the field, which determines how its value is parsed. */
 enum option_type {
-    OPTION_FLAG,    /* bool: the option takes no value and sets the field to true */
+    OPTION_FLAG,    /* bool: set to true; the option has no value */
     OPTION_TEXT,    /* const char *: any text */
     OPTION_LIST,    /* struct option_list: may be repeated */
     OPTION_COUNT,   /* uint64_t: number_count */
@@ -39,7 +39,7 @@ struct option {
     char letter;      /* short name, or 0 */
     enum option_type type;
     size_t at;
-    const char *value;          /* value name in help: "N"; NULL for flags */
+    const char *value;          /* value name in help, such as "N"; NULL for flags */
     const char *help;           /* one line, no period */
     const char *const *choices; /* for OPTION_CHOICE, NULL-terminated */
 };
@@ -55,7 +55,7 @@ struct option_use {
     size_t at;
 };
 
-/* The arguments of a command line that are not options. */
+/* The command-line arguments that are not options. */
 struct arguments {
     char **items;
     size_t count;
@@ -63,7 +63,7 @@ struct arguments {
 
 /*
  * Parses the arguments of a subcommand into `options`. Arguments that are not options are stored
- * in `left`, in order. "--" ends the options; "-" is not an option. Returns false after
+ * in `left`, in order. "--" marks the end of the options; "-" is not an option. Returns false after
  * reporting an invalid argument.
  */
 bool option_read(const struct option_use *uses, void *options, char **arguments,

@@ -1,5 +1,5 @@
 /*
- * out.h - writes data to stdout, which is used for nothing else. Streams are written in large
+ * out.h - writes data to stdout, which is used only for data. Streams are written in large
  * chunks without buffering, so that the next program in a pipeline receives each chunk at once.
  * Small documents are written with stdio and checked at the end.
  */
@@ -9,19 +9,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Writes n bytes. Returns false after reporting an error, or if the reader closed the pipe, which
- * is not reported. out_code then returns the exit code. */
+/* Writes n bytes. Returns false after reporting an error, or without a report if the reader closed
+ * the pipe. In both cases, out_code returns the exit code. */
 bool out_write(const char *bytes, size_t n);
 
-/* Does the same as out_write for data that is already recorded as written: all bytes are written
- * even if a stop is requested in the meantime. */
+/* Does the same as out_write, but writes all bytes even if a stop is requested in the meantime.
+ * Used for data that is already recorded as written. */
 bool out_write_through(const char *bytes, size_t n);
 
 /* Flushes stdout. Returns `code`, or a different exit code if flushing or an earlier write
  * failed. */
 int out_finish(int code);
 
-/* Returns the exit code of the last error, or 0 if there was none. */
+/* Returns the exit code of the last error, or 0 if there was no error. */
 int out_code(void);
 
 #endif

@@ -62,7 +62,7 @@ static const char *parts_read_list(const char *text, bool has[PARTS_MAX])
     }
 }
 
-/* Reads " of NUMBER". Returns the text after the list, or NULL if the list is malformed. */
+/* Reads " of NUMBER". Returns the text after the number, or NULL if the text is malformed. */
 static const char *parts_read_of(const char *text, int base, uint64_t *number)
 {
     char *end = NULL;
@@ -84,8 +84,8 @@ static bool parts_read(const char *line, struct part_set *set)
     return rest && *rest == '\n' && count >= 1 && count <= PARTS_MAX;
 }
 
-/* Adds the parts of one set to the set for the same input. Returns false if there are too many
- * inputs. */
+/* Adds the parts of a set to the existing set for the same input, or to a new set. Returns false if
+ * there are too many inputs. */
 static bool parts_unite(struct part_sets *all, const struct part_set *set)
 {
     size_t i = 0;
@@ -164,7 +164,7 @@ static bool parts_are_all(const struct part_set *set)
     return !memchr(set->has, false, set->count);
 }
 
-/* Inserts the line about an incomplete set before the other metadata lines. */
+/* Inserts a line that describes an incomplete set before the other metadata lines. */
 static int parts_keep(const struct part_set *set, char metadata[BG_METADATA_MAX])
 {
     static char list[BG_METADATA_MAX], text[BG_METADATA_MAX];
@@ -180,7 +180,7 @@ static int parts_keep(const struct part_set *set, char metadata[BG_METADATA_MAX]
             set->path);
     }
     memcpy(metadata, text, sizeof text);
-    (void)parts_list(set, false, list, 64); /* truncated if it is too long */
+    (void)parts_list(set, false, list, 64); /* truncated if the list is too long */
     say_warning("the filter is incomplete: of %" PRIu32
                 " parts, the following have not been merged yet: %s",
                 set->count, list);

@@ -1,7 +1,7 @@
 /*
- * plan_calibrate.c - measures plans (plan_output.h). A filter is created as planned or, if that
- * would take too long, with the same parameters and fewer keys; the result includes the number
- * of keys.
+ * plan_calibrate.c - measures plans (plan_output.h). Each filter is created as planned or, if that
+ * would take too long, with the same parameters but fewer keys. The result includes the number of
+ * keys.
  */
 #include "plan_output.h"
 
@@ -74,7 +74,7 @@ int plan_calibrate(const struct plan_rows *plans, struct plan_speeds *speeds,
                    enum say_when when)
 {
     int code = CLI_OK;
-    uint64_t all = 0, done = 0; /* total size of the filters */
+    uint64_t all = 0, done = 0; /* sizes of all filters and of the finished ones */
     struct progress progress;
     bg_plan hashing = { .kind = BG_KIND_AUTO };
     for (size_t i = 0; i < plans->count; i++) {

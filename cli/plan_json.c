@@ -50,7 +50,7 @@ static void plan_json_speed(struct json *json, const struct measured *speed)
     json_close(json, '}');
 }
 
-/* The rate is null if the filter has no space for that many keys. */
+/* Prints a rate, or null if the filter does not have space for that many keys. */
 static void plan_json_then(struct json *json, const char *name,
                            const struct plan_row *row, double rate)
 {

@@ -9,7 +9,7 @@
 #include "say.h"
 #include "timing.h"
 
-/* The speed of each row of a plan; valid if `measured`. */
+/* The measured speed for each row of a plan; `speed` is valid only if `measured` is set. */
 struct plan_speeds {
     bool calibrated;
     double keyed_hash_ns;
@@ -19,7 +19,7 @@ struct plan_speeds {
     } rows[PLAN_KINDS];
 };
 
-/* Describes a library error in terms of option names: --items, not items. */
+/* Describes a library error in terms of option names, such as --items instead of items. */
 void plan_words(const bg_errinfo *why, char text[PLAN_TEXT]);
 
 /* Measures each kind (plan_calibrate.c). Returns an exit code. */

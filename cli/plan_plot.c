@@ -1,6 +1,6 @@
 /*
  * plan_plot.c - draws plans as charts (plan_output.h): the effect of adding more keys than
- * planned, and the cost of a lower rate.
+ * planned, and the cost of a lower false-positive rate.
  */
 #include "plan_output.h"
 

@@ -18,14 +18,15 @@ struct progress {
 
 void progress_begin(struct progress *progress, const char *what, enum say_when when);
 
-/* Reports that `done` of `all` bytes are processed; `all` is 0 if unknown. Cheap: redraws at most
- * ten times per second. Call it from one thread at a time. */
+/* Reports that `done` of `all` bytes have been processed; `all` is 0 if unknown. The call is cheap,
+ * because the line is redrawn at most ten times per second. Call this function from one thread at a
+ * time. */
 void progress_tick(struct progress *progress, uint64_t done, uint64_t all);
 
 /* Removes the line. */
 void progress_end(struct progress *progress);
 
-/* Returns the seconds since progress_begin. */
+/* Returns the number of seconds since progress_begin. */
 double progress_seconds(const struct progress *progress);
 
 #endif

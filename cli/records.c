@@ -1,6 +1,7 @@
 /*
- * records.c - see records.h. The fast path is a line that is its own key: separators are found 64
- * bytes at a time, and keys point into the chunk. keys_make handles all other formats.
+ * records.c - see records.h. The fast path is for lines that are used as keys without conversion:
+ * separators are found 64 bytes at a time, and keys point into the chunk. keys_make handles all
+ * other formats.
  */
 #define _GNU_SOURCE /* memrchr */
 
@@ -137,8 +138,8 @@ bool keys_follow(const char *recipe, struct key_format *format)
 
 /* ---- Memory ------------------------------------------------------------------------------ */
 
-/* Ensures that there is space for n elements of `size` bytes, and keeps the content. Grows the
- * space by at least 50%. */
+/* Ensures that there is space for n elements of `size` bytes, and preserves the content. If the
+ * space has to grow, it grows by at least 50%. */
 static bool keys_grow(void *pointer, size_t *room, size_t n, size_t size)
 {
     void **memory = pointer;
@@ -223,7 +224,7 @@ static size_t keys_whole_prefixed(const char *bytes, size_t n)
 
 /*
  * The parser state within a CSV line. A quote at the start of a field opens a quoted section, and
- * the next quote closes it; two consecutive quotes close and reopen it. Elsewhere quotes are
+ * the next quote closes it; two consecutive quotes close and reopen it. Anywhere else, quotes are
  * ordinary characters, as in 5ft10".
  */
 struct csv_place {
@@ -292,12 +293,12 @@ static uint64_t keys_mask(const char *bytes, char separator)
 #endif
 }
 
-/* Records the ends that a mask indicates. Lines usually have twenty bytes or more, so four ends per
- * mask are recorded without a branch, which would be mispredicted for every other mask. Surplus
- * ends are overwritten by the next mask's ends. */
+/* Stores the ends of the records whose separators a mask indicates. Lines usually have twenty bytes
+ * or more, so four ends per mask are stored without a branch. A branch would be mispredicted for
+ * every other mask. Surplus ends are overwritten by the next mask's ends. */
 static size_t keys_note_ends(uint64_t mask, size_t at, size_t *ends, size_t count)
 {
-    const uint64_t top = UINT64_C(1) << 63; /* keeps the count of zeros defined */
+    const uint64_t top = UINT64_C(1) << 63; /* __builtin_ctzll(0) is undefined */
     for (int i = 0; i < 4; i++) {
         ends[count] = at + (size_t)__builtin_ctzll(mask | top);
         count += mask != 0;
@@ -309,7 +310,8 @@ static size_t keys_note_ends(uint64_t mask, size_t at, size_t *ends, size_t coun
     return count;
 }
 
-/* Finds the ends of all records. A last record without a separator ends with the chunk. */
+/* Finds the ends of all records. If the last record has no separator, it ends at the end of the
+ * chunk. */
 static bool keys_find_separated(struct chunk *chunk, char separator)
 {
     size_t count = 0;
@@ -351,8 +353,8 @@ static bool keys_find_others(const struct key_format *format, struct chunk *chun
     return true;
 }
 
-/* At the end of the input, a record may be truncated; it then ends with the chunk. See keys_make.
- * */
+/* At the end of the input, a record may be truncated. Such a record ends at the end of the chunk.
+ * See keys_make. */
 static size_t keys_next_prefixed(const struct key_format *format,
                                  const struct chunk *chunk, size_t at)
 {
@@ -388,7 +390,7 @@ static bool keys_find(const struct key_format *format, struct chunk *chunk)
     return false;
 }
 
-/* Moves the contiguous records first .. last. Returns the number of bytes moved. */
+/* Moves the contiguous records `first` to `last`. Returns the number of bytes moved. */
 static size_t keys_move(const struct chunk *chunk, size_t first, size_t last, char *to)
 {
     const size_t begin = first ? chunk->ends[first - 1] : 0;
@@ -405,7 +407,7 @@ size_t chunk_select(const struct key_format *format, const struct chunk *chunk,
         const size_t here = chunk->count - base < 64 ? chunk->count - base : 64;
         uint64_t bits = chunk->answers[base / 64] ^ (others ? ~UINT64_C(0) : 0);
         bits &= here < 64 ? (UINT64_C(1) << here) - 1 : ~UINT64_C(0);
-        while (bits) { /* copies one run of adjacent records at a time */
+        while (bits) { /* copy one run of adjacent records at a time */
             const unsigned first = (unsigned)__builtin_ctzll(bits);
             const uint64_t behind = ~(bits >> first);
             const unsigned n = behind ? (unsigned)__builtin_ctzll(behind) : 64;
@@ -585,7 +587,7 @@ static bool keys_is_cut_off(const struct key_format *format, const struct chunk 
            && (n < KEY_PREFIX || n - KEY_PREFIX != keys_prefix(chunk->bytes + begin));
 }
 
-/* Returns whether a quoted field is still open at the end of the input. The field then contains all
+/* Returns whether a quoted field is still open at the end of the input. Such a field contains all
  * records after its opening quote. */
 static bool keys_is_open(const struct key_format *format, const struct chunk *chunk,
                          size_t i)
@@ -605,7 +607,7 @@ static int keys_refuse(const struct key_format *format, const struct chunk *chun
 {
     const bg_bytes record = chunk_record(format, chunk, i);
     const uint64_t offset = chunk->offset + (i ? chunk->ends[i - 1] : 0);
-    char shown[41]; /* untrusted: may contain control sequences */
+    char shown[41]; /* untrusted, so control characters are replaced */
     size_t n = 0;
     for (; n < record.len && n + 1 < sizeof shown; n++) {
         const unsigned char c = ((const unsigned char *)record.data)[n];
@@ -633,8 +635,8 @@ static bool keys_make(const struct key_format *format, struct chunk *chunk, size
                       char *to)
 {
     bg_bytes text = chunk_record(format, chunk, i);
-    /* The converted key is written after all bytes of the record, because after removing quotes
-     * and blanks, the text may be anywhere within the record. */
+    /* The converted key is written after the space for the whole record, because the text may be
+     * anywhere in that space after quotes and blanks have been removed. */
     char *formed = to + text.len;
     text = format->field ? keys_field(format, text) : text;
     text = format->records == KEY_RECORDS_CSV ? keys_unquote(text, to) : text;
@@ -653,7 +655,7 @@ static int keys_make_all(const struct key_format *format, struct chunk *chunk)
 {
     for (size_t i = 0, used = 0; i < chunk->count; i++) {
         const size_t begin = i ? chunk->ends[i - 1] : 0;
-        /* Space for the text, twice as much for UTF-16, and a number. */
+        /* Space for the text, twice that space for its UTF-16 form, and 8 bytes for a number. */
         const size_t most = 3 * (chunk->ends[i] - begin) + 8;
         if (keys_is_cut_off(format, chunk, i) || keys_is_open(format, chunk, i)
             || !keys_make(format, chunk, i, chunk->arena + used)) {
@@ -687,7 +689,7 @@ int keys_split(const struct key_format *format, struct chunk *chunk)
         begin = chunk->ends[i];
     }
     if (chunk->count && chunk->bytes[chunk->used - 1] != format->separator) {
-        chunk->keys[chunk->count - 1].len++; /* it does not end with a separator */
+        chunk->keys[chunk->count - 1].len++; /* the last record has no separator */
     }
     return CLI_OK;
 }

@@ -5,11 +5,11 @@
  * CSV row, which may contain quoted newlines. The key is the record, or one of its fields, after
  * the conversions that the options specify, such as trimming, lowercasing or conversion to a
  * number. The conversion is recorded in the filter file (keys_recipe) and applied again when the
- * filter is queried, so that both sides use the same keys.
+ * filter is queried, so that building and querying use the same keys.
  *
- * Records are processed in chunks (struct chunk): blocks of memory with whole records, sized for
- * the CPU cache, or larger for a large record. keys_split finds the keys in a chunk; several
- * threads process chunks in parallel.
+ * Records are processed in chunks (struct chunk): blocks of memory that contain whole records and
+ * fit into the CPU cache, unless a single record is larger. keys_split finds the keys in a chunk;
+ * several threads process chunks in parallel.
  */
 #ifndef CLI_RECORDS_H
 #define CLI_RECORDS_H
@@ -22,7 +22,7 @@
 struct key_options {
     bool nul, prefixed, csv, crlf, trim, lower, raw;
     uint64_t field;        /* counted from 1; 0 selects the whole record */
-    const char *delimiter; /* NULL selects tab, or comma in CSV */
+    const char *delimiter; /* NULL selects a tab, or a comma for CSV */
     int as;                /* enum key_form */
 };
 
@@ -45,16 +45,16 @@ int keys_format(const struct key_options *options, struct key_format *format);
 
 /* A recipe such as "trim,lower,int64" describes how the text of a record is converted to a key; ""
  * means that the text is unchanged. keys_follow adopts a recipe, unless options specify a
- * conversion. It returns false for an unknown word. */
+ * conversion. It returns false if the recipe contains an unknown word. */
 enum { KEY_RECIPE = 64 };
 void keys_recipe(const struct key_format *format, char recipe[KEY_RECIPE]);
 bool keys_follow(const char *recipe, struct key_format *format);
 
 /* Whole records and their keys. */
 struct chunk {
-    char *bytes; /* followed by CHUNK_PAD readable bytes after `used` */
+    char *bytes; /* CHUNK_PAD bytes after `used` are also readable */
     size_t used, room;
-    const char *path; /* source file; used in messages, together with `offset` */
+    const char *path; /* source file; messages show it with `offset` */
     uint64_t offset;
     uint64_t number; /* position in the sequence of chunks */
 
@@ -66,9 +66,9 @@ struct chunk {
     char *arena;
     size_t arena_room;
 
-    uint64_t *hashes, *answers; /* for processing: chunk_hashes, chunk_answers */
+    uint64_t *hashes, *answers; /* chunk_reserve_hashes, chunk_reserve_answers */
     size_t hashes_room, answers_room;
-    char *out; /* output: chunk_out */
+    char *out; /* output; see chunk_reserve_out */
     size_t out_used, out_room;
     size_t selected; /* number of selected records */
 };
@@ -83,16 +83,16 @@ bool chunk_reserve_out(struct chunk *chunk, size_t bytes);
 bool chunk_reserve_hashes(struct chunk *chunk, size_t n);
 bool chunk_reserve_answers(struct chunk *chunk, size_t n); /* bits */
 
-/* Returns how many of the n bytes form whole records, given that more bytes may follow. The rest is
- * the start of a record. */
+/* Returns how many of the n bytes form whole records. The remaining bytes are the start of a record
+ * that may continue in the bytes that follow. */
 size_t keys_whole(const struct key_format *format, const char *bytes, size_t n);
 
 /* Finds the records and keys of a chunk. Reports errors. Returns an exit code. */
 int keys_split(const struct key_format *format, struct chunk *chunk);
 
 /* Copies the records whose bit in `answers` is set (or not set, if `others` is true) to `to`, which
- * may be the chunk's own bytes. `to` needs one more byte than the records, because a newline is
- * added to the last line if it has none. Returns the number of bytes copied. */
+ * may be the chunk's own bytes. `to` needs space for one byte more than the records, because a
+ * newline is added to the last line if it does not have one. Returns the number of bytes copied. */
 size_t chunk_select(const struct key_format *format, const struct chunk *chunk,
                     bool others, char *to);
 

@@ -49,7 +49,7 @@ int saving_begin(const struct save_options *options, const bg_file_info *like,
     return CLI_OK;
 }
 
-/* Adds the canaries of the new generation. */
+/* Adds the canaries of the new generation, if the generation has changed. */
 static int saving_canaries(const struct saving *saving, bg_filter *filter)
 {
     const uint32_t traits = bg_kind_traits(bg_filter_kind(filter));

@@ -3,7 +3,7 @@
  * original file are kept unless options change them.
  *
  * The generation determines the canaries. When the generation changes, the canaries of the new
- * generation are added to a file that had canaries, if its kind accepts keys.
+ * generation are added, provided that the file had canaries and its kind accepts new keys.
  */
 #ifndef CLI_SAVE_OPTIONS_H
 #define CLI_SAVE_OPTIONS_H
@@ -35,7 +35,7 @@ int saving_begin(const struct save_options *options, const bg_file_info *like,
 /* Adds canaries if the generation has changed, and saves the filter. Returns an exit code. */
 int saving_write(struct saving *saving, bg_filter *filter, const char *path);
 
-/* A bg_file_progress_fn whose context is a struct progress. It returns false when a stop was
+/* A bg_file_progress_fn whose context is a struct progress. It returns false if a stop has been
  * requested. */
 bool saving_progress(void *context, uint64_t done, uint64_t all);
 

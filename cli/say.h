@@ -11,7 +11,7 @@
 
 /* Exit codes, as documented in bloomgate(1). */
 enum cli_exit {
-    CLI_OK = 0,            /* success; check: at least one line was selected */
+    CLI_OK = 0,            /* success; in check, a line was selected */
     CLI_NO = 1,            /* negative result (check, verify, diff, canary, remove) */
     CLI_USAGE = 2,         /* invalid command line */
     CLI_DATA = 3,          /* a filter or input is damaged or invalid */
@@ -35,17 +35,17 @@ bool say_colors(int fd);
 /* Removes control sequences from untrusted text, such as file names and file contents. */
 void say_tame(char *text, size_t n);
 
-/* Print an error, "bloomgate build: ...". They return the exit code, so that callers can
- * return it. */
+/* Print an error message ("bloomgate build: ...") and return the exit code, so that callers can
+ * return it in turn. */
 int say_failed(enum cli_exit code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 int say_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Prints a library error. `about` is the file or option that it concerns, or NULL. */
+/* Prints a library error. `about` is the file or option that the error concerns, or NULL. */
 int say_error(const char *about, const bg_errinfo *why);
 enum cli_exit say_code(bg_err err);
 
-/* Prints the error in errno for a file. */
+/* Prints the error in errno, which concerns the file `about`. */
 int say_errno(const char *about);
 
 /* Print a note, which -q suppresses, or a warning, which -q does not suppress. */

@@ -43,7 +43,7 @@ void picture_add_text(struct picture *picture, const char *text)
 
 /* ---- Terminal --------------------------------------------------------------------------------- */
 
-/* The signal only has to interrupt the wait. */
+/* Does nothing, because the signal only has to interrupt the wait. */
 static void screen_changed(int number)
 {
     (void)number;
@@ -66,7 +66,8 @@ static void screen_take_keys(void)
 
 void screen_begin(void)
 {
-    static const char take[] = "\033[?1049h\033[?25l"; /* alternate screen, no cursor */
+    /* Show the alternate screen and hide the cursor. */
+    static const char take[] = "\033[?1049h\033[?25l";
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = screen_changed;
@@ -101,8 +102,8 @@ int screen_columns(void)
     return screen_size().ws_col;
 }
 
-/* Returns the length in bytes of the first characters of a line; in UTF-8, a character may have
- * several bytes. */
+/* Returns the length in bytes of the first characters of a line. In UTF-8, a character may consist
+ * of several bytes. */
 static size_t screen_cut(const char *line, size_t n, unsigned columns)
 {
     size_t bytes = 0;

@@ -1,6 +1,6 @@
 /*
- * screen.h - uses a terminal as a screen: each picture replaces the previous one, and key presses
- * are read. The original content of the terminal is restored at the end.
+ * screen.h - uses a terminal as a screen, on which each picture replaces the previous one, and
+ * reads key presses. The original content of the terminal is restored at the end.
  */
 #ifndef CLI_SCREEN_H
 #define CLI_SCREEN_H
@@ -20,22 +20,22 @@ struct picture {
 void picture_add(struct picture *picture, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Adds untrusted text: control characters become '?'. */
+/* Adds untrusted text, and replaces control characters with '?'. */
 void picture_add_text(struct picture *picture, const char *text);
 
 /* Uses stdout as a screen, and reads key presses from stdin if stdin is also a terminal. */
 void screen_begin(void);
 void screen_end(void);
 
-/* Returns the width of the terminal in characters; 80 if stdout is not a terminal. */
+/* Returns the width of the terminal in characters, or 80 if stdout is not a terminal. */
 int screen_columns(void);
 
 /* Draws as much of a picture as fits. Returns false on error; see out_code. */
 bool screen_draw(const struct picture *picture);
 
-/* Waits for a key press for at most this time. Returns the key's character; 0 if no key was
- * pressed, a stop was requested (stop.h), or the size of the screen has changed; -1 if the terminal
- * or the reader of stdout was closed. */
+/* Waits for a key press for at most this time. Returns the key's character. Returns 0 if no key was
+ * pressed, a stop was requested (stop.h), or the size of the screen has changed. Returns -1 if the
+ * terminal was closed or the reader of stdout closed the pipe. */
 int screen_wait(double seconds);
 
 #endif

@@ -37,16 +37,16 @@ const struct option_group seen_options_group = { "Filter", seen_table };
 
 static const double seen_rate = 1e-6, seen_rate_unordered = 1e-5;
 enum {
-    SEEN_FIRST = 1 << 20, /* minimum capacity of the first layer, in keys */
-    SEEN_LAYERS = 8,      /* the first layer has at least 1/8 of the expected lines */
+    SEEN_FIRST = 1 << 20,     /* minimum capacity of the first layer, in keys */
+    SEEN_LAYERS = 8,          /* the first layer holds at least 1/8 of the lines */
     SEEN_SAMPLE = 256 * 1024, /* bytes read to estimate the number of lines */
     SEEN_PATH = 4096,
-    SEEN_BITS = 40 /* bits per key at seen_rate, with each key in one cache line */
+    SEEN_BITS = 40 /* bits per key at seen_rate if a key uses one cache line */
 };
 
 /* ---- Expected number of lines --------------------------------------------------------------- */
 
-/* Returns the number of records in the first bytes of a file, or 0 if it is unknown. */
+/* Returns the number of records in the first bytes of a file, or 0 if the number is unknown. */
 static uint64_t seen_count(const struct key_format *format, const char *path,
                            uint64_t *bytes)
 {
@@ -136,9 +136,9 @@ static int seen_plan_window(struct seen *seen, bg_window_options *window, bg_spe
                                    seen->window);
 }
 
-/* Determines the number of keys for a filter of fixed size if no option sets it. --unordered
- * filters do not grow, so an estimate is not sufficient, and the lines are counted. Keys in later
- * runs cannot be counted in advance. */
+/* Determines the number of keys for a filter of fixed size if --items is not set. The filters for
+ * --unordered do not grow, so an estimate is not sufficient, and the lines are counted. With
+ * --state, the lines are not counted, because the keys of later runs cannot be known in advance. */
 static int seen_count_items(const struct seen *seen, const struct input *input,
                             const struct key_format *format, uint64_t *items)
 {
@@ -246,9 +246,9 @@ static int seen_make(struct seen *seen, const struct input *input,
 
 static const char seen_window_name[] = "window: ";
 static const char seen_past_name[] =
-    "dedup: "; /* number of new lines, and number of drops times 1e6 */
+    "dedup: "; /* new lines, and expected drops times 1e6 */
 
-/* Returns the metadata line that starts with a name, or NULL. */
+/* Returns the metadata line that starts with `name`, or NULL. */
 static const char *seen_find_line(const char *metadata, const char *name)
 {
     const char *line = metadata;
@@ -271,7 +271,7 @@ static void seen_find_window(const char *metadata, char window[SEEN_WINDOW])
     }
 }
 
-/* Reads the totals of earlier runs, which are zero if there is no such line. */
+/* Reads the totals of earlier runs, which are zero if the metadata does not contain them. */
 static struct drops_sum seen_find_past(const char *metadata)
 {
     struct drops_sum past = { .unique = 0 };
@@ -284,7 +284,8 @@ static struct drops_sum seen_find_past(const char *metadata)
     return past;
 }
 
-/* Replaces the line with the totals of earlier runs, or adds it if there is space. */
+/* Replaces the metadata line that contains the totals of earlier runs. If there is no such line,
+ * adds one if there is space. */
 static void seen_put_past(char metadata[BG_METADATA_MAX], struct drops_sum total)
 {
     char line[64];
@@ -364,8 +365,8 @@ static int seen_check_keys(const char *path, const char *recipe,
                    path, recipe, now);
 }
 
-/* Checks that the options do not require more than the filter offers, since its size and rate do
- * not change. */
+/* Checks that the options do not require more than the filter offers, because the filter's size and
+ * rate cannot change. */
 static int seen_check_size(struct seen *seen, const char *path)
 {
     const struct seen_options *o = seen->options;
@@ -482,7 +483,7 @@ int seen_save(const struct seen *seen, const struct key_format *format,
     }
     (void)snprintf(note, sizeof note, "%s%s", seen_window_name, seen->window);
     filter_metadata(format, *seen->window ? note : NULL, metadata);
-    if (seen->file.path) { /* a resumed state keeps all lines of its metadata */
+    if (seen->file.path) { /* a resumed state keeps all of its metadata */
         (void)snprintf(metadata, sizeof metadata, "%s", seen->file.about.metadata);
     }
     if (*seen->window) {

@@ -2,12 +2,12 @@
  * seen.h - the memory of dedup: a filter that contains the keys seen so far, created according to
  * the options or loaded from a state file.
  *
- * Filter selection. The number of distinct lines is unknown, and almost no new lines may be wrongly
- * dropped. By default, the filter is therefore scalable, with a rate of 1 in 1,000,000, and memory
- * grows with the number of distinct keys. --items, with --rate, creates a filter of exactly that
- * capacity, and --memory a filter of that size. --window creates a filter that forgets old keys.
- * --unordered creates a filter to which many threads can add keys concurrently, sized for the
- * number of lines.
+ * Filter selection. The number of distinct lines is unknown, and almost no new lines may be dropped
+ * by mistake. By default, the filter is therefore scalable, with a false-positive rate of 1 in
+ * 1,000,000, and its memory grows with the number of distinct keys. --items, with --rate, creates a
+ * filter with exactly that capacity, and --memory creates a filter of that size. --window creates a
+ * filter that forgets old keys. --unordered creates a filter to which many threads can add keys
+ * concurrently, sized for the number of lines.
  */
 #ifndef CLI_SEEN_H
 #define CLI_SEEN_H
@@ -27,7 +27,7 @@ struct seen_options {
 };
 extern const struct option_group seen_options_group;
 
-enum { SEEN_WINDOW = 64 }; /* bytes for the value of --window, as stored in a file */
+enum { SEEN_WINDOW = 64 }; /* buffer size for the value of --window */
 
 struct seen {
     const struct seen_options *options;
@@ -35,7 +35,7 @@ struct seen {
     unsigned threads; /* for counting lines */
     int progress;     /* enum say_when */
     bg_filter *filter;
-    uint64_t keys;           /* keys at the start; approximate for a loaded state */
+    uint64_t keys;           /* keys at the start (approximate for a loaded state) */
     struct drops_sum past;   /* totals of earlier runs, for the state of a window */
     double rate;             /* share of new lines that may be dropped */
     struct secret secret;    /* secret of a new filter */
@@ -46,11 +46,12 @@ struct seen {
     uint8_t key_id[BG_KEY_ID_BYTES];
 };
 
-/* Creates the filter, or loads the state. `input` determines the expected size; the key conversion
- * in the state is applied to `format`. Returns an exit code. */
+/* Creates the filter, or loads the state. Uses `input` to estimate the size of the filter, and sets
+ * the key conversion in `format` to the conversion that the state records. Returns an exit code. */
 int seen_begin(struct seen *seen, const struct input *input, struct key_format *format);
 
-/* Saves the state, if there is one; `total` is the sum over all runs. Returns an exit code. */
+/* Saves the state, if there is a state file; `total` contains the totals over all runs. Returns an
+ * exit code. */
 int seen_save(const struct seen *seen, const struct key_format *format,
               struct drops_sum total);
 

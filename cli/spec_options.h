@@ -9,7 +9,7 @@
 #include "bloomgate/all.h"
 
 struct spec_options {
-    int kind; /* index into spec_kinds: "auto", followed by the kinds in order */
+    int kind; /* index into spec_kinds, which starts with "auto" */
     uint64_t items, bytes, folds, k;
     double rate, bits_per_key;
 };
@@ -25,14 +25,14 @@ extern const struct option_group hash_options_group;
 /* Returns whether a bg_hash_profile uses a secret. */
 bool hash_has_secret(uint32_t profile);
 
-/* The secret in use. The keyring stays open while the hash spec refers to its secret. */
+/* The secret in use. The keyring must stay open as long as the hash spec refers to its secret. */
 struct secret {
     bg_keyring *ring;
     bg_hash_spec hash;
     uint8_t key_id[BG_KEY_ID_BYTES];
 };
 
-/* Convert options to specs. spec_fill does not set the hash. They return exit codes. */
+/* Convert options to specs, and return an exit code. spec_fill does not set the hash. */
 int spec_fill(const struct spec_options *options, bg_spec *spec);
 int secret_current(const struct hash_options *options, struct secret *secret);
 void secret_free(struct secret *secret);

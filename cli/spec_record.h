@@ -1,9 +1,9 @@
 /*
  * spec_record.h - records the options with which a filter was created, as text in its metadata.
  *
- * A resumed build cannot change the filter, so options with different values are refused. The
- * options cannot be derived from the filter: --bits-per-key 10 and --rate 1% may create the same
- * filter, and canaries increase --items.
+ * A resumed build cannot change the filter, so options whose values differ from the record are
+ * refused. The options cannot be derived from the filter: --bits-per-key 10 and --rate 1% may
+ * create the same filter, and canaries increase the number of items.
  */
 #ifndef CLI_SPEC_RECORD_H
 #define CLI_SPEC_RECORD_H
@@ -14,8 +14,7 @@
 
 enum { SPEC_RECORD = 160 };
 
-/* Writes the values of a spec, except for the kind and the hash, which the file header
- * records. */
+/* Writes the values of a spec, except for the kind and the hash, which are in the file header. */
 void spec_record(const bg_spec *spec, char text[SPEC_RECORD]);
 
 /* Checks that the options that are set match the file and its record. A NULL record means that the
