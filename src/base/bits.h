@@ -44,8 +44,8 @@ BGI_INLINE uint64_t bgi_rotl64(uint64_t x, unsigned by)
     return x << (by & 63) | x >> (-by & 63);
 }
 
-/* Returns the number of set bits. The code is inline, for functions that must not use the POPCNT
- * instruction. */
+/* Returns the number of set bits. The code is inline and does not need the POPCNT instruction,
+ * which some callers must not use. */
 BGI_INLINE unsigned bgi_popcount64(uint64_t x)
 {
     x -= x >> 1 & 0x5555555555555555u;

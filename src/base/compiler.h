@@ -9,8 +9,8 @@
 #define BGI_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define BGI_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* Marks reads that race by design with atomic writes to the same words. The hardware makes each
- * word of such a read atomic, which C cannot express for vectors. */
+/* Marks functions whose reads race by design with atomic writes to the same words. The hardware
+ * makes each word of such a read atomic, which C cannot express for vectors. */
 #define BGI_NO_TSAN __attribute__((no_sanitize("thread")))
 
 /* 1 if the thread sanitizer is enabled. */
@@ -39,7 +39,7 @@
 
 /*
  * Prefetches into the second-level cache a line that will be needed a few hundred nanoseconds
- * later. The queue of outstanding first-level cache misses is shorter, and would become the
+ * later. The first-level cache supports fewer outstanding misses, and would become the
  * bottleneck instead of memory. For filters larger than the last-level cache, prefetching into
  * the second level was twice as fast on the CPUs we measured (docs/adr/0011). The remaining
  * latency, from the second level to the first, is short enough for out-of-order execution to

@@ -135,7 +135,7 @@ static bool cpu_has(uint32_t features, bg_cpu cpu)
     return (features & cpu_needs(cpu)) == cpu_needs(cpu);
 }
 
-/* Returns `wanted` if the features allow it, otherwise the best lower instruction set of its
+/* Returns `wanted` if the features allow it, otherwise the best lower instruction set in its
  * family. */
 static bg_cpu cpu_best(uint32_t features, bg_cpu wanted)
 {

@@ -36,7 +36,7 @@ void bgi_err_clear(bg_errinfo *info)
     }
 }
 
-/* Maximum size of a text before it is shortened: enough for a path and a sentence. */
+/* Maximum size of an unshortened text: enough for a path and a sentence. */
 enum { ERR_TEXT_MAX = 4096 + 1024 };
 
 /* Returns whether a byte continues a UTF-8 character. Text must not be truncated before such a

@@ -1,7 +1,7 @@
 /*
  * errinfo.h - how library functions fill in the caller's bg_errinfo.
  *
- * There are two forms, one for each class of errors. bgi_err reports a value that was checked:
+ * There are two forms, one for each class of error. bgi_err reports a value that was checked:
  * "rate: found 1.5, expected a number above 0 and below 1". bgi_err_state reports an operation
  * that failed, or that the current state does not allow, as a sentence: "a rebuild is already
  * in progress". If a text is too long, its middle is cut out, never its end.

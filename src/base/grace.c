@@ -152,7 +152,7 @@ void bgi_grace_retire(struct bgi_grace *grace, struct bgi_retired *retired,
     bgi_grace_try(grace);
 }
 
-/* Frees objects until `batch` has been freed, for at most `milliseconds`. */
+/* Frees objects until `batch` has been freed or `milliseconds` have passed. */
 static void grace_wait_batch(struct bgi_grace *grace, uint64_t batch,
                              uint64_t milliseconds)
 {

@@ -20,8 +20,8 @@
  *     (R3) if anything is retired and no writer waits for it, check whether it can be freed
  *
  * Freeing. Suppose object X was retired after the pointer to it was replaced. X may be freed once
- * each of the two pairs of counters has been observed to be drained since then, that is, the sum of
- * left[i] equals the sum of entered[i], with the `left` counters read first.
+ * each of the two pairs of counters has been observed to be drained since then. Pair i is drained
+ * if the sum of left[i], which is computed first, equals the sum of entered[i].
  *
  *   Proof. R1, R2, the replacement and the sums are all sequentially consistent, so they have
  *   one total order. Consider a reader that got X. It read the pointer before the replacement and
@@ -127,7 +127,7 @@ static inline void bgi_grace_leave(struct bgi_grace *grace, bgi_grace_token toke
     }
 }
 
-/* Hands over `retired`, to be released when all current readers have left. The pointer to the
+/* Schedules `retired` to be released when all current readers have left. The pointer to the
  * object must already have been replaced. `release` is called with the lock held, so it must not
  * retire objects through `grace`. */
 void bgi_grace_retire(struct bgi_grace *grace, struct bgi_retired *retired,
@@ -137,7 +137,7 @@ void bgi_grace_retire(struct bgi_grace *grace, struct bgi_retired *retired,
  * deadlock. */
 void bgi_grace_wait(struct bgi_grace *grace);
 
-/* Waits for at most `milliseconds` until all objects retired so far are freed. */
+/* Waits up to `milliseconds` for all objects retired so far to be freed. */
 void bgi_grace_wait_retired(struct bgi_grace *grace, unsigned milliseconds);
 
 /* Returns the number of retired objects that have not been freed yet. */

@@ -170,7 +170,8 @@ bool bgi_memory_take_hidden(struct bgi_memory *memory, size_t bytes,
         return bgi_memory_take(memory, bytes, allocator, small_pages);
     }
     memset(memory, 0, sizeof *memory);
-    /* The call fails at the limit even if unhidden memory would need less and would still fit. */
+    /* If hidden memory would exceed the limit, the call fails, even if unhidden memory needs less
+     * and would fit. */
     if (!memory_is_allowed(size, !pooled)) {
         return false;
     }

@@ -3,10 +3,10 @@
  * off.
  *
  * Filters are read at random addresses. With 4 KiB pages, nearly every lookup in a large filter
- * misses the TLB in addition to the cache, and walks the page tables. With 2 MiB pages, it does
- * not. Linux provides large pages on request (madvise), so they are requested for blocks of 1 MiB
- * or more. The kernel zeroes pages when they are first accessed, so creating a filter of many GiB
- * costs nothing until the filter is used.
+ * misses the TLB in addition to the cache, and walks the page tables. 2 MiB pages avoid this. Linux
+ * provides large pages on request (madvise), so they are requested for blocks of 1 MiB or more. The
+ * kernel zeroes pages when they are first accessed, so creating a filter of many GiB costs nothing
+ * until the filter is used.
  *
  * Memory that contains a secret is hidden, that is, excluded from core files. The handle of a
  * filter with a keyed profile contains its secret, so the whole filter is hidden. Small blocks of
@@ -26,7 +26,7 @@
 struct bgi_memory {
     void *base; /* NULL: none */
     size_t bytes;
-    bg_allocator allocator; /* if `allocate` is NULL, the memory is from the OS */
+    bg_allocator allocator; /* if `allocate` is NULL, the memory came from the OS */
     bool hidden;            /* excluded from core files; always mapped unless pooled */
     bool pooled;            /* allocated from the pool */
 };
@@ -88,7 +88,7 @@ struct bgi_move {
     unsigned char *to; /* NULL if the block was not moved */
 };
 
-/* Offers a block to the mover, unless the block was allocated by the OS. The struct is passed by
+/* Offers a block to the mover, unless the block came from the OS. The struct is passed by
  * value because the original may be inside the block. */
 struct bgi_move bgi_memory_move(struct bgi_memory memory, const bg_mover *mover);
 
@@ -106,9 +106,9 @@ void bgi_memory_zero(const struct bgi_memory *memory, void *start, size_t bytes)
 
 /*
  * Allocates and frees memory for secrets. The memory is zeroed, on separate pages, and excluded
- * from core files. It reads as zero in child processes (before Linux 4.14, it is absent there), and
- * is locked if the OS permits it. bgi_secret_give wipes the memory before freeing it; `memory` may
- * be empty.
+ * from core files. It reads as zero in child processes (before Linux 4.14, it is not mapped there),
+ * and is locked if the OS permits it. bgi_secret_give wipes the memory before freeing it; `memory`
+ * may be empty.
  */
 bool bgi_secret_take(struct bgi_memory *memory, size_t bytes);
 void bgi_secret_give(struct bgi_memory *memory);

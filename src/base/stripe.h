@@ -1,8 +1,8 @@
 /*
- * stripe.h - selects one of n cache lines for a thread's counters by the core that the thread
- * runs on, so that threads on different cores use different lines. If a thread migrates between
- * the selection and the increment, the result is slower but still correct: all counters are
- * atomic, and only their sums are meaningful.
+ * stripe.h - selects one of n cache lines for a thread's counters, based on the core that the
+ * thread runs on, so that threads on different cores use different lines. If a thread migrates
+ * between the selection and the increment, the increment is slower but still correct: all counters
+ * are atomic, and only their sums are meaningful.
  */
 #ifndef BGI_STRIPE_H
 #define BGI_STRIPE_H

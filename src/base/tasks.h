@@ -2,7 +2,7 @@
  * tasks.h - runs tasks on several threads.
  *
  * Each thread repeatedly claims the next task from a shared counter until none are left. So all
- * tasks are done even if the OS cannot start all threads, because the calling thread alone
+ * tasks are completed even if the OS cannot start all threads, because the calling thread alone
  * suffices.
  */
 #ifndef BGI_TASKS_H

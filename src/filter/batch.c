@@ -3,10 +3,10 @@
  *
  * A random cache line of a large filter takes 100 ns to arrive, but about twenty lines can be in
  * flight at the same time, so one arrives every 5 to 8 ns. A single lookup waits for its line. A
- * batch prefetches the lines of the following keys while it works on the current keys.
+ * batch prefetches the lines of upcoming keys while it works on the current keys.
  *
  * Keys are processed in groups of 64, with two buffers. First the next group is prepared: its
- * keys are hashed (unless they already are hashes), and their lines are located. Then the current
+ * keys are hashed (unless they are already hashes), and their lines are located. Then the current
  * group, whose lines have arrived in the meantime, is answered. Each time a key is answered, one
  * line of the next group is prefetched. Each line thus has time to arrive while 64 keys are
  * processed, including hashing.

@@ -7,8 +7,8 @@
  *     words     all bits, in spans of 64-bit words
  *
  * A composed filter is a tree of shards, layers or generations. Its numbers and spans are the
- * numbers and spans of all nodes, and each node comes before its parts. The numbers of every node
- * start with their count:
+ * numbers and spans of all nodes in sequence, with each node before its parts. The numbers of every
+ * node start with their count:
  *
  *     numbers   [ n0 ][ n0 numbers ][ n1 ][ n1 numbers ] ...
  *

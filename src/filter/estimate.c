@@ -1,11 +1,11 @@
 /*
- * estimate.c - measures the fill of a filter and computes estimates from this fill.
+ * estimate.c - measures the fill of a filter and computes estimates from it.
  *
  * The number of distinct keys is estimated from the number of set bits. The kind's model predicts
  * the fill for n keys, and inverting the model gives the estimate (for classic filters, Swamidass
  * and Baldi, "Mathematical correction for fingerprint similarity measures", 2007). The interval
- * is the estimate +- 1.96 standard deviations, computed from the model's variance of the number
- * of set bits.
+ * is the estimate +- 1.96 standard deviations, computed from the variance that the model predicts
+ * for the number of set bits.
  *
  * The OR of two compatible filters has the same bits set as a filter for the union of their keys.
  * So the size of the union can be estimated in the same way, and the size of the intersection as

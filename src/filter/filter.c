@@ -1,9 +1,9 @@
 /*
  * filter.c - creates and frees filters, and performs operations on single keys.
  *
- * To create a filter, solve.c finds the geometry, one block of memory is allocated for the bits and
- * the handle, and the operations are selected by kind, k, mode and instruction set. After that, an
- * operation costs one hash and one indirect call.
+ * When a filter is created, solve.c finds the geometry, one block of memory is allocated for the
+ * bits and the handle, and the operations are selected by kind, k, mode and instruction set. After
+ * that, an operation costs one hash and one indirect call.
  */
 #include "bloomgate/filter.h"
 

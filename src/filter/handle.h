@@ -48,8 +48,8 @@ bool bgi_filter_doubt(bg_filter *filter);
 
 /*
  * Call this after reading all words. Returns BG_EFORMAT if the words differ, or may have differed
- * at some point, from the file that was mapped. In that case, discard everything that was created
- * from the words, because later checks could not detect the error.
+ * at some point, from the content of the file when it was mapped. In that case, discard everything
+ * that was created from the words, because later checks could not detect the error.
  */
 BG_MUST_CHECK bg_err bgi_filter_check_mapping(const bg_filter *filter,
                                               bg_errinfo *info);
@@ -88,8 +88,8 @@ bg_err bgi_filter_take(struct bgi_memory *memory, size_t bytes, const bg_hasher 
                        const bg_allocator *allocator, bool small_pages,
                        bg_errinfo *info);
 
-/* Fills in a zeroed handle, except for words and geometry. Constructors of composed kinds call this
- * function first. */
+/* Fills in a zeroed handle, except for the words and the geometry. Constructors of composed kinds
+ * call this function first. */
 void bgi_filter_begin(bg_filter *filter, const struct bgi_kind *kind,
                       const struct bgi_ops *ops, const bg_spec *spec,
                       const bg_hasher *hasher);

@@ -130,7 +130,7 @@ struct list_sort {
     uint64_t *all;   /* the hashes, once they have been scattered */
     uint64_t *spare; /* per thread: `largest` hashes */
     struct bgi_memory tables, array, spares;
-    size_t done, tasks; /* two tasks per slice, one per bucket; `done` is atomic */
+    size_t done, tasks; /* two tasks per slice and one per bucket; `done` is atomic */
     bool stopped;
 };
 

@@ -49,8 +49,8 @@ uint64_t *bgi_hash_list_next(struct bgi_hash_list *list, size_t n, size_t *got);
 
 /*
  * Sorts the list and removes duplicates. Afterwards, the list has one chunk. Returns false if out
- * of memory, in which case nothing has changed, or if `watch` stops the sort. In the second case,
- * *stopped is set, and all hashes are still in the list, in any order.
+ * of memory, in which case nothing has changed, or if `watch` stops the sort. If the sort was
+ * stopped, *stopped is set, and all hashes are still in the list, in any order.
  */
 bool bgi_hash_list_sort(struct bgi_hash_list *list, unsigned threads,
                         const struct bgi_watch *watch, bool *stopped);

@@ -15,7 +15,7 @@ struct occupancy {
     uint64_t at;    /* the first word of the next leaf */
     size_t cell;    /* the first cell that overlaps that leaf */
     size_t cells;
-    double *shares; /* the number of set bits per cell, later converted to the share */
+    double *shares; /* the number of set bits per cell, later converted to a share */
 };
 
 static uint64_t occupancy_first(const struct occupancy *o, size_t cell)

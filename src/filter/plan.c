@@ -210,7 +210,8 @@ static double plan_cheapest_rate(const bg_plan_request *ask, double growth)
             c2 = plan_cost_at(ask, growth, x2);
         }
     }
-    /* The midpoint of low and high is not used, because its filter could exceed max_bytes. */
+    /* The midpoint of low and high is not used, because the filter for that rate could exceed
+     * max_bytes. */
     return exp(c1 < c2 ? x1 : x2);
 }
 

@@ -151,7 +151,8 @@ bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *in
     return err ? err : bgi_filter_check_mapping(other, info);
 }
 
-/* Frees `*made` and returns an error if the mapped file of `from`, its source, has changed. */
+/* If the mapped file of the source filter `from` has changed, frees `*made` and returns an
+ * error. */
 static bg_err setops_keep(const bg_filter *from, bg_filter **made, bg_errinfo *info)
 {
     const bg_err err = bgi_filter_check_mapping(from, info);

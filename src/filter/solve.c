@@ -203,8 +203,8 @@ static bool solve_units(const struct bgi_geometry *g, double bits, uint64_t *uni
 }
 
 /* Finds the smallest number of units, to within 1 in 4096, that reaches `rate`. Returns false if a
- * filter with 1024 bits per key does not reach this rate. (If 4 KiB is more than 1024 bits per key,
- * the limit is 4 KiB, because some kinds have a large minimum size.) */
+ * filter with 1024 bits per key does not reach this rate. (Some kinds have a large minimum size, so
+ * for these kinds the limit is at least 4 KiB.) */
 static bool solve_fewest(struct bgi_geometry *g, double rate)
 {
     uint64_t low = 0, high;
@@ -266,8 +266,8 @@ static double solve_cost(const bg_spec *spec, struct bgi_geometry *g)
         || units > g->kind->units_max) {
         return HUGE_VAL;
     }
-    /* A size in bytes is an upper limit. A size in bits per key is rounded up to one unit, unless a
-     * smaller k would make the unit smaller. */
+    /* A size in bytes is an upper limit. A size in bits per key that is less than one unit is
+     * rounded up to one unit, unless a smaller k would make the unit smaller. */
     bool smallest = spec->k || g->k == g->kind->k_min;
     g->units = units ? units : (!spec->bytes && smallest ? 1 : 0);
     g->units = solve_size(g);

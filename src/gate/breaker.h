@@ -10,11 +10,11 @@
  *             +--------------------------------  TRYING
  *                                              one call allowed
  *
- * In TRYING, the call that is allowed gets a trial number, which the caller passes back with the
- * result. If no result arrives, another call is allowed after another `rest` period.
+ * In the TRYING state, the one call that is allowed gets a trial number, which the caller passes
+ * back with the result. If no result arrives, another call is allowed after another `rest` period.
  *
  * The breaker is lock-free, because one word holds its whole state (see breaker.c). While the
- * backing store is working, a check costs one load from a cache line that no thread writes.
+ * backing store is working, a check costs one load from a cache line that no thread writes to.
  */
 #ifndef BGI_BREAKER_H
 #define BGI_BREAKER_H

@@ -33,7 +33,7 @@ bool bucket_rate_make(struct bucket_rate *rate, double per_second, double burst)
 }
 
 /* Returns the time at which the bucket will be full, adjusted to `now`. The result is not in the
- * past. It is at most `depth` ahead, unless the excess is within the slack. */
+ * past. It is at most `depth` ahead of `now`, unless the excess is within the slack. */
 static uint64_t bucket_base(const struct bucket_rate *rate, uint64_t now, uint64_t full)
 {
     if (full <= now) {

@@ -44,10 +44,10 @@ struct bucket {
     _Atomic uint64_t full; /* when the bucket will be full; 0 means that it is full */
 };
 
-/* Sets a rate. A `per_second` of 0 means no limit. A `burst` of 0 selects the number of tokens for
- * one second, but at least 1. Intervals are whole nanoseconds, so rates up to a million per second
- * are accurate to about 0.1%, higher rates are less accurate, and rates above 1e9 per second mean
- * no limit. Returns false if a number is negative or not finite. */
+/* Sets a rate. A `per_second` of 0 means no limit. A `burst` of 0 selects one second's worth of
+ * tokens, but at least 1. Intervals are whole nanoseconds, so rates up to a million per second are
+ * accurate to about 0.1%, higher rates are less accurate, and rates above 1e9 per second mean no
+ * limit. Returns false if a number is negative or not finite. */
 bool bucket_rate_make(struct bucket_rate *rate, double per_second, double burst);
 
 /* Takes up to n tokens and returns the number of tokens taken. Lock-free. */

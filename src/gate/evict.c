@@ -68,7 +68,7 @@
  * A slot is in doubt if a gate wrote a key to the backing store but could not add it to the
  * filter. The slot must continue to answer "maybe", but a file does not record the doubt. So the
  * tenant that owns this slot stays in memory and is not saved. The gate may be the tenant's own
- * gate, or a gate that the caller created for the result of bg_tenant_slot.
+ * gate, or a gate that the caller created for the slot returned by bg_tenant_slot.
  */
 #include "gate/tenant.h"
 
@@ -366,7 +366,8 @@ static bool evict_is_filed(const bg_tenant *tenant, const char *path)
            && memcmp(about.digest, tenant->digest, sizeof about.digest) == 0;
 }
 
-/* Records the digest of the file that was written, even if another file is at the path by then. */
+/* Records the digest of the file that was written, even if the path refers to a different file by
+ * then. */
 static bg_err evict_save(bg_tenant *tenant, bg_slot *slot, const char *path,
                          bg_errinfo *info)
 {

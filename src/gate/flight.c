@@ -17,12 +17,13 @@
  *        leaders wait for the backing store and for the followers' callbacks, and these callbacks
  *        do not wait for any flight. So there is no cycle.
  *
- * For (F3), each thread counts its entries on the lists of all gates together, because two gates
+ * For (F3), each thread counts its entries across the lists of all gates, because two gates
  * whose backing stores query each other could also form a cycle.
  *
  * An answer can be older than the lookup that gets it, but not older than a write that ended
  * before the lookup started, because that write closed the flight (F1). For the same reason as in
- * recent.c (R3), the answer is not older than a new base or a bg_gate_forget_absent call either.
+ * recent.c (R3), the answer is also not older than a new base or a bg_gate_forget_absent call that
+ * preceded the lookup.
  */
 #include "gate/flight.h"
 

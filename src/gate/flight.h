@@ -47,7 +47,7 @@ struct bgi_flights *bgi_flights_create(const bg_allocator *allocator);
 void bgi_flights_free(struct bgi_flights *flights);
 
 /* Joins a flight for the same key and era and waits for its answer, or starts a new flight.
- * Returns ALONE if the key has a flight in a later era, or if the lookup comes from a callback of
+ * Returns ALONE if the key has a flight in a later era, or if the lookup is made from a callback of
  * another lookup (in any gate) and therefore must not wait. */
 enum bgi_flight_role bgi_flight_board(struct bgi_flights *flights,
                                       struct bgi_flight *flight);

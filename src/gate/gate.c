@@ -14,9 +14,9 @@
  *     outcome               counted, traced
  *
  * bg_gate_begin performs the first two stages and the breaker check, and bg_gate_finish performs
- * the steps after the store's answer. bg_gate_lookup performs the same steps, with single flight
- * and the query in between. These functions pass the state in a struct gate_call, which is also the
- * content of a ticket.
+ * the steps that follow the store's answer. bg_gate_lookup performs the same steps, with single
+ * flight and the query in between. These functions pass the state in a struct gate_call, which is
+ * also the content of a ticket.
  *
  * Writes: (W1) the key is written to the backing store; (W2) the key is added to the filter; (W3)
  * the negative cache forgets the key, and its flights are closed; (W4) the write returns. So for a
@@ -47,8 +47,8 @@
  * been deleted since. The negative cache forgets a key that an audit found, because its cache entry
  * may date from before the filter lost the key.
  *
- * Cost. In addition to the slot's lookup, a plain "no" costs one counter update in a cache line of
- * this CPU. Other outcomes also need the clock, the keyed hash and the locks.
+ * Cost. In addition to the slot's lookup, a plain "no" costs one counter update in a per-CPU cache
+ * line. Other outcomes also need the clock, the keyed hash and the locks.
  */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 
@@ -65,7 +65,7 @@ enum {
 };
 
 /* The maximum duration of one query in nanoseconds: one hour. A longer duration means that the
- * clock jumped, and adding it could make the counter of the total time wrap around. */
+ * clock jumped, and adding it could make the total-time counter wrap around. */
 #define GATE_LONGEST UINT64_C(3600000000000)
 
 /* The result of a query. The first three values are the values of bg_store_answer. */
@@ -450,7 +450,7 @@ struct gate_chunk {
     size_t n;
     void *const *requests; /* or NULL */
     bg_outcome *outcomes;
-    /* The reply for all keys, except for reply.maybe: each key's answer is in the bitmap. */
+    /* The reply that applies to all keys, except for reply.maybe, which the bitmap replaces. */
     struct gate_reply reply;
     uint64_t maybe[BG_BITMAP_WORDS(GATE_CHUNK)];
 };

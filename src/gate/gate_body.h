@@ -30,9 +30,9 @@ enum gate_counter {
     GATE_STORE_NS,
     GATE_STORE_ERRORS,
     GATE_AUDITS,
-    /* The next two counters also count outcomes. These outcomes are not counted above, because then
-     * some statistics would be the difference between two counters that are read at different
-     * times, and could decrease. */
+    /* The next two counters also count outcomes. These outcomes are not counted above, because
+     * otherwise some statistics would be the difference between two counters that are read at
+     * different times, and could decrease. */
     GATE_CHECKED,       /* ABSENT_BY_FILTER after a query to the store */
     GATE_DOUBTED_STORE, /* ABSENT_BY_STORE after an untrusted "no" */
     GATE_SPARED,        /* queries that the open breaker prevented */
@@ -134,13 +134,14 @@ static inline uint64_t gate_era(const bg_gate *gate, uint64_t bases)
 
 /* ---- Writes: gate.c --------------------------------------------------------------------- */
 
-/* Makes the gate forget that a key was absent. Used if the key was added to the slot without using
- * the gate, or if the backing store contains the key although the filter answered "no". */
+/* Makes the gate forget that a key was absent. Used if the key was added to the slot without going
+ * through the gate, or if the backing store contains the key although the filter answered "no". */
 void gate_added(bg_gate *gate, bg_bytes key);
 
 /* ---- Doubt: gate_doubt.c ---------------------------------------------------------------- */
 
-/* Starts a doubt, in which the filter's "no" is not trusted, because a key could not be added. */
+/* Starts a doubt because a key could not be added. During a doubt, the filter's "no" is not
+ * trusted. */
 void gate_doubt_begin(bg_gate *gate);
 
 /* Returns true if the filter's "no" is not trusted. Call this function before querying the filter

@@ -65,7 +65,8 @@ static void gate_set_defaults(bg_gate_options *how)
     how->breaker_rest = how->breaker_rest ? how->breaker_rest : second;
 }
 
-/* Returns the value that a random 64-bit number does not exceed with probability `share`. */
+/* Returns the threshold t for which a random 64-bit number is at most t with probability
+ * `share`. */
 static uint64_t gate_audit_most(double share)
 {
     return share >= 1 ? UINT64_MAX : (uint64_t)(share * 0x1p63) * 2;

@@ -2,10 +2,11 @@
  * health.c - reports a slot's health: its counters, the state of its filters, and reasons to
  * rebuild.
  *
- * Pollution. Keys that an attacker chooses to fill up a filter set more bits than random keys do.
- * In a Bloom filter with k bits per key and a share f of its m bits set, a random new key (one with
- * an unset bit) sets k (1 - f) / (1 - f^k) bits on average. This is the mean number of unset bits
- * among k bits, given that at least one bit is unset. So raising the fill from a to b should take
+ * Pollution. If an attacker chooses keys that fill up a filter, these keys set more bits than
+ * random keys do. In a Bloom filter with k bits per key and a share f of its m bits set, a random
+ * new key (one with an unset bit) sets k (1 - f) / (1 - f^k) bits on average. This is the mean
+ * number of unset bits among k bits, given that at least one bit is unset. So raising the fill from
+ * a to b should take
  *
  *     m * integral from a to b of (1 - f^k) / (k (1 - f)) df
  *
@@ -15,9 +16,9 @@
  * which shifts the mean by a few percent. Alarms start at HEALTH_TOLERANCE.
  *
  * Probes. The predicted rate assumes that keys are spread evenly, and a gate's observed rate
- * depends on the queries. Absent canaries are keys that exist nowhere else. They measure the actual
- * rate of the filters without a backing store and without traffic. Canaries are numbered
- * consecutively, so every measurement uses new canaries.
+ * depends on the queries. Absent canaries are keys that exist nowhere else. Querying them measures
+ * the actual rate of the filters, without a backing store and without traffic. Canaries are
+ * numbered consecutively, so every measurement uses new canaries.
  */
 #include "gate/slot_inside.h"
 #include "store/container.h"

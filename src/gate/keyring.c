@@ -2,7 +2,7 @@
  * keyring.c - manages keyrings in files and in memory; keyring_text.c parses their text.
  *
  * Reading. The checks apply to the file that is actually read. The file is opened first, without
- * following a symbolic link or waiting for a pipe. Its type, owner and mode are then read from the
+ * following a symbolic link or blocking on a pipe. Its type, owner and mode are then read from the
  * file descriptor. The file's bytes are stored only in memory for secrets.
  *
  * In memory

@@ -7,9 +7,9 @@
  *     metrics_families: name, type, unit, help,  metrics_document  -->  sink
  *     and the offsets of the values in the facts
  *
- * All facts are collected before any are written. The samples of a family must be contiguous across
- * all filters, and values that require reading every byte should be computed only once. While the
- * sink runs, nothing is pinned or locked.
+ * All facts are collected before any are written, because the samples of a family must be
+ * contiguous across all filters, and because values that require reading every byte should be
+ * computed only once. While the sink runs, nothing is pinned or locked.
  *
  * Counters among the facts never decrease from one collection to the next, because a monitoring
  * system would interpret a decrease as a restart and treat the entire count as an increase.
@@ -92,8 +92,9 @@ enum metrics_type { METRICS_COUNTER, METRICS_GAUGE, METRICS_INFO };
 enum metrics_form { METRICS_WHOLE, METRICS_REAL, METRICS_TEXT, METRICS_CHARS };
 
 struct metrics_value {
-    const char *label; /* label value (info: label name); NULL ends the list */
-    uint32_t offset;   /* offset in struct metrics_facts */
+    /* The label value, or the label name in an info metric. NULL ends the list. */
+    const char *label;
+    uint32_t offset; /* offset in struct metrics_facts */
     enum metrics_form form;
 };
 

@@ -8,7 +8,7 @@
  *     ends with _total, and the name of an info metric ends with _info;
  *   - `filter` is the only label with external values; all other labels have a few fixed values;
  *   - the sum over all labels of a family is meaningful;
- *   - samples that do not apply to an object are omitted, not 0.
+ *   - samples that do not apply to an object are omitted, rather than reported as 0.
  */
 #include "gate/metrics.h"
 

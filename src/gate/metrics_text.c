@@ -12,9 +12,10 @@
  * tried, starting with one digit.
  *
  * Strings are checked against Unicode's rules for well-formed UTF-8 (table 3-7): no overlong
- * sequences, no surrogates, nothing above U+10FFFF. Other bytes are shown as \xff instead of
- * being replaced by a single character, so that different names stay different. For the same
- * reason, the backslash in a name that literally contains the characters \xff is shown as \x5c.
+ * sequences, no surrogates, nothing above U+10FFFF. Bytes that violate these rules are shown in the
+ * form \xff instead of being replaced by a single character, so that different names stay
+ * different. For the same reason, the backslash in a name that literally contains the characters
+ * \xff is shown as \x5c.
  */
 #include "gate/metrics_text.h"
 
@@ -178,7 +179,7 @@ void metrics_text_whole(struct metrics_text *out, uint64_t number)
     metrics_text_put(out, at);
 }
 
-/* The digits and exponent of a number x > 0, so that x is d.d... times 10^exponent. */
+/* The digits and exponent of a number x > 0, such that x is d.d... times 10^exponent. */
 struct metrics_decimal {
     char digits[20];
     int n;
@@ -219,8 +220,8 @@ static void metrics_shortest(double x, struct metrics_decimal *decimal)
     }
 }
 
-/* Writes 123.45, 0.0012345 or 123450000. Writes numbers that are at least 1e17 or below 1e-5 as
- * 1.2345e+17. */
+/* Writes 123.45, 0.0012345 or 123450000. Writes numbers that are at least 1e17 or below 1e-5 in the
+ * form 1.2345e+17. */
 static void metrics_decimal_write(const struct metrics_decimal *decimal, char *to)
 {
     int n = decimal->n, e = decimal->exponent;

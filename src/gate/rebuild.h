@@ -25,7 +25,7 @@ struct bg_rebuild {
     uint64_t making;          /* see slot_making */
     _Atomic uint64_t keys;    /* number of keys added */
     atomic_int refused;       /* the first error from rebuild_put, or BG_OK */
-    struct bgi_memory memory; /* for this struct, unless the caller provided it */
+    struct bgi_memory memory; /* this struct's memory, unless the caller provided it */
 };
 
 /* Checks the slot and the options. */

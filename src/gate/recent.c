@@ -48,9 +48,8 @@
  * Proof of (R3): the lookup that sent the query read both counters before the event raised one of
  * them (R4), and the later lookup reads both counters afterwards. Counters never decrease. So the
  * second lookup has a later era. The second lookup empties the set, or another lookup has already
- * emptied it (R5). An entry that was put into the set before that belongs to an earlier era (R6),
- * so it is removed with the rest. The order in which a lookup reads the two counters does not
- * matter.
+ * emptied it (R5). Entries stored earlier belong to an earlier era (R6), so they are removed with
+ * the rest. The order in which a lookup reads the two counters does not matter.
  *
  *     order of steps                     why no invalid answer is left
  *     find, put, event, find             the second find empties the set (R5)

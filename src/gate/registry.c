@@ -3,7 +3,7 @@
  *
  * Idea. Names are looked up in a hash table (name_table.h) through one atomic pointer. A lookup
  * enters the grace period (grace.h), searches, takes a reference to the tenant it found, and
- * leaves. This costs two atomic additions to a cache line of this CPU and one to the tenant,
+ * leaves. This costs two atomic additions to a per-CPU cache line and one to the tenant,
  * without a lock or any loop except the search. Names are added and removed under the registry's
  * lock. A full table is replaced with a larger table, and the old table is freed when its last
  * reader has left.
@@ -31,7 +31,7 @@
  * in the meantime, any entries that are missing from the old table were added after the lookup
  * started.
  *
- * The list is sorted by creation order, using numbers that never repeat, so that an iteration in
+ * The list is in creation order. Each tenant has a number that is never reused, so an iteration in
  * several steps (bg_registry_for_each, ticks) can continue even if the tenant where it paused has
  * been removed.
  *

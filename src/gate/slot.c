@@ -3,7 +3,7 @@
  * creates and frees slots, and implements pins and fast changes. slot_keys.c contains the
  * operations on keys, reload.c loads and saves files, and rebuild.c builds new bases.
  *
- * A slot is one atomic pointer to a view (view.h), which never changes. A change creates a new view
+ * A slot is one atomic pointer to an immutable view (view.h). A change creates a new view
  * and replaces the pointer. The old view is retired (grace.h) and freed when its last reader has
  * left.
  *
@@ -19,11 +19,11 @@
  *        memory for one more view for each old or next filter in the list.
  *
  * If B is A, its filters contain the key (V2). If B is A's successor, (S1) applies. If there are
- * more changes in between, each change that drops a filter with the key happens at least one
- * grace period after the view in which another filter started to accept adds. All adds that did not
- * reach that other filter had returned by then. A change that relies on (S2) must provide the keys
- * of these older adds, either from a rebuild's source, which is read after the grace period, or by
- * a merge.
+ * more changes in between, each change that drops a filter that contains the key happens at least
+ * one grace period after the view in which another filter started to accept adds. All adds that did
+ * not reach that other filter had returned by then. A change that relies on (S2) must provide the
+ * keys of these older adds, either from a rebuild's source, which is read after the grace period,
+ * or by a merge.
  *
  *     change          before                 after
  *     layer           base rw                base r, delta rw, and a grace period
@@ -892,7 +892,8 @@ static bg_err slot_compact(bg_slot *slot, struct slot_request *request,
     bg_err err = request->filter ? slot_check_delta(request->filter, info)
                                  : slot_no_filter(info);
     /* If bg_slot_set_delta was called twice, or a compaction has failed, there is already a delta
-     * that no longer accepts adds. It is merged first, because the new delta would be the third. */
+     * that no longer accepts adds. It is merged first, because otherwise the new delta would be the
+     * third. */
     if (!err && view_find_delta(view, false)) {
         err = slot_merge_sealed(slot, info);
     }
@@ -1034,8 +1035,8 @@ bg_err bg_slot_require_generation(bg_slot *slot, uint64_t generation, bg_errinfo
 
 /* ---- Changing the current filters ------------------------------------------------------ */
 
-/* Checks every filter before anything is changed, because the keys would be missing from a filter
- * that accepts adds but cannot be merged. */
+/* Checks, before anything is changed, that `other` can be merged into every filter that accepts
+ * adds. Otherwise, some of these filters would be missing the keys. */
 static bg_err slot_merge_check(const struct view *view, const bg_filter *other,
                                bg_errinfo *info)
 {
@@ -1053,7 +1054,7 @@ static bg_err slot_merge_check(const struct view *view, const bg_filter *other,
 }
 
 /* Merges `other` into every member that accepts adds. If the next base of a rebuild does not have
- * enough space, it is only marked as failed. */
+ * enough space, it is marked as failed, but the merge succeeds. */
 static bg_err slot_merge_each(const struct view *view, const bg_filter *other,
                               bg_errinfo *info)
 {

@@ -29,7 +29,7 @@ struct slot_line {
     _Atomic uint64_t again;
 };
 
-/* The state at the time when the base, or the filter that accepts adds, was installed. */
+/* The state when the base, or the filter that accepts adds, was installed. */
 struct slot_marks {
     uint64_t base_since;
     uint64_t wrote; /* number of adds that had set bits by that time */
@@ -47,7 +47,7 @@ struct bg_slot {
     bool sealed; /* whether the slot was created sealed */
     _Atomic uint64_t complete;
     _Atomic uint64_t advances; /* number of bg_slot_advance calls; see guard.h */
-    /* The highest value of `complete` before a change lowered it. */
+    /* The highest value that `complete` had before a change lowered it. */
     _Atomic uint64_t highest;
     /* The number of builds of a base that have started, and the number of the last build whose
      * base was published. That base contains every key written before its build started,
@@ -181,9 +181,9 @@ BGI_INLINE uint64_t slot_making(bg_slot *slot)
 
 /*
  * Returns true if the slot's gates do not trust a "no" from its filters (gate_doubt.c). Call this
- * function *before* querying the filter. If it then returns false, the query sees the base that
- * ended the doubt, or a later base. In the other order, a "no" from the old base could be trusted
- * because the new base had arrived in the meantime.
+ * function *before* querying the filter. If it returns false, the query that follows sees the base
+ * that ended the doubt, or a later base. In the opposite order, a "no" from the old base could be
+ * trusted because the new base had arrived in the meantime.
  */
 BGI_INLINE bool slot_in_doubt(const bg_slot *slot)
 {
@@ -203,7 +203,8 @@ BGI_INLINE void slot_keep_missed(bg_slot *slot)
 {
     const uint64_t making = slot_making(slot);
     atomic_store(&slot->first_missed, making);
-    atomic_store(&slot->whole, making); /* before `missed`, so that no doubt is seen */
+    /* `whole` must be stored before `missed`, so that no thread sees a doubt. */
+    atomic_store(&slot->whole, making);
     atomic_store(&slot->missed, making);
 }
 
@@ -227,7 +228,7 @@ struct slot_incoming {
     bg_filter *filter;
     uint64_t complete;
     uint32_t flags;
-    uint64_t making; /* from slot_making, called when the filter was passed in */
+    uint64_t making; /* the result of slot_making when the filter was passed in */
     const bg_file_info *about; /* information about its file, or NULL */
 };
 
