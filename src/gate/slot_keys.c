@@ -1,13 +1,13 @@
 /*
  * slot_keys.c - queries, adds, removes and counts keys in a slot. Keys are bytes, integers or
  * hashes. Each call enters the slot, works on the view that it finds there (view.h), leaves, and
- * counts the result in its CPU's cache line of counters.
+ * updates the counters in its CPU's cache line.
  *
  * Hashes. A hash is valid only for filters that use the hasher that computed it, and a slot may get
  * a filter with a different hasher at any time. So callers pass hashes together with the check
  * value of the hasher that computed them. This value is compared with the check value of every
- * filter that is used. The comparison and the use happen in the same view, so no swap can happen in
- * between.
+ * filter that is used. The filters are checked and used within the same view, so they cannot be
+ * swapped in between.
  */
 #include "gate/slot_inside.h"
 
@@ -88,7 +88,7 @@ size_t slot_has_many(const bg_slot *slot, bg_keys keys, uint64_t *maybe,
     return found;
 }
 
-/* If there is no slot or no array of keys, every answer is "maybe". */
+/* Answers "maybe" for all keys. Used if there is no slot or no array of keys. */
 static size_t slot_all_maybe(size_t n, uint64_t *maybe)
 {
     static const struct view nothing = { .count = 0 };
@@ -162,8 +162,8 @@ bg_err bg_slot_add_u64(bg_slot *slot, uint64_t key, bool *is_new)
     return err;
 }
 
-/* Hashes from a different hasher do not count as refused, because the caller still has the
- * keys. */
+/* Hashes from a different hasher do not count as refused adds, because the caller can retry with
+ * the keys. */
 bg_err bg_slot_add_many(bg_slot *slot, bg_keys keys, uint64_t *is_new, size_t *done,
                         size_t *added)
 {
@@ -193,7 +193,8 @@ bg_err bg_slot_add_many(bg_slot *slot, bg_keys keys, uint64_t *is_new, size_t *d
     return err;
 }
 
-/* Returns the filter from which keys are removed, or NULL if there is not exactly one filter. */
+/* Returns the filter from which keys are removed, or NULL unless the view has exactly one filter
+ * and this filter accepts adds. */
 static const struct view_member *slot_remover(const struct view *view)
 {
     return view->count == 1 && view->takes ? &view->members[0] : NULL;

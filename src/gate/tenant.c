@@ -2,30 +2,31 @@
  * tenant.c - performs operations on a tenant's keys, and enforces quotas.
  *
  * Every operation enters the registry's grace period, loads the slot, does its work and leaves.
- * If there is no slot, the operation leaves at once, waits until the slot is back (evict.c), and
- * starts over. As a result, a thread that removes the slot can detect when the slot is no longer in
- * use.
+ * If there is no slot, the operation leaves at once, waits until the slot is in memory again
+ * (evict.c), and starts over. As a result, a thread that removes the slot can detect when the slot
+ * is no longer in use.
  *
  * Quotas, in the order in which they are checked:
  *
- *   rate    Tokens are taken before anything else is done, so that a flood costs one
- *           compare-and-swap per call. If the add is refused later, its tokens are lost.
+ *   rate    Tokens are taken before anything else is done, so that in a flood of adds, each call
+ *           costs only one compare-and-swap. If the add is refused later, its tokens are lost.
  *   bytes   A filter that is too large accepts no adds. For a filter that grows (`scalable`), this
  *           check would come too late, after the filter has grown. However, the filter's spec
  *           determines how many keys it can hold before its next layer would be too large
  *           (ladder.h). Adds are accepted up to that number of keys, and (Q1) applies to this
  *           limit, too. A window stops growing at the quota, but still accepts adds.
  *   items (Q1) `items` never exceeds the quota: an add first reserves one item per key, if there
- *           is space, and afterwards returns the items for keys that were not new. When two threads
- *           compete for the last item, one thread may be refused even if the other thread adds an
- *           old key and returns the item. A key that may already be in the filter is accepted even
- *           if no items are left, because it does not add an item.
+ *           is space, and then gives back the items for keys that were not new. When two threads
+ *           compete for the last item, one thread may be refused even if the other thread's key is
+ *           not new and its item is given back. A key that may already be in the filter is accepted
+ *           even if no items are left, because it does not add an item.
  *
  * References. `uses` counts the references held by users and by the registry. The registry drops
- * its reference one grace period after removing the tenant from the table: a thread that found
- * the tenant there entered the grace period earlier, and takes its own reference before it leaves.
- * The last release frees the tenant. The lowest bit means that bg_tenant_slot has handed out the
- * slot, which then stays in memory until all holders have released the tenant.
+ * its reference one grace period after removing the tenant from the table. By then, every thread
+ * that found the tenant in the table has taken its own reference, because threads do so before they
+ * leave the grace period. The last release frees the tenant. The lowest bit is set if the slot or
+ * its gate has been handed out (bg_tenant_slot, bg_tenant_gate). The slot then stays in memory
+ * until all holders have released the tenant.
  */
 #include "gate/tenant.h"
 
@@ -55,7 +56,7 @@ bg_tenant *tenant_make(bg_registry *registry, const char *name, uint64_t hash)
     return tenant;
 }
 
-/* Frees a tenant that threads can no longer reach. */
+/* Frees a tenant that no other thread can reach anymore. */
 static void tenant_free(bg_tenant *tenant)
 {
     bg_slot *slot = atomic_load(&tenant->slot);
@@ -85,9 +86,9 @@ void bg_tenant_release(bg_tenant *tenant)
     if (left < TENANT_ONE) {
         tenant_free(tenant);
     } else if (left == (TENANT_ONE | TENANT_EXPOSED)) {
-        /* No holders are left, unless another thread has just become a holder. In that case the bit
-         * stays set. The tenant must not be accessed after this call, because another thread may
-         * remove and free it. */
+        /* Only the registry's reference is left, so clear the bit. If another thread takes a
+         * reference first, the exchange fails and the bit stays set. Do not access the tenant after
+         * the exchange, because another thread may remove and free it. */
         (void)atomic_compare_exchange_strong(&tenant->uses, &left, TENANT_ONE);
     }
 }
@@ -204,7 +205,7 @@ static void tenant_leave(bg_tenant *tenant, bgi_grace_token token)
 }
 
 /* Returns the slot, which then stays in memory as long as the tenant is held. Changes that callers
- * make through the slot are not visible here, so the tenant is marked as changed. */
+ * make through the slot cannot be detected here, so the tenant is marked as changed in advance. */
 static bg_slot *tenant_expose(bg_tenant *tenant, bg_gate **gate)
 {
     bgi_grace_token token;
@@ -239,7 +240,7 @@ struct tenant_limit {
     const char *what;
     const char *unit;
     double most;
-    const char *used; /* the text after the number in the message */
+    const char *used; /* the text that follows the current value in the message */
 };
 
 /* Refuses some keys, and reports why. */
@@ -326,8 +327,8 @@ static uint64_t tenant_reserve(bg_tenant *tenant, uint64_t most, uint64_t n)
     return room;
 }
 
-/* Checks whether the filter is too large by itself or, after it has grown, together with the
- * other filters. */
+/* Refuses an add if the filter exceeds max_bytes, or if the filter has grown and all filters
+ * together exceed max_total_bytes. */
 static bg_err tenant_check_bytes(bg_tenant *tenant, uint64_t n, bg_errinfo *info)
 {
     const bg_registry *registry = tenant->registry;
@@ -369,8 +370,8 @@ static bg_err tenant_put(bg_tenant *tenant, bg_slot *slot, const bg_bytes *keys,
     return err;
 }
 
-/* Adds as many of the next keys as there are items left to reserve. If no items are left, adds the
- * next key only if it may already be in the filter. */
+/* Reserves items for as many of the next keys as the limit allows, and adds these keys. If no items
+ * are left, adds the next key only if it may already be in the filter. */
 static bg_err tenant_add_piece(bg_tenant *tenant, bg_slot *slot,
                                struct tenant_adding *adding, bg_errinfo *info)
 {

@@ -1,6 +1,6 @@
 /*
  * tenant.h - the internals of registries and tenants, for the files that implement them: registry.c
- * (names), tenant.c (keys and quotas) and evict.c (eviction and return).
+ * (names), tenant.c (keys and quotas) and evict.c (eviction and reloading).
  *
  * Locks, in the order in which they are taken:
  *
@@ -60,7 +60,7 @@ struct bg_tenant { /* NOLINT(clang-analyzer-optin.performance.Padding) */
 
     /* Written by adds. */
     _Alignas(64) _Atomic uint64_t items;
-    /* The size in bytes of the tenant's filters in memory; part of the registry's total. */
+    /* The size in bytes of the tenant's filters in memory. Included in the registry's total. */
     _Atomic uint64_t bytes;
     struct bucket bucket;
     _Atomic uint64_t limited[TENANT_QUOTAS];
@@ -72,7 +72,7 @@ struct bg_tenant { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     /* The tenant was removed from the registry, so it has no file. */
     bool removed;
     bool known;         /* `items` is valid, so it need not be read from the file */
-    bool filed;         /* `digest` is valid: it is the digest of the file */
+    bool filed;         /* `digest` contains the digest of the file */
     bg_slot *kept;      /* the slot while the state is WRITING */
     bg_err failure;     /* error of the last read, or BG_OK */
     int failure_errno;  /* errno of the last read */
@@ -104,7 +104,7 @@ struct bg_registry { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     bg_open_options opening;
     struct bucket_rate rate;
     uint64_t planned_bytes; /* size of a new tenant's filter */
-    uint64_t grown_items;   /* capacity of a growing filter within max_bytes */
+    uint64_t grown_items;   /* keys that a growing filter can hold within max_bytes */
     struct bgi_memory memory, directory_memory;
     char *directory;    /* or NULL */
     int directory_file; /* the open and locked directory, or -1 */
@@ -126,14 +126,14 @@ struct bg_registry { /* NOLINT(clang-analyzer-optin.performance.Padding) */
 /* Returns the allocator for the registry's own memory. */
 const bg_allocator *registry_allocator(const bg_registry *registry);
 
-/* Return the time. registry_coarse_now, which timestamps uses, is cheaper but may lag by a few
- * milliseconds. */
+/* Return the time. registry_coarse_now, which is used to record the time of last use, is cheaper
+ * but may lag by a few milliseconds. */
 uint64_t registry_now(const bg_registry *registry);
 uint64_t registry_coarse_now(const bg_registry *registry);
 
-/* Iterates over all tenants, a few at a time. Set the walk to zero before the first call. The
- * tenants are held until the next call or until registry_walk_end. Returns false after the last
- * tenants; no tenants are held then. */
+/* Iterates over all tenants, a few at a time. Zero-initialize the walk before the first call. The
+ * tenants are held until the next call or until registry_walk_end. Returns false if there are no
+ * more tenants; none are held then. */
 enum { REGISTRY_WALK = 64 };
 struct registry_walk {
     bg_tenant *tenants[REGISTRY_WALK];
@@ -162,13 +162,13 @@ bg_err tenant_fill(bg_tenant *tenant, bg_filter *filter, uint64_t complete,
  * lock held, or before other threads can see the tenant. */
 void tenant_open(bg_tenant *tenant, bg_slot *slot, bg_gate *gate);
 
-/* Measures the size of the tenant's filters again; `slot` is the tenant's slot. */
+/* Updates the recorded size of the tenant's filters. `slot` is the tenant's slot. */
 void tenant_measure(bg_tenant *tenant, bg_slot *slot);
 
-/* Records that the tenant was used just now. */
+/* Records the current time as the tenant's time of last use. */
 void tenant_stamp(bg_tenant *tenant);
 
-/* Writes the path of the tenant's file. */
+/* Writes the path of the tenant's file to `path`. */
 void tenant_path(const bg_tenant *tenant, char path[], size_t room);
 
 /* Brings the tenant's slot back into memory, or waits until another thread has done so. The slot

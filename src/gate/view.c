@@ -9,7 +9,7 @@
 
 /* ---- Lifecycle ----------------------------------------------------------------------- */
 
-/* A filter in a view, and the memory that holds this structure. */
+/* A reference-counted filter, and the memory block that holds this struct. */
 struct view_owned {
     struct view_filter shared; /* must be first */
     struct bgi_memory memory;
@@ -234,8 +234,8 @@ uint64_t view_count(const struct view *view, const void *key, size_t len)
     return view->based || count ? count : 1; /* as without a filter */
 }
 
-/* Adds a key to one member. If the next base has no space for the key, the base is only marked as
- * failed. */
+/* Adds a key to one member. If the next base has no space for the key, the base is marked as
+ * failed, but the add succeeds. */
 static bg_err view_insert(const struct view_member *member, uint64_t hash, bool *is_new)
 {
     bg_err err = bg_filter_add_hash(member->filter, hash, is_new);
@@ -298,8 +298,8 @@ static bg_keys view_keys_from(bg_keys keys, size_t at, size_t n)
     return keys;
 }
 
-/* Returns the hashes of a chunk: the caller's hashes, or the hashes in `space`, which are
- * computed unless the previous member has the same hasher. */
+/* Returns the hashes of a chunk for a member: the caller's hashes, or hashes computed in `space`.
+ * If all members have the same hash, `space` is filled only for the first member. */
 static const uint64_t *view_hash_chunk(const struct view *view, size_t member,
                                        bg_keys keys, size_t at, size_t n,
                                        uint64_t space[VIEW_CHUNK])
@@ -392,7 +392,7 @@ size_t view_has_many(const struct view *view, bg_keys keys, uint64_t *maybe)
         return view_all_maybe(n, maybe);
     }
     keys.check = 0;         /* compared above */
-    if (view->count == 1) { /* the most common case runs at the filter's full speed */
+    if (view->count == 1) { /* the common case: query the filter directly */
         return bg_filter_may_contain_many(view->members[0].filter, keys, maybe);
     }
     for (size_t at = 0; at < n; at += VIEW_CHUNK) {
@@ -438,7 +438,7 @@ static bg_err view_insert_chunk(const struct view_member *member,
 }
 
 /* Queries a member that accepts no adds. Sets bits in `seen` for the keys of a chunk that the
- * member may contain, or for all keys if the member cannot be queried. */
+ * member may contain, or for all keys if the member cannot use the caller's hashes. */
 static void view_query_chunk(const struct view_member *member, bg_keys keys,
                              const uint64_t *hashes, size_t n,
                              uint64_t seen[VIEW_WORDS])

@@ -6,20 +6,21 @@
  * created by the thread that changes the slot, under the slot's lock, and freed by the last thread
  * to leave it (grace.h). These may be different threads, so the reference counts are atomic.
  *
- * Hashing. The filters of a view may have different hashes (because of a new secret or a different
- * function). Filters with the same hash are adjacent, and a key is hashed once for all of them. The
- * check value of a hasher (bg_hasher_check) is computed once, when the filter gets its first owner.
+ * Hashing. The filters of a view may use different hashes (because the secret or the hash function
+ * was changed). If all of them use the same hash, a key is hashed only once. Filters with the same
+ * hash are adjacent. The check value of a hasher (bg_hasher_check) is computed once, when the
+ * filter gets its first owner.
  *
  * Invariants
- *   (V1) The answer is "no" only if all queried filters answer "no", and one of them is a
- *        base. If there is no base (there may be a delta while the first base is being built),
- *        the earlier keys are unknown, so the answer is "maybe".
+ *   (V1) The answer is "no" only if all queried filters answer "no" and at least one of them is a
+ *        base. If there is no base (while the first base is being built, there may be only a
+ *        delta), earlier keys are unknown, so the answer is "maybe".
  *   (V2) After an add returns BG_OK, its key is in every filter that accepts adds and is
  *        queried. The next base, which is not queried yet, may have no space for the key; the base
  *        is then marked as failed and never used.
- *   (V3) A hash computed by the caller is queried in, or added to, only filters whose check value
- *        matches the hash's check value. If the values do not match, a query answers "maybe", and
- *        an add is refused.
+ *   (V3) A hash computed by the caller is looked up in, or added to, only those filters whose check
+ *        value matches the hash's check value. If the values do not match, a query answers "maybe",
+ *        and an add is refused.
  */
 #ifndef BGI_VIEW_H
 #define BGI_VIEW_H
@@ -38,10 +39,10 @@
 struct view_filter {
     bg_filter *filter;
     uint64_t check;     /* check value of the filter's hasher */
-    atomic_uint owners; /* number of views, plus any thread that is creating a view */
+    atomic_uint owners; /* number of views, plus any threads creating a view */
     atomic_bool failed; /* an add found no space, so the filter must not be queried */
-    /* 1 plus the number of times that the slot had advanced when the last add to this filter ended,
-     * or 0 if there were no adds. */
+    /* 1 plus the number of bg_slot_advance calls up to the end of the last add to this filter, or 0
+     * if there were no adds. */
     _Atomic uint64_t added;
     char digest[BG_DIGEST_TEXT_BYTES]; /* digest of the filter's file, or "" */
 };
@@ -74,14 +75,14 @@ struct view {
     struct bgi_retired retired; /* must be first */
     struct bgi_memory memory;
     struct guard guard;
-    /* The number of this view's base, which is the number of bases that the slot has had so
-     * far. */
+    /* The number of bases that the slot has had so far, which serves as the number of this view's
+     * base. */
     uint64_t bases;
     size_t count;
     size_t queried; /* number of members that are queried */
     bool based;     /* a queried member is a base */
     bool takes;     /* a queried member accepts adds */
-    bool same_hash; /* all members have the same hash */
+    bool same_hash; /* all members use the same hash */
     struct view_member members[];
 };
 
@@ -101,7 +102,7 @@ bool view_is_sole(const struct view *view);
 /* Moves the view and its filters, which must have no other owner (see bg_filter_relocate). */
 struct view *view_relocate(struct view *view, const bg_mover *mover);
 
-/* Returns the first member with a role, or NULL. */
+/* Returns the first member with the given role, or NULL if there is none. */
 const struct view_member *view_find(const struct view *view, bg_role role);
 
 /* Returns whether a filter is a member of a view. */

@@ -6,14 +6,15 @@
  * changes:
  *
  *   (W1) The directory is watched for events (inotify). When a file is moved to the watched
- *        name, or the file with that name is written and closed, it is loaded at once. The file
- *        is also loaded when events were lost because the queue was full. Any other event for the
- *        name only causes a check.
+ *        name, or when the file with that name is closed after being written, the file is loaded at
+ *        once. The file is also loaded when events were lost because the queue was full. Any other
+ *        event for the name only causes a check.
  *   (W2) The path is checked regularly: it is resolved to a file (disk_identify), which is
  *        compared with the file that was loaded last. The path is checked at every poll, and once a
  *        second while a caller waits or polls the descriptor (a timer makes the descriptor
  *        readable). If there was no event, a difference is ignored until it has lasted for a tenth
- *        of a second, because a file that is being written keeps changing and would be refused.
+ *        of a second, because a file that is still being written keeps changing and could not be
+ *        loaded.
  *
  * Each check also subscribes to events for the directory to which the path currently leads, and
  * checks whether mapped files were written to (reload.c).
@@ -21,9 +22,9 @@
  * The file is loaded only once, even if many events are pending. Reloading an unchanged file only
  * requires reading its header. If a file cannot be loaded, the slot keeps its current filter, and
  * the next change causes another attempt. If the cause may disappear without a change to the file
- * (out of memory, out of descriptors, a read error), each check that runs at least a second after
- * the last attempt also retries the file. A file that arrives during a rebuild is loaded when the
- * rebuild has ended.
+ * (out of memory, out of descriptors, a read error), the load is also retried at each check that
+ * runs at least a second after the last attempt. A file that arrives during a rebuild is loaded
+ * when the rebuild has ended.
  *
  * If the slot was loaded from a file before its watch was created, a replacement in between is not
  * missed, because the first check always finds a difference.
@@ -70,7 +71,7 @@ struct bg_watch {
 enum {
     WATCH_EVENTS = 4096, /* size of the read buffer in bytes */
     WATCH_AGAIN = 1000,  /* milliseconds between checks */
-    WATCH_LASTS = 100    /* milliseconds that a difference without an event must last */
+    WATCH_LASTS = 100    /* ms that a difference must persist if there is no event */
 };
 
 /* The events since the last read. */
@@ -152,7 +153,7 @@ static bg_err watch_begin(bg_watch *watch, bg_errinfo *info)
         watch->seen = disk_identify(watch->path);
         watch->seen_since = watch->looked = watch_now();
         if (!about.digest[0]) {
-            watch->tried = watch->seen; /* the file is not loaded until it changes */
+            watch->tried = watch->seen; /* do not load the file until it changes */
         }
         watch_arm(watch);
     }

@@ -67,7 +67,7 @@ static uint64_t aes_transpose(uint64_t x)
     return x ^ t ^ t << 28;
 }
 
-/* Stores 8 bytes, starting at position 8 * group. The planes must be zero there. */
+/* Stores 8 bytes, starting at position 8 * group. The planes must be zero at these positions. */
 static void aes_put(struct aes_planes *p, unsigned group, uint64_t bytes)
 {
     bytes = aes_transpose(bytes);
@@ -108,8 +108,8 @@ BGI_INLINE struct aes_planes aes_multiply(const struct aes_planes *a,
     return product;
 }
 
-/* Returns a^2. Squaring doubles the power of each bit; x^8 .. x^14 are written out modulo the
- * polynomial. */
+/* Returns a^2. Squaring doubles the exponent of each term; x^8 .. x^14 are already reduced modulo
+ * the polynomial. */
 BGI_INLINE struct aes_planes aes_square(const struct aes_planes *a)
 {
     const uint64_t *x = a->bit;

@@ -133,6 +133,6 @@ const struct bgi_aes_code bgi_aes_arm = { 0 };
 #endif
 
 #else
-/* ISO C forbids an empty file. */
+/* ISO C forbids an empty translation unit. */
 typedef int aes_arm_unused;
 #endif

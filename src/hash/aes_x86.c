@@ -203,6 +203,6 @@ const struct bgi_aes_code bgi_aes_vaes = {
 };
 
 #else
-/* ISO C forbids an empty file. */
+/* ISO C forbids an empty translation unit. */
 typedef int aes_x86_unused;
 #endif

@@ -1,16 +1,16 @@
 /*
- * fast.h - XXH3 of 8-byte and 16-byte keys, several in parallel.
+ * fast.h - XXH3 for 8-byte and 16-byte keys, with several keys hashed in parallel.
  *
- * XXH3 treats an 8-byte key as one word. It rotates the word by 32 bits, masks it with the
- * seed, and mixes it with two multiplications (xxHash 0.8, "rrmxmx"). The function has been
- * stable since xxHash 0.8.0. The two words of XXH3's secret that the function uses are written
- * out below. The function uses only operations within a lane, so the same source serves single
- * keys and vectors of keys (fast_x86.c).
+ * XXH3 treats an 8-byte key as one word. It rotates the word by 32 bits, XORs it with a mask
+ * derived from the seed, and mixes it with two multiplications (xxHash 0.8, "rrmxmx"). The function
+ * has been stable since xxHash 0.8.0. The two words of XXH3's secret that the function uses are
+ * written out below. The function uses only operations within a lane, so the same source serves
+ * single keys and vectors of keys (fast_x86.c).
  *
- * A 16-byte key is two words. The words are masked with the seed and multiplied to give a 128-bit
- * product, whose halves are folded; an addition and an avalanche step follow. With vectors, the
- * 128-bit product takes four 32-bit multiplications, which pays off only for vectors of eight
- * words.
+ * A 16-byte key is two words. The words are XORed with masks derived from the seed and multiplied,
+ * and the halves of the 128-bit product are XORed; an addition and an avalanche step follow. With
+ * vectors, the 128-bit product takes four 32-bit multiplications, which pays off only for vectors
+ * of eight words.
  */
 #ifndef BGI_FAST_H
 #define BGI_FAST_H
@@ -37,7 +37,8 @@
         (x) ^= (x) >> 28;                                                              \
     } while (0)
 
-/* Returns the mask for a seed: the byte-reversed lower half is mixed into the upper half. */
+/* Returns the mask for a seed. The seed's byte-reversed lower half is first mixed into its upper
+ * half. */
 BGI_INLINE uint64_t bgi_fast8_mask(uint64_t seed)
 {
     return BGI_FAST8_SECRET
@@ -69,8 +70,8 @@ size_t bgi_fast8_avx2(uint64_t seed, const uint8_t *keys, size_t n, uint64_t *ou
 size_t bgi_fast8_avx512(uint64_t seed, const uint8_t *keys, size_t n, uint64_t *out);
 size_t bgi_fast16_avx512(uint64_t seed, const uint8_t *keys, size_t n, uint64_t *out);
 
-/* Hashes (pointer, length) pairs, eight at a time, and stops at the first eight keys that are not
- * all 8 bytes or all 16 bytes long. Returns the number of keys hashed. */
+/* Hashes (pointer, length) pairs, eight at a time, and stops at the first group of eight keys that
+ * are not all 8 bytes or all 16 bytes long. Returns the number of keys hashed. */
 size_t bgi_fast_pairs_avx512(uint64_t seed, const bg_bytes *keys, size_t n,
                              uint64_t *out);
 

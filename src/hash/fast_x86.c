@@ -1,5 +1,6 @@
 /*
- * fast_x86.c - XXH3 of 8-byte and 16-byte keys, 8 (AVX-512) or 4 (AVX2) in parallel; see fast.h.
+ * fast_x86.c - XXH3 for 8-byte and 16-byte keys, with 8 (AVX-512) or 4 (AVX2) keys hashed in
+ * parallel; see fast.h.
  */
 #include "hash/fast.h"
 
@@ -54,7 +55,7 @@ BGI_INLINE FAST_X86_512 __m512i fast_x86_fold(__m512i a, __m512i b)
     return _mm512_xor_si512(upper, lower);
 }
 
-/* Hashes eight keys from their lower and upper halves. */
+/* Hashes eight 16-byte keys, given their lower and upper halves. */
 BGI_INLINE FAST_X86_512 __m512i fast_x86_16(uint64_t seed, __m512i low, __m512i high)
 {
     const __m512i reverse = _mm512_broadcast_i32x4(

@@ -67,8 +67,9 @@ void bgi_hasher_prepare_fast(struct bgi_hasher *h)
 }
 
 /*
- * Computes XXH3 of longer keys with a seed. Beyond 240 bytes XXH3 uses a 192-byte secret that it
- * would derive from the seed on each call; the hasher stores this secret instead.
+ * Computes XXH3 of longer keys with a seed. For keys longer than 240 bytes, XXH3 uses a 192-byte
+ * secret. XXH3 would derive this secret from the seed on each call, so the hasher stores it
+ * instead.
  */
 HASH_APART uint64_t hash_fast_long(const void *key, size_t len, uint64_t seed,
                                    const uint8_t *secret)

@@ -26,7 +26,7 @@ BGI_INLINE size_t bgi_keys_stride(const bg_keys *keys)
 
 /*
  * Prefetches the memory that hashing keys first .. first + n - 1 will read. Pipelines read in
- * bursts, which defeats the CPU's own stream detection, and keys passed as pairs may be anywhere
+ * bursts, which defeats the CPU's hardware prefetcher, and keys passed as pairs may be anywhere
  * in memory. If the keys are pairs and `far` is 0, the pairs themselves are read, so they should
  * already be in the cache. To prefetch the pairs, call this function with `far` set to 1 a few
  * groups earlier.
@@ -37,7 +37,7 @@ BGI_INLINE void bgi_keys_prefetch(const bg_keys *keys, size_t first, size_t n, i
     if (keys->form != BG_KEYS_BYTES) {
         const size_t stride = bgi_keys_stride(keys);
         for (size_t at = first * stride; far && at < (first + n) * stride; at += 64) {
-            /* There are only a few cache lines, so they are prefetched into L1. */
+            /* A group spans only a few cache lines, so they are prefetched into L1. */
             __builtin_prefetch(data + at);
         }
         return;

@@ -57,7 +57,7 @@ LANES_TARGET BGI_INLINE void LANES_NAME(equal)(const bgi_siphash_key key,
         LANES_NAME(word)(&s, (LANES_VECTOR)LANES_EACH(LANES_WORD), c);
 #undef LANES_WORD
     }
-    if (len % 8 == 0) { /* no bytes are left, so all lanes have the same last word */
+    if (len % 8 == 0) { /* the last word is just the length, the same in all lanes */
         LANES_NAME(word)(&s, (LANES_VECTOR){ 0 } + ((uint64_t)len << 56), c);
     } else {
 #define LANES_WORD(lane) bgi_siphash_last(p[lane], len)
@@ -67,7 +67,7 @@ LANES_TARGET BGI_INLINE void LANES_NAME(equal)(const bgi_siphash_key key,
     LANES_NAME(end)(&s, out, d);
 }
 
-/* Hashes LANES keys of 8 bytes, stored one after another, which already form a vector. */
+/* Hashes LANES 8-byte keys that are stored one after another and so already form a vector. */
 LANES_TARGET BGI_INLINE void LANES_NAME(words)(const bgi_siphash_key key,
                                                const uint8_t *p, uint64_t *out,
                                                const int c, const int d)

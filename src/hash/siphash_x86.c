@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-/* The maximum number of words per message when pairs of mixed lengths are hashed in parallel. 8
+/* The maximum number of words per message when pairs of mixed lengths are hashed in parallel. Eight
  * words hold a key of up to 63 bytes and its length byte. */
 enum { SIPHASH_X86_WORDS = 8 };
 
@@ -46,6 +46,6 @@ enum { SIPHASH_X86_WORDS = 8 };
 #include "hash/siphash_lanes.inc.h"
 
 #else
-/* ISO C forbids an empty file. */
+/* ISO C forbids an empty translation unit. */
 typedef int siphash_x86_unused;
 #endif

@@ -16,14 +16,14 @@
  *   k = 9 .. 15   words, k of 16 lanes of 32 bits
  *   k = 16        words, all 16
  *
- * Why does a key use k of a fixed number of lanes, and not k lanes of 512/k bits? With a fixed
- * number of lanes, k need not divide 512, and one implementation serves every k. The lanes of a key
- * form a pattern of k lanes, which is rotated by an amount that is derived from the hash. Two keys
- * in the same line overlap in some of their lanes by chance. The patterns below give the lowest
- * false-positive rate; they were found by computing the exact rate of every pattern at the load for
- * which this k is chosen. The rates of these patterns are within 0.6% of the rate with randomly
- * drawn lanes (model.c). The obvious pattern, adjacent lanes, has a rate that is up to 9% higher
- * for the shape "words".
+ * Why does a key use k of a fixed number of lanes, instead of k lanes of 512/k bits each? With a
+ * fixed number of lanes, k need not divide 512, and one implementation serves every k. The lanes of
+ * a key form a pattern of k lanes, which is rotated by an amount that is derived from the hash. Two
+ * keys in the same line overlap in some of their lanes by chance. The patterns below give the
+ * lowest false-positive rate; they were found by computing the exact rate of every pattern at the
+ * load for which this k is chosen. The rates of these patterns are within 0.6% of the rate with
+ * randomly drawn lanes (model.c). The obvious pattern, adjacent lanes, has a rate that is up to 9%
+ * higher for the shape "words".
  *
  *   rate        10%    5%    2%     1%    0.5%    0.1%    0.01%    0.001%
  *   k             3     4     5      6      7       9       12       14

@@ -25,9 +25,9 @@
  *
  * Removing a key that was never added. The filter cannot always tell whether a key was added. If
  * one of the key's counters is 0, the key was never added, and the remove changes nothing. If all
- * of the key's counters are above 0 by chance (as for a fraction `rate` of absent keys), the
- * counters belong to other keys, and a remove could make those keys disappear. So only keys that
- * were added may be removed; see bg_filter_remove.
+ * of the key's counters are above 0 by chance (which happens for a fraction `rate` of absent keys),
+ * the counters belong to other keys, and a remove could make those keys disappear. So only keys
+ * that were added may be removed; see bg_filter_remove.
  *
  * Invariants
  *   (I1) A counter below its maximum equals the number of adds minus the number of removes of the

@@ -39,11 +39,11 @@
  *
  * Copies. A key that is added twice is stored twice, because it may be removed twice. If all
  * slots of both buckets hold the same fingerprint, an insert of another copy fails immediately
- * with BG_EFULL. A forced add (bg_filter_add_forced, the operation `add`) cannot fail, and the
- * filter already answers "maybe" for the key. But if the copy were simply dropped, later removes
- * could delete every stored copy, and the key would be missing although it should still be
- * present. So the filter counts the copies that it drops (bg_filter_info.saturated). After the
- * first drop, any set of slots that is full of one fingerprint is frozen like a saturated
+ * with BG_EFULL. A forced add (bg_filter_add_forced, the operation `add`) cannot fail, so it drops
+ * the copy; the filter already answers "maybe" for the key. But if the drop were not recorded,
+ * later removes could delete every stored copy, and the key would be missing although it should
+ * still be present. So the filter counts the copies that it drops (bg_filter_info.saturated). After
+ * the first drop, any set of slots that is full of one fingerprint is frozen like a saturated
  * counter: removes leave it unchanged. A set that lost a copy was full at that time, so it stays
  * full permanently. A forced add also drops the copy if the buckets hold different fingerprints and
  * the table has no space for another copy. In this case, however, the set of slots that lost the
@@ -94,14 +94,14 @@
  * for an absent key, but never "no" for a member.
  *
  * With a single counter, readers would keep retrying while a writer works in a full table. So
- * there are CUCKOO_STRIPES additional counters, and a change increments only the additional
- * counter that the fingerprint selects. Both buckets of a key and the key itself select the same
- * counter, and the proof holds for this counter alone. A lookup, or a group of 64 lookups in a
- * batch, first checks the counter for all changes, because this check is the cheapest. If a "no"
- * cannot be trusted, the lookup is repeated with the fingerprint's own counter. After CUCKOO_TRIES
- * attempts, the answer becomes "maybe". So readers finish after a bounded number of steps. The
- * lowest bit of every counter indicates that the filter has overflowed: counters are incremented by
- * 2, and an odd counter is never trusted.
+ * there are CUCKOO_STRIPES additional counters, and of these, a change increments only the one that
+ * the fingerprint selects. A key has the same fingerprint, and so the same counter, in both of its
+ * buckets, and the proof holds for this counter alone. A lookup, or a group of 64 lookups in a
+ * batch, first checks the counter that covers all changes, because this check is the cheapest. If a
+ * "no" cannot be trusted, the lookup is repeated with the fingerprint's own counter. After
+ * CUCKOO_TRIES attempts, the answer becomes "maybe". So readers finish after a bounded number of
+ * steps. The lowest bit of every counter indicates that the filter has overflowed: counters are
+ * incremented by 2, and an odd counter is never trusted.
  *
  * Invariants
  *   (I1) The number of fingerprints in slots equals the number of adds minus the number of removes,
@@ -146,7 +146,7 @@ struct cuckoo_state {
     /* Each counter is twice the number of changes, plus 1 if the filter has overflowed; see
      * Concurrency. */
     _Alignas(64) uint64_t changes[CUCKOO_STRIPES];
-    uint64_t all_changes; /* the counter for changes to all fingerprints */
+    uint64_t all_changes; /* counts the changes to all fingerprints */
 };
 
 /* The outcome of an insert. */
@@ -262,7 +262,7 @@ BGI_INLINE void cuckoo_write_12(unsigned char *words, uint64_t at, unsigned shif
     }
 }
 
-/* Adds to a value that only writers change but all threads read. */
+/* Adds `by` to a value that only writers change but all threads read. */
 BGI_INLINE void cuckoo_raise(uint64_t *number, uint64_t by, const bool exclusive)
 {
     cuckoo_write(number, *number + by, exclusive);
@@ -305,7 +305,7 @@ static void cuckoo_drop(struct cuckoo_state *state, bool is_new,
     state->keeps_all |= outcome == CUCKOO_NO_ROOM;
 }
 
-/* Returns whether a "no" can be trusted, given a counter before and after the lookup. */
+/* Returns whether a "no" can be trusted, given a counter's values before and after the lookup. */
 BGI_INLINE bool cuckoo_believed(uint64_t before, uint64_t after)
 {
     return after == (before & ~(uint64_t)1);

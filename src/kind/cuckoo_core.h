@@ -93,7 +93,7 @@ BGI_INLINE uint64_t CUCKOO(holds)(struct CUCKOO(bucket) bucket, uint64_t fingerp
     return found & CUCKOO_HIGHEST;
 }
 
-/* Returns a mask with the highest bit of every field that is zero in the word. */
+/* Returns a mask in which the highest bit of a field is set if that field of the word is zero. */
 BGI_INLINE uint64_t CUCKOO(zeros)(uint64_t word)
 {
     uint64_t rest = CUCKOO_HIGHEST - CUCKOO_LOWEST;
@@ -158,7 +158,7 @@ BGI_INLINE struct cuckoo_place CUCKOO(place)(const struct bgi_core *core, uint64
                                   second * CUCKOO_BUCKET_BYTES };
 }
 
-/* Returns the location of key i in a group that has been located. */
+/* Returns the location of key i in a group that `locate` has processed. */
 BGI_INLINE struct cuckoo_place CUCKOO(located)(const struct bgi_group *group,
                                                unsigned i)
 {
@@ -310,7 +310,7 @@ BGI_INLINE void CUCKOO(push)(struct bgi_core *core, const struct cuckoo_node *no
         uint64_t moved = CUCKOO(slot)(CUCKOO(load)(core->words, from, true), from_slot);
         CUCKOO(store)
         (core->words, to, slot, moved,
-         exclusive); /* (W1), and (W3) of the previous move */
+         exclusive); /* (W1) of this move, and (W3) of the previous move */
         cuckoo_announce(core->state, moved, exclusive); /* (W2) */
         to = from;
         slot = from_slot;

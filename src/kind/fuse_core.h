@@ -22,7 +22,7 @@
 
 /* The location of a hash. */
 struct fuse_key {
-    uint64_t at; /* index of its first slot in the whole array */
+    uint64_t at; /* index of the hash's first slot in the whole array */
     uint64_t mix;
 };
 

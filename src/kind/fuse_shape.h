@@ -4,10 +4,10 @@
  *
  * The constants were found by experiments with random hashes at the sizes that fuse_capacity
  * allows, on a grid of sizes from 1 key to 2.2 million keys (the maximum for a piece) in steps of
- * 5% to 12%. At the worst size on the grid, 8 of 10 seeds succeeded for three slots (at about
- * 300,000 keys), and 9 of 10 seeds for four slots. Small sizes were tested with up to 400 seeds
- * each, but sizes of half a million keys and more with only 6 to 20 seeds, so the fractions for
- * large sizes are rough.
+ * 5% to 12%. At the worst size on the grid, 8 of 10 seeds succeeded with three slots per key (at
+ * about 300,000 keys), and 9 of 10 seeds with four slots per key. Small sizes were tested with up
+ * to 400 seeds each, but sizes of half a million keys and more with only 6 to 20 seeds, so the
+ * fractions for large sizes are rough.
  */
 #ifndef BGI_FUSE_SHAPE_H
 #define BGI_FUSE_SHAPE_H
@@ -68,7 +68,7 @@ BGI_INLINE struct fuse_shape fuse_shape_of(uint32_t arity, uint64_t units)
 /*
  * Returns the number of keys that `units` units can hold. Keys are distributed randomly over the
  * pieces, so each piece has space for one and a half standard deviations more keys than the
- * average. If a piece gets even more keys, the worst consequence is that it needs additional seeds.
+ * average. If a piece gets even more keys, it needs additional seeds at worst.
  */
 BGI_INLINE double fuse_capacity(uint32_t arity, uint64_t units)
 {

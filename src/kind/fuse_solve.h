@@ -15,7 +15,7 @@
  * Each slot has a byte, whose upper six bits count the slot's keys. A slot has an index (0 to 3)
  * among the slots of each of its keys, and the lower two bits of the byte are the XOR of these
  * indexes. If the slot has a single key, the XOR is the slot's index for that key. A slot with more
- * than 63 keys, which does not occur with good hashes, makes the seed fail.
+ * than 63 keys, which does not occur with good hashes, causes the seed to be rejected.
  */
 
 /* The scratch memory of a solver, which fuse_carve divides into these arrays. */
@@ -28,7 +28,7 @@ struct fuse_bench {
     uint32_t *stack;  /* stack of the slots that now have a single key */
     unsigned char *count; /* for each slot, the byte described above */
     unsigned char
-        *alone; /* for each removed key, the index of the slot it was alone in */
+        *alone; /* for each removed key, the index of the slot in which it was alone */
 };
 
 static size_t fuse_line_up(size_t bytes)

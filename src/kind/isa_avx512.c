@@ -200,9 +200,9 @@ BGI_INLINE ISA_TARGET uint32_t line_columns_found(const unsigned char *line, uin
 }
 
 /*
- * Shifts by 32 or more give 0. Six bits of the product are a bit's distance from the top of the
- * lower word. If the highest of these six bits is flipped, they are the bit's distance from the top
- * of the upper word. So the shift is out of range in the word that is not selected.
+ * The top six bits of the product are the distance of the key's bit from the top of the lower word.
+ * With the highest of the six bits flipped, they are the distance from the top of the upper word.
+ * In the word that is not selected, the distance is 32 or more; a shift by that distance gives 0.
  */
 BGI_INLINE ISA_TARGET line_columns line_columns_make(uint32_t x)
 {

@@ -31,8 +31,8 @@ BGI_INLINE uint32x4_t line_neon_product(uint32_t x, const uint32_t *salts)
     return vmulq_n_u32(vld1q_u32(salts), x);
 }
 
-/* Return the position that the top five bits of each lane specify, and a vector with the bit at
- * that position set, counted from the top of the word. */
+/* Return, for each lane, the bit position that the lane's top five bits specify (counted from the
+ * top of the word), or a word with the bit at that position set. */
 BGI_INLINE int32x4_t line_neon_place(uint32x4_t top5)
 {
     return vreinterpretq_s32_u32(vshrq_n_u32(top5, 27));
@@ -154,7 +154,7 @@ BGI_INLINE line_words line_words_mask(line_words pattern, const struct bgi_core 
     return pattern;
 }
 
-/* The functions below work on a row of `parts` vectors, for all shapes. */
+/* The functions below work for all shapes, on a row of `parts` vectors. */
 BGI_INLINE uint32_t line_neon_set(void *line, const uint32x4_t *part, unsigned parts)
 {
     uint32_t *at = line;

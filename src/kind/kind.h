@@ -34,10 +34,10 @@ enum { BGI_LAYERS_MAX = 66 };
 
 /*
  * A group: up to 64 hashes of a batch and the locations of their units, as byte offsets into
- * the words, computed by `locate`. Kinds that store a key in several locations use `at` and `also`
- * for any numbers from which all locations can be computed, or leave both unused. Bloom kinds also
- * record the core and prefetch through it, because the next group may belong to a different filter
- * than the current one (live/layers.h).
+ * the words, computed by `locate`. Kinds that store a key in several locations store numbers in
+ * `at` and `also` from which all locations can be computed, or leave both arrays unused. Bloom
+ * kinds also record the core and prefetch through it, because the next group may belong to a
+ * different filter than the current one (live/layers.h).
  */
 struct bgi_group {
     const uint64_t *hashes;
@@ -119,7 +119,8 @@ struct bgi_core {
     uint64_t units;       /* number of units; hashes are mapped to this range */
     uint64_t fast8_mask;  /* derived from the seed, for the profile `fast` */
     uint32_t k;           /* bits per key */
-    /* Whether batches prefetch, because the filter is larger than the cache. */
+    /* Whether batches of adds or lookups prefetch, which pays off if the filter is larger than the
+     * cache. */
     uint8_t adds_prefetch;
     uint8_t lookups_prefetch;
     uint8_t may_refuse; /* adds can fail (the kind is static or fills up) */
@@ -137,7 +138,7 @@ struct bgi_core {
  * The family of rate models that covers every Bloom kind. Each of n keys selects one of `units`
  * units, and in it `active` of `lanes` lanes of `lane_bits` bits each. In each active lane the
  * key draws `draws` positions, with replacement. `patterns` is the number of different bit
- * patterns in a unit; 0 means that there are too many to matter.
+ * patterns in a unit; 0 means that there are so many that the number does not matter.
  */
 struct bgi_model {
     double units;
@@ -195,16 +196,15 @@ struct bgi_recipe {
 };
 
 /*
- * A kind that is composed of other filters (src/live/). Its handle is a struct whose first
- * member is a struct bg_filter, with which the handle of every filter starts; the filters of which
- * it is composed follow. Operations that would access words call the functions of this struct
- * instead. `core` points to the start of the handle, so the functions of struct bgi_kind that
- * accept a core (merge, measure) also work for a composed filter. A composed filter cannot be
- * created in the caller's memory.
+ * A kind that is composed of other filters (src/live/). Like the handle of every filter, its handle
+ * starts with a struct bg_filter; the filters of which it is composed follow. Operations that would
+ * access words call the functions of this struct instead. `core` points to the start of the handle,
+ * so the functions of struct bgi_kind that accept a core (merge, measure) also work for a composed
+ * filter. A composed filter cannot be created in the caller's memory.
  */
 struct bgi_composed {
-    /* Creates the filter without solving for a geometry. The values in the spec have already been
-     * checked. */
+    /* Creates the filter. The values in the spec have already been checked, but no geometry has
+     * been computed. */
     bg_err (*create)(const struct bg_spec *spec, struct bg_filter **filter,
                      bg_errinfo *info);
     /* Frees everything except the handle's own memory block. */
@@ -221,10 +221,10 @@ struct bgi_composed {
      * the design capacity and 1. */
     uint64_t (*capacity)(const struct bg_filter *filter);
     uint32_t (*layers)(const struct bg_filter *filter);
-    /* Compares two filters that match in kind, size of the first part, k and hash. */
+    /* Compares the contents of two compatible filters. */
     bool (*equal)(const struct bg_filter *a, const struct bg_filter *b);
-    /* Compares the remaining parameters. Returns BG_OK, or BG_EINCOMPAT with a description of
-     * the difference. */
+    /* Compares the parameters that bgi_filter_match does not compare itself. Returns BG_OK, or
+     * BG_EINCOMPAT with a description of the difference. */
     bg_err (*match)(const struct bg_filter *a, const struct bg_filter *b,
                     bg_errinfo *info);
     /* Predicts geometry, rates and fill for `growth` times the spec's number of items. */
@@ -246,13 +246,13 @@ struct bgi_composed {
     /* Returns the address of the pointer to part i, which is a filter, or NULL after the last part.
      * If this function is NULL, the filter has its own words. */
     struct bg_filter **(*part)(const struct bg_filter *filter, uint32_t i);
-    /* Returns the memory block, possibly empty, that exists in addition to the handle's own
-     * block. NULL means that there is none. */
+    /* Returns the filter's second memory block, which exists in addition to the handle's own block
+     * and may be empty. NULL means that there is none. */
     struct bgi_memory *(*more)(struct bg_filter *filter);
     /* The numbers that a file stores in addition to the words: see struct bgi_kind. Here `restore`
      * is called before the words are loaded. `restore` creates the parts that the n numbers
-     * describe, and returns BG_EFORMAT if no such filter exists, or BG_ENOMEM if out of memory.
-     * NULL means that there are no numbers. */
+     * describe, and returns BG_EFORMAT if no filter can have these numbers, or BG_ENOMEM if out of
+     * memory. NULL means that there are no numbers. */
     uint64_t (*numbers)(const struct bg_filter *filter, uint64_t *to);
     bg_err (*restore)(struct bg_filter *filter, const uint64_t *numbers, uint64_t n,
                       uint64_t room);
@@ -283,7 +283,7 @@ struct bgi_kind {
     /* Returns the rate model of a filter with `units` units and k bits per key. NULL means that
      * `rate` and `fill` are used instead. */
     struct bgi_model (*model)(uint64_t units, uint32_t k);
-    /* Return the rate and the fill with n keys. The rate is 1 if the keys do not fit. */
+    /* Return the rate or the fill with n keys. The rate is 1 if the keys do not fit. */
     double (*rate)(uint64_t units, uint32_t k, double n);
     double (*fill)(uint64_t units, uint32_t k, double n);
     /* Returns the maximum number of keys that a plan allows. NULL for kinds without
@@ -323,8 +323,9 @@ struct bgi_kind {
     void (*each)(const struct bgi_core *core,
                  bool (*visit)(void *context, uint64_t prefix, uint64_t count),
                  void *context);
-    /* Computes the geometry with 2^doublings times the capacity for the same content, which
-     * `merge` then copies. Returns false if there is no such geometry (BG_TRAIT_RESIZE). */
+    /* Computes a geometry with 2^doublings times the capacity that can hold the same content.
+     * `merge` then copies the content. Returns false if there is no such geometry
+     * (BG_TRAIT_RESIZE). */
     bool (*resized)(uint64_t *units, uint32_t *k, int doublings);
     /* Writes the content of `from`, which has twice as many units, to `to`, which is all zero
      * (BG_TRAIT_FOLD). */

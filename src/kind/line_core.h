@@ -34,9 +34,9 @@
  * part of a vector load is atomic, so a lookup sees a snapshot of each 64-bit word. Bits are never
  * cleared. If an add happened before the lookup, the add either set each of its bits with an OR or
  * observed the bit as set in its own load; coherence then prevents the later lookup from seeing an
- * older value of that word. This proves (C1) of filter.h, with relaxed order throughout. An add
- * reports "new" based on its own load. Two racing adds may both find a bit unset, but they can both
- * find all bits set only if the bits were set before either add (C3).
+ * older value of that word. This proves (C1) of filter.h, and needs only relaxed memory order. An
+ * add reports "new" based on its own load. Two racing adds may both find a bit unset, but they can
+ * both find all bits set only if the bits were set before either add (C3).
  */
 
 #define LINE_PASTE2_(a, b)       a##_##b
@@ -65,7 +65,7 @@ struct line_layers {
     uint64_t at[64 + LINE_AHEAD];
 };
 
-/* If no more keys follow, line 0 is prefetched in their place. */
+/* If fewer keys follow than are prefetched ahead, line 0 is prefetched in place of the missing ones. */
 BGI_INLINE void line_layers_begin(struct line_layers *in,
                                   const struct bgi_core *const *cores, unsigned count,
                                   unsigned step, const struct bgi_group *group,
@@ -300,8 +300,8 @@ BGI_INLINE ISA_TARGET uint64_t LINE(put_word)(const struct bgi_core *core,
     _Alignas(64) static const uint16_t none[64] = { 0 };
     _Alignas(64) uint16_t missing[64];
     _Alignas(64) LINE_WORD(bits) needed[64];
-    /* These are local copies, because the compiler must assume that stores to the line
-     * change the structs. */
+    /* These are local copies, because the compiler must assume that stores to the line may change
+     * the structs. */
     const uint64_t *hashes = group->hashes, *at = group->at;
     unsigned char *words = core->words;
     unsigned i = 0, n = group->n, both = next ? (next->n < n ? next->n : n) : 0;

@@ -64,8 +64,8 @@ static const uint32_t line_split_salts[8] = {
     0x705495c7u, 0x2df1424bu, 0x9efc4947u, 0x5c6bfb31u,
 };
 
-/* Bloomgate's own salts are hexadecimal digits of pi, changed to be odd. Columns use the first
- * eight salts. */
+/* Bloomgate's own salts are hexadecimal digits of pi, with the lowest bit set to make them odd.
+ * Columns use the first eight salts. */
 static const uint32_t line_words_salts[16] = {
     0x243f6a89u, 0x85a308d3u, 0x13198a2fu, 0x03707345u, 0xa4093823u, 0x299f31d1u,
     0x082efa99u, 0xec4e6c89u, 0x452821e7u, 0x38d01377u, 0xbe5466cfu, 0x34e90c6du,

@@ -74,7 +74,7 @@ static long double model_choose(unsigned n, unsigned k)
     return c;
 }
 
-/* Returns the probability that none of n keys hits certain given bits of a unit, if one key that
+/* Returns the probability that none of n keys hits a given set of bits in a unit, if a key that
  * selects the unit misses these bits with probability q. */
 static long double model_none(const struct bgi_model *m, long double q, double n)
 {
@@ -123,7 +123,7 @@ static double model_poisson(double load, unsigned i)
 
 /* Sums over the number of keys in a unit. All terms are positive. The sum starts at the most likely
  * number of keys and proceeds in both directions until the terms become negligible. Used only at
- * loads at which rates are tiny, and therefore for few keys. */
+ * loads so low that the rates are tiny, and therefore only for few keys per unit. */
 static double model_rate_loads(const struct bgi_model *m, double n)
 {
     double load = n / m->units, k = m->active;

@@ -21,8 +21,8 @@ double bgi_model_items(const struct bgi_model *model, double fill);
 double bgi_model_items_error(const struct bgi_model *model, double items);
 
 /* Computes the number of items, its error and the rate from the number of set bits (`ones`) out of
- * all bits (`of`). A filter whose bits are all set is measured as if half a bit were unset; it
- * could hold any larger number of keys. */
+ * all bits (`of`). A filter whose bits are all set is measured as if half a bit were unset; the
+ * true number of keys may be arbitrarily larger. */
 void bgi_model_measure(const struct bgi_model *model, struct bgi_measure *measure);
 
 #endif

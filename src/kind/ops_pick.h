@@ -54,7 +54,7 @@ const struct bgi_ops *PICK_NAME(bgi_ops)(bg_kind id, uint32_t k, bool exclusive)
     case BG_KIND_REGISTER:
         return exclusive ? &PICK_NAME(register_ops_exclusive)[k - 1]
                          : &PICK_NAME(register_ops_shared)[k - 1];
-    default: break; /* other kinds have their own operations */
+    default: break; /* other kinds define their own operations (bgi_kind.ops) */
     }
     return NULL;
 }

@@ -10,10 +10,10 @@
  * your hash on flash", 2012). Two bits per slot describe the runs: `occupieds` has a bit set for
  * each quotient that has a run, and `runends` has a bit set for the last slot of each run. The i-th
  * run ends at the i-th runend. Rank and select operations on 64-bit words find this runend,
- * starting from an 8-bit offset for every block of slots (Pandey, Bender, Johnson, Patro, "A
- * general-purpose counting filter: making every bit count", 2017). A block, with its bits, its
- * offset and its slots, is one cache line. A slot needs r + 2.1 to r + 2.6 bits for r >= 6, and
- * most lookups read one line.
+ * starting from an 8-bit offset that is stored for each block of slots (Pandey, Bender, Johnson,
+ * Patro, "A general-purpose counting filter: making every bit count", 2017). A block, with its
+ * bits, its offset and its slots, is one cache line. A slot needs r + 2.1 to r + 2.6 bits if r is
+ * at least 6, and most lookups read one line.
  *
  *     quotient   0   1   2   3   4   5   6   7
  *     occupied   .   1   .   1   1   .   .   1        runs: 1: a b   3: c   4: d e   7: f
@@ -28,7 +28,7 @@
  *
  * Cost. The number of quotients is a power of two, so the memory doubles as soon as one key no
  * longer fits. At 1%, a filter that is 95% full uses 9.6 bits per key. A filter for one more key,
- * which has twice as many slots with one bit less in each, uses 17.1 bits per key. At 0.1% the
+ * which has twice as many slots, each one bit shorter, uses 17.1 bits per key. At 0.1% the
  * range is 12.8 to 24 bits per key. The planner reports the actual value. Remainders of fewer than
  * 6 bits save nothing, because a block has at most 63 slots.
  *
@@ -93,7 +93,7 @@
  *   (P3) Whatever values a reader sees during a change, all positions are compared with the end of
  *        the table before they are used, and every loop moves in one direction only. So no load is
  *        out of bounds, and every lookup terminates.
- *   (P4) A reader that is disturbed 65536 times returns "maybe". So a reader never waits for a
+ *   (P4) A lookup that is disturbed 65536 times returns "maybe". So a lookup never waits for a
  *        writer that makes no progress.
  *
  * A forced add (bg_filter_add_forced) that finds no free slots is counted in `lost`, and from

@@ -229,7 +229,7 @@ BGI_INLINE uint64_t QUOTIENT(place_of)(const struct bgi_core *core, uint64_t has
     return at.block * QUOTIENT_LINE + at.index;
 }
 
-/* The values in a quotient's home line that describe its run. */
+/* The values in a quotient's home line from which its run is found. */
 struct QUOTIENT(home) {
     const uint64_t *block;
     uint64_t offset, rank, occupied, index;
@@ -253,7 +253,7 @@ BGI_INLINE QUOTIENT_TARGET struct QUOTIENT(home)
 /* A line of the table and a run that starts in it. */
 struct QUOTIENT(run) {
     const uint64_t *block;
-    uint64_t start;  /* index in the block; beyond its slots if the run is elsewhere */
+    uint64_t start; /* index in the block; past its last slot if the run is elsewhere */
     uint64_t length; /* if the length exceeds 63, the run continues in another block */
     uint64_t runends;
 };
@@ -266,7 +266,8 @@ BGI_INLINE QUOTIENT_TARGET struct QUOTIENT(run)
 {
     struct QUOTIENT(run) run = { .block = block };
     run.runends = quotient_runends_of(block, shape);
-    /* The bit of each slot after a runend is set; bit 0 stands for the run before any runend. */
+    /* A bit is set for each slot that follows a runend; bit 0 is set for the run before the first
+     * runend. */
     uint64_t starts = run.runends >> offset % 64 << offset % 64 << 1 | 1;
     uint64_t start = QUOTIENT_SELECT(starts, rank);
     least = least > offset ? least : offset;
@@ -308,9 +309,9 @@ QUOTIENT(compare)(struct QUOTIENT(run) run, const struct quotient_shape *shape,
                                                          : QUOTIENT_UNSURE;
 }
 
-/* Searches a run that does not start in the block of its quotient, if the run is entirely in the
- * next block. Both blocks must be in one region, because only that region's sequence number is
- * checked. */
+/* Searches a run that does not start in the block of its quotient. Returns QUOTIENT_UNSURE unless
+ * the run is entirely in the next block, and both blocks are in the same region (only that region's
+ * sequence number is checked). */
 __attribute__((noinline)) QUOTIENT_TARGET static enum quotient_answer
 QUOTIENT(test_next)(const struct bgi_core *core, uint64_t at, uint64_t remainder)
 {
@@ -409,7 +410,7 @@ struct QUOTIENT(plan) {
     struct QUOTIENT(place) place;
     uint64_t count; /* afterwards */
     uint64_t slots; /* afterwards */
-    uint64_t last;  /* if an add needs slots, the last slot that becomes used */
+    uint64_t last;  /* for an add that needs slots, the last empty slot that it uses */
 };
 
 /* Plans to add a key `more` times. Returns BG_EFULL if the add would need slots past the end of the
@@ -448,7 +449,7 @@ QUOTIENT_TARGET static bg_err QUOTIENT(plan_remove)(const struct bgi_core *core,
     return BG_OK;
 }
 
-/* Returns how to open the next slot for an entry that currently has `now` slots. */
+/* Returns how to insert the next slot for an entry that currently has `now` slots. */
 BGI_INLINE QUOTIENT_TARGET enum QUOTIENT(opening)
     QUOTIENT(how_to_open)(const struct QUOTIENT(place) * place, uint64_t now)
 {
@@ -509,8 +510,9 @@ QUOTIENT_TARGET static bg_err QUOTIENT(commit)(struct bgi_core *core,
 }
 
 /* Adds a key `more` times, or removes it once if `more` is 0. The caller must have exclusive access
- * to the filter (`exclusive`), or hold the locks of all regions in `range`. If these regions are
- * not enough, nothing is done, the range is widened, and *again is set. */
+ * to the filter (`exclusive`), or hold the locks of all regions in `range`. If these regions do not
+ * cover all blocks that the operation touches, nothing is changed, the range is widened, and *again
+ * is set to true. */
 BGI_INLINE QUOTIENT_TARGET bg_err QUOTIENT(change_within)(struct bgi_core *core,
                                                           uint64_t hash, uint64_t more,
                                                           const bool exclusive,
@@ -551,7 +553,7 @@ BGI_INLINE QUOTIENT_TARGET bg_err QUOTIENT(change)(struct bgi_core *core, uint64
 
 /* ---- The operations -------------------------------------------------------------- */
 
-/* The number of attempts, in a region that keeps changing, after which the answer is "maybe". */
+/* The number of attempts after which a lookup answers "maybe" because its region keeps changing. */
 enum { QUOTIENT(PATIENCE) = 1 << 16 };
 
 QUOTIENT_TARGET static bool QUOTIENT(test_patiently)(const struct bgi_core *core,
@@ -592,9 +594,9 @@ BGI_INLINE QUOTIENT_TARGET bool QUOTIENT(look)(const struct bgi_core *core,
     BGI_PREFETCH(core->words + at + quotient_shape(core)->margin);
     struct QUOTIENT(home) home = QUOTIENT(home_at)(core, at);
     enum quotient_answer answer = QUOTIENT_NO;
-    /* This branch is often mispredicted, but by then the cache lines for the next lookups have
-     * already been requested, and the shorter this lookup is, the more lines are in flight (36 ns
-     * instead of 54 at 1e7 keys). */
+    /* This branch is often mispredicted, but when that is detected, the cache lines for the next
+     * lookups have already been requested. The branch makes the lookup shorter, so more lines are
+     * in flight (36 ns instead of 54 at 1e7 keys). */
     if (home.occupied) {
         answer = QUOTIENT(test_home)(core, home, at, quotient_remainder(core, hash));
     }
@@ -676,8 +678,8 @@ BGI_INLINE QUOTIENT_TARGET void QUOTIENT(prefetch_next)(const struct bgi_core *c
     }
 }
 
-/* The result of a first pass over a group: the keys whose quotients have runs, stored
- * contiguously, and the sequence numbers that the regions had before anything was read. */
+/* The result of the first pass over a group: the indexes of the keys whose quotients have runs,
+ * stored contiguously, and the sequence numbers of the regions before anything else was read. */
 struct QUOTIENT(first_pass) {
     uint64_t before[64];
     uint8_t key[64], rank[64];

@@ -13,9 +13,9 @@
  *
  * As a result, most lookups read one line. The cost of this alignment is a few bits after the last
  * slot. With fewer than 6 bits per slot the cost is higher, because a block could hold more than 63
- * slots, but the slots' bits would not fit in a word. Slots are numbered across all blocks: slot i
- * is in block i / s. The divisor is constant for each filter, so the division is done as a
- * multiplication.
+ * slots, but one bit for each of these slots would not fit in a word. Slots are numbered across all
+ * blocks: slot i is in block i / s. The divisor is constant for each filter, so the division is
+ * done as a multiplication.
  *
  * Every word is loaded with acquire order and stored with release order. The proof in quotient.c
  * depends on this order, which costs nothing on x86, where such loads and stores are plain
@@ -40,8 +40,8 @@ enum {
 struct quotient_shape {
     uint64_t inverse; /* 2^64 / slots, rounded up */
     uint64_t all;     /* one bit per slot of a block */
-    uint64_t ones;    /* the lowest bits of all slots that fit in a word */
-    uint64_t tops;    /* the top bits of all slots that fit in a word */
+    uint64_t ones;    /* the lowest bit of each slot that fits in a word */
+    uint64_t tops;    /* the top bit of each slot that fits in a word */
     uint32_t width;   /* r */
     uint32_t per_word;
     uint32_t slots;         /* s */
@@ -254,7 +254,7 @@ BGI_INLINE uint64_t quotient_slot(const struct bgi_core *core, uint64_t slot)
            & quotient_below(core->k);
 }
 
-/* Returns a mask with the top bit of each slot in the word that is 0. If a slot is not 0, its top
+/* Returns a mask of the top bits of all slots in the word that are 0. If a slot is not 0, its top
  * bit is already set or is set by a carry. */
 BGI_INLINE uint64_t quotient_zero_slots(const struct quotient_shape *shape,
                                         uint64_t slots)
