@@ -696,7 +696,7 @@ static int build_read_shard(const char *text, struct input_part *part)
 }
 
 /* If OUT exists and is not a filter, the arguments may be in the wrong order, and -f would
- * overwrite the keys. */
+ * overwrite the key file. */
 static int build_may_write(const struct build *b)
 {
     struct stat about;

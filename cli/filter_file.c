@@ -280,7 +280,7 @@ struct filter_bytes {
     size_t n;
 };
 
-/* Reads a whole file, or a pipe, whose size is unknown. */
+/* Reads a whole file or pipe; the size of a pipe is unknown in advance. */
 static int filter_slurp(const char *path, struct filter_bytes *all)
 {
     const bool standard = strcmp(path, "-") == 0;

@@ -127,8 +127,8 @@ static bool flow_cut_front(struct flow *flow, struct chunk *chunk)
     return end != NULL;
 }
 
-/* A part ends with the last line that starts before its end. Returns the number of bytes in the
- * chunk that belong to this part; these bytes always form whole lines. */
+/* A part ends with the last line that starts before the part's end offset. Returns the number of
+ * bytes in the chunk that belong to this part; these bytes always form whole lines. */
 static size_t flow_cut_back(struct flow *flow, const struct chunk *chunk, size_t whole,
                             bool *last)
 {

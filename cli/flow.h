@@ -71,9 +71,9 @@ void flow_begin(struct flow *flow);
 int flow_run(struct flow *flow);
 void flow_end(struct flow *flow);
 
-/* Process the whole input in one leg, with a progress bar; `when` is an enum say_when, as in the
- * options. flow_files opens the given files as the input, or stdin if there are none, and closes
- * the input. They return exit codes. */
+/* Process the whole input in one leg, with a progress bar. `when` is a value of enum say_when.
+ * flow_files opens the given files as the input, or stdin if there are none, and closes the input.
+ * Both functions return an exit code. */
 int flow_once(struct flow *flow, const char *what, int when);
 int flow_files(struct flow *flow, char **paths, size_t count, bool raw,
                const char *what, int when);

@@ -107,7 +107,7 @@ static void report_table(const struct plan_rows *plans)
     }
 }
 
-/* Formats a time that may be very short: 12.5 us. */
+/* Formats a time that may be very short, such as 12.5 us. */
 static const char *report_time(double seconds, char text[NUMBER_TEXT])
 {
     static const char *const units[] = { "ns", "us", "ms", "s" };

@@ -491,7 +491,7 @@ static bg_bytes keys_trim(bg_bytes text)
     return (bg_bytes){ data, text.len };
 }
 
-/* Convert text to another key form, and write the result to `to`. They return false if the text is
+/* Convert text to another key form, write the result to `to`, and return false if the text is
  * invalid. */
 static bool keys_integer(bg_bytes text, bool wide, char *to, bg_bytes *key)
 {

@@ -24,7 +24,7 @@ struct saving {
     struct progress progress;
     enum say_when when;
     uint64_t was;      /* the previous generation */
-    bool has_canaries; /* the file contains the canaries of that generation */
+    bool has_canaries; /* the file contains the previous generation's canaries */
     char metadata[BG_METADATA_MAX];
 };
 

@@ -285,7 +285,7 @@ static struct drops_sum seen_find_past(const char *metadata)
 }
 
 /* Replaces the metadata line that contains the totals of earlier runs. If there is no such line,
- * adds one if there is space. */
+ * adds one, provided that the metadata has space for it. */
 static void seen_put_past(char metadata[BG_METADATA_MAX], struct drops_sum total)
 {
     char line[64];

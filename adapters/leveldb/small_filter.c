@@ -82,7 +82,7 @@ static uint8_t small_filter_check(const uint8_t *filter, size_t len)
         UINT64_C(0x80) ^ filter[0] ^ len * UINT64_C(0x9e3779b97f4a7c15) >> 57;
     uint64_t b = 0, c = 0, d = 0;
     if (n > SMALL_CHECKED) {
-        n = 0; /* checks only layout and length */
+        n = 0; /* check only the layout and the length */
     }
     for (; i + 32 <= n; i += 32) {
         sum ^= small_word(bits + i);

@@ -6,7 +6,7 @@
  * bytes, independent of keys and LevelDB. The functions allocate no memory; the caller provides
  * scratch space.
  *
- * Thread safety: pure functions.
+ * Thread safety: these are pure functions.
  */
 #ifndef SMALL_FILTER_H
 #define SMALL_FILTER_H

@@ -228,8 +228,8 @@ static bg_err host_abandon(struct object *object, bg_err err)
 }
 
 /* Replicates an object that is stored under a name. An empty object is replicated as a creation.
- * Any other object is replicated as the command itself if `anywhere` is set, which means that the
- * command has the same result on every server, and as its content otherwise. */
+ * For any other object, the command itself is replicated if `anywhere` is set, which means that the
+ * command has the same result on every server. Otherwise, the object's content is replicated. */
 static bg_err host_send_object(struct redis_host *h, const struct object *object,
                                bool anywhere, bg_errinfo *info)
 {

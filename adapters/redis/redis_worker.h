@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Starts the thread if it is not running. Returns whether it is running now. Main thread only. */
+/* Starts the thread on the first call. Returns whether it can run a job. Main thread only. */
 bool redis_worker_there(void);
 
 /* Queues a function to run on the thread, which must be running. */

@@ -5,7 +5,7 @@
  *   (I1) A filter answers "maybe" for every hash it was built from.
  *   (I2) Any bytes can be opened. If they are not a valid filter, all answers are "maybe".
  *   (I3) The places of a group are below the places of the next group, so adjacent groups share at
- *        most one line, and `packed.h` finds the line as it does for any hash.
+ *        most one line. `packed.h` uses a place like any other hash.
  *
  * The price of a line is its false-positive rate, given that each of its n keys has set one bit in
  * each of k lanes. A line has 8 lanes of 64 bits or 16 lanes of 32 bits.
