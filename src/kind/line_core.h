@@ -65,7 +65,7 @@ struct line_layers {
     uint64_t at[64 + LINE_AHEAD];
 };
 
-/* If fewer keys follow than are prefetched ahead, line 0 is prefetched in place of the missing ones. */
+/* If fewer than LINE_AHEAD keys follow, line 0 is prefetched in place of the missing keys. */
 BGI_INLINE void line_layers_begin(struct line_layers *in,
                                   const struct bgi_core *const *cores, unsigned count,
                                   unsigned step, const struct bgi_group *group,
