@@ -149,8 +149,8 @@ bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object
 
 /*
  * Counts a change to an entry's content. Call it before the change, within a batch that ends after
- * the change, or after the change and before it is acknowledged. Returns BG_ECANCELED if another
- * object has replaced the entry on the condition that the entry was unchanged. In that case, the
+ * the change, or after the change and before it is acknowledged. Returns BG_ECANCELED if a
+ * conditional operation (CATALOG_UNCHANGED) has already replaced the entry. In that case, the
  * caller must not acknowledge the change.
  *
  * To compare content and replace it in one step: read entry->changes, wait for running batches to

@@ -62,9 +62,9 @@ struct front_client *front_open(struct front *front, uint32_t patience,
 void front_client_free(struct front_client *client); /* NULL is allowed */
 void front_clients_free(struct front_client *list);
 
-/* Sets the state of each shard; the value FRONT_STATES leaves a state unchanged. Stores `why` unless it is "". Logs
- * when the first shard goes down, stops accepting adds or may have lost keys, and when the last such shard has
- * recovered. While a shard is down, the pool keeps no clients. */
+/* Sets the state of each shard; the value FRONT_STATES leaves a state unchanged. Stores `why` unless it is "". For
+ * each of three conditions (down, not accepting adds, may have lost keys), logs when the first shard enters it and
+ * when the last affected shard recovers. While a shard is down, the pool keeps no clients. */
 void front_mark(struct front *front, const uint8_t *states, const char *why);
 
 /* Starts the watch thread, which runs until `stop` is readable. Returns false if the thread cannot

@@ -119,8 +119,8 @@ static bool http_fields_quality(bg_bytes text, unsigned *quality)
     return q <= 1000;
 }
 
-/* Finds the q parameter of a media range; the default is 1000. Returns false if the parameter is
- * malformed. */
+/* Parses the q parameter of a media range, in thousandths (default: 1000). Returns false if the
+ * parameter is malformed. */
 static bool http_fields_q(const char *text, size_t n, unsigned *quality)
 {
     *quality = 1000;

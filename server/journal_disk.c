@@ -260,7 +260,7 @@ bg_err journal_disk_lock(struct journal_disk *disk, bg_errinfo *info)
     return journal_disk_check(disk, info);
 }
 
-/* Returns whether a path refers to an open file. */
+/* Returns whether `path` refers to the open file `file`. */
 static bool disk_is_at(int file, const char *path)
 {
     struct stat mine, there;

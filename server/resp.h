@@ -33,10 +33,10 @@
  * the announced count. A large array is freed before the next request.
  *
  * As in Redis, empty lines, "*0" and "*-1" are skipped, and the words of an inline command may be
- * quoted. Double quotes may contain the escapes \n \r \t \b \a \xHH and \ before any other byte;
- * single quotes may contain only the escape \'. A line is unquoted in place, which is why `bytes`
- * is not const. Strings are binary-safe. Unlike in Redis, each CR must be followed by LF, and the
- * limits do not depend on how the bytes are split across reads.
+ * quoted. Double-quoted strings may contain the escapes \n \r \t \b \a \xHH, and \ before any other
+ * byte; single-quoted strings may contain only the escape \'. A line is unquoted in place, which is
+ * why `bytes` is not const. Strings are binary-safe. Unlike in Redis, each CR must be followed by
+ * LF, and the limits do not depend on how the bytes are split across reads.
  */
 #ifndef SERVER_RESP_H
 #define SERVER_RESP_H

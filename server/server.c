@@ -381,7 +381,7 @@ static void server_return_free(uint64_t *least)
     }
 }
 
-/* Does the periodic work. Some of it runs ten times a second, the rest once a second. */
+/* Runs the periodic tasks. Some of it runs ten times a second, the rest once a second. */
 static void server_tick(struct server *server, struct session *session, unsigned tick)
 {
     session_begin(session);

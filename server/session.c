@@ -337,7 +337,7 @@ static bg_err session_host_lookup(struct host *host, bg_bytes name, bg_bytes key
     }
     if (session->has_ticket) {
         session->has_ticket = false;
-        /* The key is the same, but it is in the job's copy of the request. */
+        /* The key is unchanged, but its bytes are now in the job's copy of the request. */
         session->ticket.ticket.key = key.data;
         *outcome = gates_finish(&session->ticket, NULL);
         return BG_OK;

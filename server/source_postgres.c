@@ -200,7 +200,8 @@ static void source_postgres_forget_error(struct postgres_asker *asker)
     asker->link.last = NULL;
 }
 
-/* Returns whether the server rejects the key, outside `lookup`, as a value of its type. */
+/* Returns whether the key is not a valid value of its type. Tests the key in a separate statement,
+ * without running the `lookup` query. */
 static bool source_postgres_is_impossible(struct postgres_asker *asker,
                                           const struct postgres_arguments *key,
                                           uint64_t deadline)

@@ -1,7 +1,7 @@
 /*
- * totals.c - sums the counters of all workers. The counters never decrease, because metrics are
- * derived from them. CONFIG RESETSTAT therefore only saves their current values, and INFO subtracts
- * the saved values.
+ * totals.c - sums the counters of all workers. The counters must never decrease, because metrics
+ * are derived from them. CONFIG RESETSTAT therefore only saves their current values, and INFO
+ * subtracts the saved values.
  */
 #include "server.h"
 #include "worker.h"

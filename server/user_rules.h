@@ -34,8 +34,8 @@ struct user_rates {
 };
 
 struct user_password {
-    /* Whether the password was specified in plaintext. Such a password has only a mark. A hashed
-     * password gets a mark when it is first accepted. */
+    /* Whether the password was specified in plaintext. For such a password, only the mark is
+     * stored, not a hash. A hashed password gets a mark when it is first accepted. */
     bool clear;
     bool known; /* whether `mark` is set; protected by the lock in struct users */
     uint8_t mark[USER_MARK];

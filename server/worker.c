@@ -248,7 +248,7 @@ void worker_post_job(struct worker *worker, struct job *job)
 void worker_post_safe(struct worker *worker)
 {
     pthread_mutex_lock(&worker->mailbox_lock);
-    /* A worker that has not requested reports checks for progress before it waits
+    /* A worker that is not listening needs no wakeup: it checks for progress before it waits
      * (worker_listen_to_safe). */
     const bool wake = worker->listens_to_safe && !worker->mailbox_safe;
     worker->mailbox_safe = worker->mailbox_safe || wake;

@@ -1,6 +1,6 @@
 // view_planner.js - the planner: the memory that each kind of filter needs for a given number of keys and
 // false-positive rate, and the resulting rate if more keys than planned are added. The service computes the plan.
-// The address contains all parameters, so a plan can be shared.
+// The URL contains all parameters, so a plan can be shared as a link.
 
 import { h } from "./vdom.js";
 import * as format from "./format.js";
