@@ -311,7 +311,8 @@ int cluster_merge(struct cluster_work *w)
 struct shards_facts {
     struct shards_told told;
     uint64_t capacity, items, bytes;
-    double estimate, rate, fullest; /* sums over all shards; highest fill */
+    /* `estimate` and `rate` are sums over all shards; `fullest` is the highest fill. */
+    double estimate, rate, fullest;
     char kind[32];
 };
 

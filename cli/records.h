@@ -66,7 +66,7 @@ struct chunk {
     char *arena;
     size_t arena_room;
 
-    uint64_t *hashes, *answers; /* chunk_reserve_hashes, chunk_reserve_answers */
+    uint64_t *hashes, *answers; /* one hash and one answer bit per record */
     size_t hashes_room, answers_room;
     char *out; /* output; see chunk_reserve_out */
     size_t out_used, out_room;

@@ -11,7 +11,7 @@
 
 /* Exit codes, as documented in bloomgate(1). */
 enum cli_exit {
-    CLI_OK = 0,            /* success; in check, a line was selected */
+    CLI_OK = 0,            /* success (for check: at least one selected line) */
     CLI_NO = 1,            /* negative result (check, verify, diff, canary, remove) */
     CLI_USAGE = 2,         /* invalid command line */
     CLI_DATA = 3,          /* a filter or input is damaged or invalid */

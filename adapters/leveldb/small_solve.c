@@ -11,11 +11,11 @@
  * other method.
  *
  * Otherwise, elimination proceeds key by key. pivots[i] is the equation whose first column is i, if
- * such an equation exists. Bit 0 of its coefficients is column i, and is set. As long as the first
- * column of a new equation has a pivot, the equation is XORed with that pivot. The loop ends when
- * the equation has no coefficients left, or when its first column has no pivot. In the latter case,
- * the equation becomes the pivot of that column. Afterwards, the columns are determined from last
- * to first.
+ * such an equation exists. Bit 0 of its coefficients stands for column i and is always set. As long
+ * as the first column of a new equation has a pivot, the equation is XORed with that pivot. The
+ * loop ends when the equation has no coefficients left, or when its first column has no pivot. In
+ * the latter case, the equation becomes the pivot of that column. Afterwards, the columns are
+ * determined from last to first.
  *
  * In both methods, an equation without coefficients must have zero values, as is the case for a
  * repeated key; otherwise, it contradicts the other equations. Columns that are not the first of

@@ -116,8 +116,8 @@ static bool reader_keep(struct reader *r, const node *list, size_t n, node **kep
     return true;
 }
 
-/* Combines the arguments of a list into one argument: the only argument itself, or a block of
- * several arguments. */
+/* Combines the arguments of a list into one argument. A single argument is used as it is; several
+ * arguments become a block. */
 static bool reader_block(node *list, size_t n, node *one)
 {
     if (n == 1) {
