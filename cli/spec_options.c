@@ -16,7 +16,7 @@ static const char *const spec_kinds[] = { "auto",
 #define AT(field) offsetof(struct spec_options, field)
 static const struct option spec_table[] = {
     { "kind", 'k', OPTION_CHOICE, AT(kind), "KIND",
-      "auto (default; selects blocked), classic, fuse, ...", spec_kinds },
+      "such as classic or fuse (default: auto = blocked)", spec_kinds },
     { "items", 'n', OPTION_COUNT, AT(items), "N", "expected number of distinct keys",
       NULL },
     { "rate", 'p', OPTION_RATE, AT(rate), "P",

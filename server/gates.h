@@ -151,8 +151,8 @@ struct gate_about {
     const char *name;
     const struct gate_settings *settings;
     const bg_slot *slot; /* for bg_slot_get_info, bg_slot_get_health and metrics */
-    const bg_gate *gate; /* for bg_gate_get_info: statistics about lookups that used the filter */
-    /* for bg_gate_get_info, on lookups that queried the source directly */
+    const bg_gate *gate; /* for lookup statistics (bg_gate_get_info) */
+    /* the same for lookups that queried the source directly */
     const bg_gate *blind;
     enum gate_phase phase;
     bool trusted; /* T1 to T3 */

@@ -204,7 +204,7 @@ $ cost() { bloomgate plan -n 1G -k blocked --queries-per-second 50k --call-cost 
 True True
 
 # If a call takes 5 ms, a latency objective of 10 us requires a rate of 0.2%.
-$ bloomgate plan -n 1M --call-time 5ms --latency 10us | sed -n '1p;/^blocked/p;/delay/p'
+$ bloomgate plan -n 1M --call-time 5ms --latency 10us | sed -n '1p;/^blocked/p;/calls delay/p'
 1,000,000 keys, mean delay at most 10 us per absent key
 blocked      1.6 MiB  13.8   9       0.2%     6.41%    98.7%  L3        1
   Unnecessary calls delay lookups of absent keys by 10 us on average.

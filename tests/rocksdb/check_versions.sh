@@ -38,7 +38,7 @@ for version in 9.6 11.9; do # one version for each order of the virtual function
     judge "RocksDB $version compiles" $status
 done
 for version in 6.29 11.10 12.0; do
-    if ! compile $version rocksdb_interface.h && grep -q 'supported: 7.0 to 11.9' "$temp/log"; then status=0; else status=1; fi
+    if ! compile $version rocksdb_interface.h && grep -q 'use 7.0 to 11.9' "$temp/log"; then status=0; else status=1; fi
     judge "RocksDB $version is refused" $status
 done
 echo "$passed passed, $failed failed"
