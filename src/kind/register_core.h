@@ -2,15 +2,15 @@
  * register_core.h - operations of the kind that keeps all bits of a key in one 64-bit word.
  *
  * This file is compiled once per instruction set (see ISA and ISA_TARGET in line_core.h). The k
- * positions are taken from one product of the hash with an odd constant, six bits each, from the
+ * positions are taken from the product of the hash and an odd constant, six bits each, from the
  * top down, so k is at most 10. If a position is already taken, the next free bit above it is used,
  * or the lowest free bit if there is none above. Adding the bit to the mask does exactly this,
  * provided that the carry out of the top bit is added back at the bottom. k is a compile-time
  * constant in each instance.
  *
- * Batches compute the masks of eight keys in parallel where the instruction set can shift and
- * compare 64-bit lanes (ISA_WIDE_COMPARE); without unsigned comparison, this does not pay off.
- * The words themselves are tested one by one.
+ * Batches compute the masks of eight keys in parallel if the instruction set can shift 64-bit lanes
+ * and compare them as unsigned numbers (ISA_WIDE_COMPARE). Without unsigned comparison, computing
+ * masks in parallel does not pay off. The words themselves are tested one by one.
  *
  * Concurrency. An add is one atomic OR that returns the old word. The ORs on a word are totally
  * ordered, so if two threads add the same key, the later add finds all of the key's bits set, and
@@ -106,7 +106,7 @@ ISA_TARGET static void REGISTER_NAME(locate)(const struct bgi_core *core,
     }
 }
 
-/* Returns the mask of hash i in a group, from `masks` if it was computed in advance. */
+/* Returns the mask of hash i in a group. Uses `masks` if the mask was computed in advance. */
 BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(mask_of)(const struct bgi_group *group,
                                                       const uint64_t *masks, unsigned i,
                                                       const uint32_t k)

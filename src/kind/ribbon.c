@@ -13,9 +13,10 @@
  * instead. Both exceed the target overhead of 3%. So this is a bumped ribbon (Dillinger,
  * Huebschle-Schneider, Sanders, Walzer, "Fast succinct retrieval and approximate membership using
  * ribbon", 2022). The first layer gets 3% more keys than slots. Where it overflows, some keys are
- * sent to a second layer, which is a plain ribbon. It holds about 3.5% of the keys, so its 9% of
- * extra slots cost little. There is no third layer. Instead, the second layer has spare slots, and
- * if they do not suffice, another seed is tried. In total, there are 0.7% more slots than keys.
+ * sent to a second layer, which is a plain ribbon. The second layer holds only about 3.5% of the
+ * keys, so its 9% overhead costs little. There is no third layer. Instead, the second layer has
+ * spare slots, and if they do not suffice, another seed is tried. In total, there are 0.7% more
+ * slots than keys.
  *
  *      piece   [ first layer: blocks 0 .. f-1 | second: f .. b-1 | limits ]
  *

@@ -15,7 +15,7 @@
  *
  * The first layer has more keys than slots, so contradictions are inevitable. Buckets are processed
  * in ascending order. Within a bucket, keys are processed in descending order, because its upper
- * end has the most free slots while the next bucket is still empty. At a contradiction, the keys of
+ * end has the most free slots while the next bucket is still empty. On a contradiction, the keys of
  * the current cell, and all keys of the bucket that start below this cell, are sent to the second
  * layer. The rows that were already added for the cell are removed again. This is possible because
  * they were added last, so no other row was reduced by them.
@@ -209,7 +209,8 @@ static bool ribbon_fill_second(const struct ribbon_work *w)
 {
     const struct ribbon_bench *bench = &w->bench;
     size_t unused;
-    bgi_sort(bench->sent_on, bench->spare, w->sent_on, 0); /* sorted adds are faster */
+    /* Adding keys in sorted order is faster. */
+    bgi_sort(bench->sent_on, bench->spare, w->sent_on, 0);
     for (size_t i = 0; i < w->sent_on; i++) {
         struct ribbon_key key = ribbon_second(w->shape, bench->sent_on[i]);
         key.at += w->shape->second;

@@ -16,7 +16,7 @@ typedef uint64_t bgi_sample_count(const void *context, uint64_t first, uint64_t 
  * Returns the exact or estimated count in `units` units, which take `bytes` bytes in total. If
  * `bytes` exceeds `most`, only about `most` bytes are read; if `most` is 0, there is no limit.
  * *error is the standard deviation of the result, or 0 if everything was read. The error includes
- * an allowance of `least` missed counts per stretch, because rare objects may not be in any
+ * an allowance of `least` missed counts per stretch, because rare objects may not occur in any
  * stretch.
  */
 double bgi_sample_sum(uint64_t units, uint64_t bytes, uint64_t most, double least,

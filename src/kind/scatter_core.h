@@ -2,14 +2,15 @@
  * scatter_core.h - operations of the kinds that scatter a key's k bits over the whole filter:
  * classic and partitioned.
  *
- * This file is compiled once per instruction set and kind. ISA and ISA_TARGET (see line_core.h)
- * and SCATTER, either classic or partitioned, must be defined before each inclusion.
+ * This file is compiled once for each combination of instruction set and kind. ISA and ISA_TARGET
+ * (see line_core.h) and SCATTER, either classic or partitioned, must be defined before each
+ * inclusion.
  *
  * Positions. The i-th bit of a hash h is at mulhi(x_i, range), where x_0 = h and x_(i+1) = x_i
  * * a modulo 2^64 for a fixed odd multiplier a: a multiplicative generator seeded with the
  * hash. The usual choice, double hashing (g_i = h1 + i h2), gives two keys the same bits
  * whenever both h1 and h2 agree modulo the range. This adds about n / m^2 to the false-positive
- * rate, which is a sixth of the rate for 1000 keys and a design rate of 1e-5. Here each position
+ * rate. For 1000 keys and a design rate of 1e-5, this is a sixth of the rate. Here each position
  * except the first depends on all 64 bits of the hash. In a classic filter, the range is the total
  * number of bits. In a partitioned filter, the range is the number of bits in a slice, and bit i is
  * in slice i.
@@ -128,8 +129,8 @@ BGI_INLINE struct scatter_walk SCATTER_NAME(start)(uint64_t hash)
     return (struct scatter_walk){ hash, 0 };
 }
 
-/* Does the same as `test`, but does not stop early. The first bit that is not set is unpredictable,
- * and a branch misprediction costs more than testing one extra bit. */
+/* Does the same as `test`, but does not stop early. The position of the first unset bit is
+ * unpredictable, and a branch misprediction costs more than testing one extra bit. */
 BGI_INLINE ISA_TARGET bool SCATTER_NAME(test_all)(const struct bgi_core *core,
                                                   struct scatter_walk *walk,
                                                   uint32_t count)

@@ -1,9 +1,9 @@
 /*
  * split.c - Parquet's split-block filter: eight bits per key in a 32-byte block.
  *
- * Idea. This is a blocked filter whose block is eight 32-bit words with one bit of the key in
- * each, so that one 256-bit register holds a block (J. Apple, "Split block Bloom filters", 2021;
- * Lang et al., "Performance-optimal filtering", 2019). k is always 8.
+ * Idea. This is a blocked filter whose blocks consist of eight 32-bit words, with one bit per key
+ * in each word, so that a block fits into a 256-bit register (J. Apple, "Split block Bloom
+ * filters", 2021; Lang et al., "Performance-optimal filtering", 2019). k is always 8.
  *
  * The bits are identical to the bits of a Parquet filter. If keys are hashed with XXH64 (seed 0)
  * over the plain-encoded value, the words of this filter, in little-endian order, are Parquet's

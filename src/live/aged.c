@@ -32,7 +32,8 @@
  *     found = OR over j < k of  row[r_j] & { slices that are j modulo k }
  *     x = found;  x &= x >> 1;  x &= x >> 2; ...          (after rotating the ring)
  *
- * The number of slices in the ring is a multiple of k, so the masks stay the same.
+ * The number of slices in the ring is a multiple of k, so the masks stay the same when the ring
+ * wraps around.
  *
  * Rate. The number of keys that one period adds to a block has a Poisson distribution. Let R be the
  * number of rows and lambda the mean number of keys per period and block. Inclusion-exclusion over
@@ -56,7 +57,7 @@
  * steps, whereas a window of generations only clears its oldest filter. Small blocks need more
  * bits: at 24 generations and 1%, this window needs 25.2 bits per key, compared with 19.5 for a
  * window of generations. With fewer than about ten generations, the ring has many more slices than
- * generations, and the cost is twice as high.
+ * generations, and this window needs twice as many bits.
  *
  * Concurrency. Bits are set by atomic OR, and the bits of a slice are cleared by atomic AND.
  * window.c explains why no key is lost.
@@ -623,8 +624,8 @@ static void aged_measure(const struct window *w, struct bgi_measure *m)
         if (i % k) {
             continue;
         }
-        /* `in` is the number of periods from slice - k + 1 to slice that are neither future nor
-         * expired. */
+        /* `in` is the number of periods from slice - k + 1 to slice that are neither in the future
+         * nor expired. */
         double in = i == 0 ? k : fmin(k, g - 1 - (i - k));
         double fill = fmin(set / bits, 1 - 0.5 / bits);
         double keys = -bits * log1p(-fill);

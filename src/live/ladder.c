@@ -6,9 +6,9 @@
 #include <math.h>
 
 /*
- * The ratio of a layer's rate to the previous layer's rate. Among the ratios 0.75, 0.80 .. 0.95
- * with growth 2, 3 and 4, the ratio 0.8 needs the fewest bits according to the model, for 1 to 1000
- * times as many keys as the first layer holds. Series that decrease more slowly, such as
+ * The ratio of a layer's rate to the previous layer's rate. The model was evaluated for the ratios
+ * 0.75, 0.80 .. 0.95, with a growth of 2, 3 and 4, and for 1 to 1000 times as many keys as the
+ * first layer holds. The ratio 0.8 needs the fewest bits. Series that decrease more slowly, such as
  * 1/((i+1)(i+2)), pay off only after about twelve layers, and cost up to 2 bits per key before
  * that.
  */

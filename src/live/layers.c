@@ -97,8 +97,8 @@ static uint64_t layers_query(const struct layers *layers, uint32_t from,
 
 /* ---- Groups ---------------------------------------------------------------------- */
 
-/* Returns whether the first filter is likely to answer "maybe" for all hashes. If it is not, one
- * lookup usually shows this. */
+/* Returns whether the first filter is likely to answer "maybe" for all hashes. If it is not, a
+ * single lookup usually reveals this. */
 static bool layers_first_knows(const struct layers *layers,
                                const struct bgi_group *group)
 {
@@ -110,7 +110,7 @@ static bool layers_first_knows(const struct layers *layers,
     return sample && known == sample;
 }
 
-/* Looks up, in the other filters, the hashes for which the first filter answers "no". */
+/* Queries the other filters for the hashes for which the first filter answers "no". */
 static uint64_t layers_query_rest(const struct layers *layers,
                                   const struct bgi_group *group, uint64_t which)
 {

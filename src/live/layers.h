@@ -12,9 +12,9 @@
  *   in turn    Look up the group in one filter, then in the next filter, whose lines have been
  *              prefetched in the meantime. This way is used for kinds with more than one line per
  *              key, and for filters of equal size that do not fit into the cache. Such filters
- *              start at the same page offset, so the lines of a key in all filters fall into one
- *              cache set, which has fewer ways than there are filters. In contrast, the lines of a
- *              group in one filter are spread over many sets.
+ *              start at the same page offset, so a key's lines in all filters map to the same cache
+ *              set, which has fewer ways than there are filters. In contrast, the lines of a group
+ *              in one filter are spread over many sets.
  *
  * The first filter should be the most likely to contain a key. If it answers "maybe" for all of
  * the first few hashes of a group, it is queried alone, and the other filters are queried only

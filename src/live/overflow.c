@@ -12,7 +12,8 @@ enum { OVERFLOW_LARGER = 256 };
 uint32_t overflow_layers(uint32_t generations)
 {
     uint32_t layers = 0;
-    /* The filter and its layers hold 2^(layers + 1) - 1 shares and must hold g - 1. */
+    /* The filter and its layers hold 2^(layers + 1) - 1 shares. They must hold at least g - 1
+     * shares. */
     while ((uint64_t)2 << layers < generations) {
         layers++;
     }
@@ -96,7 +97,7 @@ bg_filter *overflow_layer(const struct window *w, uint64_t period, uint32_t leve
                            : NULL;
 }
 
-/* Puts a layer into the table. Called under the lock, or before other threads can access the
+/* Stores a layer in the table. Called under the lock, or before other threads can access the
  * window. */
 static bool overflow_put(struct window *w, uint32_t place, bg_filter *layer)
 {
@@ -247,9 +248,9 @@ bg_err overflow_copy(struct window *to, const struct window *from)
     return BG_OK;
 }
 
-/* First creates the layers that only the other window has, so that no keys are added if this fails.
- * A merged layer contains the keys of both layers and may exceed its rate, as in a scalable
- * filter. */
+/* First creates the layers that exist only in the other window, so that no keys are added if a
+ * layer cannot be created. A merged layer contains the keys of both layers and may exceed its rate,
+ * as in a scalable filter. */
 bg_err overflow_merge(struct window *to, const struct window *from)
 {
     bg_err err = BG_OK;

@@ -30,9 +30,9 @@
  * period.
  *
  * Concurrency. Layers are created under the window's lock and freed only with the window.
- * `grown` is incremented (release) after the table has been allocated and the pointer in it has
- * been set. The words of a layer belong to its period, so (I1) to (I4) in window.c hold for these
- * words, too.
+ * `grown` is incremented (release) after the table has been allocated and the layer's pointer has
+ * been stored in it. The words of a layer belong to its period, so (I1) to (I4) in window.c hold
+ * for these words, too.
  */
 #ifndef BGI_OVERFLOW_H
 #define BGI_OVERFLOW_H
@@ -89,8 +89,8 @@ bg_filter *overflow_layer(const struct window *w, uint64_t period, uint32_t leve
 bg_filter *overflow_take(struct window *w, uint64_t period, uint32_t level);
 
 /* overflow_has returns whether any layer of the periods `oldest` to `youngest` may contain a hash.
- * overflow_has_group returns the hashes of a group that any layer may contain if the current period
- * is `period`. */
+ * overflow_has_group returns the hashes of a group that at least one layer may contain, considering
+ * only the layers that are live in the period `period`. */
 bool overflow_has(const struct window *w, uint64_t oldest, uint64_t youngest,
                   uint64_t hash);
 uint64_t overflow_has_group(const struct window *w, uint64_t period,

@@ -41,8 +41,9 @@
  * layer, which contains at least half of the keys once it is full. A key that any layer may
  * contain is not added again. Unit indexes are nested: line u of layer i corresponds to the
  * `growth` lines of layer i+1 that start at u * growth. All layers have the same k and bit
- * patterns. So to combine two layers, bg_filter_compact can unfold the earlier layer to the size of
- * the later one by repeating its lines, or fold the later layer, and then OR the two.
+ * patterns. So to combine two layers, bg_filter_compact can either unfold the earlier layer to the
+ * size of the later one, by repeating its lines, or fold the later layer. It then ORs the two
+ * layers.
  *
  * Merging works layer by layer, because the sizes depend only on the spec. A merged layer can
  * contain more keys than its capacity, up to the sum of the keys in both layers. Then the rate is
@@ -52,19 +53,19 @@
  * Out of memory. An add cannot fail. If a layer is full and the next one cannot be created
  * (because an allocation fails or max_bytes is reached), keys are still added to the last layer, so
  * no key is lost, but the rate rises. bg_filter_info.saturated reports the number of keys that were
- * added above capacity. Growth is retried each time another sixteenth of the capacity has been
- * added.
+ * added above capacity. Growth is retried each time the number of keys has increased by another
+ * sixteenth of the capacity.
  *
  * Concurrency.
  *   (I1) Layers 0 .. count-1 and their memory are complete before `count` is incremented (release),
  *        and afterwards only their words and counters change. Only clear, which requires exclusive
  *        access, decreases `count`. A reader loads `count` once (acquire) and never waits.
- *   (I2) Growth happens under a lock. Only threads that found the last layer full acquire this
- *        lock. They check again under the lock, so exactly one layer is created.
+ *   (I2) Growth happens under a lock. Only threads that find the last layer full acquire this lock.
+ *        They check again under the lock, so exactly one layer is created.
  *   (I3) An add puts its key into the layer that was the last one when the add loaded `count`. If
  *        another layer is created in the meantime, the key ends up in an earlier layer, which every
- *        lookup also queries. Keys are never moved, so none can be lost. So (C1) and (C2) of
- *        filter.h hold, because the argument in line_core.h applies to each layer.
+ *        lookup also queries. Keys are never moved, so none can be lost. (C1) and (C2) of filter.h
+ *        hold, because the argument in line_core.h applies to each layer.
  *   (I4) Threads that add concurrently can exceed the capacity by one key per thread, or by 64
  *        keys per thread in batches. When the last layer has space for fewer than SCALABLE_ROOM
  *        keys, batches are added key by key.
@@ -89,8 +90,8 @@ struct scalable_layer {
     uint64_t capacity;
 };
 
-/* The counters that adds write. They are kept apart from the fields that lookups read. Only the
- * counters of the last layer change. */
+/* The counters that are updated by adds. They are kept apart from the fields that lookups read.
+ * Only the counters of the last layer change. */
 struct scalable_adds {
     uint64_t added; /* number of new keys */
     uint64_t retry; /* grow when `added` reaches this number */
@@ -625,7 +626,7 @@ static bg_err scalable_merge(struct bgi_core *to, const struct bgi_core *from,
     const struct scalable *other = scalable_in(from);
     uint32_t count = scalable_count(other);
     bg_err err = BG_OK;
-    (void)exclusive; /* bg_filter_merge uses each layer's own flag */
+    (void)exclusive; /* bg_filter_merge uses the BG_SPEC_EXCLUSIVE flag of each layer */
     scalable_lock(s);
     while (s->count < count && !err) {
         err = scalable_push(s, NULL);
@@ -720,7 +721,8 @@ static bg_err scalable_restore(bg_filter *filter, const uint64_t *numbers, uint6
     struct scalable *s = (struct scalable *)(void *)filter;
     const uint64_t max_bytes = s->max_bytes;
     bg_err err = n >= 1 && n <= LADDER_LAYERS && room > 0 ? BG_OK : BG_EFORMAT;
-    s->max_bytes = room; /* layers must fit in the file; 0 would mean no limit */
+    /* The layers must fit in the file. `room` is not 0, which would mean no limit. */
+    s->max_bytes = room;
     while (!err && s->count < n) {
         err = scalable_next(s, &g, &bytes, NULL) ? BG_EFORMAT : scalable_push(s, NULL);
     }

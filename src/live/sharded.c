@@ -27,8 +27,8 @@
  * and the number of shards. Filters with different numbers of shards are incompatible.
  *
  * Invariants
- *   (I1) A key's shard never changes, and a lookup queries only that shard. So (C1) to (C3) of
- *        filter.h hold because they hold in each shard.
+ *   (I1) A key's shard never changes, and a lookup queries only that shard. (C1) to (C3) of
+ *        filter.h hold in each shard, so they hold for the whole filter.
  *   (I2) The handle never changes after it is created, so a thread may keep a pointer to a shard.
  */
 #include "live/sharded.h"
@@ -196,7 +196,8 @@ static bg_err sharded_check(const bg_spec *spec, bg_errinfo *info)
         return bgi_err(info, BG_EINVAL, "bytes", "at least 1 byte per shard", "%llu",
                        (unsigned long long)spec->bytes);
     }
-    if (spec->max_bytes && spec->max_bytes < spec->shards) { /* 0 would mean no limit */
+    /* The limit of each shard must not be 0, which would mean no limit. */
+    if (spec->max_bytes && spec->max_bytes < spec->shards) {
         return bgi_err(info, BG_ENOMEM, "max_bytes", "at least 1 byte per shard",
                        "%llu", (unsigned long long)spec->max_bytes);
     }
@@ -468,7 +469,7 @@ static bg_err sharded_merge(struct bgi_core *to, const struct bgi_core *from,
 {
     struct sharded *s = sharded_of(to);
     const struct sharded *other = sharded_of(from);
-    (void)exclusive; /* bg_filter_merge uses each shard's own flag */
+    (void)exclusive; /* bg_filter_merge uses the BG_SPEC_EXCLUSIVE flag of each shard */
     return s->description.traits & BG_TRAIT_FILLS_UP ? sharded_merge_full(s, other)
                                                      : sharded_merge_each(s, other);
 }

@@ -11,8 +11,9 @@
  *            added     <------------- W -------------------> dropped here
  *
  * So a key is dropped at least W and at most W + P = W g / (g - 1) after it was added. The maximum
- * holds only if periods end on time. Periods end only during adds and rotations, so a key stays as
- * long as there are neither. (An aged window needs a few more periods to forget a key; see aged.c.)
+ * holds only if periods end on time. Periods end only during adds and rotations, so a key stays in
+ * the window as long as neither happens. (An aged window needs a few more periods to forget a key;
+ * see aged.c.)
  *
  * Files. Only the time that a window spends in memory counts. A file contains the latest time that
  * the window had reached, and how much of the period had elapsed by then. The process that opens
@@ -31,13 +32,14 @@
  *   (I1) A place is cleared for period q + 1 only while `period` is q or later, and this clearing
  *        is complete when `period` becomes q + 1 (release). So a thread that reads period q + 1
  *        (acquire) finds the place empty, except for keys that were added later.
- *   (I2) A reader loads `period` once, as q, and queries the places of the periods q - g + 1 .. q.
- *        If periods end in the meantime, these places may be cleared during the query, but their
- *        keys are older than W by the time the query returns. A reader never waits.
- *   (I3) An add loads `period` as q, adds the key to that period, and loads `period` again after
- *        a full fence. If `period` has changed, the add also adds the key to the new period, and
- *        so on. So before the add returned, all of the key's bits had been set or found set while
- *        `period` was still q, the value that the add loaded last. The thread that changes `period`
+ *   (I2) A reader loads `period` once. Let q be its value. The reader queries the places of the
+ *        periods q - g + 1 .. q. If periods end in the meantime, these places may be cleared during
+ *        the query, but their keys are older than W by the time the query returns. A reader never
+ *        waits.
+ *   (I3) An add loads `period`, adds the key to that period, and loads `period` again after a full
+ *        fence. If `period` has changed, the add also adds the key to the new period, and so on.
+ *        Let q be the value that the add loads last. When the add returns, all of the key's bits
+ *        have been set, or found set, while `period` was still q. The thread that changes `period`
  *        executes a full fence between the change and any clearing. By the order of the two fences,
  *        the add's bits precede the clearing, and the place of period q is not cleared again until
  *        period q + g has started.

@@ -7,7 +7,7 @@
  *
  * Contract. Period numbers increase, starting at WINDOW_FIRST or above. During period q, the keys
  * of the periods q - generations + 1 .. q are live. `put` is called only with a period for which
- * `wipe` is complete. The one exception is a thread that calls `put` with a period that has ended
+ * `wipe` is complete. The only exception is a thread that calls `put` for a period that has ended
  * in the meantime. Keys added by such a call do not count as added, and may affect only the rate.
  */
 #ifndef BGI_WINDOW_BODY_H

@@ -292,7 +292,8 @@ bool container_recipe_is_of(const struct container_header *h, const bg_filter *f
     struct container_header told = *h;
     struct bgi_recipe recipe;
     bgi_recipe_of(filter, &recipe);
-    if (recipe.length) { /* the opener's clock may have advanced these fields */
+    /* The clock of the process that opened the file may have advanced these two fields. */
+    if (recipe.length) {
         recipe.moved = h->moved;
         recipe.elapsed = h->elapsed;
     }

@@ -137,7 +137,7 @@ void container_absent_canary(uint64_t generation, uint32_t i,
 void container_query_canaries(const bg_filter *filter, struct container_header *header);
 
 /* Return whether a filter still gives the answers recorded in its header. container_canaries_agree
- * checks all canaries, container_present_agree only the few canaries that were added. */
+ * checks all canaries, and container_present_agree checks only the few canaries that were added. */
 bool container_canaries_agree(const bg_filter *filter,
                               const struct container_header *header);
 bool container_present_agree(const bg_filter *filter,
@@ -156,8 +156,8 @@ uint64_t container_word_bytes(const bg_filter *filter);
 void container_turn(uint64_t *words, uint64_t count);
 
 /* Converts a word of a leaf between its forms in memory and in the file. The lines of some kinds
- * consist of 32-bit words. On big-endian machines, the two 32-bit halves of each 64-bit word are
- * therefore swapped. */
+ * consist of 32-bit words. For these kinds, the two 32-bit halves of each 64-bit word are swapped
+ * on big-endian machines. */
 BGI_INLINE uint64_t container_word(const bg_filter *leaf, uint64_t word)
 {
     const bg_kind kind = leaf->kind->id;
@@ -208,10 +208,10 @@ struct container_damage {
 };
 
 /* Decodes a filter. This is the only decoder. If `mapping` is not NULL, it must map the whole file.
- * The filter then uses the words in the mapping and takes ownership of it, and no block is read. If
- * `hasher` is NULL, the hasher is created from the header and the options. `damage`, unless NULL,
- * receives a description of the damaged blocks. Decoding stops at the first damaged block unless
- * the options tolerate damage. */
+ * The filter then takes ownership of the mapping and uses its words in place, and no block is read.
+ * If `hasher` is NULL, the hasher is created from the header and the options. `damage`, unless
+ * NULL, receives a description of the damaged blocks. Decoding stops at the first damaged block
+ * unless the options tolerate damage. */
 bg_err container_decode(const struct container_source *source,
                         const bg_open_options *options, const bg_hasher *hasher,
                         struct bgi_mapping *mapping, struct container_damage *damage,

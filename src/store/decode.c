@@ -13,8 +13,8 @@
  *     state      the invariants of kinds that have a state (bgi_kind.restore)
  *     canaries   the filter gives the same answers as when it was saved
  *
- * Decoding allocates only the filter, the numbers and the table (less than 1/8 of the file, plus
- * a page).
+ * Apart from the filter, decoding allocates only the numbers and the table, which take less than
+ * 1/8 of the file, plus a page.
  */
 #include "store/container.h"
 

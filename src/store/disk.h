@@ -67,8 +67,8 @@ enum disk_check {
 bg_err disk_finish(struct disk_draft *draft, enum disk_check check, bg_errinfo *info);
 
 /* Does the same as disk_finish for a file that is not a filter, without reading it back. The file
- * stays open as draft->file. If the file already exists and `over` is false, fails with BG_EIO and
- * EEXIST. On error, the draft is discarded. If draft->placed is true after an error, the file
+ * stays open as draft->file. If draft->path already exists and `over` is false, fails with BG_EIO
+ * and EEXIST. On error, the draft is discarded. If draft->placed is true after an error, the file
  * already has its final name, and only syncing the directory failed. */
 bg_err disk_keep(struct disk_draft *draft, bool over, bg_errinfo *info);
 
@@ -93,7 +93,7 @@ bg_err bgi_file_save(const bg_filter *filter, const char *path,
                      const bg_save_options *options, uint8_t digest[BG_DIGEST_BYTES],
                      bg_errinfo *info);
 
-/* Sync a file, sync only its data and size, or set its size. Calls that a signal interrupts are
+/* Sync a file, sync only its data and size, or set its size. Calls interrupted by a signal are
  * retried. */
 bg_err disk_flush(const struct disk_file *file, bg_errinfo *info);
 bg_err disk_flush_data(const struct disk_file *file, bg_errinfo *info);

@@ -215,7 +215,7 @@ static bg_err file_decode(struct disk_file *file, const struct container_source 
         err = file_decode_about(source, how, mapping.base ? &mapping : NULL, about,
                                 filter, info);
     }
-    bgi_mapping_give(&mapping); /* no effect if the filter has taken ownership */
+    bgi_mapping_give(&mapping); /* no effect if the filter owns the mapping */
     if (!err && bgi_filter_is_changed(*filter)) {
         bg_filter_free(*filter);
         *filter = NULL;

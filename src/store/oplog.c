@@ -8,7 +8,7 @@
  * Invariants, while the log's lock is held:
  *
  *   (L1) The bytes of the file before offset `end` are a header and complete frames, with the
- *        record numbers header.first .. next - 1. Bytes left by a failed write are cut off
+ *        record numbers header.first .. next - 1. If a write fails, the file is truncated to `end`
  *        immediately.
  *   (L2) All records with numbers below `synced` are on the disk, according to fdatasync.
  *   (L3) Records are written, and applied to the filter by bg_oplog_change, in ascending order of
@@ -16,21 +16,21 @@
  *   (L4) Once `failure` is set, nothing more is written.
  *
  * Group commit. An append writes its frame under the lock. Under the policy `always`, it then
- * waits until `synced` is above its own number. If no sync is running, the append starts a sync,
- * which covers everything written so far, and releases the lock during the sync. In the meantime,
- * other threads write their frames and wait, and one of them then starts the next sync for all of
- * them. So syncs never queue up, and each sync covers all appends that arrived during the previous
- * sync. Threads wait for record numbers, not for offsets, because the file may be replaced in the
- * meantime.
+ * waits until `synced` is above the numbers of its records. If no sync is running, the append
+ * starts a sync, which covers everything written so far, and releases the lock during the sync. In
+ * the meantime, other threads write their frames and wait, and one of them then starts the next
+ * sync for all of them. So syncs never queue up, and each sync covers all appends that arrived
+ * during the previous sync. Threads wait for record numbers, not for offsets, because the file may
+ * be replaced in the meantime.
  *
- * Failures. If a write fails because the disk is full, the partly written frame is cut off (L1),
- * and the log stays usable. Any other failed write, and every failed sync, makes the log fail
- * permanently. After a failed fsync, the kernel may have marked pages clean that it could not
- * write, and a second fsync would succeed as if these pages were durable. Under `always`, the
- * records after the last successful sync have not been acknowledged. These records are cut off, so
- * that no later process reads them from the page cache and relies on them. Under the other
- * policies, they have been acknowledged and must survive a process crash, so they stay in the file,
- * and opening the log rewrites them.
+ * Failures. If a write fails because the disk is full, the file is truncated to remove the partial
+ * frame (L1), and the log stays usable. Any other failed write, and every failed sync, permanently
+ * marks the log as failed. After a failed fsync, the kernel may have marked pages clean that it
+ * could not write, and a second fsync would succeed as if these pages were durable. Under `always`,
+ * the records after the last successful sync have not been acknowledged. These records are removed
+ * from the file, so that no later process reads them from the page cache and relies on them. Under
+ * the other policies, they have been acknowledged and must survive a process crash, so they stay in
+ * the file, and opening the log rewrites them.
  *
  * Opening a log makes the file and its name durable, because the process that wrote the log may
  * have died before it synced the file or the directory.
@@ -84,7 +84,7 @@ struct bg_oplog {
     struct oplog_header header;
     bg_oplog_options options;
     struct bgi_memory memory;
-    unsigned char *frame; /* buffer for a frame, of OPLOG_FRAME_MAX bytes */
+    unsigned char *frame; /* buffer of OPLOG_FRAME_MAX bytes for a frame */
     uint64_t next, end;
     uint64_t synced, synced_end;
     uint64_t sync_time; /* start time of the last sync */
@@ -130,7 +130,7 @@ static void oplog_wake(bg_oplog *log)
 
 /* ---- Failures -------------------------------------------------------------------------- */
 
-/* Returns the error that made the log fail, or BG_OK. */
+/* Returns the error that caused the log to be marked as failed, or BG_OK. */
 static bg_err oplog_failed(const bg_oplog *log, bg_errinfo *info)
 {
     if (info && log->failure.code) {
@@ -158,8 +158,8 @@ static bool oplog_is_full(int code)
     return code == ENOSPC || code == EDQUOT || code == EFBIG;
 }
 
-/* Cuts off the partial frame left by a write that failed because the disk is full. If this is not
- * possible, or if the write failed for another reason, makes the log fail. */
+/* Removes the partial frame left by a write that failed because the disk is full. If this is not
+ * possible, or if the write failed for another reason, marks the log as failed. */
 static void oplog_take_back(bg_oplog *log, const bg_errinfo *why)
 {
     if (!oplog_is_full(why->os_errno) || disk_resize(&log->file, log->end, NULL)) {
@@ -311,7 +311,7 @@ static bg_err oplog_write(bg_oplog *log, const uint8_t *ops, const uint64_t *has
     return BG_OK;
 }
 
-/* Returns whether any record is a clear or a rotation, which clear bits. */
+/* Returns whether any record is a clear or a rotation, both of which clear bits. */
 static bool oplog_is_sweeping(const uint8_t *ops, size_t n)
 {
     for (size_t i = 0; ops && i < n; i++) {
@@ -417,7 +417,8 @@ static bg_err oplog_copy_tail(const struct disk_file *from, uint64_t at, uint64_
 }
 
 /* Creates a file with the header. If `over` is true, the new file replaces the current file and
- * receives the frames that start at `tail` in the current file. Otherwise no file may exist yet. */
+ * receives the frames that start at `tail` in the current file. If `over` is false, the file must
+ * not exist yet. */
 static bg_err oplog_make_file(bg_oplog *log, const struct oplog_header *header,
                               uint64_t tail, bool over, bool *placed, bg_errinfo *info)
 {
@@ -445,7 +446,7 @@ static bg_err oplog_make_file(bg_oplog *log, const struct oplog_header *header,
     if (!err) {
         disk_close(&log->file);
         log->file.descriptor = draft.file.descriptor;
-        /* The other fields are not written, because they are read without the lock. */
+        /* Other header fields are not updated, because they are read without the lock. */
         log->header.first = header->first;
         log->header.generation = header->generation;
     }

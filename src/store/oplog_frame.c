@@ -10,7 +10,7 @@
  *   (F2) Frames are passed on without gaps, because each must start with the next sequence number.
  *   (F3) Nothing after a frame that is not intact is read.
  *
- * Damage with other causes in the middle of a log looks the same, and all frames after the damage
+ * Damage in the middle of a log looks the same, whatever its cause, and all frames after the damage
  * are lost. A reader that searched for the next magic number instead might skip an add and replay
  * the matching remove, which can make another key disappear. It is safer to stop and report the
  * position of the damage.
@@ -18,9 +18,8 @@
  * An intact frame with an unknown operation was written by a newer version. Such a frame is an
  * error, not the end of the log, so the file must not be truncated there.
  *
- * The reader allocates a buffer for part of the file, as large as the largest frame, and an aligned
- * array of hashes. A length in the file is checked against the number of remaining bytes before it
- * is used.
+ * The reader allocates a buffer, which has the size of the largest frame, and an aligned array of
+ * hashes. A length in the file is checked against the number of remaining bytes before it is used.
  */
 #include "store/oplog_frame.h"
 

@@ -67,7 +67,7 @@ typedef bg_err oplog_visit(void *context, uint64_t first, const uint8_t *ops,
 bg_err oplog_walk(const struct container_source *source, oplog_visit *visit,
                   void *context, bg_oplog_report *report, bg_errinfo *info);
 
-/* Returns BG_ENOTSUP unless the filter's kind supports all operations (oplog_replay.c). */
+/* Returns BG_ENOTSUP unless the filter's kind supports all operations in `ops` (oplog_replay.c). */
 bg_err oplog_can_apply(const bg_filter *filter, const uint8_t *ops, size_t n,
                        bg_errinfo *info);
 

@@ -14,7 +14,7 @@
  *     log              [ first .. next-1 ]        replayed: N .. next-1
  *
  * If first > N, the snapshot is too old for the log, which is an error because records are missing.
- * If next < N, the log contains no new records, because it was cut short by a crash or is an old
+ * If next < N, the log contains no new records, because it was truncated by a crash or is an old
  * log. Records that are appended to the log must not have numbers below N; see bg_oplog_open.
  */
 #include "store/disk.h"
@@ -198,8 +198,8 @@ static bg_err replay_check_header(const struct container_source *source, uint64_
     return err;
 }
 
-/* Sets a window's time to the latest time that it had reached, because the rotations in the log
- * continue from that time. */
+/* Sets a window's time to the latest time that it had reached before it was saved, because the
+ * rotations in the log continue from that time. */
 static bg_err replay_resume(bg_filter *filter, bg_errinfo *info)
 {
     const uint64_t moved = bg_filter_window_time(filter);

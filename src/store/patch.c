@@ -115,7 +115,7 @@ bg_err bg_file_diff(const char *from, const char *to, bg_file_difference *differ
 
 /* ---- Creating a patch -------------------------------------------------------------------- */
 
-/* Marks, in b's `bad` array, the blocks of b that differ from the blocks of a. `room` has space for
+/* Sets the `bad` flags in b for the blocks that differ from the blocks of a. `room` has space for
  * two blocks. */
 static bg_err patch_compare(const struct patch_file *a, struct patch_file *b, bool same,
                             unsigned char *room, uint64_t *different, bg_errinfo *info)

@@ -7,10 +7,10 @@
  *     bloomgate-shard: 3 of 32                      the index of the shard
  *     bloomgate-split: 90b6...                      the digest of the file that was split
  *
- * Joining rejects a file whose first line does not match its position, or whose second line
- * differs from the other shards' second line, because an interrupted split can leave shards of two
- * different filters. Shards without a second line were written by version 0.1. In these shards, the
- * generation and the metadata must be equal.
+ * Joining rejects a file whose first line does not match its position, or whose second line differs
+ * from that of the other shards, because an interrupted split can leave shards of two different
+ * filters. Shards without a second line were written by version 0.1. Such shards must all have the
+ * same generation and the same metadata.
  */
 #include "base/errinfo.h"
 #include "live/sharded.h"
@@ -160,7 +160,8 @@ static bg_err several_is_shard(const bg_file_info *about, uint32_t i, uint32_t c
     return BG_OK;
 }
 
-/* Returns the end of a file name, without its directory, for use in error messages. */
+/* Returns at most the last 30 characters of a file name, without its directory, for use in error
+ * messages. */
 static const char *several_end(const char *name)
 {
     const char *slash = strrchr(name, '/');

@@ -50,7 +50,7 @@ struct bg_foreign {
     uint64_t size;            /* of `bytes` */
     uint64_t most;            /* maximum value of `size`; 0 means no limit */
     struct bgi_memory memory; /* the handle, followed by `parts` and `bytes` */
-    struct bgi_memory grown;  /* `parts` and `bytes` after a foreign_grow */
+    struct bgi_memory grown;  /* `parts` and `bytes` after a call to foreign_grow */
 };
 
 /* The input of a decoder; `at` is the position of the next byte. See foreign_take. */
@@ -69,8 +69,8 @@ struct foreign_format {
     /* Creates an empty filter. The arguments have been checked. May be NULL. */
     bg_err (*create)(uint64_t items, double rate, const bg_foreign_options *options,
                      bg_foreign **foreign, bg_errinfo *info);
-    /* Computes the k positions of a key in a part. NULL if the format is not a Bloom filter; then
-     * `has` is required. */
+    /* Computes the k positions of a key in a part. NULL if the format is not a Bloom filter, in
+     * which case `has` is required. */
     void (*positions)(const bg_foreign *foreign, const struct foreign_part *part,
                       const void *key, size_t len, uint64_t *to);
     /* Used instead of `positions` by formats that need more than setting and testing k bits, for
@@ -98,7 +98,8 @@ BG_FOREIGN_FORMATS(FOREIGN_DECLARE)
 /* ---- For formats ------------------------------------------------------------------- */
 
 /* Creates a handle with `count` parts and `bytes` zeroed bytes. The size must exceed neither
- * options->max_bytes nor twice `input`, the size of the input (0 for a new filter). */
+ * options->max_bytes nor twice `input`, the size of the input. For a new filter, `input` is 0, and
+ * only max_bytes applies. */
 bg_err foreign_make(const struct foreign_format *format,
                     const bg_foreign_options *options, uint32_t count, uint64_t bytes,
                     uint64_t input, bg_foreign **foreign, bg_errinfo *info);

@@ -275,7 +275,7 @@ static void bip158_insert(bg_foreign *f, uint64_t hash)
     } while (hash != 0);
 }
 
-/* Computes the size of a table: two home positions per item, space for all items after them, and
+/* Computes the size of a table: two home positions per item, then space for all items, and
  * one position that stays empty. */
 static bool bip158_table_bytes(uint64_t items, uint64_t *places, uint64_t *bytes)
 {

@@ -29,8 +29,8 @@ bg_err foreign_check_version(const bg_foreign_options *options, uint32_t found,
 bg_err foreign_last(struct foreign_input *input, uint64_t bytes,
                     const unsigned char **bits, bg_errinfo *info);
 
-/* Checks that only zeros follow the part->bits bits of a filter that was read. If there are other
- * bits, frees the filter and reports an error. */
+/* Checks that only zeros follow the part->bits bits of a filter that was read. If any of these bits
+ * is set, frees the filter and reports an error. */
 bg_err foreign_check_padding(bg_foreign **foreign, uint64_t offset, bg_errinfo *info);
 
 /* Creates a filter with this single part and `more` bytes after its bits; `input` has
@@ -51,7 +51,7 @@ double foreign_ideal_bits(uint64_t items, double rate);
  */
 enum {
     FOREIGN_GROWTH_MAX = 65536
-}; /* allows a growth of 32768 at twice the bits per key */
+}; /* allows a growth of 32768 even if the bits per key double */
 uint64_t foreign_next_items(const struct foreign_part *last, uint64_t growth,
                             double bits_per_key);
 

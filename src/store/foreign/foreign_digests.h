@@ -1,6 +1,6 @@
 /*
  * foreign_digests.h - the parts of MD5 (RFC 1321) and BLAKE2b (RFC 7693) that the formats need.
- * Messages must be complete, because there is no streaming, and the code is small rather than fast.
+ * There is no streaming, so messages must be complete. The code is small rather than fast.
  *
  * MD5 identifies objects in Squid's digests; it is not used for security. BLAKE2b is unkeyed and
  * has an output of 8 bytes, as in BFv1 filters.

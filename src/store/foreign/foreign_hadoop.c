@@ -5,9 +5,10 @@
  *     i32 k | i32 m | ceil(m / 8) bytes                          old layout, without a version
  *
  * Hash 0 is Jenkins's lookup3, and hash 1 is MurmurHash2 with Hadoop's variant of tail handling.
- * The old layout always uses Jenkins. `version` is 1 for Murmur, 2 for Jenkins, 3 for Jenkins in
- * the old layout. Each hash h is seeded with the previous one, and each gives a position, |h % m|,
- * computed as a Java int. Hadoop does not support empty keys, so they cannot be added here either.
+ * The old layout always uses Jenkins. `version` is 1 for Murmur, 2 for Jenkins, and 3 for Jenkins
+ * in the old layout. Each hash h is seeded with the previous one, and each gives a position,
+ * |h % m|, computed as a Java int. Hadoop does not support empty keys, so they cannot be added here
+ * either.
  *
  * In Hadoop, the user chooses the size. Here, filters are created with k = 5, a common value,
  * and with the number of bits that the rate then requires: m = ceil(-5 n / ln(1 - p^(1/5))).

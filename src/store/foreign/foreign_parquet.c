@@ -9,9 +9,9 @@
  *     15 <zigzag varint numBytes> 1c 1c 00 00 1c 1c 00 00 1c 1c 00 00 00 | numBytes bytes
  *     BloomFilterHeader: 1 numBytes, 2 {1 BLOCK}, 3 {1 XXHASH}, 4 {1 UNCOMPRESSED}
  *
- * Idea. A block has eight 32-bit words, with one bit of the key in each (explained in
- * kind/split.c). The hash is XXH64 with seed 0 over the plain-encoded value: numbers are 4 or 8
- * little-endian bytes, and strings have no length prefix.
+ * Idea. A block has eight 32-bit words, with one bit per key in each word (see kind/split.c). The
+ * hash is XXH64 with seed 0 over the plain-encoded value: numbers are 4 or 8 little-endian bytes,
+ * and strings have no length prefix.
  *
  * Writers choose m = -8 n / ln(1 - p^(1/8)) bits, rounded up to a power of two, from 32 bytes to
  * 128 MiB; bg_foreign_create does the same. The decoder accepts any number of blocks.

@@ -13,7 +13,7 @@
  *                      of the previous chunk plus the length, so it identifies the offset
  *     iterator 0       the end, with length 0; may be omitted, and is not written
  *
- * BF.LOADCHUNK accepts the same pairs of iterator and string. The hash a of a key is MurmurHash64A
+ * BF.LOADCHUNK accepts the same iterators and strings. The hash a of a key is MurmurHash64A
  * with a fixed seed, and b is MurmurHash64A with the seed a. The positions are (a + i b) mod bits.
  * In links created by versions before 2.2, whose sizes are powers of two, `bits` is 0 and positions
  * are taken mod 2^n2.

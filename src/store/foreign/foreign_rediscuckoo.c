@@ -292,7 +292,7 @@ static unsigned char *cuckoo_slots_of(const bg_foreign *f,
     return f->bytes + part->offset + bucket * part->own_small;
 }
 
-/* Returns a slot in a bucket that contains `print`, or NULL if there is none. */
+/* Returns the first slot that contains `print` in a bucket, or NULL if there is none. */
 static unsigned char *cuckoo_find(const bg_foreign *f, const struct foreign_part *part,
                                   uint64_t bucket, unsigned char print)
 {
@@ -429,7 +429,8 @@ static bg_err cuckoo_remove(bg_foreign *f, const void *key, size_t len)
 
 /* ---- Adding --------------------------------------------------------------------------- */
 
-/* Puts a fingerprint into a free slot, starting with the last filter. */
+/* Stores a fingerprint in the first free slot, starting with the last filter. Returns false if
+ * there is none. */
 static bool cuckoo_put(bg_foreign *f, const struct cuckoo_key *k)
 {
     for (uint32_t i = f->count; i-- > 0;) {
@@ -463,7 +464,7 @@ static unsigned char *cuckoo_victim(const bg_foreign *f,
  * Adds a fingerprint to the last filter by displacing others. The new fingerprint replaces another
  * one, which moves to its other bucket, and so on. If no move finds a free slot, all moves are
  * undone in reverse order. This is possible because `print` is the fingerprint displaced last, and
- * its previous bucket is the alternative to its current bucket.
+ * its previous bucket is the other of its two buckets.
  */
 static bool cuckoo_push(bg_foreign *f, const struct cuckoo_key *k)
 {

@@ -49,7 +49,7 @@ enum {
 
 /* ---- Sizes -------------------------------------------------------------------------- */
 
-/* Returns the rate of filter n, with multiplications in the same order as Rust's powi. */
+/* Returns the rate of filter n, multiplying in the same order as Rust's powi. */
 static double valkey_rate(double rate, double tightening, uint32_t n)
 {
     double power = 1;
@@ -222,7 +222,7 @@ static bg_err valkey_parts(struct foreign_input input, struct valkey_head *head,
             return err;
         }
         part.offset = *all;
-        *all += part.bytes; /* limited by the size of the input */
+        *all += part.bytes; /* at most the size of the input */
         if (f) {
             f->parts[i] = part;
             memcpy(f->bytes + part.offset, bits, (size_t)part.bytes);

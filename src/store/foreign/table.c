@@ -3,7 +3,7 @@
  *
  * This file checks that a block and its trailer are before the footer. It checks that the checksum,
  * whose type the file specifies, matches the contents and the compression type. It also checks that
- * the lengths in an entry do not extend beyond the entries, and that an entry shares no more bytes
+ * no entry extends beyond the end of the entries, and that an entry shares no more bytes
  * than the previous key contains.
  *
  * CRC-32C is stored masked (rotated by 15 bits, plus a constant), because the CRC of data that
