@@ -22,7 +22,7 @@
  *
  * Solving. Slots are solved from last to first. Each row determines the value of its slot, which is
  * one bit for each of the k columns, from the next 63 slots. For each column, one word holds the 64
- * bits computed last, and after every 64 slots, these words form a block of the filter.
+ * most recently computed bits, and after every 64 slots, these words form a block of the filter.
  */
 #include "kind/ribbon_solve.h"
 

@@ -15,10 +15,10 @@
  * number of bits. In a partitioned filter, the range is the number of bits in a slice, and bit i is
  * in slice i.
  *
- * Order of memory accesses. Nearly all absent keys are ruled out by their first bits, while for
- * members, all k bits must be tested. So a batch of lookups first tests the first SCATTER_FIRST
- * bits of all keys, and then the remaining bits of the keys that have not been ruled out. The
- * memory for each step is prefetched before the step starts.
+ * Order of memory accesses. Nearly all absent keys are ruled out by their first bits, but members
+ * require testing all k bits. So a batch of lookups first tests the first SCATTER_FIRST bits of all
+ * keys, and then the remaining bits of the keys that have not been ruled out. The memory for each
+ * step is prefetched before the step starts.
  *
  * Concurrency. Shared adds change words only by atomic OR, and only where a bit is not yet set. See
  * line_core.h for the proof.

@@ -339,7 +339,7 @@ BGI_INLINE uint64_t aged_read(const struct aged_look *look, uint64_t at, uint64_
     }
 }
 
-/* Returns the slices in which a hash's bit is set, by their positions in the ring. */
+/* Returns a mask of the slices in which a hash's bit is set, indexed by position in the ring. */
 BGI_INLINE uint64_t aged_found(const struct aged_look *look, uint64_t at, uint64_t rows,
                                const uint32_t k, const uint32_t row_bits)
 {

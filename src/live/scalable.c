@@ -46,9 +46,9 @@
  * layers.
  *
  * Merging works layer by layer, because the sizes depend only on the spec. A merged layer can
- * contain more keys than its capacity, up to the sum of the keys in both layers. Then the rate is
- * higher than specified. bg_filter_info.rate reports the actual rate, and `saturated` counts the
- * keys above capacity.
+ * contain more keys than its capacity, up to the sum of the keys in both layers. In this case, the
+ * rate is higher than specified. bg_filter_info.rate reports the actual rate, and `saturated`
+ * counts the keys above capacity.
  *
  * Out of memory. An add cannot fail. If a layer is full and the next one cannot be created
  * (because an allocation fails or max_bytes is reached), keys are still added to the last layer, so

@@ -19,9 +19,9 @@
  *
  * Sizes. The number of keys in a shard has a standard deviation of about sqrt(n / S). Because of
  * this variation, the rate of Bloom filters sized for the mean would be slightly higher than the
- * model's rate at the mean, by a fraction of about k (k - 1) S / 2n. Space for SHARDED_SLACK
- * additional keys per shard compensates for this. If a kind can become full, each shard also gets
- * space for five standard deviations more keys.
+ * model's rate at the mean, by a fraction of about k (k - 1) S / 2n. To compensate, each shard has
+ * space for SHARDED_SLACK additional keys. If a kind can become full, each shard also gets space
+ * for five standard deviations more keys.
  *
  * Set operations work shard by shard. This is exact, because a key's shard depends only on its hash
  * and the number of shards. Filters with different numbers of shards are incompatible.

@@ -40,9 +40,9 @@
  *        fence. If `period` has changed, the add also adds the key to the new period, and so on.
  *        Let q be the value that the add loads last. When the add returns, all of the key's bits
  *        have been set, or found set, while `period` was still q. The thread that changes `period`
- *        executes a full fence between the change and any clearing. By the order of the two fences,
- *        the add's bits precede the clearing, and the place of period q is not cleared again until
- *        period q + g has started.
+ *        executes a full fence between the change and any clearing. Because of the order of the two
+ *        fences, the add's bits precede the clearing, and the place of period q is not cleared
+ *        again until period q + g has started.
  *   (I4) If periods end during an add, bits that the add set in a place that was being cleared may
  *        remain. These bits belong to no live key and at worst cause a false positive. So a key is
  *        found if its add started less than W before the query returns.

@@ -56,7 +56,7 @@ struct disk_draft {
 bg_err disk_begin(struct disk_draft *draft, const char *path, uint32_t flags,
                   struct container_sink *sink, bg_errinfo *info);
 
-/* The checks that are made before a file gets its final name. */
+/* The checks that are performed before a file gets its final name. */
 enum disk_check {
     DISK_NOTHING, /* no checks, because the file is not a filter file */
     DISK_BLOCKS,  /* only checksums, because the file has just been encoded */

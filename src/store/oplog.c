@@ -147,7 +147,7 @@ static void oplog_fail(bg_oplog *log, const bg_errinfo *why, uint64_t end)
     oplog_wake(log);
 }
 
-/* Returns the offset at which the acknowledged records end in a log that cannot be synced. */
+/* Returns the offset at which the acknowledged records end, for a log whose sync has failed. */
 static uint64_t oplog_acknowledged(const bg_oplog *log)
 {
     return log->options.policy == BG_OPLOG_SYNC_ALWAYS ? log->synced_end : log->end;

@@ -1,8 +1,8 @@
 /*
  * patch.c - computes the difference between two files as a patch, and applies a patch to a file.
  *
- * Two files of the same layout have the same blocks at the same offsets. So a patch contains only
- * the front of the new file (header, numbers and table) and the blocks that differ. Most
+ * Files with the same layout have corresponding blocks at the same offsets. So a patch contains
+ * only the front of the new file (header, numbers and table) and the blocks that differ. Most
  * differences are visible in the checksum tables. When a patch is created, blocks with equal
  * checksums are also compared byte by byte, because different blocks occasionally have the same
  * 32-bit checksum.

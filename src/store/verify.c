@@ -27,7 +27,7 @@ static void verify_note(bg_verify_report *report, const bg_errinfo *why)
 /* A multiple of the block size that fits into the level-2 cache. */
 enum { VERIFY_PIECE = 4 * CONTAINER_BLOCK };
 
-/* Checks the blocks in the n bytes at `p`. `block` is the index of the first one. */
+/* Checks the blocks in the n bytes at `p`. `block` is the index of the first block. */
 static void verify_piece(const struct container_front *front, const unsigned char *p,
                          uint64_t block, size_t n, struct container_damage *damage)
 {

@@ -15,8 +15,8 @@
  *
  * BF.LOADCHUNK accepts the same iterators and strings. The hash a of a key is MurmurHash64A
  * with a fixed seed, and b is MurmurHash64A with the seed a. The positions are (a + i b) mod bits.
- * In links created by versions before 2.2, whose sizes are powers of two, `bits` is 0 and positions
- * are taken mod 2^n2.
+ * Links created by versions before 2.2 have sizes that are powers of two. In these links, `bits` is
+ * 0 and positions are taken mod 2^n2.
  *
  * A filter is a chain of links that can grow. The first link has half the requested error rate.
  * Each further link has `growth` times the entries and half the error rate of the previous link. A

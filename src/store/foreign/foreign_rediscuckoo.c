@@ -25,7 +25,7 @@
  *   (I2) the input contains the slots of all filters, which is checked before memory is
  *        allocated; no chunk extends beyond the end of a filter
  *   (I3) buckets and expansion are powers of two; a filter has fewer than 2^32 slots, because
- *        RedisBloom computes positions with 32 bits
+ *        RedisBloom computes positions in 32-bit arithmetic
  *
  * An add stores a fingerprint in the first free slot of its two buckets, starting with the last
  * filter. If there is no free slot, up to `iterations` fingerprints of the last filter move to
@@ -452,7 +452,8 @@ static void cuckoo_swap(unsigned char *slot, unsigned char *print)
     *print = old;
 }
 
-/* Returns the slot whose fingerprint move n displaces. Moves cycle through a bucket's slots. */
+/* Returns the slot whose fingerprint is displaced by move n. Moves cycle through a bucket's
+ * slots. */
 static unsigned char *cuckoo_victim(const bg_foreign *f,
                                     const struct foreign_part *part, uint64_t bucket,
                                     uint64_t n)

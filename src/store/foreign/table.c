@@ -1,10 +1,10 @@
 /*
  * table.c - blocks of LevelDB and RocksDB table files.
  *
- * This file checks that a block and its trailer are before the footer. It checks that the checksum,
- * whose type the file specifies, matches the contents and the compression type. It also checks that
- * no entry extends beyond the end of the entries, and that an entry shares no more bytes
- * than the previous key contains.
+ * This file checks that a block and its trailer are before the footer. It verifies that the
+ * checksum, whose type the file specifies, matches the contents and the compression type. It also
+ * checks that no entry extends beyond the end of the entries, and that an entry shares no more
+ * bytes than the previous key contains.
  *
  * CRC-32C is stored masked (rotated by 15 bits, plus a constant), because the CRC of data that
  * contains CRCs is weak. XXH3 is computed over the contents only, and the compression byte after

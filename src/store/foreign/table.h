@@ -36,7 +36,7 @@ struct table {
     const unsigned char *bytes;
     uint64_t end;
     enum table_checksum checksum;
-    uint32_t context; /* used by RocksDB format version 6 and later; else 0 */
+    uint32_t context; /* used by RocksDB format version 6 and later; otherwise 0 */
 };
 
 /* The contents of a block, and their memory if they were decompressed. */
