@@ -8,7 +8,7 @@
  * from the cache, in whole objects. The first quarter of the trace warms up the cache and is not
  * counted. "window" is the number of remembered keys, as a multiple of the number of objects in the
  * cache; "stored" is the percentage of requests that put an object into the cache. These values do
- * not depend on a clock. They are the same in every run, except for the effect of false positives.
+ * not depend on timing. They are the same in every run, except for the effect of false positives.
  * The last tables show a workload that a bouncer is not suited for: popularity changes before a key
  * is requested again.
  *
@@ -47,7 +47,7 @@ struct admission_result {
     uint64_t requests, hits, stored; /* counts after the warm-up */
     uint64_t filter_bytes;
     uint32_t objects;
-    double admitted; /* share of misses that are admitted */
+    double admitted; /* fraction of misses that are admitted */
 };
 
 static bg_admission *admission_open(uint64_t items, const struct bgb_options *options,
@@ -73,7 +73,7 @@ static uint64_t admission_bytes(const bg_admission *door)
     return door && bg_admission_get_info(door, &stats) == BG_OK ? stats.bytes : 0;
 }
 
-/* Runs the trace through a cache with this bouncer, or without one if it is NULL. */
+/* Runs the trace through a cache with this bouncer, or without a bouncer if `door` is NULL. */
 static void admission_play(const struct bgb_trace *trace, struct bgb_lru *lru,
                            bg_admission *door, struct admission_result *result)
 {
@@ -237,7 +237,7 @@ static uint64_t admission_pass(void *state, size_t first, size_t n)
     return in;
 }
 
-/* Fills the window, so that new keys make it advance. */
+/* Fills the window, so that adding new keys advances it. */
 static void admission_fill(struct admission_state *s, uint64_t items)
 {
     enum admission_way way = s->way;

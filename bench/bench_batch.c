@@ -3,10 +3,10 @@
  *
  * Prints one table per size and kind. Measures batch lookups and adds, with keys passed as
  * hashes, integers, contiguous 16-byte records and 16-byte strings (pointer and length), with
- * and without atomic instructions. Each row shows its ratio to the limit (limit.h) for a table
- * of the same size: reading lines for lookups, rewriting lines for adds. 1.00 means that the
- * machine cannot do better with one line per key. Classic and partitioned filters touch more
- * than one line per key.
+ * and without atomic instructions. Each row is compared with the limit (limit.h) for a table of the
+ * same size: the limit for reading lines (lookups) or for rewriting lines (adds). A ratio of 1.00
+ * means that the machine cannot do better with one line per key. Classic and partitioned filters
+ * touch more than one line per key.
  */
 #include "bench.h"
 #include "bench_adds.h"

@@ -94,7 +94,7 @@ def run_dedup(a, folder, ours):
         "sort -u": "sort -u repeated.txt",
         "awk '!seen[$0]++'": "awk '!seen[$0]++' repeated.txt"}, folder, a.times, a.lines)
     mine, awk = found["bloomgate dedup"][1], found["awk '!seen[$0]++'"][1]
-    print(f"memory: 1/{awk / mine:.1f} of awk")
+    print(f"memory: 1/{awk / mine:.1f} of awk's")
 
 
 def main():

@@ -9,7 +9,7 @@
  * with batches. The workloads are adds of fresh keys, lookups (half of them for present keys),
  * and nine lookups per add. Thread counts range from 1 to twice the number of cores. "ratio"
  * compares with one mutex at the same thread count; "scaling" compares with the same scheme on
- * one thread. All schemes and thread counts of a workload run in turn.
+ * one thread. Within a workload, all schemes and thread counts are measured in turn.
  */
 #define _GNU_SOURCE /* for pthread_rwlock_t under -std=c17 */
 
@@ -153,7 +153,7 @@ static uint64_t conc_singles(const struct conc_state *s, size_t first, size_t n)
     return positives;
 }
 
-/* Runs a batch of one operation, holding the mutex if the scheme has one. */
+/* Runs a batch of adds or a batch of lookups, holding the mutex if the scheme has one. */
 static uint64_t conc_batch(struct conc_filters *f, const uint64_t *hashes, size_t n,
                            bool add)
 {
@@ -172,7 +172,7 @@ static uint64_t conc_batch(struct conc_filters *f, const uint64_t *hashes, size_
     return positives;
 }
 
-/* Runs batches of 640: all of one operation, or 576 lookups followed by 64 adds. */
+/* Runs batches of 640 operations: all adds, all lookups, or 576 lookups followed by 64 adds. */
 static uint64_t conc_batches(const struct conc_state *s, size_t first, size_t n)
 {
     uint64_t positives = 0;
@@ -276,7 +276,8 @@ static void conc_filters_free(struct conc_filters *f)
     free(f->arenas);
 }
 
-/* Adds the pool with all threads at once, then looks up each of its keys. */
+/* Runs the workload on the whole pool with all threads at once. For the add workload, then checks
+ * that each added key is found. */
 static void conc_check(struct conc_state *s, struct bgb_subject *subject)
 {
     conc_rewind(s);

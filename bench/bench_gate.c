@@ -8,7 +8,7 @@
  * queried in the same way, in nanoseconds. The ratio is the row's time divided by the bare filter's
  * time, so 1 means equally fast. The backing store behind the gate answers "absent" immediately, so
  * the gate's rows include a call and two clock readings for every false positive, but not the time
- * of a real store.
+ * that a real store would take.
  *
  * The second table, with a real store, is in bench_gate_sqlite.c.
  */

@@ -4,12 +4,13 @@
  * The store is an SQLite table in a file, with integer keys and a short text per row. There
  * is one connection and one thread, with default settings. Four out of five lookups are for
  * absent keys. The lookups run without a gate and with one, singly and in batches. The ratio is
- * the number of lookups per second divided by the number without a gate, so a ratio above 1 is
- * faster. The kernel keeps the file in memory; with a disk or a network, the ratio would be higher.
+ * the number of lookups per second divided by the number without a gate, so a ratio above 1 means
+ * that the gate makes lookups faster. The kernel keeps the file in memory; with a disk or a
+ * network, the ratio would be higher.
  *
- * The second table looks up many other keys, once each, and compares the results with the plan.
- * The number of avoided reads is compared with absent * (1 - rate). The observed rate and its
- * interval are compared with the filter's rate for 2^24 other absent keys.
+ * For the second table, many other keys are looked up once each, and the results are compared with
+ * the plan. The number of avoided reads is compared with absent * (1 - rate). The observed rate and
+ * its interval are compared with the filter's rate for 2^24 other absent keys.
  *
  * The file is created in $TMPDIR or the current directory, and unlinked immediately.
  */

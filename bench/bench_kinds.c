@@ -67,7 +67,7 @@ static void kinds_print(const struct kinds_table *t, size_t i,
     const struct bgb_subject *batch = &t->subjects[2 * i + BATCH];
     bg_filter_info info = { .struct_size = sizeof info };
     if (bg_filter_get_info(filter, &info) != BG_OK) {
-        bgb_die("cannot read a filter's information");
+        bgb_die("cannot get filter info");
     }
     double wanted = 20000 / rate; /* enough positives for a narrow interval */
     uint64_t trials = wanted < TRIALS_MAX ? (uint64_t)wanted : TRIALS_MAX;

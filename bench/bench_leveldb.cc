@@ -117,8 +117,8 @@ class WeighingPolicy : public leveldb::FilterPolicy
 
 /* ---- Keys ------------------------------------------------------------------------------ */
 
-/* Returns the number of the key with index i. The key is this number, written as 16 hexadecimal
- * digits. Keys with even indexes are present; keys with odd indexes are absent. */
+/* Returns the numeric value of the key with index i. The key is this value, written as 16
+ * hexadecimal digits. Keys with even indexes are present; keys with odd indexes are absent. */
 uint64_t KeyNumber(uint64_t i)
 {
     i = (i ^ i >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -260,8 +260,7 @@ double Median(std::vector<double> values)
     return values[values.size() / 2];
 }
 
-/* Returns the median over all rounds of the speedup compared with the other
- * database. */
+/* Returns the median speedup over the other database across all rounds. */
 double Faster(const std::vector<double> &it, const std::vector<double> &other)
 {
     std::vector<double> ratios;
@@ -340,7 +339,7 @@ int Judge(const Settings &s, const Subjects &all)
     }
     if (all[2]->absent_reads > all[1]->absent_reads) {
         std::printf(
-            "FAILED: at %u bits per key, Bloomgate caused %zu reads, LevelDB's own policy %zu\n",
+            "FAILED: at %u bits per key, Bloomgate caused %zu reads and LevelDB's own policy %zu reads\n",
             s.bits, all[2]->absent_reads, all[1]->absent_reads);
         bad = 1;
     }

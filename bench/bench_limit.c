@@ -1,5 +1,5 @@
 /*
- * bench_limit.c - what is the memory limit of this machine: on large and small pages,
+ * bench_limit.c - what is this machine's memory limit, on large and small pages,
  * for reading and rewriting, on one core and on all cores?
  *
  * For every table size, all prefetching methods run in turn, on both page sizes. The row for

@@ -5,14 +5,14 @@
  * Appends frames of 1, 64 and 4096 records to a file in several ways: with plain write() of
  * prepared bytes; with bg_oplog_append under each policy; with write() and fdatasync(), the minimum
  * that `always` requires; and with `always` on 8 threads, which share syncs. The ratio compares
- * with plain write(): 1 means equally fast. For rows with a sync, the ratio depends more on the
- * disk than on the log; compare `always` with "write() and fdatasync()".
+ * each row with plain write(): 1 means equally fast. For rows with a sync, the ratio depends more
+ * on the disk than on the log; compare `always` with "write() and fdatasync()".
  *
- * Unlike in all other benchmarks, no thread is pinned, because the time of a sync may depend on
+ * Unlike in all other benchmarks, no thread is pinned, because the duration of a sync may depend on
  * the core that waits for it. On a virtual machine, plain write() and fdatasync() took 3.9 ms
  * on one core and 0.1 ms on the other. Comparing a pinned thread with eight threads on all
  * cores would measure this difference between cores. "per sync" is a count that does not depend on
- * a clock: the number of appends that shared one sync.
+ * timing: the number of appends that shared one sync.
  *
  * The file is created in $TMPDIR or the current directory. A directory in memory (tmpfs) would
  * not measure a disk.
@@ -60,7 +60,7 @@ struct oplog_state {
     int file;
     struct bgb_team *team;
     size_t frames;
-    /* Counters of logs that are closed or about to be closed. */
+    /* Totals for all logs, updated when a log is closed. */
     uint64_t appends, syncs;
     uint64_t hashes[OPLOG_LARGEST];
     unsigned char bytes[9 * OPLOG_LARGEST + OPLOG_FRAME_EXTRA];

@@ -36,7 +36,7 @@ struct others_setup {
     uint32_t width;
     uint32_t flags;
     uint32_t part;  /* created for n / part keys and filled with n keys; 0 means 1 */
-    uint32_t step;  /* each layer has 2^step times the lines of the previous one */
+    uint32_t step;  /* each layer has 2^step times as many lines as the previous one */
     uint32_t spare; /* number of additional layers that are not read */
     bool layered;   /* a lookup of an absent key reads a line from each planned layer */
 };

@@ -1,15 +1,15 @@
 /*
  * bench_peers.c - how fast are other libraries, at the same size and at the same rate?
  *
- * Prints one table per size, peer and setting: 10 bits per key, 16 bits per key, and the
- * setting that results in 1% (--bits selects a different setting). Keys are 8-byte
- * integers, passed to the peers as byte strings. Each peer is compared with two Bloomgate
- * filters: one with the same bits per key, and one planned for the rate measured for the
- * peer. Bloomgate filters are queried with the same integers and, in separate rows, with
- * precomputed hashes. The ratio is the time of the peer's single lookup divided by the time
- * of the row, so a ratio above 1 is faster than the peer. "limit" is the line limit at the
- * peer's size. Rows with precomputed hashes skip the hashing that the peer has to do: they
- * show the cost without hashing and are not a fair comparison.
+ * Prints one table per size, peer and setting: 10 bits per key, 16 bits per key, and the setting
+ * that results in a rate of 1% (--bits selects a different setting). Keys are 8-byte integers,
+ * passed to the peers as byte strings. Each peer is compared with two Bloomgate filters: one with
+ * the same bits per key, and one planned for the rate measured for the peer. Bloomgate filters are
+ * queried with the same integers and, in separate rows, with precomputed hashes. The ratio is the
+ * time of the peer's single lookup divided by the time of the row, so a ratio above 1 means that
+ * the row is faster. "limit" is the line limit at the peer's size. Rows with precomputed hashes
+ * skip the hashing that the peer has to do: they show the cost without hashing and are not a fair
+ * comparison.
  *
  * "build" measures everything up to the finished filter, including the allocation. Peers
  * use the pages that malloc provides: 4 KiB pages, unless the kernel uses large pages for
@@ -219,7 +219,7 @@ static void peers_add_limit(struct peers_table *t, const struct bgb_keys *keys,
 }
 
 /* Returns the peer's rate, measured with the same number of absent keys as Bloomgate's rate.
- * Never returns 0, for which no filter can be planned. */
+ * Never returns 0, because no filter can be planned for that rate. */
 static double peers_rate(const struct bgb_peer *peer, const void *filter)
 {
     uint64_t block[1 << 13];

@@ -13,7 +13,7 @@
   memory    additional memory while a filter of 1 GiB is saved and loaded again: the peak reported by the
             kernel, in MiB
 
-All keys are decimal numbers of 12 digits. The client runs on the same machine.
+All keys are 12-digit decimal numbers. The client runs on the same machine.
 
 usage: bench_redis.py BUILD [--server redis-server] [--keys 1e7] [--many 1e8] [--requests 1e6] [--json FILE]"""
 

@@ -7,8 +7,8 @@
  * that is already held, without its name; and by name, which gets the tenant, queries it and
  * releases it. The last row only gets the tenant and releases it. All rows run with one thread, and
  * with two threads that share all tenants. The ratio compares each row with the bare filter at the
- * same thread count. Names are stored in the order of the requests, like names in requests that
- * have just arrived, but tenants are not. --n sets the tenant counts.
+ * same thread count. Names are stored in request order, as they would be in requests that have just
+ * arrived, but tenants are accessed in random order. --n sets the tenant counts.
  */
 #include "bench.h"
 #include "bench_adds.h"

@@ -11,7 +11,7 @@
   small     many small filters, compared with the same number of strings of the same size in Redis: time per filter or
             string to save all of them, and to load them at startup
 
-Both servers hold the same keys: decimal numbers of 12 digits. The servers are loaded and measured one after
+Both servers hold the same keys, which are 12-digit decimal numbers. The servers are loaded and measured one after
 the other, so that they do not affect each other. The client runs on the same machine, so the rates include
 its work; CPU times include only the server process (utime + stime).
 
@@ -199,7 +199,7 @@ class Bench:
         single, double = statistics.median(rates[1]), statistics.median(rates[2])
         cost = [statistics.median(costs[number]) for number in (1, 2)]
         self.results["workers"] = {"one": single, "two": double, "ratio": double / single, "cpu_us": cost}
-        print(f"workers: one {single:,.0f} /s with its client on one core, two {double:,.0f} /s on two cores = "
+        print(f"workers: one worker {single:,.0f} /s with its client on one core, two workers {double:,.0f} /s on two cores = "
               f"{double / single:.2f}x; {cost[0]:.3f} and {cost[1]:.3f} us server CPU each")
 
     def saving(self, name, start, command):

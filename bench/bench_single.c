@@ -1,11 +1,11 @@
 /*
  * bench_single.c - what does one call per key cost, through the public functions?
  *
- * Most rows use precomputed hashes and measure only the call and the filter. Beyond the
- * caches, the result depends on how many lookups the CPU overlaps. The ratio compares each row with
- * the limit (limit.h) for the same size, as in bench_batch.c. The row "empty call" shows the
- * minimum cost of any function that is not inlined. A lookup through the public function needs such
- * a call and an indirect jump.
+ * Most rows use precomputed hashes and measure only the call and the filter. For filters that are
+ * larger than the caches, the result depends on how many lookups the CPU overlaps. The ratio
+ * compares each row with the limit (limit.h) for the same size, as in bench_batch.c. The row "empty
+ * call" shows the minimum cost of any function that is not inlined. A lookup through the public
+ * function needs such a call and an indirect jump.
  */
 #include "bench.h"
 #include "keys.h"

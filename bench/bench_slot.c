@@ -303,7 +303,7 @@ void bgb_bench_slot(const struct bgb_options *options)
     const uint64_t n = options->n_count ? options->n[0] : 1000000;
     slot_run_price(options, n);
     struct slot_race race = { .slot = slot_of(n), .stock = slot_filter(n), .n = n };
-    /* Only tests set such a short time. */
+    /* Only tests set a time below 0.1 s. */
     race.rounds = options->seconds < 0.1 ? 1 : SLOT_ROUNDS;
     race.samples = bgb_alloc(SLOT_SAMPLES, sizeof *race.samples);
     bgb_table("slot_readers", "a reader while a filter of %llu keys is replaced",

@@ -1,11 +1,11 @@
 /*
  * bgdemo - compares the five Bloom kinds: false-positive rate, memory and speed.
  *
- * Adds the same keys to a filter of every kind, once one by one and once in batches, and
- * looks up as many keys that were never added. Prints the predicted and the measured rate,
- * nanoseconds per key, and megabytes. Also checks two guarantees: every lookup of an added
- * key is positive, and both ways of adding set exactly the same bits. Uses only the public
- * headers, so this program is also an example of the API.
+ * Adds the same keys to a filter of every kind, once one by one and once in batches, and then looks
+ * up the same number of keys that were never added. Prints the predicted and the measured rate,
+ * nanoseconds per key, and megabytes. Also checks two guarantees: every lookup of an added key is
+ * positive, and both ways of adding set exactly the same bits. Uses only the public headers, so
+ * this program is also an example of the API.
  */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 
@@ -32,7 +32,7 @@ static double bgdemo_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Returns key i of the added keys (set 0) or of the keys that are never added (set 1). The mapping
+/* Returns the i-th added key (set 0) or the i-th key that is never added (set 1). The mapping
  * is one-to-one, so no key occurs twice. */
 static uint64_t bgdemo_key(uint64_t set, uint64_t i)
 {
@@ -42,7 +42,7 @@ static uint64_t bgdemo_key(uint64_t set, uint64_t i)
     return x ^ (x >> 31);
 }
 
-/* Writes the next block of keys and returns their number. */
+/* Writes the next block of keys and returns the number of keys. */
 static size_t bgdemo_block(uint64_t set, uint64_t at, uint64_t items, uint64_t *block)
 {
     size_t count = items - at < BLOCK ? (size_t)(items - at) : BLOCK;

@@ -1,7 +1,7 @@
 /*
  * bgkeys.c - generates input for benchmarking the command-line tool: page URLs, each derived from
- * its index, so any part of the input can be regenerated. A share of the lines may repeat earlier
- * lines.
+ * its index, so any part of the input can be regenerated. Optionally, a fraction of the lines
+ * repeats earlier lines.
  *
  *     bgkeys LINES [SHARE_OF_REPETITIONS [FIRST]]      prints to stdout
  */

@@ -18,7 +18,7 @@ static double trace_unit(uint64_t *state) /* splitmix64 */
 
 /* ---- Trace ------------------------------------------------------------------------- */
 
-/* Returns the share of distinct keys that occur once, if the given share of requests is for
+/* Returns the fraction of distinct keys that occur once, if the given fraction of requests is for
  * fresh keys. */
 static double trace_once(const struct bgb_trace *t, const double *sums, double fresh)
 {
@@ -112,7 +112,7 @@ void bgb_lru_make(struct bgb_lru *lru, uint32_t keys, uint32_t room)
     lru->younger = bgb_alloc((size_t)keys + 1, sizeof *lru->younger);
     lru->older = bgb_alloc((size_t)keys + 1, sizeof *lru->older);
     lru->in = bgb_alloc(keys, sizeof *lru->in);
-    lru->younger[keys] = lru->older[keys] = keys; /* a ring that includes its head */
+    lru->younger[keys] = lru->older[keys] = keys; /* an empty ring: only the head */
 }
 
 void bgb_lru_free(struct bgb_lru *lru)

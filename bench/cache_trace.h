@@ -2,8 +2,8 @@
  * cache_trace.h - a trace of cache requests, and a cache.
  *
  * Trace. There is a catalog of keys whose popularity follows Zipf's law: the frequency of
- * the key with rank r is proportional to 1 / r^s. A share of the requests is for fresh
- * keys, which are requested only once. This share is chosen so that a given share of all
+ * the key with rank r is proportional to 1 / r^s. A fraction of the requests is for fresh
+ * keys, which are requested only once. This fraction is chosen so that a given fraction of all
  * distinct keys in the trace (fresh keys and rare keys from the catalog together) occurs
  * exactly once. Optionally, popularity changes: from time to time, the keys exchange their
  * ranks.
@@ -22,13 +22,13 @@ struct bgb_trace {
     size_t requests;
     uint32_t catalogue;
     double s;
-    double once; /* share of distinct keys that occur once; 0 disables fresh keys */
+    double once; /* fraction of distinct keys that occur once; 0 disables fresh keys */
     unsigned changes; /* number of popularity changes */
 
     /* Results. */
     uint32_t *keys; /* the key of each request, 0 .. key_count - 1 */
     uint32_t key_count;
-    double fresh;        /* share of requests for fresh keys */
+    double fresh;        /* fraction of requests for fresh keys */
     uint64_t different;  /* number of distinct keys */
     uint64_t asked_once; /* number of distinct keys that were requested exactly once */
 };

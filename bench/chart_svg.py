@@ -14,7 +14,7 @@ LINE = 16
 TICKS = 34  # width of the labels next to a y axis
 FOOTER_CHARS = 122  # characters of the monospaced font per line
 
-# Maps a name to the color of text and lines in light mode and in dark mode.
+# Maps each color name to the color of text and lines in light mode and in dark mode.
 COLORS = {
     "blue": ("#0969da", "#58a6ff"),
     "orange": ("#bc4c00", "#f0883e"),
@@ -29,7 +29,7 @@ COLORS = {
     "indigo": ("#4350c4", "#9aa5ff"),
     "gray": ("#656d76", "#8b949e"),
 }
-# Maps a part of the page to its property, and its color in light mode and in dark mode.
+# Maps each part of the page to a CSS property and its color in light mode and in dark mode.
 PARTS = {
     "card": ("fill", "#ffffff", "#0d1117"),
     "edge": ("stroke", "#d0d7de", "#30363d"),
@@ -202,7 +202,7 @@ def vertical_marks(plot, left, top, right, bottom):
 
 
 def visible(plot, points):
-    """Returns the part of a curve below the top of the y axis, and whether the curve was cut."""
+    """Returns the part of a curve below the top of the y axis, and whether the curve was clipped."""
     inside = []
     for x, y in points:
         if y > plot.y.high:

@@ -132,9 +132,10 @@ static void harness_conclude(struct bgb_subject *s)
     s->share = (double)s->positives / (double)s->keys;
     if (s->share < s->least || s->share > s->most) {
         char why[160];
-        (void)snprintf(why, sizeof why,
-                       "the share of positive answers is %.6f, expected %.6f to %.6f",
-                       s->share, s->least, s->most);
+        (void)snprintf(
+            why, sizeof why,
+            "the fraction of positive answers is %.6f, expected %.6f to %.6f", s->share,
+            s->least, s->most);
         s->broken = true;
         bgb_broken_add(s->name, why);
     }
@@ -150,8 +151,8 @@ static void harness_reset(struct bgb_subject *s)
     s->passes = s->positives = s->keys = 0;
     s->at = 0;
     if (s->chunk == 0 || s->chunk > s->pool) {
-        bgb_die("%s: chunk of %zu keys in a pool of %zu keys", s->name, s->chunk,
-                s->pool);
+        bgb_die("%s: a chunk of %zu keys does not fit a pool of %zu keys", s->name,
+                s->chunk, s->pool);
     }
 }
 

@@ -32,15 +32,15 @@ struct bgb_subject {
     void *state;
     size_t pool;        /* number of keys; passes use them in turn */
     size_t chunk;       /* keys per pass, at most `pool` */
-    double least, most; /* allowed range of the share of positives */
+    double least, most; /* allowed range for the fraction of positives */
     const uint64_t
         *own_ns; /* set if the pass measures its own time and stores the result here */
     bool cold;   /* no warm-up pass and only one timed pass, for whole builds */
-    bool broken; /* an answer was wrong; set by bgb_run or before it */
+    bool broken; /* an answer was wrong; set by bgb_run, or by its caller in advance */
 
     /* Results, set by bgb_run: nanoseconds per key. */
     double best, p5, median;
-    double share; /* share of positives over all timed passes */
+    double share; /* fraction of positives over all timed passes */
     uint64_t passes;
 
     /* Private to the harness. */

@@ -37,7 +37,7 @@ LAYERS_INLINE uint64_t layers_read(const struct bgb_layers_limit *l, size_t tabl
     return *(const volatile uint64_t *)at;
 }
 
-/* Processes one key after another; `ahead` is a constant in every call. */
+/* Processes one key at a time; `ahead` is a compile-time constant at every call site. */
 LAYERS_INLINE uint64_t layers_by_key(const struct bgb_layers_limit *l, size_t first,
                                      size_t n, const size_t ahead)
 {
@@ -82,8 +82,8 @@ LAYERS_INLINE uint64_t layers_word(const struct bgb_layers_limit *l, size_t tabl
     return sum;
 }
 
-/* Processes one table after another for each group of 64 keys. `n` is a multiple of 64;
- * the slack holds one more group. */
+/* Processes one table after another for each group of 64 keys. `n` is a multiple of 64. The stream
+ * is followed by BGB_KEYS_SLACK readable words, enough for one more group. */
 static uint64_t layers_by_table(const struct bgb_layers_limit *l, size_t first,
                                 size_t n, size_t ahead)
 {

@@ -27,7 +27,7 @@ LIMIT_INLINE _Atomic uint64_t *limit_word(const struct bgb_limit *l, uint64_t ra
     return (_Atomic uint64_t *)(void *)(l->memory + line * LINE_BYTES);
 }
 
-/* Prefetches a line; `second` is a constant in every call. */
+/* Prefetches a line; `second` is a compile-time constant at every call site. */
 LIMIT_INLINE void limit_ask(const struct bgb_limit *l, uint64_t random, bool second)
 {
     if (second) {
@@ -67,7 +67,7 @@ LIMIT_INLINE uint64_t limit_write(const struct bgb_limit *l, size_t first, size_
     return n;
 }
 
-/* Passes the method as constants, so that each method has its own loop. */
+/* Passes the method as constants, so that the compiler generates a loop for each method. */
 #define LIMIT_EACH(X) X(4) X(8) X(16) X(32) X(64) X(128)
 
 LIMIT_INLINE uint64_t limit_loop(const struct bgb_limit *l, size_t first, size_t n,

@@ -37,7 +37,7 @@ struct bgb_limit {
     struct bgb_limit_way way;
     struct bgb_team *team; /* NULL uses only the calling thread */
     uint64_t team_ns;
-    size_t first, n; /* the current work of the team */
+    size_t first, n; /* the part of the stream that the team is processing */
 };
 
 /* The prefetching methods to try. */

@@ -252,8 +252,8 @@ static void ours_take_keys(struct bgb_ours *s, const struct bgb_keys *k,
     s->bytes = what.load == BGB_LOAD_ADD ? k->fresh_bytes : k->absent_bytes;
 }
 
-/* Sets the plausible share of positives. For absent keys, this is the rate at the current fill,
- * plus or minus six standard deviations for a pool of keys. */
+/* Sets the plausible range for the fraction of positives. For absent keys, the range is 80% to 120%
+ * of the rate at the current fill, plus or minus six standard deviations for a pool of keys. */
 static void ours_bounds(struct bgb_subject *subject, enum bgb_load load, double rate)
 {
     double noise = 6 * sqrt(rate / (double)subject->pool);
@@ -279,7 +279,7 @@ static double ours_rate(const bg_filter *filter)
 {
     bg_filter_info info = { .struct_size = sizeof info };
     if (bg_filter_get_info(filter, &info) != BG_OK) {
-        bgb_die("cannot read a filter's information");
+        bgb_die("cannot get filter info");
     }
     return info.rate;
 }

@@ -83,7 +83,7 @@ struct bgb_ours_what {
 };
 
 /*
- * Turns `filter` (or `arena`, for adds) into a subject, with bounds for its share of positives
+ * Turns `filter` (or `arena`, for adds) into a subject, with bounds for its fraction of positives
  * derived from its rate. `state` must not move while the subject is in use. Adds are checked once
  * here: a lookup of every added key must be positive.
  */

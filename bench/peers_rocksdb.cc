@@ -110,8 +110,8 @@ size_t RocksLook(const void *filter, const uint64_t *keys, size_t n)
     return positives;
 }
 
-/* The measured time includes creating the slices, because a caller with keys has to
- * create them. */
+/* The measured time includes creating the slices, because any caller has to create slices for its
+ * keys. */
 size_t RocksLookMany(const void *filter, const uint64_t *keys, size_t n)
 {
     rocks::FilterBitsReader *reader =

@@ -22,7 +22,7 @@ struct bgb_region {
 void bgb_region_make(struct bgb_region *region, size_t bytes, bool small_pages);
 void bgb_region_free(struct bgb_region *region);
 
-/* Returns the share of the region that is on large pages, as reported by the kernel, or NaN if
+/* Returns the fraction of the region that is on large pages, as reported by the kernel, or NaN if
  * the kernel does not report it. */
 double bgb_region_large_share(const struct bgb_region *region);
 

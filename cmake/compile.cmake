@@ -9,7 +9,7 @@ set(BG_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissin
 
 # Compiles a target with 64-bit file offsets, even on 32-bit machines.
 function(bg_compile target)
-  if(CMAKE_SIZEOF_VOID_P EQUAL 4) # elsewhere, 64-bit offsets are the default, and tests interpose the plain names
+  if(CMAKE_SIZEOF_VOID_P EQUAL 4) # elsewhere, they are the default, and tests interpose functions without the suffix 64
     target_compile_definitions(${target} PRIVATE _FILE_OFFSET_BITS=64)
   endif()
   target_compile_options(${target} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=

@@ -1,4 +1,4 @@
-# Cross compilation for 32-bit x86, which has a 32-bit size_t and no 64-bit vector code. Programs
+# Cross compilation for 32-bit x86, which has a 32-bit size_t and uses no vector code. Programs
 # are static. They run natively if the kernel supports 32-bit programs, otherwise under qemu-user.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR i386)

@@ -43,7 +43,7 @@ static bg_spec take_spec(struct fuzz_input *in)
     return spec;
 }
 
-/* Returns the bytes of a key. Filters treat them as the same key as the integer. */
+/* Returns the bytes of a key. Filters treat these bytes and the integer as the same key. */
 static bg_bytes bytes_of(uint64_t key, unsigned char room[8])
 {
     for (int b = 0; b < 8; b++) {
@@ -158,7 +158,7 @@ static void step_remove_stranger(struct slot *s, uint64_t key)
     }
 }
 
-/* A batch of keys in the other three forms. */
+/* A batch of keys in three forms: fixed-size records, (pointer, length) pairs, and hashes. */
 struct many {
     unsigned char records[KEYS][8];
     bg_bytes pairs[KEYS];

@@ -44,8 +44,7 @@ static struct key_format take_format(struct fuzz_input *in)
     return f;
 }
 
-/* Splits a copy of the data into records. The copy has its own memory. An error message must be
- * one line. */
+/* Splits a copy of the data into records. An error message must be one line. */
 static void split(const struct key_format *f, const char *bytes, size_t n)
 {
     struct chunk chunk = { .path = "input" };

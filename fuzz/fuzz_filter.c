@@ -2,8 +2,8 @@
  * fuzz_filter.c - an input is a program that creates filters from any spec, adds and queries
  * keys, merges, folds, copies and clears filters, and switches instruction sets. Each filter is
  * compared with the exact set of its keys. A filter must never answer "no" for a member. "New"
- * must agree with the preceding lookup. These kinds accept every add. A batch must give the
- * same results as single calls. A merge is the union; folds and copies keep all members. A
+ * must agree with the preceding lookup. The kinds tested here must accept every add. A batch must
+ * give the same results as single calls. A merge is the union; folds and copies keep all members. A
  * refused merge changes nothing.
  */
 #include "bloomgate/all.h"

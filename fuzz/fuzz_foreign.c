@@ -15,8 +15,8 @@ enum { MEMORY_MAX = 1 << 14, KEY_MAX = 64, KEYS = 8 };
 
 static const uint32_t versions[] = { 0, 1, 2, 3, 32, 64 };
 
-/* Writes key i, which depends on the end of the input and has the size that the format requires.
- * Returns its length. */
+/* Writes key i, which is derived from the end of the input and has the size that the format
+ * requires. Returns its length. */
 static size_t key_of(const bg_foreign_options *how, const uint8_t *data, size_t size,
                      unsigned i, uint8_t key[KEY_MAX])
 {
@@ -70,8 +70,8 @@ static void check_remove(bg_foreign *foreign, const void *key, size_t len)
         return;
     }
     FUZZ_MUST(err == (before ? BG_OK : BG_ENOTFOUND));
-    /* other fingerprints may have moved to slots where they match this key, and its slot may be
-     * in use */
+    /* other fingerprints may have moved to slots where they match this key, and adding the key
+     * again may fail because its slot is in use */
     const uint64_t after = bg_foreign_count(foreign, key, len);
     FUZZ_MUST(err ? after == before : after + 1 >= before);
     const bg_err again = err ? BG_OK : bg_foreign_add(foreign, key, len, NULL);

@@ -1,7 +1,7 @@
 /*
- * fuzz_hash.c - keys of any content and length with every profile. Batches give the same hashes
- * as single calls, and every instruction set gives the same hashes as scalar code. Strings and
- * integers have the same hash as their bytes. Incomplete specs are refused.
+ * fuzz_hash.c - hashes keys of any content and length with every profile. Batches give the same
+ * hashes as single calls, and every instruction set gives the same hashes as scalar code. Strings
+ * and integers have the same hash as their bytes. Incomplete specs are refused.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -72,7 +72,7 @@ static void take_keys(struct fuzz_input *in, struct keys *keys)
         keys->pair[keys->n] = (bg_bytes){ len ? in->data : NULL, len };
         keys->number[keys->n] = 0;
         memcpy(&keys->number[keys->n], in->data, in->left < 8 ? in->left : 8);
-        size_t step = len ? len : in->left > 0; /* empty keys must not loop forever */
+        size_t step = len ? len : in->left > 0; /* prevents an endless loop */
         in->data += step;
         in->left -= step;
     }

@@ -1,8 +1,8 @@
 /*
  * fuzz_header.c - an input is used as raw bytes, or overwrites the header and numbers of a
  * small file, whose checksums are then corrected. This is a fast way to run the decoder on many
- * inputs. (fuzz_file runs fewer inputs and tests them more deeply.) No value is trusted that does
- * not match the actual bytes.
+ * inputs. (fuzz_file runs fewer inputs and tests them more deeply.) The decoder must not trust a
+ * value that contradicts the actual bytes.
  */
 #include "base/bits.h"
 #include "base/crc32c.h"

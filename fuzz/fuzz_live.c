@@ -40,7 +40,7 @@ static void live_note(struct live *f, uint64_t first, size_t n)
     }
 }
 
-/* Reads any spec; the limit keeps the filter small. */
+/* Reads any spec; max_bytes keeps the filter small. */
 static bg_spec live_spec(struct fuzz_input *in, bg_window_options *options)
 {
     bg_spec spec = BG_SPEC_INIT;

@@ -1,6 +1,7 @@
 /*
  * fuzz_oplog.c - an input is an operation log. The log is used unchanged or is corrected so that it
- * passes the reader's checks: the header, the checksums and, if the input requests it, the numbers.
+ * passes the reader's checks: the header, the checksums and, if the input requests it, the sequence
+ * numbers.
  *
  * The reported frames must be complete, in order and the same for every reader; opening the log
  * truncates the data after them, and a record appended there must then be found.

@@ -9,8 +9,9 @@
 
 #include <math.h>
 
-/* For true rates below 1e-10, the model uses a different method, which overestimates the rate, up
- * to this value in the smallest filters. In that range, rates need not be monotonic. */
+/* For true rates below 1e-10, the model uses a different method, which overestimates the rate. For
+ * the smallest filters, the result can be as high as this value. In that range, rates need not be
+ * monotonic. */
 static const double small_rate = 1e-4;
 
 static double take_number(struct fuzz_input *in)

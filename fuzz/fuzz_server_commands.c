@@ -190,8 +190,8 @@ static void put_text(struct arguments *to, const char *text)
     to->argc++;
 }
 
-/* Appends a chunk as an argument: complete, cut, or with one byte changed, as the input
- * specifies. */
+/* Appends a chunk as an argument: complete, truncated, with one byte changed, or replaced with
+ * bytes from the input. */
 static void put_piece(struct world *w, struct arguments *to, bg_bytes bytes)
 {
     const uint8_t how = fuzz_byte(&w->in);
@@ -207,7 +207,8 @@ static void put_piece(struct world *w, struct arguments *to, bg_bytes bytes)
     to->argv[to->argc++] = bytes;
 }
 
-/* A RedisBloom dump with some of the items: the header, or the bits of its only link. */
+/* Returns a chunk of a RedisBloom dump that contains one item: the header, or the bits of its only
+ * link. */
 static bg_bytes redis_piece(bool bits)
 {
     static uint8_t dump[4096];
@@ -406,7 +407,7 @@ static void model_check(struct world *w)
 
 /* ---- Steps ----------------------------------------------------------------------------------------- */
 
-/* Keeps the reply of a dump. */
+/* Stores the reply to a dump command. */
 static void keep_piece(struct world *w)
 {
     const struct fake_item *items = w->host.items;

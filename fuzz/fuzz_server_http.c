@@ -31,7 +31,7 @@ static bool within(bg_bytes part, const char *room, size_t n)
     return data >= room && data <= room + n && part.len <= (size_t)(room + n - data);
 }
 
-/* Checks that the parts of a path are the same after re-encoding them byte by byte. */
+/* Checks that the segments of a path are the same after re-encoding them byte by byte. */
 static void check_path(void)
 {
     static char room[HTTP_LINE_BYTES], again_room[HTTP_LINE_BYTES];
@@ -57,7 +57,7 @@ static void check_path(void)
     http_request_reset(&again);
     const enum http_result result = http_parse(&again, text, (size_t)used);
     if (path.count == 1 && path.segments[0].len == 0) {
-        return; /* the text is still "/", a path without parts */
+        return; /* the text is still "/", a path without segments */
     }
     if (result == HTTP_ERROR && again.status == 414) {
         return;

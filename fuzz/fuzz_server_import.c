@@ -6,8 +6,8 @@
  * produce a second object that also contains the added keys.
  *
  * If the first byte is 2, the rest is the argument of BF.LOAD; if it is 3, the rest consists of
- * chunks of a cuckoo filter's dump, each with its length in two bytes. 0, 1 and 4 are saved values:
- * Bloom filters from RedisBloom or valkey-bloom, and cuckoo filters.
+ * chunks of a cuckoo filter's dump, each preceded by its length in two bytes. 0, 1 and 4 are saved
+ * values: Bloom filters from RedisBloom or valkey-bloom, and cuckoo filters.
  */
 #define _GNU_SOURCE /* locks */
 

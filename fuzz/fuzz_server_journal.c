@@ -1,7 +1,7 @@
 /*
  * fuzz_server_journal.c - an input is either the raw records of a frame or part of a pack, or a
- * program that creates segments and frames, with valid checksums but valid or invalid content, and
- * then damages them.
+ * program that creates segments and frames, with valid checksums and with valid or invalid content,
+ * and then damages them.
  *
  * Re-encoding an accepted record produces the same bytes. Frames in segments are reported in order
  * and unchanged, and every gap is reported. A reader that skips damage starts with the same frames
@@ -174,7 +174,7 @@ static void make(struct fuzz_input *in)
 /* The frames and gaps that were reported. */
 struct told {
     uint64_t next, records, missing, gaps;
-    bool large;      /* one of the gaps has a large or unknown number of frames */
+    bool large;      /* one of the gaps spans a large or unknown number of frames */
     uint64_t digest; /* digest of all records, in order */
     uint64_t stop;   /* number of records after which digest_then is set, or 0 */
     uint64_t digest_then;
@@ -223,7 +223,8 @@ static bg_err walk(bool beyond, struct told *told, struct journal_report *report
         return err;
     }
     FUZZ_MUST(report->records == told->records);
-    /* A large gap stands for the number of frames in a header, or for an unknown number, which counts as 1. */
+    /* `missing` counts a large gap as one frame. The report counts the number of frames stated in a header, or
+     * 1 if the number is unknown. */
     FUZZ_MUST(report->lost == told->missing
               || (told->large && report->lost > told->missing));
     FUZZ_MUST(beyond || (report->damages == 0 && told->gaps == 0));

@@ -1,7 +1,8 @@
 /*
- * fuzz_server_key_form.c - spellings of keys: compares the rules of every form with SQLite's own
- * results. A value is stored in a column with some declared type. If a lookup key finds the value,
- * the filter may decide lookups of that key only if the column prints the value in the same form.
+ * fuzz_server_key_form.c - how keys are formatted: compares the rules of every form with SQLite's
+ * own results. A value is stored in a column with some declared type. If a lookup key finds the
+ * value, the filter may decide lookups of that key only if the column prints the value in the same
+ * form.
  *
  * Input: one byte for the declared type, one for the storage class of the value and the alphabet,
  * and one for the length of the value, followed by the value and the key. With the small alphabet,

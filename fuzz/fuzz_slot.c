@@ -182,7 +182,7 @@ static void write_key(struct world *world)
     FUZZ_MUST(!world->failing || err == BG_EIO);
 }
 
-/* Adds a key that is not in the store by its hash, and removes it again if possible. */
+/* Adds the hash of a key that is not in the store, and removes it again if possible. */
 static void add_hash(struct world *world)
 {
     const uint64_t key = KEYS + (uint64_t)fuzz_byte(world->in);
@@ -268,7 +268,8 @@ static void look_up(struct world *world)
     }
 }
 
-/* Makes a change with a new filter. If the slot refuses the filter, the caller still owns it. */
+/* Passes a new filter to one of four functions that change the slot. If the slot refuses the
+ * filter, the caller still owns it. */
 static void change(struct world *world, uint8_t what)
 {
     const bool full = what == 3;

@@ -56,7 +56,7 @@ void OpenBytes(const unsigned char *bytes, size_t n, size_t offset)
     Ask(asked, opened, n);
 }
 
-/* Sets the marks of both layouts, so that the bytes pass the checks for these marks. */
+/* Writes the magic bytes of both layouts, so that the block passes the checks for them. */
 void MakeGood(unsigned char *bytes, size_t n)
 {
     static const unsigned char outer[] = { 1, 'b', 'g', 'R' },

@@ -32,7 +32,7 @@ static void *watched_allocate(void *context, size_t bytes, size_t alignment,
     (void)context;
     taken += bytes;
     if (bytes > TAKEN_MAX) {
-        return NULL; /* a forged chain can request any growth */
+        return NULL; /* a forged chain can specify any growth factor */
     }
     void *p = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
     FUZZ_MUST(p);

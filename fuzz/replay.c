@@ -3,9 +3,9 @@
  *
  *     fuzz_x [--runs N] [--seed S] FILE-OR-DIRECTORY...
  *
- * Every file is run once. Then N generated inputs are run, which depend only on the seed and the
- * files. Every second input is a file with a few bytes changed (if there are files); the rest are
- * random bytes. A directory that does not exist counts as empty.
+ * Every file is run once. Then N inputs are generated, depending only on the seed and the files,
+ * and are run as well. Every second generated input is a file with a few bytes changed (if there
+ * are files); the rest are random bytes. A directory that does not exist counts as empty.
  */
 #define _DEFAULT_SOURCE /* scandir, alphasort */
 

@@ -146,7 +146,7 @@ TEST(api__keys_of_any_length_and_content)
     CHECK(!bg_filter_may_contain(filter, "", 0));
     CHECK(added(filter, NULL, 0));
     CHECK(bg_filter_may_contain(filter, "", 0));
-    CHECK(!bg_filter_may_contain(filter, "\0", 1)); /* a NUL is not the empty key */
+    CHECK(!bg_filter_may_contain(filter, "\0", 1)); /* one NUL is not an empty key */
     CHECK(added(filter, "\0", 1));
     CHECK(!bg_filter_may_contain(filter, "\0\0", 2));
     CHECK(added(filter, "a\0b", 3));
