@@ -56,13 +56,14 @@ def loads(h):
 
 
 def is_unknown(h, name):
-    """Checks that the filter's content is unknown, so the filter answers "maybe" for every key."""
+    """Returns whether the filter's content is unknown, in which case the filter answers "maybe" for every key."""
     return h.ask("BG.INFO", name)[1] == b"unknown" and h.ask("BG.EXISTS", name, "nothing") == 1
 
 
 @alone
 def test_the_secret_stays(pattern):
-    """A loaded dump keeps its secret if the last filter with that secret is deleted while the dump is being decoded."""
+    """A loaded dump keeps its secret even if the last filter with that secret is deleted while the dump is being
+    decoded."""
     with Host(pattern.program, pattern.module) as h:
         for i, delay in enumerate((0, 0.001, 0.002, 0.003, 0.005, 0.008, 0.012, 0.02)):
             h.ask("CONFIG", "SET", "bloomgate.secret", b"%032x" % (3 * i + 1))

@@ -145,7 +145,7 @@ def test_dumped_and_loaded(h):
 
 
 def test_loaded_in_pieces(h):
-    """Loads a large filter while other clients keep sending commands, and may reuse its name."""
+    """Loads a large filter while other clients keep sending commands and may reuse the filter's name."""
     large(h, "k")
     digest, cursor, chunks = h.ask("BG.DIGEST", "k"), 0, []
     while True:

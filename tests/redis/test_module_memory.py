@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Tests how much additional memory large filters need. A filter may be saved (by SAVE or in a child process), sent to a
 replica, written to an AOF, or loaded from any of these or from chunks. None of these operations needs a second copy of
-the filter in memory. A size announced in a payload allocates no memory. Memory is measured by the kernel: the peak
-memory of the process (VmHWM) is compared with its memory before or after the action.
+the filter in memory. Announcing a size in a payload does not allocate memory. Memory is measured by the kernel: the
+peak memory of the process (VmHWM) is compared with its memory before or after the action.
 usage: test_module_memory.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]
 BG_TEST_SCALE=32 selects 1 GiB filters."""
 
@@ -107,7 +107,7 @@ def loaded(h, digest, what):
     """Checks the filter and the peak memory of a server that has loaded the filter from a file."""
     assert h.ask("BG.DIGEST", "k") == digest
     extra = memory(h, "VmHWM") - memory(h, "VmRSS")
-    print(f"  {what}: {extra / LARGE:.2f} of the filter size needed for loading", flush=True)
+    print(f"  {what}: loading needed extra memory of {extra / LARGE:.2f} times the filter size", flush=True)
     assert extra < LITTLE, (what, extra)
 
 
@@ -183,7 +183,7 @@ def test_loaded_from_chunks(pattern):
         load(h, chunks[:-1])
         extra = more(h, lambda: load(h, chunks[-1:]))
         thread_has_loaded(h, 1)
-        print(f"  the last chunk: {extra / LARGE:.2f}", flush=True)
+        print(f"  loading the last chunk needed extra memory of {extra / LARGE:.2f} times the filter size", flush=True)
         assert h.ask("BG.DIGEST", "k") == digest
         assert extra < LITTLE, extra
         assert int(h.info("persistence", "rdb_changes_since_last_save")) > 0
@@ -218,8 +218,8 @@ def test_new_ones_are_empty(h):
 
 
 def test_clearing_a_copy_touches_few_pages(h):
-    """BG.CLEAR on a copy creates an empty filter of the same size without copying the old filter first. The shape
-    recorded in a copy does not describe its filter."""
+    """BG.CLEAR on a copy creates an empty filter of the same size without copying the old filter first. It does
+    not use the shape recorded in the copy, because that shape does not describe the copy's filter."""
     for kind in KINDS:
         full = make(h, kind)
         assert h.ask("COPY", "k", "copy") == 1
@@ -303,7 +303,7 @@ def test_other_pieces(h):
 
 
 def test_promises_take_nothing(h):
-    """For every command that receives chunks, an announced size allocates no memory until the data arrives."""
+    """Commands that receive chunks allocate memory as the data arrives, not when its size is announced."""
     h.forget()
     h.ask("CONFIG", "SET", "rdbcompression", "no")
     assert h.ask("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", 1) == "OK"
@@ -332,8 +332,7 @@ def used(h):
 
 
 def test_maxmemory_is_checked_before(h):
-    """A filter that does not fit is refused before memory is allocated, and no key is evicted for
-    the filter."""
+    """A filter that does not fit is refused before memory is allocated, and no key is evicted to make space for it."""
     keys = [f"s{i}" for i in range(1000)]
     for key in keys:
         h.ask("SET", key, "x")
@@ -395,7 +394,7 @@ def test_buffers_are_counted(h):
         chunks.append(chunk)
         if cursor == 0:
             break
-        # half, because buffers of closed connections may be freed in the meantime
+        # only half of the size, because buffers of closed connections may be freed in the meantime
         assert used(h) > start + size // 2, "used_memory does not include the copy that is being dumped"
     wait_for(lambda: used(h) < start + size // 2, what="the copy to be freed")
     h.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
@@ -417,7 +416,7 @@ def test_buffers_are_counted(h):
 
 @alone
 def test_maxmemory_of_replicas_and_files(pattern):
-    """Data from a primary or the server's own file is never refused."""
+    """Data from a primary or from the server's own files is never refused."""
     with Host(pattern.program, pattern.module, save="3600 1000000") as h:
         replica = redis_host.replica_of(h, maxmemory="2mb")
         try:
@@ -438,8 +437,8 @@ def test_maxmemory_of_replicas_and_files(pattern):
 
 @alone
 def test_growth_that_is_refused(pattern):
-    """A filter that cannot grow refuses items. If it accepted them, its replica might still grow, and would then not
-    have the same false positives as the primary."""
+    """A filter that cannot grow refuses items. If it accepted them, the filter on the replica might still grow, and
+    would then have different false positives than the filter on the primary."""
     with Host(pattern.program, pattern.module) as h:
         replica = replica_of(h)
         try:
@@ -462,8 +461,8 @@ def test_growth_that_is_refused(pattern):
 
 @alone
 def test_growth_that_nearly_fits(pattern):
-    """The second filter of a chain is larger than the first. An add is either refused before it changes anything, or it
-    succeeds."""
+    """The second filter of a chain is larger than the first. An add either succeeds or is refused before it changes
+    anything."""
     with Host(pattern.program, pattern.module) as h:
         replica = replica_of(h)
         try:
@@ -508,7 +507,7 @@ def test_growth_over_the_limit(pattern):
 
 
 def test_stored_expansion_is_bounded(h):
-    """The next filter of a valkey-bloom chain is sized by the number of bytes in the chain, not by the stored
+    """The next filter of a valkey-bloom chain is sized according to the number of bytes in the chain, not the stored
     parameters."""
     words = ("BF.INSERT", "k", "CAPACITY", 100, "EXPANSION", 1000000, "SEED", b"s" * 32, "ITEMS")
     assert isinstance(h.ask(*words, *range(100)), list)

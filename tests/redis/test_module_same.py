@@ -381,15 +381,15 @@ def test_windows_of_a_late_replica(pattern):
 
 
 def within_period(found):
-    """Returns the facts without the time of the last rotation, which can be later on a replica than on the primary, but
-    is within the same period."""
+    """Returns the digests and statistics without the time of the last rotation. This time can be later on a replica
+    than on the primary, but is within the same period."""
     moved = FIGURES.index(b"window_moved") + 1
     return {name: fact[:moved] + fact[moved + 1:] for name, fact in found.items()}
 
 
 def period(host):
-    """Returns the number of the window's current period. BG.ROTATE does not advance a window that the clock
-    advances."""
+    """Returns the number of the window's current period. Uses BG.ROTATE, which does not advance a window that rotates
+    by the clock."""
     reply = host.ask("BG.ROTATE", "w")
     assert not isinstance(reply, Error), reply
     return reply
@@ -419,7 +419,7 @@ def test_transactions(pattern):
 
 @alone
 def test_nothing_is_written_for_nothing(pattern):
-    """Adding an existing key 500 times, queries, and refused commands are neither written to the AOF nor sent to
+    """Repeated adds of an existing key, queries, and refused commands are neither written to the AOF nor sent to
     replicas."""
     host = Host(pattern.program, pattern.module, appendonly="yes", appendfsync="always")
     with host:

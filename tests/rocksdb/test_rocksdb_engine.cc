@@ -424,7 +424,7 @@ void verification_finds_what_is_missing()
                 MUST(made.builder->MaybePostVerify(content).ok());
             }
             MUST(made.builder->MaybePostVerify("anything")
-                     .ok()); /* no hashes are kept */
+                     .ok()); /* the hashes were already verified and discarded */
             const std::unique_ptr<FilterBitsReader> reader(
                 made.policy->GetFilterBitsReader(content));
             int denied = 0;

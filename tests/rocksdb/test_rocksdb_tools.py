@@ -1,5 +1,5 @@
-"""Tests RocksDB's packaged tools. db_bench, ldb and sst_dump read the policy from an OPTIONS file, and load the library
-with LD_PRELOAD.
+"""Tests the adapter with RocksDB's packaged tools. db_bench, ldb and sst_dump read the policy from an OPTIONS file, and
+load the library with LD_PRELOAD.
 usage: test_rocksdb_tools.py libbloomgate_rocksdb.so"""
 
 import glob

@@ -42,7 +42,7 @@ Block LayOut(double bits, SstKind kind, uint64_t keys)
     return block;
 }
 
-/* Returns the share of absent keys for which the filter answers "maybe". */
+/* Returns the fraction of absent keys for which the filter answers "maybe". */
 double Rate(const SstAsked &asked, uint64_t questions)
 {
     uint64_t maybe = 0;

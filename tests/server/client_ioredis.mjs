@@ -1,4 +1,4 @@
-// Tests ioredis: the BF and CF commands by name, pipelines, transactions, and scan streams.
+// Tests ioredis: the BF and CF commands called by name, pipelines, transactions, and scan streams.
 // ioredis returns the same replies in both protocols: booleans as numbers, maps as lists.
 // usage: node client_ioredis.mjs PORT 2|3 PATH-OF-SOCKET
 //        in a directory whose node_modules contains ioredis

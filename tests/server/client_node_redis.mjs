@@ -90,7 +90,7 @@ async function dumps() {
 
 async function pipelines() {
   const many = await Promise.all(range(5000).map((i) => client.bf.add("p", i)));
-  holds("most adds in one pipeline are new", many.filter(Boolean).length > 4900);
+  holds("most keys added in one pipeline are new", many.filter(Boolean).length > 4900);
   const found = await Promise.all(range(10000).map((i) => client.bf.exists("p", i)));
   holds("all added keys are found", found.slice(0, 5000).every(Boolean));
   holds("few absent keys are found", found.slice(5000).filter(Boolean).length < 150);

@@ -1,4 +1,5 @@
-// Tests redigo: the BF and CF commands by name, pipelines, transactions, and a connection pool.
+// Tests redigo: the BF and CF commands called by name, pipelines, transactions, and a connection
+// pool.
 // usage: client_redigo PORT
 package main
 

@@ -94,7 +94,7 @@ def drill(folder, ids, seconds):
     memory = rss_bytes(service.process.pid)
     info = connection.ask("BG.INFO", "ids")
     facts = {name.decode() if isinstance(name, bytes) else name: value for name, value in zip(info[::2], info[1::2])}
-    print(f"memory: {memory / 2**20:,.0f} MiB, of which {before / 2**20:,.0f} MiB before filling; "
+    print(f"memory: {memory / 2**20:,.0f} MiB, of which {before / 2**20:,.0f} MiB were used before filling; "
           f"the filter uses {int(facts.get('bytes', 0)) / 2**20:,.0f} MiB", flush=True)
     quiet = [lookups(folder, service, ids, seconds) for _ in range(3)]
     adder = Adder(service.port, ids)
@@ -121,7 +121,7 @@ def drill(folder, ids, seconds):
                   f"p99.9 {run['p999_us']} us")
     middle = lambda runs: sorted(run["p99_us"] for run in runs)[len(runs) // 2]
     print(f"p99 while rebuilding divided by quiet p99: {middle(busy) / middle(quiet):.2f} (medians of {len(busy)} and {len(quiet)} runs)")
-    print(f"{adder.next - ids:,} IDs added during the rebuild, {len(lost)} IDs lost of these and of a million others; "
+    print(f"{adder.next - ids:,} IDs added during the rebuild, {len(lost)} IDs lost out of these and a million others; "
           f"rebuilt from {ids:,} IDs: {'yes' if finished else 'no'}")
     code = service.stop()
     home.cleanup()

@@ -32,7 +32,7 @@ check_contract.check = insist
 
 
 class Contract(check_contract.Contract):
-    """The API contract (an OpenAPI document), which two validators use."""
+    """The API contract (an OpenAPI document). Two validators check responses against it."""
 
     def problems(self, value, schema, where="answer"):
         found = super().problems(value, schema, where)
@@ -108,7 +108,7 @@ class Wire:
         return status, json.loads(body)
 
     def is_over(self):
-        """Returns whether the service has shut down its sending direction."""
+        """Returns whether the service has closed its sending side."""
         try:
             return self.file.read(1) == b""
         except ConnectionError:

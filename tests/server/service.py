@@ -1,5 +1,5 @@
 """Runs the service under test: starts it in its own directory with free ports, sends RESP commands, stops it, and
-searches its log for sanitizer reports. This module is also the runner for the scripts in this directory.
+searches its log for sanitizer reports. This module is also the test runner for the scripts in this directory.
 
     import service
 

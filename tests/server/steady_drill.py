@@ -124,8 +124,8 @@ def drill(program, seconds, seed):
     calm = samples[len(samples) // 5:]
     quarter = max(1, len(calm) // 4)
     first, last = mean(calm[:quarter]), mean(calm[-quarter:])
-    print(f"memory after the first fifth of {len(samples)} s: {first / 2**20:.1f} MiB in its first quarter, {last / 2**20:.1f} MiB in its "
-          f"last, at most {max(calm) / 2**20:.1f} MiB; {sum(t.requests for t in threads):,} requests")
+    print(f"mean memory after the warm-up (a fifth of {len(samples)} s): {first / 2**20:.1f} MiB in the first quarter, {last / 2**20:.1f} MiB in the "
+          f"last quarter; peak {max(calm) / 2**20:.1f} MiB; {sum(t.requests for t in threads):,} requests")
     for failure in failures:
         print(f"failure: {failure!r}")
     return not failures and not errors and last <= max(first * 1.05, first + 4 * 2**20)

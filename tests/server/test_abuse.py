@@ -320,7 +320,7 @@ def test_never_read(program):
                 time.sleep(0.02)
                 assert is_sanitized(s) or s.memory() - before < 300 * MI
             assert not socks, f"{len(socks)} connections are still open"
-        grows_less(s, before, 64 * MI, "after 20 clients that never read have disconnected")
+        grows_less(s, before, 64 * MI, "after 20 clients that never read were disconnected")
 
 
 @alone
@@ -430,7 +430,7 @@ def noise(rng):
     kind = rng.randrange(4)
     if kind == 0:
         return rng.randbytes(rng.randrange(1, 5000))
-    if kind == 1:  # characters that have a meaning in the protocol
+    if kind == 1:  # characters that have a special meaning in the protocol
         return bytes(rng.choice(b"*$:+-\r\n0123456789 \"'x") for _ in range(rng.randrange(1, 400)))
     data = bytearray(encode("BF.MADD", "k", *range(rng.randrange(1, 30))) * rng.randrange(1, 10))
     for _ in range(rng.randrange(1, 10)):
@@ -564,7 +564,7 @@ def test_come_and_go(s):
 
 @alone
 def test_reply_beyond_the_limit(program):
-    """A single reply that exceeds the limit closes its connection and is logged."""
+    """If a single reply exceeds the limit, its connection is closed and the event is logged."""
     with Service(program, "client-output-buffer-limit 1Mi") as s:
         with Witness(s):
             with s.connect() as c:

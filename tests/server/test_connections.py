@@ -66,7 +66,7 @@ def test_pipeline_of_large_replies(program):
 
 @alone
 def test_replies_come_while_more_is_asked(program):
-    """A reply waits until its request is synced to disk, but not for the syncs of later requests."""
+    """A reply waits until its own request is synced to disk, but does not wait for later requests to be synced."""
     with Service(program, "appendfsync always") as s, s.connect() as c:
         got = []
 
@@ -154,7 +154,7 @@ def test_jobs_of_clients_that_are_gone(s):
 
 
 def test_turns(s):
-    """A pipeline that takes many event-loop iterations does not block other clients until it ends."""
+    """Other clients are served while a pipeline that takes many event-loop iterations is running."""
     with s.connect() as c, s.connect() as other:
         n = 200000
         c.socket.settimeout(None)
@@ -178,7 +178,7 @@ def test_turns(s):
 
 
 class Secret:
-    """A service with a TLS port, whose connections go through that port."""
+    """A service with a TLS port; connect() connects to that port."""
 
     def __init__(self, program, *lines):
         if not shutil.which("openssl"):
@@ -259,7 +259,7 @@ def test_tls_record_over_the_limit(program):
     with Secret(program, "client-query-buffer-limit 1Mi", "proto-max-bulk-len 1Mi") as s, s.connect() as c:
         n = 5000  # with this many arguments, the request runs as a job
         words = ["BF.MADD", "k", *(f"{i:08}" for i in range(n))]
-        # the length field of this argument becomes five digits longer
+        # lengthening this argument also makes its length field five digits longer
         words[-1] += "x" * (limit - 10 - len(encode(*words)) - 5)
         data = encode(*words)
         assert len(data) == limit - 10

@@ -283,7 +283,7 @@ def test_busy(s):
 
 
 def test_lists_go_on_by_name(s):
-    """Filters that are created and dropped during a listing do not cause others to be missed or
+    """Filters that are created and dropped during a listing do not cause other filters to be missed or
     listed twice."""
     a = Asker(s)
     for i in range(60):
@@ -371,7 +371,7 @@ def upload_while_adding(s, name, condition, prepare):
         added = c.ask("BF.ADD", name, "key")
         thread.join()
         assert found[0] in (200, 201, 412), found
-        if added == 1:  # otherwise, an error is returned because the filter has just been replaced
+        if added == 1:  # otherwise, the add returned an error because the filter had just been replaced
             seen.add((found[0], added, r.ask("BF.EXISTS", name, "key")))
     assert seen <= {(200, 1, 1), (201, 1, 1), (412, 1, 1)}, seen
 
@@ -419,7 +419,7 @@ def test_an_upload_has_no_time_to_live(s):
 
 
 def test_damaged_files_are_refused(s):
-    """A file with any changed byte or any truncation is refused, and the previous content is kept."""
+    """A file is refused if any byte is changed or if it is truncated at any point, and the previous content is kept."""
     a = Asker(s)
     a.make("good", kind="blocked", capacity=300, error=0.01)
     a.ask("POST", f"{F}/good/add", 200, {"keys": [f"key {i}" for i in range(300)]})
@@ -454,8 +454,8 @@ def load_foreign(s, name, whole=True):
 
 
 def test_files_of_others(s):
-    """A file with a different secret is refused. A file without a secret is accepted, and the filter has the parameters
-    in the file."""
+    """A file with a different secret is refused. A file without a secret is accepted, and the filter takes its
+    parameters from the file."""
     a = Asker(s)
     with free_service(s.program) as other:
         b = Asker(other)
@@ -690,7 +690,7 @@ def check_rights(admin, shop, reader):
     few.ask("GET", "/api/v1/info", 200)
     text = shop.told("GET", "/metrics", 200).decode()
     assert 'filter="shop:a"' in text and 'filter="other"' not in text
-    # The user does not see events about other users' filters, or about no filter at all.
+    # The user does not see events for other users' filters, or events that do not belong to a filter.
     admin.ask("PUT", f"{F}/other/file", 422, b"junk", **KIND)
     shop.ask("PUT", f"{F}/shop%3Aa/file", 422, b"junk", **KIND)
     same({e.get("filter") for e in shop.told("GET", "/api/v1/events", 200)["events"]}, {"shop:a"})

@@ -19,7 +19,7 @@ import service
 from service import Error, Service, alone, encode, wait_for
 
 MI = 1 << 20
-HEAD = 64 << 10  # an upper bound for a filter's overhead in addition to its bits
+HEAD = 64 << 10  # an upper bound on the memory that a filter uses in addition to its bits
 
 
 def memory(s):

@@ -204,7 +204,7 @@ def both_forms(a):
 
 @alone
 def test_documents(program):
-    """promtool and the client library find the same content in both formats, whatever the filters' names are."""
+    """promtool and the client library read the same content from both formats, whatever the filters' names contain."""
     s, _ = with_gate(program, "products", "follow=changes")
     with s:
         a = Asker(s)
@@ -228,7 +228,7 @@ def test_documents(program):
 
 
 def table_of(samples, about):
-    """Returns the service's own metrics, formatted as the list in docs/metrics.md."""
+    """Returns the service's own metrics, formatted like the list in docs/metrics.md."""
     rows, labels = {}, {}
     for name, pairs in samples:
         if name.startswith(LIBRARY) and name not in OF_SERVICE:
@@ -500,7 +500,7 @@ def test_alerts_of_starting(program):
 
 
 def keep_port(s):
-    """Makes the service restart on the same port, so that Prometheus sees the same instance."""
+    """Configures the service to restart on the same port, so that Prometheus sees the same instance."""
     port, configure = s.http_port, s.configure
 
     def same_port():

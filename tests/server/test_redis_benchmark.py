@@ -117,7 +117,7 @@ def test_usual_tests(s):
 
 @alone
 def test_durable(program):
-    """Runs the same benchmark with every reply waiting for the disk."""
+    """Runs the same benchmark with appendfsync always, so every reply waits for the disk."""
     with Service(program, "appendfsync always") as s:
         drive(s, "BF", 16, service.work(20000))
 

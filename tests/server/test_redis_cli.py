@@ -27,7 +27,8 @@ def cli(s, *words, stdin=None, check=True, timeout=120):
     return done.stdout.decode(errors="replace")
 
 
-# The input and the output with --no-raw. The output is in RESP2, followed by the RESP3 output where it is different.
+# The input lines (after ">") and the expected output with --no-raw. Where the RESP2 and RESP3 outputs differ, a line
+# contains both, separated by " / ".
 TRANSCRIPT = r"""
 > PING
 PONG

@@ -325,7 +325,7 @@ def test_retries_over_a_restart(program):
 
 
 def again(s, port):
-    """Restarts the service on the same port, to which the clients reconnect."""
+    """Restarts the service on the same port so that the clients can reconnect."""
     s.port = port
     return f"{s.folder}/bloomgate.conf"
 

@@ -67,7 +67,7 @@ def fill(c):
 
 
 def more(c):
-    """Applies more changes, which follow the first snapshot if there is one."""
+    """Applies more changes, after the first snapshot if there is one."""
     ask_all(c, [("BG.ADD", name, f"{name}-more-{i}") for name, _, _ in MAKES for i in range(100)])
     ask_all(c, [("BG.FOLD", "blocked"), ("COPY", "cf", "cf-copy"), ("COPY", "bf", "bf-copy"),
                 ("RENAME", "split", "split-renamed"), ("DEL", "partitioned"),

@@ -149,7 +149,7 @@ def http_status(client):
 
 @service.alone
 def test_users_of_http_leave_threads_to_others(program):
-    """The limit for jobs of one user also applies to HTTP requests without a body on new connections."""
+    """The per-user job limit also applies to HTTP requests without a body on new connections."""
     with service.Service(program, "workers 1", "jobs 3", "appendfsync no", "user default on nopass +@all ~*",
                          "user one on >x +@all ~*", "user other on >x +@all ~*", http=True) as s:
         assert s.ask("CF.RESERVE", "large", LARGE) == "OK"

@@ -155,7 +155,7 @@ def test_a_second_signal_ends_it_at_once(program):
 
 @alone
 def test_signals_to_two_threads(program):
-    """The kernel delivers a signal to any thread, so two handlers can run at the same time."""
+    """The kernel may deliver a signal to any thread, so two handlers can run at the same time."""
     with Service(program, "shutdown-grace 600s") as s:
         c = clog(s)
         threads = sorted(int(thread) for thread in os.listdir(f"/proc/{s.process.pid}/task"))
@@ -168,7 +168,7 @@ def test_signals_to_two_threads(program):
 
 @alone
 def test_the_unix_socket_of_the_next(program):
-    """A service that starts during the grace period of another service can use the same path."""
+    """A service that starts during the grace period of another service can use the same socket path."""
     with Service(program, "shutdown-grace 600s") as s, socket.socket(socket.AF_UNIX) as following:
         c = clog(s)
         s.process.send_signal(signal.SIGTERM)

@@ -81,7 +81,8 @@ struct fake {
     uint64_t stepped; /* how far the clock was set ahead, excluding elapsed time */
     struct fake_entry entries[FAKE_NAMES];
     size_t entries_count;
-    /* freed at the end, because objects that were found stay valid within a batch */
+    /* dropped objects, which are freed at the end because objects stay valid within the batch that
+     * found them */
     struct object **gone;
     size_t gone_count;
     struct command_table *table;
@@ -350,7 +351,8 @@ static inline bg_err fake_replace(struct host *host, bg_bytes name,
     struct fake *h = fake_of(host);
     struct fake_entry *entry = fake_find_entry(h, name);
     if (!entry || entry->object != instead_of) {
-        return object_error(info, BG_ECANCELED, "the name stands for something else");
+        return object_error(info, BG_ECANCELED,
+                            "the name refers to a different object");
     }
     if (h->create_fails) {
         return fake_create(host, name, object, info);

@@ -277,7 +277,7 @@ static void probe_wait(struct probe *probe, const char *condition)
 
 static void probe_print_about(struct probe *probe)
 {
-    /* read before the lag, so that `since` is never too late */
+    /* the time is read before the lag, so that the printed `since` is never too late */
     const uint64_t now = source_now();
     const struct gate_about a = probe_about(probe);
     bg_gate_info stats = { .struct_size = sizeof stats };

@@ -184,7 +184,7 @@ static inline void model_free(struct model *m)
     free(m);
 }
 
-/* Starts to track the source's changes from a mark, or from the beginning if `mark` is NULL. */
+/* Starts tracking the source's changes from a mark, or from the beginning if `mark` is NULL. */
 static inline void model_follow(struct model *m, struct source *source,
                                 const char *mark)
 {

@@ -50,7 +50,7 @@ static inline void world_open(struct world *w)
     (void)sqlite3_busy_timeout(w->db, 30000);
 }
 
-/* Creates a database with a write-ahead log, or with a rollback journal if `plain`. */
+/* Creates a database with a write-ahead log, or with a rollback journal if `plain` is true. */
 static inline void world_begin(struct world *w, bool plain)
 {
     (void)snprintf(w->folder, sizeof w->folder, "%s", scratch_fresh());

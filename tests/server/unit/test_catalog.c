@@ -162,7 +162,8 @@ static struct entry *entry_of(bg_bytes name)
     return entry;
 }
 
-/* Returns terms that refer to the entry that currently has the name. */
+/* Returns terms that are met as long as the name keeps its current entry and that entry is
+ * unchanged. */
 static struct catalog_terms seen(bg_bytes name)
 {
     const struct entry *entry = entry_of(name);
@@ -182,8 +183,7 @@ TEST(catalog__replaces_and_drops_on_terms_only)
     CHECK_EQ(put_on(text("a"), 2, &none, 1), BG_ECANCELED);
     CHECK_EQ(catalog_drop_on(catalog, text("a"), &none, 1, NULL), BG_ECANCELED);
     CHECK_EQ(mark_of(text("a"), 1), 1);
-    /* Each change is counted, so terms that were read before the change can no longer replace the
-     * entry. */
+    /* Each change is counted, so terms that were read before the change are no longer met. */
     struct catalog_terms before = seen(text("a"));
     CHECK_OK(catalog_changing(entry_of(text("a")), NULL));
     CHECK_EQ(put_on(text("a"), 2, &before, 1), BG_ECANCELED);

@@ -136,7 +136,7 @@ static void check_files_kept(const char *from, const char *folder)
     }
 }
 
-/* ---- A sequence of changes of which any part is lost ----------------------------------- */
+/* ---- A sequence of changes, any part of which may be lost ------------------------------ */
 
 static void story(const char *folder)
 {
@@ -496,7 +496,7 @@ TEST(doubt__nothing_is_deleted_while_something_is_missing)
     world_close(&w);
 }
 
-/* Returns the last offset of a text in a file. */
+/* Returns the offset of the last occurrence of a text in a file. */
 static long place_of(const char *path, const char *text)
 {
     static char bytes[65536];

@@ -1,6 +1,6 @@
 /*
  * Tests statistics over time. Each point is returned for the time at which it was added, and
- * omitted points are unknown. The value of a minute is the mean of its points. Rings wrap around,
+ * omitted points are unknown. The value for a minute is the mean of its points. Rings wrap around,
  * and the clock may stop, jump or move back.
  */
 #include "history.h"
@@ -177,7 +177,8 @@ TEST(history__a_clock_that_goes_back_goes_on)
     history_free(h);
 }
 
-/* With random sequences of times, ranges stay within the added points, and reads stay in bounds. */
+/* For random sequences of times, each value in a range is unknown or belongs to the time of its
+ * point, and reads stay in bounds. */
 TEST(history__any_times)
 {
     for (size_t round = 0; round < 50 * check_scale(); round++) {

@@ -1,7 +1,7 @@
 /*
  * test_http.c - tests the parsing of HTTP requests, header fields and targets, and the writing of
- * responses. Requests are cut at every byte, refused for every possible reason, tested at their
- * limits, and randomized, with regular expressions as a reference.
+ * responses. Requests are split at every byte, refused for every possible reason, tested at their
+ * limits, and randomized and compared with regular expressions as a reference.
  */
 #define _POSIX_C_SOURCE 200809L /* regcomp */
 
@@ -18,8 +18,8 @@
 
 enum { BODY_MAX = 1000 };
 
-/* Parses a stream as a whole, in two parts for every possible cut, and in random parts. The parsed
- * requests must always be the same. */
+/* Parses a stream as a whole, split in two at every possible position, and split at random
+ * positions. The parsed requests must always be the same. */
 static void tell(struct http_story *story, const char *bytes, size_t n)
 {
     struct http_story other;
@@ -60,7 +60,7 @@ static void check_refused(const char *bytes, size_t n, int status, const char *r
     http_story_free(&story);
 }
 
-/* Parses a request head, which must be all of `bytes`. */
+/* Parses a request head that must span all of `bytes`. */
 static void parse(struct http_request *r, const char *bytes)
 {
     http_request_reset(r);
@@ -393,7 +393,7 @@ TEST(http__chunks_that_are_refused)
     check_chunks_refused("10000000000000000\r\n", 413, large);
     check_chunks_refused("00000000000000000000000000000003e9\r\n", 413, large);
     char line[400] = "5;";
-    /* 256 bytes, the last of which may still become the CR */
+    /* exactly 256 bytes, which is the limit including the CR */
     memset(line + 2, 'x', 254);
     check_chunks_refused(line, 0, NULL);
     line[255] = '\r';
@@ -541,7 +541,7 @@ TEST(http__random_heads_as_the_reference)
 }
 
 /* Streams of complete requests with bodies, in which some bytes are changed, are parsed the same
- * way wherever the stream is cut. */
+ * way wherever the stream is split. */
 TEST(http__random_streams_the_same_in_pieces)
 {
     static const char *const requests[] = {

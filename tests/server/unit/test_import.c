@@ -267,8 +267,8 @@ TEST(import__cuckoo_filters_of_different_sizes)
     CHECK_EQ(fake(&h, "BG.INFO k")[0], '[');
     CHECK_STR(fake(&h, "BG.ADD k more"), ":1");
     CHECK_STR(fake(&h, "BG.DEL k more"), ":1");
-    /* loads a header that is followed by an address, and then chunks, none of which crosses the end
-     * of a filter */
+    /* loads a header that is followed by an address, and then chunks; a chunk that crosses the end
+     * of a filter is refused */
     uint8_t header[46] = { 0 };
     const uint8_t *slots = file.bytes + 16 + 38 + 16;
     memcpy(header, file.bytes + 16, 38);

@@ -1007,7 +1007,7 @@ TEST(journal__the_thread_works_under_every_policy)
 
 TEST(journal__the_thread_tells_what_others_synced_before_it_ran)
 {
-    /* syncs return immediately, so the thread usually runs after them */
+    /* the simulated syncs return immediately, so the journal's thread usually runs after them */
     disk.patient = true;
     for (int i = 0; i < 100; i++) {
         struct listener listener;
@@ -1336,7 +1336,7 @@ TEST(journal__a_segment_whose_name_may_get_lost_is_the_end)
     files_clean();
 }
 
-/* ---- A journal whose process ends at any system call --------------------------------- */
+/* ---- A journal whose process dies at any system call --------------------------------- */
 
 /*
  * A catalog with one object, whose content is the number of changes and a digest of the changes in
@@ -1347,7 +1347,7 @@ enum { LIFE = 40 };
 
 struct life {
     uint64_t changes, digest;
-    uint64_t from; /* frames before this one are already included */
+    uint64_t from; /* the content already includes all frames before this one */
 };
 
 static void life_change(struct life *life, uint64_t hash)

@@ -1,7 +1,8 @@
 /*
- * Tests reading the journal. Whatever part is truncated, flipped, lost or replaced, every reported
- * frame is a frame that was written, and frames are reported in order. A missing frame either
- * belongs to a torn tail that was never acknowledged, or is reported as missing.
+ * Tests reading the journal. No matter which part of the journal is truncated, corrupted, lost or
+ * replaced, every reported frame is a frame that was written, and frames are reported in order. A
+ * missing frame either belongs to a torn tail that was never acknowledged, or is reported as
+ * missing.
  */
 #include "support/check.h"
 #include "support/journal_memory.h"
@@ -28,7 +29,7 @@ static uint64_t hash_of(uint64_t i)
     return check_random_next(&state);
 }
 
-/* Returns the record of frame i, which is always the same add with one to three hashes. */
+/* Returns the record of frame i: an add of one to three hashes, which depend only on i. */
 static struct journal_record record_of(uint64_t i, uint64_t hashes[3])
 {
     for (uint64_t k = 0; k < 3; k++) {
@@ -99,8 +100,8 @@ static bg_err walk(bool beyond, struct heard *heard, struct journal_report *repo
     return err;
 }
 
-/* Writes frames 1 to n in one segment. Each frame records that the frame `behind` positions before
- * it was synced. */
+/* Writes frames 1 to n in one segment. Each frame records as synced the frame that is `behind`
+ * positions earlier. */
 static void make_one(uint64_t n, uint64_t behind)
 {
     memory_clear(&journal);
@@ -294,8 +295,8 @@ TEST(journal_read__holes_in_what_was_not_synced_are_torn)
     }
 }
 
-/* The settled part never extends beyond the frame that was last recorded as synced, and is not much
- * smaller. */
+/* The settled part ends at the end of the last frame that is recorded as synced, or shortly before
+ * it. */
 TEST(journal_read__settled_is_what_frames_say)
 {
     static struct heard heard;
@@ -458,7 +459,8 @@ TEST(journal_read__a_missing_beginning_is_damage)
     CHECK_OK(walk(true, &heard, &report, &why));
     CHECK_EQ(heard.missing, 5);
     CHECK_EQ(report.first, 6);
-    /* The missing segment is not damage if the journal records that it is no longer needed. */
+    /* The missing segment is not treated as damage if the journal records that it is no longer
+     * needed. */
     struct journal_record keep = { .type = JOURNAL_KEEP, .from = 6 };
     CHECK(memory_append(&journal, journal.next - 1, &keep));
     CHECK_OK(walk(false, &heard, &report, &why));

@@ -1,7 +1,7 @@
 /*
- * test_key_form.c - tests spellings of keys. The filter may answer only lookups of keys that are
- * spelled the way the database prints them. The table was verified with PostgreSQL 15. The tests
- * after the table verify the SQLite rules with SQLite itself.
+ * test_key_form.c - tests key formats. The filter may answer a lookup only if the key is formatted
+ * the way the database prints it. The table was verified with PostgreSQL 15. The tests after the
+ * table verify the SQLite rules with SQLite itself.
  */
 #include "key_form.h"
 
@@ -292,8 +292,8 @@ static bg_bytes printed(sqlite3_stmt *row)
     return (bg_bytes){ data ? data : "", (size_t)sqlite3_column_bytes(row, 0) };
 }
 
-/* Verifies that the filter contains the key's canonical form for every row that a lookup of the key
- * finds, no matter how the key is bound. */
+/* If the key is canonical, verifies that every row found by a lookup of the key has the same form
+ * in the filter as the key, no matter how the key is bound. */
 static void check_finds(sqlite3_stmt *lookup, enum key_form form, bg_bytes key)
 {
     int64_t number = 0;

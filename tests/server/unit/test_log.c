@@ -1,5 +1,5 @@
 /*
- * test_log.c - tests log lines in text and JSON format, a reader that does not read, and the list
+ * test_log.c - tests log lines in text and JSON format, output that is not read, and the list
  * of recent events.
  */
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-/* Tests claims, with which a thread that must not wait can detect that a long operation on an
+/* Tests claims, which let a thread that must not wait detect that a long operation on an
  * object is running or imminent. */
 #define _GNU_SOURCE
 
