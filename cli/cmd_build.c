@@ -192,15 +192,15 @@ static int build_size(struct build *b)
     } else if (!known && b->spec.kind == BG_KIND_WINDOW) {
         return say_usage(
             "a window filter requires --items (the number of distinct keys) if the "
-            "input is a pipe");
+            "input is not an uncompressed regular file");
     } else if (!known
                && (b->spec.kind == BG_KIND_AUTO || b->spec.kind == BG_KIND_SCALABLE)) {
         b->spec.kind = BG_KIND_SCALABLE;
         b->spec.items = BUILD_FIRST_LAYER;
         if (!(b->spec.rate > 0)) {
             return say_usage(
-                "if the number of keys is unknown, use --rate to set the size, or set "
-                "--items");
+                "--bits-per-key and --bytes require --items if the input is not an "
+                "uncompressed regular file; set --items, or use --rate instead");
         }
     }
     return code;
@@ -736,11 +736,18 @@ static int build_check(const struct build *b)
     if (b->input.part.n > 1 && b->format.records != KEY_RECORDS_SEPARATED) {
         return say_usage("--shard requires records that end with a newline or NUL");
     }
-    if ((b->options->checkpoint > 0 || b->options->resume)
-        && (build_is_static((bg_kind)b->spec.kind) || !input_is_plain(&b->input))) {
+    if (!(b->options->checkpoint > 0) && !b->options->resume) {
+        return CLI_OK;
+    }
+    if (build_is_static((bg_kind)b->spec.kind)) {
         return say_usage(
-            "--checkpoint and --resume require uncompressed regular files and a "
-            "non-static kind");
+            "--checkpoint and --resume do not support kind %s, which is built from all "
+            "keys at once; choose another --kind",
+            bg_kind_name((bg_kind)b->spec.kind));
+    }
+    if (!input_is_plain(&b->input)) {
+        return say_usage(
+            "--checkpoint and --resume require uncompressed regular files as input");
     }
     return CLI_OK;
 }

@@ -219,8 +219,8 @@ const struct command command_cluster = {
         "--patience, add and check fail; check --open reports their keys as "
         "\"maybe\" instead. A missing shard is always an error.\n\nWith --tls, each "
         "node must present a certificate that was issued by an authority in --tls-ca "
-        "for the host name that the cluster lists for the node. Passwords are never "
-        "arguments: use BLOOMGATE_PASSWORD or --password-file.",
+        "for the host name that the cluster lists for the node. Passwords cannot be "
+        "passed as arguments: use BLOOMGATE_PASSWORD or --password-file.",
     .size = sizeof(struct cluster_settings),
     .uses = { { &cluster_group, 0 },
               { &cluster_create_group, 0 },

@@ -377,20 +377,20 @@ const struct command command_dedup = {
         "filter is so full that more new lines than --rate allows would be dropped, "
         "dedup stops with exit code 5. All lines up to that point are "
         "printed.\n\n--window remembers only the last N keys (or up to one seventh "
-        "more), or the keys of a time period; each occurrence renews a key. A time "
-        "period requires --items, and the time between runs does not "
+        "more), or the keys of a time period; each occurrence of a key renews it. A "
+        "time period requires --items, and the time between runs does not "
         "count.\n\n--state loads the filter from an earlier run, and saves it "
         "atomically at the end, even if the command is interrupted or the filter is "
         "full: the state then contains exactly the lines that were printed. After "
         "any other error, the old state is kept. Keys must be extracted and hashed "
-        "in the same way in all runs. The size and the rate of a state do not "
-        "change: --items, --rate and --memory are refused if the state does not "
-        "satisfy them.\n\nWith --unordered, each thread adds and prints lines "
-        "independently. Exactly one of several equal lines is printed, but not "
-        "always the first. This mode uses a filter of kind register, which does not "
-        "grow, at a rate of 1 in 100,000 by default. Without --items and --memory, "
-        "uncompressed regular files are read twice, the first time to count their "
-        "lines. Piped input and a new --state file require --items or --memory.",
+        "in the same way in all runs. The size and rate of a state cannot change: "
+        "dedup rejects --items, --rate and --memory if the state does not satisfy "
+        "them.\n\nWith --unordered, each thread adds and prints lines independently. "
+        "Exactly one of several equal lines is printed, but not always the first. "
+        "This mode uses a filter of kind register, which does not grow, at a rate of "
+        "1 in 100,000 by default. Without --items and --memory, uncompressed regular "
+        "files are read twice, the first time to count their lines. Piped input and "
+        "a new --state file require --items or --memory.",
     .size = sizeof(struct dedup_options),
     .uses = { { &dedup_group, 0 },
               { &seen_options_group, offsetof(struct dedup_options, seen) },

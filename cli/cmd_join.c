@@ -87,9 +87,9 @@ const struct command command_join = {
     .about =
         "Recombines the N shards PREFIX.0, PREFIX.1 and so on, written by bloomgate "
         "split, into one filter. Every file records its shard number and the split "
-        "that created it. Files with the wrong number, from a different split, or with "
-        "a different size or hash are refused. If bloomgate split was interrupted, run "
-        "it again.",
+        "that created it. join rejects files that have the wrong shard number, are "
+        "from a different split, or have a different size or hash. If bloomgate "
+        "split was interrupted, run it again.",
     .size = sizeof(struct join_options),
     .uses = { { &force_options_group, offsetof(struct join_options, save) },
               { &open_ours_group, offsetof(struct join_options, open) } },

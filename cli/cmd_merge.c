@@ -42,13 +42,14 @@ static int merge_compare(const struct filter_file *first,
 {
     if (strcmp(first->recipe, other->recipe) != 0) {
         return say_failed(CLI_DATA,
-                          "%s and %s: keys were converted differently: '%s' and "
-                          "'%s'",
+                          "%s and %s: keys were converted differently ('%s' and '%s'); "
+                          "build both filters with the same --trim, --lower and --as",
                           first->path, other->path, first->recipe, other->recipe);
     }
     if (memcmp(first->about.key_id, other->about.key_id, BG_KEY_ID_BYTES) != 0) {
         return say_failed(CLI_DATA,
-                          "%s and %s: the keys were hashed with different secrets",
+                          "%s and %s: the keys were hashed with different secrets; "
+                          "build both filters with the same secret",
                           first->path, other->path);
     }
     return merge_compare_shards(first, other);
@@ -118,9 +119,9 @@ const struct command command_merge = {
         "Writes the union of the filters to OUT: the filter that would result from "
         "adding all their keys to one filter of the same size. The filters must have "
         "the same kind, size and hash: build them with the same --items and --rate, "
-        "for example from parts of the input (--shard). If the input changed between "
-        "the builds, merge refuses its parts; if parts are missing, merge prints a "
-        "warning.\n\nThe notes, key ID and generation are taken from the first "
+        "for example from parts of the input (--shard). merge rejects the parts if "
+        "the input changed between their builds, and prints a warning if parts are "
+        "missing.\n\nThe notes, key ID and generation are taken from the first "
         "filter. With -f, OUT may be one of the filters: it is replaced atomically "
         "at the end, or is unchanged if anything fails.",
     .size = sizeof(struct merge_options),

@@ -95,11 +95,11 @@ const struct command command_remove = {
     .about =
         "Reads keys from files, or from stdin, and undoes one add for each key. "
         "Remove only keys that were added, and remove each key at most as many times "
-        "as it was added. A filter cannot distinguish a false positive from a "
-        "member, so removing a key that was never added can remove other keys. Keys "
-        "that are definitely not in the filter are counted and skipped.\n\nSupported "
-        "kinds: counting, cuckoo and quotient. The file is replaced atomically at "
-        "the end, or is unchanged if anything fails.",
+        "as it was added. A filter cannot distinguish a false positive from a key "
+        "that was added, so removing a key that was never added can remove other "
+        "keys. Keys that are definitely not in the filter are counted and "
+        "skipped.\n\nSupported kinds: counting, cuckoo and quotient. The file is "
+        "replaced atomically at the end, or is unchanged if anything fails.",
     .size = sizeof(struct change_options),
     .uses = { { &remove_group, 0 },
               { &save_options_group, offsetof(struct change_options, save) },

@@ -79,8 +79,8 @@ static int split_file(const struct split_options *o, const char *path,
     code = code ? code : filter_secret(path, &o->open, &file, &opening);
     if (!code && file.about.shards != shards) {
         code = say_failed(CLI_DATA,
-                          "%s: was replaced by a filter with %u shards instead of %u; "
-                          "run split again",
+                          "%s: the file was replaced during the split and now has %u "
+                          "shards, not %u; run split again",
                           path, file.about.shards, shards);
     }
     code = code ? code
@@ -122,9 +122,10 @@ const struct command command_split = {
         "Writes each shard of a sharded filter to its own file, PREFIX.0, PREFIX.1 "
         "and so on. A shard contains only the keys whose hash maps to it, so it "
         "cannot answer lookups for other keys. bloomgate join recombines the "
-        "shards.\n\nSharded filters are created with the library (field shards of "
-        "bg_spec, see libbloomgate(3)). bloomgate build --shard is different: it "
-        "creates a complete filter from a part of the input, for bloomgate merge.",
+        "shards.\n\nSharded filters are created with the library (set the shards "
+        "field of bg_spec; see libbloomgate(3)). bloomgate build --shard is "
+        "different: it creates a complete filter from a part of the input, for "
+        "bloomgate merge.",
     .size = sizeof(struct split_options),
     .uses = { { &force_options_group, offsetof(struct split_options, save) },
               { &open_ours_group, offsetof(struct split_options, open) } },

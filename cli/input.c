@@ -232,8 +232,9 @@ static int input_open(struct input *input)
         return input_failed(input);
     }
     if (input_is_output(input)) {
-        return say_failed(CLI_IO, "%s: this input file is also the output",
-                          input_name(input));
+        return say_failed(
+            CLI_IO, "%s: this input file is also the output; write to another file",
+            input_name(input));
     }
     input->streams = !input_size_of(path, &size);
     if (input->streams) {

@@ -621,7 +621,7 @@ static int keys_refuse(const struct key_format *format, const struct chunk *chun
     }
     if (keys_is_open(format, chunk, i)) {
         return say_failed(
-            CLI_DATA, "%s: at byte %" PRIu64 ": a record with unclosed quotes: '%s'%s",
+            CLI_DATA, "%s: at byte %" PRIu64 ": the record has unclosed quotes: '%s'%s",
             chunk->path, offset, shown, record.len > n ? "..." : "");
     }
     return say_failed(CLI_DATA, "%s: at byte %" PRIu64 ": not valid %s: '%s'%s",

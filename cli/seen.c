@@ -25,7 +25,7 @@ static const struct option seen_table[] = {
     { "memory", 'm', OPTION_BYTES, AT(memory), "SIZE",
       "fixed size instead of --rate, such as 512M or 2Gi", NULL },
     { "window", 'w', OPTION_TEXT, AT(window), "N|TIME",
-      "remember the last N keys, or keys from the last 10m", NULL },
+      "keys to remember: a number, or a period such as 10m", NULL },
     { "state", 's', OPTION_TEXT, AT(state), "FILE",
       "load the filter from FILE, and save it there", NULL },
     { "unordered", 0, OPTION_FLAG, AT(unordered), NULL,
@@ -235,7 +235,8 @@ static int seen_make(struct seen *seen, const struct input *input,
         uint8_t key[BG_CANARY_BYTES];
         bg_canary(seen->generation, i, key);
         if (bg_filter_add(seen->filter, key, sizeof key, NULL)) {
-            return say_failed(CLI_FULL, "the filter has no space for its canaries");
+            return say_failed(CLI_FULL, "the filter has no space for its canaries; "
+                                        "increase --items or --memory");
         }
         seen->keys++;
     }
@@ -313,24 +314,32 @@ static int seen_check_kind(const struct seen *seen, const char *path,
     const bg_kind kind = (bg_kind)about->kind;
     if (bg_kind_traits(kind) & (BG_TRAIT_STATIC | BG_TRAIT_FILLS_UP)) {
         return say_failed(CLI_DATA,
-                          "%s: a filter of kind %s accepts no more keys; start a new "
-                          "state",
+                          "%s: dedup cannot add keys to a filter of kind %s; start a "
+                          "new state",
                           path, bg_kind_name(kind));
     }
     if ((kind == BG_KIND_WINDOW) != (*seen->window != 0)) {
-        return say_failed(CLI_DATA, "%s: this window filter was not created by dedup",
-                          path);
+        return say_failed(
+            CLI_DATA,
+            "%s: this filter was not created by dedup --window; start a new state",
+            path);
+    }
+    if (o->window && !*seen->window) {
+        return say_failed(
+            CLI_DATA,
+            "%s: this state has no window; omit --window, or start a new state", path);
     }
     if (o->window && strcmp(o->window, seen->window) != 0) {
         return say_failed(
             CLI_DATA,
             "%s: the window of this state is %s, not %s; use the same --window, or "
             "start a new state",
-            path, *seen->window ? seen->window : "everything", o->window);
+            path, seen->window, o->window);
     }
     if (o->unordered && kind != BG_KIND_REGISTER) {
         return say_failed(CLI_DATA,
-                          "%s: --unordered requires a filter of kind register, not %s",
+                          "%s: --unordered requires a filter of kind register, not %s; "
+                          "omit --unordered, or start a new state",
                           path, bg_kind_name(kind));
     }
     return CLI_OK;

@@ -49,7 +49,7 @@ static int record_differs(const char *path, const char *name, const char *then,
                             "the option, or start over with -f instead of --resume",
                             path, name, then, now)
                : say_failed(CLI_DATA,
-                            "%s: created without --%s, not with %s; omit the option, "
+                            "%s: created without --%s %s; omit the option, "
                             "or start over with -f instead of --resume",
                             path, name, now);
 }

@@ -213,7 +213,8 @@ static bool cluster_read_map(struct cluster *c, uint16_t node, bg_bytes reply)
         return true;
     }
     if (item.type == '-' && reply_begins(item.text, "NOAUTH")) {
-        static const char text[] = "NOAUTH: the node requires a password";
+        static const char text[] =
+            "NOAUTH: the node requires a password: set password-file";
         cluster_note(c, node, text, sizeof text - 1);
         return false;
     }
@@ -222,7 +223,7 @@ static bool cluster_read_map(struct cluster *c, uint16_t node, bg_bytes reply)
         return false;
     }
     if (!map_read(&c->map, reply, node)) {
-        static const char text[] = "it reported no slots";
+        static const char text[] = "the node reported no slots";
         cluster_note(c, node, text, sizeof text - 1);
         return false;
     }
@@ -359,7 +360,8 @@ static bg_err cluster_load(struct cluster *c, bg_errinfo *info)
         c->options.password = c->password;
     }
     if (!err && c->options.user && !c->options.password) {
-        err = cluster_fail(info, BG_EINVAL, "user %.100s: no password is set",
+        err = cluster_fail(info, BG_EINVAL,
+                           "user %.100s: no password is set: set password-file",
                            c->options.user);
     }
     return err;
@@ -664,7 +666,7 @@ static bool cluster_waited(struct cluster *c, uint16_t node, bg_bytes marker,
     } else {
         char text[80];
         const int n =
-            snprintf(text, sizeof text, "%lld of %u replicas received the write",
+            snprintf(text, sizeof text, "only %lld of %u replicas received the write",
                      (long long)item.number, c->options.replicas);
         cluster_note(c, node, text, (size_t)n);
     }

@@ -130,9 +130,11 @@ static uint64_t load_most(const struct command_settings *settings)
 
 static bg_err load_too_large(uint64_t total, uint64_t most, bg_errinfo *info)
 {
-    return object_error(info, BG_ENOMEM,
-                        "the dump's size of %llu bytes exceeds the limit of %llu",
-                        (unsigned long long)total, (unsigned long long)most);
+    return object_error(
+        info, BG_ENOMEM,
+        "the dump's size of %llu bytes exceeds the limit of %llu: raise "
+        "max-filter-memory",
+        (unsigned long long)total, (unsigned long long)most);
 }
 
 /* Starts a load, and discards any bytes received earlier. */
@@ -315,13 +317,14 @@ static bg_err load_decode(const struct object_shape *shape,
     if (!err && !object_shape_fits(shape, filter)) {
         err = object_error(
             info, BG_EFORMAT,
-            "the dump contains a filter of kind %s, which belongs to a different "
-            "family",
+            "the dump contains a filter of kind %s, which does not match the "
+            "description line: dump the filter again",
             bg_kind_name(bg_filter_kind(filter)));
     } else if (!err && bg_hasher_profile(bg_filter_hasher(filter)) != shape->hash) {
         err = object_error(
             info, BG_EFORMAT,
-            "the hash of the filter in the dump does not match the description line");
+            "the hash of the filter in the dump does not match the description line: "
+            "dump the filter again");
     }
     err = err ? err : object_adopt(shape, filter, NULL, made, info);
     if (err) {
@@ -337,7 +340,7 @@ static bg_err load_decode_foreign(const struct object_shape *shape,
 {
     bg_foreign *foreign = NULL;
     if (!object_shape_is_foreign(shape)) {
-        return object_error(info, BG_EFORMAT, "the dump has the unknown format %u",
+        return object_error(info, BG_EFORMAT, "the dump has an unknown format: %u",
                             shape->foreign);
     }
     bg_err err = load_read_foreign(
@@ -379,10 +382,11 @@ static bg_err load_finish_stream(struct request *request, struct load *load,
     }
     bg_err err = dump_line_read(load->gather.bytes, n, &line, &used, info);
     if (!err && !(families >> line.shape.family & 1)) {
+        const char *family = line.shape.family == OBJECT_CF ? "CF" : "BF";
         err = object_error(
             info, BG_EFORMAT,
-            "the dump contains a filter from a different family: load it with the "
-            "commands of that family");
+            "the dump contains a filter for the %s commands: load it with %s.LOADCHUNK",
+            family, family);
     }
     if (err) {
         return err;
@@ -567,14 +571,14 @@ static bg_err load_read_header(bg_bytes data, const struct command_settings *set
         || (data.len - REDIS_HEADER) % REDIS_LINK != 0
         || (data.len - REDIS_HEADER) / REDIS_LINK != dump_get32(p + 8)) {
         return object_error(info, BG_EFORMAT,
-                            "the header has the invalid size of %zu bytes", data.len);
+                            "the header has an invalid size: %zu bytes", data.len);
     }
     *load = (struct load){ .foreign = BG_FOREIGN_REDISBLOOM, .header = data.len };
     load->size = LOAD_RECORD + data.len;
     for (size_t at = REDIS_HEADER; at < data.len; at += REDIS_LINK) {
         const uint64_t bytes = dump_get64(p + at);
         if (bytes == 0 || bytes > most || load->total + bytes > most) {
-            return bytes == 0 ? object_error(info, BG_EFORMAT, "a link is empty")
+            return bytes == 0 ? object_error(info, BG_EFORMAT, "a layer is empty")
                               : load_too_large(bytes, most, info);
         }
         load->total += bytes;

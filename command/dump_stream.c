@@ -92,7 +92,7 @@ bg_err dump_line_read(const uint8_t *bytes, size_t n, struct dump_line *line,
     *line = (struct dump_line){ .items = 0 };
     if (!counts || strlen(text) != length) {
         return object_error(info, BG_EFORMAT,
-                            "the dump's description line has no counts");
+                            "the dump's description line has no item counts");
     }
     *used = begin + length + 1;
     const bg_err err =
@@ -100,7 +100,7 @@ bg_err dump_line_read(const uint8_t *bytes, size_t n, struct dump_line *line,
     line->shape.limit = 0; /* this server decides how far the object may grow */
     if (!err && !dump_read_counts(counts + 1, line)) {
         return object_error(info, BG_EFORMAT,
-                            "the dump's description line has no counts");
+                            "the dump's description line has invalid item counts");
     }
     return err;
 }

@@ -140,7 +140,7 @@ static uint8_t *import_room(struct import_file *file, uint64_t n, bg_errinfo *in
     if (n > file->most || file->n > file->most - n) {
         (void)object_error(
             info, BG_ENOMEM,
-            "the filter is larger than the limit of %llu bytes: raise the limit",
+            "the filter is larger than the limit of %llu bytes: raise max-filter-memory",
             (unsigned long long)file->most);
         return NULL;
     }

@@ -317,9 +317,11 @@ bg_err object_shape_read(const char *text, size_t len, struct object_shape *shap
         }
         *value++ = 0;
         const struct shape_field *field = shape_find(word);
-        if (!field || !shape_read_value(&made, field, value)) {
-            return shape_fail(info, BG_EFORMAT, "shape", word,
-                              "a known field with a valid value");
+        if (!field) {
+            return shape_fail(info, BG_EFORMAT, "shape", word, "a known field");
+        }
+        if (!shape_read_value(&made, field, value)) {
+            return shape_fail(info, BG_EFORMAT, field->name, value, "a valid value");
         }
     }
     if (made.family == 0) {
@@ -371,9 +373,10 @@ bg_err object_hash_spec(const struct object_shape *shape,
                                        info);
     }
     if (!settings->keyring) {
-        return shape_fail(info, BG_EINVAL, "hash",
-                          bg_hash_name((bg_hash_profile)shape->hash),
-                          "a keyring that contains the filter's secret");
+        return object_error(info, BG_EINVAL,
+                            "the filter's hash (%s) requires a secret, but the service "
+                            "has no keyring: set keyring",
+                            bg_hash_name((bg_hash_profile)shape->hash));
     }
     return bg_keyring_find(settings->keyring, shape->key_id, hash, info);
 }
@@ -391,9 +394,11 @@ bg_err object_shape_hash(struct object_shape *shape, uint32_t profile,
                                           shape->key_id, info);
     }
     if (!settings->keyring) {
-        return shape_fail(info, BG_EINVAL, "hash",
-                          bg_hash_name((bg_hash_profile)profile),
-                          "a hash without a secret, because there is no keyring");
+        return object_error(
+            info, BG_EINVAL,
+            "hash %s requires a secret, but the service has no keyring: "
+            "set keyring, or use hash fast",
+            bg_hash_name((bg_hash_profile)profile));
     }
     return bg_keyring_current(settings->keyring, &hash, shape->key_id, info);
 }

@@ -206,7 +206,7 @@ bool json_read_string(struct json_reader *r, struct json_span *string)
                 return json_read_fail(r, "a valid escape");
             }
         } else if (c < 0x20) {
-            return json_read_fail(r, "no control characters in a string");
+            return json_read_fail(r, "an escape sequence, not a control character");
         } else if (c < 0x80) {
             *to++ = *r->at++;
         } else {
@@ -221,7 +221,7 @@ bool json_read_string(struct json_reader *r, struct json_span *string)
         }
     }
     if (r->at == r->end) {
-        return json_read_fail(r, "the end of a string");
+        return json_read_fail(r, "the closing quote of a string");
     }
     r->at++;
     *string = (struct json_span){ begin, (size_t)(to - begin) };
@@ -356,7 +356,7 @@ bool json_read_end(struct json_reader *r)
     json_read_blanks(r);
     if (!r->error && (r->at < r->end || r->depth != 0)) {
         return json_read_fail(r, r->at < r->end ? "nothing after the value"
-                                                : "the end of the value");
+                                                : "a closing } or ]");
     }
     return !r->error;
 }

@@ -88,8 +88,12 @@ bg_err bg_leveldb_codec_create(const bg_leveldb_options *options,
     }
     bg_leveldb_codec *made = calloc(1, sizeof *made);
     if (!made) {
-        return codec_error(info, BG_ENOMEM, "memory", 0,
-                           "enough memory for a filter policy");
+        if (info) {
+            *info = (bg_errinfo){ .code = BG_ENOMEM };
+            (void)snprintf(info->message, sizeof info->message,
+                           "out of memory: cannot create the filter policy");
+        }
+        return BG_ENOMEM;
     }
     err = bg_hasher_init(&made->hasher, &options->hash, info);
     if (err) {

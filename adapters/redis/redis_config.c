@@ -309,8 +309,11 @@ static RedisModuleString *config_get_text(const char *name, void *context)
 
 static const char *config_take_text(struct config_text *row, bg_bytes text)
 {
-    if (text.len >= CONFIG_TEXT || memchr(text.data, 0, text.len)) {
+    if (text.len >= CONFIG_TEXT) {
         return "expected at most 63 bytes";
+    }
+    if (memchr(text.data, 0, text.len)) {
+        return "expected text without NUL bytes";
     }
     const char *wrong = row->set(text);
     if (!wrong && row->set != config_set_secret) {
@@ -439,7 +442,11 @@ static const char *config_argument(bg_bytes word, bg_bytes value)
         }
         if (!args_count(value, &number) || number < (uint64_t)row->least
             || number > (uint64_t)row->most) {
-            return "the value is out of range";
+            static char range[80];
+            (void)snprintf(range, sizeof range,
+                           "expected a whole number from %lld to %lld", row->least,
+                           row->most);
+            return range;
         }
         (void)config_set_number(row->name, (long long)number, row, NULL);
         return NULL;

@@ -267,7 +267,7 @@ static const char *put_piece(int db, bg_bytes name, uint64_t offset, uint64_t to
         return "ERR the chunk extends past the end of the content";
     }
     if (most && total / 2 > most && !redis_config_obeys()) {
-        return "ERR the content exceeds max-filter-memory";
+        return "ERR the content exceeds bloomgate.max-filter-memory";
     }
     if (offset == 0 && !put_begin(db, name, (size_t)total)) {
         return "ERR Insufficient memory";

@@ -118,7 +118,8 @@ static bg_err state_decode(const struct object_shape *shape, struct gather *cont
     bg_err err = BG_ENOMEM;
     if (most && content->size / 2 > most) {
         return object_error(info, BG_ENOMEM,
-                            "the filter's size of %zu bytes exceeds the limit of %llu",
+                            "the filter's size of %zu bytes exceeds the limit of %llu: "
+                            "raise bloomgate.max-filter-memory",
                             content->size, (unsigned long long)most);
     }
     if (shape->limit && (!most || shape->limit < most)) {
@@ -163,7 +164,8 @@ static bg_err state_make(const struct state *state, struct gather *content, bool
         && state->shape.limit > settings.max_filter_bytes) {
         return object_error(
             info, BG_ENOMEM,
-            "the filter's limit of %llu bytes exceeds this server's limit of %llu",
+            "the filter's limit of %llu bytes exceeds this server's limit of %llu: "
+            "raise bloomgate.max-filter-memory",
             (unsigned long long)state->shape.limit,
             (unsigned long long)settings.max_filter_bytes);
     }

@@ -122,7 +122,7 @@ $ seq 100 | bloomgate build -q --kind ribbon ribbon.bg; echo x | bloomgate add r
 $ seq 2000000 | bloomgate build -qf --kind scalable -p 1% s.bg; seq 2000000 | bloomgate check -v -c s.bg; rm s.bg
 0
 $ seq 100 | bloomgate build -q --kind window w.bg
-! bloomgate build: a window filter requires --items (the number of distinct keys) if the input is a pipe
+! bloomgate build: a window filter requires --items (the number of distinct keys) if the input is not an uncompressed regular file
 ! Try 'bloomgate build --help'.
 ? 2
 $ seq 100 | bloomgate build -q --kind scalable --items 100 s.bg; seq 20000 | bloomgate add -t 1 s.bg

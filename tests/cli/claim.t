@@ -51,12 +51,12 @@ part.2
 $ cp $CLI_TESTS/../golden/files/cuckoo_shards.bg many.bg; . $CLI_TESTS/claim.sh; holder build -q -n 10 piece.1; waiter split many.bg piece; cp $CLI_TESTS/../golden/files/shards.bg many.bg; echo mine > piece.2; kill $holding; release; wait $waiting; echo $?; cat said piece.2; ls piece.*
 3
 bloomgate split: piece.1: waiting for another bloomgate command to finish changing this file
-bloomgate split: many.bg: was replaced by a filter with 3 shards instead of 2; run split again
+bloomgate split: many.bg: the file was replaced during the split and now has 3 shards, not 2; run split again
 mine
 piece.2
 
-# A link cannot be replaced while its target is being changed, nor a target while its link is being
-# replaced.
+# A link cannot be replaced while its target is being changed, and a target cannot be changed while
+# a link to it is being replaced.
 $ export BLOOMGATE_LOCK_WAIT=0; cp g.bg target.bg; ln -s target.bg over.bg; . $CLI_TESTS/claim.sh; holder add -q target.bg; bloomgate merge -f over.bg over.bg g.bg; release; holder add -q -f -o over.bg over.bg; bloomgate add target.bg b; bloomgate add over.bg b; release
 ! bloomgate merge: over.bg: another bloomgate command is changing this file; try again when that command has finished, or set a longer wait (for example, BLOOMGATE_LOCK_WAIT=5m)
 ! bloomgate add: target.bg: another bloomgate command is changing this file; try again when that command has finished, or set a longer wait (for example, BLOOMGATE_LOCK_WAIT=5m)
@@ -102,8 +102,8 @@ $ bloomgate add f.bg missing; ls | grep -c bloomgate-lock
 ! bloomgate add: missing: No such file or directory
 ? 1
 
-# If the lock file is removed, an exiting command does not remove a new lock file that belongs to
-# another command.
+# If a command's lock file has been removed and another command has created a new one, the first
+# command does not remove the new lock file when it exits.
 $ . $CLI_TESTS/claim.sh; holder add -q f.bg; rm f.bg.bloomgate-lock; touch f.bg.bloomgate-lock; release; ls *.bloomgate-lock; rm *.bloomgate-lock
 f.bg.bloomgate-lock
 

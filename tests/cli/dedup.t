@@ -42,7 +42,8 @@ y
 $ bloomgate dedup -q -d one two
 x
 
-# The output is identical to awk's output for any number of threads, from files and from pipes.
+# The output is identical to awk's output for any number of threads, whether the input is a file or
+# a pipe.
 $ python3 -c "import random; r = random.Random(1); print('\n'.join(str(r.randrange(150000)) for _ in range(300000)))" > many
 $ awk '!seen[$0]++' many > awk.out
 $ for t in 1 2 8; do bloomgate dedup -q -t $t many | cmp - awk.out; done
@@ -71,8 +72,8 @@ $ bloomgate dedup --unordered --window 10 many
 ! Try 'bloomgate dedup --help'.
 ? 2
 
-# The summary is printed as text or as JSON. A filter that is a little too small causes a warning,
-# and drops about as many lines as expected.
+# The summary is printed as text or as JSON. If the filter is slightly too small, dedup prints a
+# warning, and about as many lines as predicted are wrongly dropped.
 $ bloomgate dedup many > /dev/null
 ! bloomgate dedup: 300,000 lines, 129,536 unique, 170,464 dropped; wrongly dropped: fewer than 0.01 expected; scalable filter, 5.9 MiB
 $ bloomgate dedup -q --stats stats.json -n 100k -p 1% many > most
@@ -107,8 +108,8 @@ $ bloomgate dedup --stats /nowhere/x lines
 ! bloomgate dedup: /nowhere/x: No such file or directory
 ? 4
 
-# Runs that use the same window state share one budget of wrongly dropped lines, so a full window
-# stays full.
+# Runs that use the same window state share a single budget for wrongly dropped lines, so a full
+# window stays full.
 $ for run in 1 2 3; do seq ${run}00000 ${run}40000 | bloomgate dedup -q -c -s full -w 1h -n 10k 2> said | awk '{ print ($1 > 10000) }'; grep -c "the filter is full" said; done; rm full
 1
 1
@@ -229,8 +230,8 @@ $ bloomgate dedup -q -s register.bg --unordered -n 1k lines | wc -l
 $ bloomgate dedup -q -s register.bg --unordered lines | wc -l
 0
 
-# A state file has space for its canaries, and dedup reports a full state file. The file
-# contains the lines that were printed.
+# A state file has extra space for its canaries. If a state file is full, dedup reports an error.
+# The file contains the lines that were printed.
 $ for n in 1 2 5 10; do for i in $(seq 10); do rm -f small.bg; seq $((i*1000)) $((i*1000+n-1)) | bloomgate dedup -q -c -p 1e-6 -n $n -s small.bg; done; done | sort -n | uniq -c
      10 1
      10 2
@@ -281,7 +282,7 @@ $ seq 10 | bloomgate dedup -q -n 100 -s over2.bg > out; seq 100000 | bloomgate a
 ! bloomgate dedup: stopped after 0 lines: the filter is full (about ... keys), and more than ...% of new lines would be dropped; start a new state with a larger --items
 ? 5
 
-# The options must match those of the state file.
+# The options must match those that the state file was created with.
 $ bloomgate dedup -s state.bg --lower lines
 ! bloomgate dedup: state.bg: the file's keys were converted with different options ('', not 'lower'); use the same --trim, --lower and --as
 ? 3
@@ -298,25 +299,25 @@ $ bloomgate dedup -s keyed.bg lines
 ! bloomgate dedup: keyed.bg: its keys are hashed with a secret; use --keyring FILE
 ? 2
 $ bloomgate dedup -s state.bg -w 10 lines
-! bloomgate dedup: state.bg: the window of this state is everything, not 10; use the same --window, or start a new state
+! bloomgate dedup: state.bg: this state has no window; omit --window, or start a new state
 ? 3
 $ bloomgate dedup -s window.bg -w 10 lines
 ! bloomgate dedup: window.bg: the window of this state is 1k, not 10; use the same --window, or start a new state
 ? 3
 $ bloomgate dedup -s state.bg --unordered lines
-! bloomgate dedup: state.bg: --unordered requires a filter of kind register, not scalable
+! bloomgate dedup: state.bg: --unordered requires a filter of kind register, not scalable; omit --unordered, or start a new state
 ? 3
 $ bloomgate build -q -n 100 --lower --note mine noted.bg lines; bloomgate dedup -q -s noted.bg lines; bloomgate info noted.bg | grep -E ' note| keys  '
   keys         lower
   note         mine
 $ bloomgate build -q -k cuckoo cuckoo.bg lines; bloomgate dedup -s cuckoo.bg lines
-! bloomgate dedup: cuckoo.bg: a filter of kind cuckoo accepts no more keys; start a new state
+! bloomgate dedup: cuckoo.bg: dedup cannot add keys to a filter of kind cuckoo; start a new state
 ? 3
 $ bloomgate build -q -k fuse fuse.bg lines; bloomgate dedup -s fuse.bg lines
-! bloomgate dedup: fuse.bg: a filter of kind fuse accepts no more keys; start a new state
+! bloomgate dedup: fuse.bg: dedup cannot add keys to a filter of kind fuse; start a new state
 ? 3
 $ bloomgate build -q -k window -n 100 other.bg lines; bloomgate dedup -s other.bg lines
-! bloomgate dedup: other.bg: this window filter was not created by dedup
+! bloomgate dedup: other.bg: this filter was not created by dedup --window; start a new state
 ? 3
 $ bloomgate dedup -s lines lines
 ! bloomgate dedup: lines: not a bloomgate filter file
@@ -338,7 +339,7 @@ $ mkdir there; seq 3 | bloomgate dedup -q -s there/s.bg; ln -s there/s.bg s.link
 there/s.bg
 6
 
-# The state stays unchanged after an error, and when the reader closes the pipe.
+# The state does not change if an error occurs or if the reader closes the pipe.
 $ cp state.bg before.bg; printf '5\nx\n' | bloomgate dedup -q -s state.bg nothing; cmp state.bg before.bg
 ! bloomgate dedup: nothing: No such file or directory
 $ seq 1000000 | bloomgate dedup -q -s state.bg | head -1; echo ${PIPESTATUS[1]}; cmp state.bg before.bg

@@ -47,7 +47,7 @@ verdict      passed
 # Filters that cannot be merged are reported.
 $ seq 10 | bloomgate build -q --items 100 plain.bg
 $ bloomgate merge no.bg l1.bg plain.bg
-! bloomgate merge: l1.bg and plain.bg: keys were converted differently: 'lower' and ''
+! bloomgate merge: l1.bg and plain.bg: keys were converted differently ('lower' and ''); build both filters with the same --trim, --lower and --as
 ? 3
 $ seq 10 | bloomgate build -q --items 5000 large.bg
 $ bloomgate merge no.bg plain.bg large.bg
@@ -129,7 +129,7 @@ $ bloomgate check -c --keyring ring k.bg a b
 2000
 $ cat ring other > rings; chmod 600 rings
 $ bloomgate merge --keyring rings kk.bg k1.bg k3.bg
-! bloomgate merge: k1.bg and k3.bg: the keys were hashed with different secrets
+! bloomgate merge: k1.bg and k3.bg: the keys were hashed with different secrets; build both filters with the same secret
 ? 3
 
 # If the disk is full, the old file is kept, and no temporary file is left behind.

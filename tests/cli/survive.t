@@ -1,5 +1,5 @@
-# Tests that keys are read reliably from unusual and interrupted input. All subcommands share the
-# code; these tests use build, check and dedup.
+# Tests that keys are read reliably from unusual and interrupted input. All subcommands read keys
+# with the same code; these tests use build, check and dedup.
 
 # ---- Lines ----
 
@@ -64,7 +64,7 @@ $ bloomgate check -c empty.bg empty > /dev/full
 $ seq 100000 > self; bloomgate build -q self.bg self; (ulimit -f 10000; bloomgate check self.bg self >> self); wc -l < self; bloomgate dedup -q self 1<> self; wc -l < self; rm self.bg
 100000
 100000
-! bloomgate check: self: this input file is also the output
+! bloomgate check: self: this input file is also the output; write to another file
 $ (ulimit -f 1; bloomgate build -q limit.bg empty); echo $?; ls limit.bg*
 4
 ! bloomgate build: limit.bg: File too large
@@ -138,7 +138,7 @@ $ bloomgate dedup -q empty >&- 2>&-
 $ bloomgate build closed.bg empty <&- >&- 2>&-; bloomgate check -c closed.bg empty
 4
 
-# Each line is answered before the next line arrives.
+# check answers each line before the next line arrives.
 $ mkfifo in out; bloomgate check -t 4 numbers.bg < in > out & exec 3> in 4< out; for i in 1 2 3 4 5; do echo $i >&3; read -t 20 line <&4; echo got $line; done; exec 3>&-; wait $!; echo $?
 got 1
 got 2
@@ -276,13 +276,13 @@ $ bloomgate keyring -q --new one ring; for other in '-k counting' '-n 2M' '-p 1e
 ! bloomgate build: resumed.bg.partial: created with --kind blocked, not counting; use that value or omit the option, or start over with -f instead of --resume
 ! bloomgate build: resumed.bg.partial: created with --items 1000000, not 2000000; use that value or omit the option, or start over with -f instead of --resume
 ! bloomgate build: resumed.bg.partial: created with --rate 0.01, not 1e-06; use that value or omit the option, or start over with -f instead of --resume
-! bloomgate build: resumed.bg.partial: created without --seed, not with 5; omit the option, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: created without --seed 5; omit the option, or start over with -f instead of --resume
 ! bloomgate build: resumed.bg.partial: created with --hash fast, not xxh64; use that value or omit the option, or start over with -f instead of --resume
-! bloomgate build: resumed.bg.partial: created without --keyring, not with ring; omit the option, or start over with -f instead of --resume
-! bloomgate build: resumed.bg.partial: created without --bits-per-key, not with 3; omit the option, or start over with -f instead of --resume
-! bloomgate build: resumed.bg.partial: created without --bits, not with 4; omit the option, or start over with -f instead of --resume
-! bloomgate build: resumed.bg.partial: created without --bytes, not with 1000000; omit the option, or start over with -f instead of --resume
-! bloomgate build: resumed.bg.partial: created without --folds, not with 2; omit the option, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: created without --keyring ring; omit the option, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: created without --bits-per-key 3; omit the option, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: created without --bits 4; omit the option, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: created without --bytes 1000000; omit the option, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: created without --folds 2; omit the option, or start over with -f instead of --resume
 ? 3
 $ cp resumed.bg.partial seventh.bg.partial; bloomgate build -q -f -n 1M --as int64 --generation 7 --resume seventh.bg first second; bloomgate canary seventh.bg | grep -v absent; rm seventh.bg
 generation   7
@@ -326,7 +326,8 @@ $ bloomgate build -q -n 1M --as int64 --resume old.bg first second; bloomgate ch
 $ rm old.bg; mv kept.partial old.bg.partial; touch first; bloomgate build -q -n 1M --as int64 --resume old.bg first second; rm first
 ! bloomgate build: old.bg.partial: first may have changed since the checkpoint; start over with -f instead of --resume
 
-# For kinds that can fill up, no key after the checkpoint is lost, even with several threads.
+# For kinds that can fill up, a resumed build loses none of the keys after the checkpoint, even with
+# several threads.
 $ seq 9000000 > first; (seq 9000001 12000000; echo bad) > second
 $ for kind in cuckoo quotient; do bloomgate build -q -n 13M -k $kind --as int64 --checkpoint 1ms $kind.bg first second; done
 ! bloomgate build: second: at byte 26000001: not valid int64: 'bad'
@@ -394,7 +395,7 @@ Eve
 
 # Unclosed quotes are reported, because all following lines would become one key.
 $ printf 'a,1\nb,"2\nc,3\n' > open.csv; bloomgate build -q open.bg --csv open.csv; ls open.bg
-! bloomgate build: open.csv: at byte 4: a record with unclosed quotes: 'b,"2?c,3'
+! bloomgate build: open.csv: at byte 4: the record has unclosed quotes: 'b,"2?c,3'
 ! ls: cannot access 'open.bg': No such file or directory
 ? 2
 $ printf '\377\377\377\377ab' | bloomgate dedup --length-prefixed --as hex

@@ -259,7 +259,7 @@ def test_one_node_is_lost(program):
         assert s.ask("BF.MADD", "seen", *gone[:2], *there[:2]) == [1] * 4
         wait_for_state(s, "up")
         lose(front, 2)
-        facts = wait_for_state(s, "partly")  # detected without any request
+        facts = wait_for_state(s, "partly")  # detected without any client request
         assert 0 < facts["shards"]["down"] < 16 and facts["shards"]["up"] == 16 - facts["shards"]["down"], facts
         assert facts["nodes"] == {"count": 3, "reached": 2} and f"127.0.0.1:{front.cluster.nodes[2].port}: " in facts["error"], facts
         for node in front.cluster.nodes:
@@ -317,7 +317,7 @@ def test_adds_wait_for_replicas(program):
         wait_for_state(s, "up")
         assert s.ask("BF.MADD", "seen", "a", "b") == [1, 1]
         front.cluster.replicas = 0
-        assert "0 of 1 replicas received the write" in s.ask("BF.ADD", "seen", "c")
+        assert "only 0 of 1 replicas received the write" in s.ask("BF.ADD", "seen", "c")
         assert s.ask("BF.EXISTS", "seen", "c") == 1 and s.ask("BF.EXISTS", "seen", "x") == 0
         facts = Asker(s).told("GET", "/api/v1/fronts/seen", 200)
         assert facts["state"] == "up" and facts["shards"]["unwritable"] == 1, facts
@@ -362,8 +362,8 @@ def test_starts_without_a_cluster(program):
 
 @service.alone
 def test_a_node_that_hangs_stalls_nobody(program):
-    """Sends a hanging node more requests than the service has threads. These requests are answered, and so are all
-    other requests."""
+    """Sends more requests for keys on a hanging node than the service has threads. These requests are answered, and so
+    are all other requests."""
     second = fake_nodes.FakeCluster(1)
     for name in shard_reference.names("other", 4):
         second.nodes[0].keys[name.encode()] = set()
@@ -546,8 +546,8 @@ def plain(s, method, path, body=None, kind="application/json"):
 
 @service.alone
 def test_passwords_are_read_anew(program):
-    """The password is read from a file. After it changes in the cluster and in the file, the front end connects
-    again."""
+    """The password is read from a file. After the password changes in the cluster and in the file, the front end
+    reconnects."""
     folder = tempfile.mkdtemp(prefix="bloomgate-front-")
     path = os.path.join(folder, "password")
 

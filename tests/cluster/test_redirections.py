@@ -47,7 +47,8 @@ def add_and_check(cluster, *options):
 
 
 class Times:
-    """Makes the first n commands with the given name fail, or the first n commands if `name` is None."""
+    """Makes the first n commands with the given name fail. If `name` is None, makes the first n commands other than
+    AUTH, CLUSTER and INFO fail."""
 
     def __init__(self, n, what, name=None):
         self.left, self.what, self.name = n, what, name
@@ -148,8 +149,8 @@ def test_promises_take_no_memory():
 
 
 def test_wrong_answers():
-    """A reply that is not a list, or is too short a list, is an error, and must not cause any key to be reported as
-    absent."""
+    """A reply that is not a list, or is a list that is too short, is an error and must not cause any key to be reported
+    as absent."""
     for wrong in (b"*1\r\n:0\r\n", b"*0\r\n", b":0\r\n", b"+OK\r\n", b"$-1\r\n", b"*-1\r\n"):
         cluster = made()
         assert run(cluster, "add", "f", keys=INPUT).returncode == 0
@@ -191,7 +192,7 @@ def test_replicas():
     cluster.replicas = 0
     done = run(cluster, "add", "-w", "1", "--wait", "20ms", "--acknowledged", "f", keys=INPUT, quick=True)
     assert done.returncode == 4 and not done.stdout, done
-    assert "0 of 1 replicas received the write" in done.stderr, done
+    assert "only 0 of 1 replicas received the write" in done.stderr, done
     cluster.replicas = 1
     done = run(cluster, "add", "-w", "1", "--acknowledged", "f", keys=INPUT)
     assert done.returncode == 0 and done.stdout == INPUT, done
@@ -581,8 +582,8 @@ def test_shards_that_are_created_again():
 
 
 def test_shards_that_another_client_creates_again():
-    """The other client does not write witnesses. Shards without a witness are considered incomplete if other shards
-    have one."""
+    """Another client re-creates shards without writing witnesses. Shards without a witness are considered incomplete if
+    other shards have one."""
     for add in (False, True):
         cluster = made()
         node = cluster.nodes[1]

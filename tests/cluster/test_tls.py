@@ -91,7 +91,7 @@ def test_password_in_a_file(t):
     code, _, said = t.run("info", "seen", *t.tls, "--password-file", path + "-not", password=None)
     assert code and "password-file: " in said and "No such file" in said, said
     code, _, said = t.run("info", "seen", *t.tls, "--user", "default", password=None)
-    assert code and "user default: no password is set" in said, said
+    assert code and "user default: no password is set: set password-file" in said, said
 
 
 def test_least_rights(t):
@@ -109,7 +109,7 @@ def test_what_is_refused(t):
     secure = t.secure
     other = cluster_world.Secure(os.path.join(t.folder, "other"))
     t.refused(*t.tls, password="wrong", what="AUTH: WRONGPASS")
-    t.refused(*t.tls, password=None, what="NOAUTH: the node requires a password")
+    t.refused(*t.tls, password=None, what="NOAUTH: the node requires a password: set password-file")
     t.refused("--tls", "--tls-ca", other.path("ca.pem"), "--tls-cert", secure.path("client.pem"), "--tls-key", secure.path("client.key"),
               what="expected a certificate issued by an authority in tls-ca")
     t.refused("--tls", "--tls-ca", secure.path("ca.pem"), what="set tls-cert and tls-key")

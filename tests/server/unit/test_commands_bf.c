@@ -264,8 +264,8 @@ TEST(bf__keyed)
     fake_begin(&h);
     h.settings.hash = BG_HASH_KEYED;
     CHECK_STR(fake(&h, "BF.ADD k a"),
-              "-ERR hash: found keyed, expected a hash without a "
-              "secret, because there is no keyring");
+              "-ERR hash keyed requires a secret, but the service has no keyring: set "
+              "keyring, or use hash fast");
     h.settings.keyring = ring;
     CHECK_STR(fake(&h, "BF.ADD k a"), ":1");
     CHECK_STR(fake(&h, "CF.ADD c a"), ":1");

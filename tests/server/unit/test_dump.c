@@ -189,7 +189,7 @@ TEST(dump__words)
         { "BF.LOADCHUNK none 2 data", "-ERR not found" },
         { "BF.LOADCHUNK none 0 data", "-ERR invalid offset - no link found" },
         { "BF.LOADCHUNK none 1 data",
-          "-ERR received bad data: the header has the invalid size of 4 bytes" },
+          "-ERR received bad data: the header has an invalid size: 4 bytes" },
         { "CF.LOADCHUNK none x data", "-ERR Invalid position" },
         { "CF.LOADCHUNK none 0 data", "-ERR Invalid position" },
         { "CF.LOADCHUNK none 2 data", "-ERR Invalid position" },
@@ -432,8 +432,8 @@ TEST(dump__forged_chunks)
     CHECK_STR(
         load_forged(&h, "x", dump_checksum(forged, used + rest), 0, used + rest, forged,
                     used + rest),
-        "-ERR received bad data: the dump contains a filter of kind blocked, which belongs to "
-        "a different family");
+        "-ERR received bad data: the dump contains a filter of kind blocked, which does not "
+        "match the description line: dump the filter again");
     pieces_free(&pieces);
     fake_end(&h);
 }
