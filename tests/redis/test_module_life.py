@@ -193,7 +193,7 @@ def test_dropped_while_loading(h):
         c.close()
         assert h.ask("PING") == "PONG"
         h.ask("BF.ADD", "x", "a")
-    wait_for(lambda: h.ask("FLUSHALL") == "OK"  # the server may read the pending chunks only now
+    wait_for(lambda: h.ask("FLUSHALL") == "OK"  # the server may not have read the pending chunks until now
              and h.info("bloomgate", "bloomgate_filter_bytes") == "0", what="memory to be freed")
 
 

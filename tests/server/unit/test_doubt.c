@@ -265,7 +265,7 @@ TEST(doubt__any_segment_is_missing)
     struct names segments;
     story(whole);
     list(whole, "journal-", &segments);
-    /* each segment, and finally all segments */
+    /* removes each segment in turn, and finally all segments */
     for (size_t i = 0; i <= segments.n; i++) {
         copy_folder(whole, damaged);
         for (size_t k = 0; k < segments.n; k++) {

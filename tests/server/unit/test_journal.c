@@ -276,7 +276,7 @@ TEST(journal__calls_in_the_wrong_order_are_refused)
     CHECK(second == NULL);
     must_close(journal);
     CHECK_OK(journal_open(files_folder(), NULL, &second, &why));
-    must_close(second); /* not started, so no file was changed */
+    must_close(second); /* the journal was not started, so no file was changed */
     CHECK_OK(journal_close(NULL, NULL));
     CHECK_EQ(read_all(files_folder()).segments, 1);
     files_clean();
