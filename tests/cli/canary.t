@@ -47,7 +47,7 @@ $ bloomgate canary g.bin | head -2
 generation   0
 present      0 of 16 found
 
-# Present canaries prove nothing in an overfull filter.
+# In an overfull filter, finding the canaries proves nothing.
 $ bloomgate build -q --items 1000 full.bg keys; bloomgate canary full.bg
 generation   0
 present      16 of 16 found
@@ -55,7 +55,7 @@ absent       4050 of 4096 reported as "maybe": 98.9% (98.5% to 99.2%), predicted
 verdict      failed: the filter answers "maybe" for almost all keys
 ? 1
 
-# The filter answers "maybe" for keys in damaged blocks.
+# A damaged filter is refused; with --tolerate, it answers "maybe" for keys in damaged blocks.
 $ cp f.bg hurt.bg; printf 'xyz' | dd of=hurt.bg bs=1 seek=9000 conv=notrunc status=none
 $ bloomgate canary hurt.bg
 ! bloomgate canary: hurt.bg: block: found block 0: 66e4939f instead of 25b8c3b7, expected the checksum in the table
@@ -68,7 +68,7 @@ verdict      failed: the filter is damaged, or had no space for some keys
 ! bloomgate canary: warning: hurt.bg: has damaged blocks, which answer "maybe"
 ? 1
 
-# A header that was modified to claim canaries is refused.
+# A file whose header has been modified to claim canaries is refused.
 $ cp bare.bg lies.bg; python3 $CLI_TESTS/set_header.py lies.bg 168 16; bloomgate canary lies.bg
 ! bloomgate canary: lies.bg: digest: found ..., expected the digest in the header
 ? 3

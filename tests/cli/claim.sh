@@ -8,7 +8,7 @@ holder() {
     exec 3> pipe
 }
 
-# Ends the input of the command that `holder` started, and waits for that command.
+# Closes the input of the command that `holder` started, and waits for the command to exit.
 release() {
     exec 3>&-
     wait $holding

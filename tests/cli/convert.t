@@ -18,7 +18,8 @@ $ bloomgate info i.bg | grep 'keys  '; bloomgate check -c i.bg keys
   keys         int64
 1000
 
-# In every format that can be created, all keys are found, and rewriting the filter reproduces it.
+# In every format that can be created, all keys are found, and converting a file to its own format
+# reproduces the file.
 $ for f in guava go dcso redisbloom bip37 spark hadoop cassandra squid bfv1 parquet valkeybloom; do bloomgate convert -q --from-keys keys --items 1000 --to $f $f.out; echo $f $(bloomgate check -c --format $f $f.out keys); bloomgate convert -q --format $f --to $f $f.out again.$f; cmp $f.out again.$f; done
 guava 1000
 go 1000

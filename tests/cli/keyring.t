@@ -12,13 +12,14 @@ $ sed -i '/^one /s/$/ retired/' ring; bloomgate keyring ring
 one	retired
 two	current
 
-# The file contains the secrets. Each has 32 digits, and no two are equal.
+# The file contains the secrets. Each secret has 32 hexadecimal digits, and no two secrets are
+# equal.
 $ awk '/^(one|two) / { print length($2) }' ring; awk '/^(one|two) / { print $2 }' ring | sort -u | wc -l
 32
 32
 2
 
-# A filter can be built with a secret; its lookups then require the keyring.
+# A filter can be built with a secret; lookups in that filter then require the keyring.
 $ seq 100 | bloomgate build -q -n 100 --keyring ring f.bg
 $ seq 100 | bloomgate check -c --keyring ring f.bg
 100

@@ -233,7 +233,7 @@ kind possible items bytes bits_per_key k units layers rate rate_2x rate_10x fill
 $ bloomgate plan -n 1k --bytes 2k --bits 8 -k classic --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["request"])'
 {'kind': 'classic', 'items': 1000, 'bytes': 2000, 'k': 8}
 
-# Each chart has twelve lines.
+# By default, each chart has twelve lines, one for each kind.
 $ bloomgate plan -q -n 100M -p 0.1% --plot plan.svg > table; head -1 table
 100,000,000 keys, false-positive rate at most 0.1%
 $ python3 $CLI_TESTS/svg.py plan.svg
@@ -261,7 +261,7 @@ blocked classic counting cuckoo fuse partitioned quotient register ribbon scalab
 bytes.svg
 plan.svg
 
-# Every kind for which a plan is possible is measured.
+# --calibrate measures every kind for which a plan is possible.
 $ bloomgate plan -n 10k -p 1% --calibrate -q | sed -n '/Measured/,$p'
 Measured on this machine with one thread and integer keys: lookups per second of CPU time, median
 of 5 passes. Filters are built as planned, but with at most 64 MiB and 8M keys (static kinds: 4M).

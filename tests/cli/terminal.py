@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests how bloomgate behaves on a terminal, which a tmux server provides.
+"""Tests how bloomgate behaves on a terminal, using tmux.
 
 Progress, colors, prompts and the screen of `bloomgate watch` appear only on a terminal. No test depends on timing,
 because every step waits up to a minute for the screen to show the expected content.
@@ -186,8 +186,8 @@ def watch_fits_every_size(terminal):
     build(terminal, "seen.bg", 1000, "-n", "1000")
     begin_watch(terminal)
     terminal.tmux("resize-window", "-x", "30", "-y", "5")
-    # The pattern must match one complete capture, because the screen may first show the drawing for the old size,
-    # wrapped and scrolled.
+    # The pattern must match one complete capture, because right after the resize, the screen may still show the output
+    # for the old size, wrapped and scrolled.
     terminal.shows(r"\Aseen\.bg\n  .{0,28}\n  .{0,28}\n  fill        \[####.{0,12}\n  rate.{0,24}\Z")
     terminal.tmux("resize-window", "-x", str(COLUMNS), "-y", str(ROWS))
     terminal.shows(r"(?m)fill        \[#+\.+\] \d+\.\d%$(.|\n)*press q to quit")

@@ -7,7 +7,8 @@ $ bloomgate verify -q whole.bg
 $ bloomgate verify --json whole.bg
 {"schema": "bloomgate.verify.1", "file": "whole.bg", "format": "bloomgate", "whole": true, "canaries_asked": true, "blocks": 2, "bad_blocks": 0, "bad": 0}
 
-# Damage is reported in one block, in two blocks, and in the header, digest, numbers and table.
+# Damage to one block, two blocks, the header, the numbers or the table is reported, and so is a
+# wrong file size.
 $ cp whole.bg one.bg; printf 'x' | dd of=one.bg bs=1 seek=80000 conv=notrunc status=none
 $ bloomgate verify one.bg
 one.bg: damaged: block at byte 73728: found block 1: ea075e99 instead of fd551bfa, expected the checksum in the table; 1 of 2 blocks are damaged

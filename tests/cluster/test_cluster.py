@@ -46,8 +46,8 @@ def create(world, *names):
 
 class Adder:
     """A running `bloomgate cluster add` command, and the keys that have been acknowledged so far. Until it is stopped,
-    the command receives keys in batches of 500, while at most 5,000 keys are unacknowledged. When the filter reaches
-    its capacity, the same keys are sent again."""
+    the command receives keys in batches of 500, with a pause whenever more than 5,000 keys are unacknowledged. After
+    ROOM different keys (the filter's capacity), the same keys are sent again."""
 
     def __init__(self, world, name, *options):
         self.process = subprocess.Popen([PROGRAM, "--cluster", world.addresses(), "--timeout", "1s", "--patience", "60s",
@@ -273,8 +273,8 @@ def promote(heir):
 
 
 def test_primary_comes_back_with_an_old_save(world):
-    """A primary that restarts before a failover loses keys that its replica contained. The lost keys must not be
-    reported as absent."""
+    """A primary that restarts with old data before a failover loses keys that its replica had received. The lost keys
+    must not be reported as absent."""
     create(world, "restarted")
     wait_for(world.is_ready, "all replicas")
     victim = world.primary_of(shard_slots("restarted")[3])

@@ -8,9 +8,9 @@
  *   set         merge, copy, fold and other operations run while other threads add keys
  *   handover    threads take turns using an exclusive filter under a lock
  *
- * After each test, the words must equal those of a filter that one thread built. All tests run
- * for every kind and every instruction set that this machine supports. A "check" is the lookup of
- * one key. The thread sanitizer does not see vector reads, so it verifies only the scalar path.
+ * After each test, the filter's words must equal those of a filter built by one thread. All tests
+ * run for every kind and every instruction set that this machine supports. A "check" is the lookup
+ * of one key. The thread sanitizer does not see vector reads, so it verifies only the scalar path.
  */
 #define _POSIX_C_SOURCE 200809L /* pthread_rwlock */
 

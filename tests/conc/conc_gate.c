@@ -181,7 +181,7 @@ TEST(gate__look_ups_at_once_ask_once)
     atomic_store(&s.has, true);
     look_together(&s, BG_OUTCOME_PRESENT, false);
     look_together(&s, BG_OUTCOME_PRESENT,
-                  true); /* lookups that need no row can also share */
+                  true); /* lookups that need no row can also share a query */
     atomic_store(&s.fails, BG_STORE_ERROR);
     look_together(&s, BG_OUTCOME_UNKNOWN, false); /* failures are shared too */
     store_close(&s);

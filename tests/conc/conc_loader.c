@@ -87,7 +87,7 @@ static void load_once(bg_kind kind, uint64_t items, uint32_t flags)
     const uint64_t news = atomic_load(&crew.news);
     CHECK(news > 0 && news <= KEYS);
     if (items >= KEYS) {
-        CHECK(news > KEYS - KEYS / 50); /* few keys were false positives */
+        CHECK(news > KEYS - KEYS / 50); /* fewer than 2% were false positives */
     }
     bg_filter_free(filter);
     bg_filter_free(alone);

@@ -3,9 +3,9 @@
  *
  * Each adder has its own keys, numbered 0, 1, 2 and so on. A key is first written to the backing
  * store (`true_to`, a count), then to the slot, and then it is announced (`added_to`). A lookup of
- * an announced key must return "maybe" no matter how the slot changes in the meantime: by layers,
- * compactions, migrations and rebuilds from the store, in random order. Each such lookup is one
- * check.
+ * an announced key must return "maybe" no matter how the slot changes in the meantime; each such
+ * lookup is one check. The changes are new layers, compactions, migrations and rebuilds from the
+ * store, in random order.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -445,7 +445,7 @@ static void *saturated_add(void *argument)
     const uint64_t last = atomic_load(&all->n) + atomic_load(&all->n) / 2;
     while (!atomic_load(&all->over)) {
         uint64_t key = atomic_load(&all->n);
-        if (key == last) { /* stops here; otherwise, the filter would saturate again */
+        if (key == last) { /* more keys would saturate the rebuilt filter as well */
             sched_yield();
             continue;
         }

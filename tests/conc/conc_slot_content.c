@@ -17,7 +17,7 @@ enum { KEYS = 50, MERGES = 400, ITEMS = KEYS * MERGES, BATCH = 64 };
 
 struct world {
     bg_slot *slot;
-    /* The number of merges in the store, and the number in the slot. */
+    /* Number of merges recorded in the store, and number of merges that the slot has completed. */
     _Atomic uint64_t true_to, merged_to;
     atomic_bool over;
     _Atomic uint64_t checks, missed;
@@ -83,7 +83,7 @@ static void *ask_merged(void *argument)
     return NULL;
 }
 
-/* Rebuilds the slot. The store is read after the rebuild has begun, when merges already reach the
+/* Rebuilds the slot. The store is read after the rebuild has started, when merges already go to the
  * new base. */
 static void rebuild(struct world *world, bool give_up)
 {

@@ -138,7 +138,8 @@ def case_dcso(folder):
 
 def case_bip37(folder):
     from bitcoin.bloom import CBloomFilter  # Debian: python3-bitcoinlib
-    # bitcoinlib and Bitcoin Core compute different values of k if k depends on a fraction of a bit per key.
+    # bitcoinlib and Bitcoin Core compute different values of k if the fractional part of the number of bits per key
+    # affects k.
     for items, rate, tweak, flags in ((3, 0.01, 0, 1), (20, 0.01, 2147483649, 2), (1000, 0.001, 5, 0),
                                       (30000, 0.0001, 7, 1)):
         theirs = CBloomFilter(items, rate, tweak, flags)

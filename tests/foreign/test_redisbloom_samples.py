@@ -18,7 +18,8 @@ TOOL = os.path.abspath(sys.argv[1])
 FORMATS = {"MBbloom--": "redisbloom", "MBbloomCF": "rediscuckoo"}
 RECORD = 16
 CUCKOO_HEADER = 38
-# Bytes in a cuckoo filter's header that cannot be validated: the number of deletions, the iterations, and an address.
+# Bytes in a cuckoo filter's header that cannot be validated: the number of deletions, the maximum number of iterations,
+# and an address.
 FREE = set(range(16, 24)) | {34, 35} | set(range(38, 46))
 EXPANSION = {36, 37}  # cannot be validated if there is only one filter
 
@@ -80,7 +81,7 @@ def test_written(sample, path):
 
 
 def test_damage(sample, path):
-    """Changes each byte up to the end of the header: first one bit of it, then all bits."""
+    """Changes each byte up to the end of the header, first flipping one bit and then all bits."""
     whole = file_of(sample)
     free = FREE | (EXPANSION if len(sample["chunks"]) == 2 else set())
     for at in range(RECORD + len(sample["chunks"][0][1]) // 2):

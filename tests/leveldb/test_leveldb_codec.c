@@ -78,7 +78,7 @@ TEST(codec__repeated_keys_cost_nothing)
     size_t once, often;
     free(bg_leveldb_codec_make(codec, keys.data, keys.lengths, keys.n, &once));
     for (size_t i = 37;
-         i-- > 0;) { /* repeat each key ten times, as for ten versions of a key */
+         i-- > 0;) { /* repeat each key ten times, as if the key had ten versions */
         for (size_t j = 0; j < 10; j++) {
             keys.data[i * 10 + j] = keys.data[i];
             keys.lengths[i * 10 + j] = keys.lengths[i];

@@ -75,7 +75,8 @@ TEST(database__filters_are_made_and_asked)
         for (size_t k = 0; k < KEYS; k++) {
             CHECK(!world_has(&w, 2 * k + 1, 1));
         }
-        CHECK(counted.asked >= KEYS - 100); /* a few keys lie between two tables */
+        /* A few keys are between the key ranges of two tables. */
+        CHECK(counted.asked >= KEYS - 100);
         CHECK(counted.denied >= counted.asked - (i ? 130 : 25)); /* expected: 65, 8 */
         counted.denied = 0;
         world_check(&w, KEYS, 1);

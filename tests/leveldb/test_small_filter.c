@@ -90,7 +90,8 @@ TEST(small_filter__takes_the_bits_that_it_may)
             sum += made.len;
             free(made.bytes);
         }
-        size_t bits = (n * 10 + 7) / 8; /* plus 2 bytes, or 3 in one of 16 cases */
+        /* A filter has 2 more bytes than this, or 3 more bytes in 1 of 16 cases. */
+        size_t bits = (n * 10 + 7) / 8;
         double most = (double)(bits < 8 ? 8 : bits) + SMALL_HEADER + 1;
         CHECK((double)sum / (double)times <= most);
         free(hashes);

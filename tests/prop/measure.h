@@ -3,9 +3,9 @@
  *
  * A cell is one geometry, measured with one or more filters. Its uncertainty (sigma) is
  * relative to the predicted rate and has two sources: the number of hits, which is binomial,
- * and the filters themselves, because filters with few keys may by chance be filled differently.
- * With 8 or more filters, the variance between them reflects both sources. With fewer filters, only
- * the first source is known, and the caller must ensure that the second is small.
+ * and the filters themselves, because filters with few keys may by chance be fuller or emptier than
+ * predicted. With 8 or more filters, the variance between them reflects both sources. With fewer
+ * filters, only the first source is known, and the caller must ensure that the second is small.
  *
  * A cell is good if the measured rate is within 5% of the predicted rate. If 5% is less than 5
  * sigma, the cell is weak: the limit is then 5% + 4 sigma, and the cell is counted separately.
@@ -41,7 +41,7 @@ struct measure {
     double filters;
     double probes; /* total number of probes in all filters */
     double hits;
-    double squares; /* sum of the squared numbers of hits per filter */
+    double squares; /* sum of the squares of each filter's number of hits */
 };
 
 struct measure_verdict {

@@ -124,8 +124,9 @@ TEST(attack__crowding)
 
 enum { EVICTED = 1000, FEW_WORDS = 16 };
 
-/* Returns true if all possible positions of a key are in the first FEW_WORDS words. Fills the empty
- * filter `scratch` with copies of the key until no more fit, and then clears it. */
+/* Returns true if all possible positions of a key are in the first FEW_WORDS words. To find the
+ * positions, fills the empty filter `scratch` with copies of the key until no more fit, and then
+ * clears the filter. */
 static bool attack_fits(bg_filter *scratch, uint64_t key)
 {
     const uint64_t *words = bgi_filter_words(scratch);
@@ -139,8 +140,8 @@ static bool attack_fits(bg_filter *scratch, uint64_t key)
     return fits;
 }
 
-/* Adds keys that share a few buckets, which are soon full. More keys for these buckets are refused
- * without any change to the filter, and other keys can still be inserted. */
+/* Adds keys that share a few buckets, which are soon full. Further keys for these buckets are
+ * refused without changing the filter, and other keys can still be inserted. */
 TEST(attack__cuckoo_evictions)
 {
     static uint64_t keys[EVICTED], others[EVICTED / 2];
@@ -245,8 +246,8 @@ TEST(attack__quotient_one_run)
 
 enum { MEMBERS = 2000, FLOOD = 100000 };
 
-/* In every kind, one key is added very many times. Other keys must not be affected, and the
- * repeated key must use almost no space. */
+/* For every kind that is not static, one key is added many times. Other keys must not be affected,
+ * and the repeated key must use almost no space. */
 TEST(attack__flood_of_one_key)
 {
     static uint64_t members[MEMBERS];
@@ -266,7 +267,7 @@ TEST(attack__flood_of_one_key)
             bg_filter_info after = info_of(victim);
             CHECK_EQ(missing(victim, members, MEMBERS), 0);
             CHECK(bg_filter_may_contain_u64(victim, 42));
-            CHECK(after.ones - before.ones <= 72); /* the bits of a 64-bit count */
+            CHECK(after.ones - before.ones <= 72); /* enough bits for a 64-bit count */
             CHECK_EQ(after.bytes, before.bytes);
             CHECK(!after.overflowed && after.rate < 2 * before.rate + 1e-3);
             if (sample_can(s, BG_TRAIT_REMOVE)) {

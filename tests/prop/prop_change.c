@@ -359,7 +359,7 @@ static void rotate(struct world *w, struct slot *s)
 {
     CHECK_OK(bg_filter_rotate(s->filter, w->now, NULL));
     count(w, ROTATE, 1);
-    if (w->motion == BY_COUNT) { /* earlier than the count requires */
+    if (w->motion == BY_COUNT) { /* rotated before the count requires it */
         memset(s->stamp, 0, sizeof s->stamp);
     }
 }

@@ -24,7 +24,7 @@
 
 enum { CHUNK = 256, LONGEST = 65536, RATES = 2 };
 
-/* A buffer for the bytes of a chunk of keys, and `pool`, random bytes for long keys. */
+/* `bytes` is a buffer for a chunk of keys; `pool` contains random bytes for long keys. */
 struct arena {
     unsigned char *bytes;
     size_t used;
@@ -134,8 +134,8 @@ static size_t key_url(const struct arena *arena, uint64_t i, unsigned char *key)
     return n + keys_put_text(key + n, "&ref=front&lang=en");
 }
 
-/* 300 common bytes, followed by an integer. The prefix is longer than one stripe of every hash
- * function. */
+/* A shared 300-byte prefix, followed by an integer. The prefix is longer than one stripe of every
+ * hash function. */
 static size_t key_prefixed(const struct arena *arena, uint64_t i, unsigned char *key)
 {
     memcpy(key, arena->pool, 300);
@@ -234,7 +234,8 @@ static bool rows_always(unsigned sample)
     return samples[sample].kind <= BG_KIND_REGISTER && !samples[sample].shards;
 }
 
-/* The other kinds are tested with one filter for every rows_skip() filters of these kinds. */
+/* Kinds that are not always tested get one filter for every rows_skip() filters of the kinds that
+ * are. */
 static double rows_skip(void)
 {
     return measure_soaks() ? 4 : 2;
@@ -376,8 +377,8 @@ static void keys_effort(struct row *rows, unsigned n, double filters, bool slow)
     }
 }
 
-/* Returns the number of rows that are tested in round `turn`, counted from the first row. Kinds
- * that are not always tested are in the last rows, which are skipped in some rounds. */
+/* Returns how many rows, starting with the first row, are tested in round `turn`. Kinds that are
+ * not always tested are in the last rows, which are skipped in some rounds. */
 static unsigned rows_in(const struct row *rows, unsigned n, double turn)
 {
     while (fmod(turn, rows_skip()) > 0 && !rows_always(rows[n - 1].sample)) {

@@ -96,8 +96,8 @@ static void large_check(bg_filter *filter, struct members members, double probes
     uint64_t added = large_run(filter, &state, members.n, true);
     uint64_t first_probe = state;
     CHECK(added <= members.n);
-    /* An upper bound for the expected number of keys that were not new, because only the last adds
-     * have the predicted rate. */
+    /* This is an upper bound on the expected number of keys that were not new, because the
+     * predicted rate applies only to the last adds. */
     double seen = (double)members.n * predicted;
     CHECK((double)(members.n - added) <= seen + 6 * sqrt(seen) + 6);
     state = members.start;

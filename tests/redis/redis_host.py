@@ -9,9 +9,9 @@ scripts in this directory: it runs every test with each installed server.
 
     redis_host.main(__doc__)                     # the last output line is "N passed, N failed"
 
-A script is called with the path of bloomgate.so, and optionally parts of test names. --server redis
-and --server valkey select one server, and --server PATH selects a program. If the module was built with sanitizers,
-BG_PRELOAD must contain the path of the sanitizer library, which is preloaded into the servers."""
+Run a script with the path to bloomgate.so and, optionally, parts of test names. --server redis or --server valkey
+selects one server; --server PATH selects a server executable. If the module was built with sanitizers, BG_PRELOAD must
+contain the path of the sanitizer library, which is preloaded into the servers."""
 
 import argparse
 import os
@@ -150,8 +150,8 @@ def options_of(usage):
     parser = argparse.ArgumentParser(description=usage)
     parser.add_argument("module")
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--server", default="", help="redis, valkey, or the path of a server program")
-    parser.add_argument("--service", default="", help="path of the bloomgated program to compare with")
+    parser.add_argument("--server", default="", help="redis, valkey, or the path to a server executable")
+    parser.add_argument("--service", default="", help="path to the bloomgated executable to compare with")
     parser.add_argument("--payloads", type=float, default=0)
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_intermixed_args()

@@ -211,8 +211,8 @@ def test_acl(h):
 
 
 def test_replay_is_for_admins(h):
-    """BG.REPLAY requires admin permissions, even on Redis 7.0, where modules have no ACL
-    categories, and in scripts and transactions."""
+    """BG.REPLAY requires admin permissions, even in scripts and transactions, and even on Redis 7.0, where modules have
+    no ACL categories."""
     state = "1 0 0 0 0 0 0;family=bf kind=scalable items=100 rate=0.01"
     words = ("BG.REPLAY", "a", "CREATE", state, "")
     assert h.ask(*words) == "OK", "an admin was refused"
@@ -262,7 +262,7 @@ def test_config(h):
 
 @alone
 def test_arguments(pattern):
-    """Arguments on the loadmodule line can use any of the option's names. Invalid arguments prevent the server from
+    """Arguments on the loadmodule line can use any of an option's names. Invalid arguments prevent the server from
     starting."""
     with Host(pattern.program, pattern.module, ["ERROR_RATE", 0.002, "initial_size", 321, "CF_MAX_EXPANSIONS", 9,
                                                 "cf-bucket-size", 3, "bloom-expansion", 8]) as h:
@@ -329,8 +329,8 @@ def test_replicated_secret_is_not_shown(pattern):
 
 @alone
 def test_secret_is_not_shown(pattern):
-    """CONFIG GET returns the ID of the secret, and CONFIG REWRITE writes it. The ID alone is sufficient if a filter
-    with the secret is already loaded."""
+    """CONFIG GET returns the ID of the secret, and CONFIG REWRITE writes only the ID to the configuration file. The ID
+    alone is sufficient if a filter with the secret is already loaded."""
     first, second = "00112233445566778899aabbccddeeff", "ff" * 16
     name = "bloomgate.secret"
     with Host(pattern.program, pattern.module, save="3600 1000000") as h:

@@ -246,8 +246,8 @@ def test_follows_valkey_bloom(pattern):
 
 @alone
 def test_append_only_file_of_valkey_bloom(h):
-    """Loads an append-only file. Its rewritten part contains BF.LOAD, and the part after it contains the commands that
-    valkey-bloom primaries replicate."""
+    """Loads an append-only file. The rewritten part of the file contains BF.LOAD commands, and the rest contains the
+    commands that valkey-bloom primaries replicate."""
     with Host(h.program, h.module) as other:
         expected = expected_digests(other)
         loaded = other.ask("BG.DIGEST", "plain")

@@ -122,7 +122,7 @@ def mutated(rng, data, pool):
 
 def mutated_value(rng, pool):
     """Mutates a random DUMP payload, except for its first byte, which marks it as a module value. The server itself
-    handles other types, and some of them take very long to load."""
+    handles other types, and some of them take a very long time to load."""
     data = rng.choice(pool)
     return data[:1] + mutated(rng, data[1:], pool)
 

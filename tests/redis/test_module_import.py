@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests that this module loads RedisBloom and valkey-bloom filters when the original module is not loaded. The tests
-use RESTORE payloads, RDB files and dumps with values of the original types, which were created by RedisBloom
-(tests/foreign/redisbloom) or are written here byte by byte, and forged values.
+use RESTORE payloads, RDB files and dumps that contain values of the original types. Some values were created by
+RedisBloom (tests/foreign/redisbloom), some are assembled here byte by byte, and some are forged.
 usage: test_module_import.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
 import hashlib
@@ -22,7 +22,7 @@ NAME = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 
 def type_id(name, version):
-    """Encodes a name of nine characters with six bits each, and a version with ten bits."""
+    """Encodes a nine-character type name, with six bits per character, and a ten-bit version."""
     number = 0
     for letter in name:
         number = number << 6 | NAME.index(letter)
@@ -406,7 +406,7 @@ def test_samples_go_on(h):
             if i == 10:
                 assert h.ask("DEBUG", "RELOAD") == "OK"
         assert digest_of(h, name, family) == sample["more_sha256"], name
-        if "less_sha256" in sample:  # some filters in the chain are removed in between
+        if "less_sha256" in sample:  # deleting items removes some filters from the chain
             for i in range(sample["more"]):
                 assert h.ask("CF.DEL", name, f"more:{i}") == 1
                 if i % 50 == 10:

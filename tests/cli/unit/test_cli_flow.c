@@ -498,14 +498,14 @@ static bool pipe_enough(struct flow *flow, struct chunk *chunk)
     return flow_fail(flow, CLI_OK);
 }
 
-/* When no more input is needed, no thread waits for the pipe, which stays open. */
+/* When no more input is needed, no thread waits for the pipe, even though it is still open. */
 TEST(flow__enough_of_a_pipe)
 {
     for (unsigned threads = 1; threads <= 4; threads++) {
         struct pipe_talk talk = { 0 };
         int ends[2];
         CHECK(pipe(ends) == 0 && write(ends[1], "a\nb\n", 4) == 4);
-        (void)alarm(60); /* ends the test if a thread waits */
+        (void)alarm(60); /* ends the test if a thread is still waiting */
         CHECK_EQ(run_pipe(ends[0], threads, &talk, pipe_enough), CLI_OK);
         (void)alarm(0);
         (void)close(ends[0]);

@@ -1,7 +1,7 @@
 /*
- * test_cli_records.c - tests how bytes are split into records and keys. Random bytes in every
- * format are cut at every position, and the results are compared with those of a reference that is
- * as simple as possible.
+ * test_cli_records.c - tests how bytes are split into records and keys. Random input in every
+ * format is split at every position, and the results are compared with those of a reference
+ * implementation that is as simple as possible.
  */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 
@@ -49,7 +49,7 @@ static char random_character(const struct key_format *f)
     static const char text[] = "aZ09 \xC3\xA9";
     static const char digits[] = "0123456789abcdefAF-\n\n";
     const bool is_text = f->form == KEY_TEXT || f->form == KEY_UTF16;
-    /* Two in three characters of text, and one in fifty characters of numbers, come from `any`. */
+    /* In text, two in three characters come from `any`; in numbers, one in fifty. */
     if (check_random_below(150) < (is_text ? 100 : 3)) {
         return any[check_random_below(sizeof any - 1)];
     }
@@ -109,8 +109,9 @@ TEST(records__are_those_of_the_reference)
     chunk_free(&chunk);
 }
 
-/* Valid keys for the test of every combination of options, which places quotes and blanks in all
- * positions around each key. Random input rarely contains such records. */
+/* Valid keys for the test of every combination of options. The test writes each key with and
+ * without quotes, and with various numbers of blanks before and after it. Random input rarely
+ * contains such records. */
 static const char *const formed_texts[][4] = {
     [KEY_TEXT] = { "", "aB", "Hello, \"\"World\"\"", "user12345678901234567890" },
     [KEY_INT64] = { "0", "-1", "12345678", "18446744073709551615" },
@@ -193,8 +194,8 @@ TEST(records__every_combination_of_options)
     CHECK(records > 20000);
 }
 
-/* Wherever the input is cut, the complete records before the cut and the remaining bytes together
- * yield all records. */
+/* Wherever the input is split, the complete records before that position and the remaining bytes
+ * together yield all records. */
 TEST(records__may_be_cut_anywhere)
 {
     enum { MOST = 90 };

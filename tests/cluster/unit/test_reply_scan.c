@@ -1,4 +1,4 @@
-/* test_reply_scan.c - tests how replies that arrive in parts and invalid replies are parsed. */
+/* test_reply_scan.c - tests parsing of partial and invalid replies. */
 #include "support/check.h"
 
 #include "reply_scan.h"

@@ -77,7 +77,7 @@ TEST(routes_are_frozen)
     CHECK_EQ(to[0] + to[1] + to[2] + to[3], 0);
 }
 
-/* No shard exceeds its capacity, and every shard receives a fair part of the keys. */
+/* No shard exceeds its capacity, and every shard receives a fair share of the keys. */
 TEST(capacities_suffice)
 {
     enum { ITEMS = 50000 };
