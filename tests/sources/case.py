@@ -23,7 +23,7 @@ from world_sqlite import File
 PRELOADED = 200
 WRITERS = 3
 
-# The session settings of applications must not affect how keys are spelled.
+# Applications' session settings must not affect how keys are formatted.
 SESSIONS = ((),
             ("SET TimeZone = 'America/New_York'", "SET DateStyle = 'SQL, DMY'", "SET bytea_output = 'escape'",
              "SET search_path = pg_catalog"),
@@ -151,7 +151,7 @@ class Case:
         return str(value).encode()
 
     def absent(self, n):
-        """Returns keys that were never written, in the spelling that the filter accepts."""
+        """Returns keys that were never written, in the form used for lookups."""
         return [self.key.text(i) for i in range(ABSENT, ABSENT + n)]
 
     # ---- Tables ------------------------------------------------------------------------

@@ -7,8 +7,8 @@ it is trusted, and writers are running. oracle.py checks the rule that holds for
     STAYS      the follower continues, and nothing is read again
     RESTARTS   the follower detects the event, and all keys are read again
     ANY        either is correct
-    DOUBT the source can no longer be followed, so the gate reports no key as absent from then on
-    REFUSED the source cannot be followed at all: the function starts the gate itself, and
+    DOUBT      the source can no longer be followed, so the gate reports no key as absent from then on
+    REFUSED    the source cannot be followed at all: the function starts the gate itself, and
                returns the message and a list of words, one of which the message must contain
 
 This file contains the events for all databases. Other events are in events_postgres.py,
@@ -212,7 +212,7 @@ def ids_again(case):
         try:
             case.sql(f"BEGIN; DELETE FROM {case.table} WHERE id = {highest}; INSERT INTO {case.table} (id,"
                      f" {case.column}) VALUES ({highest}, {case.literal(number)}); COMMIT")
-        except SqlError:  # another writer has used the ID first
+        except SqlError:  # another writer used the ID first
             case.sql("ROLLBACK")
     oracle.check(case)
 
@@ -256,10 +256,10 @@ def id_is_key(case):
     case.sql(f"UPDATE {case.table} SET id = id + 1000; {rows}")
     if case.source == "sqlite":
         case.sql(f"UPDATE {case.table} SET rowid = rowid + 5000")
-    case.fresh(100_000)  # the keys that the database generated
+    case.fresh(100_000)  # skips the keys that the database generated
 
 
-@event("keys changed by foreign keys", key="text", expect=ANY, setup=nothing, writers=False)
+@event("keys changed by foreign-key actions", key="text", expect=ANY, setup=nothing, writers=False)
 def cascades(case):
     """ON UPDATE CASCADE and ON DELETE SET DEFAULT also write to the table."""
     number = "bigserial PRIMARY KEY" if case.source == "postgres" else "INTEGER PRIMARY KEY"
@@ -387,7 +387,7 @@ def add_column(case):
 def require_resumed(case):
     """Verifies that the filter was loaded from the directory instead of built from the table."""
     about = case.gate.wait_trusted()
-    require(about["builds"] == "0", f"the filter was built again: {about} {case.gate.events()}")
+    require(about["builds"] == "0", f"the filter was rebuilt: {about} {case.gate.events()}")
 
 
 @event("rows changed while the service is stopped")
@@ -438,7 +438,7 @@ def restart_and_rename(case):
     case.gate.start()
 
 
-@event("service killed at any moment", expect=ANY)
+@event("service killed at random times", expect=ANY)
 def killed_at_any_moment(case):
     for _ in range(6):
         time.sleep(case.random.random() * 0.15)
@@ -544,7 +544,7 @@ def two_services(case):
     case.insert(20)
     oracle.check(case)
     require(case.mode == "changes" or case.gate.about()["restarts"] == restarts,
-            "the objects of one service disturbed the other service")
+            "dropping one service's objects disturbed the other service")
 
 
 @event("one gate name on two tables", expect=ANY, writers=False)
@@ -619,7 +619,7 @@ def negative_cache(case):
     for i in numbers:
         if gate.lookup(case.key.text(i)) == "absent_by_truth":
             cached.append(i)
-    require(cached, "no false positive in 400 keys")
+    require(cached, "no false positives among 400 keys")
     half = len(cached) // 2
     case.committed(case.write(cached[:half] or cached))
     oracle.check(case)
@@ -653,7 +653,7 @@ def audit(case):
     case.open_gate()
 
 
-@event("neither a way to follow nor a promise", setup=table_only, expect=REFUSED, writers=False)
+@event("neither a follow mode nor a promise", setup=table_only, expect=REFUSED, writers=False)
 def no_promise(case):
     return case.refusal(follow="none"), ("promise",)
 

@@ -30,7 +30,7 @@ def change_table(case):
 @event("key column changed to a larger type: inserts keep working", modes=POSTGRES_CHANGES, key="int", expect=ANY,
        writers=False)
 def type_does_not_fit(case):
-    """The change table cannot store the new keys until the table has been replaced."""
+    """The change table cannot store the new keys until it has been replaced."""
     case.sql(f"ALTER TABLE {case.table} ALTER {case.column} TYPE bigint;"
              f"INSERT INTO {case.table} ({case.column}) VALUES (9000000001)")
     oracle.check(case)
@@ -62,7 +62,7 @@ def type_dropped(case):
 
 @event("publication for all tables", modes=POSTGRES_CHANGES)
 def all_published(case):
-    """PostgreSQL refuses to delete rows of a published table without a replica identity, but pruning must still
+    """PostgreSQL refuses to delete rows from a published table without a replica identity, but pruning must still
     work."""
     case.sql("CREATE PUBLICATION everything FOR ALL TABLES")
     try:
@@ -76,7 +76,7 @@ def all_published(case):
         case.sql("DROP PUBLICATION everything")
 
 
-@event("gate changed to other columns", modes=POSTGRES_CHANGES, setup=nothing, writers=False)
+@event("gate switched to different columns", modes=POSTGRES_CHANGES, setup=nothing, writers=False)
 def other_columns(case):
     """The triggers on a table that is no longer followed are dropped."""
     first, second = case.table, case.table + "2"
@@ -117,7 +117,7 @@ def schema_of_another(case):
     return text, ("docs/sources.md",)
 
 
-@event("schema given to a superuser", modes=POSTGRES_CHANGES, setup=nothing)
+@event("schema ownership transferred to a superuser", modes=POSTGRES_CHANGES, setup=nothing)
 def schema_given_away(case):
     """The statements in the documentation never make a write fail, but ALTER SCHEMA alone would."""
     with open(DOCS, encoding="utf-8") as f:

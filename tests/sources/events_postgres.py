@@ -31,7 +31,7 @@ def partitioned(case):
 
 
 def private(case):
-    """Creates a private server, which the event may damage, behind a proxy."""
+    """Creates a private server behind a proxy. The event may damage the server."""
     case.server = case.world.server()
     case.through_proxy()
     plain(case)
@@ -182,7 +182,7 @@ ODD_VALUES = {
 }
 
 
-@event("odd values of all types", modes=POSTGRES, setup=nothing, writers=False, expect=ANY)
+@event("unusual values of all types", modes=POSTGRES, setup=nothing, writers=False, expect=ANY)
 def odd_values(case):
     """The gate reads half of the values initially, and follows the other half as changes."""
     for n, (name, values) in enumerate(ODD_VALUES.items()):
@@ -206,7 +206,7 @@ def odd_values(case):
 
 @event("database in LATIN1", modes=POSTGRES, setup=nothing, writers=False, expect=ANY)
 def latin1(case):
-    """The server converts text. The follower and the reader must see the same bytes."""
+    """The server converts the encoding of text. The follower and the reader must see the same bytes."""
     with case.server.connect() as sql:
         sql("CREATE DATABASE bgs_latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0 STRATEGY file_copy")
     case.database, case.key = "bgs_latin", KEYS["text"]
@@ -214,8 +214,8 @@ def latin1(case):
     case.open_gate()
     case.sql(f"INSERT INTO {case.table} ({case.column}) VALUES ('ümläut'), ('ß')")
     oracle.check(case)
-    require(case.gate.lookup("ümläut".encode()) == "present", "a key with umlauts")
-    require(case.gate.lookup("€".encode()).startswith("absent"), "a key that LATIN1 cannot represent")
+    require(case.gate.lookup("ümläut".encode()) == "present", "a key with umlauts is not found")
+    require(case.gate.lookup("€".encode()).startswith("absent"), "a key that LATIN1 cannot represent is not reported as absent")
     oracle.settle(case)
     case.disconnect()
     case.close_gate(case.gate)
@@ -237,7 +237,7 @@ def sql_ascii(case):
     case.sql(f"INSERT INTO {case.table} ({case.column}, note) VALUES (E'streamed \\351', E'\\377')")
     gate.wait_caught()
     for key in b"read \xe9", b"streamed \xe9":
-        require(gate.lookup(key) == "present", f"the key {key} is {gate.lookup(key)}")
+        require(gate.lookup(key) == "present", f"the lookup of {key} returned {gate.lookup(key)}")
     require(gate.about()["restarts"] == "1", "a row that is not valid UTF-8 ended the epoch")
     case.disconnect()
     case.close_gate(gate)
@@ -286,7 +286,7 @@ def no_primary_key(case):
         case.sql(f"ALTER TABLE {case.table} ADD PRIMARY KEY (id)")
 
 
-@event("the only column is the key", modes=POSTGRES, setup=nothing, writers=False)
+@event("the key is the only column", modes=POSTGRES, setup=nothing, writers=False)
 def only_column(case):
     case.sql(f"CREATE TABLE {case.table} ({case.column} {case.type()} PRIMARY KEY)")
     case.insert(50)
@@ -388,11 +388,11 @@ def open_at_restart(case):
 
 @event("lookups that take too long", modes=POSTGRES, setup=table_only, expect=ANY, writers=False)
 def slow_lookups(case):
-    """Slow lookups are canceled at the timeout, even in the database, and open the circuit breaker."""
+    """Lookups that time out are canceled, in the database as well, and open the circuit breaker."""
     gate = case.open_gate(checked=False, timeout="100ms", breaker_failures="2", breaker_rest="100s", lookup=(
         f"SELECT note FROM {case.table} WHERE {case.column} = $1 AND pg_sleep(100) IS NOT NULL"))
     for _ in range(20):
-        require(gate.lookup(case.key.text(0)) == "unknown", "a lookup that timed out is not unknown")
+        require(gate.lookup(case.key.text(0)) == "unknown", "a lookup that timed out does not return unknown")
     gate.wait_event("breaker_open")
     while case.sql("SELECT 1 FROM pg_stat_activity WHERE query LIKE '%pg_sleep(100)%' AND state = 'active'"
                    " AND pid <> pg_backend_pid()"):
@@ -403,7 +403,7 @@ def slow_lookups(case):
 
 @event("serializable transactions", modes=POSTGRES, setup=own_database, expect=ANY, writers=False)
 def serializable(case):
-    """The service reads tables to which serializable transactions write, but must not make those
+    """The service reads tables that serializable transactions write to, but must not make those
     transactions fail."""
     case.sql(f"ALTER DATABASE {case.database} SET default_transaction_isolation = serializable;"
              "CREATE TABLE public.stock (n int); INSERT INTO public.stock VALUES (0)")
@@ -427,7 +427,7 @@ def wrong_lookup(case):
 # ---- Partitions and children -----------------------------------------------------------------
 
 
-@event("rows in partitions, and moved between them", modes=POSTGRES, setup=partitioned)
+@event("rows inserted into partitions and moved between them", modes=POSTGRES, setup=partitioned)
 def partitions(case):
     table, column = case.table, case.column
     case.committed(add_rows(case, table, 10, region=1))
@@ -445,7 +445,7 @@ def create_partition(case):
     case.committed(add_rows(case, f"{case.table}_2", 20, region=2))
 
 
-@event("partition with rows attached", modes=POSTGRES, setup=partitioned, expect=RESTARTS)
+@event("non-empty partition attached", modes=POSTGRES, setup=partitioned, expect=RESTARTS)
 def attach_partition(case):
     case.sql(f"CREATE TABLE {case.table}_3 (LIKE {case.table} INCLUDING ALL)")
     keys = add_rows(case, f"{case.table}_3", 50, region=3)
@@ -490,7 +490,7 @@ def truncate(case):
              f" {case.values(case.fresh(20))}; COMMIT")
 
 
-@event("INHERITS child with rows added", modes=POSTGRES, expect=RESTARTS)
+@event("non-empty INHERITS child added", modes=POSTGRES, expect=RESTARTS)
 def inherit(case):
     case.sql(f"CREATE TABLE {case.table}_child (LIKE {case.table} INCLUDING ALL)")
     keys = add_rows(case, f"{case.table}_child", 50)
@@ -535,7 +535,7 @@ def numeric_to_text(case):
     case.sql(f"ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE {case.type()}")
     outcomes = [gate.lookup(key) for key in (b"1.50", b"2", b"1.50")]
     require(not any("absent" in outcome for outcome in outcomes), f"a key is reported as absent: {outcomes}")
-    gate.wait_event("restarted")  # the lookups made the follower poll
+    gate.wait_event("restarted")  # the lookups triggered a poll
     case.close_gate(gate)
     case.open_gate()
 
@@ -571,7 +571,7 @@ def text_to_numeric(case):
 @event("text column becomes numeric while the slot is in use", modes=LOGICAL, key="text", setup=nothing, expect=ANY,
        writers=False)
 def text_to_numeric_busy(case):
-    """The follower cannot start, which must not prevent lookups."""
+    """The follower cannot start, but lookups must still work."""
     create_numbers(case, "text")
     gate = case.open_gate(checked=False)
     gate.wait(lambda _: glob.glob(os.path.join(gate.directory, "**", "*.bg"), recursive=True), "saved")
@@ -590,7 +590,7 @@ def text_to_numeric_busy(case):
             outcome = gate.lookup(b"1.50")
         finally:
             other.terminate()
-    require(outcome == "present", f"the lookup is {outcome}: {gate.about()}")
+    require(outcome == "present", f"the lookup returned {outcome}: {gate.about()}")
     case.close_gate(gate)
     case.sql(f"ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE {case.type()}")
     case.open_gate()
@@ -855,7 +855,7 @@ def change_bookmark(case):
                    " EXCEPTION WHEN undefined_column THEN END $$")
 
 
-@event("changes from another history", modes=POSTGRES_CHANGES, expect=ANY)
+@event("changes from another server's history", modes=POSTGRES_CHANGES, expect=ANY)
 def foreign_changes(case):
     """A dump from another server contains transaction IDs that this server has not reached yet."""
     events = case.gate.events()
@@ -867,7 +867,7 @@ def foreign_changes(case):
     os.unlink(saved)
     case.gate.start()
     case.gate.wait_trusted()
-    require(not case.sql(f"SELECT 1 FROM {name} WHERE xid >= '9000000000'"), "changes from another history were not deleted")
+    require(not case.sql(f"SELECT 1 FROM {name} WHERE xid >= '9000000000'"), "changes from another server's history were not deleted")
 
 
 @event("many changes after the last save", modes=POSTGRES_CHANGES, setup=table_only, writers=False, expect=ANY)
@@ -902,7 +902,7 @@ def by_search_path(case):
 
 
 def check_with_setting(case, setting, table):
-    """After a setting of the service's role has changed, new connections look up keys in another table."""
+    """Changes a setting of the service's role, so that new connections look up keys in another table."""
     role = f"ALTER ROLE owner IN DATABASE {case.database}"
     case.sql(f"{role} SET {setting}")
     try:
@@ -915,13 +915,13 @@ def check_with_setting(case, setting, table):
     oracle.check(case)
 
 
-@event("search path of the role changed", modes=POSTGRES, setup=by_search_path, expect=RESTARTS, writers=False)
+@event("role's search path changed", modes=POSTGRES, setup=by_search_path, expect=RESTARTS, writers=False)
 def change_search_path(case):
     check_with_setting(case, "search_path = other", "other.t")
 
 
 def by_role(case):
-    """Creates two tables with the same name. The current role selects one of them."""
+    """Creates two tables with the same name. The name of the current role selects one of them."""
     case.sql("DROP ROLE IF EXISTS bgs_role; CREATE ROLE bgs_role SUPERUSER; CREATE SCHEMA bgs_role")
     case.create()
     case.create(table="bgs_role.t")
@@ -956,9 +956,9 @@ OVERLOADS = """CREATE SCHEMA evil;
 @event("functions and operators overloaded in the search path", modes=POSTGRES, key="text", setup=own_database,
        expect=ANY, writers=False)
 def overloads(case):
-    """A role that may create functions in a schema of the search path must not be able to run them as the service's role.
-    PostgreSQL prefers a function with exactly the types of the arguments to a function in
-    pg_catalog that needs a conversion."""
+    """A role that may create functions in a schema on the search path must not be able to run them as the service's
+    role. PostgreSQL prefers a function whose parameter types match exactly to a function in pg_catalog that requires a
+    conversion."""
     case.sql(OVERLOADS)
     case.sql(f"ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE varchar")
     gate = case.open_gate(name="overloads", source=case.url() + "&options=-csearch_path%3Dpublic,evil")
@@ -1003,7 +1003,7 @@ def locked_table(case):
         gate.stop()
         deadline = time.monotonic() + PATIENCE
         while case.sql("SELECT 1 FROM pg_locks WHERE NOT granted"):
-            require(time.monotonic() < deadline, "a connection waits for a lock although the service has stopped")
+            require(time.monotonic() < deadline, "a connection is still waiting for a lock after the service has stopped")
             time.sleep(0.01)
         sql("ROLLBACK")
     gate.start()
@@ -1074,7 +1074,7 @@ def identity_full(case):
 
 @event("deferrable primary key", modes=LOGICAL, setup=nothing, expect=REFUSED, writers=False)
 def deferrable(case):
-    """A deferrable key is not a replica identity, so every UPDATE would fail once the table is published."""
+    """A deferrable key cannot be a replica identity, so every UPDATE would fail once the table is published."""
     case.sql(f"CREATE TABLE {case.table} (id bigserial PRIMARY KEY DEFERRABLE, {case.column} {case.type()})")
     return case.refusal(), ("no replica identity",)
 
@@ -1423,7 +1423,7 @@ def require_not_denied(gate, keys):
     require(not denied, f"{len(denied)} keys are reported as absent: {denied[:3]}")
 
 
-@event("enum label renamed, but not visible yet", modes=POSTGRES, key="text", setup=private, expect=ANY, writers=False)
+@event("rename of an enum label not visible yet", modes=POSTGRES, key="text", setup=private, expect=ANY, writers=False)
 def enum_label_unseen(case):
     """The stream contains the new label, while queries still return the old label."""
     case.sql("CREATE TYPE public.mood AS ENUM ('sad', 'glad');"
@@ -1439,7 +1439,7 @@ DETACHING = """CREATE TABLE public.parts (id bigserial PRIMARY KEY, key text) PA
 DETACH = "ALTER TABLE public.parts DETACH PARTITION public.parts_1 CONCURRENTLY"
 
 
-@event("partition detached concurrently, but not visible yet", modes=POSTGRES, key="text", setup=private, expect=ANY,
+@event("concurrent detach of a partition not visible yet", modes=POSTGRES, key="text", setup=private, expect=ANY,
        writers=False)
 def detach_unseen(case):
     """The stream omits rows of the partition, while queries still return them."""
@@ -1452,10 +1452,10 @@ def detach_unseen(case):
         require_not_denied(gate, keys)
 
 
-@event("detaching partition published with its parent", modes=LOGICAL, key="text", setup=private, expect=ANY,
+@event("partition published with its parent while being detached", modes=LOGICAL, key="text", setup=private, expect=ANY,
        writers=False)
 def detach_pending(case):
-    """The parent's publication omits a partition as soon as the partition starts being detached."""
+    """The parent's publication omits a partition as soon as detaching it starts."""
     case.sql(DETACHING)
     parent = case.open_gate("parent", checked=False, keys="public.parts(key)")
     gate = case.open_gate("parts", wait=False, checked=False, keys="public.parts_1(key)", install="no")
@@ -1552,7 +1552,7 @@ def lagging_replica(case):
     case.proxy.cut()
 
 
-@event("address points to a standby for a while", modes=POSTGRES, setup=private, expect=ANY)
+@event("address temporarily points to a standby", modes=POSTGRES, setup=private, expect=ANY)
 def follow_standby(case):
     """A standby cannot be followed. The gate must not mistake the standby for the primary."""
     standby = case.world.standby(case.server)
@@ -1660,7 +1660,7 @@ def recreate_database(case):
 
 @event("connection cut at each step", modes=POSTGRES, setup=proxied, expect=ANY)
 def cut_connections(case):
-    """The connection breaks after different numbers of bytes from the server, from the handshake to the last row."""
+    """The connection breaks after the server has sent various numbers of bytes, from the handshake to the last row."""
     offsets = [1, 20, 150, 400, 700, 1200, 2500, 6000]
     for offset in offsets if case.budget < 10000 else range(1, 8000, 150):
         case.proxy.cut()
@@ -1811,7 +1811,7 @@ def unreachable(case):
     case.through_proxy().close()
 
 
-@event("server unreachable at the start", modes=POSTGRES, setup=unreachable, expect=ANY)
+@event("server unreachable at startup", modes=POSTGRES, setup=unreachable, expect=ANY)
 def late_server(case):
     gate = case.open_gate(wait=False)
     closed = case.open_gate(name="closed", wait=False, checked=False, fail="closed", timeout="1s")

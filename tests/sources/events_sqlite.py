@@ -136,9 +136,10 @@ ODD_VALUES = ("5", "'5'", "5.0", "x'35'", "'007'", "'5 '", "1.5", "-0.0", "1e20"
               "x''", "'ä'", "'0x10'", "' 5'", "'5e0'", "char(0)", "'-0'", "0")
 
 
-@event("odd values in columns of all types", modes=SQLITE, setup=nothing, writers=False, expect=ANY)
+@event("unusual values in columns of all types", modes=SQLITE, setup=nothing, writers=False, expect=ANY)
 def odd_values(case):
-    """Half of the values are read, and half are followed. SQLite converts some of the values."""
+    """The gate reads half of the values initially, and follows the other half as changes. SQLite converts some of the
+    values."""
     for n, name in enumerate(("INTEGER", "TEXT", "BLOB", "", "NUMERIC", "VARCHAR(5)", "INT", "ANY")):
         case.table = f"odd{n}"
         case.sql(f"CREATE TABLE {case.table} (id INTEGER PRIMARY KEY, {case.column} {name})")
@@ -184,7 +185,7 @@ def quoted_names(case):
     oracle.check(case)
 
 
-@event("names in different case", modes=SQLITE, setup=nothing, writers=False)
+@event("names that differ in case", modes=SQLITE, setup=nothing, writers=False)
 def other_case(case):
     case.create()
     case.table, case.column = "T", "KEY"
@@ -269,8 +270,7 @@ def move(case, path):
 
 @event("file replaced by mv", modes=SQLITE, expect=ANY, writers=False, monitor=False)
 def replace_file(case):
-    """The other file is an older copy that has the same number of changes as the file it
-    replaces."""
+    """The new file is an older copy with the same number of changes as the file that it replaces."""
     case.insert(20)
     path = copy_of(case, ".copy")
     case.insert(40)
@@ -338,7 +338,7 @@ def dump(case):
         return list(sql.database.iterdump())
 
 
-@event("dumped, edited and loaded while the service is down", modes=SQLITE, expect=ANY, key="text", writers=False,
+@event("database dumped, edited and loaded while the service is down", modes=SQLITE, expect=ANY, key="text", writers=False,
        monitor=False)
 def dump_and_load(case):
     """The new file has the same tables, triggers and changes, but different keys."""
@@ -464,7 +464,7 @@ def raise_sequence(case):
 
 @event("change rows altered", modes=SQLITE, expect=ANY, writers=False)
 def alter_changes(case):
-    """Change rows that were already read get different values."""
+    """Changes the values of change rows that were already read."""
     for table in our_objects(case, "table"):
         columns = [row[1] for row in case.sql(f"PRAGMA table_info({quote(table)})")]
         case.insert(10)

@@ -1,4 +1,4 @@
-"""Runs a gate in its own process: gate_probe, controlled by commands."""
+"""Runs a gate in a separate gate_probe process, which is controlled by commands."""
 
 import os
 import shutil
@@ -66,13 +66,13 @@ class Gate:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def do(self, command, lines=()):
-        """Sends a command and returns the reply, which is one line."""
+        """Sends a command and returns the one-line reply."""
         with self.lock:
             expect(self.process, "the gate is stopped")
             self.process.stdin.write((command + "\n").encode() + b"".join(line + b"\n" for line in lines))
             self.process.stdin.flush()
             answer = self.process.stdout.readline()
-            expect(answer, f"gate_probe ended during {command[:60]!r}")
+            expect(answer, f"gate_probe exited during {command[:60]!r}")
             return answer.decode(errors="replace").strip()
 
     def about(self):

@@ -15,7 +15,7 @@ BATCH = 5000
 
 
 def cpu_seconds(pid):
-    """Returns the CPU time of a server process and its children, including children that have ended."""
+    """Returns the CPU time of a server process and its children, including children that have exited."""
     total = 0
     for path in glob.glob("/proc/[0-9]*/stat"):
         try:

@@ -1,8 +1,8 @@
 """Checks the rule that holds for all events: the gate never reports a committed key as absent.
 
-While the event runs, `Monitor` looks up every key whose commit was acknowledged before the time up
-to which the gate claims to be complete. Afterwards, `settle` compares the gate with the table itself.
-`settle` also verifies that the filter works again, so a gate that answers "maybe" for all keys fails.
+While the event runs, `Monitor` looks up every key whose commit was acknowledged before the point in time up to which
+the gate claims to be current. Afterwards, `settle` compares the gate with the table itself. `settle` also verifies that
+the filter works again, so a gate that answers "maybe" for all keys fails.
 """
 
 import random
@@ -47,7 +47,7 @@ def check_works(case, gate):
 
 
 def settle(case):
-    """Verifies a gate three times after an event: at once, when the gate is trusted again, and after new writes."""
+    """Verifies a gate three times after an event: immediately, when the gate is trusted again, and after new writes."""
     checked = check(case)
     for gate in case.gates:
         gate.wait_trusted()
@@ -58,7 +58,7 @@ def settle(case):
     check(case)
     for gate in case.gates:
         outcome = gate.lookup(case.key.text(numbers[0]))
-        expect(outcome == "present", f"a lookup of a key in the table: {outcome}")
+        expect(outcome == "present", f"a lookup of a key in the table returned {outcome}")
     return checked
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The conformance suite for sources. The suite runs every event against every source and mode, with
 real servers and concurrent writers, and compares the gate with the table itself. A new source must pass the suite
-before the source is released.
+before it is released.
 
 usage: test_sources.py GATE_PROBE [--mode SOURCE/MODE]... [--event PART]... [--changes N] [--seed S] [--list]
 
@@ -60,7 +60,7 @@ def run_event(event, case):
 
 
 def run_mode(mode, arguments, report):
-    """Runs all events of one mode in sequence, and reports each event when it ends."""
+    """Runs all events for one mode in sequence, and reports each event when it ends."""
     source, follow = mode.split("/")
     chosen = select(arguments.event, mode)
     changes = arguments.changes // max(1, sum(event.writers for event in chosen))

@@ -21,7 +21,7 @@ from pgwire import Connection, Lost, SqlError
 BIN = next(iter(sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)), None)
 PATIENCE = 60
 
-# fsync is off because writes must survive a server crash, but need not survive a machine crash.
+# fsync is off because writes must survive only a server crash, not a machine crash.
 SETTINGS = """
 listen_addresses = '127.0.0.1'
 unix_socket_directories = ''
@@ -73,7 +73,7 @@ class Server:
         return self.data + ".log"
 
     def start(self):
-        """Starts the server. If another process uses the port, tries the next port."""
+        """Starts the server. If another process uses the port, tries a different port."""
         for attempt in range(5):
             try:
                 run("pg_ctl", "-D", self.data, "-w", "-t", str(PATIENCE), "-l", self.log(),
@@ -283,7 +283,7 @@ class Proxy:
 
 
 class Postgres:
-    """The servers of one mode: a shared primary, and private servers that events may damage."""
+    """The servers for one mode: a shared primary, and private servers that events may damage."""
 
     def __init__(self):
         # TMPDIR is ignored because the user postgres must be able to access the directory.

@@ -10,7 +10,7 @@
  *         CHECK_EQ(bg_builder_count(builder), n);
  *     }
  *
- * Tests register themselves and run in the order of the source file; main() is in check.c.
+ * Tests register themselves and run in source order; main() is in check.c.
  * A failed CHECK prints its location and values and ends the test, and the next test runs.
  * In a thread started by the test, a failed CHECK is only counted as a failure, and the thread
  * continues.

@@ -47,7 +47,7 @@ static inline void crossing_on_sync(void)
     while (!atomic_load(&crossing.writing)) {
         (void)usleep(100);
     }
-    disk.fault = DISK_EIO; /* makes this sync, which is the next counted call, fail */
+    disk.fault = DISK_EIO; /* fails this sync, which is the next counted call */
     disk.calls = 0;
     disk.at = 1;
 }

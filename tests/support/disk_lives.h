@@ -3,8 +3,8 @@
  * at one of its disk calls, with or without a power loss. In other lives, one call fails. Together,
  * the lives cover every call and every fault.
  *
- * There are three directories: the live directory, the content of its platter, and the content
- * after power is restored. A test defines how a life proceeds and how a directory is checked
+ * Each life uses three directories: the live directory, the simulated platter, and the directory
+ * recovered after a power loss. A test defines how a life proceeds and how a directory is checked
  * afterwards. The live and the recovered directory are both checked each time.
  */
 #ifndef TESTS_DISK_LIVES_H

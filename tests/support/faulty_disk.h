@@ -1,16 +1,16 @@
 /*
  * faulty_disk.h - a disk that fails, dies or loses data at a chosen call.
  *
- * The program is linked with --wrap for the calls below (tests/CMakeLists.txt), so the
- * library's calls arrive here. Calls are counted, and the call with index `disk.at` has the fault
- * `disk.fault`.
+ * The program is linked with --wrap for the calls below (tests/CMakeLists.txt), so the library's
+ * calls go through these functions. Calls are counted, and `disk.fault` is injected at call number
+ * `disk.at`.
  *
  * A power loss can be simulated. If `disk.folder` is set, the directory `disk.platter` holds
  * only the content of the platter: the bytes of each file at its last sync, and the names in
  * the directory at its last sync. disk_power_off() creates a directory from this content. This
  * is the worst case that a file system allows: nothing reaches the disk without a sync.
  *
- * Not thread-safe, unless no fault is set and no power loss is simulated.
+ * Thread-safe only if no fault is set and no power loss is simulated.
  */
 #ifndef TESTS_FAULTY_DISK_H
 #define TESTS_FAULTY_DISK_H
@@ -130,8 +130,8 @@ static void disk_note_sync(int file)
     (void)__real_rename(from, to);
 }
 
-/* Called for a new file, because a platter file with this inode number belonged to a different
- * file. */
+/* Called for a new file. Deletes any platter file with the same inode number, which belonged to a
+ * different file. */
 static void disk_note_new(int file)
 {
     char path[320];

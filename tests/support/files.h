@@ -21,7 +21,7 @@
 
 enum { FILES_KEYS = 300 };
 
-/* X(name, kind, and statements that change the spec) */
+/* X(name, kind, statements that change the spec) */
 #define FILES_CASES(X)                                                                 \
     X(classic, BG_KIND_CLASSIC, (void)0)                                               \
     X(partitioned, BG_KIND_PARTITIONED, (void)0)                                       \
@@ -83,7 +83,7 @@ static inline size_t files_key(unsigned j, char key[32])
     return (size_t)snprintf(key, 32, "https://example.org/%u", j);
 }
 
-/* Creates the filter of case i, with FILES_KEYS keys and the canaries for a generation. */
+/* Creates a filter from a spec, with FILES_KEYS keys and the canaries for a generation. */
 static inline bg_filter *files_make_spec(const bg_spec *spec, uint64_t generation)
 {
     char key[32];

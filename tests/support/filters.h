@@ -1,6 +1,6 @@
 /*
  * filters.h - shared by the filter tests: the kinds and their documented limits, exact
- * specs, hashes, and an allocator that counts and fails on demand. It includes only public
+ * specs, hashes, and a counting allocator that fails on demand. It includes only public
  * headers, so that API tests can include it.
  */
 #ifndef FILTERS_H
@@ -163,7 +163,7 @@ static inline void *line_memory(size_t bytes)
     return memory;
 }
 
-/* ---- An allocator that counts and fails on demand -------------------------------- */
+/* ---- A counting allocator that fails on demand ----------------------------------- */
 
 enum { COUNTING_MAX = 32 };
 
@@ -241,9 +241,9 @@ static inline bg_kind removing_kind(unsigned i)
     return BG_KIND_AUTO;
 }
 
-/* Adds n random keys below `adds` to both filters, in a batch to `many` and one by one to `one`,
- * and queries n random keys below `asks` in the same ways. The answers and the filters must be
- * equal. The maximum for n is 10000. */
+/* Adds n random keys below `adds`, in a batch to `many` and one at a time to `one`. Then queries n
+ * random keys below `asks` in the same two ways. The answers and the filters must be equal. The
+ * maximum for n is 10000. */
 static inline void check_batch_agrees(bg_filter *one, bg_filter *many, size_t n,
                                       uint64_t adds, uint64_t asks)
 {

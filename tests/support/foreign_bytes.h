@@ -1,5 +1,4 @@
-/* foreign_bytes.h - helpers for the tests of foreign formats, which read the bytes of files and
- * damage them. */
+/* foreign_bytes.h - helpers for the foreign-format tests, which read and damage files. */
 #ifndef FOREIGN_BYTES_H
 #define FOREIGN_BYTES_H
 
@@ -195,8 +194,8 @@ static inline size_t foreign_damage(bg_foreign_format format, const struct bytes
     return refused;
 }
 
-/* Checks that reading fails cleanly at each allocation, and that there is at least one
- * allocation. */
+/* Checks that reading fails cleanly no matter which allocation fails, and that it makes at least
+ * one allocation. */
 static inline void foreign_faults(bg_foreign_format format, const struct bytes *b,
                                   const bg_foreign_options *how)
 {

@@ -35,7 +35,7 @@ static inline void forge_seal(unsigned char *bytes,
     forge_put(bytes + CONTAINER_CRC_AT, 4, bgi_crc32c(0, bytes, CONTAINER_CRC_AT));
 }
 
-/* Writes an integer at any position in a valid file. */
+/* Writes an integer at any offset in a valid file, and corrects the checksums. */
 static inline void forge(unsigned char *bytes, size_t offset, size_t size,
                          uint64_t value)
 {

@@ -159,7 +159,8 @@ static inline bool maybe(const struct world *w, uint64_t key)
     return bg_slot_may_contain(w->slot, &key, sizeof key);
 }
 
-/* Returns the next absent key, starting at `key`, that is (or is not) a false positive. */
+/* Returns the first absent key at or after `key` that is a false positive or, if `member` is false,
+ * that is not one. */
 static inline uint64_t absent_key(const struct world *w, uint64_t key, bool member)
 {
     while (key < KEYS && (w->has[key] || maybe(w, key) != member)) {

@@ -1,6 +1,6 @@
 /*
- * golden.h - the filters in tests/golden/files: every case of files.h, and variants with
- * other word layouts or hash functions.
+ * golden.h - the filters in tests/golden/files: every case in files.h, and variants with different
+ * word layouts or hash functions.
  *
  * The files are frozen, so the cases here must not change. New cases are added at the end.
  */
@@ -21,7 +21,7 @@ enum {
 static const uint8_t golden_secret[BG_SECRET_BYTES] = { 0, 1, 2,  3,  4,  5,  6,  7,
                                                         8, 9, 10, 11, 12, 13, 14, 15 };
 
-/* X(name, kind, and statements that change the spec) */
+/* X(name, kind, statements that change the spec) */
 #define GOLDEN_VARIANTS(X)                                                             \
     X(blocked_words, BG_KIND_BLOCKED, spec.k = 12)                                     \
     X(counting_wide, BG_KIND_COUNTING, spec.width = 8)                                 \
@@ -102,7 +102,7 @@ static inline bg_save_options golden_save_options(void)
     return options;
 }
 
-/* Adds key j. If the kind counts, some keys are added five times. Halfway through the keys, a
+/* Adds key j. If the kind counts keys, some keys are added five times. Halfway through the keys, a
  * window moves to its next period. */
 static inline void golden_add(bg_filter *filter, unsigned j)
 {
@@ -137,7 +137,7 @@ static inline bg_filter *golden_fill(const bg_spec *spec)
     return filter;
 }
 
-/* Returns key j of the keys that were not added. */
+/* Writes the j-th key that is never added, and returns its length. */
 static inline size_t golden_absent(unsigned j, char key[32])
 {
     return (size_t)snprintf(key, 32, "absent/%u", j);

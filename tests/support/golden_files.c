@@ -113,7 +113,7 @@ static void write_plain(void)
     write_k(variant(BG_KIND_SCALABLE, 2, BG_SPEC_SCATTERED, 0.1), 5, 5);
 }
 
-/* Windows that have moved forward by some periods, with rows of every width. */
+/* Writes windows that have moved forward by several periods, with rows of every width. */
 static void write_windows(void)
 {
     static const uint32_t generations[] = { 2, 5, 12, 40 };
@@ -137,8 +137,9 @@ static void write_windows(void)
     }
 }
 
-/* Writes static filters with two layers, with several parts, and with an add that they cannot
- * store. Also writes a full cuckoo filter, and quotient filters with long runs and large counts. */
+/* Writes a static filter after an add that it could not store, and static filters with two layers
+ * or several parts. Also writes a full cuckoo filter, and quotient filters with long runs and large
+ * counts. */
 static void write_special(void)
 {
     bg_spec spec = variant(BG_KIND_RIBBON, 0, 0, 0.01);

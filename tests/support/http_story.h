@@ -1,8 +1,8 @@
 /*
  * http_story.h - the "story" of an HTTP stream as the parser reads it: the requests with
- * their bodies, and how the stream ended. The parser gets the stream in chunks of any size. Its
- * memory moves between calls and ends at the last byte, so that a sanitizer detects reads
- * beyond it.
+ * their bodies, and how the stream ended. The parser gets the stream in chunks of any size. The
+ * unparsed bytes move between calls and are stored at the end of an allocation, so that a sanitizer
+ * detects reads beyond them.
  */
 #ifndef TESTS_HTTP_STORY_H
 #define TESTS_HTTP_STORY_H
@@ -99,7 +99,7 @@ static inline bool http_story_end(struct http_story *story, int status,
     return false;
 }
 
-/* Performs one step of a head. Returns false if the head ends here or if more bytes are needed. */
+/* Parses a request head. Returns false on an error or if more bytes are needed. */
 static inline bool http_story_step_head(struct http_story *story, struct http_teller *t,
                                         const char *bytes, size_t n, size_t *done)
 {
@@ -153,8 +153,7 @@ static inline size_t http_cuts_next(struct http_cuts *cuts, size_t left)
     return piece < left ? piece : left;
 }
 
-/* Returns memory of at least n bytes that is reused by later calls. The memory ends right after
- * its last byte. */
+/* Returns an allocation of at least n bytes, which later calls reuse. Sets *room to its size. */
 static inline char *http_story_block(size_t n, size_t *room)
 {
     static char *block;

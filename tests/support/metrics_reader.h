@@ -1,6 +1,6 @@
 /*
- * metrics_reader.h - a second reader of metrics, stricter than Prometheus. It is written from
- * the specifications of the three formats, not from the code, and fails the test at the first
+ * metrics_reader.h - an independent metrics parser, stricter than Prometheus's own. It is written
+ * from the specifications of the three formats, not from the code, and fails the test at the first
  * deviation.
  */
 #ifndef TESTS_METRICS_READER_H
@@ -202,7 +202,7 @@ static inline bool reader_same_labels(const struct reader_sample *a,
     return same;
 }
 
-/* Checks that families have different names and that samples have different labels. */
+/* Checks that family names are unique, and that no two samples of a family have the same labels. */
 static inline void reader_check_unique(const struct reader *reader)
 {
     for (size_t i = 0; i < reader->families_n; i++) {

@@ -70,7 +70,7 @@ static uint64_t tell_time(void *context)
     return 1000000007;
 }
 
-/* Writes the metrics of `slots[0]`, and of `slots[1]` with a gate. */
+/* Writes the metrics of `slots[0]`, and of a gate over `slots[1]`. */
 static bg_err real_gate(bg_slot *const slots[2], bg_metrics_format format,
                         bg_errinfo *why)
 {

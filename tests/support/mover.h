@@ -1,7 +1,7 @@
 /*
- * mover.h - an allocator with movable blocks, for tests of relocation. Every block moves to
- * a different address with a different offset from a page. The old block is overwritten and
- * freed, so that later reads of it are detected by a sanitizer or return garbage.
+ * mover.h - an allocator with movable blocks, for tests of relocation. Every block moves to a
+ * different address, at a different offset within a page. The old block is overwritten and freed,
+ * so that later reads of it are detected by a sanitizer or return garbage.
  *
  *     struct movable m;
  *     movable_start(&m);
@@ -105,7 +105,7 @@ static inline void *movable_move(void *context, void *memory, size_t bytes,
     return to;
 }
 
-/* `m` must not be moved. */
+/* The struct `m` itself must not be moved afterwards. */
 static inline void movable_start(struct movable *m)
 {
     memset(m, 0, sizeof *m);

@@ -98,7 +98,8 @@ static inline unsigned pages_count(const unsigned char *in, size_t n,
 }
 
 /* Returns how many times the bytes occur in memory that a core file of this process would
- * contain, including unused heap and stack. The caller must keep its own copy in hidden memory. */
+ * contain, including unused heap and stack. The caller must keep its own copy of the bytes in
+ * hidden memory. */
 static inline unsigned pages_dumped(const uint8_t *bytes, size_t length)
 {
     enum { PIECE = 1 << 16, EDGE = 64 };

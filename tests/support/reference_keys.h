@@ -205,8 +205,8 @@ static inline bool reference_hex(const struct reference_text *text,
     return text->n % 2 == 0;
 }
 
-/* Checks the second byte against the table of well-formed UTF-8 sequences in the Unicode
- * standard (3-7). */
+/* Checks the second byte against the table of well-formed UTF-8 sequences in the Unicode standard
+ * (Table 3-7). */
 static inline size_t reference_utf8(const unsigned char *s, size_t n)
 {
     static const unsigned char table[][5] = {
@@ -304,8 +304,8 @@ static inline bool reference_key(const struct key_format *f, const char *from, s
 }
 
 /*
- * Checks that a split chunk (with the given exit code) contains the records and keys that the
- * reference finds in its bytes.
+ * Checks that the records and keys of a chunk are those that the reference finds in its bytes.
+ * `code` is the exit code from splitting the chunk.
  */
 static inline bool reference_agrees(const struct key_format *f,
                                     const struct chunk *chunk, int code)

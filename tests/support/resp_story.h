@@ -1,7 +1,7 @@
 /*
  * resp_story.h - the "story" of a RESP stream as the parser reads it: the requests, and how the
- * stream ended. The parser gets the stream in chunks of any size. Its memory moves between
- * calls and ends at the last byte, so that a sanitizer detects reads beyond it.
+ * stream ended. The parser gets the stream in chunks of any size. The unparsed bytes move between
+ * calls and are stored at the end of an allocation, so that a sanitizer detects reads beyond them.
  */
 #ifndef TESTS_RESP_STORY_H
 #define TESTS_RESP_STORY_H
@@ -72,8 +72,7 @@ static inline size_t resp_cuts_next(struct resp_cuts *cuts, size_t left)
     return piece < left ? piece : left;
 }
 
-/* Returns memory of at least n bytes that is reused by later calls. The memory ends right after
- * its last byte. */
+/* Returns an allocation of at least n bytes, which later calls reuse. Sets *room to its size. */
 static inline char *resp_story_block(size_t n, size_t *room)
 {
     static char *block;

@@ -56,7 +56,7 @@ static const struct sample samples[] = {
 };
 enum { SAMPLES = sizeof samples / sizeof *samples };
 
-/* Returns the sample of a kind with default parameters. */
+/* Returns the index of a kind's sample with default parameters. */
 static inline unsigned sample_of(bg_kind kind)
 {
     unsigned i = 0;
@@ -95,7 +95,7 @@ static inline bg_spec sample_variant(unsigned i)
     return spec;
 }
 
-/* Returns a spec for n keys. A window has n keys in all of its periods together. */
+/* Returns a spec for n keys. A window filter holds n keys in total across all of its periods. */
 static inline bg_spec sample_spec(unsigned i, uint64_t n, double rate)
 {
     bg_spec spec = sample_variant(i);
@@ -119,7 +119,7 @@ static inline double sample_predicted(const bg_spec *spec)
 }
 
 /* Returns the predicted rate of a full filter. The plan for shards describes the fullest shard,
- * so the rate of all shards together is read from the filter. */
+ * so the overall rate is read from the filter. */
 static inline double sample_rate(unsigned i, const bg_spec *spec, const bg_filter *full)
 {
     double planned = sample_predicted(spec);
@@ -146,7 +146,8 @@ static inline void filling_turn(struct filling *fill)
     fill->in_period = 0;
 }
 
-/* Keys that a full window has forgotten still raise the rate of an aged window. */
+/* Starts filling a sample. An aged window first receives other keys, because keys that it has
+ * forgotten still raise its rate. */
 static inline void filling_begin(struct filling *fill, unsigned sample,
                                  const bg_spec *spec, uint64_t n)
 {

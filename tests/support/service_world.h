@@ -71,7 +71,7 @@ static inline void world_free(struct world *w)
     settings_store_free(server->store);
 }
 
-/* Does the part of the service's settings listener that this world needs. */
+/* Applies the settings that this world needs, as the service's settings listener does. */
 static inline bool world_apply(void *context, const struct settings *settings,
                                char why[])
 {
@@ -142,7 +142,7 @@ static inline void world_crash(struct world *w)
     world_free(w);
 }
 
-/* Does the work of the journal's thread, and of a worker, before replies are sent. Returns false on
+/* Does what the journal's thread and a worker do before replies are sent. Returns false on
  * failure. */
 static inline bool world_ack(struct world *w)
 {

@@ -39,7 +39,7 @@ static int ask_current(void)
     return (int)bg_cpu_current();
 }
 
-/* Returns all instruction sets that this machine supports, as bits. */
+/* Returns a bit mask of the instruction sets that this machine supports. */
 static int ask_available(void)
 {
     int have = 0;

@@ -78,8 +78,8 @@ TEST(memory__large_pieces_begin_at_a_large_page)
     }
 }
 
-/* Ranges above 16 MiB are zeroed by returning them to the kernel. The range starts and ends
- * inside pages, whose other bytes must not change. */
+/* Ranges above 16 MiB are zeroed by returning them to the kernel. The range starts and ends in the
+ * middle of a page, and the other bytes of these two pages must not change. */
 TEST(memory__zeroes_a_range_and_nothing_else)
 {
     const size_t bytes = (20 << 20) + 12345;
@@ -186,7 +186,7 @@ TEST(memory__hidden_is_left_out_of_core_files)
     }
 }
 
-/* At the limit for hidden memory, an allocation of hidden memory fails. It does not fall
+/* When the limit on hidden memory is reached, allocations of hidden memory fail. They do not fall
  * back to ordinary memory, even if ordinary memory is available. */
 static size_t limit_room, limit_used;
 

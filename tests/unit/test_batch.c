@@ -57,7 +57,7 @@ static bool bit_of(const uint64_t *bitmap, size_t i)
     return bitmap[i / 64] >> (i % 64) & 1;
 }
 
-/* Bits beyond n are zero, and the words after them are unchanged. */
+/* Checks that bits beyond n are zero, and that the words after them are unchanged. */
 static void check_end(const uint64_t *bitmap, size_t n)
 {
     if (n % 64) {
@@ -152,7 +152,7 @@ TEST(batch__of_nothing)
     bg_filter_free(filter);
 }
 
-/* Tests keys of mixed lengths, and records of odd widths. */
+/* Tests keys of mixed lengths, and records of many widths. */
 TEST(batch__keys_of_any_length)
 {
     static uint8_t text[2000];

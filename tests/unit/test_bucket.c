@@ -1,6 +1,6 @@
 /*
- * A token bucket never grants more than the rate and the burst allow, no matter how time passes,
- * and several threads can share a bucket.
+ * A token bucket never grants more than the rate and the burst allow, no matter how the clock
+ * moves, and several threads can share a bucket.
  */
 #include "support/check.h"
 

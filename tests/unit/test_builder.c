@@ -1,6 +1,6 @@
 /*
- * For every kind, a builder produces the same filter from keys of every form, in any order and
- * number. Builders report progress, can be stopped, and survive failed allocations.
+ * For every kind, a builder produces the same filter from all forms of the keys, and handles any
+ * number of keys. Builders report progress, can be stopped, and survive failed allocations.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -324,8 +324,8 @@ TEST(builder__respects_sizes)
     bg_builder_free(builder);
 }
 
-/* Hashes that no hash function produces are refused in reasonable time and never produce a
- * wrong filter. */
+/* Hashes that no real hash function would produce are refused in reasonable time and never produce
+ * a wrong filter. */
 TEST(builder__survives_bad_hashes)
 {
     enum { N = 20000 };

@@ -48,7 +48,8 @@ TEST(capacity__of_bloom_kinds_is_what_the_spec_said)
     check_figures(NULL, 0, 0);
 }
 
-/* A filter accepts as many keys as its reported capacity, but not 10% more. */
+/* Checks that a filter accepts at least as many keys as its reported capacity, and at most about
+ * 10% more. */
 static void check_fills(bg_filter *filter)
 {
     const uint64_t capacity = bg_filter_capacity(filter);

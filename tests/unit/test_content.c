@@ -432,8 +432,8 @@ TEST(content__quotient_tables_with_a_wrong_bit)
     drop(&p);
 }
 
-/* If one shard uses all words, none are left for the next shard, which must not grow without limit.
- * Otherwise, it would have 40 layers of 64 B * 2^i each. */
+/* If the first shard claims all words, none are left for the second shard. The content must be
+ * refused before the second shard grows to the 40 layers that it claims (64 B * 2^i each). */
 TEST(content__no_room_is_not_any_room)
 {
     bg_spec spec = BG_SPEC_INIT, how = BG_SPEC_INIT;
@@ -467,7 +467,7 @@ TEST(content__no_room_is_not_any_room)
 
 /* ---- Failed allocations ------------------------------------------------------------------ */
 
-/* An allocator that fails after a number of allocations. */
+/* An allocator that fails after a given number of allocations. */
 static void *allocate_some(void *context, size_t bytes, size_t alignment, bool zeroed)
 {
     unsigned *left = context;
@@ -489,7 +489,8 @@ static void release_some(void *context, void *memory, size_t bytes)
     free(memory);
 }
 
-/* Opens a file with less memory than it needs. Returns the number of attempts that failed. */
+/* Opens a file, allowing one more allocation on each attempt until an attempt succeeds. Returns the
+ * number of attempts that failed. */
 static unsigned open_without(const unsigned char *bytes, size_t n)
 {
     unsigned pieces = 0, failed = 0;

@@ -106,7 +106,7 @@ static bool reference(const char *p, const char *n)
     return *n && (*p == '?' || *p == *n) && reference(p + 1, n + 1);
 }
 
-/* Writes the i-th text that consists of the given letters, in order of length. */
+/* Writes the i-th string over the given letters, with shorter strings first. */
 static void nth(uint64_t i, const char *letters, char *text)
 {
     const size_t n = strlen(letters);

@@ -297,7 +297,7 @@ static void model_doubt(struct model *m, const struct step *step)
 
 /* ---- Comparing ------------------------------------------------------------------------------------- */
 
-/* The number of negative lookups, and of all lookups, for keys that were never added. */
+/* Of the lookups of keys that were never added, the number answered "no", and the total. */
 static uint64_t denied, asked;
 
 static void filter_check(struct world *w, unsigned i, struct filter *f)
@@ -396,7 +396,7 @@ static void must_open(const char *folder, const char *lines)
     }
 }
 
-/* Runs a step during which nothing fails. */
+/* Runs a step without injected faults. */
 static void step_well(struct model *m)
 {
     const struct step step = step_any(m);
@@ -404,7 +404,7 @@ static void step_well(struct model *m)
     CHECK(world_ack(&w));
     if (done) {
         model_done(m, &step);
-    } else { /* refused, but not because of the disk */
+    } else { /* refused, but not because of a disk error */
         CHECK(strncmp(w.said, "-MISCONF", 8) != 0 && strncmp(w.said, "-IOERR", 6) != 0);
     }
 }
@@ -581,7 +581,7 @@ static void heal(void)
     CHECK(persist_works(w.server.persist, why));
 }
 
-/* Runs a sequence in which call number `at` fails. Returns whether that call occurred. */
+/* Runs a sequence in which call number `at` fails. Returns whether that call was reached. */
 static bool faulty_story(const char *folder, enum disk_fault fault, unsigned long at,
                          unsigned policy)
 {

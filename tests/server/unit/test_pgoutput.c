@@ -1,4 +1,5 @@
-/* test_pgoutput.c - tests replication-stream messages, and the text forms of markers and marks. */
+/* test_pgoutput.c - tests replication-stream messages, and the text encoding of WAL markers and
+ * resume marks. */
 #define _GNU_SOURCE
 
 #include "pgoutput.h"
@@ -27,8 +28,8 @@
     "M\x00\x00\x00\x00\x00\x01\x52\x84\xa0"                                            \
     "bloomgate\0\x00\x00\x00\x02m1"
 
-/* Parses a copy in an allocation of the same size, so that the sanitizer detects reads beyond the
- * end. */
+/* Parses a copy in an allocation of exactly its size, so that the sanitizer detects reads beyond
+ * the end. */
 static bool parses(bg_bytes bytes, struct pgoutput_message *message)
 {
     char *copy = malloc(bytes.len ? bytes.len : 1);

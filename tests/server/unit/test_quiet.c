@@ -1,5 +1,5 @@
 /*
- * Tests seats, and how callers wait for the batches that occupy them. Removing an object waits for
+ * Tests the threads' seats, and waiting for running batches. Removing an object waits for
  * batches that may have found the object, but not for batches that started later, so no batch uses
  * a removed object.
  */
@@ -65,7 +65,8 @@ TEST(quiet__a_batch_is_waited_for)
         CHECK(!atomic_load(&one.waited));
     }
     /* Later batches of the same thread must not delay the waiter, although one of them is running
-     * whenever the waiter checks. The waiter may start late, so there are many batches. */
+     * whenever the waiter checks. The waiter may start late, so new batches run until it has
+     * finished. */
     while (!atomic_load(&one.waited)) {
         quiet_leave(&one.quiet, seat);
         quiet_enter(&one.quiet, seat);

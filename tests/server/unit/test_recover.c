@@ -72,7 +72,7 @@ static struct journal_state state(void)
     return s;
 }
 
-/* Returns the entry of a name, which the caller must release. */
+/* Returns the entry for a name. The caller must release the entry. */
 static struct entry *entry_of(const char *name)
 {
     session_begin(&w.session);
@@ -172,7 +172,7 @@ TEST(recover__a_base_is_missing)
     spoilt(scratch_path("missing"), move_away, move_back);
 }
 
-/* Flips a bit of the file. Calling it again restores the bit. */
+/* Flips a bit in the file. Calling it again restores the bit. */
 static void flip(const char *path)
 {
     FILE *file = fopen(path, "r+e");
@@ -443,7 +443,8 @@ TEST(recover__attempts_to_begin_a_fresh_journal_write_files_once)
 
 /* ---- Checkpoints that fail -------------------------------------------------------------------------------- */
 
-static bool fill_up; /* creating the next file fills the journal */
+/* Whether the journal becomes full when the next file is created. */
+static bool fill_up;
 
 static void journal_becomes_full(void)
 {
@@ -479,8 +480,7 @@ TEST(recover__a_base_that_was_not_recorded)
         disk.on_create = journal_becomes_full; /* called when the segment is created */
         CHECK(world_ask(&w, "SAVE")[0] == '-');
         journal_has_room();
-        /* Now the journal becomes full when the second file, which belongs to the filter, is
-         * created. */
+        /* This time, the journal becomes full when the filter's own file is created. */
         world_add(&w, name, 50, 60);
         CHECK(world_ack(&w));
         struct entry *entry = entry_of(name);
@@ -629,7 +629,7 @@ TEST(recover__windows_record_when_they_move)
     CHECK_EQ(state().appends, before + 2);
     again(folder);
     world_has(&w, "hours", 0, 10);
-    ok("SAVE"); /* the base now contains the time */
+    ok("SAVE"); /* the base now contains the time of the last rotation */
     const uint64_t to = moved_to("hours");
     CHECK(to > 0);
     again(folder);
@@ -973,8 +973,8 @@ TEST(recover__filters_of_redisbloom)
     world_close(&w);
 }
 
-/* The same applies to valkey-bloom filters, and to cuckoo filters, from which keys are also
- * removed. */
+/* The same applies to valkey-bloom filters and to cuckoo filters. Keys are also removed from the
+ * cuckoo filters. */
 TEST(recover__filters_of_other_modules)
 {
     static const struct {

@@ -1,7 +1,7 @@
 /*
- * test_resp.c - tests RESP requests that are cut at every byte, reach the limits, or are malformed
- * in each way that has its own error. Random requests are compared with a reference parser that is
- * as simple as possible.
+ * test_resp.c - tests RESP requests that are split at every byte, reach the limits, or are
+ * malformed in each way that has its own error message. Random requests are compared with a
+ * reference parser that is as simple as possible.
  */
 #include "support/check.h"
 #include "support/reference_resp.h"
@@ -10,8 +10,9 @@ static const struct resp_limits defaults = RESP_LIMITS_DEFAULT;
 
 #define TEXT(literal) (literal), sizeof(literal) - 1
 
-/* Parses a stream as a whole, in two parts for every possible cut, in single bytes and in random
- * parts. The parsed requests must always equal the requests that the reference parser returns. */
+/* Parses a stream as a whole, split in two at every possible position, and in random chunks, many
+ * of them single bytes. The parsed requests must always equal the requests that the reference
+ * parser returns. */
 static void tell(struct resp_story *story, const char *bytes, size_t n,
                  const struct resp_limits *limits)
 {
@@ -254,7 +255,7 @@ TEST(resp__limits_of_lines)
         check_error_within(text, n, lines[i].error, 0, &small);
         check_error_within(text, n - 2, lines[i].error, 0, &small);
         n = padded(text, lines[i].before, '1', 100 - type, "");
-        tell(&story, text, n, &small); /* incomplete, so it may become too long */
+        tell(&story, text, n, &small); /* incomplete, but not too long yet */
         CHECK_EQ(story.end, RESP_PARTIAL);
         resp_story_free(&story);
         n = padded(text, lines[i].before, '1', 65537 - type, "");
@@ -373,9 +374,8 @@ static void feed_once(struct resp_parser *p, char *bytes, size_t n, size_t piece
 
 TEST(resp__a_million_arguments_are_looked_at_once)
 {
-    static const size_t pieces[] = { 16384,
-                                     7 }; /* with the second value, quadratic time
-                                             would not finish */
+    /* With 7-byte chunks, a quadratic parser would not finish. */
+    static const size_t pieces[] = { 16384, 7 };
     const size_t count = 1000000;
     struct buffer stream;
     buffer_init(&stream, SIZE_MAX);

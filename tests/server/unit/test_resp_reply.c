@@ -253,7 +253,7 @@ TEST(buffer__texts)
     buffer_free(&b);
 }
 
-/* A reply that does not fit is not partially written, and nothing follows it. */
+/* No part of a reply that does not fit is written, and nothing is written after it. */
 TEST(resp_reply__overflow)
 {
     for (size_t limit = 1; limit < 100; limit++) {

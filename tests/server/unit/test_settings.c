@@ -174,7 +174,7 @@ TEST(table__every_row_makes_sense)
         CHECK(table[i].value && *table[i].value);
         CHECK((table[i].type == SETTING_CHOICE) == (table[i].choices != NULL));
         CHECK(table[i].least <= table[i].most);
-        if (table[i].change == SETTING_LIVE) { /* must not own memory */
+        if (table[i].change == SETTING_LIVE) { /* live settings must not own memory */
             CHECK(table[i].type != SETTING_TEXT && table[i].type != SETTING_SECRET);
             CHECK(table[i].type != SETTING_LIST && table[i].type != SETTING_USER);
             CHECK(table[i].type != SETTING_GATE);
@@ -962,8 +962,8 @@ TEST(config__values_of_any_bytes)
 
 static struct quiet seats;
 
-/* Settings can change any number of times, and versions that no reader can see any longer are
- * freed. Sanitizers detect leaks, and reads of freed settings. */
+/* Settings can change any number of times, and versions that readers can no longer see are freed.
+ * Sanitizers detect leaks, and reads of freed settings. */
 TEST(config__changes_have_no_limit)
 {
     enum { CHANGES = 5000, HELD = 100 };

@@ -278,7 +278,8 @@ TEST(source__finds_keys_in_refused_columns)
     world_end(&w);
 }
 
-/* SQLite may compile a pattern search again for each key, which is not a schema change. */
+/* SQLite may recompile a statement with a pattern search for each key. The source must not mistake
+ * this for a schema change. */
 TEST(source__looks_up_patterns)
 {
     struct world w;

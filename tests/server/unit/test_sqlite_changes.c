@@ -251,7 +251,7 @@ static void check_table(struct world *w, const char *definition)
     model_settle(m, source);
     write_values(w, "INSERT OR REPLACE INTO t (%s) VALUES (%s)", column);
     CHECK_EQ(model_missing(m, source, w, "SELECT k FROM t"), 0);
-    /* Sets each row to each value, one after the other. */
+    /* Sets all rows to each value in turn. */
     world_do(w, "CREATE TEMP TABLE seen (k)");
     world_do(w, "CREATE TEMP TRIGGER see AFTER UPDATE ON main.t BEGIN"
                 " INSERT INTO seen SELECT k FROM t; END");
@@ -561,7 +561,7 @@ TEST(changes__notices_lost_change_rows)
         "UPDATE sqlite_sequence SET seq = seq + 10 WHERE name = '%s'",
         "UPDATE \"%s\" SET token = 1",
         "UPDATE \"%s\" SET n = n + 100",
-        /* the same row numbers, but different rows */
+        /* the same sequence numbers, but different rows */
         ("DELETE FROM \"%s\"; DELETE FROM sqlite_sequence; INSERT INTO products (sku)"
          " SELECT 'y' || sku FROM products"),
     };
@@ -725,7 +725,7 @@ TEST(changes__notices_a_replaced_file)
     scene_check(&s, 2);
     CHECK_STR(model_peek(s.m)->why, "the file was replaced");
     CHECK(model_has(s.m, "in the copy"));
-    /* The filter is not trusted after the file was deleted. */
+    /* The filter is not trusted after the file is deleted. */
     world_end(&s.w);
     CHECK(unlink(s.w.path) == 0);
     source_look(s.source);
@@ -777,7 +777,7 @@ TEST(changes__refuses_hard_links)
     scene_end(&s);
 }
 
-/* Copies the bytes of a file into another file, which keeps its inode. */
+/* Overwrites the file `to` with the bytes of `from`. `to` keeps its inode. */
 static void overwrite(const char *from, const char *to)
 {
     char bytes[4096];
@@ -840,7 +840,7 @@ TEST(changes__resumes_at_a_mark)
     scene_end(&s);
 }
 
-/* The application's last connection deletes the log when it is closed. If the follower opens the file at that
+/* Closing the application's last connection deletes the log. If the follower opens the file at that
  * moment, it must wait for the lock: otherwise, it would remember the deleted log and report a
  * replaced file. */
 TEST(changes__resumes_while_an_application_deletes_its_log)

@@ -60,7 +60,7 @@ TEST(folder__that_will_not_do)
     CHECK(mkdir(scratch_path("linked"), 0700) == 0);
     CHECK(symlink("/etc/passwd", scratch_path("linked/.lock")) == 0);
     CHECK(!startup_folder(scratch_path("linked"), &lock,
-                          why)); /* links are not followed */
+                          why)); /* symbolic links are not followed */
     CHECK_EQ(lock, -1);
 }
 

@@ -646,7 +646,7 @@ TEST(guesses__a_minute_forgives_one)
     CHECK_EQ(wait_of("10.0.0.1", "a", 61000 + 8 * 60000), 0);
     fail("10.0.0.9", "a", 5000, 6);
     CHECK_EQ(wait_of("10.0.0.9", "a", 4000),
-             1200); /* a clock that moves back is harmless */
+             1200); /* a clock that moves backward is harmless */
 }
 
 TEST(guesses__many_names_from_one_address)

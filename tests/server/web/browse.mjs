@@ -44,7 +44,7 @@ function check(what, good, found = "") {
 
 const same = (what, found, expected) => check(what, JSON.stringify(found) === JSON.stringify(expected), `found ${JSON.stringify(found)}, expected ${JSON.stringify(expected)}`);
 
-// Waits until `look` returns a value, which counts as a check, and returns that value.
+// Waits until `look` returns a value, records the result as a check, and returns the value.
 async function until(what, look, limit = 15000) {
   const end = Date.now() + limit;
   let last;
@@ -67,7 +67,7 @@ async function until(what, look, limit = 15000) {
 
 // ---- A window ------------------------------------------------------------------------------
 
-// A page that records problems, and the last response for each path.
+// Opens a page, and records problems and the last response for each path.
 async function open(browser, base, options = {}) {
   const { allow = [], ...rest } = options;
   const known = credentials ? [...allow, "status of 401"] : allow; // before login
@@ -114,7 +114,7 @@ async function go(window, hash) {
   await until(`${hash} is there`, () => window.page.locator("main .page[aria-busy=false]").count());
 }
 
-// Stops the page's clock, and waits until all responses have arrived and are drawn.
+// Stops the page's clock, and waits until all responses have arrived and have been rendered.
 async function settle(window) {
   const { page } = window;
   const button = page.locator("#pause[aria-pressed=false]");
@@ -259,7 +259,7 @@ async function tryFilter(browser) {
   const { page } = window;
   await signIn(window);
   await go(window, "#/?search=browse%3Amain");
-  await page.locator("table.filters tbody tr .c-fill").first().click(); // any cell of the row works
+  await page.locator("table.filters tbody tr .c-fill").first().click(); // any cell in the row works
   await until("a row links to its filter", async () => (await page.locator("h1").textContent()) === "browse:main");
   await until("the title names the filter", async () => (await page.title()) === "browse:main · Bloomgate");
   await settle(window);
@@ -402,7 +402,7 @@ async function tryPlanner(browser) {
   await page.getByRole("slider", { name: "Keys" }).focus();
   await page.keyboard.press("ArrowRight");
   await page.keyboard.press("ArrowRight");
-  await until("the slider moves the plan", () => window.answers.get("/api/v1/plan").json.request.items > before);
+  await until("moving the slider updates the plan", () => window.answers.get("/api/v1/plan").json.request.items > before);
   await page.locator("#knob-items").fill("many");
   await until("invalid input is marked", async () => (await page.locator("#knob-items").getAttribute("aria-invalid")) === "true");
   await page.locator("#knob-items").blur();
@@ -498,9 +498,9 @@ async function tryKeyboard(browser) {
   const focused = () => page.evaluate(() => `${document.activeElement.tagName} ${document.activeElement.id} ${document.activeElement.className} ${(document.activeElement.textContent || "").slice(0, 40)}`);
   if (!credentials) {
     await press("Tab");
-    check("the first tab stop skips the menu", (await focused()).includes("Skip to content"), await focused());
+    check("the first tab stop is the skip link", (await focused()).includes("Skip to content"), await focused());
     await press("Enter");
-    check("the skip link moves to the heading", (await focused()).startsWith("H1"), await focused());
+    check("the skip link moves the focus to the heading", (await focused()).startsWith("H1"), await focused());
   }
   let stops = 0;
   for (let i = 0; i < 12; i++) {
@@ -576,8 +576,8 @@ async function tryTheme(window, press) {
 
 const PAGES = [["overview", "#/"], ["filter", ""], ["gates", "#/gates"], ["planner", "#/planner"], ["tenants", "#/tenants"], ["events", "#/events"], ["server", "#/server"]];
 
-// Returns the elements with the lowest contrast between text and background. WCAG requires a
-// contrast of at least 4.5:1.
+// Returns the elements whose contrast between text and background is below 4.5:1, the minimum that
+// WCAG requires.
 function contrasts() {
   const parse = (text) => (text.match(/[\d.]+/g) || []).map(Number);
   const light = ([r, g, b]) => {

@@ -60,7 +60,7 @@ class Contract:
         return node
 
     def problems(self, value, schema, where="answer"):
-        """Returns the schema violations as sentences."""
+        """Returns messages that describe the schema violations."""
         schema = self.resolve(schema)
         unknown = set(schema) - self.KNOWN
         if unknown:
@@ -111,8 +111,7 @@ class Contract:
         return sorted(set(value) - names) if isinstance(value, dict) and names else []
 
     def check_itself(self):
-        """Checks that every reference resolves, every example matches its schema, and ids are
-        unique."""
+        """Checks that every reference resolves, every example matches its schema, and operation IDs are unique."""
         ids = []
 
         def walk(node, where):
@@ -494,7 +493,7 @@ def try_all(base, contract, ids, user=None, mock=False):
     if mock:
         s.ask("POST", f"{F}/contract%3Amain/merge", 200, {"from": ["contract:copy"]})
     drop_all(s)
-    check("every operation of the document was requested", set(ids) <= s.asked, sorted(set(ids) - s.asked))
+    check("every operation in the document was requested", set(ids) <= s.asked, sorted(set(ids) - s.asked))
 
 
 def main():

@@ -511,7 +511,7 @@ class Handler(BaseHTTPRequestHandler):
         raise ApiError(401, "unauthorized", "authentication failed: send a valid user and password with Basic or Bearer authorization", [("WWW-Authenticate", challenge)])
 
     def guard(self, path):
-        """Requests that change something must not come from a page of another origin."""
+        """Requests that change something must not come from a page with another origin."""
         if self.command in ("GET", "HEAD"):
             return
         kind = (self.headers.get("Content-Type") or "").split(";")[0].strip().lower()
