@@ -19,15 +19,15 @@ enum { BENCH_KINDS = 0 BG_KINDS(BENCH_ONE), BENCH_PASSES = 5 };
 
 struct bench_row {
     bg_kind kind;
-    bg_err err; /* why there is no result; `why` is the same in terms of options */
-    char why[PLAN_TEXT];
+    bg_err err;          /* BG_OK, or the error that prevented the measurement */
+    char why[PLAN_TEXT]; /* the error message, with option names */
     struct measured result;
 };
 
 struct bench_rows {
     double rate;
     uint64_t records;    /* records read */
-    size_t keys, absent; /* number of distinct keys */
+    size_t keys, absent; /* number of distinct keys, and of keys not among them */
     double key_bytes;    /* mean length */
     bool cut;            /* reading stopped at --most keys; there is more input */
     const char *hash;    /* name of the hash profile */

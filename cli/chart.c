@@ -404,7 +404,7 @@ void chart_add_bars(struct chart_page *page, const struct chart_bars *bars)
     const double top = chart_heading(page, bars->title) - 18;
     const double row = CHART_BAR * (double)bars->series_count + 10;
     const double tall = row * (double)bars->row_count + 10;
-    /* Leaves space within the frame for the value after the longest bar. */
+    /* Leave space within the frame for the value label of the longest bar. */
     const struct chart_axis axis = { bars->axis, false, 0, 1.12 * chart_most(bars),
                                      CHART_PLAIN };
     chart_draw_x(to, &axis, top, tall);

@@ -2,7 +2,7 @@
  * chart.h - SVG charts: lines on linear or logarithmic axes, and bars.
  *
  * A page has a title, a subtitle, and charts arranged vertically, each with a legend on the right.
- * The page is collected in memory and written atomically. The background is always white.
+ * The page is built in memory and written atomically. The background is always white.
  * Color-blind readers can distinguish the colors; lines also differ in dash pattern and marker, so
  * that they can be distinguished in print.
  */
@@ -31,8 +31,8 @@ struct chart_axis {
     enum chart_unit unit;
 };
 
-/* A line. It has a gap where y is not finite, and is clipped where y is out of range. A line with
- * one point is drawn as a marker. */
+/* A line, which has a gap where y is not finite, and is clipped where y is out of range. A line
+ * with one point is drawn as a marker. */
 struct chart_series {
     const char *name;
     const double *x, *y;

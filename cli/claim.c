@@ -327,7 +327,7 @@ static void claim_release(size_t kept)
     while (claim_count > kept) {
         const struct claim *claim = &claims[--claim_count];
         if (claim_is_there(claim)) {   /* (L3) */
-            (void)unlink(claim->name); /* (L1) removed while still locked */
+            (void)unlink(claim->name); /* (L1) remove it while it is locked */
         }
         if (claim->fd >= 0) {
             (void)close(claim->fd);

@@ -76,7 +76,7 @@ static int shards_order(struct cluster_work *w, struct sharded_order *order,
 int cluster_vouch(struct cluster_work *w, struct sharded *filter,
                   enum cluster_vouching how, uint32_t *doubted, char why[WITNESS_WHY])
 {
-    struct cluster_view view = { 0 }; /* an empty view: nothing is written */
+    struct cluster_view view = { 0 }; /* if left empty, nothing is written */
     bg_errinfo info;
     *doubted = 0;
     if ((how != VOUCH_READ && cluster_survey(w->cluster, 0, &view, &info))
@@ -152,7 +152,7 @@ static void create_missing(void *context, uint32_t shard, bg_bytes reply)
         item.type == '-' && reply_begins(item.text, "NOFILTER");
 }
 
-/* If the filter is in use, marks missing shards as doubted before they are re-created, because
+/* If the filter is in use, marks missing shards as in doubt before re-creating them, because
  * other clients may look up keys in the meantime and this command may be interrupted. */
 static int create_doubt(struct cluster_work *w)
 {

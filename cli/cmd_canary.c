@@ -2,7 +2,7 @@
  * cmd_canary.c - bloomgate canary: tests a filter with keys for which the correct answers are
  * known.
  *
- * Present canaries were added when the filter was created: all 16 must be found. Absent canaries
+ * Present canaries were added when the filter was created, so all 16 must be found. Absent canaries
  * are never added: the share of the 4096 absent canaries for which the filter answers "maybe" is
  * the measured false-positive rate. Both sets of canaries are derived from the generation
  * (docs/format.md, section 8).
@@ -42,7 +42,7 @@ static const struct option_group canary_group = { "Canaries", canary_table };
 enum { CANARY_ABSENT = 4096, CANARY_KIND = 10 }; /* position of "p" or "a" in a key */
 
 /*
- * The maximum number of "maybe" answers for absent canaries that does not raise an alarm. Two
+ * These limits determine how many "maybe" answers for absent canaries raise an alarm. Two
  * random effects can make the number differ from the prediction, and neither of them should raise
  * an alarm for an intact filter:
  *

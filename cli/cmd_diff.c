@@ -45,7 +45,7 @@ struct diff {
     bg_file_info about_a, about_b;
     bg_file_difference found;
     bool same;                /* whether the filters are equal */
-    char header[DIFF_HEADER]; /* differing header fields, such as "created, notes" */
+    char header[DIFF_HEADER]; /* header fields that differ, such as "created, notes" */
 };
 
 static void diff_name(struct diff *d, bool differs, const char *name)

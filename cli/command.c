@@ -49,7 +49,8 @@ static const struct option common_table[] = {
 #undef AT
 const struct option_group common_options = { "General", common_table };
 
-/* Returns the equivalent of a subcommand that is called `name` in other programs, or NULL. */
+/* Returns the bloomgate subcommand that corresponds to `name`, a subcommand of other programs, or
+ * NULL. */
 static const char *command_elsewhere(const char *name)
 {
     static const char *const names[][2] = {

@@ -148,8 +148,8 @@ int filter_claim(const char *path, bool force)
     char to[CLAIM_PATH];
     const bool is_file = strcmp(path, "-") != 0;
     int code = is_file ? claim_file(path) : CLI_OK;
-    /* If the path is a link, the new file replaces the link, so commands that change the link's
-     * target must also wait. */
+    /* If the path is a symbolic link, also claim its target: the new file replaces the link, and a
+     * command that is updating the target must not run at the same time. */
     code = code || !is_file ? code : claim_target(path, to);
     return code ? code : filter_may_write(path, force);
 }

@@ -45,9 +45,9 @@ int filter_open(const char *path, const struct open_options *options, unsigned f
                 enum key_form form, struct filter_file *file);
 void filter_close(struct filter_file *file);
 
-/* The first function returns whether a file is a bloomgate filter, according to its first bytes or
- * --format. The second returns whether it is a bloomgate filter whose keys are hashed with a
- * secret. */
+/* filter_is_ours returns whether a file is a bloomgate filter, according to its first bytes or
+ * --format. filter_needs_secret returns whether it is a bloomgate filter whose keys are hashed with
+ * a secret. */
 bool filter_is_ours(const char *path, const struct open_options *options);
 bool filter_needs_secret(const char *path);
 
@@ -97,7 +97,7 @@ int filter_expect_whole(const struct filter_file *file);
 int filter_may_write(const char *path, bool force);
 
 /* Claims a filter file, so that no other command changes it (claim.h), and then performs the same
- * checks. */
+ * checks as filter_may_write. */
 int filter_claim(const char *path, bool force);
 
 #endif

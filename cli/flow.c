@@ -165,8 +165,8 @@ static bool flow_await_others(struct flow *flow)
 }
 
 /* Returns the length of the whole records in a chunk. The bytes before `searched` are known not to
- * contain the end of a line: a record of many megabytes arrives through a pipe in small reads, and
- * must not be searched from the start after each read. For records other than lines, the search
+ * contain the end of a line, so a record of many megabytes that arrives through a pipe in small
+ * reads is not searched from the start after each read. For records other than lines, the search
  * cannot be resumed in the middle, so they are searched only when the buffer is full. */
 static size_t flow_whole(const struct flow *flow, const struct chunk *chunk,
                          size_t *searched)

@@ -41,7 +41,8 @@ const char *info_health_name(enum info_health health);
 
 void info_print_text(const struct info_facts *facts);
 
-/* Prints the facts as JSON, including the share of set bits in each of the cells, if any. */
+/* Prints the facts as JSON, including the share of set bits in each cell of the occupancy map, if
+ * there is one. */
 void info_print_json(const struct info_facts *facts, const double *shares,
                      size_t cells);
 

@@ -46,7 +46,7 @@ static void info_notes(const char *metadata)
 static void info_size(uint64_t bits, uint64_t bytes, double per_key)
 {
     char text[NUMBER_TEXT], size[NUMBER_TEXT];
-    if (per_key > 0) { /* may be thousands in a nearly empty filter */
+    if (per_key > 0) { /* can be thousands of bits in a nearly empty filter */
         char each[NUMBER_TEXT];
         if (per_key < 1000) {
             (void)snprintf(each, sizeof each, "%.4g", per_key);

@@ -17,7 +17,7 @@ struct key_pool {
     bg_bytes *keys;
     size_t count, room;
     uint64_t bytes;  /* total length of all keys */
-    uint32_t *slots; /* hash table of key indexes, counted from 1 */
+    uint32_t *slots; /* hash table of 1-based key indexes */
     size_t slot_count;
     struct key_pool_block *blocks;
     bg_hasher hasher;

@@ -41,9 +41,9 @@ static int main_run(const struct command *command, char **items, size_t count)
     return out_finish(code);
 }
 
-/* If stdin, stdout or stderr was closed, another file could be opened under its descriptor and
- * receive data meant for the standard stream. To prevent this, /dev/null is opened in place of each
- * closed stream, in a mode in which reads from stdin and writes to stdout and stderr still fail. */
+/* If stdin, stdout or stderr was closed, a file opened later could reuse its descriptor and receive
+ * data meant for the standard stream. To prevent this, /dev/null is opened in place of each closed
+ * stream, in a mode in which reads from stdin and writes to stdout and stderr still fail. */
 static void main_keep_standard(void)
 {
     for (int fd = 0; fd <= 2; fd++) {
@@ -106,7 +106,7 @@ int main(int argc, char **argv)
         printf("bloomgate %s\n", bg_version());
         return out_finish(CLI_OK);
     }
-    if (main_is_cluster(name)) { /* the argument is also an option of `cluster` */
+    if (main_is_cluster(name)) { /* keep the argument, an option of `cluster` */
         name = "cluster";
         rest--;
         count++;

@@ -35,7 +35,7 @@ int map_find(const bg_filter *filter, struct occupancy_map *map)
 
 /* ---- Shades -------------------------------------------------------------------------------- */
 
-enum { MAP_SHADES = 9 }; /* one for empty cells, and eight levels */
+enum { MAP_SHADES = 9 }; /* one shade for empty cells, and eight for the levels */
 
 /* Colors range from dark violet to yellow, so brightness also increases with the value. */
 static const struct {

@@ -74,7 +74,7 @@ int plan_calibrate(const struct plan_rows *plans, struct plan_speeds *speeds,
                    enum say_when when)
 {
     int code = CLI_OK;
-    uint64_t all = 0, done = 0; /* sizes of all filters and of the finished ones */
+    uint64_t all = 0, done = 0; /* total size of all filters and finished filters */
     struct progress progress;
     bg_plan hashing = { .kind = BG_KIND_AUTO };
     for (size_t i = 0; i < plans->count; i++) {

@@ -41,7 +41,7 @@ enum {
     SEEN_LAYERS = 8,          /* the first layer holds at least 1/8 of the lines */
     SEEN_SAMPLE = 256 * 1024, /* bytes read to estimate the number of lines */
     SEEN_PATH = 4096,
-    SEEN_BITS = 40 /* bits per key at seen_rate if a key uses one cache line */
+    SEEN_BITS = 40 /* bits per key at seen_rate if a key's bits are in one cache line */
 };
 
 /* ---- Expected number of lines --------------------------------------------------------------- */
@@ -247,7 +247,7 @@ static int seen_make(struct seen *seen, const struct input *input,
 
 static const char seen_window_name[] = "window: ";
 static const char seen_past_name[] =
-    "dedup: "; /* new lines, and expected drops times 1e6 */
+    "dedup: "; /* number of new lines; expected number of drops times 1e6 */
 
 /* Returns the metadata line that starts with `name`, or NULL. */
 static const char *seen_find_line(const char *metadata, const char *name)

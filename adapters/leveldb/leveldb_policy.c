@@ -1,10 +1,10 @@
 /*
  * leveldb_policy.c - wraps a codec in a filter policy for LevelDB's C API.
  *
- * LevelDB calls make from the thread that writes a table, often the compaction thread, and
- * may_match from any reading thread. LevelDB appends the result of make to its own buffer and then
- * frees the result. The result must therefore come from malloc, and must not be NULL even if the
- * filter is empty.
+ * LevelDB calls make() on the thread that writes a table, often the compaction thread, and
+ * may_match() on any reading thread. LevelDB appends the result of make() to its own buffer and
+ * then frees the result. The result must therefore come from malloc, and must not be NULL even if
+ * the filter is empty.
  */
 #include "bloomgate_leveldb.h"
 

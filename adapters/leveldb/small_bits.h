@@ -7,7 +7,8 @@
 
 #include "small_filter.h"
 
-/* Reads 8 bytes, little-endian on every machine. Compilers turn this into one load. */
+/* Reads 8 bytes as a little-endian number, regardless of the machine. Compilers turn this into one
+ * load. */
 static inline uint64_t small_word(const uint8_t *p)
 {
     return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16
@@ -66,7 +67,7 @@ static inline uint64_t small_ones(size_t n)
 }
 
 /*
- * Returns the equation of a hash in a ribbon of this many columns (1 .. 2^32 - 1). The equation
+ * Returns the equation of a hash in a ribbon with this many columns (1 .. 2^32 - 1). The equation
  * spans all columns if there are at most SMALL_DENSE, and otherwise SMALL_DENSE columns starting at
  * a position that depends on the hash. Hashes are well mixed, so the bits of the hash itself serve
  * as the values and the start position.

@@ -28,7 +28,7 @@
  *   a position that its hash selects, and there must be more columns than keys. Such a ribbon has
  *   one row fewer than there are bits per key, and uses fewer bits than the budget allows.
  *
- * Bloom filter. It has m = bits positions. Position i of a hash is derived from one half of a
+ * Bloom filter. There are m = bits positions. Position i of a hash is derived from one half of a
  * 64-bit mix of the hash and i / 2. A Bloom filter is cheaper to build than a ribbon, and is used
  * for more than a million keys.
  *
@@ -54,7 +54,7 @@
 
 enum {
     SMALL_BLOOM =
-        SMALL_MAX_ROWS * SMALL_SEEDS, /* the layout of a Bloom filter with k = 1 */
+        SMALL_MAX_ROWS * SMALL_SEEDS, /* layout byte of a Bloom filter with k = 1 */
     SMALL_UNKNOWN = SMALL_BLOOM + SMALL_MAX_ROWS,
     SMALL_MIN = 8,       /* minimum number of bytes for the bits, as in LevelDB */
     SMALL_CHECKED = 4096 /* in bytes; checking larger filters would take too long */
@@ -82,7 +82,7 @@ static uint8_t small_filter_check(const uint8_t *filter, size_t len)
         UINT64_C(0x80) ^ filter[0] ^ len * UINT64_C(0x9e3779b97f4a7c15) >> 57;
     uint64_t b = 0, c = 0, d = 0;
     if (n > SMALL_CHECKED) {
-        n = 0; /* check only the layout and the length */
+        n = 0; /* a large filter: check only the layout and the length */
     }
     for (; i + 32 <= n; i += 32) {
         sum ^= small_word(bits + i);
@@ -142,7 +142,7 @@ static void small_filter_bloom_add(uint8_t *bits, uint64_t m, uint32_t k, uint64
 
 /* ---- Ribbons ------------------------------------------------------------------------- */
 
-/* Functions that are compiled twice, with and without the popcount instruction; `popcnt` is a
+/* Marks functions that are compiled twice, with and without the popcount instruction; `popcnt` is a
  * compile-time constant in each copy. */
 #define SMALL_INLINE __attribute__((always_inline)) static inline
 
@@ -179,7 +179,7 @@ SMALL_INLINE uint32_t small_filter_near_miss(const struct small_question *q, uin
 {
     size_t at = r * q->columns + q->e.start;
     uint64_t x = small_word(q->bits + at / 8) >> at % 8;
-    if (q->columns > 57) { /* otherwise 8 bytes are enough */
+    if (q->columns > 57) { /* up to 57 columns always fit into 8 bytes */
         x |= (uint64_t)q->bits[at / 8 + 8] << 1 << (63 - at % 8);
     }
     x &= q->e.low;
@@ -233,7 +233,7 @@ SMALL_INLINE bool small_filter_ribbon_has(const uint8_t *bits, uint32_t n,
         }
     }
     for (uint32_t r = 0; rows >= 4 && r < rows;
-         r += 4) { /* the last rows may be checked twice */
+         r += 4) { /* checks some rows twice unless rows is a multiple of 4 */
         if (small_filter_miss_in_four(&q, r + 4 <= rows ? r : rows - 4, popcnt)) {
             return false;
         }
@@ -323,7 +323,7 @@ struct small_shape small_shape_for(size_t n, uint32_t bits_per_key, bool bloom)
         shape.limit = shape.columns + shape.columns / 16 + 8 * SMALL_MIN;
         shape.max_bytes =
             SMALL_HEADER + SMALL_MIN + small_filter_bytes(shape.limit, shape.rows);
-    } else { /* with few bits per key and many keys, losing one row would cost too much */
+    } else { /* no ribbon is possible, or its rate would be no lower */
         shape.rows = 0;
         shape.k = best_k < 1                ? 1
                   : best_k > SMALL_MAX_ROWS ? SMALL_MAX_ROWS
@@ -354,7 +354,8 @@ size_t small_filter_make(const struct small_shape *shape, const uint64_t *hashes
     }
     size_t bytes = small_filter_bytes(shape->columns, shape->rows);
     for (bytes = bytes < SMALL_MIN ? SMALL_MIN : bytes;; bytes += 1 + bytes / 128) {
-        size_t columns = bytes * 8 / shape->rows; /* queries compute the same value */
+        size_t columns =
+            bytes * 8 / shape->rows; /* queries compute the same number of columns */
         if (columns > shape->limit) {
             return 0;
         }

@@ -21,7 +21,7 @@ enum {
         24, /* maximum rows (bits per key) of a ribbon, and maximum k of a Bloom filter */
     SMALL_SEEDS = 8,   /* number of seeds (matrices) that the header can specify */
     SMALL_DENSE = 128, /* up to this many columns, an equation spans all of them */
-    SMALL_MAX_RIBBON = 1 << 20 /* for more keys, a Bloom filter is used */
+    SMALL_MAX_RIBBON = 1 << 20 /* maximum number of keys in a ribbon */
 };
 
 /* The parameters of a filter for n distinct hashes. */
@@ -42,8 +42,8 @@ struct small_equation {
 
 /*
  * Returns the shape for n hashes (at least 1) and this many bits per key (from 1 to
- * SMALL_MAX_ROWS). The shape is a Bloom filter if `bloom` is set, if a ribbon would need more bits,
- * or if there are too many keys for a ribbon.
+ * SMALL_MAX_ROWS). The shape is a Bloom filter if `bloom` is set, if there are too many keys for a
+ * ribbon, or if a ribbon would not have a lower false-positive rate.
  */
 struct small_shape small_shape_for(size_t n, uint32_t bits_per_key, bool bloom);
 

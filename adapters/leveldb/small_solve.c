@@ -142,7 +142,7 @@ static bool small_solve_whole(uint32_t rows, size_t columns, uint32_t seed,
     m.wide = columns + rows > 64;
     small_matrix_fill(&m, seed, hashes);
     size_t used = small_matrix_eliminate(&m);
-    uint64_t rest = 0; /* remaining values of the dependent equations */
+    uint64_t rest = 0; /* values left in the dependent equations; must be 0 */
     for (size_t i = used; i < n; i++) {
         rest |= m.words[0][i] | m.words[1][i];
     }

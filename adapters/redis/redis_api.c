@@ -5,8 +5,8 @@
 
 struct redis_api redis;
 
-/* The first word of a context points to this function, which stores the function with the given
- * name in *place. */
+/* The server's lookup function, to which the first word of a context points. It stores the address
+ * of the API function called `name` in *place. */
 typedef int (*redis_api_find)(const char *name, void *place);
 
 enum api_need { API_OPTIONAL, API_REQUIRED };

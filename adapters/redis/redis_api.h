@@ -268,7 +268,7 @@ typedef void (*redis_free_private)(RedisModuleCtx *ctx, void *data);
              (RedisModuleServerInfoData *, const char *field, int *unknown))           \
     REQUIRED(const char *, ServerInfoGetFieldC,                                        \
              (RedisModuleServerInfoData *, const char *field))                         \
-    REQUIRED(float, GetUsedMemoryRatio, (void)) /* maxmemory share; 0 if unlimited */  \
+    REQUIRED(float, GetUsedMemoryRatio, (void)) /* used / maxmemory; 0 if unlimited */ \
     OPTIONAL(int, MustObeyClient, (RedisModuleCtx *)) /* Valkey 8.1 */                 \
     REQUIRED(int, RedactClientCommandArgument, (RedisModuleCtx *, int position))       \
     REQUIRED(unsigned long long, GetClientId, (RedisModuleCtx *))                      \

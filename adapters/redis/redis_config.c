@@ -399,7 +399,7 @@ static bool config_named(bg_bytes word, const char *name, const char *old)
 
 static const char *const config_names[] = { "bloomgate", "bf" };
 
-/* Returns the module name that a text specifies, or NULL. */
+/* Returns the supported module name that matches `text`, or NULL. */
 static const char *config_name_of(bg_bytes text)
 {
     for (size_t i = 0; i < sizeof config_names / sizeof *config_names; i++) {

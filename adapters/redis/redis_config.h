@@ -21,11 +21,12 @@ const char *redis_config_name(RedisModuleString **argv, int argc);
  * the values in the loadmodule line. Returns false after logging an error. */
 bool redis_config_register(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 
-/* Returns whether changes come from a primary, or from a file that is being loaded. */
+/* Returns whether the server is applying changes from a primary or from a file that is being
+ * loaded. */
 bool redis_config_obeys(void);
 
-/* Returns the number of times that the server has changed between primary and replica. A job that
- * was started during one term must not write during another. The caller holds the server's lock. */
+/* Returns how many times the server has changed between primary and replica. A job must not write
+ * if this number has changed since the job started. The caller holds the server's lock. */
 uint64_t redis_config_term(void);
 
 #endif

@@ -75,15 +75,16 @@ bool redis_host_find(RedisModuleCtx *ctx, RedisModuleString *name, int mode,
     return fits;
 }
 
-/* Replaces a value that was loaded for another module with a value of the module's own type. The
- * key keeps its expiry. */
+/* Replaces a value of another module's type (redis_import.h) with a value of this module's own
+ * type. The key keeps its expiry. */
 static void *host_place_over(RedisModuleKey *key, RedisModuleType *type,
                              struct object *object)
 {
     const long long expires = redis.GetAbsExpire(key);
     void *old = NULL;
     (void)redis.ModuleTypeReplaceValue(key, type, NULL, &old);
-    /* This also calls the type's free method with NULL, which decrements the count. */
+    /* ModuleTypeSetValue also calls the old type's free method with NULL, which decrements the
+     * number of filters; redis_type_born increments it again. */
     (void)redis.ModuleTypeSetValue(key, redis_type, object);
     if (expires != REDIS_NO_EXPIRE) {
         (void)redis.SetAbsExpire(key, expires);
@@ -151,7 +152,7 @@ struct redis_host {
     uint32_t happened;
     int protocol;  /* the client's protocol, 2 or 3 */
     bool verbatim; /* the command itself was replicated */
-    bool still;    /* runs on a replica, where only the primary moves windows */
+    bool still; /* changes come from a primary or a file, so do not advance windows */
 };
 
 static struct redis_host *host_of(struct host *host)
@@ -167,7 +168,8 @@ static void host_send_verbatim(struct redis_host *h)
     }
 }
 
-/* Names are command arguments, so an address identifies a name. */
+/* Returns the argument index of a name. Every name points into argv, so comparing pointers is
+ * enough to find it. */
 static size_t host_index(const struct redis_host *h, bg_bytes name)
 {
     size_t i = 1;
@@ -201,8 +203,8 @@ static bool host_loads(const struct redis_host *h)
 }
 
 /* Sets an object's secret and its filter's growth limit, before the object is stored under its
- * name. An object that BF.INSERT creates counts as new, even though a filter with a valkey-bloom
- * seed is replicated as content. */
+ * name. A filter that BF.INSERT creates gets the limit of a new filter even if `born_full` is set,
+ * which is the case for a filter with a valkey-bloom seed. */
 static bg_err host_adopt(struct redis_host *h, struct object *object, bg_errinfo *info)
 {
     if (!object->born_full || host_loads(h) || host_is(h, "BF.INSERT")) {
@@ -276,7 +278,7 @@ static bg_err host_replace(struct host *host, bg_bytes name,
                            bg_errinfo *info)
 {
     struct redis_host *h = host_of(host);
-    (void)instead_of; /* same as h->first: commands run one at a time */
+    (void)instead_of; /* same as h->first, because commands run one at a time */
     const bool anywhere = host_is(h, "BG.CLEAR") && !(h->first && h->first->foreign);
     bg_err err = host_adopt(h, object, info);
     (void)name; /* argv[1] */
@@ -441,8 +443,8 @@ static void host_tell_all(struct redis_host *h)
  * takes about one second for every 1 to 2 GB, so the handler runs on the worker thread
  * (redis_worker.h): the client is blocked, but the server is not. No other client can use the
  * object in the meantime, since its content is unknown. The object is held, so that it survives the
- * deletion of its key. The keyspace is accessed under the server's lock, and only when a command
- * could write: see host_job_lock.
+ * deletion of its key. The worker thread accesses the keyspace only under the server's lock, and
+ * only while the server allows writes (see host_job_lock).
  */
 struct host_job {
     struct redis_host h;
@@ -466,7 +468,7 @@ static void host_run_request(struct redis_host *h)
 
 static struct host_job *host_job_of(struct host *host)
 {
-    return (struct host_job *)host; /* the first member of job->h, the first member */
+    return (struct host_job *)host; /* job->h.host is at the start of the job */
 }
 
 /* Returns BG_OK if the result may still be written, that is, if the server has been a primary since
@@ -503,8 +505,8 @@ static void host_job_sleep(void)
  *
  * CLIENT PAUSE, FAILOVER and a SHUTDOWN that waits for replicas freeze the data set: the server
  * postpones commands, and aborts if a module replicates anything during that time. This function
- * therefore waits until the pause ends. All three conditions (role and key, pause, listeners) are
- * checked while holding the lock under which the object is written, so none of them can change in
+ * therefore waits until the pause ends. The server's role, the key, the pause and the presence of
+ * receivers are all checked under the same lock as the write, so none of them can change in
  * between.
  */
 static bg_err host_job_lock(struct host_job *job, const struct object *object,
@@ -544,7 +546,7 @@ static bg_err host_job_replace(struct host *host, bg_bytes name,
                                bg_errinfo *info)
 {
     struct redis_host *h = host_of(host);
-    (void)instead_of; /* same as h->first, which host_job_stands compares */
+    (void)instead_of; /* same as h->first, which host_job_stands checks */
     struct redis_pieces pieces = { .of = NULL };
     (void)name;
     bg_err err = host_adopt(h, object, info);
@@ -658,7 +660,8 @@ static void host_handle(struct redis_host *h)
                                .argv = h->argv,
                                .argc = h->argc,
                                .reply = { &redis_reply_ops, &h->client, 2 } };
-    /* Item replies are the same in both protocols, so item commands skip the lookup. */
+    /* Replies to item commands are the same in both protocol versions, so these commands do not
+     * query the version. */
     int flags = 0;
     if (!h->command->run_many && !(h->command->flags & COMMAND_ASKS)) {
         flags = redis.GetContextFlags(h->client.ctx);

@@ -1,10 +1,10 @@
 /*
  * redis_import.c - see redis_import.h.
  *
- * A server finds a type by its nine-character name, and passes the format version of the saved
- * value, followed by its fields one by one. Fields are typed: reading a field as a different type
- * reports an error, and no more fields can be read. Fields in an unexpected order are therefore
- * rejected, never misinterpreted.
+ * The server finds the type of a saved value by the type's nine-character name, and passes the
+ * value's format version to the module. The module then reads the fields one by one. Fields are
+ * typed: reading a field as a different type is an error, after which no more fields can be read.
+ * Fields in an unexpected order are therefore rejected, never misinterpreted.
  */
 #include "redis_import.h"
 

@@ -5,14 +5,14 @@
  * allocates extra bytes. The address returned by the server is stored in the word before the
  * aligned address.
  *
- * Defragmentation. The server visits each value regularly, on its main thread. The module offers
- * the server every allocation of the object. The server moves allocations that are in nearly empty
- * slabs; slabs contain allocations of up to 14 KiB. Small filters consist of such allocations. The
- * bits of large filters occupy whole pages, which the server does not move.
+ * Defragmentation. The server regularly visits each value on its main thread to defragment it. The
+ * module offers the server every allocation of the value. The server moves allocations that are in
+ * nearly empty slabs; slabs contain allocations of up to 14 KiB. Small filters consist of such
+ * allocations. The bits of large filters occupy whole pages, which the server does not move.
  *
- * Thread safety: `reaper.lock` protects the list and the lifetime of the thread, which starts when
- * the first large object is freed. A forked child process does not have this thread, and frees
- * objects immediately.
+ * Thread safety: `reaper.lock` protects the list of objects to free and the lifetime of the
+ * background thread, which starts when the first large object is freed. A forked child process does
+ * not have this thread, and frees objects immediately.
  */
 #include "redis_memory.h"
 
@@ -34,8 +34,8 @@ enum {
 static _Atomic uint64_t memory_used;
 
 /* Zeroes memory. Whole pages of large blocks are returned to the kernel, which provides zeroed
- * pages on the next access: allocators use private anonymous memory. If the kernel refuses, as it
- * does for locked pages, the pages are overwritten. */
+ * pages on the next access, because allocators use private anonymous memory. If the kernel refuses,
+ * as it does for locked pages, the pages are overwritten. */
 static void memory_clear(char *memory, size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -229,7 +229,8 @@ struct defrag {
     bool stopped;
 };
 
-/* Returns whether to offer this allocation in the current call. */
+/* Returns whether the current call should offer this allocation to the server for
+ * defragmentation. */
 static bool defrag_next(struct defrag *defrag)
 {
     if (defrag->stopped || defrag->at < defrag->from) {
@@ -312,8 +313,8 @@ uint64_t redis_memory_moves(void)
 
 enum {
     REAPER_LARGE = 1 << 20,
-    REAPER_PATIENCE = 1000000,  /* nanoseconds */
-    REAPER_EVICTION = 999999999 /* nanoseconds; used while keys are being evicted */
+    REAPER_PATIENCE = 1000000,  /* nanoseconds to wait for the thread */
+    REAPER_EVICTION = 999999999 /* nanoseconds to wait while keys are being evicted */
 };
 
 static pthread_t memory_main;
@@ -367,7 +368,8 @@ static void *reaper_run(void *unused)
     return NULL;
 }
 
-/* Returns whether the thread exists. The caller holds `lock`. */
+/* Starts the thread if necessary. Returns whether it is running in this process. The caller holds
+ * `lock`. */
 static bool reaper_there(void)
 {
     if (reaper.process == 0 && !reaper.stops) {

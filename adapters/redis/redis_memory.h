@@ -32,9 +32,9 @@ bool redis_memory_grant(uint64_t bytes);
 /* Returns whether an allocation has been refused since the guard was switched on. */
 bool redis_memory_refused(void);
 
-/* Moves the allocations of an object that the server wants to defragment. Returns nonzero if
- * allocations remain to be moved; in that case, call the function again. Does not move an object
- * that is held. */
+/* Offers the allocations of an object to the server, which moves some of them to reduce
+ * fragmentation. Returns nonzero if allocations remain to be offered; in that case, call the
+ * function again. Does not move an object that is held. */
 int redis_memory_defrag(RedisModuleDefragCtx *ctx, struct object **object);
 
 /* Enables or disables defragmentation (default: enabled). */

@@ -25,7 +25,7 @@ enum {
 int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 {
     const char *missing = redis_api_load(ctx);
-    if (missing) { /* the server's log function may be missing */
+    if (missing) { /* the server's log function may be missing too */
         (void)fprintf(stderr,
                       "bloomgate: this server does not provide %s: use Redis 7.0 or "
                       "later, or Valkey 8.0 or later\n",

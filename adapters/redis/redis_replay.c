@@ -115,8 +115,8 @@ static bg_err replay_send_piece(void *context, const void *bytes, size_t n)
     return BG_OK;
 }
 
-/* Sends the command that ends the content. The receiver creates the object with the received
- * content if `whole` is set, and with unknown content otherwise. */
+/* Sends the command that marks the end of the content. The receiver creates the object with the
+ * received content if `whole` is set, and with unknown content otherwise. */
 static void replay_send_end(const struct sending *s, const struct object *object,
                             bool whole)
 {
@@ -214,7 +214,7 @@ void redis_replay_rewrite(RedisModuleIO *io, RedisModuleString *key,
     struct sending s = { .io = io, .key = key };
     bg_errinfo info = { 0 };
     const bg_err err = redis_state_content(object, replay_send_piece, &s, &s.n, &info);
-    if (err) { /* the content will then be unknown, and the answer for every key "maybe" */
+    if (err) { /* saved as unknown content: every answer is "maybe" */
         redis.LogIOError(io, "warning", "cannot save a filter's content: %s",
                          info.message[0] ? info.message : bg_strerror(err));
     }
@@ -453,9 +453,9 @@ static bool replay_user_is_admin(RedisModuleCtx *ctx)
     return may;
 }
 
-/* Returns whether the client may run BG.REPLAY. If modules have ACL categories, the server has
- * already checked them. Redis 7.0 lets every user with +@all run every module command, so
- * permissions are checked here, except for commands from the primary or a file. */
+/* Returns whether the client may run BG.REPLAY. If the server supports ACL categories for modules,
+ * it has already checked permissions. Redis 7.0 lets every user with +@all run every module
+ * command, so permissions are checked here, except for commands from the primary or a file. */
 static bool replay_is_allowed(RedisModuleCtx *ctx)
 {
     return redis.SetCommandACLCategories

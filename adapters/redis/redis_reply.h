@@ -5,7 +5,7 @@
 #include "redis_api.h"
 #include "reply.h"
 
-/* The destination of a reply: `to` in struct reply. */
+/* The destination of a reply, to which `to` in struct reply points. */
 struct redis_client {
     RedisModuleCtx *ctx;
     bool failed; /* an error was sent, possibly as one of several replies */

@@ -182,7 +182,7 @@ void redis_secret_set(const uint8_t secret[BG_SECRET_BYTES])
 {
     struct redis_secret *now = NULL;
     pthread_mutex_lock(&secrets.lock);
-    if (!secret || !secret_take(secret, &now, NULL)) { /* can only run out of memory */
+    if (!secret || !secret_take(secret, &now, NULL)) { /* fails only if out of memory */
         secret_put(now, secret != NULL);
     }
     pthread_mutex_unlock(&secrets.lock);

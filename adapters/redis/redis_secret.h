@@ -21,7 +21,7 @@
 
 #include "host.h"
 
-struct redis_secret; /* a secret, held by its users */
+struct redis_secret; /* a reference-counted secret */
 
 /* For command_settings. */
 extern const struct secret_source redis_secrets;

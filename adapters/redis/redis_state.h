@@ -6,7 +6,7 @@
  *     content   a filter file (docs/format.md) or a RedisBloom dump (docs/foreign.md);
  *               empty if the object's content is unknown
  *
- * All three are untrusted input. Invalid input creates no object.
+ * The state, the secret and the content are untrusted input. Invalid input creates no object.
  */
 #ifndef REDIS_STATE_H
 #define REDIS_STATE_H
@@ -33,10 +33,10 @@ bg_err redis_state_content(const struct object *object, bg_file_write_fn write,
                            void *context, size_t *n, bg_errinfo *info);
 
 /*
- * Re-creates an object. Without content (size 0), the object is empty if `empty` is set, and has
- * unknown content if its shape is imported. If `limited` is set, the object must not exceed the
- * size limit in the settings. The content must be complete, and its memory is released as it is
- * read. Errors: BG_EFORMAT, BG_ECHECKSUM and other errors from bg_decode; BG_ENOMEM.
+ * Re-creates an object. If there is no content (size 0), `empty` must be set or the shape must be
+ * `imported`; an imported object then has unknown content. If `limited` is set, the object must not
+ * exceed the size limit in the settings. The content must be complete, and its memory is released
+ * as it is read. Errors: BG_EFORMAT, BG_ECHECKSUM and other errors from bg_decode; BG_ENOMEM.
  */
 bg_err redis_state_read(bg_bytes text, bg_bytes secret, struct gather *content,
                         bool empty, bool limited, struct object **object,

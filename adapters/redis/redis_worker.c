@@ -17,7 +17,7 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t come;
     struct task *first, **last;
-    struct task *spare; /* an unused entry; adding a task then needs no allocation */
+    struct task *spare; /* an unused entry, so that adding a job needs no allocation */
     _Atomic uint64_t done;
     pid_t process; /* ID of the process that runs the thread, or 0 if none does */
 } worker = { .lock = PTHREAD_MUTEX_INITIALIZER,

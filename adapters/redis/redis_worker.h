@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Starts the thread on the first call. Returns whether it can run a job. Main thread only. */
+/* Starts the thread on the first call. Returns whether the thread can run a job. Main thread
+ * only. */
 bool redis_worker_there(void);
 
 /* Queues a function to run on the thread, which must be running. */

@@ -57,7 +57,7 @@ class Builder : public rocks::FilterBitsBuilder
 
     void AddKey(const rocks::Slice &key) override
     {
-        if (finished_) { /* the hashes of the finished filter were kept for verification */
+        if (finished_) { /* discard the hashes, which were kept for verification */
             hashes_.Clear();
             finished_ = false;
         }
@@ -261,8 +261,8 @@ class Policy : public rocks::FilterPolicy
 
 /* ---- Names --------------------------------------------------------------------------- */
 
-/* Parses digits with at most three decimals, independent of the locale. Returns false for any other
- * text. */
+/* Parses a number with at most three decimal places, independent of the locale. Returns false for
+ * any other text. */
 bool ParseBits(const std::string &text, unsigned *millibits)
 {
     const size_t point = text.find('.');

@@ -4,8 +4,8 @@
  * Invariants
  *   (I1) A filter answers "maybe" for every hash it was built from.
  *   (I2) Any bytes can be opened. If they are not a valid filter, all answers are "maybe".
- *   (I3) The places of a group are below the places of the next group, so adjacent groups share at
- *        most one line. `packed.h` uses a place like any other hash.
+ *   (I3) All places (see sst_filter.h) in a group are below the places in the next group, so
+ *        adjacent groups share at most one line. packed.h treats a place like any other hash.
  *
  * The price of a line is its false-positive rate, given that each of its n keys has set one bit in
  * each of k lanes. A line has 8 lanes of 64 bits or 16 lanes of 32 bits.
@@ -36,7 +36,8 @@ constexpr size_t kEvenLines =
 constexpr size_t kAlignedFrom = 128
                                 << 10; /* filters of at least this size are aligned */
 constexpr uint64_t kMostGroups = 0xffffff;
-constexpr size_t kPriced = 512; /* keys per line; above it, all prices are equal */
+constexpr size_t kPriced =
+    512; /* price table size; lines with more keys have its last price */
 constexpr unsigned char kVersion = 1;
 constexpr unsigned char kMark[3] = { 'b', 'g', 'R' };
 
@@ -79,8 +80,8 @@ void PutTrailer(unsigned char *to, uint64_t groups, size_t zeros)
     memcpy(to + 5, kMark, sizeof kMark);
 }
 
-/* Returns the number of groups, which is odd. A group has 11 to 31 lines, or 16 if there are many
- * lines. */
+/* Returns the number of groups, which is odd. A group has 11 to 31 lines, or exactly 16 if there
+ * are at least kEvenLines lines. */
 uint64_t Groups(size_t lines)
 {
     return lines / kGroupLines | 1;
@@ -181,8 +182,9 @@ class Balance
     }
 
   private:
-    /* Computes the price of a way. Positions within the group are in units of 1/2^24, which is
-     * precise enough for computing the price, but not for placing keys. */
+    /* Computes the total price of a group's lines if its keys are distributed in this way.
+     * Positions within the group are in units of 1/2^24, which is precise enough for computing the
+     * price, but not for placing keys. */
     float Price(uint64_t group, unsigned way)
     {
         uint16_t loads[2 * kGroupLines] = { 0 };
@@ -307,7 +309,7 @@ double SstShape::BlockedBits(SstKind kind, double bits)
     request.spec.items = keys;
     request.spec.rate = sealed.rate;
     if (bg_plan_compute(&request, &plan, nullptr) != BG_OK) {
-        return 64; /* no blocked filter has this rate */
+        return 64; /* no blocked filter achieves this rate */
     }
     return std::min(64.0, std::max(bits, plan.bits_per_key));
 }
@@ -319,8 +321,8 @@ size_t SstShape::Lines(size_t keys) const
     if (lines < kEvenLines) {
         return lines < 1 ? 1 : static_cast<size_t>(lines);
     }
-    /* Rounds to an odd number of whole groups. Groups that end at line boundaries are balanced
-     * better. */
+    /* Round to an odd number of whole groups, because groups that end at line boundaries are better
+     * balanced. */
     return (2 * static_cast<size_t>(lines / (2 * kGroupLines)) + 1) * kGroupLines;
 }
 

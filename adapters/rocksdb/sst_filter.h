@@ -153,9 +153,9 @@ class SstShape
     std::vector<float> price_; /* price of a line, indexed by its number of keys */
 };
 
-/* The places of hashes in a blocked filter. */
+/* Maps hashes to their places in a blocked filter (see "Balance" above). */
 struct SstPlaces {
-    uint64_t groups = 0;                 /* 0 if the hashes themselves are the places */
+    uint64_t groups = 0;                 /* 0 if the hashes are used directly */
     uint64_t span = 0;                   /* size of a group */
     const unsigned char *ways = nullptr; /* 4 bits per group */
 
