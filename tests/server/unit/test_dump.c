@@ -261,7 +261,7 @@ TEST(dump__any_size_of_chunk)
     }
 }
 
-/* Checks the fields `loading` and `lost` in the reply of BG.INFO. */
+/* Checks the fields `loading` and `lost` in the reply to BG.INFO. */
 static void check_state(struct fake *h, const char *name, bool loading, bool lost)
 {
     char expected[64], request[64];
