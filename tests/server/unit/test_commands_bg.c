@@ -48,7 +48,7 @@ static struct object *object_named(struct fake *h, const char *name)
     return object;
 }
 
-/* Returns the value of a field in the map of the last reply. */
+/* Returns the value of a field in the last reply, which is a map. */
 static const struct fake_item *field(const struct fake *h, const char *title)
 {
     for (size_t i = 1; i + 1 < h->items_count; i++) {
@@ -269,7 +269,7 @@ TEST(bg__windows_move_with_the_clock)
         h.now = begin + 1000 * (uint64_t)second;
         run(&h, ":1", "BG.ADD w item-%d", second);
         CHECK_STR(fake(&h, "BG.EXISTS w first"),
-                  ":1"); /* found for the length of a whole window */
+                  ":1"); /* found for at least the length of the window */
     }
     h.now = begin + 14000;
     CHECK_STR(fake(&h, "BG.ADD w last"), ":1");
@@ -651,7 +651,7 @@ TEST(bg__observes)
     h.no_keys = true;
     fill(&h, "f", 1, 200);
     enum { ASKED = 20000 };
-    for (size_t i = 0; i < ASKED; i++) { /* reports every other false positive */
+    for (size_t i = 0; i < ASKED; i++) { /* reports every second false positive */
         char line[64];
         (void)snprintf(line, sizeof line, "BG.EXISTS f absent-%zu", i);
         if (strcmp(fake(&h, line), ":1") == 0 && ++wrong % 2 == 0) {
