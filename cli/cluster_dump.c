@@ -132,8 +132,8 @@ static int dump_read(struct cluster_work *w, uint32_t shard, struct shard_dump *
 }
 
 /* Fails if the process that sent a shard is not listed in the witness that was read before the
- * dump. Keys may be missing from that process's data, and another process may have replaced that
- * process by the time the witnesses are read again. */
+ * dump. Keys may be missing from its data, and by the time the witnesses are read again, another
+ * process may have taken its place. */
 static int dump_expect_listed(const struct cluster_work *w, uint32_t shard)
 {
     return witness_believes(&w->filter.witnesses[shard], &w->filter.served[shard])

@@ -309,7 +309,7 @@ static int dedup_open_stats(struct dedup *d)
     const bool is_state =
         o->stats && o->seen.state
         && (input_is_same_file(o->stats, o->seen.state)
-            || claim_holds(o->stats)); /* also if neither file exists */
+            || claim_holds(o->stats)); /* also detects files that do not exist yet */
     if (is_state || (o->stats && input_reads(&d->input, o->stats))) {
         return say_usage(
             "--stats %s: this file is also an input or the --state file; choose "

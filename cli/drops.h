@@ -4,10 +4,10 @@
  *
  * A line with a new key is dropped if the filter reports the key as seen, which happens at the
  * current false-positive rate r of the filter. For each line that is reported new, r / (1 - r) new
- * lines are therefore dropped on average. The sum over all lines that are reported new is the
- * expected number of dropped lines. The rate is measured from time to time (each measurement reads
- * up to 4 MiB of each part of the filter) and interpolated linearly in between. Since the rate
- * grows faster than linearly, the sum is slightly too high.
+ * lines are therefore dropped on average. The sum of this value over all lines that are reported
+ * new is the expected number of dropped lines. The rate is measured from time to time (each
+ * measurement reads up to 4 MiB of each part of the filter) and interpolated linearly in between.
+ * Since the rate grows faster than linearly, the sum is slightly too high.
  *
  * Guarantee: the expected share of dropped lines stays at or below the stated rate. Each
  * measurement grants a number of new keys that preserves the guarantee, and no key is added

@@ -1,7 +1,7 @@
 /*
  * plan_calibrate.c - measures plans (plan_output.h). Each filter is created as planned or, if that
  * would take too long, with the same parameters but fewer keys. The result includes the number of
- * keys.
+ * keys used.
  */
 #include "plan_output.h"
 

@@ -2,12 +2,12 @@
  * seen.h - the memory of dedup: a filter that contains the keys seen so far, created according to
  * the options or loaded from a state file.
  *
- * Filter selection. The number of distinct lines is unknown, and almost no new lines may be dropped
- * by mistake. By default, the filter is therefore scalable, with a false-positive rate of 1 in
- * 1,000,000, and its memory grows with the number of distinct keys. --items, with --rate, creates a
- * filter with exactly that capacity, and --memory creates a filter of that size. --window creates a
- * filter that forgets old keys. --unordered creates a filter to which many threads can add keys
- * concurrently, sized for the number of lines.
+ * Filter selection. The number of distinct lines is unknown, and dedup should drop almost no new
+ * lines by mistake. By default, the filter is therefore scalable, with a false-positive rate of 1
+ * in 1,000,000, and its memory grows with the number of distinct keys. --items, with --rate,
+ * creates a filter with exactly that capacity, and --memory creates a filter of that size. --window
+ * creates a filter that forgets old keys. --unordered creates a filter to which many threads can
+ * add keys concurrently, sized for the number of lines.
  */
 #ifndef CLI_SEEN_H
 #define CLI_SEEN_H

@@ -8,9 +8,9 @@
  * the loadmodule line have no prefix; RedisBloom's old names (ERROR_RATE, INITIAL_SIZE,
  * CF_MAX_EXPANSIONS) also work there.
  *
- * Aliases: when the module is loaded, the server sets every name that is not in its configuration
- * file to its default. While the module is being loaded, setting a name to its default therefore
- * changes nothing.
+ * Aliases: when the module is loaded, the server sets every setting that is missing from its
+ * configuration file to the default. Setting a name to its default during loading therefore has no
+ * effect, so that it does not overwrite a value that was set under an alias.
  *
  * max-filter-memory 0 means half of the machine's memory. Without a limit, one command could
  * request more memory than the machine has. A kernel that overcommits memory grants the request

@@ -2,7 +2,7 @@
  * redis_replay.c - see redis_replay.h.
  *
  * The chunks of a filter's content arrive consecutively, in one transaction or one file, so one
- * buffer is enough. The buffer grows with the bytes received (gather.h). A chunk for another key,
+ * buffer is enough. The buffer grows as bytes are received (gather.h). A chunk for another key,
  * or a chunk out of order, discards the buffer.
  *
  * Chunks are encoded while they are sent, so this module makes no copy of the content; the server

@@ -4,9 +4,9 @@
  *     RDB    1 | state | secret | bytes of the content | its chunks, of any size
  *
  * Numbers and strings use the server's encoding. redis_state.h describes the fields. Memory for the
- * content grows with the chunks received, not with its announced size (gather.h). Errors are logged
- * and cause RESTORE or the loading of the file to fail. They never produce a filter with false
- * negatives.
+ * content is allocated as chunks are received, regardless of the announced size (gather.h). Errors
+ * are logged and cause RESTORE or the loading of the file to fail. They never produce a filter with
+ * false negatives.
  *
  * Values are also saved in a forked child process, so saving acquires no lock that another thread
  * might have held (pinning a slot needs no lock). Chunks of 1 MiB are written as they are encoded;
