@@ -2,8 +2,8 @@
  * postgres_link.c - see postgres_link.h.
  *
  * Waits call poll() with a timeout of 0.1 seconds and check between calls whether the source is being stopped. A
- * caller that abandons a statement closes the connection. The statement then ends when the server detects the closed
- * connection or when statement_timeout expires, and no partially read result remains.
+ * caller that abandons a statement closes the connection, so no partially read result remains. The statement then
+ * ends when the server detects the closed connection or when statement_timeout expires.
  */
 #include "postgres_link.h"
 
@@ -62,8 +62,8 @@ static bg_err postgres_link_connect(struct postgres_link *link,
                                     enum postgres_link_use use, uint64_t deadline,
                                     bg_errinfo *info)
 {
-    /* The URL overrides parameters that precede it. With the default values, a dead connection is detected within
-     * a minute. */
+    /* Parameters in the URL override the parameters that precede it in this list. The values below detect a dead
+     * connection within a minute. */
     const char *const names[] = { "keepalives_idle",
                                   "keepalives_interval",
                                   "tcp_user_timeout",
@@ -100,8 +100,8 @@ static bg_err postgres_link_connect(struct postgres_link *link,
 }
 
 /* Returns the client encoding for keys. A SQL_ASCII database can store any bytes, but with a different client
- * encoding it rejects bytes that are invalid in that encoding, so a key with such bytes would appear to be absent.
- * */
+ * encoding it rejects bytes that are invalid in that encoding, so a key with such bytes would appear
+ * to be absent. */
 static const char *postgres_link_encoding(const struct postgres_link *link)
 {
     const char *server = PQparameterStatus(link->db, "server_encoding");
@@ -109,9 +109,9 @@ static const char *postgres_link_encoding(const struct postgres_link *link)
 }
 
 /* Returns the lock timeout in milliseconds, or 0 if there is none. A server process that is waiting
- * for a lock does not notice that the service has disconnected. Statements that write time out
- * before the server checks for deadlocks (deadlock_timeout, 1 s), so they never make an operator's
- * statement fail. There is no timeout for creating a slot, because the server waits for running
+ * for a lock does not notice that the service has disconnected. The timeout for write statements is
+ * shorter than the server's deadlock_timeout (1 s), so a deadlock never makes an operator's
+ * statement fail. Creating a slot has no lock timeout, because the server must wait for running
  * transactions, and this counts as a lock wait. */
 static unsigned postgres_link_lock_timeout(enum postgres_link_use use)
 {
@@ -222,7 +222,7 @@ static bg_err postgres_link_refused(struct postgres_link *link, const char *what
     return err;
 }
 
-/* Returns the first result of a statement that was sent and discards any other results. */
+/* Returns the first result of the statement that was sent, and discards any other results. */
 static bg_err postgres_link_finish(struct postgres_link *link, const char *what,
                                    bool sent, uint64_t deadline, PGresult **wanted,
                                    bg_errinfo *info)

@@ -1,8 +1,8 @@
 /*
  * postgres_link.h - one connection to PostgreSQL, for one thread at a time.
  *
- * libpq never blocks here: every wait has a deadline (0 means none) and ends soon after the source is stopped, even if
- * the server hangs or the network drops all packets.
+ * libpq never blocks here: every wait ends at its deadline (0 means no deadline) or soon after the source is stopped,
+ * even if the server hangs or the network drops all packets.
  */
 #ifndef SERVER_POSTGRES_LINK_H
 #define SERVER_POSTGRES_LINK_H
@@ -114,14 +114,14 @@ bg_err postgres_link_next(struct postgres_link *link, const char *what,
 const char *postgres_link_code(const struct postgres_link *link);
 
 /* Start COPY ... TO STDOUT or START_REPLICATION, and read its output line by line, without newlines, until *line
- * is NULL. The caller frees a line with PQfreemem and may change it. */
+ * is NULL. The caller may modify a line, and frees it with PQfreemem. */
 bg_err postgres_link_copy(struct postgres_link *link, const char *what, const char *sql,
                           bg_errinfo *info);
 bg_err postgres_link_copied(struct postgres_link *link, const char *what, char **line,
                             size_t *len, bg_errinfo *info);
 
-/* Normalizes a printed key and adds it to the batch, which must not be full. If `hex` is set, the text consists of \x
- * followed by hex digits. Returns false if out of memory. */
+/* Normalizes a key that the server printed and adds it to the batch, which must not be full. If `hex` is set, the
+ * text consists of \x followed by hex digits. Returns false if out of memory. */
 bool postgres_link_put(const struct source *source, const char *text, size_t len,
                        bool hex, struct key_batch *batch);
 

@@ -3,8 +3,8 @@
  *
  * Why no change is missed. Every committed change is in the server's WAL. A replication slot makes the server retain
  * the WAL and decode it. The server sends whole transactions in commit order (pgoutput protocol 1 never sends a
- * transaction before it is committed). The follower must prove repeatedly that the stream covers the tables and has
- * no gaps, and how far the stream has advanced.
+ * transaction before it is committed). The follower must repeatedly prove three things: that the stream covers the
+ * tables, that the stream has no gaps, and how far it has advanced.
  *
  * (L1) Position. At every poll, the follower records the time `since` and then emits a marker over a normal connection
  *      (postgres_marker.h). If the commit of a transaction was acknowledged before `since`, the commit precedes the
@@ -18,12 +18,12 @@
  *      arrives must be that marker. Rows that arrive before that marker were committed before it, so they were
  *      reported earlier or precede the epoch. If a different marker arrives first, the server has a different
  *      history (a restored backup, a clone), or the slot was moved. The follower then restarts.
- * (L4) Each stream has its own nonce, so markers from earlier streams are never mistaken for markers in
- *      flight.
- * (L5) Restart. First, the publication is completed; then, the old slot is dropped and a new one is created. The
- *      server waits for all running transactions before it creates a slot, so every transaction that the slot
- *      delivers saw the publication from its start. Then the service writes the first marker, and reads the identity
- *      and fingerprint in a new snapshot. `restart` is reported when this marker has arrived.
+ * (L4) Each stream has its own nonce, so markers from earlier streams are never mistaken for the
+ *      markers of the current stream.
+ * (L5) Restart. First, the publication is created or repaired. Then the old slot is dropped, and a new one is
+ *      created. The server waits for all running transactions before it creates a slot, so every transaction that
+ *      the slot delivers saw the publication from its start. Then the service writes the first marker, and reads the
+ *      identity and fingerprint in a new snapshot. `restart` is reported when this marker has arrived.
  * (L6) Readers import the snapshot of a temporary slot (postgres_logical_reader.c). This snapshot contains the
  *      transactions whose commit records precede a certain WAL position. These include transactions that the stream
  *      has delivered but that other sessions cannot see yet because they are waiting for a synchronous standby.
@@ -94,7 +94,8 @@ bg_err logical_prepare(struct postgres_link *link, const struct logical *logical
     bg_err err = logical_verify_server(link, info);
     err = err ? err : postgres_keys_look(link, logical_deadline(), &keys, info);
     err = err ? err : logical_inspect(link, logical, &found, info);
-    /* Only publication problems can be repaired; their messages contain the word "publication". */
+    /* Only publication problems can be repaired; their error messages contain the word
+     * "publication". */
     if (err == BG_EINVAL && strstr(info->message, "publication")) {
         err = postgres_publication_install(link, logical->object, logical_deadline(),
                                            info);

@@ -23,7 +23,7 @@ enum {
 };
 #define REPLY_INTERVAL (1 * SOURCE_SECOND)
 
-/* The event that the follower reports when the marker of the `place` arrives. */
+/* The event that the follower reports when the `place` marker arrives. */
 enum arrival { ARRIVES_RESTARTED, ARRIVES_RESUMED, ARRIVES_CONTINUED };
 
 struct follower {
@@ -36,7 +36,7 @@ struct follower {
     /* Epoch state. */
     bool has_place;
     bool is_restarting; /* the last session ended the epoch deliberately */
-    bool is_live;       /* the listener relies on the epoch */
+    bool is_live;       /* the epoch has been reported to the listener */
     struct postgres_mark place;
     enum arrival arrival;
     char why[BG_ERR_MESSAGE_MAX]; /* reason for the restart */
@@ -49,7 +49,8 @@ struct follower {
     /* Last position received, and last position confirmed. */
     uint64_t received, replied;
     uint64_t settling; /* position waiting to be confirmed, or 0 */
-    /* `settling` can be confirmed when this transaction and all earlier transactions have ended. */
+    /* A transaction ID; `settling` can be confirmed once this and all earlier transactions have
+     * ended. */
     char last[24];
     uint64_t next_poll, next_reply;
 };
@@ -92,8 +93,8 @@ static void follower_waits(void *context, const char *why)
 }
 
 /* Reads the fingerprint and the identity in one new snapshot. Unless `keys` is NULL, also reads the key type and the
- * relations. The caller must use `keys` only if the fingerprint and identity match the epoch, because the filter may
- * be trusted at this point. */
+ * relations. The caller must use `keys` only if the fingerprint and identity match the epoch, because lookups may be
+ * using a filter whose keys have the epoch's type. */
 static bg_err follower_inspect(struct follower *f, struct postgres_keys *keys,
                                struct postgres_mark *found, bg_errinfo *info)
 {
@@ -219,7 +220,7 @@ static bg_err follower_poll(struct follower *f, bg_errinfo *info)
     return err;
 }
 
-/* Handles the arrival of the marker of the `place`. From then on, all rows are reported. */
+/* Handles the arrival of the `place` marker. From then on, all rows are reported. */
 static void follower_arrive(struct follower *f)
 {
     struct source *source = f->source;
@@ -371,10 +372,11 @@ static bg_err follower_message(struct follower *f, const char *data, size_t len,
 /* ---- The stream -------------------------------------------------------------------------- */
 
 /*
- * Determines the position to confirm, or 0 if there is none. With synchronous_standby_names='*', confirming a position
- * would make the server release earlier transactions that are waiting for a standby, as if a standby had received them.
- * So a position is confirmed only after all transactions that were running when the position was received
- * have ended. A transaction that is waiting for a standby counts as running.
+ * Sets *position to the position to confirm, or to 0 if there is none. With synchronous_standby_names='*', confirming a
+ * position would make the server release earlier transactions that are waiting for a standby, as if a standby had
+ * received them. So when a position is ready to be confirmed, the function first records a new transaction ID.
+ * It returns the position only after all earlier transactions have ended. A transaction that is waiting for a
+ * standby counts as running.
  */
 static bg_err follower_settle(struct follower *f, uint64_t *position, bg_errinfo *info)
 {

@@ -7,8 +7,8 @@
  * started.
  *
  * That position is at or after the end of the WAL streamed before the read started, provided that the slot is on the
- * follower's server. To prove this, the reader emits a marker after the last key, in the session that read the keys.
- * The marker must arrive in the follower's stream.
+ * follower's server. To prove that the slot is on that server, the reader emits a marker after the last key, in the
+ * session that read the keys. The marker must arrive in the follower's stream.
  *
  * (R1) The snapshot can include a committed transaction whose backend has not yet recorded the commit outside the WAL.
  *      The rows of that transaction would look aborted. So the reader waits until a new snapshot, which is taken from

@@ -2,10 +2,10 @@
  * postgres_publication.c - creates the publication; see postgres_publication.h.
  *
  * A table whose updates are published needs a replica identity; otherwise, PostgreSQL rejects UPDATE as soon as the
- * table is published. A gate must not break an application, so the gate refuses a table without a replica identity
- * instead. A table can also lose its replica identity, or get a partition without one. The fingerprint query detects
- * such a change at the next poll. If the gate cannot follow a publication, for this or any other reason, the gate drops
- * it. Otherwise, the publication could later make UPDATE fail without the gate noticing.
+ * table is published. A gate must not break an application, so the gate refuses a table without a replica identity. A
+ * table can also lose its replica identity, or get a partition without one. The fingerprint query detects such a change
+ * at the next poll. If the gate cannot follow a publication, for this or any other reason, the gate drops it.
+ * Otherwise, the publication could later make UPDATE fail without the gate noticing.
  */
 #include "postgres_publication.h"
 
@@ -83,8 +83,8 @@ static bg_err publication_own(struct postgres_link *link, const char *name,
     if (!err && PQntuples(rows) && *PQgetvalue(rows, 0, 0) != 't') {
         err = source_error(
             info, BG_EINVAL, "publication", NULL,
-            "%s omits changes, but this gate did not create it; drop it or rename the "
-            "gate",
+            "%s does not publish all changes and was not created by this gate; drop it or "
+            "rename the gate",
             name);
     }
     PQclear(rows);

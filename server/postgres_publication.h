@@ -35,7 +35,7 @@ struct postgres_relation {
 struct postgres_relations {
     struct postgres_relation *list; /* sorted by OID */
     size_t n;
-    struct postgres_relation *last; /* result of the last lookup */
+    struct postgres_relation *last; /* table found by the last lookup */
 };
 
 /* In the current transaction, reads the tables that contain the key columns, along with their partitions, their

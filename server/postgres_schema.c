@@ -21,7 +21,7 @@
  * Validation. In the same snapshot, the query also returns the reasons why the tables cannot be followed, as rows of
  * `problem`:
  *
- *   both          a relation in the tree that is a foreign table, or not a table
+ *   both          a relation in the tree that is a foreign table or is not a table
  *   logical       unlogged tables (they are not in the WAL), generated columns (pgoutput does not send them), a
  *                 publication that is missing, does not publish inserts and updates, has a row filter or a
  *                 column list, or omits a table in the tree; with install=yes, a table without a replica
@@ -329,9 +329,9 @@ bg_err postgres_schema_verify_server(struct postgres_link *link, uint64_t deadli
  *
  * A transaction that is waiting for a synchronous standby is invisible in the snapshot, but its catalog changes
  * already affect how the replication stream is decoded. The transaction appears as the xmax of the rows that it
- * deletes or updates. The xmax matters for DDL that does not block writers: when an enum label is renamed, a partition
- * is detached concurrently, or a publication is altered. Other DDL holds a lock on the table, so no keys are written
- * until the DDL is visible.
+ * deletes or updates. The xmax matters for DDL that does not block writers: renaming an enum label, detaching a
+ * partition concurrently, or altering a publication. Other DDL holds a lock on the table, so no keys are written until
+ * the DDL is visible.
  */
 static const char schema_tables[] =
     ", tree(n, col, oid) AS (SELECT n, col, oid FROM root"
@@ -379,7 +379,7 @@ static const char schema_tables[] =
     " FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()))"
     " AND setrole IN (0, (SELECT oid FROM pg_catalog.pg_roles"
     " WHERE rolname = session_user))"
-    " AND setconfig::text ~ '(search_path|role)=')"; /* the role is used for "$user" */
+    " AND setconfig::text ~ '(search_path|role)=')"; /* the role determines "$user" */
 
 /*
  * A pg_publication_rel row for a partitioned table also covers its partitions; the children of an ordinary table

@@ -34,8 +34,7 @@ enum { PG_IDENTITY = 64 };
 
 /* The type of the key columns. */
 struct postgres_keys {
-    /* A base type or an enum, which is the same for all columns. The type varchar counts as text.
-     * */
+    /* A base type or an enum. All key columns have the same type. Varchar counts as text. */
     Oid type;
     bool is_enum;
     char name[64];   /* name of the type */
@@ -48,9 +47,9 @@ struct postgres_keys {
 bg_err postgres_keys_look(struct postgres_link *link, uint64_t deadline,
                           struct postgres_keys *keys, bg_errinfo *info);
 
-/* Sets source->form and source->prints_hex. These fields describe the keys in the filter. Only the follower calls
- * this function, because the column's type may have changed since the follower's last poll. In a mode without a
- * follower, readers and lookup connections call the function. */
+/* Sets source->form and source->prints_hex. These fields describe the keys in the filter. In a mode with a
+ * follower, only the follower calls this function, because other threads may see a type that has changed since
+ * the follower's last poll. In a mode without a follower, readers and lookup connections call the function. */
 void postgres_keys_use(struct source *source, const struct postgres_keys *keys);
 
 /* Resets source->form. The follower calls this function if an epoch ends before it has been reported. Otherwise,
@@ -77,7 +76,7 @@ struct postgres_objects {
     const char *schema;
     const char *change_table;
     const char *bookmark;
-    const char *guard; /* trigger function that guards both tables */
+    const char *guard; /* trigger function that protects these two tables */
     /* Name of the triggers and the trigger function for key column N, without the N. */
     const char *function;
 };

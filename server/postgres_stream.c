@@ -97,8 +97,9 @@ static bool postgres_stream_send(struct postgres_link *link, uint64_t written,
 bg_err postgres_stream_reply(struct postgres_link *link, uint64_t received,
                              uint64_t confirmed, bg_errinfo *info)
 {
-    /* If a reply contains a flushed position, the server treats this client as a standby, and the written position
-     * counts as well. So the confirmed and received positions are sent in separate replies. */
+    /* If a reply contains a flushed position, the server treats this client as a standby, and even the written
+     * position can release transactions that are waiting for a standby. So the confirmed and received positions
+     * are sent in separate replies. */
     const bool sent =
         (!confirmed || postgres_stream_send(link, confirmed, confirmed, false))
         && postgres_stream_send(link, received, 0, true) && PQflush(link->db) >= 0;

@@ -33,9 +33,9 @@
  * proof is a journal that has no gap between its start (or a manifest) and a segment known to be
  * the newest. The journal must also leave no name in doubt, and all of its objects must be
  * readable. Only recovery_file_fate decides whether to delete a file. Directories written by
- * version 0.1 do not record which segment is the newest. In such a directory, unused files are
- * moved to `forgotten` once. A pack in use may also contain parts that belong to unknown objects,
- * so without the proof, the pack is kept until the next startup.
+ * version 0.1 do not record which segment is the newest. In such a directory, the first startup
+ * moves unused files to the subdirectory `forgotten`. A pack in use may also contain parts that
+ * belong to unknown objects, so without the proof, the pack is kept until the next startup.
  */
 #include "doubt.h"
 #include "log.h"
@@ -89,8 +89,8 @@ struct recovery {
     bool manifest_doubts;    /* the manifest was written while names were in doubt */
     uint64_t manifest_began; /* first frame of the manifest */
     uint64_t complete;       /* first frame of the last complete manifest, or 0 */
-    uint64_t gap; /* some or all frames below this one are missing; 0 if no gap */
-    bool doubts;  /* names are in doubt (G2) */
+    uint64_t gap;            /* some or all frames below this one are missing, or 0 */
+    bool doubts;             /* names are in doubt (G2) */
     /* The number of unused files that were kept and the number that were moved. */
     uint64_t kept, moved;
     uint64_t next_id;
@@ -123,7 +123,7 @@ static struct found *founds_find(const struct founds *founds, uint64_t id)
                                                          : NULL;
 }
 
-/* Returns the list element with this ID and adds one if necessary. Returns NULL if out of memory.
+/* Returns the list element with this ID, adding it if necessary. Returns NULL if out of memory.
  * IDs increase, so the element is nearly always the last one. */
 static struct founds_place *founds_place(struct founds *founds, uint64_t id)
 {
@@ -377,7 +377,7 @@ static bg_err recovery_gap(struct recovery *r, uint64_t end, bg_errinfo *info)
     return err;
 }
 
-/* Returns the error that reports a stop requested during loading. Loading may stop at any time,
+/* Returns the error for a stop that was requested during loading. Loading may stop at any time,
  * because nothing has been changed yet. */
 static bg_err recovery_stopped(bg_errinfo *info)
 {
@@ -851,7 +851,7 @@ static bg_err recovery_install_one(struct recovery *r, struct found *found,
         return persist_fail(info, BG_ENOMEM, "out of memory while loading filters");
     }
     atomic_store(&entry->recorded, found->last);
-    return found->expiry /* set even if this time has passed */
+    return found->expiry /* set even if the expiry time has passed */
                ? catalog_expire(catalog, name, found->expiry, 0, info)
                : BG_OK;
 }
@@ -930,8 +930,8 @@ static void recovery_warn(const struct recovery *r, const struct journal_report 
             LOG_EVENT_ALARM, none,
             "filters may have been created or renamed in the damaged part of the journal: "
             "lookups of unknown names answer \"maybe\", and filters with unknown names "
-            "cannot be created empty. Upload them (HTTP PUT), drop them (DEL), or restart "
-            "with damaged-journal forget");
+            "cannot be created empty. Upload the affected filters (HTTP PUT), delete them "
+            "(DEL), or restart with damaged-journal set to forget");
     }
     if (r->moved) {
         log_event(LOG_EVENT_ALARM, none,

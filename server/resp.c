@@ -88,8 +88,8 @@ static enum resp_result resp_fail_dollar(struct resp_parser *p, unsigned char fo
 
 /* ---- Arguments --------------------------------------------------------------------------- */
 
-/* Enlarges the argument array. The ledger counts an array of up to RESP_KEEP arguments as a
- * small buffer. */
+/* Enlarges the argument array. For the memory limit, an array of up to RESP_KEEP arguments counts
+ * as a small buffer. */
 static bool resp_widen(struct resp_parser *p)
 {
     const size_t room = p->room > RESP_FEW ? p->room * 2 : (size_t)RESP_FEW * 8;

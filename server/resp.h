@@ -24,13 +24,14 @@
  *
  * Results. The strings in argv point into `bytes` and are valid as long as these bytes are. The
  * argv array itself belongs to the parser and is valid until the next call. Callers that collect
- * several pipelined requests must copy the bg_bytes.
+ * several pipelined requests must copy the array's elements.
  *
  * Cost. No byte is examined twice, even if a request arrives in small parts, and the bytes of
- * strings are not examined at all. A string of 512 MB, or a million arguments, costs as much in 16
- * KiB parts as in one part. Up to eight arguments are stored in the parser itself. For more
- * arguments, the parser allocates an array that doubles in size as arguments arrive, regardless of
- * the announced count. A large array is freed before the next request.
+ * strings are not examined at all. Parsing a 512 MB string or a million arguments costs the same
+ * whether the bytes arrive all at once or in parts of 16 KiB. Up to eight arguments are stored in
+ * the parser itself. For more arguments, the parser allocates an array that doubles in size as
+ * arguments arrive, regardless of the announced count. A large array is freed before the next
+ * request.
  *
  * As in Redis, empty lines, "*0" and "*-1" are skipped, and the words of an inline command may be
  * quoted. Double-quoted strings may contain the escapes \n \r \t \b \a \xHH, and \ before any other

@@ -1,8 +1,8 @@
 /*
  * resp_reply.c - the reply encoder.
  *
- * Each reply calls buffer_space once, so it is written completely or not at all. The most frequent
- * replies, 0 and 1, are four-byte constants.
+ * Each function calls buffer_space once, so a reply is written completely or not at all. The most
+ * frequent replies, 0 and 1, are four-byte constants.
  */
 #include "resp_reply.h"
 
@@ -77,7 +77,7 @@ static void resp_reply_integer(void *to, int64_t value)
         struct buffer *out = to;
         char *at = buffer_space(out, REPLY_HEAD);
         if (at) {
-            /* The type has already been written, so pass the minus sign as the type. */
+            /* The type ':' is written here, so the minus sign is passed as the type. */
             *at = ':';
             char *end = resp_reply_head(at + 1, '-', 0 - (uint64_t)value);
             buffer_wrote(out, (size_t)(end - at));

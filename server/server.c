@@ -36,8 +36,8 @@ enum {
      * plus the watchdog interval. */
     SERVER_BEAT = 2000,
     SERVER_FAILED = 1,
-    /* Free memory is returned only if the process exceeds the ledger's count by SERVER_SLACK bytes
-     * plus 1/SERVER_SHARE of that count. */
+    /* Free memory is returned only if the memory of the process exceeds the ledger's count by
+     * SERVER_SLACK bytes plus 1/SERVER_SHARE of that count. */
     SERVER_SLACK = 16 << 20,
     SERVER_SHARE = 32,
     SERVER_TRIM = 2 << 20,
@@ -381,7 +381,7 @@ static void server_return_free(uint64_t *least)
     }
 }
 
-/* Runs the periodic tasks. Some of it runs ten times a second, the rest once a second. */
+/* Runs the periodic tasks. Some run ten times a second, the others once a second. */
 static void server_tick(struct server *server, struct session *session, unsigned tick)
 {
     session_begin(session);
@@ -585,7 +585,7 @@ int server_run(struct settings_store *store)
             server_serve(server);
             code = 0;
         } else if (server_is_stopping()) {
-            code = 0; /* the service was stopped while loading, so nothing is lost */
+            code = 0; /* a stop during loading is not an error */
         }
         atomic_store(&server->phase, atomic_load(&server->phase) == SERVER_SERVING
                                          ? SERVER_STOPPING

@@ -25,8 +25,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* In the phases up to SERVER_LOADING, some or all filters have not been loaded, so a missing filter
- * proves nothing. */
+/* In the phases up to SERVER_LOADING, some or all filters have not been loaded, so a filter that is
+ * not found may still exist. */
 enum server_phase {
     SERVER_STARTING,
     SERVER_ABANDONING, /* the service is stopping before all filters have been loaded */
@@ -67,7 +67,8 @@ struct slowlog;
 struct server {
     struct settings_store *store;
     struct quiet quiet;
-    /* Threads that read settings and may therefore use the result of settings_now. */
+    /* Tracks the threads that may be using published settings and users; see settings_reclaim and
+     * users_reclaim. */
     struct quiet readers;
     struct catalog *catalog;
     struct command_table *commands;

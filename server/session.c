@@ -49,7 +49,7 @@ void session_enter(struct session *session)
     }
 }
 
-/* Leaves the batch. All changes recorded in the batch have been applied. */
+/* Leaves the batch. All changes recorded in the batch must have been applied. */
 static void session_leave(struct session *session)
 {
     if (session->inside) {
@@ -126,7 +126,7 @@ static bg_err session_fits(struct session *session, bg_bytes name, uint32_t flag
         return session_limit(info, BG_ENOMEM,
                              "cannot create the filter: it would exceed maxmemory");
     }
-    /* This was only a check, because the catalog accounts for the entry itself. */
+    /* This reservation was only a check. The catalog counts the entry when it is added. */
     ledger_release(LEDGER_OBJECTS, sizeof(struct entry));
     return BG_OK;
 }
@@ -305,7 +305,8 @@ static bg_err session_host_checkpoint(struct host *host, struct object *object,
     if (err || !session->server->persist) {
         return err;
     }
-    const bool before = ledger_exempt(true); /* the change has already been applied */
+    /* The change has already been applied, so saving it is exempt from the memory limit. */
+    const bool before = ledger_exempt(true);
     const bg_err kept =
         persist_checkpoint(session->server->persist, object->entry, info);
     (void)ledger_exempt(before);
@@ -537,8 +538,8 @@ static const char *session_no_right(const struct client *client,
     return NULL;
 }
 
-/* Returns the reason why the service cannot run a command in its current state, or NULL if it can.
- * */
+/* Returns the reason why the service cannot run a command in its current state, or NULL if it
+ * can. */
 static const char *session_no_state(const struct session *session,
                                     const struct command *command,
                                     char text[SESSION_TEXT])
@@ -628,8 +629,8 @@ static const struct command *session_command(const struct session *session,
     return sub;
 }
 
-/* While filters are being loaded, nothing is known about their keys, so "maybe" is a valid answer.
- * */
+/* While filters are being loaded, nothing is known about their keys, so "maybe" is a valid
+ * answer. */
 static bool session_answers_maybe(const struct session *session,
                                   const struct command *command)
 {
@@ -746,7 +747,7 @@ uint64_t session_lane(const struct session *session, const struct command *comma
                       const bg_bytes *argv, size_t argc)
 {
     const size_t at = (size_t)command->first_key;
-    if (command->flags & COMMAND_NOAUTH) { /* it is a job only to check a password */
+    if (command->flags & COMMAND_NOAUTH) { /* runs as a job to check a password */
         return JOBS_LANE_PASSWORDS;
     }
     return command->flags & COMMAND_WRITE && at > 0 && at < argc

@@ -67,9 +67,9 @@ struct session {
     struct server *server;
     struct client *client;
     int seat;    /* seat of this thread in server->quiet */
-    bool is_job; /* a job may run for a long time, so it is not in a batch */
-    /* Whether the session is in a batch. A job is in a batch only while it records and applies a
-     * change. */
+    bool is_job; /* the session belongs to a job */
+    /* Whether the session is in a batch. A job may run for a long time, so it is in a batch only
+     * while it records and applies a change. */
     bool inside;
     /* Set by a handler that has not replied, so that the request runs again as a job. */
     bool deferred;
@@ -81,7 +81,7 @@ struct session {
     struct command_settings settings;
     const struct settings *from; /* settings from which `settings` is derived */
     uint64_t version;            /* version of `from` */
-    struct entry **held;         /* entries that a job has found */
+    struct entry **held;         /* entries that a job has found and holds */
     size_t holds, holds_room;
     /* The object that a worker has claimed for the running request, or NULL. */
     struct object *claimed;
@@ -127,8 +127,9 @@ bg_err session_is_free(struct session *session, bg_bytes name, bg_errinfo *info)
 struct entry *session_find(struct session *session, bg_bytes name);
 
 /* Like session_find, for use before a change that depends on the entry's content. Sets the terms to
- * the current entry with its current content, and waits until all earlier changes are applied. The
- * terms refer to the content that the caller reads after this call. For jobs only. */
+ * require the current entry with its current content, and waits until all earlier changes are
+ * applied. The terms refer to the content that the caller reads after this call. Only jobs may call
+ * it. */
 struct entry *session_see(struct session *session, bg_bytes name,
                           struct catalog_terms *terms);
 

@@ -90,7 +90,7 @@ static const enum settings_action *settings_action_of(const char *argument)
     return NULL;
 }
 
-/* Sets an option from one string: the value of a variable, or the text after "=". */
+/* Sets an option from one string: the value of an environment variable, or the text after "=". */
 static void settings_set_text(struct settings_draft *draft, const char *where,
                               const struct setting *setting, char *text)
 {

@@ -210,9 +210,9 @@ bool settings_set(struct settings_store *store, const bg_bytes *names_and_values
                   size_t n, char why[SETTINGS_WHY]);
 
 /*
- * Rereads the command line, the environment and the file, as on SIGHUP. Publishes all options that
- * can change at runtime in one step, and passes messages about changed options that require a
- * restart to `tell`. If there are errors, reports them, changes nothing and returns false.
+ * Rereads the command line, the environment and the file, as on SIGHUP. In one step, publishes all
+ * options that can change at runtime. Calls `tell` with a message for each changed option that
+ * requires a restart. If there are errors, reports them, changes nothing and returns false.
  */
 bool settings_reload(struct settings_store *store, settings_tell *tell, void *context);
 

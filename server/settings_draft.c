@@ -80,7 +80,7 @@ void settings_draft_free(struct settings_draft *draft)
 
 /* ---- As text ----------------------------------------------------------------------------- */
 
-/* A text that consists of words separated by spaces. */
+/* Text that consists of words separated by spaces. */
 struct settings_text {
     char *text;
     size_t used, room;

@@ -51,7 +51,7 @@ uint64_t slowlog_clock(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* Returns whether an argument is part of the command, or the name of a filter. */
+/* Returns whether an argument is part of the command's name or is the name of a filter. */
 static bool slowlog_shows(const struct command *command, size_t argc, size_t i)
 {
     const size_t words = command->flags & COMMAND_SUB ? 2 : 1;

@@ -37,12 +37,13 @@
  *                    been saved, it retains all changes that the current epoch needs. Both `changes` modes
  *                    retain at most a million unsaved changes; after that, the last mark becomes invalid.
  * (S7) source_ask    An error is never reported as an absent key. A key that is not a valid value of the
- *                    key's type is absent if the database also rejects it on its own, outside `lookup`.
+ *                    key's type is absent if the database also rejects it in a separate statement,
+ *                    without running `lookup`.
  *
  * So a filter that contains the keys read after `restart`, and all changes since then, is complete up to the `since`
  * value of the last caught_up.
  *
- * Thread safety: all functions are MT-Safe except create and free. Several threads can call source_ask
+ * Thread safety: all functions are MT-Safe except source_create and source_free. Several threads can call source_ask
  * concurrently; each call uses a connection from a small pool. Broken connections are reopened, with a backoff of 0.1
  * to 5 s. During the backoff, calls fail immediately.
  */
@@ -139,9 +140,9 @@ bg_err source_check_lookup(struct source *source, bg_errinfo *info);
 bg_err source_count(struct source *source, uint64_t *count, bg_errinfo *info);
 
 /*
- * Read all keys in one snapshot. The first call to `next`, and the first call after `rewind`, take the snapshot. `next`
- * and `rewind` can be used as the callbacks of a bg_source. (S5) relies on bg_slot_rebuild: the new filter accepts adds
- * before the first key is read. Errors: BG_EINCOMPAT if (S5) cannot be proven; retry later.
+ * Read all keys in one snapshot. The first call to `next` takes the snapshot. After `rewind`, the next such call takes
+ * a new one. `next` and `rewind` can be used as the callbacks of a bg_source. (S5) relies on bg_slot_rebuild: the new
+ * filter accepts adds before the first key is read. Errors: BG_EINCOMPAT if (S5) cannot be proven; retry later.
  */
 struct source_keys;
 bg_err source_keys_open(struct source *source, struct source_keys **keys,
@@ -188,8 +189,8 @@ void source_show_url(const char *url, char *text, size_t room);
 /*
  * Fills in `info`, which may be NULL, and returns `code`. If `expected` is not NULL, the format describes a value
  * that was validated: "WHAT: found FORMAT, expected EXPECTED". If `expected` is NULL, the format is a statement that
- * contains the reason, followed by what to do. The formatted text is truncated to 223 bytes, or to 110 with
- * `expected`, and `expected` to 95.
+ * contains the reason, followed by what to do. Without `expected`, the formatted text is truncated to 223
+ * bytes. With `expected`, the text is truncated to 110 bytes, and `expected` to 95.
  */
 bg_err source_error(bg_errinfo *info, bg_err code, const char *what,
                     const char *expected, const char *format, ...)

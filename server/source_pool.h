@@ -9,7 +9,7 @@
  * backoff, one caller retries. BG_EBUSY (a locked database) does not start a backoff, because the lock may be
  * released at any time.
  *
- * Thread safety: all functions except make and free are MT-Safe.
+ * Thread safety: all functions except source_pool_make and source_pool_free are MT-Safe.
  */
 #ifndef SERVER_SOURCE_POOL_H
 #define SERVER_SOURCE_POOL_H
@@ -25,7 +25,7 @@ struct pool_ops {
     bg_err (*connect)(void *owner, uint64_t deadline, void **connection,
                       bg_errinfo *info);
     void (*disconnect)(void *connection);
-    /* Returns whether an idle connection is still usable, without a round trip. NULL means that all idle connections
+    /* Checks, without a round trip, whether an idle connection is still usable. NULL means that all idle connections
      * are usable. */
     bool (*is_fresh)(void *owner, void *connection);
 };

@@ -5,8 +5,8 @@
  * sent as text that the server parses. A key that cannot be parsed, such as letters for a number, is absent, because no
  * value of that type has this spelling. If such a key caused an error, untrusted keys could open the circuit breaker.
  * Two conditions together prove that the key is absent: the parameter has the type of the key column, and the server
- * also rejects the key outside `lookup`. Any other error remains an error, because an expression in `lookup` can fail
- * with the same code for a row that exists.
+ * also rejects the key in a separate statement, without running `lookup`. Any other error remains an error, because
+ * an expression in `lookup` can fail with the same error code for a row that exists.
  *
  * Connections. Every connection verifies that it reached the same server as the follower: the same system identifier,
  * timeline and database (postgres_schema.h).
@@ -71,9 +71,9 @@ static bool source_postgres_is_integer(Oid type)
     return type == PG_INT2 || type == PG_INT4 || type == PG_INT8;
 }
 
-/* Returns whether the parameter of `lookup` accepts exactly the spellings that the key column prints. Otherwise the
- * database could find a key for which the filter answers "no", for example with WHERE lower(email) = $1 and a citext
- * parameter. */
+/* Returns whether the parameter of `lookup` accepts exactly the spellings that the server prints for the key column.
+ * Otherwise the database could find a key for which the filter answers "no", for example with WHERE lower(email) =
+ * $1 and a citext parameter. */
 static bool source_postgres_fits(Oid parameter, Oid key)
 {
     return parameter == key || (parameter == PG_VARCHAR && key == PG_TEXT)
@@ -275,7 +275,7 @@ static bg_store_answer source_postgres_ask(struct source *source, void *connecti
     }
     if (memchr(key.data, 0, key.len)) {
         if (asker->alike) {
-            return BG_STORE_ABSENT; /* no value's spelling contains a zero byte */
+            return BG_STORE_ABSENT; /* no printed value contains a NUL byte */
         }
         (void)source_error(
             info, BG_EINVAL, "key", NULL,

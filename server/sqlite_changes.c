@@ -11,7 +11,8 @@
  * outdated. If the value has changed or the file was reopened, the follower reads the new rows, in one transaction
  * per batch of keys. It verifies the file, the schema version, the SQL of all objects, and the last row that it read,
  * including the row's token. Then it reads the following rows, whose numbers must be contiguous and reach
- * sqlite_sequence. Keys are reported after the transaction has ended, so writers never wait for the filter.
+ * the value in sqlite_sequence. Keys are reported after the transaction has ended, so writers never wait
+ * for the filter.
  *
  * The epoch ends (doubt) if any of these steps fails. The follower then creates missing objects and uses the last row
  * as its place before it calls restart. If the filter is distrusted because of an audit, the follower first replaces
@@ -234,7 +235,7 @@ static bg_err follower_find_end(struct sqlite_follower *f, struct sqlite_place *
 }
 
 /* Invalidates all marks. Errors other than BG_EBUSY are ignored so that services without write access to the
- * database work. This is safe because the filter's file has been deleted as well. */
+ * database work. This is safe because the filter's file has already been deleted. */
 static bg_err follower_forget(struct sqlite_follower *f, bg_errinfo *info)
 {
     const bg_err err = sqlite_install_forget(f->source, &f->changes->objects, info);

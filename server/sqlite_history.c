@@ -1,9 +1,9 @@
 /*
  * sqlite_history.c - see sqlite_history.h.
  *
- * sqlite_sequence may be lower than the number of the last row: a statement that fails with ON CONFLICT FAIL keeps
- * its rows, but does not update sqlite_sequence. The next insert continues after the last row. This state is valid as
- * long as sqlite_sequence does not decrease from one poll to the next.
+ * The value in sqlite_sequence may be lower than the number of the last row: a statement that fails with ON CONFLICT
+ * FAIL keeps its rows, but does not update sqlite_sequence. The next insert continues after the last row. This state
+ * is valid as long as that value does not decrease from one poll to the next.
  */
 #include "sqlite_history.h"
 

@@ -5,7 +5,7 @@
  * change, so a rollback releases them. Each row has a random token. The table is never left empty: if it contains no
  * rows, a row without a key is inserted. So each row marks a place in the history: a database that contains the row
  * with this token includes all changes up to that row. The rows after the place are complete if their numbers are
- * contiguous and reach sqlite_sequence.
+ * contiguous and reach the value in sqlite_sequence.
  *
  * A copy of the file shares the history up to the time of the copy, and the history of a restored backup ends
  * earlier. In both cases, rows written later have different tokens. A dump that was edited and loaded into a new file

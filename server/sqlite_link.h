@@ -1,8 +1,8 @@
 /*
  * sqlite_link.h - one connection to a SQLite database, for one thread at a time.
  *
- * A connection enforces deadlines with a progress handler. It waits for writers to release their locks until the
- * deadline or the timeout. Calls return soon after the source is stopped.
+ * A connection enforces deadlines with a progress handler. If a writer holds a lock, the connection waits until
+ * the deadline or the timeout. Calls return soon after the source is stopped.
  *
  * SQLite continues to read a file that was replaced by another file with the same name, and a write-ahead log whose
  * files were deleted. sqlite_link_is_fresh detects both cases. SQLite also continues to use its cache after a program

@@ -1,4 +1,5 @@
-/* squeeze.c - see squeeze.h. Only whole grains of zeros are removed, so runs are few and long. */
+/* squeeze.c - see squeeze.h. Only whole grains (32 bytes) of zeros are removed, so runs are few and
+ * long. */
 #include "squeeze.h"
 
 #include "journal_bytes.h"

@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STARTUP_OTHER_FILES = 256 /* journals, filters, databases, logs */ };
+enum { STARTUP_OTHER_FILES = 256 /* for journals, filters, databases and logs */ };
 
 /* With AddressSanitizer, the leak checker must be able to trace the process. */
 #if defined(__SANITIZE_ADDRESS__)

@@ -173,7 +173,7 @@ bool web_precondition(struct web_request *request, bg_bytes name,
 
 /* Applies a change under these terms. If the terms are no longer met (BG_ECANCELED), checks the
  * preconditions again. If the preconditions are not met, sends a 412 response and returns false.
- * Otherwise *err is the result. */
+ * Otherwise, sets *err to the result of the change. */
 typedef bg_err web_change(struct web_request *request, bg_bytes name,
                           const struct catalog_terms *terms, void *context,
                           bg_errinfo *info);

@@ -1,8 +1,8 @@
 /*
  * web_files.c - downloads, uploads and verifies filter files over HTTP.
  *
- * The entity tag is the root digest of the content, computed with generation 0 and time 0, so equal
- * filters have equal tags on every machine.
+ * The entity tag is the root digest of the content, computed with generation 0 and creation time 1,
+ * so equal filters have equal tags on every machine.
  */
 #include "args.h"
 #include "log.h"
@@ -398,7 +398,7 @@ static void files_verify(struct web_request *request)
     if (strange) {
         json_text(
             &json.json, NULL,
-            "the filter answers \"maybe\" for more random keys than its fill explains");
+            "the filter answers \"maybe\" for more random keys than its fill level explains");
     }
     json_close(&json.json, ']');
     json_exact(&json.json, "seconds", (double)(slowlog_clock() - began) / 1e9);

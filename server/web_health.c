@@ -10,7 +10,7 @@ const char *health_name(enum health health)
     return health_names[health];
 }
 
-/* A reason for a status. A filter has the worst status among its reasons. */
+/* A reason for a status. A filter's status is the status of its worst reason. */
 struct reason {
     enum health status;
     const char *code;

@@ -8,8 +8,8 @@
 #include "session.h"
 #include "web.h"
 
-/* Writes the service's own metrics that the user may see. The metrics of `told` filters have
- * already been written. */
+/* Writes the service's own metrics that the user may see. `told` is the number of filters whose
+ * metrics have already been written. */
 void metrics_write_own(struct server *server, const struct user *user, uint64_t told,
                        bool open, struct buffer *out);
 

@@ -293,7 +293,7 @@ void worker_hold(struct worker *worker, struct conn *conn)
  * Decides, at the end of an iteration, whether the journal's thread reports its progress to this
  * worker. When a worker starts requesting reports, it checks all waiting connections again. This
  * check finds any earlier progress that was not reported, because the journal's thread acquires the
- * same lock between making progress and reporting it.
+ * mailbox lock after making progress and before reporting it.
  */
 static void worker_listen_to_safe(struct worker *worker)
 {

@@ -64,7 +64,7 @@ function readRoute() {
   return { page, rest: slash < 0 ? "" : cleanSegment(path.slice(slash + 1)), query: Object.fromEntries(new URLSearchParams(query)) };
 }
 
-// Converts text from the address to a valid path segment. Addresses are untrusted, so text that is
+// Converts text from the URL to a valid path segment. URLs are untrusted, so text that is
 // not the name of a filter must not become a path.
 function cleanSegment(text) {
   if (/^=[A-Za-z0-9_-]*$/.test(text)) {
