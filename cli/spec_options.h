@@ -25,14 +25,16 @@ extern const struct option_group hash_options_group;
 /* Returns whether a bg_hash_profile uses a secret. */
 bool hash_has_secret(uint32_t profile);
 
-/* The secret in use. The keyring must stay open as long as the hash spec refers to its secret. */
+/* A hash spec, and the keyring that contains its secret, if it needs one. The keyring must stay
+ * open as long as the hash spec is in use. */
 struct secret {
     bg_keyring *ring;
     bg_hash_spec hash;
     uint8_t key_id[BG_KEY_ID_BYTES];
 };
 
-/* Convert options to specs, and return an exit code. spec_fill does not set the hash. */
+/* Convert filter options to a filter spec, without the hash, and hash options to a hash spec.
+ * Return an exit code. */
 int spec_fill(const struct spec_options *options, bg_spec *spec);
 int secret_current(const struct hash_options *options, struct secret *secret);
 void secret_free(struct secret *secret);

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static volatile atomic_bool stop_asked; /* lock-free, for signal handlers */
+static volatile atomic_bool stop_asked; /* lock-free, so signal handlers can set it */
 static int stop_pipe[2] = { -1, -1 };
 
 static void stop_heard(int number)
@@ -50,7 +50,8 @@ static void stop_ignore(int number)
 void stop_prepare(void)
 {
     if (pipe2(stop_pipe, O_CLOEXEC | O_NONBLOCK) != 0) {
-        stop_pipe[0] = stop_pipe[1] = -1; /* signals still interrupt the main thread */
+        /* Without the pipe, signals still interrupt the main thread. */
+        stop_pipe[0] = stop_pipe[1] = -1;
     }
     stop_on(SIGINT, (int)SA_RESETHAND);
     stop_on(SIGTERM, (int)SA_RESETHAND);

@@ -1,7 +1,7 @@
 /*
  * stop.h - SIGINT, SIGTERM, SIGHUP and SIGXCPU (CPU time limit) request a stop. The command then
- * removes temporary files, dedup saves its state, and the exit code is 130. If the same signal
- * arrives a second time, it terminates the command immediately, except for SIGHUP. If SIGHUP was
+ * removes its temporary files (dedup also saves its state) and exits with code 130. If SIGINT,
+ * SIGTERM or SIGXCPU arrives a second time, it terminates the command immediately. If SIGHUP was
  * ignored at startup (nohup), it stays ignored. SIGQUIT terminates the command immediately, with a
  * core dump.
  */
@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-/* Installs the handlers. SIGPIPE is ignored, because writes report the error (out.h). */
+/* Installs the handlers. Ignores SIGPIPE, because the failed write reports the error (out.h). */
 void stop_prepare(void);
 
 /* Returns whether a stop was requested. Thread safety: MT-Safe. */

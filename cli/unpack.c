@@ -54,7 +54,7 @@ bool unpack_may_become(const char *bytes, size_t n)
                        || unpack_is_skipped(bytes, n))));
 }
 
-enum { UNPACK_GZIP_ONLY = 15 + 16 }; /* largest window; requires a gzip header */
+enum { UNPACK_GZIP_ONLY = 15 + 16 }; /* zlib: largest window, gzip header required */
 
 struct unpacker *unpacker_new(enum unpack_format format)
 {

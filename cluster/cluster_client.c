@@ -263,8 +263,8 @@ static bool cluster_ask_map(struct cluster *c, uint16_t node, bg_err *err)
 }
 
 /* Requests the map from one node after another, until a node provides it or the deadline has
- * passed. Tries at least one node. Returns false if no node provides the map. Sets *err if retrying
- * is pointless. */
+ * passed. Tries at least one node. Returns false if no node provides the map. Sets *err if out of
+ * memory or canceled. */
 static bool cluster_refresh(struct cluster *c, bg_err *err)
 {
     const size_t count = c->map.count; /* nodes may be added in the meantime */
@@ -474,7 +474,7 @@ bg_err cluster_survey(struct cluster *c, uint32_t age, struct cluster_view *view
     *view = (struct cluster_view){ 0 };
     c->end = cluster_now() + c->options.timeout;
     if (c->stale || cluster_now() - atomic_load(&c->tally->told) >= age) {
-        (void)cluster_refresh(c, &err); /* the old map is good enough for now */
+        (void)cluster_refresh(c, &err); /* the old map will do if this fails */
     }
     view->nodes = cluster_owners(c, has);
     const size_t count = cluster_put_survey(c, has, asked, links, &err);
@@ -543,8 +543,9 @@ static bool cluster_send(struct cluster *c, struct cluster_ask *ask,
     return true;
 }
 
-/* Writes the name of a marker key whose slot belongs to a node. The number in the name changes each
- * time, because slots may be migrating. Returns false if the node owns no slots. */
+/* Writes the name of a marker key whose slot belongs to a node. Each call uses a new number in the
+ * name, because the slot of an earlier marker may be migrating. Returns false if the node owns no
+ * slots. */
 static bool cluster_marker(struct cluster *c, uint16_t node, char *text, size_t room)
 {
     enum { TRIED = 4096 };
@@ -568,8 +569,8 @@ static bool cluster_put_wait(struct cluster *c, uint16_t node)
     (void)snprintf(wait, sizeof wait, "%u", c->options.wait);
     if (!cluster_marker(c, node, marker, sizeof marker)) {
         const bg_bytes pings[] = { cluster_word("PING"), cluster_word("PING") };
-        return link_put(link, &pings[0], 1)
-               && link_put(link, &pings[1], 1); /* neither reply counts as success */
+        /* PING replaces the marker and WAIT, and its replies confirm no writes. */
+        return link_put(link, &pings[0], 1) && link_put(link, &pings[1], 1);
     }
     const bg_bytes set[] = { cluster_word("SET"), cluster_word(marker),
                              cluster_word("1"), cluster_word("EX"),
@@ -645,8 +646,8 @@ static enum cluster_verdict cluster_judge(struct cluster *c, struct cluster_ask 
     return VERDICT_ANSWER;
 }
 
-/* Returns whether WAIT confirms that enough replicas have all writes. The marker must have been
- * written first. Writing the marker fails if the user lacks permission or the slot has moved. */
+/* Returns whether WAIT confirms that enough replicas have all writes. WAIT is meaningful only if
+ * the marker was written, which fails if the user lacks permission or the slot has moved. */
 static bool cluster_waited(struct cluster *c, uint16_t node, bg_bytes marker,
                            bg_bytes wait)
 {
@@ -673,7 +674,8 @@ static bool cluster_waited(struct cluster *c, uint16_t node, bg_bytes marker,
     return false;
 }
 
-/* Looks ahead to the replies to the marker and WAIT, which follow `before` other replies. */
+/* Returns whether WAIT succeeded. Looks ahead to the replies to the marker and WAIT, which follow
+ * `before` other replies. */
 static bool cluster_check_wait(struct cluster *c, uint16_t node, size_t before)
 {
     struct node_link *link = c->map.nodes[node];
@@ -811,7 +813,7 @@ static bg_err cluster_rounds(struct cluster_round *r, struct cluster_turn *turns
     c->end = cluster_now() + c->options.patience;
     while (r->left && !err) {
         if (c->stale) {
-            (void)cluster_refresh(c, &err); /* the old map is good enough for now */
+            (void)cluster_refresh(c, &err); /* the old map will do if this fails */
         }
         const size_t before = r->left;
         r->later = false;

@@ -19,21 +19,23 @@
  *
  * WAIT. Redis acknowledges a write before its replicas have it, so an acknowledged write can be
  * lost if the primary fails. If `replicas` is set, a write counts as answered only when that many
- * replicas have received it; until then, it is retried. WAIT covers the last write on its own
+ * replicas have received it; until then, it is retried. WAIT covers only the writes on its own
  * connection, and an add that changes nothing is not a write. The bits of such an add may have been
  * set by another client or by an earlier attempt, and may not have reached a replica yet. Therefore
  * a small write precedes WAIT: SET {n}bloomgate/wait with an expiry, where {n} selects a slot that
- * the node owns. A replica that has this write has all earlier writes, unless the process replaces
- * its data in between. The client therefore handles these writes as `steady` requests (see below).
+ * the node owns. A replica that has this write has all earlier writes, unless the primary replaces
+ * its data in between. If `replicas` is set, the client therefore handles all writes as `steady`
+ * requests (see below).
  *
- * Processes. A node that restarts loads its last save and may have lost later writes without its
- * clients noticing. Therefore INFO is the first request on every connection, and each answer is
- * returned together with the process that sent it (shard_witness.h). A restart always breaks the
- * connection, so all answers on a connection come from one process. But a process can replace its
- * data without closing its connections; it then has a new history. Therefore a round with `steady`
- * requests ends with INFO on their connections. If the process or its history has changed since the
- * start of the round, the requests are repeated. History IDs are random and never reused, so a
- * history that is the same before and after the round was the same throughout.
+ * Processes. A node that restarts loads its last save. Later writes may be lost, and clients would
+ * not notice. Therefore INFO is the first request on every connection, and each answer is returned
+ * together with the process that sent it (shard_witness.h). A restart always breaks the connection,
+ * so all answers on a connection come from one process. However, a process can replace its data
+ * without closing its connections. The new data then has a different history ID (struct
+ * link_process). Therefore a round with `steady` requests ends with INFO on their connections. If
+ * the process or its history has changed since the start of the round, the requests are repeated.
+ * History IDs are random and never reused, so a history that is the same before and after the round
+ * was the same throughout.
  *
  * Passwords and certificates may be stored in files, which are read when a client is opened. After
  * a failure, close the client and open a new client, so that changed files take effect.
@@ -65,18 +67,18 @@ struct cluster_options {
         connect; /* milliseconds to open a connection, including TLS; 0 selects `timeout` */
     uint32_t timeout; /* milliseconds to wait for a reply; 0 selects 5000 */
     uint32_t
-        patience; /* milliseconds to retry after the last answer; 0 selects 30,000 */
+        patience; /* milliseconds without an answer before a call fails; 0 selects 30,000 */
     uint32_t
         replicas;  /* number of replicas that must receive a write; 0 disables WAIT */
-    uint32_t wait; /* milliseconds per attempt for WAIT; 0 selects 1000 */
+    uint32_t wait; /* timeout of each WAIT in milliseconds; 0 selects 1000 */
     int stop_fd;   /* descriptor that cancels a call when readable, or -1 */
-    struct cluster_tally *tally; /* NULL if the client uses its own counters */
+    struct cluster_tally *tally; /* NULL selects the client's own counters */
 };
 
 struct cluster;
 
-/* Connects to a cluster and reads its slot map. Errors: BG_EINVAL (nodes), BG_EIO,
- * BG_ECANCELED, BG_ENOMEM; the message includes the node and its error. */
+/* Connects to a cluster and reads its slot map. Errors: BG_EINVAL if the node list is invalid;
+ * BG_EIO, BG_ECANCELED or BG_ENOMEM. The message includes the node and its error. */
 bg_err cluster_open(const struct cluster_options *options, struct cluster **cluster,
                     bg_errinfo *info);
 void cluster_close(struct cluster *cluster);
@@ -94,7 +96,8 @@ struct cluster_ask {
     const bg_bytes *argv; /* argv[1] is the key that determines the slot */
     size_t argc;
     bool write;
-    bool steady; /* repeat the request if the process has replaced its data */
+    /* Repeat the request if the node's data was replaced during the round. */
+    bool steady;
     cluster_answered *answered;
     void *context; /* for `answered` */
 
@@ -114,9 +117,9 @@ bg_err cluster_call(struct cluster *cluster, struct cluster_ask *asks, size_t n,
                     bg_errinfo *info);
 
 struct cluster_view {
-    size_t nodes;   /* nodes that own slots */
-    size_t reached; /* nodes that answered this survey */
-    size_t count;   /* processes that answered, including replicas */
+    size_t nodes;   /* number of nodes that own slots */
+    size_t reached; /* number of these nodes that answered */
+    size_t count;   /* number of processes that answered, including replicas */
     struct link_process processes[MAP_NODES];
 };
 

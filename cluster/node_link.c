@@ -127,7 +127,7 @@ void link_close(struct node_link *link)
     link->out = link->in = (struct link_bytes){ 0 };
 }
 
-/* Sets up TLS for a socket, if it is configured. */
+/* Sets up TLS for a socket, if TLS is configured. */
 static void link_conceal(struct node_link *link)
 {
     const struct node_tls *tls = link->how ? link->how->tls : NULL;
@@ -172,7 +172,7 @@ static bool link_open(struct node_link *link)
     return link->fd >= 0;
 }
 
-/* Discards the rest of the previous round, and frees large buffers. */
+/* Empties a buffer, which may contain data from the previous round, and frees it if it is large. */
 static void link_empty(struct link_bytes *b)
 {
     enum { KEPT = 4 << 20 };
@@ -309,7 +309,8 @@ static short link_waits(const struct node_link *link)
     return (short)(POLLIN | (sends ? POLLOUT : 0));
 }
 
-/* Fills in the events to wait for, in the order of the busy links. Returns their number. */
+/* Fills in the events to wait for, one entry per busy link, in the order of the links. Returns the
+ * number of entries. */
 static size_t links_watch(struct node_link *const *links, size_t n, struct pollfd *to)
 {
     size_t count = 0;

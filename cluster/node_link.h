@@ -3,11 +3,11 @@
  *
  * Work is done in rounds. In a round, the caller adds requests to any number of links (link_put),
  * sends all requests and receives all replies together (links_exchange), and then reads the replies
- * of each link in the order of its requests (link_take). A link that breaks during a round, times
- * out, or sends an invalid reply is closed, and keeps only the replies that arrived completely. The
- * caller retries the unanswered requests on a new connection. Sockets never block, so a full
- * pipeline to one node does not delay the others. The timeout for opening a link, including TLS
- * (node_tls.h), is shorter than the timeout for a reply.
+ * of each link in the order of its requests (link_take). A link that breaks or times out during a
+ * round, or receives an invalid reply, is closed and keeps only the replies that arrived
+ * completely. The caller retries the unanswered requests on a new connection. Sockets never block,
+ * so a full pipeline to one node does not delay the other nodes. Opening a link, including TLS
+ * (node_tls.h), has its own timeout, which can be shorter than the timeout for a reply.
  *
  * Memory: a link stores the requests and replies of a round, up to LINK_MAX. Thread safety: one
  * thread per link.
@@ -36,7 +36,7 @@ struct link_bytes {
  * master_replid2, the earlier history that its current history continues. 0 means unknown. */
 struct link_process {
     uint64_t run, history, before;
-    bool refused; /* the IDs are unknown, because the user lacks permission */
+    bool refused; /* the IDs are unknown, because the user has no permission for INFO */
 };
 
 /* Options for opening links, and failure counters. Several links share these values. */
@@ -60,7 +60,7 @@ struct node_link {
     unsigned attempt; /* index of the address to try; incremented after a failure */
     struct link_bytes out, in;
     size_t sent, taken;     /* bytes of `out` and `in` */
-    size_t expected, whole; /* expected and complete replies in this round */
+    size_t expected, whole; /* replies expected and received in this round */
     struct reply_scan scan; /* parser state of the next reply */
     size_t begin, last; /* offsets of the next reply and of the last complete reply */
     struct link_process process; /* the server process; set by the caller */
@@ -79,8 +79,8 @@ bool link_begin(struct node_link *link);
 bool link_put(struct node_link *link, const bg_bytes *argv, size_t argc);
 
 /* Sends all requests, and waits until all replies have arrived or nothing has arrived for `timeout`
- * milliseconds. `stop_fd`, unless -1, cancels the wait when it becomes readable. Returns false if
- * out of memory, or if the wait was canceled. */
+ * milliseconds. If `stop_fd` is not -1, the wait is canceled when that descriptor becomes readable.
+ * Returns false if out of memory, or if the wait was canceled. */
 bool links_exchange(struct node_link *const *links, size_t n, int timeout, int stop_fd);
 
 /* Gets the next reply of the round. Returns false if there is none. */

@@ -18,9 +18,10 @@ struct node_tls {
 
 struct node_secrecy {
     SSL *ssl;
-    short sending, receiving; /* events that send and receive wait for, or 0 */
-    bool
-        asked; /* an unconfigured certificate was requested, and nothing has arrived since */
+    /* Poll events to wait for before sending or receiving can continue; 0 if none. */
+    short sending, receiving;
+    /* The node requested a certificate, none is configured, and nothing has arrived since. */
+    bool asked;
     char wrong[NODE_TLS_WHY];
 };
 

@@ -4,9 +4,9 @@
  * Connections use TLS 1.2 or 1.3, and ciphers with forward secrecy. A node's certificate must
  * always be issued by a trusted authority, which is either in a specified file or trusted by the
  * OS. By default, the certificate must also be valid for the host name or address of the
- * connection. Alternatively, it must be valid for one name that all nodes share, or for any name
- * ("*"), which is safe only if the authority issues certificates exclusively to nodes. Nodes that
- * request a client certificate receive the configured certificate.
+ * connection. Alternatively, the options can require one name that all nodes share, or allow any
+ * name ("*"), which is safe only if the authority issues certificates exclusively to nodes. Nodes
+ * that request a client certificate receive the configured certificate.
  *
  * Calls behave like send and recv on non-blocking sockets. Processes must ignore SIGPIPE.
  * Thread safety: any thread may use a context; a connection belongs to one thread.
@@ -52,7 +52,7 @@ int node_tls_greet(struct node_secrecy *s);
 ssize_t node_tls_send(struct node_secrecy *s, const void *bytes, size_t n);
 ssize_t node_tls_receive(struct node_secrecy *s, void *bytes, size_t n);
 
-/* Returns the events to poll for after EAGAIN, depending on whether there is data to send: TLS may
+/* Returns the events to poll for after EAGAIN. `sends` means that there is data to send. TLS may
  * have to read in order to write, and vice versa. */
 short node_tls_waits(const struct node_secrecy *s, bool sends);
 const char *node_tls_wrong(const struct node_secrecy *s);

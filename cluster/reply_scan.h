@@ -4,8 +4,8 @@
  *
  * Bytes may arrive in chunks of any size. A scan finds the end of a reply. It stores its own
  * position, so each byte is examined only once. The parser allocates nothing, regardless of the
- * sizes in headers. A complete reply is then read item by item. An array is an item that contains
- * the number of items that follow it.
+ * sizes in headers. A complete reply is then read item by item. The item for an array contains the
+ * number of its elements, which follow as separate items.
  *
  *     +OK\r\n   -ERR text\r\n   :12\r\n   $3\r\nabc\r\n   $-1\r\n   *2\r\n and two replies
  *     *-1\r\n

@@ -2,9 +2,9 @@
  * shard_witness.h - detects that a shard may have lost keys because its server restarted.
  *
  * A primary that restarts before its replica is promoted loads its last save, stays the primary,
- * and makes its replica copy that data. WAIT does not help, because it counts replicas, and this
- * replica had the write before it copied the older data. The shard then reports acknowledged keys
- * as absent, and nothing in its replies reveals the loss.
+ * and makes its replica copy that data. WAIT does not prevent this loss: it counts the replica,
+ * which has received the write at that time but later copies the older data. The shard then reports
+ * acknowledged keys as absent, and nothing in its replies reveals the loss.
  *
  * Therefore each shard has a witness, a hash in the same slot. It lists the process that served the
  * shard when the witness was written, and all processes that were running in the cluster at that
@@ -14,44 +14,45 @@
  *         processes               1 9f0c1d5a77b3e2c4 9f0c1d5a77b3e2c4:51b0... 04ab77e1c09d2f36:51b0... ...
  *         doubt:77e1c09d2f3604ab  1
  *
- * (W1) Data that a process loaded from disk never lists that process, since the data is older than
- *   the process.
- * (W2) If the witness in the data of a process lists that process, with its current history or a
+ * (W1) A witness that a process loaded from disk never lists that process, since the file is older
+ *   than the process.
+ * (W2) If a process holds a witness that lists this process, with its current history or with a
  *   history that the current one continues, then the process received the data while it was
  *   running: as the primary, as a promoted replica, or by slot migration. A replica that has copied
  *   the data of a restarted primary has a new history by then, because every Redis process starts
  *   with a new history.
- * (W3) The process that served the shard when the witness was written may start a history that
- *   continues no other history, as a primary does after an hour without a replica. A history that
- *   continues an unlisted history belongs to another primary, whose data the process has copied
- *   since then.
+ * (W3) The process that served the shard when the witness was written is still trusted if it has
+ *   since started an entirely new history, as a primary does after an hour without a replica. It is
+ *   not trusted if its history continues an unlisted history: that history belongs to another
+ *   primary, whose data the process has copied since then.
  * (W4) The witness of a shard in doubt gets a field with the run ID of the process that served the
  *   shard, so that the doubt moves together with the data. The doubt persists, for all clients and
  *   across their restarts, until the operator marks the shard as complete.
  * (W5) The running processes are determined before the witnesses are read, and a witness is read
  *   before it is written. A process that starts in between is not on the list, and the operator's
  *   command does not mark the shards of such a process as complete.
- * (W6) A delayed client writes to whichever server owns the slot by then. Writing the list
- *   therefore never overwrites a doubt, and the operator's command deletes only the doubts that it
- *   has read.
+ * (W6) A delayed write from a client reaches whichever server owns the slot at that time. Writing
+ *   the list therefore never overwrites a doubt, and the operator's command deletes only the doubts
+ *   that it has read.
  * (W7) A "no" is trusted if the process that sent it is listed both before and after the query, and
  *   had the same history throughout: the witness is read after the query, and INFO is sent after
- *   both commands (cluster_client.h). Otherwise a client would not notice that the process had
- *   copied different data, or that another client had recorded a doubt before the slot moved to a
- *   listed process.
+ *   both commands (cluster_client.h). Without these checks, a client would not notice that the
+ *   process had copied different data, or that another client had recorded a doubt before the slot
+ *   moved to a listed process.
  * (W8) If some shards of a filter have a witness, the filter is in use, and a shard without a
  *   witness has lost the witness along with its keys. Such a shard is in doubt, even if it was
- *   re-created by a client that does not support witnesses. `create` records doubts before it
- *   creates shards of a filter in use.
+ *   re-created by a client that does not support witnesses. `bloomgate --cluster NODES create`
+ *   records doubts before it re-creates missing shards of a filter in use.
  *
- * A replica that was started after the witness was last written is not on the list. Fronts update
- * the list about once a second, and so does `bloomgate --cluster NODES add` while it runs.
+ * A replica that was started after the witness was last written is not on the list. Services that
+ * run as a front for the cluster (docs/cluster.md) update the list about once a second, and so does
+ * `bloomgate --cluster NODES add` while it runs.
  *
  * The following are not detected: the promotion of a replica that was disconnected for a long time
  * (CLUSTER FAILOVER TAKEOVER); a restart from a save that is older than the first witness, if this
  * client has never seen a witness; and the migration of a slot from a restarted server before any
- * client has noticed the restart. Servers that do not support strings have no witnesses and are
- * trusted. bloomgated is such a server, but it has a journal.
+ * client has noticed the restart. Servers that do not support Redis hashes have no witnesses and
+ * are trusted. bloomgated is such a server, but it has a journal.
  */
 #ifndef CLUSTER_SHARD_WITNESS_H
 #define CLUSTER_SHARD_WITNESS_H
@@ -95,7 +96,7 @@ enum witness_verdict {
     WITNESS_GOOD,
     WITNESS_NONE,    /* no witness exists yet, and the process is trusted */
     WITNESS_DOUBT,   /* keys may have been lost */
-    WITNESS_RESTART, /* keys may have been lost in a restart not yet recorded */
+    WITNESS_RESTART, /* keys may have been lost, which is not recorded yet */
     WITNESS_NO_MEMORY
 };
 

@@ -95,8 +95,8 @@ static void witness_told(struct cluster_ask *ask, bg_bytes reply)
     }
 }
 
-/* Returns whether the command changed the witness. A witness that cannot be written does not
- * protect its shard. */
+/* Returns whether the command changed the witness. If not, marks the shard as in doubt, because a
+ * witness that cannot be written does not protect it. */
 static bool witness_changed(const struct witness_errand *e, bg_bytes reply)
 {
     size_t at = 0;
@@ -280,8 +280,8 @@ static bg_err witness_renew(struct sharded *filter, const struct cluster_view *v
     return err;
 }
 
-/* Deletes the doubts that were read. The new lists must already be written, because the old lists
- * may contain the process that the slot moves to. */
+/* Deletes the doubts that were read. The new lists must have been written first: an old list may
+ * contain the process that the slot moves to, which would be trusted without the doubt. */
 static bg_err witness_absolve(struct sharded *filter, char why[WITNESS_WHY],
                               bg_errinfo *info)
 {
@@ -305,7 +305,7 @@ static bool witness_is_used(const struct sharded *filter)
     return used;
 }
 
-/* If the filter is in use, marks re-created shards and shards without a witness as doubted; see
+/* If the filter is in use, marks re-created shards and shards without a witness as in doubt; see
  * (W8). */
 static void witness_doubt_recreated(struct sharded *filter, char why[WITNESS_WHY])
 {
@@ -352,8 +352,8 @@ static bg_err witness_read_all(struct sharded *filter, char why[WITNESS_WHY],
     return err;
 }
 
-/* Marks shards as doubted if their process started after the running processes were determined. The
- * operator's command does not apply to the data of such a process: see (W5). */
+/* Marks shards as in doubt if their process started after the running processes were determined.
+ * The operator's command does not apply to the data of such a process: see (W5). */
 static void witness_doubt_late(struct sharded *filter, const struct cluster_view *view,
                                char why[WITNESS_WHY])
 {

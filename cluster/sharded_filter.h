@@ -55,16 +55,17 @@ bg_err sharded_add(struct sharded *filter, const bg_bytes *items, size_t n,
                    uint64_t *added, uint64_t *is_new, bg_errinfo *info);
 
 /* Sets bits in `maybe` for the items that the filter may contain. After an error, also sets the
- * bits of items without an answer. Bits in `answered`, unless it is NULL, mark the items that were
+ * bits of items without an answer. If `answered` is not NULL, its bits mark the items that were
  * answered. */
 bg_err sharded_ask(struct sharded *filter, const bg_bytes *items, size_t n,
                    uint64_t *answered, uint64_t *maybe, bg_errinfo *info);
 
 /*
  * A command for every shard. The command consists of words[0], the name of the shard, and the other
- * words. `others`, unless NULL, are filters with the same number of shards; the names of their
- * corresponding shards follow the shard's name (BG.MERGE). `told` is called with the index of each
- * shard and its reply, including error replies, in any order.
+ * words. If `others` is not NULL, it lists filters with the same number of shards, and the names of
+ * their corresponding shards follow the shard's name in the command (BG.MERGE). `told` is called
+ * once for each shard, in any order, with the index of the shard and its reply, which may be an
+ * error.
  */
 struct sharded_order {
     const bg_bytes *words;
@@ -82,11 +83,10 @@ bg_err sharded_each(struct sharded *filter, const struct sharded_order *order,
 /*
  * Reads all witnesses and records in `doubted` which shards may have lost keys. Then rewrites
  * outdated witnesses with the processes in `view`, which must have been obtained before the
- * witnesses are read. With an empty view, no witness is written. A shard in doubt gets a witness
- * that marks it as doubted. If any shard has a witness, shards that are in `recreated` or have no
- * witness are in doubt as well. If `complete` is set, the operator has confirmed that the shards
- * have all keys, and all witnesses are rewritten. `why` explains why the first doubted shard is in
- * doubt.
+ * witnesses are read. With an empty view, no witness is written. The witness of a shard in doubt
+ * records the doubt. If any shard has a witness, shards that are in `recreated` or have no witness
+ * are in doubt as well. If `complete` is set, the operator has confirmed that the shards contain
+ * all keys, and all witnesses are rewritten. If any shard is in doubt, `why` receives a reason.
  * Errors: those of cluster_call; results up to the error are kept.
  */
 bg_err sharded_vouch(struct sharded *filter, const struct cluster_view *view,

@@ -9,7 +9,7 @@
  *                      replicas ...)
  *     redirection      MOVED 3999 127.0.0.1:6381; an empty host means the host of the replying node
  *
- * Known nodes are kept permanently, up to MAP_NODES, and identified by their index.
+ * Known nodes are kept permanently, up to MAP_NODES, and are identified by their index.
  * Thread safety: one thread per map.
  */
 #ifndef CLUSTER_SLOT_MAP_H
@@ -32,7 +32,7 @@ void map_init(struct slot_map *map);
 void map_free(struct slot_map *map);
 
 /* Returns the index of a node, and adds it if it is new. Returns MAP_NOBODY if there are too many
- * nodes or the name is invalid. */
+ * nodes or the host name is invalid. */
 uint16_t map_node(struct slot_map *map, bg_bytes host, uint16_t port);
 
 /* Like map_node, but parses the text "host:port". An empty host means the host of node `from`,

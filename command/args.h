@@ -20,10 +20,10 @@ bool args_real(bg_bytes argument, double *value);
  * replaced by '?'. */
 const char *args_show(bg_bytes argument, char text[64]);
 
-/* Returns the object named by argv[1] if it belongs to one of the given families, a bitmask (1 <<
- * OBJECT_BF ...). If the object does not exist, sends the error `missing`, unless `missing` is
- * NULL, and returns NULL. If the object belongs to a different family, sends WRONGTYPE and returns
- * NULL. Sets *sent to whether an error was sent. */
+/* Returns the object named by argv[1] if it belongs to one of `families`, a bitmask (1 << OBJECT_BF
+ * ...). If the object does not exist, sends the error `missing`, unless `missing` is NULL, and
+ * returns NULL. If the object belongs to a different family, sends WRONGTYPE and returns NULL. Sets
+ * *sent to whether an error was sent. */
 struct object *args_find(struct request *request, uint32_t families,
                          const char *missing, bool *sent);
 
@@ -44,8 +44,8 @@ void args_arity(
     struct request *request); /* sends "ERR wrong number of arguments for ..." */
 
 /* Sends an out-of-memory error. If the ledger refused the memory, the error states the limit that
- * would be exceeded; otherwise, the error ends with `text` (" to create filter", or text that
- * follows a colon). */
+ * would be exceeded; otherwise, the error is "Insufficient memory" followed by `text`, after a
+ * colon unless `text` starts with a space. */
 void args_no_memory(const struct request *request, const char *text);
 
 /* Sends a library error as a reply. `full` is the reply for BG_EFULL. */

@@ -109,7 +109,8 @@ static const char *bf_read_expansion(bg_bytes argument, struct bf_wish *wish)
     return NULL;
 }
 
-static const char bf_arity[] = "a value is missing"; /* reported by args_arity */
+/* A marker; args_arity sends the actual error. */
+static const char bf_arity[] = "a value is missing";
 
 /* Parses the option at argv[*i] and its value. Leaves *i at the last argument that it parsed. */
 static const char *bf_read_option(const struct request *request, size_t *i, size_t end,
@@ -164,8 +165,8 @@ static const char *bf_check(const struct bf_wish *wish)
     return NULL;
 }
 
-/* Returns the growth factor of the layers. The library supports the factors 2, 4 and 8. Smaller
- * values are rounded up, because fewer layers are faster. */
+/* Returns the growth factor of the layers. The library supports the factors 2, 4 and 8. Other
+ * values are rounded up, because fewer layers are faster; values above 8 become 8. */
 static uint32_t bf_width(uint64_t expansion)
 {
     return expansion <= 2 ? 2 : expansion <= 4 ? 4 : 8;
@@ -209,7 +210,7 @@ static bg_err bf_make(struct request *request, const struct bf_wish *wish,
 }
 
 /* Checks whether a filter can grow to wish->scale_to items. The planner accepts growth factors of
- * up to a million. */
+ * up to a million, so for a larger factor, a larger initial capacity is assumed. */
 static const char *bf_check_scale(const struct request *request,
                                   const struct bf_wish *wish)
 {

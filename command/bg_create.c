@@ -1,9 +1,10 @@
 /*
  * bg_create.c - BG.CREATE: creates a filter of any kind. All options have defaults.
  *
- * Without CAPACITY, BITS and BYTES, the filter is scalable and starts at bf-initial-size. Without a
- * rate or size, the filter's rate is bf-error-rate. A Bloom-type filter created with CAPACITY
- * rejects further items at that capacity to keep its rate, unless OVERFILL is set.
+ * Without CAPACITY, BITS and BYTES, the filter is scalable, and its initial capacity is
+ * bf-initial-size. If neither a rate nor a size is specified, the rate is bf-error-rate. A
+ * Bloom-type filter created with CAPACITY rejects new items when it has reached that capacity, in
+ * order to keep its rate, unless OVERFILL is set.
  */
 #include "bg_handlers.h"
 

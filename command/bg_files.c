@@ -289,7 +289,7 @@ static bg_err reload_look(struct reload *reload, bg_errinfo *info)
     reload->about.struct_size = sizeof reload->about;
     bg_err err = bg_file_get_info(reload->path, &reload->about, info);
     if (err) {
-        return err == BG_EIO ? BG_EINVAL : err; /* BG_EIO would mean a journal error */
+        return err == BG_EIO ? BG_EINVAL : err; /* BG_EIO is reserved for the journal */
     }
     shape.hash = reload->about.profile;
     shape.seed = reload->about.seed;
@@ -340,7 +340,8 @@ static bg_err reload_check_generation(const struct reload *reload,
         (unsigned long long)reload->about.generation, (unsigned long long)lowest);
 }
 
-/* Creates a new object under the name. The object replaces `there`, unless `there` is NULL. */
+/* Creates a new object under the name in argv[1]. The object replaces `there`, unless `there` is
+ * NULL. */
 static bg_err reload_anew(struct reload *reload, bool sealed,
                           const struct object *there, bg_errinfo *info)
 {
@@ -395,7 +396,7 @@ static bg_err reload_into(struct reload *reload, struct object *object,
     object_vacate(object);
     if (err) {
         object_unchanged(object);
-        return err == BG_EIO ? BG_EINVAL : err; /* BG_EIO would mean a journal error */
+        return err == BG_EIO ? BG_EINVAL : err; /* BG_EIO is reserved for the journal */
     }
     bg_slot_info stats; /* the file may have been replaced since it was inspected */
     object_about(object, &stats);

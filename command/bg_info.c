@@ -23,8 +23,8 @@
 
 enum { INFO_READ = 4 << 20 };
 
-/* A map whose size is not known in advance. All entries are visited twice; the first time, they are
- * only counted. */
+/* A map reply whose size is not known in advance. All entries are visited twice; the first time,
+ * they are only counted. */
 struct info_map {
     struct request *request;
     size_t count;

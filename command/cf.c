@@ -193,7 +193,8 @@ static void cf_reserve(struct request *request)
 
 /* ---- Objects ------------------------------------------------------------------------------- */
 
-/* Returns the object named by argv[1] if its kind supports deletion. Otherwise like args_find. */
+/* Returns the object named by argv[1] if its kind supports deletion. Otherwise behaves like
+ * args_find. */
 static struct object *cf_find(struct request *request, const char *missing, bool *sent)
 {
     struct object *object = args_find(request, ARGS_CF, missing, sent);

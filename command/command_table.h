@@ -22,7 +22,7 @@ enum {
     COMMAND_LOADING = 1u << 7, /* allowed while the service is loading */
     COMMAND_STALE = 1u << 8,
     COMMAND_ASKS =
-        1u << 9, /* queries membership; while loading, a host may answer "maybe" */
+        1u << 9, /* queries membership; while loading, a host can answer "maybe" */
     COMMAND_COUNTS = 1u << 10,    /* a COMMAND_ASKS that returns a number */
     COMMAND_CONTAINER = 1u << 11, /* has subcommands, selected by the second argument */
     COMMAND_SUB = 1u << 12,       /* a subcommand: "CLIENT|ID" */
@@ -33,7 +33,7 @@ enum {
     COMMAND_READS_FILE = 1u << 15,  /* argv[2] names a file on the host */
     COMMAND_WRITES_FILE = 1u << 16, /* likewise */
     COMMAND_DEFERS =
-        1u << 17, /* fast, but may have to run again on a thread that can wait */
+        1u << 17, /* fast, but may have to run again on a thread that can block */
     COMMAND_UNRECORDED = 1u << 18 /* changes nothing that a journal records */
 };
 

@@ -104,8 +104,8 @@ static bg_err dump_encode(const struct object *object, const bg_filter *filter,
     return err;
 }
 
-/* Starts reading an object. `still` means that the object does not change in the meantime, so no
- * copy is needed. */
+/* Starts reading an object. `still` means that the object does not change while it is being read,
+ * so no copy is needed. */
 static bg_err dump_read_begin(const struct object *object, bool still,
                               struct object_reading *reading, bg_errinfo *info)
 {
@@ -297,7 +297,8 @@ static void dump_reply_end(struct request *request)
 }
 
 /* Replies with a cursor and a chunk of at most `most` bytes starting at `offset`. The cursor is
- * `base` plus the offset after the chunk or, if `ends` is set, 0 at the end of the dump. */
+ * `base` plus the offset after the chunk. At the end of the dump, it is 0 if `ends` is
+ * set. */
 static void dump_reply_chunk(struct request *request, const struct object *object,
                              uint64_t offset, size_t most, uint64_t base, bool ends)
 {
@@ -324,8 +325,8 @@ static void dump_reply_chunk(struct request *request, const struct object *objec
 
 enum dump_step { DUMP_WRONG, DUMP_MORE, DUMP_END };
 
-/* Replies with the record in RedisBloom's format that follows this iterator, or with the first
- * record. */
+/* Replies with the RedisBloom record that follows the record with this iterator. Iterator 0 selects
+ * the first record. */
 static enum dump_step dump_reply_record(struct request *request,
                                         const struct dump *dump, uint64_t iterator)
 {

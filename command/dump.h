@@ -2,8 +2,8 @@
  * dump.h - dumps objects in chunks and loads them; used by SCANDUMP, LOADCHUNK, BG.DUMP and
  * BG.LOAD.
  *
- * A dump is a copy of the object at one point in time. The object keeps this copy until it has
- * been read completely, the next dump starts, or five minutes have passed without a read. There
+ * A dump is a copy of the object at one point in time. The object keeps this copy until the copy
+ * has been read completely, the next dump starts, or five minutes have passed without a read. There
  * is one copy per object.
  *
  *     stream    "bloomgate dump 1 SHAPE;ITEMS DELETED EXPANSIONS\n"   the description (object.h)
@@ -14,15 +14,15 @@
  * `stream` is the same hash of the whole stream, so chunks from different dumps are never mixed. A
  * chunk contains its own offset, so an interrupted load can continue where it stopped.
  *
- * BF.SCANDUMP dumps filters imported from RedisBloom in RedisBloom's format, without these
- * headers, and BF.LOADCHUNK loads them.
+ * BF.SCANDUMP dumps filters imported from RedisBloom in RedisBloom's format, without the headers
+ * described above. BF.LOADCHUNK loads such dumps.
  *
  * While a dump is being loaded, its name refers to an object with unknown content (object.h).
- * Chunks arrive in order. Memory grows with the bytes received, not with a size announced in a
- * header, up to settings->max_filter_bytes plus a margin (gather.h). After the last chunk,
- * the whole dump is verified, and the name is bound to a new object.
+ * Chunks arrive in order. Memory use grows with the number of bytes received, not with a size
+ * announced in a header, up to settings->max_filter_bytes plus a margin (gather.h). After the last
+ * chunk, the whole dump is verified, and the name is bound to a new object.
  *
- * dump_write writes without a copy if no other thread changes the object in the meantime. A dump
+ * dump_write needs no copy if no other thread changes the object while it is being written. A dump
  * that is read by several commands needs a copy, since the object may change between these
  * commands.
  */
@@ -45,7 +45,7 @@ void dump_release(struct object *object);
  * regularly. */
 void dump_expire(struct object *object, uint64_t now);
 
-/* Frees the result of the next two functions. */
+/* Frees a buffer returned by dump_encode_foreign or dump_encode_filter. */
 void dump_give(const struct object *object, void *bytes, size_t n);
 
 /* Encodes an imported filter. Free the result with dump_give. */
@@ -53,22 +53,24 @@ bg_err dump_encode_foreign(const struct object *object, void **bytes, size_t *n,
                            bg_errinfo *info);
 
 /* Encodes an object's filter as a file in memory. The bytes depend only on the filter's content.
- * Free the result with dump_give. `still` means that the object does not change in the meantime. */
+ * Free the result with dump_give. `still` means that the object does not change while it is being
+ * encoded. */
 bg_err dump_encode_filter(const struct object *object, bool still, void **bytes,
                           size_t *n, bg_errinfo *info);
 
 /* Writes the same bytes as dump_encode_filter, but in chunks (bg_file_write_fn), without copying
  * the filter, unless it is imported. `flags` may include BG_FILE_FROZEN and BG_FILE_NO_CANARIES;
- * the latter changes the bytes. Before the first chunk, sets *all to the total number of bytes.
+ * with the latter, the output differs from that of dump_encode_filter. Before the first chunk, sets
+ * *all to the total number of bytes.
  * Errors: before the first chunk, BG_ENOMEM and similar errors; later, the errors of `write`, and
  * BG_EBUSY if the object changed despite BG_FILE_FROZEN. */
 bg_err dump_write(const struct object *object, uint32_t flags, bg_file_write_fn write,
                   void *context, size_t *all, bg_errinfo *info);
 
 /* Creates an imported object of this shape from gathered bytes, which are untrusted. The encoded
- * filter extends from an offset to the end of the gathered bytes. The memory is released while the
- * bytes are read, so if `gather->given` is not 0, the bytes are lost even on failure. Errors: those
- * of bg_decode and bg_foreign_decode; BG_EFORMAT if the bytes do not match the shape. */
+ * filter extends from offset `at` to the end of the gathered bytes. The memory is released while
+ * the bytes are read, so after a failure, the bytes are lost if `gather->given` is not 0. Errors:
+ * those of bg_decode and bg_foreign_decode; BG_EFORMAT if the bytes do not match the shape. */
 bg_err dump_decode(const struct object_shape *shape,
                    const struct command_settings *settings, struct gather *gather,
                    size_t at, struct object **object, bg_errinfo *info);

@@ -3,7 +3,8 @@
  *
  * All input is validated before it is kept: a chunk by its checksum and offset, a RedisBloom
  * header by checking that its sizes add up, and the complete dump by the library's decoders.
- * Memory grows with the bytes received, and is released while the bytes are decoded (gather.h).
+ * Memory use grows with the number of bytes received, and memory is released while the bytes are
+ * decoded (gather.h).
  *
  *     Bloomgate    the stream, offset by offset
  *     RedisBloom   the records that bg_foreign_decode accepts: 16 bytes with the iterator and the
@@ -40,8 +41,8 @@ enum {
 struct load {
     bg_foreign_format foreign; /* 0: Bloomgate's format */
     uint64_t stream;           /* checksum of a Bloomgate stream */
-    uint64_t done, total;      /* received and expected bytes (stream or bits) */
-    uint64_t size;             /* bytes of the complete dump, including records */
+    uint64_t done, total;      /* bytes received and expected (stream or bits) */
+    uint64_t size;             /* bytes of the complete dump, with record headers */
     struct gather gather;      /* the dump, `size` bytes */
     uint64_t used;             /* bytes written at the start of the buffer */
     uint64_t counted;          /* bytes counted in object->held and in the ledger */
@@ -472,7 +473,7 @@ static bg_err load_finish(struct request *request, const struct load_words *word
             ? load_finish_foreign(request, object->load, &made, info)
             : load_finish_stream(request, object->load, words->families, &made, info);
     load_forget(object);
-    object->loading = !err; /* until the object is replaced */
+    object->loading = !err; /* stays true until the object is replaced */
     pthread_mutex_unlock(&object->dumping);
     err = err ? err : host->ops->replace(host, request->argv[1], object, made, info);
     if (err) {
@@ -482,7 +483,7 @@ static bg_err load_finish(struct request *request, const struct load_words *word
         object_free(made);
         return err == BG_EINVAL
                    ? BG_EFORMAT
-                   : err; /* for the caller, BG_EINVAL means a chunk that is too big */
+                   : err; /* the caller interprets BG_EINVAL as a chunk that is too big */
     }
     return BG_OK;
 }

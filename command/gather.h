@@ -2,8 +2,8 @@
  * gather.h - a buffer for bytes that arrive in chunks. Its memory is released while the bytes are
  * read.
  *
- * A sender announces the size of a filter in advance. The announced size only reserves address
- * space, which is plentiful. Memory is used only for bytes that have arrived, since the kernel
+ * A sender announces the size of a filter in advance. For this size, only address space is
+ * reserved, which is plentiful. Memory is used only for bytes that have arrived, since the kernel
  * provides pages on first write. The buffer never has to move to grow. The memory for bytes that
  * have been read is returned to the kernel immediately. Therefore, while a filter is created from
  * its file, each part of the filter is in memory only once.
@@ -40,8 +40,8 @@ struct gather {
  * NULL, nothing is counted. */
 bool gather_begin(struct gather *gather, size_t size, const bg_allocator *allocator);
 
-/* Counts the first n bytes by allocating as much memory from the allocator. Call it before the
- * bytes arrive. Returns false if the allocator refuses the memory. */
+/* Counts the first n bytes by allocating the same amount of memory from the allocator. Call it
+ * before the bytes arrive. Returns false if the allocator refuses the memory. */
 bool gather_count(struct gather *gather, size_t n);
 
 /* Frees the memory that gather_count allocated. Call it when all bytes have arrived and are about

@@ -38,7 +38,7 @@ enum change_op {
 struct change {
     enum change_op op;
     size_t n;
-    const uint64_t *hashes; /* computed by the hasher of the object's base, or NULL */
+    const uint64_t *hashes; /* computed by the base filter's hasher, or NULL */
     const bg_bytes *keys; /* set for imported filters, and while the hash is changing */
     uint64_t value;
 };
@@ -71,8 +71,8 @@ struct command_settings {
     const bg_keyring *keyring; /* secrets for keyed hashes, or NULL */
     const struct secret_source *secrets; /* replaces the keyring, unless NULL */
     /* The allocator for filters and their objects, which must outlive them. NULL selects malloc. A
-     * host that sets it should generally use an object from one thread at a time, because the
-     * statistics counters are then not distributed across cores. */
+     * host that sets an allocator should generally use an object from one thread at a time, because
+     * the object's statistics counters are then not distributed across cores. */
     const bg_allocator *allocator;
 };
 
@@ -109,10 +109,10 @@ struct host_ops {
     /* Saves an object that was changed as a whole. May take a long time. */
     bg_err (*checkpoint)(struct host *host, struct object *object, bg_errinfo *info);
 
-    /* Returns whether an add may allocate about this many bytes. If so, the add's allocations are
-     * not refused, even if the add needs more bytes. May be NULL. A host that replicates adds needs
-     * this function: otherwise, if a filter cannot grow but its replicas can, the filter may have
-     * false positives that the replicas do not have. */
+    /* Returns whether an add is allowed to allocate about this many bytes. If so, the add's
+     * allocations are not refused, even if the add needs more bytes. The pointer may be NULL. A
+     * host that replicates adds needs this function: otherwise, if a filter cannot grow but its
+     * replicas can, the filter may have false positives that the replicas do not have. */
     bool (*room)(struct host *host, uint64_t bytes);
 
     /* Returns the time in milliseconds since 1970. */
@@ -123,20 +123,21 @@ struct host_ops {
      * another host moves the windows. */
     uint64_t (*ticks)(struct host *host);
 
-    /* Looks up a key in gate `name`: in its filter, then in the backing store. NULL if the host has
-     * no gates. Errors: BG_ENOTFOUND if the gate does not exist; BG_EBUSY if the backing store has
-     * to be queried, which the host does on another thread. In that case, send no reply, because
-     * the request will run again. */
+    /* Looks up a key in gate `name`: in its filter, then in the backing store. The pointer is NULL
+     * if the host has no gates. Errors: BG_ENOTFOUND if the gate does not exist; BG_EBUSY if the
+     * backing store has to be queried, which the host does on another thread. In that case, send no
+     * reply, because the request will run again. */
     bg_err (*lookup)(struct host *host, bg_bytes name, bg_bytes key,
                      bg_outcome *outcome, bg_errinfo *info);
 
     /* Adds a key to the filter of gate `name`, after the key was committed to the gate's backing
-     * store. NULL if the host has no gates. Errors: BG_ENOTFOUND if the gate does not exist; other
-     * errors if the key cannot be added. */
+     * store. The pointer is NULL if the host has no gates. Errors: BG_ENOTFOUND if the gate does
+     * not exist; other errors if the key cannot be added. */
     bg_err (*wrote)(struct host *host, bg_bytes name, bg_bytes key, bg_errinfo *info);
 
-    /* Converts a file name in BG.PUBLISH or BG.RELOAD to a path in a directory on the host. NULL if
-     * the host does not support files. Errors: BG_EINVAL for names outside the directory. */
+    /* Converts a file name in BG.PUBLISH or BG.RELOAD to a path in a directory on the host. The
+     * pointer is NULL if the host does not support files. Errors: BG_EINVAL for names outside the
+     * directory. */
     bg_err (*path)(struct host *host, bg_bytes file, char *path, size_t room,
                    bg_errinfo *info);
 };
@@ -144,7 +145,8 @@ struct host_ops {
 struct host {
     const struct host_ops *ops;
     const struct command_settings *settings;
-    bool ordered; /* requests run one at a time, and no request is partly lost */
+    /* Requests run one at a time, and a crash never loses only part of a request. */
+    bool ordered;
 };
 
 struct request {

@@ -1,10 +1,10 @@
 /*
  * import_seeded.c - see import_seeded.h.
  *
- * The library computes the size of a valkey-bloom filter, so a temporary filter is created to
- * determine the size. Then a file with such a filter, whose bits are all zero, is written as
- * described in foreign_valkeybloom.c and decoded like an imported file. Pages from calloc use no
- * memory until they are written.
+ * Only the library can compute the size of a valkey-bloom filter, so a temporary filter is created
+ * to determine the size. Then a file that contains a filter of this size, with all bits zero, is
+ * written in the format described in foreign_valkeybloom.c. The file is decoded like an imported
+ * file. Pages from calloc use no memory until they are written.
  */
 #include "import_seeded.h"
 

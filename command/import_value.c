@@ -242,7 +242,7 @@ static bg_err import_redis_link(struct import_file *file, uint64_t number,
         return import_short(info);
     }
     if (hashes > UINT32_MAX || n2 > UINT8_MAX) {
-        return import_beyond(n2 > UINT8_MAX ? "n2 of a link" : "hashes of a link",
+        return import_beyond(n2 > UINT8_MAX ? "n2 of a layer" : "hashes of a layer",
                              n2 > UINT8_MAX ? n2 : hashes, info);
     }
     *done += n;
@@ -426,9 +426,8 @@ static bg_err import_valkey(struct import_file *file, bg_errinfo *info)
     return err;
 }
 
-/* The formats whose values can be read. In version 3, RedisBloom up to 2.0.1 uses one hash, and
- * RedisBloom 2.0.2 and later uses a different hash. A value in version 3 does not show which hash
- * it needs. */
+/* The formats whose values can be read. Version 3 of RedisBloom's format is not supported, because
+ * RedisBloom 2.0.2 changed the hash, and a value in version 3 does not show which hash it needs. */
 static const struct import_kind {
     bg_foreign_format format;
     int version;

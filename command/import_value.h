@@ -18,7 +18,8 @@
  * fields are unsigned integers.
  *
  * Fields are assembled into a file in the other module's format, which the library's decoder then
- * reads, so that every number is validated in one place. Memory grows with the bytes received.
+ * reads, so that every number is validated in one place. Memory use grows with the number of bytes
+ * received.
  */
 #ifndef COMMAND_IMPORT_VALUE_H
 #define COMMAND_IMPORT_VALUE_H
@@ -58,7 +59,7 @@ bg_err import_value(bg_foreign_format format, int version, struct import_source 
                     struct object **object, bg_errinfo *info);
 
 /* Writes an object as fields in the newest version that import_value reads. Errors: BG_ENOTSUP if
- * the object was not imported from such a format. */
+ * the object was not imported from one of these formats. */
 bg_err export_value(const struct object *object, struct import_sink *sink,
                     bg_errinfo *info);
 

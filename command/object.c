@@ -271,7 +271,7 @@ const bg_filter *object_pin(const struct object *object, bg_pin *pin)
 
 /* ---- Long operations ----------------------------------------------------------------------- */
 
-enum { OBJECT_PATIENCE = 1000000 }; /* nanoseconds; short changes take less time */
+enum { OBJECT_PATIENCE = 1000000 }; /* nanoseconds; more than a short change takes */
 
 /* Locks and counters are not part of an object's state, so they may change in a const object. */
 static struct object *object_unlocked(const struct object *object)
@@ -477,8 +477,8 @@ void object_about(const struct object *object, bg_slot_info *stats)
 
 bool object_will_stall(const struct object *object, size_t n, struct host *host)
 {
-    const uint64_t large = UINT64_C(1)
-                           << 20; /* moving or doubling takes a millisecond or two */
+    /* At this size, moving or doubling takes a millisecond or two. */
+    const uint64_t large = UINT64_C(1) << 20;
     if (object->shape.kind == BG_KIND_WINDOW) {
         return object_will_move(object, host) && object_bytes(object) >= large;
     }
@@ -747,7 +747,7 @@ bg_err object_emptied(const struct object *object,
         return object_create(&shape, settings, empty, info);
     }
     bg_filter *filter = NULL;
-    shape.imported = 1; /* the shape does not describe the filter */
+    shape.imported = 1; /* the shape no longer describes the filter */
     bg_err err = object_empty_filter(object, &filter, info);
     err = err ? err : object_adopt(&shape, filter, NULL, empty, info);
     if (err) {
@@ -779,7 +779,8 @@ static bg_err object_folded(const struct object *object, bg_role wanted, uint32_
 /*
  * During a migration, both the old filter and the folded filter are queried and receive adds. Keys
  * added before the migration started are only in the old filter, which is therefore folded again
- * and merged. The folded filter stays valid: only a thread that holds `writing` can replace it.
+ * and merged. The folded filter stays valid, because only a thread that holds `writing` can replace
+ * it.
  */
 static bg_err object_fold_within(struct object *object, uint32_t times,
                                  bg_errinfo *info)

@@ -39,9 +39,9 @@
  *   - a scalable filter, in which a key's layer depends on the order of adds, unless the host
  *     guarantees this order (`ordered`);
  *   - a filter that was changed as a whole (merged, folded, rebuilt, reloaded) and whose checkpoint
- *     is not complete: object_changing and object_keep count these changes. Until the checkpoint is
- *     complete, no key is removed from the filter: if the removal were replayed on the previous
- *     content, it might remove a different key.
+ *     is not complete (object_changing and object_keep count these changes). Until the checkpoint
+ *     is complete, no key is removed from the filter, because if the removal were replayed on the
+ *     previous content, it might remove a different key.
  */
 #ifndef COMMAND_OBJECT_H
 #define COMMAND_OBJECT_H
@@ -83,8 +83,8 @@ struct object_shape {
     uint32_t imported; /* 1 if the shape does not describe the content (see above) */
     uint32_t foreign;  /* a bg_foreign_format: the module that defines the bits */
     uint64_t limit;    /* maximum size in bytes; 0 selects the configured limit */
-    uint64_t
-        generation; /* minimum generation for BG.RELOAD; 0 in objects, whose slot stores it */
+    /* Minimum generation for BG.RELOAD; 0 in an object's own shape, because the slot stores it. */
+    uint64_t generation;
 };
 
 enum { OBJECT_SHAPE_TEXT = 1024 }; /* twice the maximum length of the text */
@@ -108,8 +108,8 @@ bool object_shape_is_keyed(const struct object_shape *shape);
 bg_err object_shape_hash(struct object_shape *shape, uint32_t profile,
                          const struct command_settings *settings, bg_errinfo *info);
 
-/* For a CF, sets a fingerprint size that suits the capacity, unless a rate is set. With
- * log2(capacity) + k fingerprint bits, the filter can keep doubling, up to billions of items,
+/* For a CF, sets a fingerprint size that suits the capacity, unless a rate is set. A fingerprint
+ * has log2(capacity) + k bits. The filter can therefore keep doubling, up to billions of items,
  * before its rate reaches 3%. */
 void object_shape_quotient(struct object_shape *shape);
 
@@ -147,8 +147,8 @@ struct object {
     _Atomic uint64_t ahead;   /* the window's time minus the host's ticks */
     _Atomic bool timed;       /* this host moves the window, and `ahead` is valid */
     _Atomic uint64_t said_absent,
-        said_present; /* number of BG.OBSERVE reports on items that the filter may contain */
-    _Atomic uint64_t said_missing; /* number of wrong "no" answers reported */
+        said_present; /* number of BG.OBSERVE reports of false and of true positives */
+    _Atomic uint64_t said_missing; /* number of false negatives reported */
     struct bg_rebuild *rebuild; /* current rebuild, or NULL; protected by `writing` */
     uint64_t rebuilt;           /* number of keys added to the rebuild */
     pthread_mutex_t
@@ -226,7 +226,7 @@ bg_err object_hash_spec(const struct object_shape *shape,
 
 enum {
     OBJECT_BATCH = 512
-}; /* maximum number of keys in one call to the next three functions */
+}; /* maximum number of keys per call to object_may_contain_many or object_add_many */
 
 /* Queries keys like bg_filter_may_contain_many. */
 size_t object_may_contain_many(const struct object *object, const bg_bytes *keys,
@@ -234,7 +234,7 @@ size_t object_may_contain_many(const struct object *object, const bg_bytes *keys
 
 /*
  * Adds keys in order, up to the first key that does not fit. Sets *done to the number of keys
- * added, and marks the keys that were definitely not present before in the bitmap is_new. Records
+ * added, and sets bits in is_new for the keys that were definitely not present before. Records
  * the changes. Errors: BG_EFULL; those of host->ops->record; BG_ENOTSUP.
  */
 bg_err object_add_many(struct object *object, struct host *host, const bg_bytes *keys,
@@ -264,14 +264,14 @@ bg_err object_rotate(struct object *object, struct host *host, bg_errinfo *info)
 bool object_will_move(const struct object *object, struct host *host);
 
 /* Moves a window if it is due. Adds call this function; a host also calls it regularly, so that
- * keys also expire in windows without adds. */
+ * keys expire even in windows that receive no adds. */
 bg_err object_tick(struct object *object, struct host *host, bg_errinfo *info);
 
 /* Sets the time to which a window was moved before it was loaded; the window continues from that
  * time. */
 void object_resume(struct object *object, uint64_t moved);
 
-/* Advances a filter that was swapped into the slot to the window's current time. */
+/* After a new filter was swapped into the slot, moves its window to the current window time. */
 void object_position(struct object *object);
 
 /* The maximum value of a window's time, in milliseconds. It fits into the integers of all
@@ -284,11 +284,11 @@ void object_occupy(const struct object *object);
 void object_vacate(const struct object *object);
 
 /* Locks `writing` for a short change, unless a long operation holds it. In that case, returns
- * false; retry later, on a thread that may wait. */
+ * false; retry later, on a thread that is allowed to wait. */
 bool object_claim(struct object *object);
 void object_unclaim(struct object *object);
 
-/* Doubles a full CF. The caller holds `writing`. Errors: BG_EFULL if the filter may not grow. */
+/* Doubles a full CF. The caller holds `writing`. Errors: BG_EFULL if the filter must not grow. */
 bg_err object_grow(struct object *object, const struct host *host, bg_errinfo *info);
 
 /* Applies a recorded change when the host replays a journal, before any other thread uses the

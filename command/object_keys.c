@@ -81,8 +81,8 @@ static bool adding_bit(const uint64_t *bits, size_t i)
 /*
  * Finds the keys that the filter does not contain yet. Only these keys need to be recorded and
  * added, except in the cases described in object.h. If there are several filters in the slot, a key
- * that is in one filter may be missing from a different filter that accepts adds. The probe
- * bypasses the slot's counters, since it is not a user's query.
+ * that is in one filter may be missing from a different filter that accepts adds, so all keys are
+ * recorded and added. The probe bypasses the slot's counters, since it is not a user's query.
  */
 static void adding_probe(struct adding *a)
 {
@@ -151,7 +151,8 @@ static bool adding_any_is_new(const struct adding *a)
 enum { OBJECT_LARGE_PAGE = 2 << 20 }; /* large layers occupy whole pages of this size */
 
 /* Returns whether there is memory for a layer. If the host has no `room` function, memory is
- * checked only if the layer is `needed`; otherwise, the library tries again. */
+ * checked only if the layer is `needed`. If a layer that is not needed yet cannot be allocated, the
+ * library tries again later. */
 static bool adding_fits(const struct adding *a, uint64_t bytes, bool needed)
 {
     bool (*room)(struct host * host, uint64_t bytes) = a->host->ops->room;
@@ -652,14 +653,14 @@ static uint64_t object_period(const struct object_shape *shape)
 }
 
 /*
- * A window's time starts at the current wall-clock time and then advances with the host's ticks:
- * setting the wall clock forward must not empty windows, and setting it back must not stop them.
- * The window's time is recorded with every move. After a restart, or after another host has moved
- * the window, the time resumes from the last record when this host first reads its ticks. Time that
- * no host has measured does not count. A move is recorded at least OBJECT_STEPS times per period,
- * so very little measured time is lost. A result of 0 means that the window's time is stopped
- * because another host moves the window. Keys are then added at the other host's time, and the time
- * that this host has measured is discarded.
+ * A window's time starts at the current wall-clock time and then advances with the host's ticks,
+ * because setting the wall clock forward must not empty windows, and setting it back must not stop
+ * them. The window's time is recorded with every move. After a restart, or after another host has
+ * moved the window, the time resumes from the last record when this host first reads its ticks.
+ * Time that no host has measured does not count. A move is recorded at least OBJECT_STEPS times per
+ * period, so very little measured time is lost. A result of 0 means that the window's time is
+ * stopped because another host moves the window. Keys are then added at the other host's time, and
+ * the time that this host has measured is discarded.
  */
 enum { OBJECT_STEPS = 8 };
 
@@ -682,9 +683,9 @@ static uint64_t object_time(struct object *object, struct host *host)
     return ticks + atomic_load(&object->ahead);
 }
 
-/* Returns whether a move is due: a new period has started, or a significant part of a period has
- * passed. Periods start at multiples of their length, and the first move records the position of
- * the window. */
+/* Returns whether the window is due to move: a new period has started, or a significant part of a
+ * period has passed. Periods start at multiples of their length, and the first move records the
+ * position of the window. */
 static bool object_would_move(const struct object *object, uint64_t now)
 {
     const uint64_t period = object_period(&object->shape),

@@ -25,7 +25,7 @@ struct plan_word {
 
 struct plan_row {
     bg_kind kind;
-    bg_err err; /* reason for a missing plan; `why` uses the option names */
+    bg_err err; /* why there is no plan; the text in `why` uses the option names */
     char why[PLAN_TEXT];
     bg_plan plan;
 };
@@ -50,7 +50,8 @@ const char *plan_word(const struct plan_word *words, const char *field);
 void plan_explain(const struct plan_word *words, const bg_errinfo *why,
                   char text[PLAN_TEXT]);
 
-/* Return whether the request specifies queries, costs, and a rate or a size. */
+/* Return whether the request specifies queries, whether it specifies costs, and whether it
+ * specifies a rate or a size. */
 bool plan_has_queries(const struct plan_rows *plans);
 bool plan_has_costs(const struct plan_rows *plans);
 bool plan_is_sized(const bg_plan_request *ask);

@@ -31,7 +31,7 @@ struct reply_ops {
 struct reply {
     const struct reply_ops *ops;
     void *to;
-    int protocol; /* 2 or 3, for the few replies that differ in more than their encoding */
+    int protocol; /* RESP version (2 or 3), for the few replies whose content depends on it */
 };
 
 static inline void reply_status(const struct reply *r, const char *text)

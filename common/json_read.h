@@ -37,7 +37,7 @@ struct json_span {
 
 struct json_reader {
     char *text, *at, *end;
-    const char *error; /* the expected element; NULL if there is no error */
+    const char *error; /* what was expected; NULL if there is no error */
     int depth;
     bool fresh; /* nothing has been read since the last opening bracket */
 };

@@ -15,7 +15,7 @@ static _Atomic uint64_t ledger_most;
 /* Per-thread state. */
 static _Thread_local bool ledger_is_exempt;
 static _Thread_local uint64_t ledger_wanted; /* number of bytes refused, or 0 */
-static _Thread_local uint64_t ledger_found;  /* bytes in use at the refusal */
+static _Thread_local uint64_t ledger_found;  /* bytes in use when memory was refused */
 
 void ledger_limit(uint64_t bytes)
 {

@@ -14,7 +14,7 @@ bool number_count(const char *text, uint64_t *value);
 /* Parses a share between 0 and 1, exclusive: 0.001, 1e-3, 0.1%, 1/1000. */
 bool number_rate(const char *text, double *value);
 
-/* Parses a finite, non-negative number. The same units may follow the number. */
+/* Parses a finite, non-negative number. The same units as for number_count may follow. */
 bool number_real(const char *text, double *value);
 
 /* Parses a duration: a number with ns, us, ms, s, m, h or d; the default unit is seconds. */

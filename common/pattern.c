@@ -2,10 +2,10 @@
  * pattern.c - see pattern.h.
  *
  * The pattern is matched against the name from left to right. A * initially matches nothing. If the
- * rest of the pattern does not match, the * matches one more byte, and the rest is retried.
- * When a second * is reached, the match of the first * is final, because the second * can match any
- * additional bytes that the first * could have matched. There is therefore only one position to
- * backtrack to, and no recursion.
+ * rest of the pattern does not match, the most recent * is extended by one byte, and the rest is
+ * retried. When a second * is reached, the match of the first * is final, because the second * can
+ * match any additional bytes that the first * could have matched. There is therefore only one
+ * position to backtrack to, and no recursion.
  */
 #include "pattern.h"
 

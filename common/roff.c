@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Prints a character literally. Some characters have a special meaning in troff, or would be
- * replaced by typographic characters. */
+/* Prints a character literally. Some characters must be escaped, because they have a special
+ * meaning in troff or would be replaced by typographic characters. */
 static void roff_character(FILE *to, char c)
 {
     switch (c) {

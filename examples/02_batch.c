@@ -2,7 +2,7 @@
  * 02_batch.c - adds and looks up many keys in one call, which is faster than single
  * calls.
  *
- * Shows how to add and look up keys in batches, in all four forms of keys (pointers and
+ * Shows how to add and look up keys in batches, using all four key forms (pointers and
  * lengths, fixed-width records, integers, hashes), and how to read the bitmap of
  * results. Checks that batches and single calls set the same bits. Prints the time per
  * lookup, which depends on the machine and is not checked.

@@ -2,8 +2,8 @@
  * 06_removing.c - a filter that mirrors the contents of a cache.
  *
  * Shows how to remove keys from a filter, in step with a small cache that evicts its oldest entry.
- * It also shows the result of removing an absent key, how to count how many times a key was added,
- * and which kinds support which operation.
+ * It also shows the result of removing an absent key, how to find out how many times a key was
+ * added, and which kinds support which operation.
  */
 #include <bloomgate/bloomgate.h>
 

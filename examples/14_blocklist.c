@@ -64,7 +64,8 @@ static bool flip_a_bit(const char *path, long at)
 int main(void)
 {
     char old[BG_DIGEST_TEXT_BYTES], new[BG_DIGEST_TEXT_BYTES];
-    char path[5][256]; /* two versions, the patch, the reader's file, the pointer */
+    /* Two versions, the patch, the reader's file, and the pointer to the latest version. */
+    char path[5][256];
     bg_file_difference news = { .struct_size = sizeof news };
     bg_spec spec = BG_SPEC_INIT;
     bg_filter *list = NULL;

@@ -105,7 +105,7 @@ static void tables_free(void *cluster)
     bg_leveldb_codec_free(((struct cluster *)cluster)->codec);
 }
 
-/* ---- Redis: filters encoded as files and stored under names ------------------------------ */
+/* ---- Redis: filters encoded as files and stored as keys ---------------------------------- */
 
 static void publish(redisContext *redis, const char *name, int number,
                     const bg_filter *filter)
