@@ -53,7 +53,7 @@ static void check_refusal(const bg_errinfo *why, bg_err err, size_t n)
     static const char *const what[] = { "line #, name", "line #, secret",
                                         "line #, state", "line #, end", "size" };
     static const char *const found[] = { "nothing", "# bytes", "one more",
-                                         "the name on line #" };
+                                         "the same first 16 bytes as on line #" };
     FUZZ_MUST(err == BG_EFORMAT && why->code == err && why->offset <= n);
     FUZZ_MUST(says_one_of(why->what, what, sizeof what / sizeof *what));
     FUZZ_MUST(says_one_of(why->found, found, sizeof found / sizeof *found));

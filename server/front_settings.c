@@ -114,17 +114,17 @@ static const char *front_contradiction(const struct front_settings *front)
         return "name: expected 1 to 100 letters, digits and - _ . : / @ + ~";
     }
     if (!front->nodes) {
-        return "nodes: found nothing, expected HOST:PORT,...";
+        return "nodes is missing; set nodes=HOST:PORT,...";
     }
     if (front->password && front->password_file) {
         return "password and password-file cannot be combined";
     }
     if (front->user && !front->password && !front->password_file) {
-        return "user: requires password-file or password";
+        return "user requires password-file or password";
     }
     if (!front->tls
         && (front->tls_ca || front->tls_cert || front->tls_key || front->tls_name)) {
-        return "tls-ca, tls-cert, tls-key, tls-name: require tls=yes";
+        return "tls-ca, tls-cert, tls-key and tls-name require tls=yes";
     }
     if (!front->tls_cert != !front->tls_key) {
         return "tls-cert and tls-key must be set together";

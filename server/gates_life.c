@@ -15,7 +15,8 @@
  *
  * Saving. The mark is copied before the filter is saved, so the file contains everything up to the mark. If an audit
  * found a false negative in a filter, the filter is not saved, and its file is deleted. An audit may run during a
- * save, so the maker checks once more before it renames the new file, and holds the lock for both steps.
+ * save, so before the maker renames the new file, it checks again that no audit has found a false
+ * negative. It holds the lock during the check and the rename.
  *
  * A failed build is retried with backoff, from one second to one minute. If only the policy requires a rebuild, the
  * pause before the rebuild is at least ten times the duration of the last build.
@@ -92,7 +93,7 @@ static void gate_life_changed(void *context, const bg_bytes *keys, size_t n)
     for (size_t i = 0; i < n; i++) {
         refused = bg_gate_add(gate->gate, keys[i].data, keys[i].len) || refused;
     }
-    /* After a refused add, the bg_gate does not trust its filter until the filter is replaced. */
+    /* If the filter refuses an add, the bg_gate does not trust the filter until it is replaced. */
     if (refused) {
         gate_life_rebuild(gate, false, "a key could not be added to the filter");
     }

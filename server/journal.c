@@ -84,7 +84,7 @@ bg_err journal_write_batch(struct journal *j, bg_errinfo *info)
     journal_leave(j);
     bg_err err = journal_disk_write(j->file, end, j->spare.bytes, n, j->path, &why);
     if (!err && !journal_is_always(j)) {
-        /* The frame is about to count as durable (J6). */
+        /* The frames are about to count as durable, so the segment must be at its path (J6). */
         err = journal_disk_check_file(&j->disk, j->file, j->path, &why);
     }
     bool room = err && journal_is_full(why.os_errno);
@@ -312,8 +312,11 @@ bg_err journal_measure(const struct journal_record *records, size_t n, size_t *b
 static bg_err journal_make_room(struct journal *j, size_t bytes, bg_errinfo *info)
 {
     if (bytes > j->room) {
-        return journal_error(info, BG_EQUOTA, "frame", "at most half of the buffer",
-                             "%zu bytes (half of the buffer: %zu)", bytes, j->room);
+        return journal_error_why(
+            info, BG_EQUOTA, "frame",
+            "the change needs %zu bytes, but at most %zu (half of the "
+            "buffer) are available",
+            bytes, j->room);
     }
     while (!j->failure.code && j->room - j->active.used < bytes) {
         if (j->writing) {

@@ -51,9 +51,9 @@ bg_err journal_header_read(const unsigned char bytes[JOURNAL_HEADER],
     }
     uint64_t check = journal_load64(bytes + HEADER_CHECK_AT);
     if (check != XXH3_64bits(bytes, HEADER_CHECK_AT)) {
-        return journal_error(info, BG_ECHECKSUM, "header checksum",
-                             "the checksum of the header bytes", "0x%016llx",
-                             (unsigned long long)check);
+        return journal_error_why(info, BG_ECHECKSUM, "header checksum",
+                                 "0x%016llx does not match the bytes of the header",
+                                 (unsigned long long)check);
     }
     uint32_t version = journal_load32(bytes + HEADER_VERSION_AT);
     uint32_t flags = journal_load32(bytes + HEADER_FLAGS_AT);

@@ -13,8 +13,8 @@
  *   (R2) Frames are delivered in numerical order, and every gap is reported.
  *   (R3) Each segment was completely synced before its successor got its final name. Therefore,
  *        every bad or missing frame in a segment with a successor is damage. Bytes after the last
- *        frame of such a segment are a torn tail, not damage, if the successor's first frame
- *        directly follows that frame.
+ *        frame of such a segment are a torn tail, not damage, if the successor starts with the next
+ *        frame number.
  *   (R4) In the last segment, a bad frame is damage if any complete frame after it states that the
  *        bad frame was synced. Otherwise, the bad frame and everything after it form a torn tail.
  *   (R5) Reading starts at the last fresh segment; earlier segments are ignored.
@@ -52,7 +52,7 @@ enum { WALK_WINDOW = 1 << 20 };
 /* More frames than any missing segment can contain. */
 #define WALK_LOST (UINT64_C(1) << 40)
 
-/* A header, or the reason why it is invalid. */
+/* The header of a segment, or the reason why it is invalid. */
 struct walk_header {
     struct journal_header header;
     bg_errinfo why; /* the header is valid if the code is BG_OK */
@@ -421,7 +421,7 @@ static bg_err walk_enter(struct walk *w, struct walk_header *h, bg_errinfo *info
         w->broken = false;
         return BG_OK;
     }
-    (void)snprintf(expected, sizeof expected, "frame %llu here or in another segment",
+    (void)snprintf(expected, sizeof expected, "frame %llu in this or another segment",
                    (unsigned long long)w->report->next);
     (void)journal_error(&why, BG_EFORMAT, "first frame of the segment", expected,
                         "frame %llu", (unsigned long long)h->header.first);
@@ -575,8 +575,10 @@ static bg_err walk_choose(struct walk *w, bool *none, bg_errinfo *info)
             return BG_EVERSION;
         }
         if (!h->why.code && memcmp(h->header.id, w->id, JOURNAL_ID) != 0) {
-            (void)journal_error(&h->why, BG_EINCOMPAT, "journal id",
-                                "the id of the other segments", "another id");
+            (void)journal_error_why(
+                &h->why, BG_EINCOMPAT, "journal id",
+                "the segment belongs to a different journal than the "
+                "other segments");
         }
     }
     return BG_OK;
@@ -594,7 +596,7 @@ static bg_err walk_check_beginning(struct walk *w, bg_errinfo *info)
     (void)snprintf(expected, sizeof expected, "frame %llu, which is still needed",
                    (unsigned long long)report->keep);
     (void)journal_error(&why, BG_EFORMAT, "first frame of the journal", expected,
-                        "frame %llu: older segments are missing",
+                        "frame %llu, because older segments are missing",
                         (unsigned long long)report->first);
     bg_err err = walk_damage(w, &why, info);
     if (!err) {
@@ -652,9 +654,10 @@ static bg_err walk_check_end(struct walk *w, bg_errinfo *info)
     char expected[96];
     const bool known = newest && newest->run != 0;
     if (known ? last && memcmp(newest->id, w->id, JOURNAL_ID) != 0 : w->mixed) {
-        (void)journal_error(&why, BG_EFORMAT, "journal",
-                            "the journal that this directory contained before",
-                            "segments of a different journal");
+        (void)journal_error_why(
+            &why, BG_EFORMAT, "journal",
+            "the segments belong to a different journal than the one "
+            "that this directory contained before");
         return walk_lost_end(w, &why, info);
     }
     if (!newest) {

@@ -75,7 +75,7 @@ static bg_err journal_finish_segment(struct journal *j, bg_errinfo *info)
     return err ? err : journal_disk_reserve(&j->disk, info);
 }
 
-/* The caller owns `syncing` and `writing`. */
+/* The caller owns the flags `syncing` and `writing` (J2). */
 static bg_err journal_rotate_inside(struct journal *j, bg_errinfo *info)
 {
     struct journal_draft_file draft;
@@ -202,9 +202,11 @@ bg_err journal_draft_append(struct journal_draft *draft,
     size_t bytes;
     bg_err err = journal_measure(records, n, &bytes, info);
     if (!err && JOURNAL_HEAD + bytes > j->room) {
-        err = journal_error(info, BG_EQUOTA, "frame", "at most half of the buffer",
-                            "%zu bytes (half of the buffer: %zu)", JOURNAL_HEAD + bytes,
-                            j->room);
+        err = journal_error_why(
+            info, BG_EQUOTA, "frame",
+            "the change needs %zu bytes, but at most %zu (half of the "
+            "buffer) are available",
+            JOURNAL_HEAD + bytes, j->room);
     }
     if (!err && j->room - j->spare.used < JOURNAL_HEAD + bytes) {
         err = journal_draft_write(draft, info);

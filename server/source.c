@@ -221,9 +221,9 @@ static bg_err source_follow_parse(struct source *source, bg_errinfo *info)
     }
     return source->by == FOLLOW_NONE || !*promise
                ? BG_OK
-               : source_error(
-                   info, BG_EINVAL, "promise", NULL,
-                   "%s is allowed only with follow=none; remove promise=", promise);
+               : source_error(info, BG_EINVAL, "promise", NULL,
+                              "%s is allowed only with follow=none; remove the setting",
+                              promise);
 }
 
 static bg_err source_url_parse(struct source *source, bg_errinfo *info)

@@ -93,7 +93,7 @@ static void words_window(struct words *words, struct json_reader *r)
                 r->error = "mode \"generations\" or \"aged\"";
             }
         } else {
-            r->error = "mode, generations, seconds or count";
+            r->error = "a field name: mode, generations, seconds or count";
         }
     }
 }
@@ -137,7 +137,7 @@ static void words_member(struct words *words, struct json_reader *r,
             r->error = "expires_in_seconds above 0";
         }
     } else {
-        r->error = "one of the documented members";
+        r->error = "a documented field name";
     }
 }
 

@@ -151,11 +151,14 @@ static bool history_metrics(struct web_request *request,
         while (name_of(i) && strcmp(name_of(i), name) != 0) {
             i++;
         }
-        if (!name_of(i) || *n == HISTORY_METRICS) {
+        if (!name_of(i)) {
             web_error(request, 400, "bad_request",
-                      "metric: found \"%.64s\", expected up to %d of the documented "
-                      "metrics",
-                      name, HISTORY_METRICS);
+                      "metric: found \"%.64s\", expected a documented metric", name);
+            return false;
+        }
+        if (*n == HISTORY_METRICS) {
+            web_error(request, 400, "bad_request",
+                      "metric: too many metrics (maximum: %d)", HISTORY_METRICS);
             return false;
         }
         metrics[(*n)++] = i;

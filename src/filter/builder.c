@@ -270,9 +270,10 @@ static bg_err builder_solve(struct builder_work *w, bg_errinfo *info)
     }
     return bgi_err_state(
         info, BG_EBUILD, "hashes",
-        "none of %u seeds worked for piece %llu of %llu: the hashes are not well mixed",
-        w->kind->attempts, (unsigned long long)w->failed,
-        (unsigned long long)w->pieces);
+        "cannot build part %llu of %llu of the filter: none of %u seeds worked, because "
+        "the hashes are not uniformly distributed; use a better hash function",
+        (unsigned long long)w->failed, (unsigned long long)w->pieces,
+        w->kind->attempts);
 }
 
 /* Fills a filter of a kind that accepts keys one by one. */

@@ -55,10 +55,9 @@ static bg_err filter_layout(const struct bgi_geometry *g, size_t *bits, size_t *
     if (!bgi_geometry_bytes(g, &bytes) || !bgi_round_up_u64(bytes, LINE_BYTES, &start)
         || !bgi_add_u64(start, FILTER_HANDLE_BYTES, &end)
         || !bgi_add_u64(end, state, &end) || !bgi_fits_size(end, all)) {
-        return bgi_err_state(
-            info, BG_ENOMEM, "size",
-            "a filter of %llu units is too large for the address space",
-            (unsigned long long)g->units);
+        return bgi_err_state(info, BG_ENOMEM, "size",
+                             "the %s filter is too large for the address space",
+                             bg_kind_name(g->kind->id));
     }
     *bits = (size_t)bytes;
     *handle = (size_t)start;

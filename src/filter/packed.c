@@ -52,17 +52,19 @@ static uint64_t packed_numbers(const bg_filter *filter, uint64_t *to)
 
 static bg_err packed_check(const bg_filter *filter, uint64_t numbers, bg_errinfo *info)
 {
-    if (filter->shards || filter->kind->flags || !bgi_content_is_steady(filter)) {
-        return bgi_err(info, BG_ENOTSUP, "kind",
-                       "a Bloom or static kind, without shards or BG_SPEC_SCATTERED",
-                       "%s", bg_kind_name(filter->kind->id));
+    if (filter->shards || filter->kind->flags) {
+        return bgi_err_state(info, BG_ENOTSUP, "kind",
+                             "a filter with %s cannot be packed",
+                             filter->shards ? "shards" : "BG_SPEC_SCATTERED");
+    }
+    if (!bgi_content_is_steady(filter)) {
+        return bgi_err(info, BG_ENOTSUP, "kind", "a Bloom or static kind", "%s",
+                       bg_kind_name(filter->kind->id));
     }
     if (numbers > PACKED_NUMBERS_MAX) {
         return bgi_err_state(
             info, BG_ENOTSUP, "size",
-            "the filter is too large to be packed: it has %llu numbers, and the limit "
-            "is 65535 (65533 pieces)",
-            (unsigned long long)numbers);
+            "the filter is too large to be packed: it has more than 65533 pieces");
     }
     return BG_OK;
 }
@@ -109,7 +111,8 @@ bg_err bg_packed_encode(const bg_filter *filter, void *to, size_t room, size_t *
                        "%p", to);
     }
     if (room < *bytes) {
-        return bgi_err(info, BG_EINVAL, "room", "enough bytes for the packed filter",
+        return bgi_err(info, BG_EINVAL, "room",
+                       "at least the size of the packed filter",
                        "%zu, which is %zu too few", room, *bytes - room);
     }
     packed_fill(filter, numbers, to);
@@ -203,16 +206,15 @@ bg_err bg_packed_open(const void *bytes, size_t n, bg_packed **packed, bg_errinf
 {
     struct packed_parts parts = { 0 };
     struct bgi_memory memory;
-    if (!bytes || !packed || (uintptr_t)bytes % BG_PACKED_ALIGNMENT != 0) {
-        if (packed) {
-            *packed = NULL;
-        }
-        return bgi_err(
-            info, BG_EINVAL, "bytes",
-            "an address that is a multiple of 8, and a pointer to receive the handle",
-            "%p", bytes);
+    if (!packed) {
+        return bgi_err(info, BG_EINVAL, "packed", "a pointer to receive the handle",
+                       "NULL");
     }
     *packed = NULL;
+    if (!bytes || (uintptr_t)bytes % BG_PACKED_ALIGNMENT != 0) {
+        return bgi_err(info, BG_EINVAL, "bytes",
+                       "a non-NULL address that is a multiple of 8", "%p", bytes);
+    }
     bgi_err_clear(info);
     bg_err err = packed_split(bytes, n, &parts, info);
     if (err) {

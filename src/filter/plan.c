@@ -161,7 +161,8 @@ static bg_err plan_check(const bg_plan_request *ask, bg_errinfo *info)
     }
     if (!err && ask->latency_objective > 0 && !(ask->call_seconds > 0)) {
         err = bgi_err(info, BG_EINVAL, "call_seconds",
-                      "above 0, with a latency_objective", "%g", ask->call_seconds);
+                      "a number above 0, because latency_objective is set", "%g",
+                      ask->call_seconds);
     } else if (!err && ask->latency_objective > 0
                && ask->latency_objective >= ask->call_seconds) {
         err = bgi_err(info, BG_EINVAL, "latency_objective",

@@ -180,10 +180,13 @@ bg_err bg_filter_fold(const bg_filter *filter, uint32_t times, bg_filter **folde
         return cannot;
     }
     uint32_t possible = bgi_filter_foldable(filter);
-    if (times < 1 || times > possible) {
-        return bgi_err(info, BG_EINVAL, "times",
-                       "1 to the number of times the filter can be halved",
-                       "%u, where %u are possible", times, possible);
+    if (times < 1) {
+        return bgi_err(info, BG_EINVAL, "times", "at least 1", "0");
+    }
+    if (times > possible) {
+        return bgi_err_state(info, BG_EINVAL, "times",
+                             "the filter can be folded at most %u times, not %u",
+                             possible, times);
     }
     const bg_filter *from = filter;
     bg_filter *half = NULL;

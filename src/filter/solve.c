@@ -87,8 +87,8 @@ static bg_err solve_check_words(const bg_spec *spec, bg_errinfo *info)
         return bgi_err(info, BG_EINVAL, "reserved", "0", "%u", spec->reserved);
     }
     if (spec->allocator && (!spec->allocator->allocate || !spec->allocator->release)) {
-        return bgi_err(info, BG_EINVAL, "allocator", "both functions, or no allocator",
-                       "a NULL function");
+        return bgi_err(info, BG_EINVAL, "allocator",
+                       "an allocator with both functions, or none", "a NULL function");
     }
     return BG_OK;
 }
@@ -114,8 +114,8 @@ static bg_err solve_check_enough(const bg_spec *spec, bg_errinfo *info)
 {
     int sizes = (spec->rate > 0) + (spec->bits_per_key > 0) + (spec->bytes > 0);
     if (sizes != 1) {
-        return bgi_err(info, BG_EINVAL, "rate, bits_per_key, bytes",
-                       "exactly one of them", "%d of them", sizes);
+        return bgi_err(info, BG_EINVAL, "rate, bits_per_key, bytes", "exactly one",
+                       "%d values", sizes);
     }
     bool exact = spec->bytes && spec->k && spec->kind != BG_KIND_AUTO;
     if (spec->items == 0 && !exact) {
@@ -158,8 +158,9 @@ static bg_err solve_check_kind(const bg_spec *spec, const struct bgi_kind *kind,
         return bgi_err(info, BG_EINVAL, "k", expected, "%u", spec->k);
     }
     if (spec->folds && !(kind->traits & BG_TRAIT_FOLD)) {
-        return bgi_err(info, BG_ENOTSUP, "folds", "0 for a kind that does not fold",
-                       "%u for a %s filter", spec->folds, bg_kind_name(kind->id));
+        return bgi_err(info, BG_ENOTSUP, "folds",
+                       "0, because this kind cannot be folded", "%u for a %s filter",
+                       spec->folds, bg_kind_name(kind->id));
     }
     if ((spec->flags & BG_SPEC_ONE_WINNER) && kind->id != BG_KIND_REGISTER) {
         return bgi_err(info, BG_ENOTSUP, "kind",
@@ -337,9 +338,8 @@ static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g,
             char reach[96];
             (void)snprintf(
                 reach, sizeof reach,
-                "a rate that a %s filter reaches with 1024 bits per key and %llu "
-                "units",
-                bg_kind_name(g->kind->id), (unsigned long long)g->kind->units_max);
+                "a rate that a %s filter can reach with 1024 bits per key and its maximum size",
+                bg_kind_name(g->kind->id));
             return bgi_err(info, BG_ENOTSUP, "rate", reach, "%g for %llu items",
                            spec->rate, (unsigned long long)g->items);
         }
@@ -354,10 +354,12 @@ static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g,
                                          spec->bits_per_key);
         }
         char expected[96];
-        (void)snprintf(expected, sizeof expected,
-                       "at least %u bytes, and at most %llu units for a %s filter",
-                       g->kind->unit_bytes(g->k),
-                       (unsigned long long)g->kind->units_max,
+        uint64_t most;
+        if (!bgi_mul_u64(g->kind->units_max, g->kind->unit_bytes(g->k), &most)) {
+            most = UINT64_MAX;
+        }
+        (void)snprintf(expected, sizeof expected, "%u to %llu bytes for a %s filter",
+                       g->kind->unit_bytes(g->k), (unsigned long long)most,
                        bg_kind_name(g->kind->id));
         return bgi_err(info, BG_EINVAL, "bytes", expected, "%llu",
                        (unsigned long long)spec->bytes);
@@ -366,15 +368,15 @@ static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g,
         /* Rounds down, so that the filter does not exceed the specified size. */
         g->units -= g->units % ((uint64_t)1 << spec->folds);
         if (g->units == 0) {
-            return bgi_err(info, BG_EINVAL, "bytes",
-                           "enough bytes for a size that can be folded", "%llu",
-                           (unsigned long long)spec->bytes);
+            return bgi_err(
+                info, BG_EINVAL, "bytes",
+                "a size large enough to be folded as often as `folds` requires", "%llu",
+                (unsigned long long)spec->bytes);
         }
     } else if (!solve_round(spec, &g->units)) {
-        return bgi_err_state(
-            info, BG_ENOMEM, "size",
-            "a filter of %llu units is too large for the address space",
-            (unsigned long long)g->units);
+        return bgi_err_state(info, BG_ENOMEM, "size",
+                             "the %s filter is too large for the address space",
+                             bg_kind_name(g->kind->id));
     }
     g->rate = g->items ? solve_rate(g) : 0;
     return BG_OK;
@@ -386,11 +388,15 @@ static bg_err solve_check_size(const bg_spec *spec, const struct bgi_geometry *g
                                bg_errinfo *info)
 {
     uint64_t bytes = 0;
-    if (g->units > g->kind->units_max || !bgi_geometry_bytes(g, &bytes)) {
-        return bgi_err_state(
-            info, BG_ENOMEM, "size",
-            "a filter of %llu units is too large for this kind or the address space",
-            (unsigned long long)g->units);
+    if (g->units > g->kind->units_max) {
+        return bgi_err_state(info, BG_ENOMEM, "size",
+                             "the filter exceeds the maximum size of a %s filter",
+                             bg_kind_name(g->kind->id));
+    }
+    if (!bgi_geometry_bytes(g, &bytes)) {
+        return bgi_err_state(info, BG_ENOMEM, "size",
+                             "the %s filter is too large for the address space",
+                             bg_kind_name(g->kind->id));
     }
     if (spec->max_bytes && bytes > spec->max_bytes) {
         char expected[64];
@@ -414,9 +420,8 @@ static bg_err solve_as(bg_kind id, const bg_spec *spec, struct bgi_geometry *g,
                        bg_kind_name(id));
     }
     if (g->kind->composed || spec->shards > 1) {
-        return bgi_err(info, BG_ENOTSUP, "kind",
-                       "a kind that is one block of memory, without shards", "%s",
-                       bg_kind_name(id));
+        return bgi_err(info, BG_ENOTSUP, "kind", "a single-block kind, without shards",
+                       "%s", bg_kind_name(id));
     }
     bg_err err = solve_check_kind(spec, g->kind, info);
     if (!err) {
@@ -453,8 +458,9 @@ static bg_err solve_auto(const bg_spec *spec, struct bgi_geometry *g, bg_errinfo
     bgi_err_clear(info);
     (void)snprintf(
         g->reason, sizeof g->reason,
-        "classic: a blocked filter would %s; a lookup reads up to %u cache lines",
-        err ? "exceed the limits" : "need over 1.5 times the memory", g->k);
+        "classic, which reads up to %u cache lines per lookup: a blocked filter would "
+        "%s",
+        g->k, err ? "exceed the limits" : "need over 1.5 times the memory");
     return BG_OK;
 }
 

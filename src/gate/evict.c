@@ -171,8 +171,8 @@ static bg_err evict_open(const bg_tenant *tenant, const char *path,
     bg_err err = bg_open_with_info(path, &how, &read, filter, info);
     if (!err && memcmp(read.digest, about->digest, sizeof read.digest) != 0) {
         bg_filter_free(*filter);
-        err = bgi_err(info, BG_EINCOMPAT, "file digest", about->digest_text,
-                      "%s: the file was replaced", read.digest_text);
+        err = bgi_err_state(info, BG_EINCOMPAT, "file digest",
+                            "the tenant's file was replaced while it was being read");
     }
     return err;
 }
@@ -217,9 +217,10 @@ static bg_err evict_read(bg_tenant *tenant, struct evict_found *found, bg_errinf
     }
     if (tenant->filed
         && memcmp(about.digest, tenant->digest, sizeof about.digest) != 0) {
-        return bgi_err(info, BG_EINCOMPAT, "file digest",
-                       "the digest of the file that was last written or read", "%s",
-                       about.digest_text);
+        return bgi_err_state(info, BG_EINCOMPAT, "file digest",
+                             "the tenant's file was replaced since the registry last "
+                             "wrote or read it (its digest is now %s)",
+                             about.digest_text);
     }
     found->bytes = about.word_bytes;
     if (!registry_reserve(tenant->registry, found->bytes)) {

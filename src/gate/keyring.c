@@ -130,7 +130,7 @@ static bg_err keyring_load_bytes(struct keyring_file *file, size_t n, bg_errinfo
     err = disk_read(&file->file, 0, bytes, n, info);
     if (!err && pread(file->file.descriptor, bytes + n, 1, (off_t)n) > 0) {
         err = bgi_err_state(info, BG_EFORMAT, "size",
-                            "the keyring file grew during the read");
+                            "the keyring file grew while it was being read; try again");
     }
     file->n = n;
     return err;
@@ -378,8 +378,11 @@ static bg_err keyring_check_new(const struct keyring_file *file, const char *nam
     memcpy(padded, name, strlen(name) + 1);
     const struct keyring_secret *other = keyring_find(secrets.base, padded);
     if (other) {
-        err = bgi_err(info, BG_EINVAL, "name", "a name whose first 16 bytes are unique",
-                      "the name on line %u", other->line);
+        err = bgi_err_state(
+            info, BG_EINVAL, "name",
+            "the name has the same first 16 bytes as the name on line %u; "
+            "choose another name",
+            other->line);
     }
     bgi_secret_give(&secrets);
     return err;

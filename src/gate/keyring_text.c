@@ -232,8 +232,9 @@ static bg_err text_add(const struct text_line *line, struct keyring_table *table
     }
     const struct keyring_secret *other = keyring_find(table, secret->name);
     if (other) {
-        char found[32];
-        (void)snprintf(found, sizeof found, "the name on line %u", other->line);
+        char found[64];
+        (void)snprintf(found, sizeof found, "the same first 16 bytes as on line %u",
+                       other->line);
         return text_refuse(info, line, "name", "a name whose first 16 bytes are unique",
                            found);
     }

@@ -182,9 +182,10 @@ struct metrics_facts *metrics_take(struct bgi_memory *memory, size_t n, size_t e
         && bgi_memory_take(memory, fits, NULL, true)) {
         return memory->base;
     }
-    (void)bgi_err_state(info, BG_ENOMEM, "memory",
-                        "cannot allocate the metrics of %zu items (%zu bytes each)", n,
-                        each);
+    (void)bgi_err_state(
+        info, BG_ENOMEM, "memory",
+        "cannot allocate memory for the metrics of %zu items (%zu bytes each)", n,
+        each);
     return NULL;
 }
 
@@ -196,11 +197,11 @@ static bg_err metrics_check_items(const bg_metrics_item *items, size_t n,
     }
     for (size_t i = 0; i < n; i++) {
         if (!items[i].name) {
-            return bgi_err(info, BG_EINVAL, "name", "a string", "NULL in item %zu", i);
+            return bgi_err_state(info, BG_EINVAL, "name", "item %zu has no name", i);
         }
         if (!items[i].slot && !items[i].gate) {
-            return bgi_err(info, BG_EINVAL, "item", "a slot or a gate",
-                           "neither, in item %zu", i);
+            return bgi_err_state(info, BG_EINVAL, "item",
+                                 "item %zu has neither a slot nor a gate", i);
         }
     }
     return n < SIZE_MAX ? BG_OK

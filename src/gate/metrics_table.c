@@ -109,7 +109,7 @@ static const struct metrics_family families[] = {
           "Upper end of the 95% confidence interval of bloomgate_filter_items.",
           ONE(items_high)),
     GAUGE(METRICS_HEALTH, "filter_fill_ratio", "ratio", NULL,
-          "Share of bits that are set, or table slots in use, in the fullest filter of the slot.",
+          "Share of bits set, or of table cells in use, in the fullest filter of the slot.",
           ONE(fill)),
     GAUGE(METRICS_HEALTH, "filter_target_fpr_ratio", "ratio", NULL,
           "False-positive rate that the base is designed for (0: unknown).",

@@ -118,7 +118,8 @@ static bg_err rebuild_make(struct bg_rebuild *r, const bg_filter *base,
     if (bg_kind_traits((bg_kind)spec.kind) & BG_TRAIT_STATIC) {
         if (!r->how.delta) {
             return bgi_err(info, BG_EINVAL, "delta",
-                           "a delta, because the new base is static", "NULL");
+                           "a delta for new keys, because the new base is static",
+                           "NULL");
         }
         return bg_builder_create(&spec, &r->builder, info);
     }

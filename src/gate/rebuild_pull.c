@@ -43,8 +43,9 @@ static bg_err pull_next(struct pull *pull, bg_bytes keys[PULL_BATCH], size_t *n,
                             (unsigned long long)pull->progress.keys, bg_strerror(err));
     }
     if (!err && *n > PULL_BATCH) {
-        err = bgi_err(info, BG_EINVAL, "source", "at most the 1024 keys requested",
-                      "%zu", *n);
+        err = bgi_err_state(
+            info, BG_EINVAL, "source",
+            "the source returned %zu keys, but at most 1024 were requested", *n);
     }
     return err;
 }

@@ -85,8 +85,11 @@ bg_err bg_rebuild_add_many(bg_rebuild *rebuild, bg_keys keys, bg_errinfo *info)
                        "NULL");
     }
     if (!bgi_keys_are_valid(&keys)) {
-        return rebuild_refuse(rebuild, bgi_err_state(info, BG_EINVAL, "keys",
-                                                     "the array of keys is invalid"));
+        return rebuild_refuse(
+            rebuild,
+            bgi_err_state(
+                info, BG_EINVAL, "keys",
+                "the array of keys has an invalid pointer, form, size or count"));
     }
     if (keys.form == BG_KEYS_HASHES && !keys.check) {
         return rebuild_refuse(

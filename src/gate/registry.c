@@ -301,6 +301,19 @@ static size_t registry_name_length(const char *name)
     return len <= BG_TENANT_NAME_MAX ? len : 0;
 }
 
+static bg_err registry_check_name(const bg_registry *registry, const char *name,
+                                  bg_errinfo *info)
+{
+    if (!registry || !name) {
+        return bgi_err(info, BG_EINVAL, "registry, name", "a registry and a name",
+                       "NULL");
+    }
+    return registry_name_length(name)
+               ? BG_OK
+               : bgi_err(info, BG_EINVAL, "name", "1 to 127 bytes", "%s",
+                         *name ? "a longer name" : "an empty name");
+}
+
 bg_err bg_registry_get(bg_registry *registry, const char *name, uint32_t flags,
                        bg_tenant **tenant, bg_errinfo *info)
 {
@@ -310,10 +323,13 @@ bg_err bg_registry_get(bg_registry *registry, const char *name, uint32_t flags,
                        "NULL");
     }
     *tenant = NULL;
-    if (!registry || len == 0 || flags & ~(uint32_t)BG_REGISTRY_CREATE) {
-        return bgi_err(info, BG_EINVAL, "registry, name, flags",
-                       "a registry, a name of 1 to 127 bytes, BG_REGISTRY_CREATE or 0",
-                       "%zu bytes, 0x%x", len, flags);
+    const bg_err err = registry_check_name(registry, name, info);
+    if (err) {
+        return err;
+    }
+    if (flags & ~(uint32_t)BG_REGISTRY_CREATE) {
+        return bgi_err(info, BG_EINVAL, "flags", "BG_REGISTRY_CREATE or 0", "0x%x",
+                       flags);
     }
     bgi_err_clear(info);
     const uint64_t hash = registry_hash(registry, name, len);
@@ -402,12 +418,12 @@ bg_err bg_registry_remove(bg_registry *registry, const char *name, bg_errinfo *i
     const size_t len = registry_name_length(name);
     char path[DISK_PATH] = "";
     bg_tenant *tenant = NULL;
-    if (!registry || len == 0) {
-        return bgi_err(info, BG_EINVAL, "registry, name",
-                       "a registry and a name of 1 to 127 bytes", "%zu bytes", len);
+    bg_err err = registry_check_name(registry, name, info);
+    if (err) {
+        return err;
     }
     bgi_err_clear(info);
-    bg_err err = registry_forget(registry, name, len, path, &tenant, info);
+    err = registry_forget(registry, name, len, path, &tenant, info);
     if (tenant) {
         atomic_fetch_add(&registry->removed, 1);
         bgi_grace_retire(&registry->grace, &tenant->retired, registry_let_go);

@@ -612,8 +612,9 @@ static bg_err slot_check_order(const bg_slot *slot,
                                const struct slot_incoming *incoming, bg_errinfo *info)
 {
     if (incoming->making < atomic_load(&slot->whole)) {
-        return bgi_err_state(info, BG_EBUSY, "slot",
-                             "a newer base was published in the meantime");
+        return bgi_err_state(
+            info, BG_EBUSY, "slot",
+            "a newer base was published in the meantime; the older base was not installed");
     }
     return BG_OK;
 }

@@ -169,12 +169,18 @@ bg_err bg_watch_create(bg_slot *slot, const char *path,
     if (watch) {
         *watch = NULL;
     }
-    if (!slot || !path || !watch || strlen(path) >= DISK_PATH - 1 || !*path
-        || (options && options->struct_size != sizeof *options)) {
-        return bgi_err(info, BG_EINVAL, "slot, path, options, watch",
-                       "a slot, a path of 1 to 4094 bytes, options from "
-                       "BG_RELOAD_OPTIONS_INIT, and a pointer to receive the watch",
-                       "other arguments");
+    if (!slot || !path || !watch) {
+        return bgi_err(info, BG_EINVAL, "slot, path, watch",
+                       "a slot, a path, and a pointer to receive the watch", "NULL");
+    }
+    if (strlen(path) >= DISK_PATH - 1 || !*path) {
+        return bgi_err(info, BG_EINVAL, "path", "a path of 1 to 4094 bytes",
+                       "%zu bytes", strlen(path));
+    }
+    if (options && options->struct_size != sizeof *options) {
+        return bgi_err(info, BG_EINVAL, "struct_size",
+                       "sizeof(bg_reload_options): use BG_RELOAD_OPTIONS_INIT", "%u",
+                       options->struct_size);
     }
     bgi_err_clear(info);
     if (!bgi_memory_take(&memory, sizeof **watch, slot_allocator(slot), true)) {

@@ -214,11 +214,9 @@ static bg_err aged_solve(const bg_spec *spec, struct window_shape *shape,
         }
     }
     if (!found || spec->rate < aged_rate_least) {
-        return bgi_err(
-            info, BG_ENOTSUP, "window.generations",
-            "fewer generations or a higher rate, because the slices must fit into 64 "
-            "bits and k is at most 10",
-            "%u at a rate of %g", shape->generations, spec->rate);
+        return bgi_err(info, BG_ENOTSUP, "window.generations",
+                       "fewer generations or a higher rate for an aged window",
+                       "%u at a rate of %g", shape->generations, spec->rate);
     }
     return BG_OK;
 }
@@ -323,8 +321,8 @@ BGI_INLINE struct aged_row aged_row(const struct aged_look *look, uint64_t at,
 typedef uint16_t __attribute__((may_alias)) aged_row_16;
 typedef uint32_t __attribute__((may_alias)) aged_row_32;
 
-/* Reads only the row's part of the word. Loading part of a word is as coherent as loading the
- * whole word. */
+/* Reads only the row's part of the word. Like a load of the whole word, such a load sees every add
+ * that happened before it. */
 BGI_INLINE uint64_t aged_read(const struct aged_look *look, uint64_t at, uint64_t rows,
                               uint32_t j, const uint32_t row_bits)
 {

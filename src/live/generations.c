@@ -68,8 +68,8 @@ static bg_err generations_solve(const bg_spec *spec, struct window_shape *shape,
     shape->places = shape->generations + 1;
     if (!bgi_geometry_bytes(&shape->part, &bytes)
         || !bgi_mul_u64(bytes, shape->places, &shape->bytes)) {
-        return bgi_err(info, BG_ENOMEM, "size", "a size that can be addressed",
-                       "%llu units", (unsigned long long)shape->part.units);
+        return bgi_err_state(info, BG_ENOMEM, "size",
+                             "the window is too large for the address space");
     }
     return BG_OK;
 }

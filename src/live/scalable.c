@@ -177,13 +177,17 @@ static bg_err scalable_next(const struct scalable *s, struct bgi_geometry *g,
     uint32_t i = s->count;
     if (i >= LADDER_LAYERS || !ladder_layer(&s->ladder, i, g)
         || !bgi_geometry_bytes(g, bytes)) {
-        return bgi_err(info, BG_ENOMEM, "size", "a size that can be addressed",
-                       "layer %u of a scalable filter", i);
+        return bgi_err_state(
+            info, BG_ENOMEM, "size",
+            "layer %u of the scalable filter would be too large for the "
+            "address space",
+            i);
     }
     if (s->max_bytes
         && (s->seen_bytes > s->max_bytes || *bytes > s->max_bytes - s->seen_bytes)) {
-        return bgi_err(info, BG_ENOMEM, "size in bytes", "at most max_bytes",
-                       "another layer of %llu bytes", (unsigned long long)*bytes);
+        return bgi_err_state(info, BG_ENOMEM, "size in bytes",
+                             "another layer of %llu bytes would exceed max_bytes",
+                             (unsigned long long)*bytes);
     }
     return BG_OK;
 }
@@ -680,9 +684,9 @@ static bg_err scalable_remake(const struct bgi_recipe *recipe, const bg_spec *ho
         || recipe->k > ladder.kind->k_max || !ladder_layer(&ladder, 0, &first)
         || !bgi_geometry_bytes(&first, &bytes) || bytes > room) {
         return bgi_err(info, BG_EFORMAT, "recipe",
-                       "a valid rate, growth, k and units for a scalable filter",
-                       "%g, %u, %u, %llu", recipe->rate, recipe->width, recipe->k,
-                       (unsigned long long)recipe->units);
+                       "valid parameters for a scalable filter",
+                       "rate %g, growth %u, k %u, size %llu", recipe->rate,
+                       recipe->width, recipe->k, (unsigned long long)recipe->units);
     }
     bg_err err = scalable_handle(&ladder, &spec, hasher, &s, info);
     if (!err) {
@@ -799,10 +803,11 @@ static bg_err scalable_compact(const bg_filter *filter, bg_filter **compacted,
     double rate = scalable_rate_of(now);
     if (rate > s->ladder.rate) {
         bg_filter_free(now);
-        return bgi_err_state(info, BG_EFULL, "layers",
-                             "one layer would have a rate of %.3g, above the specified "
-                             "%.3g; rebuild the filter from its keys instead",
-                             rate, s->ladder.rate);
+        return bgi_err_state(
+            info, BG_EFULL, "layers",
+            "a single layer would have a rate of %.3g, above the specified "
+            "%.3g; rebuild the filter from its keys instead",
+            rate, s->ladder.rate);
     }
     while (bgi_filter_foldable(now) > 0) {
         err = bg_filter_fold(now, 1, &half, info);

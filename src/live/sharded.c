@@ -556,12 +556,15 @@ bg_err bgi_sharded_join(bg_filter *const *shards, uint32_t count, bg_filter **fi
                         bg_errinfo *info)
 {
     struct sharded *s = NULL;
-    bool can = count > 1 && count <= SHARDED_MAX
-               && shards[0]->kind->id != BG_KIND_WINDOW && !shards[0]->shards
-               && !(shards[0]->kind->traits & BG_TRAIT_STATIC);
-    if (!can) {
-        return bgi_err(info, BG_ENOTSUP, "shards",
-                       "2 to 65536 shards of a kind that supports shards", "%u", count);
+    if (count < 2 || count > SHARDED_MAX) {
+        return bgi_err(info, BG_ENOTSUP, "shards", "2 to 65536", "%u", count);
+    }
+    if (shards[0]->kind->id == BG_KIND_WINDOW || shards[0]->shards
+        || (shards[0]->kind->traits & BG_TRAIT_STATIC)) {
+        return bgi_err_state(info, BG_ENOTSUP, "shards",
+                             "a %s filter cannot be a shard of another filter",
+                             shards[0]->shards ? "sharded"
+                                               : bg_kind_name(shards[0]->kind->id));
     }
     bg_err err = sharded_handle(shards[0], count, &s, info);
     if (err) {

@@ -17,11 +17,11 @@
  *
  * Files. Only the time that a window spends in memory counts. A file contains the latest time that
  * the window had reached, and how much of the period had elapsed by then. The process that opens
- * the file may use a different clock, of which only the speed is known. So the first time that the
- * new clock reports is equated with the last time of the old clock, and the period continues from
- * there. As the guarantee above requires, no period becomes shorter. No period starts over either,
- * so even a window that is often reopened forgets old keys. To continue with the old clock (for
- * replicas and logs), a caller first passes the time that is stored in the file.
+ * the file may use a clock with the same speed but a different starting point. So the first time
+ * that the new clock reports is equated with the last time of the old clock, and the period
+ * continues from there. As the guarantee above requires, no period becomes shorter. No period
+ * starts over either, so even a window that is often reopened forgets old keys. To continue with
+ * the old clock (for replicas and logs), a caller first passes the time that is stored in the file.
  *
  * Before a period can end, the area for the next period's keys, called its place, must be empty.
  * Every add clears WINDOW_STEP words of the place in advance, and the thread that ends the period
@@ -382,8 +382,10 @@ static bg_err window_solve(const bg_spec *spec, double growth,
     err = shape->body->solve(&sized, shape, info);
     size_t unused;
     if (!err && !bgi_fits_size(shape->bytes, &unused)) {
-        err = bgi_err(info, BG_ENOMEM, "size", "a size that can be addressed",
-                      "%llu bytes", (unsigned long long)shape->bytes);
+        err =
+            bgi_err_state(info, BG_ENOMEM, "size",
+                          "the window is too large for the address space (%llu bytes)",
+                          (unsigned long long)shape->bytes);
     }
     if (!err && spec->max_bytes && shape->bytes > spec->max_bytes) {
         err = bgi_err(info, BG_ENOMEM, "size in bytes", "at most max_bytes", "%llu",
@@ -584,19 +586,18 @@ static bg_err window_match(const bg_filter *a, const bg_filter *b, bg_errinfo *i
         || wa->shape.generations != wb->shape.generations
         || wa->shape.part.kind != wb->shape.part.kind || wa->ticks != wb->ticks
         || wa->adds != wb->adds) {
-        return bgi_err(info, BG_EINCOMPAT, "window",
-                       "the same mode, length, count and generations in both filters",
-                       "different values");
+        return bgi_err_state(info, BG_EINCOMPAT, "window",
+                             "the windows differ in mode, kind, length, count or "
+                             "generations");
     }
     const uint64_t first = window_period(wa), second = window_period(wb);
     return first == second
                ? BG_OK
-               : bgi_err(
+               : bgi_err_state(
                    info, BG_EINCOMPAT, "period of the window",
-                   "the same period in both filters; create one as a cleared copy of "
-                   "the other",
-                   "%llu and %llu", (unsigned long long)first,
-                   (unsigned long long)second);
+                   "the windows are in different periods (%llu and %llu); create one "
+                   "filter as a cleared copy of the other",
+                   (unsigned long long)first, (unsigned long long)second);
 }
 
 /* Locks the window with the lower address first, so that two merges cannot deadlock. */
@@ -699,10 +700,9 @@ static bg_err window_remake(const struct bgi_recipe *recipe, const bg_spec *how,
     if (!err
         && (recipe->generations == 0 || !shape.body->reshape(recipe, &shape)
             || shape.bytes > room || recipe->elapsed >= WINDOW_END)) {
-        err =
-            bgi_err(info, BG_EFORMAT, "recipe",
-                    "valid generations, k and units for a window", "%u, %u, %llu",
-                    recipe->generations, recipe->k, (unsigned long long)recipe->units);
+        err = bgi_err(info, BG_EFORMAT, "recipe", "valid parameters for a window",
+                      "%u generations, k %u, size %llu", recipe->generations, recipe->k,
+                      (unsigned long long)recipe->units);
     }
     if (err) {
         return err;

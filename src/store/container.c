@@ -51,6 +51,21 @@ void container_turn(uint64_t *words, uint64_t count)
     }
 }
 
+bg_err container_state(bg_errinfo *info, bg_err code, uint64_t offset, const char *what,
+                       const char *message, ...)
+{
+    char text[256];
+    va_list arguments;
+    va_start(arguments, message);
+    (void)vsnprintf(text, sizeof text, message, arguments);
+    va_end(arguments);
+    (void)bgi_err_state(info, code, what, "%s", text);
+    if (info) {
+        info->offset = offset;
+    }
+    return code;
+}
+
 bg_err container_refuse(bg_errinfo *info, bg_err code, uint64_t offset,
                         const char *what, const char *expected, const char *found, ...)
 {
@@ -64,6 +79,16 @@ bg_err container_refuse(bg_errinfo *info, bg_err code, uint64_t offset,
         info->offset = offset;
     }
     return code;
+}
+
+bg_err container_refuse_block(bg_errinfo *info, uint64_t offset, uint64_t block,
+                              uint32_t found, uint32_t expected)
+{
+    char text[32];
+    (void)snprintf(text, sizeof text, "checksum %08x", expected);
+    return container_refuse(info, BG_ECHECKSUM, offset, "block", text,
+                            "checksum %08x in block %llu", found,
+                            (unsigned long long)block);
 }
 
 /* ---- Layout --------------------------------------------------------------------------- */
@@ -172,10 +197,9 @@ static bg_err container_check_header(const unsigned char *bytes,
                                 (unsigned long long)h->header_bytes);
     }
     if (!container_layout(h, &layout) || layout.file_bytes != h->file_bytes) {
-        return container_refuse(
-            info, BG_EFORMAT, 16, "file size",
-            "the combined size of the header, numbers, words and table", "%llu",
-            (unsigned long long)h->file_bytes);
+        return container_refuse(info, BG_EFORMAT, 16, "file size",
+                                "the total size of the file's sections", "%llu bytes",
+                                (unsigned long long)h->file_bytes);
     }
     if (h->metadata_bytes >= BG_METADATA_MAX
         || memchr(h->metadata, 0, (size_t)h->metadata_bytes)) {
@@ -191,13 +215,16 @@ static bg_err container_check_header(const unsigned char *bytes,
         || (h->profile != BG_HASH_CUSTOM
             && !container_is_zero(bytes + CONTAINER_NAME_AT, CONTAINER_NAME))) {
         return container_refuse(info, BG_EFORMAT, 136, "seed, name",
-                                "0 for a profile without a seed or name",
+                                "0 for a hash profile without a seed or name",
                                 "nonzero values");
     }
-    if (!terminated || h->present_canaries > BG_CANARY_COUNT) {
-        return container_refuse(info, BG_EFORMAT, 168, "header",
-                                "a terminated name and at most 16 canaries",
-                                "invalid values");
+    if (!terminated) {
+        return container_refuse(info, BG_EFORMAT, 168, "hash name",
+                                "a name that ends with a zero byte", "no zero byte");
+    }
+    if (h->present_canaries > BG_CANARY_COUNT) {
+        return container_refuse(info, BG_EFORMAT, 168, "canaries", "at most 16", "%llu",
+                                (unsigned long long)h->present_canaries);
     }
     size_t text_end = CONTAINER_METADATA_AT + (size_t)h->metadata_bytes;
     if (h->minor <= CONTAINER_MINOR
@@ -227,9 +254,10 @@ bg_err container_read_header(const unsigned char bytes[CONTAINER_HEADER],
     uint32_t crc = bgi_crc32c(0, bytes, CONTAINER_CRC_AT);
     uint32_t stored = (uint32_t)container_get(bytes + CONTAINER_CRC_AT, 4);
     if (crc != stored) {
-        return container_refuse(info, BG_ECHECKSUM, 0, "header",
-                                "the checksum stored at byte 4092",
-                                "%08x instead of %08x", crc, stored);
+        char expected[32];
+        (void)snprintf(expected, sizeof expected, "checksum %08x", stored);
+        return container_refuse(info, BG_ECHECKSUM, 0, "header", expected,
+                                "checksum %08x", crc);
     }
     if (h->major != CONTAINER_MAJOR) {
         return container_refuse(info, BG_EVERSION, 8, "format version", "1.x",

@@ -148,6 +148,14 @@ bg_err container_refuse(bg_errinfo *info, bg_err code, uint64_t offset,
                         const char *what, const char *expected, const char *found, ...)
     __attribute__((format(printf, 6, 7)));
 
+/* Reports a block whose checksum is not the expected one. */
+bg_err container_refuse_block(bg_errinfo *info, uint64_t offset, uint64_t block,
+                              uint32_t found, uint32_t expected);
+
+/* Like container_refuse, but with a complete sentence instead of an expected and a found value. */
+bg_err container_state(bg_errinfo *info, bg_err code, uint64_t offset, const char *what,
+                       const char *message, ...) __attribute__((format(printf, 5, 6)));
+
 /* Returns the size in bytes of the words in a file, including the padding between
  * parts. */
 uint64_t container_word_bytes(const bg_filter *filter);

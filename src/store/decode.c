@@ -13,8 +13,9 @@
  *     state      the invariants of kinds that have a state (bgi_kind.restore)
  *     canaries   the filter gives the same answers as when it was saved
  *
- * Apart from the filter, decoding allocates only the numbers and the table, which take less than
- * 1/8 of the file, plus a page.
+ * Apart from the filter, decoding allocates only the numbers and the table. Both are parts of the
+ * file, so a crafted file cannot make them larger than itself. In a file that the library wrote,
+ * they take less than 1/8 of the file, plus a page.
  */
 #include "store/container.h"
 
@@ -22,6 +23,7 @@
 #include "base/errinfo.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 bg_err container_open_options(const bg_open_options *options, bg_open_options *to,
@@ -50,9 +52,11 @@ static bg_err decode_read(const struct container_source *source, uint64_t offset
                           void *to, size_t n, bg_errinfo *info)
 {
     if (offset > source->bytes || n > source->bytes - offset) {
-        return container_refuse(info, BG_EFORMAT, source->bytes, "file size",
-                                "the size of the complete file", "%llu bytes",
-                                (unsigned long long)source->bytes);
+        char expected[48];
+        (void)snprintf(expected, sizeof expected, "at least %llu bytes",
+                       (unsigned long long)(offset + n));
+        return container_refuse(info, BG_EFORMAT, source->bytes, "file size", expected,
+                                "%llu bytes", (unsigned long long)source->bytes);
     }
     return source->read(source->context, offset, to, n, info);
 }
@@ -77,16 +81,19 @@ static bg_err decode_check_front(const unsigned char *header_bytes,
     uint64_t used = f->header.numbers * 8;
     uint32_t crc = bgi_crc32c(0, numbers, bytes);
     if (crc != f->header.numbers_crc || !decode_is_zero(numbers + used, bytes - used)) {
+        char expected[32];
+        (void)snprintf(expected, sizeof expected, "checksum %08x",
+                       (unsigned)f->header.numbers_crc);
         return container_refuse(info, BG_ECHECKSUM, CONTAINER_HEADER, "numbers",
-                                "the checksum in the header", "%08x instead of %08x",
-                                crc, (unsigned)f->header.numbers_crc);
+                                expected, "checksum %08x", crc);
     }
     container_digest(header_bytes, &f->layout, numbers, f->table, digest);
     if (memcmp(digest, f->header.digest, sizeof digest) != 0) {
-        char text[BG_DIGEST_TEXT_BYTES];
+        char text[BG_DIGEST_TEXT_BYTES], expected[BG_DIGEST_TEXT_BYTES];
         container_digest_text(digest, text);
+        container_digest_text(f->header.digest, expected);
         return container_refuse(info, BG_ECHECKSUM, f->layout.table_at, "digest",
-                                "the digest in the header", "%s", text);
+                                expected, "%s", text);
     }
     container_turn(f->numbers, f->header.numbers);
     return BG_OK;
@@ -106,12 +113,13 @@ bg_err container_read_front(const struct container_source *source,
     /* The layout was already checked when the header was read. */
     (void)container_layout(&f->header, &f->layout);
     if (f->layout.file_bytes != source->bytes) {
+        char expected[48];
+        (void)snprintf(expected, sizeof expected, "%llu bytes",
+                       (unsigned long long)f->layout.file_bytes);
         return container_refuse(
             info, BG_EFORMAT,
             source->bytes < f->layout.file_bytes ? source->bytes : f->layout.file_bytes,
-            "file size", "the size in the header", "%llu bytes instead of %llu",
-            (unsigned long long)source->bytes,
-            (unsigned long long)f->layout.file_bytes);
+            "file size", expected, "%llu bytes", (unsigned long long)source->bytes);
     }
     size_t numbers = (size_t)(f->layout.words_at - CONTAINER_HEADER);
     size_t blocks = (size_t)f->layout.blocks;
@@ -157,9 +165,7 @@ static void decode_bad_block(struct decoder *d, uint64_t block, uint32_t wanted)
 {
     bg_errinfo why = { .code = BG_OK };
     uint64_t offset = d->front->layout.words_at + block * CONTAINER_BLOCK;
-    bg_err err = container_refuse(
-        &why, BG_ECHECKSUM, offset, "block", "the checksum in the table",
-        "block %llu: %08x instead of %08x", (unsigned long long)block, d->crc, wanted);
+    bg_err err = container_refuse_block(&why, offset, block, d->crc, wanted);
     d->front->bad[block] = 1;
     if (d->damage->blocks++ == 0) {
         d->damage->first_offset = offset;
@@ -297,9 +303,9 @@ static bg_err decode_hasher(const struct container_header *h,
     if (!err && bg_hasher_check(hasher) != h->check) {
         bg_hasher_wipe(hasher);
         err =
-            container_refuse(info, BG_EINCOMPAT, 144, "hash",
-                             "the secret or function that the filter was created with",
-                             "a different one");
+            container_state(info, BG_EINCOMPAT, 144, "hash",
+                            "the %s is not the one that the filter was created with",
+                            h->profile == BG_HASH_CUSTOM ? "hash function" : "secret");
     }
     return err;
 }
@@ -308,7 +314,7 @@ static bg_err decode_refuse_content(const struct container_front *front,
                                     bg_errinfo *info)
 {
     return container_refuse(info, BG_EFORMAT, CONTAINER_HEADER, "content",
-                            "numbers and words that match the recipe in the header",
+                            "content that matches the parameters in the header",
                             "invalid content for kind %llu",
                             (unsigned long long)front->header.kind);
 }

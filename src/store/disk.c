@@ -62,7 +62,7 @@ bg_err disk_read(void *context, uint64_t offset, void *to, size_t n, bg_errinfo 
         }
         if (got == 0) {
             return container_refuse(info, BG_EFORMAT, offset, "file size",
-                                    "the size that it had when it was opened",
+                                    "the size that the file had when it was opened",
                                     "%llu bytes", (unsigned long long)offset);
         }
         p += got;

@@ -193,8 +193,9 @@ static bg_err encode_prepare(struct encoder *e, const bg_filter *filter)
 {
     size_t numbers, table, piece;
     if (!container_layout(&e->header, &e->layout)) {
-        return bgi_err(e->info, BG_EINVAL, "filter", "a size that can be saved",
-                       "%llu bytes", (unsigned long long)e->header.word_bytes);
+        return bgi_err_state(e->info, BG_EINVAL, "filter",
+                             "the filter is too large to be saved (%llu bytes)",
+                             (unsigned long long)e->header.word_bytes);
     }
     numbers = (size_t)(e->layout.words_at - CONTAINER_HEADER);
     table = (size_t)e->layout.blocks * 4;

@@ -468,12 +468,13 @@ bg_err bg_publish(const bg_filter *filter, const char *directory, const char *na
     struct container_sink sink;
     struct container_header header;
     bg_save_options how;
-    if (!filter || !directory || !name || !*name || strchr(name, '/')
-        || strlen(name) > 200) {
-        return bgi_err(
-            info, BG_EINVAL, "filter, directory, name",
-            "a filter, a directory, and a name of 1 to 200 bytes without a slash",
-            "NULL or an invalid name");
+    if (!filter || !directory || !name) {
+        return bgi_err(info, BG_EINVAL, "filter, directory, name",
+                       "a filter, a directory and a name", "NULL");
+    }
+    if (!*name || strchr(name, '/') || strlen(name) > 200) {
+        return bgi_err(info, BG_EINVAL, "name", "1 to 200 bytes without a slash",
+                       "\"%.80s\"", name);
     }
     bgi_err_clear(info);
     int n = snprintf(path, sizeof path, "%s/%s", directory, name);

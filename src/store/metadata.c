@@ -49,8 +49,8 @@ bg_err metadata_put(const char *text, const char *name, uint64_t value,
     if (n < 0 || n >= BG_METADATA_MAX) {
         char expected[80];
         (void)snprintf(expected, sizeof expected,
-                       "space for the line \"%s N\" within %d bytes", name,
-                       BG_METADATA_MAX - 1);
+                       "at most %d bytes, including the line \"%s N\"",
+                       BG_METADATA_MAX - 1, name);
         return bgi_err(info, BG_EINVAL, "metadata", expected, "%zu bytes", length);
     }
     return BG_OK;

@@ -271,10 +271,11 @@ bg_err bg_oplog_tick(bg_oplog *log, bg_errinfo *info)
 static bg_err oplog_check_records(const bg_oplog *log, const uint8_t *ops,
                                   const uint64_t *hashes, size_t n, bg_errinfo *info)
 {
-    if (!log || !hashes || n == 0 || n > BG_OPLOG_BATCH_MAX) {
-        return bgi_err(info, BG_EINVAL, "log, hashes, n",
-                       "a log, hashes, and 1 to 65536 records", "%s, n = %zu",
-                       log && hashes ? "both" : "NULL", n);
+    if (!log || !hashes) {
+        return bgi_err(info, BG_EINVAL, "log, hashes", "a log and hashes", "NULL");
+    }
+    if (n == 0 || n > BG_OPLOG_BATCH_MAX) {
+        return bgi_err(info, BG_EINVAL, "n", "1 to 65536 records", "%zu", n);
     }
     for (size_t i = 0; ops && i < n; i++) {
         if (!oplog_is_operation(ops[i])) {
@@ -606,18 +607,18 @@ static bg_err oplog_check_position(const bg_oplog_report *report, uint64_t posit
                                    bg_errinfo *info)
 {
     if (report->first > position) {
-        return bgi_err_state(info, BG_EINCOMPAT, "position",
-                             "the filter ends at record %llu, but the log starts at "
-                             "record %llu; use a newer snapshot or an older log",
-                             (unsigned long long)position,
-                             (unsigned long long)report->first);
+        return bgi_err_state(
+            info, BG_EINCOMPAT, "position",
+            "the filter has the records before %llu, but the log "
+            "starts at record %llu; use a newer snapshot or an older log",
+            (unsigned long long)position, (unsigned long long)report->first);
     }
     if (report->next > position) {
         return bgi_err_state(
             info, BG_EINCOMPAT, "position",
-            "the filter ends at record %llu, but the log ends at record %llu; apply "
-            "the log's records first",
-            (unsigned long long)position, (unsigned long long)report->next);
+            "the filter has the records before %llu, but the log continues up to "
+            "record %llu; replay the remaining records first",
+            (unsigned long long)position, (unsigned long long)report->next - 1);
     }
     return BG_OK;
 }

@@ -28,6 +28,7 @@
 #include "base/errinfo.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -77,7 +78,8 @@ bg_err oplog_read_header(const unsigned char bytes[OPLOG_HEADER],
     uint32_t crc = bgi_load_le32(bytes + OPLOG_CRC_AT);
     if (crc != bgi_crc32c(0, bytes, OPLOG_CRC_AT)) {
         return container_refuse(info, BG_ECHECKSUM, OPLOG_CRC_AT, "header checksum",
-                                "the checksum of the header bytes", "0x%08x", crc);
+                                "the checksum of the bytes in the header", "0x%08x",
+                                crc);
     }
     uint32_t version = bgi_load_le32(bytes + FRAME_VERSION_AT);
     if (version != OPLOG_VERSION) {
@@ -112,10 +114,10 @@ bg_err oplog_check_identity(const struct oplog_header *header, const bg_filter *
                        bg_kind_name((bg_kind)header->kind));
     }
     if (header->check != mine.check) {
-        return bgi_err(
+        return bgi_err_state(
             info, BG_EINCOMPAT, "hash function in the log",
-            "the filter's hash function, with the same profile, seed and secret",
-            "check value 0x%016llx", (unsigned long long)header->check);
+            "the log and the filter use different hash profiles, seeds "
+            "or secrets");
     }
     return BG_OK;
 }
@@ -199,15 +201,16 @@ static bg_err frame_check_head(const struct frame_reader *r, const unsigned char
                        n);
     }
     if (first != next) {
-        return bgi_err(why, BG_ECHECKSUM, "sequence number",
-                       "the number that follows the last record's number",
-                       "%llu instead of %llu", (unsigned long long)first,
-                       (unsigned long long)next);
+        char expected[32];
+        (void)snprintf(expected, sizeof expected, "%llu", (unsigned long long)next);
+        return bgi_err(why, BG_ECHECKSUM, "sequence number", expected, "%llu",
+                       (unsigned long long)first);
     }
     if (oplog_frame_bytes(n) > left) {
-        return bgi_err(why, BG_EFORMAT, "frame", "a complete frame",
-                       "%llu of %zu bytes", (unsigned long long)left,
-                       oplog_frame_bytes(n));
+        char expected[32];
+        (void)snprintf(expected, sizeof expected, "%zu bytes", oplog_frame_bytes(n));
+        return bgi_err(why, BG_EFORMAT, "frame", expected, "%llu bytes",
+                       (unsigned long long)left);
     }
     return BG_OK;
 }
@@ -236,8 +239,8 @@ static bg_err frame_next(struct frame_reader *r, const unsigned char **frame, si
     size_t covered = OPLOG_FRAME_HEAD + OPLOG_RECORD * *n;
     uint32_t crc = bgi_load_le32(*frame + covered);
     if (crc != bgi_crc32c(0, *frame, covered)) {
-        (void)bgi_err(why, BG_ECHECKSUM, "checksum", "the checksum of the frame bytes",
-                      "0x%08x", crc);
+        (void)bgi_err(why, BG_ECHECKSUM, "checksum",
+                      "the checksum of the bytes in the frame", "0x%08x", crc);
     }
     return BG_OK;
 }

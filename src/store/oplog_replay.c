@@ -190,10 +190,11 @@ static bg_err replay_check_header(const struct container_source *source, uint64_
     err = err ? err : oplog_read_header(bytes, &header, info);
     err = err ? err : oplog_check_identity(&header, filter, info);
     if (!err && header.first > from) {
-        err = bgi_err_state(info, BG_EINCOMPAT, "first record of the log",
-                            "the log starts at record %llu, but the filter ends at "
-                            "record %llu; use a newer snapshot or an older log",
-                            (unsigned long long)header.first, (unsigned long long)from);
+        err = bgi_err_state(
+            info, BG_EINCOMPAT, "first record of the log",
+            "the log starts at record %llu, but the filter has only "
+            "the records before %llu; use a newer snapshot or an older log",
+            (unsigned long long)header.first, (unsigned long long)from);
     }
     return err;
 }

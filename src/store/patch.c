@@ -300,8 +300,8 @@ static bg_err patch_read_list(struct patch_input *p, const unsigned char *header
     p->list = p->room + CONTAINER_BLOCK;
     bg_err err = disk_read(&p->file, PATCH_HEADER, p->list, (size_t)p->n * 8, info);
     if (!err && patch_crc(header, p->list, p->n) != bgi_load_le32(header + 12)) {
-        return container_refuse(info, BG_ECHECKSUM, 12, "patch header and list",
-                                "the checksum at byte 12", "a different checksum");
+        return container_state(info, BG_ECHECKSUM, 12, "patch header and list",
+                               "the patch is damaged: its checksum does not match");
     }
     err = err ? err : disk_read(&p->file, front_at, bytes, sizeof bytes, info);
     err = err ? err : container_read_header(bytes, &p->header, info);
@@ -342,9 +342,10 @@ static bg_err patch_input_open(const char *path, struct patch_input *p,
     }
     err = patch_read_list(p, header, info);
     if (!err && memcmp(header + 16, from->digest, BG_DIGEST_BYTES) != 0) {
-        err = container_refuse(info, BG_EINCOMPAT, 16, "file",
-                               "the file that the patch was created from",
-                               "a file with a different digest");
+        err =
+            container_state(info, BG_EINCOMPAT, 16, "file",
+                            "the patch was created from a different file: the digests "
+                            "differ");
     }
     if (!err && p->n < p->layout.blocks && from->word_bytes != p->header.word_bytes) {
         err = patch_refuse(info, 48, "number of blocks");

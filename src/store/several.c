@@ -38,8 +38,8 @@ static bg_err several_same_key(const bg_file_info *first, const char *path,
     bg_file_info about = { .struct_size = sizeof about };
     bg_err err = bg_file_get_info(path, &about, info);
     if (!err && memcmp(first->key_id, about.key_id, sizeof about.key_id) != 0) {
-        err = bgi_err(info, BG_EINCOMPAT, "key id", "the key id of the first file",
-                      "a different one in %s", path);
+        err = bgi_err_state(info, BG_EINCOMPAT, "key id",
+                            "%s and the first file have different key ids", path);
     }
     return err;
 }
@@ -174,17 +174,15 @@ static const char *several_end(const char *name)
 static bg_err several_is_same(const bg_file_info *first, const bg_file_info *about,
                               const char *prefix, uint32_t i, bg_errinfo *info)
 {
-    char expected[64];
     const char *here = strchr(about->metadata, '\n');
     const char *there = strchr(first->metadata, '\n');
     const bool known = strncmp(here + 1, several_split, sizeof several_split - 1) == 0;
     const bool same =
         strcmp(here, there) == 0 && (known || about->generation == first->generation);
-    (void)snprintf(expected, sizeof expected, "a shard of the same split as %s.0",
-                   several_end(prefix));
     return same ? BG_OK
-                : bgi_err(info, BG_EINCOMPAT, "shard", expected,
-                          "%s.%u from another split", several_end(prefix), i);
+                : bgi_err_state(info, BG_EINCOMPAT, "shard",
+                                "%s.%u and %s.0 are not from the same split",
+                                several_end(prefix), i, several_end(prefix));
 }
 
 static bg_err several_open_shards(const char *from, uint32_t count, bg_filter **shards,

@@ -35,11 +35,9 @@ static void verify_piece(const struct container_front *front, const unsigned cha
         size_t size = n - at < CONTAINER_BLOCK ? n - at : CONTAINER_BLOCK;
         uint32_t crc = bgi_crc32c(0, p + at, size);
         if (crc != container_block_crc(front, block) && damage->blocks++ == 0) {
-            (void)container_refuse(
-                &damage->first, BG_ECHECKSUM,
-                front->layout.words_at + block * CONTAINER_BLOCK, "block",
-                "the checksum in the table", "block %llu: %08x instead of %08x",
-                (unsigned long long)block, crc, container_block_crc(front, block));
+            (void)container_refuse_block(
+                &damage->first, front->layout.words_at + block * CONTAINER_BLOCK, block,
+                crc, container_block_crc(front, block));
         }
     }
 }

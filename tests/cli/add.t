@@ -152,7 +152,7 @@ $ cmp f.bg before.bg; ls *tmp* 2>/dev/null
 # Damaged, truncated and newer files are refused, and so are files that are not filters, directories
 # and missing files.
 $ cp big.bg hurt.bg; printf 'xyz' | dd of=hurt.bg bs=1 seek=9000 conv=notrunc status=none; echo x | bloomgate add hurt.bg
-! bloomgate add: hurt.bg: block: found block 0: 1a83733a instead of ac7d2e96, expected the checksum in the table
+! bloomgate add: hurt.bg: block: found checksum 1a83733a in block 0, expected checksum ac7d2e96
 ? 3
 $ echo x | bloomgate add --tolerate -o healed.bg hurt.bg
 ! bloomgate add: warning: hurt.bg: has damaged blocks, which answer "maybe"
@@ -160,7 +160,7 @@ $ echo x | bloomgate add --tolerate -o healed.bg hurt.bg
 ! bloomgate add: healed.bg: blocked, about 223,794 keys, 121 KiB, false-positive rate 17%
 ! bloomgate add: warning: the filter holds more keys than its capacity of 100,000; its false-positive rate is above the requested rate
 $ head -c 9000 big.bg > short.bg; echo x | bloomgate add short.bg
-! bloomgate add: short.bg: file size: found 9000 bytes instead of 132360, expected the size in the header
+! bloomgate add: short.bg: file size: found 9000 bytes, expected 132360 bytes
 ? 3
 $ cp big.bg newer.bg; python3 $CLI_TESTS/set_header.py newer.bg 8 2; echo x | bloomgate add newer.bg
 ! bloomgate add: newer.bg: format version: found 2.0, expected 1.x
@@ -227,7 +227,7 @@ $ cp g.bf before.bf; (trap '' XFSZ; ulimit -f 1; echo x | bloomgate add --format
 bloomgate add: g.bf: File too large
 ? 2
 $ seq 10 | bloomgate convert -q --from-keys - --items 10 --rate 0.1 --to bip158 --block-key 000102030405060708090a0b0c0d0e0f b158; echo x | bloomgate add --format bip158 --block-key 000102030405060708090a0b0c0d0e0f b158
-! bloomgate add: b158: cannot add keys to a bip158 filter that was read, because it does not contain the hashes; create a new filter
+! bloomgate add: b158: cannot add keys to a loaded bip158 filter, because the format does not store the hashes of the keys; create a new filter
 ? 2
 $ seq 100 | bloomgate convert -q --from-keys - --as int64 --items 100 --to guava i.bf; echo 7 | bloomgate add --format guava --as int64 i.bf
 ! bloomgate add: i.bf: keys added: 1, definitely new: 0

@@ -61,7 +61,7 @@ $ bloomgate diff --apply p a.bg c.bg
 ? 2
 $ bloomgate diff -f --apply p a.bg c.bg && cmp b.bg c.bg
 $ bloomgate diff --apply p b.bg d.bg
-! bloomgate diff: p applied to b.bg: file: found a file with a different digest, expected the file that the patch was created from
+! bloomgate diff: p applied to b.bg: the patch was created from a different file: the digests differ
 ? 3
 $ bloomgate diff --apply missing a.bg d.bg
 ! bloomgate diff: cannot open missing: No such file or directory
@@ -70,7 +70,7 @@ $ bloomgate diff --apply keys a.bg d.bg
 ! bloomgate diff: keys applied to a.bg: magic: found an invalid value, expected a Bloomgate patch file
 ? 3
 $ cp p hurt; printf 'xyz' | dd of=hurt bs=1 seek=9000 conv=notrunc status=none; bloomgate diff --apply hurt a.bg d.bg
-! bloomgate diff: hurt applied to a.bg: block: found block 1: 78d0fb5e instead of 1c0854aa, expected the checksum in the table
+! bloomgate diff: hurt applied to a.bg: block: found checksum 78d0fb5e in block 1, expected checksum 1c0854aa
 ? 3
 $ ls d.bg
 ! ls: cannot access 'd.bg': No such file or directory
@@ -103,7 +103,7 @@ $ bloomgate diff a.bg keys
 ! bloomgate diff: keys: not a bloomgate filter file
 ? 3
 $ head -c 5000 a.bg > short.bg; bloomgate diff a.bg short.bg
-! bloomgate diff: short.bg: file size: found 5000 bytes instead of 256464, expected the size in the header
+! bloomgate diff: short.bg: file size: found 5000 bytes, expected 256464 bytes
 ? 3
 
 # Secrets are needed only if comparing the blocks is not enough.

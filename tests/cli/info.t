@@ -132,7 +132,7 @@ $ bloomgate info --json over.bg | grep -o '"health": "[a-z]*", "times_design_rat
 "health": "fuller", "times_design_rate": 85.3321
 $ cp blocked.bg hurt.bg; printf 'x' | dd of=hurt.bg bs=1 seek=8200 conv=notrunc status=none
 $ bloomgate info hurt.bg
-! bloomgate info: hurt.bg: block: found block 0: f435631f instead of 7861fa7a, expected the checksum in the table
+! bloomgate info: hurt.bg: block: found checksum f435631f in block 0, expected checksum 7861fa7a
 ? 3
 $ bloomgate info --tolerate hurt.bg | grep health
   health       degraded: damaged parts always answer "maybe"
@@ -334,7 +334,7 @@ $ bloomgate info --format bloomgate text
 ! bloomgate info: text: not a bloomgate filter file
 ? 3
 $ head -c 8300 blocked.bg > short.bg; bloomgate info short.bg
-! bloomgate info: short.bg: file size: found 8300 bytes instead of 8708, expected the size in the header
+! bloomgate info: short.bg: file size: found 8300 bytes, expected 8708 bytes
 ? 3
 $ cp blocked.bg newer.bg; python3 $CLI_TESTS/set_header.py newer.bg 8 2; bloomgate info newer.bg
 ! bloomgate info: newer.bg: format version: found 2.0, expected 1.x

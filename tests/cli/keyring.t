@@ -39,7 +39,7 @@ $ sed -i '/^two /d' ring; seq 100 | bloomgate check -c --keyring ring f.bg
 
 # Errors.
 $ bloomgate keyring --new three ring
-! bloomgate keyring: ring: name: found the name on line 3, expected a name whose first 16 bytes are unique
+! bloomgate keyring: ring: the name has the same first 16 bytes as the name on line 3; choose another name
 ? 2
 $ bloomgate keyring --new 'a b' ring
 ! bloomgate keyring: ring: name: found 3 bytes, expected 1 to 31 letters, digits, '-', '_' and '.'

@@ -144,7 +144,7 @@ $ cmp big.bg before.bg; ls *tmp* .*tmp* 2>/dev/null
 # blocks.
 $ cp b.bg damaged.bg; printf '\377\377' | dd of=damaged.bg bs=1 seek=8300 conv=notrunc status=none
 $ bloomgate merge out.bg a.bg damaged.bg
-! bloomgate merge: damaged.bg: block: found block 0: c2d66b6b instead of 0b32f603, expected the checksum in the table
+! bloomgate merge: damaged.bg: block: found checksum c2d66b6b in block 0, expected checksum 0b32f603
 ? 3
 $ bloomgate merge -q --tolerate tolerated.bg a.bg damaged.bg
 ! bloomgate merge: warning: damaged.bg: has damaged blocks, which answer "maybe"
@@ -158,7 +158,7 @@ $ seq 1500 | bloomgate check -c half.bg
 1500
 $ bloomgate fold -q --times 2 quarter.bg both.bg; bloomgate fold -q quarter2.bg half.bg; bloomgate diff -q quarter.bg quarter2.bg
 $ bloomgate fold --times 40 no.bg both.bg
-! bloomgate fold: both.bg: times: found 40, where 4 are possible, expected 1 to the number of times the filter can be halved
+! bloomgate fold: both.bg: the filter can be folded at most 4 times, not 40
 ? 2
 $ bloomgate fold --times 64 no.bg both.bg
 ! bloomgate fold: --times: found 64, expected 1 to 63
@@ -239,7 +239,7 @@ $ bloomgate join nothing 3 no.bg
 ! bloomgate join: nothing.0: No such file or directory
 ? 4
 $ bloomgate convert -g 9 --to bloomgate $CLI_TESTS/../golden/files/shards.bg more.bg; bloomgate split -q more.bg more; cp more.1 part.1; bloomgate join part 3 no.bg
-! bloomgate join: part: shard: found part.1 from another split, expected a shard of the same split as part.0
+! bloomgate join: part: part.1 and part.0 are not from the same split
 ? 3
 $ bloomgate split -q -f $CLI_TESTS/../golden/files/shards.bg part; rm part.2; bloomgate join part 3 no.bg; bloomgate split -q -f $CLI_TESTS/../golden/files/shards.bg part
 ! bloomgate join: cannot open part.2: No such file or directory

@@ -120,8 +120,8 @@ $ bloomgate plan -n 1M -p 1e-8 | tail -15
 Not possible:
   counting     --rate: 1e-08 for 1000000 items needs more than 1024 bits per key
 |
-Use classic: a blocked filter would need over 1.5 times the memory; a lookup reads up to 27 cache
-  lines; 4.6 MiB, 1.00e-06% false positives.
+Use classic, which reads up to 27 cache lines per lookup: a blocked filter would need over 1.5 times
+  the memory; 4.6 MiB, 1.00e-06% false positives.
   bloomgate build --kind classic --items 1000000 --rate 1e-08 OUT KEYS
 |
 Alternatives if:
@@ -154,8 +154,8 @@ Not possible:
   scalable     --rate: 1.024e-31 for 1000000 items needs more than 1024 bits per key
   window       --rate: 1.09375e-31 for 142858 items needs more than 1024 bits per key
 |
-Use classic: a blocked filter would exceed the limits; a lookup reads up to 64 cache lines; 18.4
-  MiB, 9.98e-29% false positives.
+Use classic, which reads up to 64 cache lines per lookup: a blocked filter would exceed the limits;
+  18.4 MiB, 9.98e-29% false positives.
   bloomgate build --kind classic --items 1000000 --rate 1e-30 OUT KEYS
 |
 Alternatives if:
@@ -218,13 +218,13 @@ $ python3 -c 'import json; p = json.load(open("all.json")); print(p["schema"], p
 bloomgate.plan.1
 {'kind': 'auto', 'items': 1000000, 'rate': 1e-08, 'folds': 1, 'growth': 2, 'queries_per_second': 1000, 'absent_share': 0.5, 'call_cost': 2, 'memory_cost': 3, 'call_seconds': 1, 'latency_seconds': 0.001}
 classic
-classic: a blocked filter would need over 1.5 times the memory; a lookup reads up to 27 cache lines
+classic, which reads up to 27 cache lines per lookup: a blocked filter would need over 1.5 times the memory
 ['classic', 'partitioned', 'blocked', 'split', 'register', 'scalable']
-{'kind': 'counting', 'possible': False, 'why': '--folds: found 1 for a counting filter, expected 0 for a kind that does not fold'}
-{'kind': 'cuckoo', 'possible': False, 'why': '--folds: found 1 for a cuckoo filter, expected 0 for a kind that does not fold'}
-{'kind': 'quotient', 'possible': False, 'why': '--folds: found 1 for a quotient filter, expected 0 for a kind that does not fold'}
-{'kind': 'fuse', 'possible': False, 'why': '--folds: found 1 for a fuse filter, expected 0 for a kind that does not fold'}
-{'kind': 'ribbon', 'possible': False, 'why': '--folds: found 1 for a ribbon filter, expected 0 for a kind that does not fold'}
+{'kind': 'counting', 'possible': False, 'why': '--folds: found 1 for a counting filter, expected 0, because this kind cannot be folded'}
+{'kind': 'cuckoo', 'possible': False, 'why': '--folds: found 1 for a cuckoo filter, expected 0, because this kind cannot be folded'}
+{'kind': 'quotient', 'possible': False, 'why': '--folds: found 1 for a quotient filter, expected 0, because this kind cannot be folded'}
+{'kind': 'fuse', 'possible': False, 'why': '--folds: found 1 for a fuse filter, expected 0, because this kind cannot be folded'}
+{'kind': 'ribbon', 'possible': False, 'why': '--folds: found 1 for a ribbon filter, expected 0, because this kind cannot be folded'}
 {'kind': 'window', 'possible': False, 'why': '--folds: found 1, 0, expected 0 for a window'}
 $ python3 -c 'import json; p = json.load(open("plan.json")); print(*p["kinds"][2]); print({k["kind"]: (k["rate"], k["rate_2x"]) for k in p["kinds"]}); print(p["hints"])'
 kind possible items bytes bits_per_key k units layers rate rate_2x rate_10x fill target cache_level lines_per_lookup

@@ -11,49 +11,49 @@ $ bloomgate verify --json whole.bg
 # wrong file size.
 $ cp whole.bg one.bg; printf 'x' | dd of=one.bg bs=1 seek=80000 conv=notrunc status=none
 $ bloomgate verify one.bg
-one.bg: damaged: block at byte 73728: found block 1: ea075e99 instead of fd551bfa, expected the checksum in the table; 1 of 2 blocks are damaged
+one.bg: damaged: block at byte 73728: found checksum ea075e99 in block 1, expected checksum fd551bfa; 1 of 2 blocks are damaged
 ? 1
 $ bloomgate verify -q one.bg
-one.bg: damaged: block at byte 73728: found block 1: ea075e99 instead of fd551bfa, expected the checksum in the table; 1 of 2 blocks are damaged
+one.bg: damaged: block at byte 73728: found checksum ea075e99 in block 1, expected checksum fd551bfa; 1 of 2 blocks are damaged
 ? 1
 $ cp one.bg two.bg; printf 'x' | dd of=two.bg bs=1 seek=10000 conv=notrunc status=none
 $ bloomgate verify two.bg
-two.bg: damaged: block at byte 8192: found block 0: 5a87b043 instead of 4328ca3f, expected the checksum in the table; 2 of 2 blocks are damaged
+two.bg: damaged: block at byte 8192: found checksum 5a87b043 in block 0, expected checksum 4328ca3f; 2 of 2 blocks are damaged
 ? 1
 $ bloomgate verify --json two.bg
-{"schema": "bloomgate.verify.1", "file": "two.bg", "format": "bloomgate", "whole": false, "canaries_asked": true, "blocks": 2, "bad_blocks": 2, "bad": 2, "first": {"what": "block", "offset": 8192, "found": "block 0: 5a87b043 instead of 4328ca3f", "expected": "the checksum in the table", "error": "BG_ECHECKSUM"}}
+{"schema": "bloomgate.verify.1", "file": "two.bg", "format": "bloomgate", "whole": false, "canaries_asked": true, "blocks": 2, "bad_blocks": 2, "bad": 2, "first": {"what": "block", "offset": 8192, "found": "checksum 5a87b043 in block 0", "expected": "checksum 4328ca3f", "error": "BG_ECHECKSUM"}}
 ? 1
 $ cp whole.bg header.bg; printf 'x' | dd of=header.bg bs=1 seek=64 conv=notrunc status=none
 $ bloomgate verify header.bg
-header.bg: damaged: header at byte 0: found ... instead of ..., expected the checksum stored at byte 4092
+header.bg: damaged: header at byte 0: found checksum ..., expected checksum ...
 ? 1
 $ cp whole.bg numbers.bg; printf 'x' | dd of=numbers.bg bs=1 seek=5000 conv=notrunc status=none
 $ bloomgate verify numbers.bg
-numbers.bg: damaged: numbers at byte 4096: found 502550d0 instead of 98f94189, expected the checksum in the header
+numbers.bg: damaged: numbers at byte 4096: found checksum 502550d0, expected checksum 98f94189
 ? 1
 $ cp whole.bg table.bg; printf 'x' | dd of=table.bg bs=1 seek=$(($(stat -c %s whole.bg) - 2)) conv=notrunc status=none
 $ bloomgate verify table.bg
-table.bg: damaged: digest at byte 132352: found ..., expected the digest in the header
+table.bg: damaged: digest at byte 132352: found ..., expected ...
 ? 1
 $ head -c 50000 whole.bg > short.bg; bloomgate verify short.bg
-short.bg: damaged: file size at byte 50000: found 50000 bytes instead of 132360, expected the size in the header
+short.bg: damaged: file size at byte 50000: found 50000 bytes, expected 132360 bytes
 ? 1
 $ head -c 100 whole.bg > stump.bg; bloomgate verify stump.bg
-stump.bg: damaged: file size at byte 100: found 100 bytes, expected the size of the complete file
+stump.bg: damaged: file size at byte 100: found 100 bytes, expected at least 4096 bytes
 ? 1
 $ (cat whole.bg; echo more) > long.bg; bloomgate verify long.bg
-long.bg: damaged: file size at byte 132360: found 132365 bytes instead of 132360, expected the size in the header
+long.bg: damaged: file size at byte 132360: found 132365 bytes, expected 132360 bytes
 ? 1
 
 # If several files are passed, all are checked, and the highest exit code is returned.
 $ bloomgate verify whole.bg one.bg whole.bg
 whole.bg: intact
-one.bg: damaged: block at byte 73728: found block 1: ea075e99 instead of fd551bfa, expected the checksum in the table; 1 of 2 blocks are damaged
+one.bg: damaged: block at byte 73728: found checksum ea075e99 in block 1, expected checksum fd551bfa; 1 of 2 blocks are damaged
 whole.bg: intact
 ? 1
 $ bloomgate verify whole.bg missing.bg one.bg
 whole.bg: intact
-one.bg: damaged: block at byte 73728: found block 1: ea075e99 instead of fd551bfa, expected the checksum in the table; 1 of 2 blocks are damaged
+one.bg: damaged: block at byte 73728: found checksum ea075e99 in block 1, expected checksum fd551bfa; 1 of 2 blocks are damaged
 ! bloomgate verify: missing.bg: No such file or directory
 ? 4
 
@@ -93,15 +93,15 @@ $ bloomgate verify --keyring other keyed.bg
 ? 3
 $ cp keyed.bg hurt.bg; printf 'x' | dd of=hurt.bg bs=1 seek=8200 conv=notrunc status=none
 $ bloomgate verify hurt.bg
-hurt.bg: damaged: block at byte 8192: found block 0: 0752c8c1 instead of 5daa1fbd, expected the checksum in the table; 1 of 1 blocks are damaged
+hurt.bg: damaged: block at byte 8192: found checksum 0752c8c1 in block 0, expected checksum 5daa1fbd; 1 of 1 blocks are damaged
 ? 1
 $ bloomgate verify --keyring ring hurt.bg
-hurt.bg: damaged: block at byte 8192: found block 0: 0752c8c1 instead of 5daa1fbd, expected the checksum in the table; 1 of 1 blocks are damaged
+hurt.bg: damaged: block at byte 8192: found checksum 0752c8c1 in block 0, expected checksum 5daa1fbd; 1 of 1 blocks are damaged
 ? 1
 
 # A wrong secret with the right name is detected.
 $ sed s/two/one/ other > wrong; chmod 600 wrong; bloomgate verify --keyring wrong keyed.bg
-! bloomgate verify: keyed.bg: hash: found a different one, expected the secret or function that the filter was created with
+! bloomgate verify: keyed.bg: the secret is not the one that the filter was created with
 ? 3
 
 # Filters created by other software can be verified too.

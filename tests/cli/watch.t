@@ -61,7 +61,7 @@ a?[31mb
 
 # Damaged and missing files are reported.
 $ (head -c 5000 seen.bg; printf X; tail -c +5002 seen.bg) > bad.bg; bloomgate watch --once bad.bg
-! bloomgate watch: bad.bg: numbers: found 3094009f instead of 98f94189, expected the checksum in the header
+! bloomgate watch: bad.bg: numbers: found checksum 3094009f, expected checksum 98f94189
 ? 3
 $ bloomgate watch --once missing.bg
 ! bloomgate watch: missing.bg: No such file or directory
@@ -79,7 +79,7 @@ $ touch log; cp seen.bg log.bg; bloomgate watch -i 20ms log.bg > log & wait_for(
 ...Z log.bg: blocked, about 1,026 items, fill 50.4%, rate 0.986%, generation 7, digest ..., 9.3 KiB
 ...Z log.bg: blocked, about 5,026 items, fill 45.5%, rate 1.02%, generation 8, digest ..., 14.1 KiB
 ...Z log.bg: No such file or directory
-...Z log.bg: numbers: found 3094009f instead of 98f94189, expected the checksum in the header
+...Z log.bg: numbers: found checksum 3094009f, expected checksum 98f94189
 ...Z log.bg: blocked, about 1,026 items, fill 50.4%, rate 0.986%, generation 7, digest ..., 9.3 KiB
 $ bloomgate watch -i 20ms seen.bg | head -1; echo ${PIPESTATUS[0]}
 ...Z seen.bg: blocked, about 1,026 items, fill 50.4%, rate 0.986%, generation 7, digest ..., 9.3 KiB

@@ -168,7 +168,7 @@ TEST(cuckoo__fingerprints_are_where_the_essay_says)
     }
 }
 
-/* Returns a hash whose first bucket is `bucket`, and whose low 32 bits are those of `like`. */
+/* Returns a hash whose first bucket is `bucket`, and whose low 32 bits equal those of `like`. */
 static uint64_t hash_in(uint64_t bucket, uint64_t buckets, uint64_t like)
 {
     uint64_t high = ((bucket << 32) + buckets - 1) / buckets;
@@ -315,7 +315,8 @@ static size_t probes_for(double rate)
 TEST(cuckoo__measured_rate_is_the_predicted_one)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
-        return; /* slow here, and the arithmetic is the same on every machine */
+        /* Too slow under emulators and sanitizers; the arithmetic is the same on every machine. */
+        return;
     }
     const double loads[] = { 0.1, 0.5, 0.8, 0.95 };
     const uint64_t slots[] = { 2000, 300000 };
@@ -346,7 +347,8 @@ TEST(cuckoo__measured_rate_is_the_predicted_one)
 TEST(cuckoo__rate_of_tiny_filters)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
-        return; /* slow here, and the arithmetic is the same on every machine */
+        /* Too slow under emulators and sanitizers; the arithmetic is the same on every machine. */
+        return;
     }
     const uint64_t buckets[] = { 1, 2, 3, 5 };
     for (int b = 0; b < 4; b++) {
@@ -550,7 +552,7 @@ static void check_copies(uint32_t k, uint32_t flags, bool one)
     }
     CHECK(!bg_filter_may_contain_hash(filter, hash));
     CHECK_EQ(bg_filter_remove_hash(filter, hash), BG_ENOTFOUND);
-    /* An add beyond the maximum is dropped but recorded, and the key is never lost. */
+    /* Copies beyond the maximum are counted but not stored, so the key is never lost. */
     for (uint64_t i = 0; i < most + 3; i++) {
         CHECK_EQ(added_hash(filter, hash), i == 0);
     }
@@ -685,7 +687,7 @@ TEST(cuckoo__a_flood_of_one_key_is_refused_at_once)
     }
 }
 
-/* ---- Batches, forms of keys, and whole filters ------------------------------------- */
+/* ---- Batches, key types, and whole filters ----------------------------------------- */
 
 static void check_batches(uint32_t k, uint32_t flags, bool asks)
 {
@@ -844,7 +846,7 @@ TEST(cuckoo__bad_arguments)
     spec.rate = 0;
     spec.bytes = 23;
     spec.items = 0;
-    check_refused(&spec, BG_EINVAL, "bytes", "24 bytes");
+    check_refused(&spec, BG_EINVAL, "bytes", "24 to ");
 }
 
 TEST(cuckoo__what_it_cannot_do)

@@ -100,10 +100,10 @@ TEST(arguments__rate)
         check_refused(&spec, BG_EINVAL, "rate", bad[i].text, "above 0 and below 1");
     }
     spec.rate = 0;
-    check_refused(&spec, BG_EINVAL, "rate, bits_per_key, bytes", "0 of them",
+    check_refused(&spec, BG_EINVAL, "rate, bits_per_key, bytes", "0 values",
                   "exactly one");
     spec.rate =
-        4.94065645841246544e-324; /* the smallest double, which is legal but unreachable */
+        4.94065645841246544e-324; /* the smallest double; no filter can reach this rate */
     for (int i = 0; i < KIND_COUNT; i++) {
         spec.kind = (uint32_t)kind_at(i);
         check_refused(&spec, BG_ENOTSUP, "rate", "4.94066e-324 for 1000 items",
@@ -135,10 +135,10 @@ TEST(arguments__exactly_one_size)
 {
     bg_spec spec = good_spec();
     spec.bits_per_key = 10;
-    check_refused(&spec, BG_EINVAL, "rate, bits_per_key, bytes", "2 of them",
+    check_refused(&spec, BG_EINVAL, "rate, bits_per_key, bytes", "2 values",
                   "exactly one");
     spec.bytes = 1000;
-    check_refused(&spec, BG_EINVAL, "rate, bits_per_key, bytes", "3 of them",
+    check_refused(&spec, BG_EINVAL, "rate, bits_per_key, bytes", "3 values",
                   "exactly one");
 }
 
@@ -258,7 +258,7 @@ TEST(arguments__every_kind_plans_a_trillion_keys)
             CHECK(plan.bytes > UINT64_C(1) << 38);
         } else { /* units have 32-bit indexes, or size_t has only 32 bits */
             CHECK(sizeof(size_t) == 4 || err == BG_ENOTSUP);
-            CHECK(sizeof(size_t) == 4 || strstr(why.message, "units"));
+            CHECK(sizeof(size_t) == 4 || strstr(why.message, "maximum size"));
         }
         spec.max_bytes = 1 << 30;
         bg_err refused = bg_filter_create(&spec, &filter, &why);
@@ -283,7 +283,7 @@ TEST(arguments__every_kind_is_made_for_one_key)
         for (uint64_t i = 100; i < 1100; i++) {
             strangers += bg_filter_may_contain_u64(filter, i);
         }
-        /* At most 10 are expected; 40 is 9 standard deviations above that. */
+        /* At most 10 false positives are expected; 40 is 9 standard deviations more. */
         CHECK(strangers < 40);
         bg_filter_free(filter);
     }
@@ -306,14 +306,14 @@ static void check_gave_up(bg_filter *filter)
 }
 
 /* Adds eight times as many keys as the filter was created for. All accepted keys are found. A kind
- * that starts to refuse keys keeps refusing them, accepts as many keys as it was created for, and
- * overflows only on adds. */
+ * that fills up accepts at least as many keys as it was created for before it refuses one, and it
+ * overflows only if an add is forced. */
 TEST(arguments__every_kind_is_filled_past_its_capacity)
 {
     enum { MADE_FOR = 500 };
     for (unsigned s = 0; s < SAMPLES; s++) {
         if (sample_is_static(s)) {
-            continue; /* the keys of this kind are fixed; see the builder tests */
+            continue; /* static filters have fixed keys; see the builder tests */
         }
         bg_spec spec = sample_spec(s, MADE_FOR, 0.01);
         bg_filter *filter = must_create(&spec);

@@ -1,8 +1,8 @@
 /*
  * Bloomgate reads, queries, grows and writes RedisBloom dumps in the same way as RedisBloom. Every
  * known defect in loaders of such dumps has a test that is named after it. The large golden file
- * was compared byte by byte with RedisBloom 2.6.12's dump of the same keys. The checksum of the
- * golden file is in this file.
+ * was compared byte by byte with RedisBloom 2.6.12's dump of the same keys. This file contains its
+ * checksum.
  */
 #include "support/check.h"
 #include "support/foreign_bytes.h"
@@ -13,7 +13,8 @@
 #include <limits.h>
 #include <math.h>
 
-/* BF.RESERVE with 8 entries and 0.01, then "item:0" .. "item:9": two links. */
+/* The dump after BF.RESERVE with 8 entries and an error rate of 0.01, and after adding "item:0" ..
+ * "item:9". It has two links. */
 static const unsigned char small[222] = {
     0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x7e, 0x00, 0x00, 0x00, 0x00, 0x00,
     0x00, 0x00, 0x0a, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00,
@@ -252,17 +253,17 @@ TEST(redisbloom__numbers_that_end)
     bytes_drop(&b);
 }
 
-/* With this many entries, one more key would require a link for 2^60 entries. The entries must
- * therefore fit the existing bits. */
+/* The claimed number of entries must fit the existing bits. Otherwise, one more key would require a
+ * link for 2^60 entries. */
 TEST(redisbloom__entries_beyond_the_bits)
 {
     struct bytes b = small_copy();
     bytes_put64(&b, NEXT_LINK + 44, UINT64_C(1) << 59);
     bytes_put64(&b, NEXT_LINK + 16, UINT64_C(1) << 59);
     bytes_put64(&b, SIZE, (UINT64_C(1) << 59) + 8);
-    refused(&b, "entries of a link");
-    refused64(ENTRIES, UINT64_MAX, "entries of a link");
-    refused64(ENTRIES, 12, "entries of a link"); /* 132 bits */
+    refused(&b, "entries of a layer");
+    refused64(ENTRIES, UINT64_MAX, "entries of a layer");
+    refused64(ENTRIES, 12, "entries of a layer"); /* 132 bits */
 }
 
 /* In a forged file, the bits per entry can be close to 0: here, a link of 32 bytes claims to be
@@ -391,17 +392,17 @@ TEST(redisbloom__cve_2024_55656_sizes_that_wrap)
     b = small_copy();
     bytes_put64(&b, BYTES, UINT64_C(1) << 61); /* bits are 0 modulo 2^64 */
     bytes_put64(&b, BITS, 0);
-    refused(&b, "bytes of the links");
+    refused(&b, "bytes of the layers");
 }
 
 TEST(redisbloom__red_181297_bits_and_buffer_differ)
 {
-    refused64(BITS, 127, "bits of a link");
-    refused64(BITS, 129, "bits of a link");
-    refused64(BITS, 1 << 20, "bits of a link");
-    refused64(BITS, UINT64_MAX, "bits of a link");
-    refused64(BYTES, 17, "bits of a link");
-    refused64(BYTES, 1000, "bytes of the links");
+    refused64(BITS, 127, "bits of a layer");
+    refused64(BITS, 129, "bits of a layer");
+    refused64(BITS, 1 << 20, "bits of a layer");
+    refused64(BITS, UINT64_MAX, "bits of a layer");
+    refused64(BYTES, 17, "bits of a layer");
+    refused64(BYTES, 1000, "bytes of the layers");
 }
 
 TEST(redisbloom__red_184456_n2_above_63)
@@ -411,11 +412,11 @@ TEST(redisbloom__red_184456_n2_above_63)
         struct bytes b = small_copy();
         b.at[N2] = (unsigned char)n2;
         bytes_put64(&b, BITS, 0);
-        refused(&b, "n2 of a link");
+        refused(&b, "n2 of a layer");
     }
     struct bytes b = small_copy();
     b.at[N2] = 7; /* a link of this form does not store its number of bits */
-    refused(&b, "bits of a link");
+    refused(&b, "bits of a layer");
 }
 
 TEST(redisbloom__mod_13409_header_and_chunks_differ)
@@ -433,11 +434,11 @@ TEST(redisbloom__mod_13409_header_and_chunks_differ)
 
 TEST(redisbloom__mod_15943_links_beyond_the_header)
 {
-    refused32(LINKS, UINT32_MAX, "links");
-    refused32(LINKS, 3, "links");
-    refused32(LINKS, 1, "links");
-    refused32(LINKS, 0x80000002, "links"); /* 53 times this is 53 * 2 in 32 bits */
-    refused64(LENGTH, 125, "links");
+    refused32(LINKS, UINT32_MAX, "layers");
+    refused32(LINKS, 3, "layers");
+    refused32(LINKS, 1, "layers");
+    refused32(LINKS, 0x80000002, "layers"); /* 53 * this wraps to 53 * 2 in 32 bits */
+    refused64(LENGTH, 125, "layers");
 }
 
 TEST(redisbloom__batch_2025_11_empty_chain)
@@ -447,7 +448,7 @@ TEST(redisbloom__batch_2025_11_empty_chain)
     bytes_put64(&b, SIZE, 0);
     put32(&b, LINKS, 0);
     b.n = LINK;
-    refused(&b, "links");
+    refused(&b, "layers");
 }
 
 TEST(redisbloom__mod_17621_nan_and_infinite_error)
@@ -456,7 +457,7 @@ TEST(redisbloom__mod_17621_nan_and_infinite_error)
         (double)NAN, (double)INFINITY, (double)-INFINITY, 0, -0.0, 1, -0.5, 1e308
     };
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
-        refused_double(ERROR, values[i], "error of a link");
+        refused_double(ERROR, values[i], "error of a layer");
     }
 }
 
@@ -466,22 +467,22 @@ TEST(redisbloom__mod_17621_nan_and_infinite_bits_per_entry)
         (double)NAN, (double)INFINITY, (double)-INFINITY, 0, -11, 1e308, 370
     };
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
-        refused_double(PER_ENTRY, values[i], "bits per entry of a link");
+        refused_double(PER_ENTRY, values[i], "bits per entry of a layer");
     }
-    refused_double(PER_ENTRY, 5e-324, "hashes of a link");
+    refused_double(PER_ENTRY, 5e-324, "hashes of a layer");
 }
 
 /* Huge numbers of hash functions are refused, even if they match the bits per entry. */
 TEST(redisbloom__mod_18487_hashes_near_int_max)
 {
-    refused32(HASHES, INT_MAX, "hashes of a link");
-    refused32(HASHES, UINT32_MAX, "hashes of a link");
-    refused32(HASHES, 0, "hashes of a link");
-    refused32(HASHES, 9, "hashes of a link");
+    refused32(HASHES, INT_MAX, "hashes of a layer");
+    refused32(HASHES, UINT32_MAX, "hashes of a layer");
+    refused32(HASHES, 0, "hashes of a layer");
+    refused32(HASHES, 9, "hashes of a layer");
     struct bytes b = small_copy();
     put32(&b, HASHES, INT_MAX);
     bytes_put_double(&b, PER_ENTRY, INT_MAX / 0.693147180559945);
-    refused(&b, "bits per entry of a link");
+    refused(&b, "bits per entry of a layer");
 }
 
 TEST(redisbloom__cve_2013_5700_no_bits)
@@ -489,8 +490,8 @@ TEST(redisbloom__cve_2013_5700_no_bits)
     struct bytes b = small_copy();
     bytes_put64(&b, BYTES, 0);
     bytes_put64(&b, BITS, 0);
-    refused(&b, "bits of a link");
-    refused64(ENTRIES, 0, "entries of a link");
+    refused(&b, "bits of a layer");
+    refused64(ENTRIES, 0, "entries of a layer");
 }
 
 TEST(redisbloom__growth_of_nothing)

@@ -43,7 +43,7 @@ static struct bytes example_copy(void)
     return bytes_copy(example, sizeof example);
 }
 
-/* The same header as other versions write it. */
+/* Returns the example in the form that other versions write. */
 static struct bytes example_without_address(void)
 {
     struct bytes b = bytes_copy(example, CHUNK - ADDRESS);
@@ -328,14 +328,14 @@ TEST(rediscuckoo__sizes_that_cannot_be)
     refused64(BUCKETS, 0, "buckets");
     refused64(BUCKETS, 3, "buckets");
     refused64(BUCKETS, 8, "chunk");
-    refused64(BUCKETS, 16, "slots of the filters");
+    refused64(BUCKETS, 16, "slots of the layers");
     refused64(BUCKETS, 2, "chunk");
     refused64(BUCKETS, UINT64_C(1) << 31, "buckets");
     refused64(BUCKETS, UINT64_C(1) << 63, "buckets");
     refused64(DELETED, UINT64_C(1) << 63, "deleted");
     refused64(FILTERS, 0, "filters");
     refused64(FILTERS, 2, "chunk");
-    refused64(FILTERS, 4, "slots of the filters");
+    refused64(FILTERS, 4, "slots of the layers");
     refused64(FILTERS, UINT64_MAX, "filters");
     refused16(BUCKET_SIZE, 0, "bucket size");
     refused16(BUCKET_SIZE, 256, "bucket size");

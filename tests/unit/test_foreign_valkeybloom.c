@@ -1,8 +1,8 @@
 /*
  * valkey-bloom dumps, in the form that valkey-bloom's BF.LOAD accepts. The golden files were
  * created once with the libraries that the module is built on (bloomfilter 3.0.1, bincode 1.3.3)
- * and the seed 3, 10, 17 ... This file contains the small golden file and the checksum of the large
- * one.
+ * and the seed bytes 3, 10, 17 ... This file contains the small golden file and the checksum of the
+ * large one.
  */
 #include "support/check.h"
 #include "support/foreign_bytes.h"
@@ -14,7 +14,8 @@
 #include <float.h>
 #include <math.h>
 
-/* Capacity 8, rate 0.01, expansion 2, then "item:0" .. "item:29": three filters. */
+/* An object with capacity 8, rate 0.01, expansion 2 and the items "item:0" .. "item:29". It has
+ * three filters. */
 static const unsigned char small[320] = {
     0x01, 0x02, 0x00, 0x00, 0x00, 0x7b, 0x14, 0xae, 0x47, 0xe1, 0x7a, 0x84, 0x3f, 0x00,
     0x00, 0x00, 0x00, 0x00, 0x00, 0xe0, 0x3f, 0x01, 0x03, 0x00, 0x00, 0x00, 0x00, 0x00,
@@ -252,25 +253,25 @@ TEST(valkeybloom__every_truncation_is_refused)
 TEST(valkeybloom__forged_numbers_are_refused)
 {
     refused_byte(VERSION, 2, BG_EVERSION, "version");
-    refused_byte(BLOOM, 2, BG_EVERSION, "version of a filter");
+    refused_byte(BLOOM, 2, BG_EVERSION, "version of a layer");
     refused_byte(RANDOM, 2, BG_EFORMAT, "random seed");
-    refused_byte(NEXT + 25, 1, BG_EFORMAT, "seed of a filter");
+    refused_byte(NEXT + 25, 1, BG_EFORMAT, "seed of a layer");
     refused_byte(HASHES, 0, BG_EFORMAT, "k");
     refused_byte(HASHES + 3, 1, BG_EFORMAT, "k");
     refused64(FILTERS, 0, "filters");
     refused64(FILTERS, 1, "end");
-    refused64(FILTERS, 4, "length of a filter");
+    refused64(FILTERS, 4, "length of a layer");
     refused64(FILTERS, 5, "filters");
     refused64(FILTERS, UINT64_MAX, "filters");
-    refused64(LENGTH, 0, "length of a filter");
-    refused64(LENGTH, UINT64_MAX, "length of a filter");
-    refused64(BYTES, 0, "length of a filter");
-    refused64(BYTES, UINT64_MAX - 44, "length of a filter");
-    refused64(ITEMS, UINT64_MAX, "items of a filter");
-    refused64(CAPACITY, 0, "capacity of a filter");
-    refused64(CAPACITY, 800, "capacity of a filter");
-    refused64(CAPACITY, INT64_MAX, "capacity of a filter");
-    refused64(CAPACITY, UINT64_MAX, "capacity of a filter");
+    refused64(LENGTH, 0, "length of a layer");
+    refused64(LENGTH, UINT64_MAX, "length of a layer");
+    refused64(BYTES, 0, "length of a layer");
+    refused64(BYTES, UINT64_MAX - 44, "length of a layer");
+    refused64(ITEMS, UINT64_MAX, "items of a layer");
+    refused64(CAPACITY, 0, "capacity of a layer");
+    refused64(CAPACITY, 800, "capacity of a layer");
+    refused64(CAPACITY, INT64_MAX, "capacity of a layer");
+    refused64(CAPACITY, UINT64_MAX, "capacity of a layer");
 }
 
 TEST(valkeybloom__forged_rates_are_refused)
@@ -282,7 +283,7 @@ TEST(valkeybloom__forged_rates_are_refused)
     }
     refused_double(RATE, (double)NAN, "rate");
     refused_double(TIGHTENING, (double)INFINITY, "tightening");
-    refused_double(TIGHTENING, DBL_MIN, "rate of a filter");
+    refused_double(TIGHTENING, DBL_MIN, "rate of a layer");
 }
 
 TEST(valkeybloom__growth_keeps_to_the_bound)

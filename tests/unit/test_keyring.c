@@ -148,7 +148,7 @@ TEST(keyring__names_have_up_to_31_bytes_of_which_16_are_the_id)
     CHECK_OK(bg_keyring_find(ring, key_id, &hash, NULL));
     CHECK_EQ(hash.secret[0], 0xfe);
     key_id[14] = 0;
-    key_id[15] = 'x'; /* nothing may follow the end of a name */
+    key_id[15] = 'x'; /* only zeros may follow a name */
     CHECK_EQ(bg_keyring_find(ring, key_id, &hash, NULL), BG_ENOTFOUND);
     bg_keyring_free(ring);
     files_clean();
@@ -268,11 +268,13 @@ TEST(keyring__bad_text_is_refused_by_line_and_tells_no_secret)
           "a " FIRST "\n",
           "line 1, name", "4 bytes", 0 }, /* a byte order mark */
         { "a " FIRST "\rb " SECOND "\r", "line 1, secret", "34 bytes", 0 },
-        { "a " FIRST "\na " SECOND "\n", "line 2, name", "the name on line 1", 35 },
+        { "a " FIRST "\na " SECOND "\n", "line 2, name",
+          "the same first 16 bytes as on line 1", 35 },
         { "a " FIRST "\nb " SECOND "\n#\na " SECOND " retired\n", "line 4, name",
-          "the name on line 1", 72 },
+          "the same first 16 bytes as on line 1", 72 },
         { "0123456789abcdefg " FIRST "\n0123456789abcdefh " SECOND "\n", "line 2, name",
-          "the name on line 1", 51 }, /* a different name with the same ID */
+          "the same first 16 bytes as on line 1",
+          51 }, /* a different name with the same ID */
         { "0123456789abcdef0123456789abcdef " FIRST "\n", "line 1, name", "32 bytes",
           0 },
     };
@@ -586,8 +588,8 @@ static unsigned temporaries(void)
     return count;
 }
 
-/* Checks that the ring is complete and is either the old or the new one. Returns true for the new
- * ring. */
+/* Checks that the keyring is complete and is either the old or the new one. Returns true for the
+ * new keyring. */
 static bool check_old_or_new(const char *path, bool there)
 {
     char after[512];
@@ -618,7 +620,7 @@ static void check_faults(const char *path, bool there, enum disk_fault fault)
         bg_err err = bg_keyring_append(path, "new", &why);
         bool came = disk.calls >= at;
         disk.at = 0;
-        /* A temporary file may remain only if a new ring was linked into place but its temporary
+        /* A temporary file may remain only if a new keyring was linked into place but its temporary
          * name could not be removed. */
         CHECK(temporaries() == 0 || (!there && !err));
         bool is_new = check_old_or_new(path, there);
@@ -681,7 +683,8 @@ TEST(keyring__secrets_are_hidden_and_not_inherited)
     if (pages_are_told() && pages_have(hash.secret, "wf")) {
         pid_t child = fork();
         CHECK(child >= 0);
-        /* The ring must be empty, and must not contain a secret of zeros. */
+        /* In the child process, the keyring must be empty instead of containing a secret of zeros.
+         * */
         if (child == 0) {
             bool empty =
                 bg_keyring_count(ring) == 0
@@ -775,7 +778,8 @@ static void check_knows(const char *ring_path, const char *path, uint64_t key)
     bg_filter_free(filter);
 }
 
-/* Rewrites the ring with its first line changed. */
+/* Appends `to` to the first line after the heading of the keyring. If `to` is empty, deletes the
+ * heading and this line instead. */
 static void change_first_line(const char *path, const char *to)
 {
     char text[512], changed[600];

@@ -587,7 +587,7 @@ static void *work(void *argument)
         uint8_t ops[3] = { BG_OPLOG_ADD, BG_OPLOG_ADD, BG_OPLOG_MARK };
         uint64_t first, hash = me->number << 32 | i;
         uint64_t hashes[3] = { hash, ~hash, i };
-        if (me->filter && i % 3 == 2) { /* undoes an earlier add of this thread */
+        if (me->filter && i % 3 == 2) { /* undoes an earlier add by this thread */
             hash = me->number << 32 | (i - 1);
             hashes[0] = hash;
             ops[0] = BG_OPLOG_REMOVE;
@@ -953,8 +953,9 @@ TEST(oplog__a_filter_that_lacks_records_is_refused)
     CHECK_EQ(bg_oplog_open(path, second, &how, &other, NULL, &why), BG_EINCOMPAT);
     CHECK(other == NULL);
     CHECK_STR(why.what, "position");
-    CHECK_STR(why.message, "the filter ends at record 1, but the log ends at record 2; "
-                           "apply the log's records first");
+    CHECK_STR(why.message,
+              "the filter has the records before 1, but the log "
+              "continues up to record 1; replay the remaining records first");
     struct stat about;
     CHECK(stat(path, &about) == 0 && about.st_size == OPLOG_HEADER + 29 + 3);
     /* After the log's records are applied, the log can be opened. */
@@ -990,7 +991,7 @@ TEST(oplog__positions_are_read_strictly)
     CHECK_EQ(position, UINT64_MAX);
     CHECK_EQ(oplog_write_position("a\noplog: 3\n", 4, text, NULL), BG_EINVAL);
     memset(filled, 'x', sizeof filled);
-    /* Newline, "oplog: 7", newline and the final zero need 11 bytes. */
+    /* Newline, "oplog: 7", newline and the terminating NUL need 11 bytes. */
     filled[sizeof filled - 10] = 0;
     CHECK_EQ(oplog_write_position(filled, 7, text, NULL), BG_EINVAL);
     filled[sizeof filled - 11] = 0;
@@ -1070,7 +1071,7 @@ static bool add_during(void *context, uint64_t done, uint64_t all)
         during->cleared = true;
         next = state_of(during->log).next;
         CHECK(pthread_create(&during->clearing, NULL, clear_it, during) == 0);
-        /* Enough time to clear the filter, but the thread must wait. */
+        /* The thread would have enough time to clear the filter, but it must wait. */
         (void)usleep(20000);
         CHECK_EQ(state_of(during->log).next, next);
         CHECK(bg_filter_may_contain_hash(during->filter, hash));
@@ -1192,8 +1193,8 @@ static bg_filter *life_recover(const char *folder, uint64_t *next)
     return filter;
 }
 
-/* Checks that no acknowledged record is missing, that the content is correct, and that the log
- * can be continued. */
+/* Checks that no acknowledged record is missing, that the content is correct, and that more records
+ * can be appended to the log. */
 static void life_check_folder(const char *folder, uint64_t acknowledged)
 {
     char path[600];
@@ -1212,8 +1213,8 @@ static void life_check_folder(const char *folder, uint64_t acknowledged)
     bg_filter_free(filter);
 }
 
-/* Runs the whole sequence, including snapshots and one close and reopen. Writes every
- * acknowledged number to `acknowledged`. */
+/* Runs the whole sequence, including snapshots; closes and reopens the log once. Writes every
+ * acknowledged record number to `acknowledged`. */
 static void life_live(const char *folder, int acknowledged)
 {
     char path[600], snapshot[600];
@@ -1371,7 +1372,7 @@ TEST(oplog__a_full_disk_can_be_emptied)
     files_clean();
 }
 
-/* Until the directory is synced, either of the two logs may be found after a crash. */
+/* Until the directory is synced, either the old or the new log may be found after a crash. */
 TEST(oplog__a_log_whose_new_name_may_get_lost_has_failed)
 {
     const char *path = files_path("log"), *snapshot = files_path("snapshot");
@@ -1453,7 +1454,7 @@ TEST(oplog__interruptions_are_no_failures)
     CHECK_OK(bg_oplog_change(log, filter, NULL, &hash, 1, NULL, NULL));
     append(log, BG_OPLOG_ADD, 3);
     CHECK_OK(bg_oplog_close(log, NULL));
-    /* Leaves a torn tail, which is cut off. */
+    /* Leaves a torn tail, which is truncated when the log is opened. */
     CHECK(truncate(path, OPLOG_HEADER + 29 + 3) == 0);
     CHECK_OK(bg_oplog_close(open_log(path, filter, BG_OPLOG_SYNC_ALWAYS, 2), NULL));
     disk.interrupts = disk.interrupted = false;

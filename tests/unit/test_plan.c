@@ -394,9 +394,9 @@ TEST(plan__refuses_what_is_out_of_range)
     check_refused(&ask, "struct_size", text);
     /* The request contains neither a rate nor a size, and no costs to derive them from. */
     ask = request_of(1000, 0);
-    check_refused(&ask, "rate, bits_per_key, bytes", "0 of them");
+    check_refused(&ask, "rate, bits_per_key, bytes", "0 values");
     ask.call_cost = ask.memory_cost = 1;
-    check_refused(&ask, "rate, bits_per_key, bytes", "0 of them");
+    check_refused(&ask, "rate, bits_per_key, bytes", "0 values");
 }
 
 TEST(plan__refuses_nothing_at_all)

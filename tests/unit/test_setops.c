@@ -90,7 +90,7 @@ TEST(fold__of_an_odd_size_is_refused)
         CHECK_EQ(bg_filter_fold(filter, 3, &out, &why), BG_EINVAL);
         CHECK(out == NULL);
         CHECK_STR(why.what, "times");
-        CHECK(strstr(why.found, "3, where 2 are possible") != NULL);
+        CHECK(strstr(why.message, "at most 2 times, not 3") != NULL);
         out = filter;
         CHECK_EQ(bg_filter_fold(filter, 0, &out, &why), BG_EINVAL);
         CHECK(out == NULL);

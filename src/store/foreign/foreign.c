@@ -155,8 +155,8 @@ bg_err foreign_make(const struct foreign_format *format,
     if ((most && bytes > most) || count > FOREIGN_PARTS_MAX
         || !bgi_add_u64(bytes, handle, &all) || !bgi_fits_size(all, &size)) {
         return bgi_err(info, BG_ENOMEM, "size in bytes",
-                       "at most max_bytes and twice the size of the input", "%llu",
-                       (unsigned long long)bytes);
+                       "at most max_bytes, and at most twice the size of the input",
+                       "%llu", (unsigned long long)bytes);
     }
     if (!bgi_memory_take(&memory, size, options->allocator, false)) {
         return bgi_err_state(info, BG_ENOMEM, "memory",
@@ -189,12 +189,18 @@ bg_err foreign_grow(bg_foreign *foreign, uint32_t count, uint64_t bytes,
     struct bgi_memory memory;
     uint64_t all;
     size_t size;
-    if ((foreign->most && bytes > foreign->most) || count > FOREIGN_PARTS_MAX
-        || !bgi_add_u64(bytes, parts, &all) || !bgi_fits_size(all, &size)
+    if (foreign->most && bytes > foreign->most) {
+        return bgi_err_state(info, BG_ENOMEM, "size in bytes",
+                             "cannot grow the filter to %llu bytes: the limit is "
+                             "max_bytes = %llu",
+                             (unsigned long long)bytes,
+                             (unsigned long long)foreign->most);
+    }
+    if (count > FOREIGN_PARTS_MAX || !bgi_add_u64(bytes, parts, &all)
+        || !bgi_fits_size(all, &size)
         || !bgi_memory_take(&memory, size, allocator, false)) {
         return bgi_err_state(info, BG_ENOMEM, "size in bytes",
-                             "cannot grow the filter to %llu bytes: out of memory, or "
-                             "above max_bytes",
+                             "cannot grow the filter to %llu bytes: out of memory",
                              (unsigned long long)bytes);
     }
     unsigned char *to = (unsigned char *)memory.base + parts;
@@ -237,7 +243,7 @@ static bg_err foreign_check(const struct foreign_format *format,
     if (format->traits & BG_FOREIGN_NEEDS_KEYS
         && to->keys == BG_FOREIGN_KEYS_UNSPECIFIED) {
         return bgi_err(info, BG_EINVAL, "keys",
-                       "the encoding of keys, which the format does not store",
+                       "the encoding of the keys, because the format does not store it",
                        "BG_FOREIGN_KEYS_UNSPECIFIED");
     }
     return BG_OK;
@@ -409,8 +415,8 @@ bg_err bg_foreign_add(bg_foreign *foreign, const void *key, size_t len,
                        foreign->format->name);
     }
     if (!foreign_key_fits(foreign, len)) {
-        return bgi_err(info, BG_EINVAL, "key", "the size of the type in `keys`",
-                       "%zu bytes", len);
+        return bgi_err(info, BG_EINVAL, "key",
+                       "the size of the type that `keys` specifies", "%zu bytes", len);
     }
     if (foreign->format->add) {
         return foreign->format->add(foreign, key, len, info);
@@ -475,8 +481,10 @@ bg_err bg_foreign_encode(const bg_foreign *foreign, void *bytes, size_t room,
     uint64_t needed = foreign->format->written(foreign);
     size_t size;
     if (!bgi_fits_size(needed, &size) || (bytes && room < size)) {
-        return bgi_err(info, BG_EINVAL, "room", "at least the size of the encoding",
-                       "%zu of %llu bytes", room, (unsigned long long)needed);
+        char expected[48];
+        (void)snprintf(expected, sizeof expected, "at least %llu bytes",
+                       (unsigned long long)needed);
+        return bgi_err(info, BG_EINVAL, "room", expected, "%zu bytes", room);
     }
     if (bytes) {
         foreign->format->write(foreign, bytes);

@@ -294,7 +294,8 @@ static bg_err bip158_create(uint64_t items, double rate,
     }
     if (rate < 1 / (double)BIP158_M) {
         return bgi_err(info, BG_EINVAL, "rate",
-                       "at least 1/784931, the rate of the format", "%g", rate);
+                       "at least 1/784931, the fixed rate of BIP 158 filters", "%g",
+                       rate);
     }
     items = items < BIP158_TABLE_MIN ? BIP158_TABLE_MIN : items;
     if (!bip158_table_bytes(items, &places, &bytes)) {
@@ -346,8 +347,8 @@ static bg_err bip158_add(bg_foreign *f, const void *key, size_t len, bg_errinfo 
     if (!bip158_is_table(f)) {
         return bgi_err_state(
             info, BG_ENOTSUP, "filter",
-            "cannot add keys to a bip158 filter that was read, because "
-            "it does not contain the hashes; create a new filter");
+            "cannot add keys to a loaded bip158 filter, because the format does not store "
+            "the hashes of the keys; create a new filter");
     }
     if (f->extra[BIP158_ITEMS] == f->extra[BIP158_PLACES] / 2) {
         bg_err err = bip158_grow(f, info);

@@ -3,6 +3,7 @@
 #include "base/checked.h"
 
 #include <math.h>
+#include <stdio.h>
 
 const unsigned char *foreign_header(struct foreign_input *input, uint64_t bytes,
                                     bg_errinfo *info)
@@ -29,8 +30,9 @@ bg_err foreign_check_version(const bg_foreign_options *options, uint32_t found,
     if (options->version == 0 || options->version == found) {
         return BG_OK;
     }
-    return bgi_err(info, BG_EVERSION, "version", "the version in the options", "%u",
-                   found);
+    return bgi_err_state(info, BG_EVERSION, "version",
+                         "the input has version %u, but the options specify version %u",
+                         found, options->version);
 }
 
 bg_err foreign_last(struct foreign_input *input, uint64_t bytes,
@@ -41,9 +43,10 @@ bg_err foreign_last(struct foreign_input *input, uint64_t bytes,
     if (*bits) {
         return BG_OK;
     }
-    return foreign_refuse(info, at, "bits", "the number of bytes in the header",
-                          "%llu instead of %llu", (unsigned long long)left,
-                          (unsigned long long)bytes);
+    char expected[48];
+    (void)snprintf(expected, sizeof expected, "%llu bytes", (unsigned long long)bytes);
+    return foreign_refuse(info, at, "bits", expected, "%llu bytes",
+                          (unsigned long long)left);
 }
 
 bg_err foreign_check_padding(bg_foreign **foreign, uint64_t offset, bg_errinfo *info)
@@ -60,8 +63,8 @@ bg_err foreign_check_padding(bg_foreign **foreign, uint64_t offset, bg_errinfo *
     }
     bg_foreign_free(*foreign);
     *foreign = NULL;
-    return foreign_refuse(info, offset, "bits", "zeros after the last bit",
-                          "nonzero bits");
+    return foreign_refuse(info, offset, "bits",
+                          "zeros in the padding after the last bit", "nonzero bits");
 }
 
 bg_err foreign_make_bloom(const struct foreign_format *format,

@@ -18,6 +18,7 @@
 #include "base/checked.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { DCSO_HEADER = 48, DCSO_DATA = 0 /* index of the user data's size in extra[] */ };
@@ -86,8 +87,10 @@ static bg_err dcso_read(struct foreign_input input, const bg_foreign_options *op
     const unsigned char *bits = foreign_take(&input, part.bytes);
     const uint64_t data = input.n - input.at;
     if (!bits) {
-        return foreign_refuse(info, DCSO_HEADER, "bits",
-                              "the number of bits in the header", "%llu bytes",
+        char expected[48];
+        (void)snprintf(expected, sizeof expected, "at least %llu bytes",
+                       (unsigned long long)part.bytes);
+        return foreign_refuse(info, DCSO_HEADER, "bits", expected, "%llu bytes",
                               (unsigned long long)data);
     }
     err =

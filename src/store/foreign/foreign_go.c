@@ -52,7 +52,7 @@ static bg_err go_read(struct foreign_input input, const bg_foreign_options *opti
     }
     if (foreign_be64(header + 16) != m) {
         return foreign_refuse(info, 16, "length of the bit array",
-                              "the value of m at byte 0", "%llu",
+                              "the same value as m at byte 0", "%llu",
                               (unsigned long long)foreign_be64(header + 16));
     }
     bg_err err = foreign_check_k(k, 8, info);

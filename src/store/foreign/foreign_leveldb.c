@@ -125,8 +125,9 @@ static bg_err level_check_filters(const struct table_block *block, uint64_t at,
     const uint64_t room = block->size - LEVEL_TAIL;
     if (block->size < LEVEL_TAIL || foreign_le32(block->bytes + room) > room
         || (room - foreign_le32(block->bytes + room)) % 4) {
-        return foreign_refuse(info, at, "filter block", "filters and their offsets",
-                              "%llu bytes", (unsigned long long)block->size);
+        return foreign_refuse(info, at, "filter block",
+                              "filters and a valid list of their offsets", "%llu bytes",
+                              (unsigned long long)block->size);
     }
     filters->offsets = foreign_le32(block->bytes + room);
     filters->count = (room - filters->offsets) / 4;
@@ -140,7 +141,7 @@ static bg_err level_check_filters(const struct table_block *block, uint64_t at,
         if (offset < last || offset > filters->offsets) {
             return foreign_refuse(
                 info, at + filters->offsets + 4 * i, "offset of a filter",
-                "an offset inside the block that is not below the previous one", "%llu",
+                "an offset within the block, not before the previous one", "%llu",
                 (unsigned long long)offset);
         }
         last = offset;

@@ -24,6 +24,7 @@
 #include "store/foreign/thrift.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -120,7 +121,7 @@ static bg_err parquet_filter(struct foreign_input input, uint64_t length,
     const unsigned char *bits = foreign_take(&in.input, bytes);
     if (!bits || (length && length != whole)) {
         return foreign_refuse(info, start, "numBytes",
-                              "the number of bytes in the filter", "%llu",
+                              "the size of the filter in bytes", "%llu",
                               (unsigned long long)bytes);
     }
     err = foreign_make(&foreign_parquet, options, 1, bytes, input.n, foreign, info);
@@ -217,17 +218,19 @@ static bg_err parquet_file(struct foreign_input input,
     parquet_footer(&in, &search);
     if (in.bad || in.input.at != end) {
         return foreign_refuse(info, in.input.at, "footer",
-                              "a FileMetaData structure of this length", "%llu bytes",
+                              "a valid FileMetaData structure", "%llu other bytes",
                               (unsigned long long)length);
     }
     if (search.filters == 0) {
-        return foreign_refuse(info, end - length, "filters",
-                              "at least one filter in the file", "0");
+        return foreign_refuse(info, end - length, "filters", "at least 1 in the file",
+                              "0");
     }
     if (search.wanted >= search.filters) {
-        return bgi_err(info, BG_EINVAL, "part",
-                       "the index of a filter in the file, starting from 0", "%u of %u",
-                       search.wanted, search.filters);
+        char expected[64];
+        (void)snprintf(expected, sizeof expected,
+                       "0 to %u, the index of a filter in the file",
+                       search.filters - 1);
+        return bgi_err(info, BG_EINVAL, "part", expected, "%u", search.wanted);
     }
     if ((uint64_t)search.offset >= end - length || search.length < 0) {
         return foreign_refuse(info, end - length, "bloom_filter_offset",
@@ -418,10 +421,16 @@ bg_err bg_foreign_from_filter(const bg_filter *filter, bg_foreign **foreign,
     }
     bgi_err_clear(info);
     const uint64_t bytes = bg_filter_size_bytes(filter);
-    if (!parquet_is_split(filter) || bytes > INT32_MAX) {
-        return bgi_err(info, BG_ENOTSUP, "filter",
-                       "kind split with hash xxh64 and seed 0, below 2 GiB", "%s",
-                       bg_kind_name(bg_filter_kind(filter)));
+    if (!parquet_is_split(filter)) {
+        return bgi_err_state(
+            info, BG_ENOTSUP, "filter",
+            "only a filter of kind split with hash xxh64 and seed 0 can "
+            "be converted to Parquet; this filter has kind %s",
+            bg_kind_name(bg_filter_kind(filter)));
+    }
+    if (bytes > INT32_MAX) {
+        return bgi_err(info, BG_ENOTSUP, "filter", "fewer than 2 GiB", "%llu bytes",
+                       (unsigned long long)bytes);
     }
     const bg_foreign_options options = BG_FOREIGN_OPTIONS_INIT;
     bg_err err = foreign_make(&foreign_parquet, &options, 1, bytes, 0, foreign, info);

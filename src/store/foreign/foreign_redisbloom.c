@@ -94,31 +94,31 @@ static bg_err redis_link(const unsigned char *p, size_t at, struct foreign_part 
                                    .own_small = p[52] };
     if (part->bytes == 0 || part->bytes > UINT64_MAX / 8
         || bits != (part->own_small ? 0 : 8 * part->bytes)) {
-        return foreign_refuse(info, at + 8, "bits of a link",
+        return foreign_refuse(info, at + 8, "bits of a layer",
                               "8 times the number of bytes, or 0 if n2 is set", "%llu",
                               (unsigned long long)bits);
     }
     if (part->own_small > 63 || (uint64_t)1 << part->own_small > 8 * part->bytes) {
-        return foreign_refuse(info, at + 52, "n2 of a link",
+        return foreign_refuse(info, at + 52, "n2 of a layer",
                               "0, or at most log2 of the number of bits", "%u",
                               part->own_small);
     }
     if (!(part->rate > 0 && part->rate < 1)) {
-        return foreign_refuse(info, at + 24, "error of a link", "above 0 and below 1",
+        return foreign_refuse(info, at + 24, "error of a layer", "above 0 and below 1",
                               "%g", part->rate);
     }
     if (!(part->own > 0 && redis_hashes(part->own) <= FOREIGN_K_MAX)) {
-        return foreign_refuse(info, at + 32, "bits per entry of a link",
+        return foreign_refuse(info, at + 32, "bits per entry of a layer",
                               "a number above 0 that needs at most 256 hashes", "%g",
                               part->own);
     }
     if (hashes != (uint32_t)redis_hashes(part->own)) {
-        return foreign_refuse(info, at + 40, "hashes of a link",
-                              "ln 2 * bits per entry", "%u", hashes);
+        return foreign_refuse(info, at + 40, "hashes of a layer",
+                              "ln 2 * bits per entry, rounded up", "%u", hashes);
     }
     if (part->design == 0
         || (double)part->design * part->own > 8 * (double)part->bytes + 1) {
-        return foreign_refuse(info, at + 44, "entries of a link",
+        return foreign_refuse(info, at + 44, "entries of a layer",
                               "at least 1, and at most the number that fits into the "
                               "bits",
                               "%llu", (unsigned long long)part->design);
@@ -134,15 +134,19 @@ static bg_err redis_header(const struct foreign_chunk *chunk, uint64_t *bytes,
     const unsigned char *p = chunk->bytes;
     const size_t at = chunk->at + FOREIGN_CHUNK;
     if (chunk->iterator != 1 || chunk->length < REDIS_HEADER) {
-        return foreign_chunk_bad(chunk, "the header, with iterator 1", info);
+        return foreign_chunk_bad(chunk, "a complete header with iterator 1", info);
     }
     const uint64_t links = foreign_le32(p + 8);
     const uint32_t options = foreign_le32(p + 12), growth = foreign_le32(p + 16);
-    if (links == 0 || links > FOREIGN_PARTS_MAX
-        || chunk->length != REDIS_HEADER + REDIS_LINK * links) {
-        return foreign_refuse(info, at + 8, "links",
-                              "the number of links in the header, at least 1", "%llu",
+    if (links == 0 || links > FOREIGN_PARTS_MAX) {
+        return foreign_refuse(info, at + 8, "layers", "1 to 65536", "%llu",
                               (unsigned long long)links);
+    }
+    if (chunk->length != REDIS_HEADER + REDIS_LINK * links) {
+        return foreign_refuse(
+            info, at + 8, "layers", "the number of layers that the header describes",
+            "%llu for a header of %llu bytes", (unsigned long long)links,
+            (unsigned long long)chunk->length);
     }
     if (options & ~(uint32_t)REDIS_OPTIONS || !(options & REDIS_FORCE64)) {
         return foreign_refuse(info, at + 12, "options",
@@ -152,7 +156,8 @@ static bg_err redis_header(const struct foreign_chunk *chunk, uint64_t *bytes,
     if (growth > REDIS_GROWTH_MAX
         || (growth == 0 && links > 1 && !(options & REDIS_NO_SCALING))) {
         return foreign_refuse(info, at + 16, "growth",
-                              "1 to 32768, or 0 with a single link", "%u", growth);
+                              "1 to 32768, or 0 for a filter with a single layer", "%u",
+                              growth);
     }
     uint64_t size = 0;
     *bytes = 0;
@@ -165,7 +170,8 @@ static bg_err redis_header(const struct foreign_chunk *chunk, uint64_t *bytes,
         }
     }
     if (size != foreign_le64(p)) {
-        return foreign_refuse(info, at, "size", "the sum of the links' sizes", "%llu",
+        return foreign_refuse(info, at, "size",
+                              "the total number of items in the layers", "%llu",
                               (unsigned long long)foreign_le64(p));
     }
     return BG_OK;
@@ -202,8 +208,8 @@ static bg_err redis_bits(struct foreign_input *input, bg_foreign *f, bg_errinfo 
             }
             if (chunk.length == 0 || chunk.length > end - done
                 || chunk.iterator != 1 + done + chunk.length) {
-                return foreign_chunk_bad(
-                    &chunk, "the next chunk, within the current link", info);
+                return foreign_chunk_bad(&chunk, "the next chunk of the current layer",
+                                         info);
             }
             memcpy(f->bytes + done, chunk.bytes, (size_t)chunk.length);
             done += chunk.length;
@@ -230,8 +236,8 @@ static bg_err redis_read(struct foreign_input input, const bg_foreign_options *o
         return err;
     }
     if (bytes > input.n - input.at) {
-        return foreign_refuse(info, header.at + FOREIGN_CHUNK, "bytes of the links",
-                              "at most the number of bytes that follow", "%llu",
+        return foreign_refuse(info, header.at + FOREIGN_CHUNK, "bytes of the layers",
+                              "at most the number of bytes after the header", "%llu",
                               (unsigned long long)bytes);
     }
     bg_foreign *f;
@@ -298,9 +304,11 @@ static bg_err redis_create(uint64_t items, double rate,
 {
     struct foreign_part part;
     if (!redis_solve(items, rate / 2, &part)) {
-        return bgi_err(info, BG_EINVAL, "items, rate",
-                       "a filter with at most 256 hashes", "%llu, %g",
-                       (unsigned long long)items, rate);
+        return bgi_err_state(
+            info, BG_EINVAL, "items, rate",
+            "a filter for %llu items with a rate of %g is too large, or "
+            "needs more than 256 hashes",
+            (unsigned long long)items, rate);
     }
     bg_err err =
         foreign_make(&foreign_redisbloom, options, 1, part.bytes, 0, foreign, info);
@@ -324,16 +332,17 @@ static bg_err redis_add_link(bg_foreign *f, bg_errinfo *info)
                              (unsigned long long)last->items);
     }
     if (!(f->extra[REDIS_EXTRA_OPTIONS] & REDIS_NOROUND)) {
-        return bgi_err(info, BG_ENOTSUP, "options",
-                       "NOROUND (1), without which a filter cannot grow", "%llu",
-                       (unsigned long long)f->extra[REDIS_EXTRA_OPTIONS]);
+        return bgi_err_state(info, BG_ENOTSUP, "options",
+                             "the filter is full and cannot grow, because its options "
+                             "(%llu) do not include NOROUND (1)",
+                             (unsigned long long)f->extra[REDIS_EXTRA_OPTIONS]);
     }
     const uint64_t entries = foreign_next_items(last, f->extra[REDIS_EXTRA_GROWTH],
                                                 redis_bits_per_entry(last->rate / 2));
     if (!redis_solve(entries, last->rate / 2, &part)
         || !bgi_add_u64(f->size, part.bytes, &bytes) || f->count == FOREIGN_PARTS_MAX) {
         return bgi_err_state(info, BG_EFULL, "filter",
-                             "the filter is full and cannot grow beyond %u links",
+                             "the filter is full and cannot grow beyond %u layers",
                              f->count);
     }
     part.offset = f->size;

@@ -50,6 +50,7 @@
 #include "store/foreign/foreign_hashes.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -104,7 +105,7 @@ static bg_err cuckoo_count_slots(struct cuckoo_head *head, bg_errinfo *info)
         if (!cuckoo_slots(head->buckets, head->expansion, head->bucket_size, i, &slots)
             || !bgi_add_u64(head->slots, slots, &head->slots)) {
             return foreign_refuse(info, head->at + 8, "buckets",
-                                  "fewer than 2^32 slots in a filter", "%llu",
+                                  "fewer than 2^32 slots per layer", "%llu",
                                   (unsigned long long)head->buckets);
         }
     }
@@ -150,7 +151,7 @@ static bg_err cuckoo_head(const struct foreign_chunk *chunk, struct cuckoo_head 
     if (head->filters == 0 || head->filters > FOREIGN_PARTS_MAX
         || (head->filters > 1 && head->expansion == 0)) {
         return foreign_refuse(info, at + 24, "filters",
-                              "1, or more if the expansion is above 0", "%llu",
+                              "1 if the expansion is 0, otherwise at least 1", "%llu",
                               (unsigned long long)head->filters);
     }
     return cuckoo_count_slots(head, info);
@@ -189,8 +190,8 @@ static bg_err cuckoo_fill(struct foreign_input *input, bg_foreign *f, bg_errinfo
             }
             if (chunk.length == 0 || chunk.length > end - done
                 || chunk.iterator != 1 + done + chunk.length) {
-                return foreign_chunk_bad(
-                    &chunk, "the next chunk, within the current filter", info);
+                return foreign_chunk_bad(&chunk, "the next chunk of the current layer",
+                                         info);
             }
             memcpy(f->bytes + done, chunk.bytes, (size_t)chunk.length);
             done += chunk.length;
@@ -223,11 +224,14 @@ static bg_err cuckoo_weigh(bg_foreign *f, const struct cuckoo_head *head,
         f->parts[i].items = cuckoo_taken(f, &f->parts[i]);
         taken += f->parts[i].items;
     }
-    return taken == head->items
-               ? BG_OK
-               : foreign_refuse(info, head->at, "items", "the number of fingerprints",
-                                "%llu instead of %llu", (unsigned long long)head->items,
-                                (unsigned long long)taken);
+    if (taken == head->items) {
+        return BG_OK;
+    }
+    char expected[64];
+    (void)snprintf(expected, sizeof expected, "%llu, the number of fingerprints",
+                   (unsigned long long)taken);
+    return foreign_refuse(info, head->at, "items", expected, "%llu",
+                          (unsigned long long)head->items);
 }
 
 static bg_err cuckoo_read(struct foreign_input input, const bg_foreign_options *options,
@@ -241,8 +245,8 @@ static bg_err cuckoo_read(struct foreign_input input, const bg_foreign_options *
     }
     bg_err err = cuckoo_head(&header, &head, info);
     if (!err && head.slots > input.n - input.at) {
-        err = foreign_refuse(info, head.at, "slots of the filters",
-                             "at most the number of bytes that follow", "%llu",
+        err = foreign_refuse(info, head.at, "slots of the layers",
+                             "at most the number of bytes after the header", "%llu",
                              (unsigned long long)head.slots);
     }
     err = err ? err
@@ -498,16 +502,17 @@ static bg_err cuckoo_grow(bg_foreign *f, bg_errinfo *info)
     uint64_t slots, bytes;
     if (expansion == 0 || f->count >= CUCKOO_FILTERS_MAX) {
         return bgi_err_state(info, BG_EFULL, "filter",
-                             "the filter is full and cannot grow beyond %u filters",
+                             "the filter is full and cannot grow beyond %u layers",
                              f->count);
     }
     if (!cuckoo_slots(f->parts[0].bytes / size, (uint32_t)expansion, size, f->count,
                       &slots)
         || !bgi_add_u64(f->size, slots, &bytes)) {
-        return bgi_err_state(info, BG_EFULL, "filter",
-                             "the filter is full and cannot grow: the next of its %u "
-                             "filters would have 2^32 slots or more",
-                             f->count);
+        return bgi_err_state(
+            info, BG_EFULL, "filter",
+            "the filter is full and cannot grow: after its %u layers, the "
+            "next would have 2^32 slots or more",
+            f->count);
     }
     part.bytes = part.design = slots;
     part.bits = 8 * slots;

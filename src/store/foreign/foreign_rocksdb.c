@@ -54,8 +54,8 @@ static bg_err rocks_footer6(const unsigned char *p, struct table *table,
         || (table->checksum != TABLE_NO_CHECKSUM
             && table_sum(table, copy, sizeof copy, table->end)
                    != foreign_le32(p + 5))) {
-        return bgi_err(info, BG_ECHECKSUM, "footer",
-                       "the checksum stored in the footer", "a different checksum");
+        return bgi_err_state(info, BG_ECHECKSUM, "footer",
+                             "the footer is damaged: its checksum does not match");
     }
     if (size + TABLE_TRAILER > table->end) {
         return foreign_refuse(info, table->end + 13, "size of the metaindex",

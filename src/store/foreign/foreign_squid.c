@@ -77,10 +77,14 @@ static bg_err squid_check(const unsigned char *header, bg_errinfo *info)
     const uint32_t required = foreign_be32(header) & 0xffff;
     const uint32_t capacity = foreign_be32(header + 4),
                    bytes = foreign_be32(header + 16);
-    if (current < SQUID_REQUIRED || current > INT16_MAX || required > SQUID_CURRENT) {
-        return bgi_err(info, BG_EVERSION, "version",
-                       "version 3 or later, in a form that version 5 can read",
-                       "%u, which requires %u", current, required);
+    if (current < SQUID_REQUIRED || current > INT16_MAX) {
+        return bgi_err(info, BG_EVERSION, "version", "3 or later", "%u", current);
+    }
+    if (required > SQUID_CURRENT) {
+        return bgi_err_state(info, BG_EVERSION, "version",
+                             "the digest can be read only by version %u or later; this "
+                             "library supports version 5",
+                             required);
     }
     if (capacity == 0 || capacity > INT32_MAX || header[20] == 0) {
         return foreign_refuse(info, 4, "capacity, bits per entry", "at least 1",

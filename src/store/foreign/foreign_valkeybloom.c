@@ -146,16 +146,15 @@ static bg_err valkey_check_part(const struct foreign_part *part, uint64_t items,
                                 size_t at, bg_errinfo *info)
 {
     if (!(part->rate > DBL_MIN)) {
-        return foreign_refuse(info, at, "rate of a filter", "above 0", "%g",
-                              part->rate);
+        return foreign_refuse(info, at, "rate of a layer", "above 0", "%g", part->rate);
     }
     if (items > INT64_MAX) {
-        return foreign_refuse(info, at, "items of a filter", "at most 2^63 - 1", "%llu",
+        return foreign_refuse(info, at, "items of a layer", "at most 2^63 - 1", "%llu",
                               (unsigned long long)items);
     }
     if (part->design == 0 || part->design > INT64_MAX
         || valkey_bytes(part->design, part->rate) > (double)part->bytes + 2) {
-        return foreign_refuse(info, at, "capacity of a filter",
+        return foreign_refuse(info, at, "capacity of a layer",
                               "at least 1, and at most the number that fits into the "
                               "bits",
                               "%llu", (unsigned long long)part->design);
@@ -173,19 +172,20 @@ static bg_err valkey_part(struct foreign_input *input, struct valkey_head *head,
     const uint64_t bytes = p ? foreign_le64(p + 9) : 0;
     if (!p || bytes == 0 || bytes > input->n - input->at
         || foreign_le64(p) != VALKEY_BLOOM + bytes) {
-        return foreign_refuse(info, at, "length of a filter",
+        return foreign_refuse(info, at, "length of a layer",
                               "45 plus the size of the bits that follow", "%llu",
                               (unsigned long long)(p ? foreign_le64(p) : 0));
     }
     if (p[8] != 1) {
-        return bgi_err(info, BG_EVERSION, "version of a filter", "1", "%u",
+        return bgi_err(info, BG_EVERSION, "version of a layer", "1", "%u",
                        (unsigned)p[8]);
     }
     const unsigned char *seed = p + 8 + VALKEY_SEED;
     head->seed = head->seed ? head->seed : seed;
     if (memcmp(seed, head->seed, 32) != 0) {
-        return foreign_refuse(info, at + 8 + VALKEY_SEED, "seed of a filter",
-                              "the seed of the first filter", "a different seed");
+        return foreign_refuse(info, at + 8 + VALKEY_SEED, "seed of a layer",
+                              "the same seed as in the first layer",
+                              "a different seed");
     }
     const bg_err err = foreign_check_k(foreign_le32(p + 17), at + 17, info);
     if (err) {
@@ -195,8 +195,8 @@ static bg_err valkey_part(struct foreign_input *input, struct valkey_head *head,
     const size_t counts = input->at;
     const unsigned char *q = foreign_take(input, 16);
     if (!*bits || !q) {
-        return foreign_refuse(info, counts, "items and capacity of a filter",
-                              "16 bytes", "fewer bytes");
+        return foreign_refuse(info, counts, "items and capacity of a layer", "16 bytes",
+                              "fewer bytes");
     }
     *part = (struct foreign_part){ .bits = 8 * bytes,
                                    .bytes = bytes,
@@ -229,7 +229,7 @@ static bg_err valkey_parts(struct foreign_input input, struct valkey_head *head,
         }
     }
     if (input.at < input.n) {
-        return foreign_refuse(info, input.at, "end", "no bytes after the last filter",
+        return foreign_refuse(info, input.at, "end", "no bytes after the last layer",
                               "%zu bytes", input.n - input.at);
     }
     return BG_OK;
@@ -302,9 +302,11 @@ static bg_err valkey_create(uint64_t items, double rate,
         return err;
     }
     if (!valkey_solve(items, rate, 0.5, &part)) {
-        return bgi_err(info, BG_EINVAL, "items, rate",
-                       "a filter with at most 256 hashes", "%llu, %g",
-                       (unsigned long long)items, rate);
+        return bgi_err_state(
+            info, BG_EINVAL, "items, rate",
+            "a filter for %llu items with a rate of %g is too large, or "
+            "needs more than 256 hashes",
+            (unsigned long long)items, rate);
     }
     err = foreign_make(&foreign_valkeybloom, options, 1, part.bytes, 0, foreign, info);
     if (!err) {
@@ -333,7 +335,7 @@ static bg_err valkey_grow(bg_foreign *f, bg_errinfo *info)
     if (capacity > INT64_MAX || !valkey_solve(capacity, rate, last->own, &part)
         || !bgi_add_u64(f->size, part.bytes, &bytes) || f->count == FOREIGN_PARTS_MAX) {
         return bgi_err_state(info, BG_EFULL, "filter",
-                             "the filter is full and cannot grow beyond %u filters",
+                             "the filter is full and cannot grow beyond %u layers",
                              f->count);
     }
     part.offset = f->size;

@@ -106,8 +106,9 @@ bg_err table_open(const struct table *table, struct table_handle handle,
     *block = (struct table_block){ 0 };
     if (handle.offset > table->end || table->end - handle.offset < TABLE_TRAILER
         || handle.size > table->end - handle.offset - TABLE_TRAILER) {
-        return foreign_refuse(info, handle.offset, what, "a block before the footer",
-                              "%llu bytes", (unsigned long long)handle.size);
+        return foreign_refuse(info, handle.offset, what,
+                              "a block that ends before the footer", "%llu bytes",
+                              (unsigned long long)handle.size);
     }
     const unsigned char *p = table->bytes + handle.offset;
     const size_t summed = (size_t)handle.size + 1;
@@ -115,7 +116,7 @@ bg_err table_open(const struct table *table, struct table_handle handle,
         && table_sum(table, p, summed, handle.offset) != foreign_le32(p + summed)) {
         bg_err err =
             bgi_err(info, BG_ECHECKSUM, what, "the checksum stored after the block",
-                    "%s", "a different checksum");
+                    "a different checksum");
         if (info) {
             info->offset = handle.offset;
         }

@@ -104,11 +104,11 @@ TEST(bg__create_words)
         { "BG.CREATE x CAPACITY 10 ERROR 1.5",
           "-ERR ERROR: found 1.5, expected a number above 0 and below 1" },
         { "BG.CREATE x CAPACITY 10 ERROR 0.1 BITS 8",
-          "-ERR ERROR, BITS, BYTES: found 2 of them, expected exactly one of them" },
+          "-ERR ERROR, BITS, BYTES: found 2 values, expected exactly one" },
         { "BG.CREATE x CAPACITY 10 KIND blocked K 99",
           "-ERR K: found 99, expected 3 .. 16 for a blocked filter" },
         { "BG.CREATE x KIND counting CAPACITY 10 FOLDS 1",
-          "-ERR FOLDS: found 1 for a counting filter, expected 0 for a kind that does not fold" },
+          "-ERR FOLDS: found 1 for a counting filter, expected 0, because this kind cannot be folded" },
         { "BG.CREATE x KIND fuse CAPACITY 10",
           "-ERR a static filter must be built from all keys at once: build a file, then load "
           "it with BG.RELOAD" },
@@ -303,9 +303,8 @@ TEST(bg__windows_merge_in_the_same_period)
     CHECK_STR(fake(&h, "BG.ADD young item"), ":1");
     CHECK_STR(
         fake(&h, "BG.MERGE old young"),
-        "-INCOMPATIBLE cannot merge filter 'young' into 'old': period of the window: "
-        "found 130 and 128, expected the same period in both filters; create one as a cleared "
-        "copy of the other");
+        "-INCOMPATIBLE cannot merge filter 'young' into 'old': the windows are in "
+        "different periods (130 and 128); create one filter as a cleared copy of the other");
     CHECK_STR(fake(&h, "BG.MERGE copy old"), "+OK");
     CHECK_STR(fake(&h, "BG.CLEAR copy"), "+OK");
     CHECK_STR(fake(&h, "BG.ADD copy item"), ":1");
@@ -698,7 +697,7 @@ TEST(bg__plans)
         { "BG.PLAN 10 0.1 ABSENT 2", "-ERR ABSENT must be above 0 and at most 1" },
         { "BG.PLAN 10 0.1 QPS", "-ERR QPS must be above 0 and at most 1e+15" },
         { "BG.PLAN 10 0.1 LATENCY 5",
-          "-ERR CALLTIME: found 0, expected above 0, with a LATENCY" },
+          "-ERR CALLTIME: found 0, expected a number above 0, because LATENCY is set" },
         { "BG.PLAN 10", "-ERR wrong number of arguments for 'bg.plan' command" },
     };
     FAKE_SCRIPT(&h, lines);

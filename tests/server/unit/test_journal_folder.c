@@ -284,7 +284,8 @@ TEST(journal_folder__a_fresh_segment_of_another_journal)
         struct told told = { .gaps = 0 };
         bg_errinfo why;
         CHECK_EQ(journal_read(folder, false, NULL, NULL, NULL, &why), BG_EFORMAT);
-        CHECK(again || strstr(why.message, "segments of a different journal") != NULL);
+        CHECK(again
+              || strstr(why.message, "segments belong to a different journal") != NULL);
         CHECK_OK(journal_read(folder, true, tell, &told, NULL, &why));
         CHECK(told.gaps > 0);
         CHECK_OK(journal_close(begin(folder, &beyond, NULL), NULL));
