@@ -3,8 +3,8 @@
  * directory is needed to serve them.
  *
  * The files are the same for all users and contain no secrets. Send each file with its tag,
- * `Cache-Control: no-cache` and `X-Content-Type-Options: nosniff`, and send pages with the content
- * security policy as well. If the If-None-Match header contains the tag, respond with 304.
+ * `Cache-Control: no-cache` and `X-Content-Type-Options: nosniff`. For pages, also send the content
+ * security policy. If the If-None-Match header contains the tag, respond with 304.
  *
  * Thread safety: all data is constant, so all functions are MT-Safe.
  */

@@ -12,7 +12,7 @@
  * answered; the second stops it immediately. */
 static void main_stop(int number)
 {
-    /* two threads may each be handling a signal at the same time */
+    /* two threads may handle signals at the same time */
     static _Atomic int asked;
     (void)number;
     server_stop(atomic_fetch_add(&asked, 1) > 0);

@@ -27,8 +27,8 @@ void buffer_clear(struct buffer *b, size_t keep)
     b->overflow = false;
 }
 
-/* Returns a size that fits `need` bytes: a power-of-two multiple of the current size, but not far
- * beyond the limit. */
+/* Doubles the current size until `need` bytes fit, and returns the result. The result exceeds the
+ * limit only if `need` does. */
 static size_t buffer_next_room(const struct buffer *b, size_t need)
 {
     size_t room = b->room ? b->room : BUFFER_FIRST;

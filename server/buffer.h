@@ -6,15 +6,15 @@
  *
  * A buffer grows by doubling and never holds more than `limit` waiting bytes. The waiting bytes are
  * moved to the front of the memory only when at least as many bytes have been removed as are still
- * waiting, so each byte is moved a bounded number of times. The memory stays below four times the
- * limit.
+ * waiting, so each byte is moved a bounded number of times. A buffer allocates less than four times
+ * its limit.
  *
- * The memory counts toward the ledger's limit (ledger.h).
+ * Buffer memory counts toward the ledger's limit (ledger.h).
  *
  * If bytes do not fit, because of the limit or because memory is unavailable, `overflow` is set.
- * Nothing more is written after that, so a reply is never followed by a fragment of a later reply.
- * Writers need not check `overflow`: the code that sends the bytes checks it once and closes the
- * connection.
+ * After that, nothing more is written to the buffer, so a reply is never followed by a fragment of
+ * a later reply. Writers need not check `overflow`: the code that sends the bytes checks it once
+ * and closes the connection.
  *
  * A zero-initialized buffer with a limit is empty and owns no memory, so idle connections use no
  * buffer memory. Thread safety: one thread at a time.
@@ -98,7 +98,8 @@ void buffer_number(struct buffer *b, uint64_t value);
  * 20. */
 size_t buffer_digits(char to[20], uint64_t value);
 
-/* Sanitizes a byte of untrusted text within a line: CR, LF and NUL become spaces. */
+/* Returns the byte to write for a byte of untrusted text: CR, LF and NUL become spaces, so that the
+ * text cannot end the line. */
 static inline char buffer_line_byte(char c)
 {
     if (c == '\r' || c == '\n' || c == '\0') {
@@ -107,7 +108,7 @@ static inline char buffer_line_byte(char c)
     return c;
 }
 
-/* Writes untrusted text within a line. */
+/* Writes untrusted text as part of a line; see buffer_line_byte. */
 void buffer_line(struct buffer *b, const char *text, size_t n);
 
 /* Removes the first n waiting bytes. */

@@ -131,7 +131,7 @@ static void name_free(struct entry_name *name)
     }
 }
 
-static void entry_discard(struct entry *entry) /* the entry does not own the object */
+static void entry_discard(struct entry *entry) /* frees the entry, but not its object */
 {
     name_free(atomic_load(&entry->name));
     ledger_release(LEDGER_OBJECTS, CATALOG_ENTRY);
@@ -144,7 +144,8 @@ static void entry_free(struct entry *entry)
     entry_discard(entry);
 }
 
-/* Frees garbage, except for entries that are still held, which it returns to be freed later. */
+/* Frees garbage, except for entries that are still held. Returns a list of these entries, which are
+ * freed later. */
 static struct entry *garbage_free(struct garbage *garbage)
 {
     struct entry *held = NULL, *next = NULL;
@@ -297,8 +298,8 @@ static size_t catalog_order_find(const struct catalog *catalog, uint64_t after)
     return low;
 }
 
-/* Appends an entry to the list. Numbers only increase, and recovery, which assigns numbers itself,
- * also adds entries in increasing order. */
+/* Appends an entry to the list. The list stays sorted, because numbers only increase. Recovery,
+ * which assigns numbers itself, also adds entries in increasing order. */
 static void catalog_order(struct catalog *catalog, struct entry *entry)
 {
     catalog->ordered[catalog->ordered_count++] =
@@ -350,7 +351,7 @@ static void catalog_bury(struct catalog *catalog, size_t at, struct entry *entry
     struct places *places = atomic_load(&catalog->places);
     atomic_store(&places->at[at], instead);
     atomic_store(&entry->gone, true);
-    /* The value is kept because holders of the entry may still read it. */
+    /* entry->expires keeps its value, because holders of the entry may still read it. */
     if (atomic_load(&entry->expires)) {
         atomic_fetch_sub(&catalog->expiring, 1);
     }

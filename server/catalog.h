@@ -10,10 +10,10 @@
  *
  * A lookup loads the table and examines slots until it finds the name or an empty slot. A renamed
  * entry gets a new name object and a new slot. A lookup of the old name sees at least one of these
- * changes, so it does not find the entry. A change is made under the lock: it is recorded in the
- * journal, and then one pointer is stored. Removed memory (an entry, an outgrown table) is put on a
- * list, and catalog_reap frees it once no thread uses it (quiet.h). Only catalog_reap waits, so the
- * thread that runs DEL does not have to free gigabytes of memory.
+ * two changes, so it does not find the entry. A change is made under the lock: it is recorded in
+ * the journal, and then one pointer is stored. Removed memory (an entry, an outgrown table) is put
+ * on a list, and catalog_reap frees it once no thread uses it (quiet.h). Only catalog_reap waits,
+ * so the thread that runs DEL does not have to free gigabytes of memory.
  *
  * Names are hashed with a secret generated at startup, because clients choose the names and could
  * otherwise force collisions.
@@ -42,7 +42,8 @@ struct entry_base {
     /* file name in the directory `filters`; "" if there is no file yet */
     char file[96];
     char digest[BG_DIGEST_TEXT_BYTES];
-    uint64_t from; /* changes recorded in this frame or later are not in the file */
+    uint64_t
+        from; /* changes recorded in this frame or later may be missing from the file */
     uint64_t items, deleted, expansions; /* the object's counters as of that frame */
 };
 
@@ -54,7 +55,7 @@ struct entry_name {
     char bytes[]; /* any bytes, followed by a NUL */
 };
 
-/* State of a conditional replacement, in which another object replaces this one only if its content
+/* The state of a conditional replacement, which replaces an entry only if the content of its object
  * has not changed. */
 enum entry_decision {
     ENTRY_STAYS,
@@ -67,7 +68,7 @@ struct entry {
     _Atomic(struct entry_name *) name; /* valid only during a batch */
     struct object *object;
     uint64_t created;         /* milliseconds since 1970 */
-    _Atomic uint64_t expires; /* in the same unit; 0 means never */
+    _Atomic uint64_t expires; /* milliseconds since 1970; 0 means never */
     /* Number of the last frame that changed the object, or 0 if there is none since its base. */
     _Atomic uint64_t recorded;
     /* Number of changes to the object's content; see catalog_changing. */
@@ -84,8 +85,8 @@ struct entry {
 
 struct catalog;
 
-/* Hooks that record a change in the journal before it becomes visible. All calls are made under one
- * lock. If a hook returns an error, the change is not made. Any hook may be NULL. */
+/* Hooks that record a change in the journal before it becomes visible. All hooks are called under
+ * one lock. If a hook returns an error, the change is not made. Any hook may be NULL. */
 struct catalog_hooks {
     /* `before`, which may be NULL, is the entry that had the name until now; it is dropped in the
      * same step. */
@@ -113,7 +114,7 @@ struct entry *catalog_find(const struct catalog *catalog, bg_bytes name, uint64_
 uint64_t catalog_hash(const struct catalog *catalog, bg_bytes name);
 
 enum {
-    CATALOG_REPLACE = 1u << 0, /* replaces an existing entry with the name */
+    CATALOG_REPLACE = 1u << 0, /* replaces the entry that has the name, if any */
     /* Used by recovery: the entry gets the number already in object->id. */
     CATALOG_FORCE_NUMBER = 1u << 1,
     CATALOG_KEEP_EXPIRY = 1u << 2, /* keeps the expiry of the replaced entry */
@@ -148,16 +149,17 @@ bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object
                    bg_errinfo *info);
 
 /*
- * Counts a change to an entry's content. Call it before the change, within a batch that ends after
- * the change, or after the change and before it is acknowledged. Returns BG_ECANCELED if a
- * conditional operation (CATALOG_UNCHANGED) has already replaced the entry. In that case, the
- * caller must not acknowledge the change.
+ * Counts a change to an entry's content. There are two ways to call it: before the change, in a
+ * batch that does not end until the change has been made; or after the change, but before the
+ * change is acknowledged. Returns BG_ECANCELED if a conditional operation (CATALOG_UNCHANGED) has
+ * already replaced the entry. In that case, the caller must not acknowledge the change.
  *
  * To compare content and replace it in one step: read entry->changes, wait for running batches to
  * end (quiet_wait), compare, and call catalog_put_on with CATALOG_INSTEAD_OF | CATALOG_UNCHANGED. A
- * change that was counted before the comparison is part of the compared content. For a later
- * change, either catalog_put_on sees the change or the change sees catalog_put_on's decision,
- * because each side stores before it loads.
+ * change that was counted before entry->changes was read is part of the compared content. For a
+ * change that was counted later, either catalog_put_on sees the new count, or catalog_changing sees
+ * the decision of catalog_put_on, because each side stores its own value before it loads the other
+ * one.
  */
 bg_err catalog_changing(struct entry *entry, bg_errinfo *info);
 
@@ -180,12 +182,13 @@ bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to,
 bg_err catalog_expire(struct catalog *catalog, bg_bytes name, uint64_t expires,
                       uint64_t now, bg_errinfo *info);
 
-/* Conditions for EXPIRE. The first four apply to the name's current expiry. */
+/* Conditions for EXPIRE. The first four test the current expiry of the name. */
 enum {
-    CATALOG_EXPIRE_NX = 1u << 0, /* it is unset */
-    CATALOG_EXPIRE_XX = 1u << 1, /* it is set */
-    CATALOG_EXPIRE_GT = 1u << 2, /* it is set, and earlier than the new expiry */
-    CATALOG_EXPIRE_LT = 1u << 3, /* it is unset, or later than the new expiry */
+    CATALOG_EXPIRE_NX = 1u << 0, /* the name has no expiry */
+    CATALOG_EXPIRE_XX = 1u << 1, /* the name has an expiry */
+    CATALOG_EXPIRE_GT = 1u << 2, /* the expiry is earlier than the new one */
+    CATALOG_EXPIRE_LT =
+        1u << 3, /* there is no expiry, or it is later than the new one */
     /* Not a condition: if the new time has already passed, drop the name. */
     CATALOG_EXPIRE_DROPS = 1u << 4
 };
@@ -205,8 +208,8 @@ bg_err catalog_set_base(struct catalog *catalog, struct entry *entry,
 void catalog_digest(struct catalog *catalog, const struct entry *entry,
                     char digest[BG_DIGEST_TEXT_BYTES]);
 
-/* Drops the expired entries among the next few thousand names; the next call continues after them.
- * Returns the number of dropped entries. */
+/* Examines the next few thousand entries and drops those that have expired. The next call continues
+ * where this call stopped. Returns the number of dropped entries. */
 size_t catalog_sweep(struct catalog *catalog, uint64_t now);
 
 /* Frees removed memory that no thread uses anymore. Waits for batches to end, so it must not be
@@ -222,8 +225,7 @@ size_t catalog_count(const struct catalog *catalog);
 /* Returns the number of entries that have an expiry. */
 size_t catalog_expiring(const struct catalog *catalog);
 
-/* Returns a starting point for catalog_scan: the number just below the number of an entry selected
- * by `random`. */
+/* Returns a value of `after` with which catalog_scan starts at an entry selected by `random`. */
 uint64_t catalog_before_any(struct catalog *catalog, uint64_t random);
 
 /* Returns up to `room` entries with numbers above `after`, in order. Each entry is held until
@@ -240,11 +242,11 @@ bg_err catalog_each(struct catalog *catalog,
 void catalog_hold(struct entry *entry);
 void catalog_release(struct entry *entry);
 
-/* Return the total size of all objects in bytes: catalog_bytes as of the last measurement, and
- * catalog_measure as measured now. */
+/* Both functions return the total size of all objects, in bytes. catalog_measure measures it now,
+ * and catalog_bytes returns the result of the last measurement. */
 uint64_t catalog_bytes(const struct catalog *catalog);
 uint64_t catalog_measure(struct catalog *catalog);
-/* Adds to the total that catalog_bytes returns. */
+/* Adds `bytes` to the total that catalog_bytes returns. */
 void catalog_grew(struct catalog *catalog, uint64_t bytes);
 
 /* Returns the current name, which is valid until the end of the current batch. */

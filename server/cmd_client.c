@@ -25,7 +25,8 @@ struct pick {
     uint64_t ids[PICK_IDS];
     size_t ids_count;
     const bg_bytes *address, *local, *user;
-    /* matches no connection, because the client type (such as replica) does not exist here */
+    /* no connection matches, because the requested client type (such as replica) does not exist
+     * here */
     bool nobody;
     bool skip_me;    /* KILL excludes the calling client */
     int64_t younger; /* KILL MAXAGE excludes connections younger than this */
@@ -118,7 +119,7 @@ static bool pick_read_type(struct request *request, bg_bytes word, struct pick *
 
 /* ---- Connection state -------------------------------------------------------------------- */
 
-/* The state of a connection at the time of the visit. */
+/* The state of a connection, copied by the job that visits the workers. */
 struct facts {
     struct client client;
     int fd;

@@ -64,7 +64,8 @@ static enum login login_as(struct request *request, bg_bytes name, bg_bytes pass
     return login_check(request, name, password);
 }
 
-/* Sends an error within MULTI, where the user and the protocol cannot be changed. */
+/* Within MULTI, sends an error and returns true, because the user and the protocol cannot be
+ * changed there. */
 static bool connection_in_multi(struct request *request)
 {
     struct client *client = session_of(request)->client;

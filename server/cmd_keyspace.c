@@ -161,7 +161,7 @@ static bg_err flush_some(struct session *session, struct entry *const *entries,
                          size_t n, bg_errinfo *info)
 {
     bg_err err = BG_OK;
-    session_enter(session); /* required to read names */
+    session_enter(session); /* names are valid only during a batch */
     for (size_t i = 0; i < n && !err; i++) {
         err = flush_one(session, entries[i], info);
     }

@@ -15,7 +15,8 @@
 
 enum {
     SCAN_USUAL = 10, /* default number of entries that one SCAN examines */
-    SCAN_MAX = 1000, /* maximum number per SCAN, so that other connections get a turn */
+    /* maximum number of entries that one SCAN examines, so that other connections get a turn */
+    SCAN_MAX = 1000,
     SCAN_PIECE = 64
 };
 

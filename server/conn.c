@@ -298,7 +298,7 @@ void conn_again(struct conn *conn)
     }
 }
 
-/* Updates the state after handling input, including the time at which a request became
+/* Updates the connection after input has been handled. For example, records when a request became
  * incomplete. */
 static void conn_note_rest(struct conn *conn)
 {

@@ -85,7 +85,7 @@ struct conn {
     uint64_t hold;
     /* like `hold`, for the second group of replies; 0 if there is no such group */
     uint64_t later;
-    /* `hold` applies only to the part of `out` that the next two fields describe */
+    /* `hold` applies only to part of `out`, as described by `sendable` and `hold_bytes` */
     bool divided;
     size_t sendable;   /* number of bytes at the start of `out` that need not wait */
     size_t hold_bytes; /* number of bytes after `sendable` that wait for `hold` */
@@ -104,7 +104,7 @@ struct conn {
     bool amid;
     bool lingers;  /* will be closed before all input is read; see conn_linger */
     bool draining; /* is currently discarding the remaining input */
-    /* number of bytes received since `stuck` (if `amid` is set) or while draining */
+    /* number of bytes received since tick `stuck` (if `amid` is set), or while draining */
     size_t arrived;
     bool busy;    /* a job is running for the connection */
     bool closed;  /* closed, but not yet freed */

@@ -37,12 +37,12 @@ struct resp_job {
     struct client client;
     struct buffer out;
     bool wrote;
-    bool has_ticket; /* the first half of a BG.LOOKUP is done */
+    bool has_ticket; /* gates_begin has started a BG.LOOKUP, and the job finishes it */
     struct gates_ticket ticket;
     /* Destination of a forwarded run, or NULL if the job is a single request. */
     struct front *front;
     const struct command *command; /* command of the forwarded run */
-    struct resp_job *then;         /* request after the run, to be run next */
+    struct resp_job *then; /* the request that ended the run; runs after this job */
     /* If not empty, the error to send after the run and before closing the connection. */
     char farewell[SESSION_TEXT];
     size_t bytes; /* size of the whole request */
@@ -174,7 +174,7 @@ static void resp_no_memory(const struct reply *reply)
 }
 
 enum { RESP_WORDS = 4 }; /* number of arguments that count as one request */
-/* Copies of requests up to this size are reserved as small buffers. */
+/* The memory limit is less strict for requests smaller than this (ledger_reserve_small). */
 enum { RESP_SMALL = 16 << 10 };
 
 /* Creates a job with a copy of a request; returns NULL if out of memory. */

@@ -1,4 +1,5 @@
-/* doubt.c - see doubt.h. Free names are kept in a sorted array, because there are few of them. */
+/* doubt.c - see doubt.h. The names that are known to be free are kept in a sorted array, because
+ * there are few of them. */
 #include "doubt.h"
 
 #include <pthread.h>

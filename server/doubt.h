@@ -3,13 +3,14 @@
  *
  * If journal frames are missing, they may have recorded that filters were created, renamed or
  * dropped. In that case, any name that is not in the catalog may have belonged to a lost filter.
- * Answering "no" for its keys could be a false negative, and so could answers from a filter that is
- * created empty under that name. Therefore, lookups under such a name return "maybe", and a filter
- * with that name can be created only together with its content (from a file or a dump).
+ * Answering "no" for its keys could be a false negative, and so could a "no" from a new, empty
+ * filter with the same name. Therefore, lookups under such a name return "maybe", and a filter with
+ * that name can be created only together with its content (from a file or a dump).
  *
- * After a client drops or renames a name, the name is known to be free. This fact is not recorded,
- * so after a restart the name is in doubt again, unless a filter was created under it in the
- * meantime. All doubt ends when the operator starts the service with `damaged-journal forget`.
+ * After a client drops or renames a filter, the filter's old name is known to be free. This fact is
+ * not recorded, so after a restart the name is in doubt again, unless a filter was created under it
+ * in the meantime. All doubt ends when the operator starts the service with `damaged-journal
+ * forget`.
  */
 #ifndef SERVER_DOUBT_H
 #define SERVER_DOUBT_H

@@ -1,9 +1,9 @@
 /*
  * front_call.c - forwards items to the cluster, and returns and counts the results.
  *
- * Items for shards that are down are not sent, nor are adds to shards that accept no adds. All other items are
- * sent. If a shard does not answer for all of its items, it is then marked as down or as accepting no
- * adds.
+ * Nothing is sent to shards that are down, no adds are sent to shards that accept no adds, and no lookups are
+ * sent to incomplete shards. A shard that does not answer for all of the items sent to it is marked as down
+ * or as not accepting adds.
  */
 #include "fronts_inside.h"
 #include "log.h"
@@ -198,8 +198,8 @@ static bg_err front_send(struct front *front, const struct front_work *work,
     return err;
 }
 
-/* Marks the shards that did not answer. If an add failed, the shard is only marked as not accepting adds, because it
- * may be missing replicas but still answer lookups. */
+/* Marks the shards that did not answer. A shard that did not answer an add is marked only as not accepting adds,
+ * because it may be missing replicas but still answer lookups. */
 static void front_blame(struct front *front, const struct front_sent *sent, bool adds,
                         const bg_errinfo *info)
 {

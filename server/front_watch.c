@@ -3,9 +3,10 @@
  *
  * Each round first checks that all nodes with slots respond, and refreshes the cluster map if it is more than a few
  * seconds old. Then it sends a lookup for an empty item to every shard. This lookup takes the same path as client
- * lookups, so it gets the result that clients would get. Finally, the round reads the witnesses of all shards and
- * updates any that do not list all processes. The watch uses a client with a short retry limit. After a failure, the
- * watch opens a new client, which reads the password and certificate files again.
+ * lookups, so it gets the result that clients would get. Finally, the round reads the witness of every shard
+ * (shard_witness.h), and updates the witnesses that do not list all running server processes. The watch uses a
+ * cluster client that stops retrying after a short time. After a failure, the watch opens a new client, which
+ * reads the password and certificate files again.
  */
 #include "fronts_inside.h"
 

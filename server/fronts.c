@@ -223,8 +223,8 @@ static void front_tell_many(struct request *request, const struct front_work *wo
     }
 }
 
-/* Replies to one failed request: first the results of the items before the first one that was not added, then the
- * error. */
+/* Replies to one failed request: sends the results of all items before the first item that was not added,
+ * followed by the error. */
 static void front_tell_failed(struct request *request, const struct front_work *work,
                               enum front_form form, bg_err err)
 {

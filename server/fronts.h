@@ -21,10 +21,11 @@
  *             down --- an answer to the watch ---> up
  *
  * A shard whose server restarted may have lost keys (shard_witness.h), and is marked "incomplete". Its lookups are
- * answered as if the shard were down, but adds are sent to it. The watch reads the witnesses of all shards and
- * keeps them up to date. The shard stays incomplete until the operator marks the shard as complete
- * (bloomgate --cluster NODES complete). Lookups between a restart and the watch's next round do not
- * answer "no" either, because clients do not trust a process that the witness does not list.
+ * answered as if the shard were down, but adds are sent to it. Each shard has a witness, which lists the
+ * server processes that were running in the cluster when the witness was written. The watch reads the
+ * witnesses of all shards and keeps them up to date. The shard stays incomplete until the operator marks the
+ * shard as complete (bloomgate --cluster NODES complete). Lookups between a restart and the watch's next round
+ * do not answer "no" either, because clients do not trust a process that the witness does not list.
  *
  * An add can fail for lack of replicas while lookups still work. Therefore, after a shard has not answered an
  * add, no adds are sent to it until its replicas have acknowledged a write from the watch.
@@ -77,7 +78,8 @@ struct front_work {
     /* Bitmap of added items that are new, or of lookups whose answer is "maybe". Unanswered lookups
      * count as "maybe" as well. */
     uint64_t *answers;
-    bool unreached; /* some items are not done because a shard could not be reached */
+    /* some items are not in `done`, because a shard could not be reached */
+    bool unreached;
     bg_errinfo info;
 };
 

@@ -66,9 +66,9 @@ bg_err gate_settings_set(struct gate_settings *settings, const char *key,
 /* Checks that all required settings are present and that the settings are consistent. Does not connect. */
 bg_err gate_settings_check(const struct gate_settings *settings, bg_errinfo *info);
 
-/* Return row i of the table: the name (NULL after the last row), a description, and the default as text ("" if there is
- * none, NULL if the setting is required). gate_settings_show writes the value as text that gate_settings_set accepts,
- * except that the source's password is masked. */
+/* These functions read row i of the table. gate_settings_name returns NULL after the last row. gate_settings_default
+ * returns "" if there is no default, and NULL if the setting is required. gate_settings_show writes the value as text
+ * that gate_settings_set accepts, except that the source's password is masked. */
 const char *gate_settings_name(size_t i);
 const char *gate_settings_summary(size_t i);
 const char *gate_settings_default(size_t i);

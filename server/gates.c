@@ -23,7 +23,7 @@
 
 struct gates {
     struct gates_options how;
-    char *dir; /* copy of the option, or NULL */
+    char *dir; /* copy of the `dir` option, or NULL */
     char instance[GATE_INSTANCE];
     pthread_rwlock_t lock; /* protects the list */
     struct gate **list;
@@ -158,9 +158,9 @@ static uint64_t gates_nanoseconds(double seconds)
 }
 
 /*
- * Creates the slot with a tiny filter, which is never trusted. The tiny filter accepts the follower's adds, and the
- * first real filter accepts them as soon as its build starts. (A slot without a filter rejects adds, even while its
- * first filter is being built.)
+ * Creates the slot with a tiny filter, which is never trusted. The tiny filter makes the slot accept the follower's
+ * adds, so the first real filter receives these adds as soon as its build starts. (A slot without a filter rejects
+ * adds, even while its first filter is being built.)
  */
 static bg_err gates_make_slot(struct gate *gate, bg_errinfo *info)
 {

@@ -152,12 +152,12 @@ struct gate_about {
     const struct gate_settings *settings;
     const bg_slot *slot; /* for bg_slot_get_info, bg_slot_get_health and metrics */
     const bg_gate *gate; /* for lookup statistics (bg_gate_get_info) */
-    /* the same for lookups that queried the source directly */
+    /* statistics for lookups that queried the source directly */
     const bg_gate *blind;
     enum gate_phase phase;
     bool trusted; /* T1 to T3 */
-    /* Whether the follower (or the last build, if there is no follower) and the last lookup
-     * succeeded. */
+    /* False if the last lookup or the follower failed. If there is no follower, the last build
+     * counts instead. */
     bool source_up;
     char source_text[BG_ERR_MESSAGE_MAX]; /* the last error, or "" */
     /* seconds since the follower last caught up; negative if it never has */
@@ -176,8 +176,8 @@ struct gate_about {
     uint64_t progress_expected; /* 0 if unknown */
 };
 
-/* Calls `tell` for every gate, in the order in which the gates were added. If a gate is dropped meanwhile, gates_drop
- * waits until `tell` has returned for it. */
+/* Calls `tell` for every gate, in the order in which the gates were added. If another thread drops a gate in the
+ * meantime, gates_drop waits until `tell` has returned for that gate. */
 void gates_each(struct gates *gates,
                 void (*tell)(void *context, const struct gate_about *about),
                 void *context);

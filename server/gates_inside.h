@@ -23,7 +23,7 @@ struct gate {
     /* Trust: see gates.h. */
     _Atomic uint64_t needed; /* the source's current epoch; 0 if it has none yet */
     _Atomic uint64_t built;  /* epoch for which the filter is complete */
-    /* `since` of the last proof; 0 if there is none in this epoch */
+    /* `since` value of the last proof; 0 if this epoch has no proof yet */
     _Atomic uint64_t caught_up;
     atomic_bool doubted; /* the epoch has ended, or an audit found a false negative */
     uint64_t max_lag;    /* nanoseconds */
@@ -43,7 +43,7 @@ struct gate {
     bool rebuild_asked;  /* rebuild immediately */
     bool rebuild_wanted; /* rebuild after the pause that follows the last build */
     char why[BG_ERR_MESSAGE_MAX]; /* reason for the next build */
-    /* `why` explains why the saved filter is not used */
+    /* the saved filter cannot be used, for the reason in `why` */
     bool is_unusable;
     bool source_up;
     /* time at which the source's state was last reported as an event */
@@ -68,7 +68,7 @@ void gate_tell(const struct gate *gate, enum gate_event_kind kind, const char *t
 
 /* ---- gates_life.c ------------------------------------------------------------------------- */
 
-/* Start the threads, and stop them after canceling their work. */
+/* gate_life_begin starts the threads. gate_life_end cancels their work and stops them. */
 bg_err gate_life_begin(struct gate *gate, bg_errinfo *info);
 void gate_life_end(struct gate *gate);
 

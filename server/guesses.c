@@ -47,7 +47,7 @@ static uint64_t guesses_address(const char *text)
             return (uint64_t)1 << 32 | low;
         }
         memcpy(&address, six.s6_addr, sizeof address);
-        /* A nonzero value distinguishes ::1 from a Unix socket. */
+        /* The first half of ::1 is 0, which stands for a Unix socket, so use another value. */
         address = address ? address : (uint64_t)1 << 33;
     }
     return address;

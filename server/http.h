@@ -22,9 +22,10 @@
  * and servers are known to disagree on where a request ends (status 400 unless noted otherwise).
  * Lines must end with CRLF, and a head must not contain any other CR, LF, NUL or control character.
  * No space may precede a field name or its colon. HTTP/1.1 requires exactly one Host field.
- * Content-Length may appear only once, must consist of digits, and cannot be combined with
- * Transfer-Encoding, which must be "chunked" (501) and is not allowed in HTTP/1.0. A head is at
- * most 16 KiB long and has at most 64 fields (431); its first line is at most 8 KiB long (414).
+ * Content-Length may appear only once and must consist of digits. It cannot be combined with
+ * Transfer-Encoding. Transfer-Encoding must be "chunked" (otherwise 501) and is not allowed in
+ * HTTP/1.0. A head is at most 16 KiB long and has at most 64 fields (431); its first line is at
+ * most 8 KiB long (414).
  *
  * http_fields.h declares functions that read the fields that the parser does not use itself.
  */

@@ -77,7 +77,7 @@ static enum http_body_result http_body_trailer(struct http_body *b, char c)
     return HTTP_BODY_MORE;
 }
 
-/* Expects a certain byte, and then enters the next state. */
+/* Checks that the byte is the CR or LF that the state requires, and enters the next state. */
 static enum http_body_result http_body_expect(struct http_body *b, char c)
 {
     const bool cr = b->state == BODY_CHUNK_CR;

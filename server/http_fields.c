@@ -204,7 +204,7 @@ static int http_fields_sextet(char c)
                                   : -1;
 }
 
-/* Decodes base64, which must be padded and must not contain leftover bits. */
+/* Decodes base64. The text must be padded, and the unused bits of its last digit must be zero. */
 static bool http_fields_base64(bg_bytes text, char *to, size_t *made)
 {
     const char *c = text.data;
@@ -246,9 +246,9 @@ static bool http_fields_basic(bg_bytes text, char *room, struct http_credentials
     return true;
 }
 
-/* Returns whether the text is one word. In the standard, a token consists of letters, digits and
- * -._~+/, optionally followed by =. Here, however, "NAME:PASSWORD" is also a token, and passwords
- * may contain any character. */
+/* Returns whether the text consists of printable ASCII characters without spaces. The standard
+ * limits tokens to letters, digits and -._~+/, optionally followed by =. Here, however, a token may
+ * also be "NAME:PASSWORD", and passwords may contain other characters. */
 static bool http_fields_is_word(bg_bytes text)
 {
     const char *c = text.data;

@@ -16,8 +16,8 @@
  *
  * Frames. Each append creates one frame from its records. A frame is replayed completely or not
  * at all. Frames are numbered 1, 2, 3, ...; a number is never reused. Frames are replayed in
- * numerical order. Where the order matters, the caller must hold one lock while appending and
- * applying a change.
+ * numerical order. Where the order matters, the caller must append and apply each change under the
+ * same lock.
  *
  * Durability depends on the policy, which may change at any time:
  *   always    A frame is durable once it is on disk. The journal's thread syncs whenever frames
@@ -110,7 +110,7 @@ struct journal_report {
     uint64_t tail_end;     /* offset after the last complete frame */
     /* number of torn bytes from tail_end to the end of the file */
     uint64_t dropped;
-    /* number of complete frames in the torn bytes, which were never reported as synced */
+    /* number of complete frames in the torn bytes; none of them was ever reported as synced */
     uint64_t behind;
     bg_errinfo torn; /* why the tail is torn; BG_OK if it is not */
     /* Damage that was found and skipped, if `beyond_damage` is set. */
@@ -229,10 +229,10 @@ void journal_stop(struct journal *journal);
 bg_err journal_rotate(struct journal *journal, uint64_t *first, bg_errinfo *info);
 
 /*
- * Deletes segments whose frames are all numbered below `sequence`. First records that number in the
- * journal and syncs, which ensures that a manifest appended earlier is on disk as well. *removed,
- * unless NULL, is set to the number of deleted segments. Errors: BG_EIO, in which case some of the
- * segments may remain.
+ * Deletes segments whose frames are all numbered below `sequence`. Before that, records `sequence`
+ * in the journal and syncs, which ensures that a manifest appended earlier is on disk as well.
+ * *removed, unless NULL, is set to the number of deleted segments. Errors: BG_EIO, in which case
+ * some of the segments may remain.
  */
 bg_err journal_remove_before(struct journal *journal, uint64_t sequence,
                              uint64_t *removed, bg_errinfo *info);
@@ -248,12 +248,12 @@ typedef bg_err journal_fill(void *context, struct journal_draft *draft,
 /*
  * Restarts a journal that has failed: creates a fresh segment from the records that `fill`
  * appends, and continues with that segment. All objects must have been saved after the failure,
- * including all changes recorded before the failure; their bases start at journal_next(journal).
- * Older segments are deleted. If the service restarts before the call has returned BG_OK, it finds
- * the old segments; later, it finds the fresh segment. After the call, frames that were appended
- * but never written count as durable, because the bases contain them. Errors: BG_EINVAL if the
- * journal has not failed; BG_EIO; any error returned by `fill`. On error, the journal remains
- * failed.
+ * with all changes that were recorded before it. The `from` of their bases must be
+ * journal_next(journal). Older segments are deleted. If the service restarts before the call has
+ * returned BG_OK, it finds the old segments. If it restarts later, it finds the fresh segment.
+ * After the call, frames that were appended but never written count as durable, because the bases
+ * contain them. Errors: BG_EINVAL if the journal has not failed; BG_EIO; any error returned by
+ * `fill`. On error, the journal remains failed.
  */
 bg_err journal_reopen(struct journal *journal, journal_fill *fill, void *context,
                       bg_errinfo *info);
@@ -269,7 +269,7 @@ struct journal_state {
     enum journal_policy policy;
     /* Numbers of the next frame, the last frame written and the last frame synced. */
     uint64_t next, written, synced;
-    /* This counter and the following ones start at 0 when the journal is opened. */
+    /* The counters from `appends` to `slowest_sync` start at 0 when the journal is opened. */
     uint64_t appends;
     uint64_t writes, written_bytes;
     uint64_t syncs, sync_nanoseconds, slowest_sync;

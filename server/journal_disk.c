@@ -5,23 +5,23 @@
  * synced. An existing segment therefore has a header, unless it is damaged. Segments are deleted
  * oldest first, and the directory is synced after each deletion, so no crash leaves a gap.
  *
- * Settling. Frames after the last frame known to be synced may exist only in the page cache,
- * because a sync may have failed before the process died, and the kernel then marks pages as clean
- * even though it could not write them. Such frames would be readable now but missing after the next
- * boot. Therefore, these frames are rewritten with the same bytes before anything relies on them.
+ * Settling. Frames after the last frame known to be synced may exist only in the page cache. If a
+ * sync failed before the process died, the kernel may have marked pages as clean even though it
+ * could not write them. Such frames would be readable now but missing after the next boot.
+ * Therefore, these frames are rewritten with the same bytes before anything relies on them.
  *
  * The newest segment. If the newest segment were missing, the rest of the journal would look
  * complete. Therefore, journal.lock contains a copy of that segment's header, which is written and
  * synced after the segment gets its final name and before any of its frames becomes durable. After
  * a crash between these steps, or if the copy cannot be written, journal.lock contains an older
- * header. An older header is not an error, but it means that some damage cannot be detected. A copy
- * that cannot be read proves nothing, and neither does a missing copy in a directory written by
- * version 0.1.
+ * header. An older header is not an error, but it means that some damage cannot be detected. An
+ * unreadable copy is ignored. So is a missing copy, because version 0.1 did not write one.
  *
- * The end. An orderly stop writes a second header to journal.lock after that copy. The second
- * header contains the number of the MARK instead of the number of the first frame. Frames below the
- * MARK are durable, so if one is missing, a crash did not cause the loss. The second header counts
- * only if it describes the same segment as the first.
+ * The end. An orderly stop writes a second header to journal.lock after that copy. Instead of the
+ * number of the segment's first frame, the second header contains the number of the MARK, the frame
+ * that records the orderly stop. Frames below the MARK are durable, so if one is missing, a crash
+ * did not cause the loss. The second header counts only if it describes the same segment as the
+ * first.
  */
 #include "journal_disk.h"
 

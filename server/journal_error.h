@@ -7,14 +7,14 @@
 
 #include "bloomgate/err.h"
 
-/* Records that `what` was `found` (a printf format) where `expected` was required. Returns `code`.
- * `info` may be NULL in all of these functions. */
+/* Records that the value of `what` was `found` (a printf format), but `expected` was required.
+ * Returns `code`. `info` may be NULL in all of these functions. */
 bg_err journal_error(bg_errinfo *info, bg_err code, const char *what,
                      const char *expected, const char *found, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Like journal_error, but used if there is no unexpected value. The message is "what: why",
- * and `found` and `expected` are empty. */
+/* Like journal_error, for errors that were not caused by an unexpected value. The message is "what:
+ * why", and `found` and `expected` are empty. */
 bg_err journal_error_why(bg_errinfo *info, bg_err code, const char *what,
                          const char *why, ...) __attribute__((format(printf, 4, 5)));
 

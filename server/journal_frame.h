@@ -22,8 +22,8 @@
 #include <stdint.h>
 
 enum {
-    /* Release 0.1 wrote version 1. It must not be able to open newer journals, because it would
-     * delete packs. */
+    /* Release 0.1 wrote version 1. It would delete packs, so it must not be able to open newer
+     * journals. */
     JOURNAL_VERSION = 2,
     JOURNAL_HEADER = 64,
     JOURNAL_HEAD = 32,

@@ -55,7 +55,7 @@ struct journal_news {
 
 struct journal {
     pthread_mutex_t lock;
-    pthread_cond_t turn; /* signaled when a leader has finished */
+    pthread_cond_t turn; /* signaled when a thread has finished writing or syncing */
     pthread_cond_t work; /* signaled when there is work for the thread */
     struct journal_options options;
     _Atomic int policy;
@@ -129,8 +129,9 @@ bg_err journal_failed(const struct journal *j, bg_errinfo *info);
 void journal_fail(struct journal *j, const bg_errinfo *why, bool for_good);
 
 /* Writes the frames appended so far, or the frames that could not be written earlier. There must be
- * at least one such frame. The caller owns `writing`. Releases the lock while writing, as do the
- * functions below. */
+ * at least one such frame. The caller owns `writing`. Releases the lock while writing.
+ * journal_sync_batch, journal_sync_to and journal_tick_inside also release it while they write or
+ * sync. */
 bg_err journal_write_batch(struct journal *j, bg_errinfo *info);
 
 /* Syncs all written frames. The caller owns `syncing`. */

@@ -2,7 +2,7 @@
  * journal_record.c - encodes records, and decodes untrusted bytes into records or errors.
  *
  * One table lists the fields of each record type. Both encoding and decoding use this table, so
- * they cannot diverge. In a CHANGE, the hashes or keys follow the fields.
+ * they cannot diverge. In a CHANGE record, the hashes or keys follow the fields.
  *
  * Decoding is strict: a record must have exactly the stated number of bytes, every length is
  * compared with the number of remaining bytes before it is used, and each record has exactly one
@@ -145,7 +145,7 @@ static bg_err record_check_change(const struct change *change, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Adds to `bytes`. The sum cannot overflow, because it is checked after every step. */
+/* Adds to `bytes`. The sum cannot overflow, because it is checked at every step. */
 static bg_err record_count(size_t *bytes, size_t more, bg_errinfo *info)
 {
     if (more > JOURNAL_PAYLOAD_MAX || *bytes + more > JOURNAL_PAYLOAD_MAX) {

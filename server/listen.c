@@ -65,7 +65,7 @@ static bool listen_is_free(const struct addrinfo *at)
 {
     const int one = 1, fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
-        return true; /* the error is reported below */
+        return true; /* listen_everybody reports the error */
     }
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     if (at->ai_family == AF_INET6) {
@@ -116,8 +116,8 @@ static bool listen_lacks(const struct addrinfo *at)
     return lacks;
 }
 
-/* Listens on an address. If an address is preceded by '-', as in "-::1", it is not an error for it
- * to be unavailable. */
+/* Listens on an address. An address that starts with '-', such as "-::1", may be unavailable
+ * without causing an error. */
 static bool listen_address(struct server *server, const char *address,
                            const struct offer *offer)
 {

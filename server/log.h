@@ -83,7 +83,8 @@ static inline struct log_field log_bool(const char *name, bool value)
     return (struct log_field){ name, LOG_IS_BOOL, { .boolean = value } };
 }
 
-/* The fields of a line and their number; LOG_NONE stands for no fields. */
+/* LOG_FIELDS expands to two arguments: an array of fields and its size. LOG_NONE is for lines
+ * without fields. */
 #define LOG_FIELDS(...)                                                                \
     (const struct log_field[]){ __VA_ARGS__ },                                         \
         sizeof((struct log_field[]){ __VA_ARGS__ }) / sizeof(struct log_field)

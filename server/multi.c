@@ -194,7 +194,7 @@ static void multi_exec(struct request *request)
         session->deferred = true;
         return;
     }
-    client->multi = NULL; /* cleared first so that no request is queued again */
+    client->multi = NULL; /* so that the requests are run, not queued again */
     multi_exec_all(request, multi);
     multi_free(multi);
 }

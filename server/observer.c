@@ -212,7 +212,8 @@ static void observer_filter_point(const struct watched *w, const struct object *
     values[FILTER_BYTES] = (double)object_bytes(object);
 }
 
-/* Adds the increments since the last step; the previous counts of a new filter are 0. */
+/* Adds the increases in a filter's counters since the last step. For a new filter, the previous
+ * counters are 0. */
 static void observer_count(struct observer_totals *totals, const struct watched *w,
                            const bg_slot_info *now)
 {
@@ -296,7 +297,7 @@ static void observer_service_point(struct observer *o, uint64_t seconds)
     o->has_before = true;
 }
 
-/* Collects all counters. Releases the lock between groups of entries. */
+/* Collects all counters. Releases the lock after every 64 entries. */
 static void observer_step(struct observer *o)
 {
     struct entry *some[64];

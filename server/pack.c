@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Even when incompressible, the largest part fits in a writer's buffer. */
+/* The largest part fits in a writer's buffer even if it cannot be compressed. */
 enum { PACK_BUFFER = 1 << 20, PACK_PART = PACK_BUFFER - SQUEEZE_MORE };
 
 /* ---- References ------------------------------------------------------------------------------ */
@@ -78,7 +78,7 @@ static size_t pack_read_at(int fd, char *to, size_t n, uint64_t offset)
 static unsigned char *pack_load(int fd, const struct part *part, const char *reference,
                                 bg_err *err, bg_errinfo *info)
 {
-    const off_t end = lseek(fd, 0, SEEK_END); /* checked before allocating memory */
+    const off_t end = lseek(fd, 0, SEEK_END); /* checked before n bytes are allocated */
     const size_t n = (size_t)part->length;
     if (end < 0 || part->offset > (uint64_t)end
         || part->length > (uint64_t)end - part->offset) {

@@ -6,10 +6,10 @@
  * files, compressed (squeeze.h) and stored back to back. An object's base then refers to part of a
  * pack, as "NAME.pack@OFFSET+LENGTH", instead of naming a file.
  *
- * A pack is written once and synced before anything refers to it. `packs` counts the references;
- * a pack without references is deleted. If less than half of a pack is in use, the next snapshot
- * saves the pack's objects again, so packs occupy at most about twice the size of their live
- * content.
+ * A pack is written once and synced before anything refers to it. struct packs counts the
+ * references to each pack; a pack without references is deleted. If less than half of a pack is in
+ * use, the next snapshot saves the pack's objects again, so packs occupy at most about twice the
+ * size of their live content.
  */
 #ifndef SERVER_PACK_H
 #define SERVER_PACK_H

@@ -12,18 +12,18 @@
  * following invariants guarantee that no content is missing:
  *
  *   (P1) Recording and applying a change happen inside one batch (quiet.h). The order of these two
- *        steps depends on the object. For objects that commute (sets of bits), the record is
- *        appended before the bits are set, so whenever a thread finds a bit set, the record for
- *        that bit has already been appended. For all other objects, both steps run under
- *        object->writing. Adds are applied first, so adds rejected by a full filter are never
- *        recorded. If recording fails, the add is undone where the kind of filter supports it.
- *        Removes and window rotations are recorded first.
+ *        steps depends on the object. For objects that commute (sets of bits, whose changes can be
+ *        applied in any order), the record is appended before the bits are set, so whenever a
+ *        thread finds a bit set, the record for that bit has already been appended. For all other
+ *        objects, both steps run under object->writing. Adds are applied first, so adds rejected by
+ *        a full filter are never recorded. If recording fails, the add is undone where the kind of
+ *        filter supports it. Removes and window rotations are recorded first.
  *   (P2) For objects that commute, `from` is read first. Once all batches that were running at that
  *        time have ended, the file is written while other threads continue to add keys. A change
  *        recorded in a frame below `from` was applied before the write started, so the file
- *        contains it; all other changes are replayed. The file may contain some of these changes as
- *        well, which is harmless: adding a key again changes nothing. The filter to be written is
- *        pinned at a time when no migration is in progress (object_pin).
+ *        contains it; all other changes are replayed. The file may already contain some of the
+ *        replayed changes. This is harmless, because adding a key again changes nothing. The filter
+ *        to be written is pinned at a time when no migration is in progress (object_pin).
  *   (P3) All other objects change under object->writing. `from` is read and the filter is copied
  *        under that lock, so the copy contains exactly the changes recorded below `from`. Then the
  *        copy is written.
@@ -278,9 +278,8 @@ static bg_err persist_save_foreign(struct persist *persist, struct object *objec
 }
 
 /* Pins the filter, which contains all changes recorded below base->from. If the object commutes,
- * the filter may also contain later changes (P2); otherwise it contains no later changes, and does
- * not change until persist_let_go is called (P3). Returns NULL if the object has lost its
- * filter. */
+ * the filter may also contain later changes (P2); otherwise, it contains no later changes and stays
+ * unchanged until persist_let_go is called (P3). Returns NULL if the object has lost its filter. */
 static const bg_filter *persist_hold(struct persist *persist, struct object *object,
                                      uint64_t done, struct entry_base *base,
                                      bg_pin *pin)
@@ -636,7 +635,8 @@ static bg_err checkpoint_begin(struct persist *persist, struct checkpoint *c,
     return err;
 }
 
-/* Records the new base, whose file is already durable. Discards the base if there was an error. */
+/* Records the new base, whose file is already durable. If `err` is already an error, or the base
+ * cannot be recorded, discards the base. */
 static bg_err checkpoint_end(struct persist *persist, struct checkpoint *c, bg_err err,
                              bg_errinfo *info)
 {
@@ -645,7 +645,7 @@ static bg_err checkpoint_end(struct persist *persist, struct checkpoint *c, bg_e
     if (packed && !packs_hold(persist->packs, c->base.file)) {
         err = persist_fail(info, BG_ENOMEM, "out of memory: cannot track a pack file");
     } else if (!err) {
-        /* Once the base is set, the object may be dropped together with it. */
+        /* Once the base is set, another thread may drop the object together with its base. */
         err = catalog_set_base(persist->server->catalog, c->entry, &c->base, false,
                                &before, info);
         if (err && packed) {
@@ -659,8 +659,8 @@ static bg_err checkpoint_end(struct persist *persist, struct checkpoint *c, bg_e
     }
     persist_retire(persist, before.file);
     uint64_t recorded = atomic_load(&c->entry->recorded);
-    /* There are no records since the base. If a new record has just been reported, the exchange
-     * fails. */
+    /* If there are no records since the base, reset `recorded`. The exchange fails if a thread has
+     * just reported a new record. */
     if (recorded < c->base.from) {
         (void)atomic_compare_exchange_strong(&c->entry->recorded, &recorded, 0);
     }
@@ -694,8 +694,8 @@ bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
 
 /* Returns the number of the first frame that must be kept for an entry that cannot be saved. Such
  * an entry needs frames below `first` only if its base could not be read but may become readable,
- * and the entry has records since that base. Neither condition applies to an entry that is still
- * being loaded. */
+ * and the entry has records since that base. An entry that is still being loaded from a dump needs
+ * no earlier frames. */
 static uint64_t persist_unreadable(struct entry *entry, uint64_t first)
 {
     if (atomic_load(&entry->recorded) && !persist_is_lost(&entry->base)) {
@@ -707,7 +707,7 @@ static uint64_t persist_unreadable(struct entry *entry, uint64_t first)
 
 /*
  * A batch of objects that are saved together. Small filters are written to one pack, which is
- * synced before any of them is recorded (P4).
+ * synced before any of their bases is recorded (P4).
  */
 struct batch {
     struct persist *persist;
@@ -920,9 +920,9 @@ static bg_err persist_fill(void *context, struct journal_draft *draft, bg_errinf
 
 /* Determines an object's base before the older journal records are deleted. If the object has no
  * records since its base, and the base's file exists, the object keeps the base, so that retries do
- * not write a second copy. If the object has records since its base but cannot be saved because the
- * base cannot be read, the object must never be restored without these records, even if the file
- * becomes readable again; the base is therefore given the name of a nonexistent file. */
+ * not write a second copy. If the base cannot be read, the object cannot be saved. If such an
+ * object has records since its base, it must never be restored without these records, even if the
+ * file becomes readable again. Therefore, its base gets the name of a nonexistent file. */
 static bg_err persist_base_anew(struct persist *persist, struct entry *entry,
                                 struct entry_base *base, bg_errinfo *info)
 {
@@ -1022,7 +1022,8 @@ bg_err persist_snapshot(struct persist *persist, bg_errinfo *info)
     bg_errinfo own;
     struct journal_state state = { .bytes = 0 };
     const uint64_t began = server_ticks();
-    const bool before = ledger_exempt(true); /* a snapshot shrinks the journal */
+    /* The memory limit does not apply, because a snapshot shrinks the journal. */
+    const bool before = ledger_exempt(true);
     pthread_mutex_lock(&persist->saving);
     const bg_err err = persist_snapshot_locked(persist, info ? info : &own);
     pthread_mutex_unlock(&persist->saving);

@@ -13,9 +13,9 @@
 
 enum { PERSIST_PATH = 4096 };
 
-/* The file name of an object whose content is lost; no such file exists. If the name is "lost-"
- * followed by a file name, that file contains part of the content and is kept as long as the object
- * exists. */
+/* The base of an object whose content is lost has this file name; no such file exists. If the name
+ * is "lost-" followed by a file name, that file contains part of the content and is kept as long as
+ * the object exists. */
 #define PERSIST_LOST "lost"
 
 /* A file that no object needs. It is deleted once the records that make it obsolete are on disk. */

@@ -59,7 +59,7 @@ bool pgoutput_column(const struct pgoutput_message *relation, const char *name,
 enum pgoutput_state { PGOUTPUT_NULL, PGOUTPUT_UNCHANGED, PGOUTPUT_TEXT };
 
 struct pgoutput_value {
-    /* UNCHANGED means a TOAST value that the update did not change. */
+    /* UNCHANGED means a TOAST value that was not sent because the update did not change it. */
     enum pgoutput_state state;
     bg_bytes text;
 };

@@ -3,10 +3,10 @@
  *
  * Proof of (S5). Before it starts, the reader records the number of the bookmark that covers all keys reported so
  * far. It waits until that bookmark is committed and then starts its transaction. In that transaction's snapshot, the
- * reader verifies the identity, the fingerprint and the nonce, and that a bookmark with at least that number exists.
- * So the snapshot belongs to the same history and includes all changes that were reported earlier. COPY resolves
- * names against the newest catalogs, not the snapshot, so the reader repeats the verification in a new snapshot after
- * the last key. This proves that the catalogs have not changed.
+ * reader verifies the identity, the fingerprint and the nonce, and that a bookmark with that number or a higher one
+ * exists. So the snapshot belongs to the same history and includes all changes that were reported earlier. COPY
+ * resolves names against the newest catalogs, not the snapshot, so the reader repeats the verification in a new
+ * snapshot after the last key. This proves that the catalogs have not changed.
  *
  * Connection poolers. Each poll and each read is one transaction that sets and verifies everything it depends on. So
  * a pooler that supports prepared statements may send consecutive transactions over different connections. With
@@ -111,9 +111,9 @@ bg_err postgres_changes_look(struct postgres_link *link, uint64_t deadline,
                                              found->fingerprint, info);
 }
 
-/* Excludes other followers of the same objects (copies of the service's directory) before the transaction takes its
- * snapshot. This ensures that no bookmark is written with a snapshot older than changes that another follower has
- * already pruned. */
+/* Excludes other followers of the same objects (services that run with a copy of this service's directory) before
+ * the transaction takes its snapshot. This ensures that no bookmark is written with a snapshot older than changes
+ * that another follower has already pruned. */
 static bg_err changes_lock(struct postgres_link *link, uint64_t deadline,
                            bg_errinfo *info)
 {
@@ -225,7 +225,7 @@ static bg_err changes_await(struct source *source, struct changes_epoch *epoch,
         (void)poll(NULL, 0, 10);
         *epoch = postgres_changes_epoch(source);
         if (!epoch->pending && epoch->number < needed) {
-            break; /* the server has crashed and lost the changes */
+            break; /* the server crashed and lost the changes */
         }
     }
     if (!*first.nonce || strcmp(epoch->nonce, first.nonce) != 0) {

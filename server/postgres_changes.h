@@ -11,8 +11,9 @@
  *   ..._guard()    trigger function that allows only the service to change both tables
  *
  * Positions. A bookmark is a snapshot taken by the follower: all changes visible in the bookmark have been
- * reported. The next changes are the rows whose transaction is invisible in that snapshot. This rule is exact for
- * any commit order, with savepoints (`xid` is the top-level transaction) and with prepared transactions.
+ * reported. The next changes to report are the rows whose transaction is invisible in that snapshot. This rule is
+ * exact for any commit order, and also for savepoints (`xid` is the top-level transaction) and prepared
+ * transactions.
  */
 #ifndef SERVER_POSTGRES_CHANGES_H
 #define SERVER_POSTGRES_CHANGES_H
@@ -59,7 +60,7 @@ bg_err postgres_install_verify(struct postgres_link *link, uint64_t deadline,
 bg_err postgres_install(struct postgres_link *link, uint64_t deadline,
                         bg_errinfo *info);
 
-/* Writes the statements that postgres_install would run to how.script. */
+/* Writes a script to the file how.script, with the statements that postgres_install would run. */
 bg_err postgres_install_script(struct postgres_link *link, uint64_t deadline,
                                bg_errinfo *info);
 

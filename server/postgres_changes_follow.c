@@ -8,9 +8,9 @@
  *   3. Report the change rows whose transaction is invisible in that bookmark.
  *   4. If there were any such rows, write a new bookmark with this transaction's snapshot.
  *
- * Finding the transactions that are invisible in a bookmark needs no scan: either their IDs are at
- * least the bookmark's xmax, or they were in progress when the bookmark was taken. The changes of
- * these transactions are found through the index. So a transaction that stays open for hours does
+ * Finding the transactions that are invisible in a bookmark needs no table scan. Such a transaction
+ * has an ID that is at least the bookmark's xmax, or it was in progress when the bookmark was
+ * taken. Its changes are found through the index. So a transaction that stays open for hours does
  * not make polls slower.
  *
  * Lost bookmarks. If the connection breaks during COMMIT, the new bookmark may or may not exist. Both cases are safe:
@@ -20,11 +20,12 @@
  * transactions by writers that use synchronous_commit=off. So after a crash, the IDs of transactions that are visible
  * in a bookmark are never reassigned.
  *
- * Two followers. A copy of the service's directory contains the same object names and marks. Therefore, the first
- * poll after resuming writes a bookmark with a new nonce, and a follower never continues from a bookmark that
- * another follower wrote. Bookmark numbers are unique, and each number is assigned in a snapshot that includes
- * all smaller numbers, so bookmarks are numbered in snapshot order. Pruning therefore also deletes the bookmarks
- * of all followers that have not yet read the deleted changes.
+ * Two followers. A copy of the service's directory contains the same object names and marks. If two services run
+ * with such copies, each has a follower for the same objects. Therefore, the first poll after resuming writes a
+ * bookmark with a new nonce, and a follower never continues from a bookmark that another follower wrote. Bookmark
+ * numbers are unique, and each number is assigned in a snapshot that includes all smaller numbers, so bookmarks
+ * are numbered in snapshot order. Pruning therefore also deletes the bookmarks of all followers that have not yet
+ * read the deleted changes.
  *
  * Pruning. Changes that are visible in the bookmark of the last saved mark are deleted in steps. All earlier
  * bookmarks are deleted first, because a follower can resume at a mark only while the mark's bookmark exists.
@@ -139,9 +140,9 @@ static void follower_compare(struct follower *f, const struct changes_epoch *fou
     }
 }
 
-/* Verifies that the change table was not truncated or rewritten after the transaction's snapshot was taken, which would
- * make the table's earlier rows invisible. pg_relation_filenode uses the newest catalogs, and the lock prevents changes
- * until the transaction ends. */
+/* Verifies that the change table was not truncated or rewritten after the transaction's snapshot was taken, because
+ * that would make the table's earlier rows invisible. pg_relation_filenode reads the newest catalogs, and the lock
+ * prevents a truncation or rewrite until the transaction ends. */
 static bg_err follower_hold(struct follower *f, bg_errinfo *info)
 {
     PGresult *rows = NULL;
@@ -200,7 +201,8 @@ static bg_err follower_find(struct follower *f, uint64_t *next, bg_errinfo *info
     return err;
 }
 
-/* Reports the batch after recording that only the next bookmark covers its keys. */
+/* Reports the keys in the batch. Before that, records that only the next bookmark will cover these
+ * keys. */
 static void follower_tell(struct follower *f, uint64_t next)
 {
     if (f->epoch.pending != next) {

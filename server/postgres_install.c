@@ -11,9 +11,9 @@
  *     transaction ID.
  *   - The key column of the change table has a built-in type without a length, or text for enums.
  *     So the change table does not depend on the application's types.
- *   - For an enum, the body contains a digest of the labels. ALTER TYPE ... RENAME VALUE does not wait for transactions
- *     that have recorded the old label. After the rename, the installed body differs from the expected body, so the
- *     function is installed again, and the installation waits for these transactions.
+ *   - For an enum, the function's body contains a digest of the labels. ALTER TYPE ... RENAME VALUE does not wait for
+ *     transactions that have recorded the old label. After the rename, the installed body differs from the expected
+ *     body, so the function is installed again, and the installation waits for these transactions.
  *   - The function does not use NOTIFY, which would rule out PREPARE TRANSACTION.
  *
  * Installing replaces everything: DROP FUNCTION ... CASCADE removes all triggers, including those on tables that are
@@ -23,8 +23,8 @@
  *
  * Locks. Writers lock the application's tables first and the change table second. Installation uses the same order:
  * it drops the trigger functions first, which locks the tables, and then the change table. The service's lock waits
- * time out before PostgreSQL checks for deadlocks (after 1 s by default). So in a deadlock, only the service's
- * statement fails and is retried, never the application's.
+ * time out before PostgreSQL checks for deadlocks (after 1 s by default). So in a deadlock, it is always the
+ * service's statement that fails (and is retried), never the application's.
  */
 #include "postgres_changes.h"
 
@@ -355,9 +355,9 @@ static void install_add_functions(struct postgres_link *link, struct statements 
     }
 }
 
-/* Adds the triggers. Partitions get clones of their partitioned table's trigger; children (INHERITS) do not. ENABLE
- * ALWAYS is repeated for each table, because older PostgreSQL versions do not propagate it. Partitions that are being
- * detached are skipped, because they get no trigger and ALTER TABLE would fail for them. */
+/* Adds the triggers. Partitions get clones of their partitioned table's trigger; child tables (INHERITS) do not.
+ * ENABLE ALWAYS is repeated for each table, because older PostgreSQL versions do not propagate it. Partitions that
+ * are being detached are skipped, because they get no trigger and ALTER TABLE would fail for them. */
 static bg_err install_add_triggers(struct postgres_link *link, struct statements *to,
                                    uint64_t deadline, bg_errinfo *info)
 {
@@ -455,9 +455,9 @@ static bg_err install_plan(struct postgres_link *link, struct statements *to,
 
 /* ---- Installing -------------------------------------------------------------------------- */
 
-/* Verifies that the schema's owner is already allowed to act as the service's role, because the owner can replace the
- * change table with a table that has its own triggers. These triggers would run with the privileges of the trigger
- * function, which are those of the service's role. */
+/* Verifies that the schema's owner is already allowed to act as the service's role. This is required because the
+ * owner can replace the change table with a table that has its own triggers. These triggers would run with the
+ * privileges of the trigger function, which are those of the service's role. */
 static bg_err install_verify_schema(struct postgres_link *link, uint64_t deadline,
                                     bg_errinfo *info)
 {
