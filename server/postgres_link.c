@@ -255,9 +255,9 @@ static bg_err postgres_link_finish(struct postgres_link *link, const char *what,
 /* Maximum size of a server-side name, including the NUL. */
 enum { LINK_STATEMENT = 64 };
 
-/* Returns the server-side name of a prepared statement. The name is unique to the connection, because a pooler
- * may send a transaction over a connection on which another gate has prepared a statement, and that statement
- * must not be executed by mistake. */
+/* Returns the server-side name of a prepared statement. The name is unique to the connection. Otherwise, a
+ * pooler might send a transaction over a connection on which another gate has prepared a statement with the
+ * same name, and the wrong statement would be executed. */
 static const char *postgres_link_statement(const struct postgres_link *link,
                                            const char *name, char text[LINK_STATEMENT])
 {

@@ -68,8 +68,8 @@ static void publication_statements_free(char *sql[PUBLICATION_STEPS])
 
 /* ---- Installing -------------------------------------------------------------------------- */
 
-/* Verifies that the publication with this name, if there is one, belongs to this gate. Errors: BG_EINVAL if it does
- * not. */
+/* Verifies that the publication with this name, if there is one, belongs to this gate. Errors: BG_EINVAL if the
+ * publication does not belong to this gate. */
 static bg_err publication_own(struct postgres_link *link, const char *name,
                               uint64_t deadline, bg_errinfo *info)
 {

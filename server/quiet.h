@@ -14,12 +14,11 @@
  * are short, so quiet_wait sleeps for a few microseconds at a time. quiet_wait must not be called
  * inside a batch.
  *
- * Why this is sufficient. These operations are sequentially consistent: the store that marks the
- * start of a batch; the loads in quiet_wait; and, by contract, the store that removes the object
- * before the wait and the loads that find the object in a batch. So either the batch sees that the
- * object was removed, or quiet_wait sees the odd counter. In the second case, quiet_wait waits for
- * the batch's release store, which orders all accesses in the batch before all accesses after the
- * wait.
+ * Why this is sufficient. The store that marks the start of a batch and the loads in quiet_wait are
+ * sequentially consistent. By contract, so are the store that removes the object before the wait
+ * and the loads that find the object in a batch. So either the batch sees that the object was
+ * removed, or quiet_wait sees the odd counter. In the second case, quiet_wait waits for the batch's
+ * release store, which orders all accesses in the batch before all accesses after the wait.
  */
 #ifndef SERVER_QUIET_H
 #define SERVER_QUIET_H

@@ -89,7 +89,7 @@ struct recovery {
     bool manifest_doubts;    /* the manifest was written while names were in doubt */
     uint64_t manifest_began; /* first frame of the manifest */
     uint64_t complete;       /* first frame of the last complete manifest, or 0 */
-    uint64_t gap;            /* some or all frames below this one are missing, or 0 */
+    uint64_t gap;            /* first frame after the last gap, or 0 */
     bool doubts;             /* names are in doubt (G2) */
     /* The number of unused files that were kept and the number that were moved. */
     uint64_t kept, moved;

@@ -129,7 +129,7 @@ struct entry *session_find(struct session *session, bg_bytes name);
 /* Like session_find, for use before a change that depends on the entry's content. Sets the terms to
  * require the current entry with its current content, and waits until all earlier changes are
  * applied. The terms refer to the content that the caller reads after this call. Only jobs may call
- * it. */
+ * this function. */
 struct entry *session_see(struct session *session, bg_bytes name,
                           struct catalog_terms *terms);
 

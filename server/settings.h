@@ -16,9 +16,10 @@
  *
  * Threads. A published `struct settings` never changes. A change (CONFIG SET, SIGHUP) creates new
  * settings and publishes their address. A thread calls settings_now once per unit of work, and uses
- * the result only inside a batch (quiet.h) of the `readers` that are passed to settings_reclaim.
- * settings_reclaim frees old settings that no thread can still use. The settings from startup are
- * never freed, so callers may keep pointers to options that require a restart.
+ * the result only inside a batch (quiet.h). The batch must be tracked by the `readers` that are
+ * passed to settings_reclaim. settings_reclaim frees old settings that no thread can still use. The
+ * settings from startup are never freed, so callers may keep pointers to options that require a
+ * restart.
  *
  * Before new settings become visible, a listener updates the state that depends on them (the
  * users), under the lock that serializes all changes. The state and the settings therefore disagree

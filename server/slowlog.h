@@ -5,8 +5,8 @@
  * and the names of filters, but no items, because items are user data. Logins are not
  * recorded at all.
  *
- * Pipelined requests that are answered together are not timed, because the number of requests in
- * such a group is limited, so the group does not take long.
+ * Pipelined requests that are answered together are not timed. Their number is limited, so
+ * answering them does not take long.
  *
  * Thread-safe. Cost of timing a request: two clock reads.
  */

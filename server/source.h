@@ -140,9 +140,10 @@ bg_err source_check_lookup(struct source *source, bg_errinfo *info);
 bg_err source_count(struct source *source, uint64_t *count, bg_errinfo *info);
 
 /*
- * Read all keys in one snapshot. The first call to `next` takes the snapshot. After `rewind`, the next such call takes
- * a new one. `next` and `rewind` can be used as the callbacks of a bg_source. (S5) relies on bg_slot_rebuild: the new
- * filter accepts adds before the first key is read. Errors: BG_EINCOMPAT if (S5) cannot be proven; retry later.
+ * Read all keys in one snapshot. The first call to `next` takes the snapshot. The first call to `next` after `rewind`
+ * takes a new snapshot. `next` and `rewind` can be used as the callbacks of a bg_source. (S5) relies on
+ * bg_slot_rebuild: the new filter accepts adds before the first key is read. Errors: BG_EINCOMPAT if (S5) cannot be
+ * proven; retry later.
  */
 struct source_keys;
 bg_err source_keys_open(struct source *source, struct source_keys **keys,

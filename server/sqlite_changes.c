@@ -16,9 +16,9 @@
  *
  * The epoch ends (doubt) if any of these steps fails. The follower then creates missing objects and uses the last row
  * as its place before it calls restart. If the filter is distrusted because of an audit, the follower first replaces
- * all rows, so that no mark of that filter remains valid, even if the filter's file could not be deleted. DDL
- * changes the schema version, so the follower detects DDL by other programs, even if the change is undone between
- * two polls (for example, if a trigger is dropped and created again).
+ * all rows. Then no mark of that filter remains valid, even if the filter's file could not be deleted. DDL changes
+ * the schema version, so the follower detects DDL by other programs, even if the change is undone between two polls
+ * (for example, if a trigger is dropped and created again).
  *
  * A mark is a place in text form. It includes the inode number and birth time of the file, but not its device
  * number, which may change when the machine restarts.
@@ -31,8 +31,8 @@
  * epoch are deleted. The row at the mark is kept.
  *
  * Limits. A connection can write without running triggers, or skip the gate's triggers, and SQLite offers no way to
- * detect this. It can use SQLITE_DBCONFIG_ENABLE_TRIGGER, a TEMP trigger with RAISE(IGNORE) or RAISE(FAIL), or
- * RAISE(FAIL) in a trigger fired by a foreign key action (actions precede AFTER triggers). Other ways are
+ * detect this. The connection can use SQLITE_DBCONFIG_ENABLE_TRIGGER, a TEMP trigger with RAISE(IGNORE) or RAISE(FAIL),
+ * or RAISE(FAIL) in a trigger fired by a foreign key action (actions precede AFTER triggers). Other ways are
  * sqlite3_blob_write (which only an index on the column prevents), the RBU extension, PRAGMA writable_schema with
  * changes that are undone later, and programs that replace the built-in functions random, typeof or CAST. Audits detect
  * keys written in these ways.
@@ -202,7 +202,7 @@ static void follower_place(struct sqlite_follower *f, const struct sqlite_place 
     changes_publish(f->changes, place, true);
 }
 
-/* Resumes at the mark. Errors: BG_EINCOMPAT if this is not possible. */
+/* Resumes at the mark. Errors: BG_EINCOMPAT if the follower cannot resume there. */
 static bg_err follower_resume(struct sqlite_follower *f, bg_errinfo *info)
 {
     struct sqlite_place place;
@@ -235,7 +235,7 @@ static bg_err follower_find_end(struct sqlite_follower *f, struct sqlite_place *
 }
 
 /* Invalidates all marks. Errors other than BG_EBUSY are ignored so that services without write access to the
- * database work. This is safe because the filter's file has already been deleted. */
+ * database work. This is safe because the gate also deletes the filter's file. */
 static bg_err follower_forget(struct sqlite_follower *f, bg_errinfo *info)
 {
     const bg_err err = sqlite_install_forget(f->source, &f->changes->objects, info);

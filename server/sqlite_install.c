@@ -16,8 +16,8 @@ enum { PRUNE_ROWS = 8192 }; /* number of rows pruned per transaction */
 
 /* ---- Creating objects ------------------------------------------------------------------ */
 
-/* Returns SQL that adds a row without a key if the table is empty, or if its last row does not have the number in
- * sqlite_sequence. */
+/* Returns SQL that adds a row without a key if the table is empty, or if the number of its last row differs from
+ * the value in sqlite_sequence. */
 static char *install_row_sql(const struct sqlite_objects *objects)
 {
     const char *name = objects->changes;

@@ -6,8 +6,8 @@
  *
  * SQLite continues to read a file that was replaced by another file with the same name, and a write-ahead log whose
  * files were deleted. sqlite_link_is_fresh detects both cases. SQLite also continues to use its cache after a program
- * has overwritten the file, for example with a backup, if the header has the same change counter.
- * sqlite_link_is_unchanged detects this.
+ * has overwritten the file (for example, with a backup) if the change counter in the header is the same.
+ * sqlite_link_is_unchanged detects this case.
  */
 #ifndef SERVER_SQLITE_LINK_H
 #define SERVER_SQLITE_LINK_H

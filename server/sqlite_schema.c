@@ -13,11 +13,11 @@
  * A trigger that executes RAISE(FAIL), or INSERT OR FAIL with a violated constraint, also skips the triggers that
  * have not run yet and keeps the row. Any AFTER trigger can fail in this way. SQLite runs the newest trigger first
  * (the one with the largest rowid in sqlite_master), so the gate's triggers must be newer than all of the
- * application's AFTER triggers. If they are not, the gate's triggers are created again.
+ * application's AFTER triggers. Otherwise, the gate's triggers are created again.
  *
- * The change table. An index or a trigger on the change table could suppress rows, because the OR IGNORE of an
- * application's INSERT also applies to the statements inside the triggers that it fires. The change table must
- * therefore have no additional indexes or triggers.
+ * The change table. An index or a trigger on the change table could suppress rows: if an application runs
+ * INSERT OR IGNORE, the OR IGNORE also applies to the statements inside the triggers that the INSERT fires.
+ * The change table must therefore have no additional indexes or triggers.
  */
 #include "sqlite_schema.h"
 

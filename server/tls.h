@@ -1,9 +1,10 @@
 /*
  * tls.h - TLS certificates and keys, which can be replaced while connections are open.
  *
- * Supports TLS 1.2 and 1.3 with forward-secret ciphers only. Compression, renegotiation, session tickets and the
- * session cache are disabled, because connections are long-lived, and a stolen ticket key could be used to decrypt
- * their traffic. Client certificates are requested according to tls-auth-clients.
+ * Supports TLS 1.2 and 1.3 with forward-secret ciphers only. Compression and renegotiation are disabled. Session
+ * tickets and the session cache are also disabled, because long-lived connections gain little from them, and a
+ * stolen ticket key could be used to decrypt traffic. Client certificates are requested according to
+ * tls-auth-clients.
  *
  * This module manages contexts only; connections call SSL_read and SSL_write themselves.
  */

@@ -31,9 +31,9 @@
  *
  * Lifetime of users: a `struct user` never changes. users_load keeps users whose lines are unchanged, and retires the
  * others. A connection calls user_is_current, which costs one load, before each batch of requests, and logs its user
- * out if that user has been retired. A thread may use the users that it finds until the end of its batch (quiet.h),
- * which must belong to the `readers` that are passed to users_reclaim. A client that keeps a user for longer holds
- * it (user_hold). users_reclaim frees retired users that no client holds and no batch can use.
+ * out if that user has been retired. A thread may use the users that it finds until the end of its batch (quiet.h).
+ * The batch must be tracked by the `readers` that are passed to users_reclaim. A client that keeps a user
+ * for longer holds it (user_hold). users_reclaim frees retired users that no client holds and no batch can use.
  *
  * Thread safety: all functions are MT-Safe except users_create and users_free.
  */
@@ -88,7 +88,8 @@ const struct user *users_default_unasked(struct users *users);
 const struct user *users_check(struct users *users, bg_bytes name, bg_bytes password);
 
 /* Like users_check, but recognizes only passwords that need no hashing: passwords that users_check accepted before,
- * plaintext passwords, and any password of a user with nopass. If it returns NULL, call users_check. Fast. */
+ * plaintext passwords, and any password of a user with nopass. If users_recall returns NULL, call
+ * users_check. Fast. */
 const struct user *users_recall(struct users *users, bg_bytes name, bg_bytes password);
 
 /* Calls `visit` with each user and the words of its line, ordered by name. The first word is the name. The words are
@@ -101,10 +102,11 @@ void users_each(struct users *users,
 /* ---- Login rate limit ---------------------------------------------------------------------- */
 
 /*
- * Failed logins are rate limited (guesses.h). users_guess_wait returns the number of milliseconds after `now`
- * (monotonic, in milliseconds) during which logins are refused, or 0 if a login is accepted now. `address` is the
- * output of inet_ntop, or "" for a Unix socket. A login takes these steps: call users_recall; if it returns NULL,
- * call users_guess_wait; if that returns 0, call users_check in a job; if that returns NULL, call users_guess_failed.
+ * Failed logins are rate limited (guesses.h). users_guess_wait returns 0 if a login is accepted now. Otherwise it
+ * returns the number of milliseconds, counted from `now` (monotonic), for which logins are still refused. `address`
+ * is the output of inet_ntop, or "" for a Unix socket. A login takes these steps: call users_recall; if it returns
+ * NULL, call users_guess_wait; if that returns 0, call users_check in a job; if that returns NULL, call
+ * users_guess_failed.
  */
 uint64_t users_guess_wait(struct users *users, const char *address, bg_bytes name,
                           uint64_t now);

@@ -8,7 +8,7 @@
  * limited by maxmemory, because they become filters in memory. No body is read before its sender has been authorized.
  * Files are sent in chunks, as quickly as the socket accepts them.
  *
- * If a request is refused before its body has been read, and the body is short, the body is read and discarded, so that
+ * If a request with a short body is refused before the body has been read, the body is read and discarded, so that
  * the connection can be reused. Otherwise the connection is closed, after a delay that lets the client read the
  * response (conn.h, `lingers`).
  *

@@ -87,7 +87,7 @@ enum web_access {
 };
 
 /* Checks whether a request is allowed, given its host name, its origin, its user and the state of
- * the service. If `waits` is set (in jobs), it never returns WEB_LATER. */
+ * the service. If `waits` is set (in jobs), the function never returns WEB_LATER. */
 enum web_access web_access(struct web_request *request, const struct web_route *route,
                            bool waits);
 
@@ -150,8 +150,8 @@ bool web_is_admin(const struct web_request *request);
 bool web_user_is_admin(const struct server *server, const struct user *user);
 
 /* Runs a command as if it had been received over RESP. Returns false after sending the command's
- * error. For an error without a code, the response is 400 (invalid arguments), or 422 (the filter
- * does not support the command) if `of_filter` is set. */
+ * error. For an error without a code, the status is 422 (the filter does not support the command)
+ * if `of_filter` is set, and 400 (invalid arguments) otherwise. */
 bool web_command(struct web_request *request, const bg_bytes *argv, size_t argc,
                  bool of_filter);
 
@@ -222,8 +222,8 @@ void web_json_filter(struct json *json, struct web_request *request,
                      struct entry *entry, bool whole);
 void web_answer_filter(struct web_request *request, struct entry *entry, int status);
 
-/* Read query parameters: a number within bounds (default: `usual`), a flag or text. They return
- * false after sending a 400 response. */
+/* Read query parameters: a number within bounds (default: `usual`), a flag or text. These functions
+ * return false after sending a 400 response. */
 bool web_count(struct web_request *request, const char *name, uint64_t least,
                uint64_t most, uint64_t usual, uint64_t *value);
 bool web_real(struct web_request *request, const char *name, double usual,

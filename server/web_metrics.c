@@ -3,8 +3,8 @@
  * by the service's own metrics (web_metrics_own.c).
  *
  * Metrics that require reading a filter come from the observer's latest examination. Labels are
- * filter names, or "gate:NAME" for a gate's filter. Names that are longer than 200 bytes, contain
- * NULs or equal the label of a gate are omitted, and at most metrics-max-filters filters are
+ * filter names, or "gate:NAME" for a gate's filter. A filter is omitted if its name is longer than
+ * 200 bytes, contains a NUL or equals the label of a gate. At most metrics-max-filters filters are
  * reported. A client that chooses names can therefore neither inflate the document nor create two
  * lines with the same label.
  */
