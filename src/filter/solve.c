@@ -361,8 +361,11 @@ static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g,
         (void)snprintf(expected, sizeof expected, "%u to %llu bytes for a %s filter",
                        g->kind->unit_bytes(g->k), (unsigned long long)most,
                        bg_kind_name(g->kind->id));
-        return bgi_err(info, BG_EINVAL, "bytes", expected, "%llu",
-                       (unsigned long long)spec->bytes);
+        return spec->bytes ? bgi_err(info, BG_EINVAL, "bytes", expected, "%llu",
+                                     (unsigned long long)spec->bytes)
+                           : bgi_err(info, BG_EINVAL, "bits_per_key", expected,
+                                     "%g for %llu items", spec->bits_per_key,
+                                     (unsigned long long)g->items);
     }
     if (spec->folds && spec->bytes) {
         /* Rounds down, so that the filter does not exceed the specified size. */

@@ -80,12 +80,16 @@ static bg_err decode_check_front(const unsigned char *header_bytes,
     size_t bytes = (size_t)(f->layout.words_at - CONTAINER_HEADER);
     uint64_t used = f->header.numbers * 8;
     uint32_t crc = bgi_crc32c(0, numbers, bytes);
-    if (crc != f->header.numbers_crc || !decode_is_zero(numbers + used, bytes - used)) {
+    if (crc != f->header.numbers_crc) {
         char expected[32];
         (void)snprintf(expected, sizeof expected, "checksum %08x",
                        (unsigned)f->header.numbers_crc);
         return container_refuse(info, BG_ECHECKSUM, CONTAINER_HEADER, "numbers",
                                 expected, "checksum %08x", crc);
+    }
+    if (!decode_is_zero(numbers + used, bytes - used)) {
+        return container_refuse(info, BG_ECHECKSUM, CONTAINER_HEADER, "numbers",
+                                "zeros after the last number", "nonzero bytes");
     }
     container_digest(header_bytes, &f->layout, numbers, f->table, digest);
     if (memcmp(digest, f->header.digest, sizeof digest) != 0) {
