@@ -2,7 +2,7 @@
 # Compares the ABI of the shared library with the recorded one, abi/libbloomgate.abi.
 # usage: abi_check.sh BUILD-DIRECTORY [--update]      (the build needs debug information)
 #
-# Every difference fails, so that the new baseline is committed together with the change.
+# Any difference fails the check, so that the new baseline is committed together with the change.
 # Additions are compatible. Removals and changes break existing programs and need a new SONAME,
 # which means a new minor version before 1.0. abidiff detects removals reliably, but a person must
 # review changed types.

@@ -177,7 +177,7 @@ def xxh3_accumulate(acc, data, at, secret, secret_at):
 
 
 def xxh3_lanes(data, secret):
-    """Computes the eight sums over more than 240 bytes."""
+    """Computes XXH3's eight accumulators for an input of more than 240 bytes."""
     n, end = len(data), len(secret) - 64
     acc = [P32[2], P64[0], P64[1], P64[2], P64[3], P32[1], P64[4], P32[0]]
     for stripe in range((n - 1) // 64):
@@ -207,7 +207,7 @@ def xxh3_64(data, seed):
 
 
 def xxh3_128(data):
-    """Returns the hash of more than 240 bytes without a seed, with the most significant byte first."""
+    """Returns the unseeded hash of an input of more than 240 bytes, in big-endian byte order."""
     acc = xxh3_lanes(data, XXH3_SECRET)
     low = xxh3_merge(acc, XXH3_SECRET, 11, len(data) * P64[0])
     high = xxh3_merge(acc, XXH3_SECRET, 192 - 64 - 11, ~(len(data) * P64[1]) & ALL)

@@ -59,7 +59,7 @@ def service_metrics():
     """Returns the same table for the service, from its list in docs/metrics.md."""
     text = read(METRICS)
     if SERVICE[0] not in text or SERVICE[1] not in text:
-        breach(METRICS, "there are no marks " + " ".join(mark.strip() for mark in SERVICE))
+        breach(METRICS, "missing markers: " + " ".join(mark.strip() for mark in SERVICE))
         return {}
     table = {}
     for line in text[text.index(SERVICE[0]):text.index(SERVICE[1])].splitlines():
@@ -212,7 +212,7 @@ def document(table):
 def check_documents(table, update):
     text, wanted = read(METRICS), document(table)
     if MARKS[0] not in text or MARKS[1] not in text:
-        breach(METRICS, "there are no marks " + " ".join(mark.strip() for mark in MARKS))
+        breach(METRICS, "missing markers: " + " ".join(mark.strip() for mark in MARKS))
         return
     begin, end = text.index(MARKS[0]), text.index(MARKS[1]) + len(MARKS[1])
     if update:

@@ -18,7 +18,7 @@ packages=(
     # software whose formats Bloomgate reads and writes: Guava, bits-and-blooms, DCSO, BIP37, Squid
     default-jdk-headless libguava-java golang-go golang-github-willf-bloom-dev
     golang-github-dcso-bloom-cli python3-bitcoinlib squid
-    # metrics readers: promtool, and a second OpenMetrics parser
+    # metrics parsers: promtool, and a second OpenMetrics parser
     prometheus python3-prometheus-client
     # the service: clients, databases, a browser
     redis-server redis-tools python3-redis golang-github-gomodule-redigo-dev
@@ -30,7 +30,7 @@ packages=(
     # a Redis client for an example
     libhiredis-dev
 )
-# From Debian backports, the other server that can load the Redis module.
+# From Debian backports: the other server that can load the Redis module.
 backports=(valkey-server)
 # DuckDB, whose Parquet filters a test reads, and Playwright, which drives the browser, come from npm.
 # Any version of npm works.

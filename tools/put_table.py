@@ -13,7 +13,7 @@ def main():
         text = f.read()
     begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
     if not table or begin not in text or end not in text:
-        sys.exit(f"put_table: the input contains no table, or {path} contains no marks named {name}")
+        sys.exit(f"put_table: the input contains no table, or {path} contains no markers named {name}")
     pattern = re.escape(begin) + ".*?" + re.escape(end)
     with open(path, "w", encoding="utf-8") as f:
         f.write(re.sub(pattern, lambda _: begin + table + end, text, flags=re.S))

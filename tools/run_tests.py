@@ -217,8 +217,8 @@ def cross():
             ctest(preset, "unit")
 
 
-# The presets that each phase needs. The release tests spend the most time waiting, so the longest
-# builds run after them.
+# The presets that each phase needs. The release tests spend the most time waiting, so the phases with the longest
+# builds follow them.
 CROSS = ["aarch64", "s390x", "i386"]
 PHASES = {lint: [], dev: ["dev"], release: ["release"], asan: ["asan-ubsan"], tsan: ["tsan"], cross: CROSS, analyze: []}
 
@@ -233,7 +233,7 @@ def timed(phase):
           f"in {time.monotonic() - start:.0f} s", flush=True)
     if durations:
         slowest = ", ".join(f"{name} {seconds:.0f} s" for seconds, name in sorted(durations, reverse=True)[:8])
-        print(f"   longest of {sum(seconds for seconds, _ in durations):.0f} s of tests: {slowest}", flush=True)
+        print(f"   slowest tests (total {sum(seconds for seconds, _ in durations):.0f} s): {slowest}", flush=True)
 
 
 def main():

@@ -314,7 +314,8 @@ static void rate_of(uint64_t items, double rate, uint32_t flags)
 TEST(counting__rate_is_as_predicted)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
-        return; /* slow here, and the arithmetic is the same on every machine */
+        /* Too slow under emulators and sanitizers; the arithmetic is the same on every machine. */
+        return;
     }
     static const double rates[] = { 0.1, 0.01, 0.001 };
     for (int r = 0; r < 3; r++) {

@@ -72,7 +72,7 @@ static size_t pages_touched(const struct pages *pages, size_t *all)
     return touched;
 }
 
-/* The queries that hosts run on every new filter. */
+/* Makes the calls that host applications make for every new filter. */
 static void creation_look(const bg_slot *slot)
 {
     bg_slot_info stats = { .struct_size = sizeof stats };

@@ -201,7 +201,7 @@ static size_t middle_of_words(const unsigned char *bytes)
     return (size_t)(layout.words_at + header.word_bytes / 2);
 }
 
-/* A file with one bad block of any kind is refused, or the filter still finds all of its keys. */
+/* For every kind, a file with one bad block is refused, or its filter still finds all keys. */
 TEST(file__a_bad_block_never_says_no)
 {
     static const bg_kind kinds[] = { BG_KIND_BLOCKED,  BG_KIND_CLASSIC,
@@ -318,7 +318,7 @@ TEST(file__headers_that_nobody_writes_are_refused)
         { 2, 96, 8, 1 },  /* length */
         { 5, 32, 4, 0 },  /* counting: width 0 for 4 */
         { 12, 32, 4, 4 }, /* window: width */
-        /* The name of a custom hash, although the filter does not use one. */
+        /* The file names a custom hash, although the filter does not use one. */
         { 2, 232, 4, 'x' },
     };
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
@@ -335,8 +335,8 @@ TEST(file__headers_that_nobody_writes_are_refused)
     }
 }
 
-/* The root of a sharded filter stores no numbers, so the zeros after it are read as one extra
- * number and refused. */
+/* No writer creates a filter with one shard. The zero after the existing numbers becomes the number
+ * count of the shard, so only the number of shards is invalid. */
 TEST(file__one_shard_is_refused)
 {
     bg_filter *filter = files_make(2, 1), *back = NULL;
@@ -591,8 +591,8 @@ TEST(file__arguments)
 
 /* ---- Without canaries -------------------------------------------------------------------- */
 
-/* Returns the answers to absent canaries from the header of a file, or 2^32 - 1 if there are
- * none. */
+/* Returns the number of absent canaries for which the filter answered "maybe", as stored in a
+ * file's header. 2^32 - 1 means unknown. */
 static uint32_t absent_maybes(const unsigned char *bytes)
 {
     return (uint32_t)bytes[172] | (uint32_t)bytes[173] << 8 | (uint32_t)bytes[174] << 16

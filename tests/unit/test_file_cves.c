@@ -106,8 +106,8 @@ TEST(redisbloom_2025_11__geometry_and_words_that_differ)
     }
 }
 
-/* Widths, and sizes that determine the number of quotient bits, cause shifts by more bits than a
- * word has. */
+/* Invalid widths, and invalid sizes from which the number of quotient bits is derived, cause shifts
+ * by more bits than a word has. */
 TEST(red_181297__shifts_beyond_a_word)
 {
     static const uint64_t ks[] = { 0, 1, 33, 63, 64, 65, 128, UINT32_MAX };

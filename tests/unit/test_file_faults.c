@@ -255,7 +255,7 @@ TEST(faults__short_reads_and_writes)
     end();
 }
 
-/* Opens, maps and verifies files while calls fail, one after another. */
+/* Opens, maps and verifies files, and makes each system call fail in turn. */
 TEST(faults__opening_fails)
 {
     begin(false);
@@ -394,7 +394,7 @@ static void place_reload(uint32_t flags)
     how.flags = flags;
     CHECK_OK(bg_slot_create(NULL, &sealed, &slot, NULL));
     if (bg_slot_reload(slot, files_path("filter"), &how, NULL) == BG_OK) {
-        if (flags & BG_SLOT_MAP) { /* detects a write after the last check */
+        if (flags & BG_SLOT_MAP) { /* the second reload detects a later write */
             faults.fault = NONE;
             (void)!bg_slot_reload(slot, files_path("filter"), &how, NULL);
         }

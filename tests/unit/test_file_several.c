@@ -197,7 +197,7 @@ TEST(files__join_refuses_two_splits)
         move_shard(new, old, 1);
         CHECK_EQ(bg_file_join(old, 4, b, NULL, NULL, &why), BG_EINCOMPAT);
         CHECK(strstr(why.message, "old.2") && strstr(why.message, "old.0"));
-        /* Now all shards are from one split again. */
+        /* Now all shards are from the same split again. */
         move_shard(new, old, 2);
         move_shard(new, old, 3);
         CHECK_OK(bg_file_join(old, 4, b, NULL, NULL, NULL));
@@ -309,7 +309,7 @@ TEST(files__diff_and_patch)
     }
     free(bytes);
     bg_filter_free(filter);
-    /* A patch to a different layout contains the whole file. */
+    /* A patch that changes the layout contains the whole new file. */
     spec.items *= 2;
     bg_filter_free(numbers_in_file(&spec, 0, 100, b, NULL));
     CHECK_OK(bg_file_diff(a, b, &d, NULL));

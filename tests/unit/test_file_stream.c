@@ -13,7 +13,7 @@ struct stream {
     size_t n, room, pieces;
     /* The filter to which a key is added when the first chunk is written, or NULL. */
     bg_filter *adds_to;
-    size_t stops_after; /* number of chunks; 0 means never */
+    size_t stops_after; /* number of chunks after which to stop; 0 means never */
 };
 
 static bg_err stream_write(void *context, const void *bytes, size_t n)
@@ -41,7 +41,7 @@ static bg_save_options stream_options(uint32_t flags)
     return options;
 }
 
-/* Compares both ways of writing a filter, and returns the number of chunks. */
+/* Writes a filter at once and in chunks, compares the bytes, and returns the number of chunks. */
 static size_t stream_compare(const bg_filter *filter, const char *name)
 {
     const bg_save_options options = stream_options(0);

@@ -127,7 +127,7 @@ TEST(foreign__without_memory)
     bg_err err = bg_foreign_create(BG_FOREIGN_GO, 9, 0.1, &how, &f, &why);
     check_refused(err, BG_ENOMEM, f, &why, "memory");
     CHECK_EQ(calls, 1);
-    /* A header that claims more bytes than are available is refused even earlier. */
+    /* A header that claims more bytes than are available is refused before any allocation. */
     static const unsigned char lie[24] = { 0, 0, 0x7f };
     err = bg_foreign_decode(BG_FOREIGN_GO, lie, sizeof lie, &how, &f, &why);
     CHECK_EQ(err, BG_EFORMAT);

@@ -1,8 +1,8 @@
 /*
- * Filters in LevelDB and RocksDB table files. The tests use files written by both (golden/tables),
- * the same files with changed blocks and corrected checksums, and input that must be refused.
- * Format version 6 of RocksDB, which no packaged version writes yet, is derived from version 5
- * according to the rules in RocksDB's source.
+ * Filters in LevelDB and RocksDB table files. The tests use files written by both engines
+ * (golden/tables), the same files with changed blocks and corrected checksums, and input that must
+ * be refused. Format version 6 of RocksDB, which no packaged version writes yet, is derived from
+ * version 5 according to the rules in RocksDB's source.
  */
 #include "support/check.h"
 #include "support/foreign_bytes.h"
@@ -266,7 +266,7 @@ TEST(leveldb__filter_offsets)
     refused_file(&f, f.filter, BG_EFORMAT, "filter block");
     f = take_apart("tables/leveldb_plain.ldb", false);
     tail = f.b.at + f.filter.offset + f.filter.size - 5;
-    tail[-1] = 0x80; /* the last filter starts beyond the end */
+    tail[-1] = 0x80; /* the last filter starts beyond the end of the block */
     refused_file(&f, f.filter, BG_EFORMAT, "offset of a filter");
     f = take_apart("tables/leveldb_plain.ldb", false);
     /* Shifting by this base would be undefined behavior. */
@@ -319,7 +319,7 @@ TEST(leveldb__index_keys)
     f.b.at[f.index.offset] = 1; /* there is no previous key to share a byte with */
     refused_file(&f, f.index, BG_EFORMAT, "index");
     f = take_apart("tables/leveldb_plain.ldb", false);
-    f.b.at[f.index.offset + 1] = 7; /* the key is too short for a version */
+    f.b.at[f.index.offset + 1] = 7; /* the key is shorter than its 8-byte trailer */
     correct(&f, f.index);
     bg_foreign *foreign = NULL;
     CHECK_EQ(foreign_try(BG_FOREIGN_LEVELDB, f.b.at, f.b.n, NULL, &foreign, NULL),
@@ -356,7 +356,7 @@ TEST(leveldb__max_bytes)
 {
     bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
     struct bytes b = bytes_golden("tables/leveldb_snappy.ldb");
-    how.max_bytes = 100; /* less than the unpacked index */
+    how.max_bytes = 100; /* less than the size of the unpacked index */
     foreign_refused(BG_FOREIGN_LEVELDB, &b, &how, BG_ENOMEM, "size in bytes");
     bytes_drop(&b);
 }
@@ -419,7 +419,7 @@ TEST(snappy__what_cannot_be)
     CHECK(unpacks_not("\x80", 1, 0));
     CHECK(unpacks_not("\x80\x80\x80\x80\x80\x01", 6, 0));
     CHECK(unpacks_not("\xff\xff\xff\xff\x7f", 5, 0)); /* above 32 bits */
-    /* The size is more than one byte can expand to. */
+    /* The claimed size is larger than one byte can expand to. */
     CHECK(unpacks_not("\x40", 1, 64));
     CHECK(unpacks_not("\x03\x08"
                       "ab",

@@ -1,6 +1,6 @@
 /*
- * Tests that are specific to fuse filters: the geometry at every step, the size, and the exact
- * bits.
+ * Tests that are specific to fuse filters: the geometry at every size where it changes, the size,
+ * and the exact bits.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -29,15 +29,15 @@ TEST(fuse__shapes_are_sound)
             CHECK(s.pieces * s.slots <= units * FUSE_UNIT);
             CHECK(s.starts == 0 || s.starts + (arity - 1) * s.length == s.slots);
             CHECK(fuse_capacity(arity, units) < (double)(s.slots * s.pieces));
-            /* The end of each part that does not fill a segment is unused, but it is only a small
-             * fraction of the filter. */
+            /* Slots at the end of a part that do not fill a segment are unused, but they are only a
+             * small fraction of the filter. */
             CHECK(s.length * s.pieces * 4 <= units * FUSE_UNIT || units < 32);
         }
     }
 }
 
-/* Tests the sizes just below and above each doubling of the segment length, and just below and
- * above the first sizes with two and three parts. */
+/* Tests sizes just below and just above each threshold: where the segment length doubles, and where
+ * a filter is first split into two or three parts. */
 TEST(fuse__builds_around_every_step)
 {
     const uint64_t most = CHECK_EMULATED || CHECK_SANITIZED ? 30000 : 5200000;

@@ -447,7 +447,7 @@ TEST(gate__the_breaker_is_for_tickets_too)
     w->now += 100;
     CHECK_EQ(bg_gate_begin(w->gate, &one, sizeof one, &a, NULL), BG_OUTCOME_PENDING);
     CHECK_EQ(bg_gate_begin(w->gate, &one, sizeof one, &b, NULL), BG_OUTCOME_FAILED);
-    w->now += 100; /* the ticket appears to be lost */
+    w->now += 100; /* ticket a is now assumed to be lost */
     CHECK_EQ(bg_gate_begin(w->gate, &one, sizeof one, &b, NULL), BG_OUTCOME_PENDING);
     CHECK_EQ(bg_gate_finish(w->gate, &b, BG_STORE_PRESENT), BG_OUTCOME_PRESENT);
     CHECK_EQ(stats_of(w->gate, false).breaker, 0);

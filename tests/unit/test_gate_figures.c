@@ -161,7 +161,7 @@ TEST(gate__learns_from_reports)
     uint64_t reports = 0, wrong = 0, passed = 0;
     for (uint64_t key = 0; key < KEYS; key++) {
         if (bg_gate_may_contain(w->gate, &key, sizeof key) && passed++ % 2 == 0) {
-            bg_gate_report(w->gate, w->has[key]); /* every other result is reported */
+            bg_gate_report(w->gate, w->has[key]); /* reports every second result */
             reports++;
             wrong += !w->has[key];
         }
@@ -369,7 +369,7 @@ TEST(gate__a_write_during_a_replacement_is_in_doubt)
         opening.context = w;
         how.opening = &opening;
         how.flags = BG_SLOT_DISCARD;
-        w->inside = nothing; /* does nothing until the key is written */
+        w->inside = nothing; /* set until the key is written */
         if (reloads) {
             CHECK_OK(bg_slot_reload(w->slot, path, &how, NULL));
             bg_filter_free(filter);

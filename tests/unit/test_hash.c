@@ -217,7 +217,7 @@ TEST(hash_many__equals_single_for_mixed_lengths)
     for_each(lengths_body);
 }
 
-/* Tests batches whose key lengths require different functions of keyed-int. */
+/* Tests batches with key lengths for which keyed-int uses different functions. */
 static void integer_lengths_body(const bg_hasher *hasher, const bg_hasher *scalar)
 {
     static const size_t choice[] = { 8, 16, 8, 16, 7, 24 };

@@ -683,8 +683,7 @@ TEST(keyring__secrets_are_hidden_and_not_inherited)
     if (pages_are_told() && pages_have(hash.secret, "wf")) {
         pid_t child = fork();
         CHECK(child >= 0);
-        /* In the child process, the keyring must be empty instead of containing a secret of zeros.
-         * */
+        /* In the child, the keyring must be empty instead of containing a secret of zeros. */
         if (child == 0) {
             bool empty =
                 bg_keyring_count(ring) == 0

@@ -203,8 +203,8 @@ BG_BLOOM_KINDS(KIND_TEST)
 
 /* ---- Filters larger than the cache ------------------------------------------------------- */
 
-/* The filter is larger than the L2 cache, so the library itself prefetches. The test assumes 1
- * MiB if the cache size is unknown or too small to be recorded. */
+/* The filter is larger than the L2 cache, so the library itself prefetches. If the L2 cache is
+ * smaller than 1 MiB or its size is unknown, the test assumes 1 MiB. */
 static void check_large(bg_kind kind, bg_cpu cpu)
 {
     size_t cache = bg_cpu_cache_bytes(2) > 1 << 20 ? bg_cpu_cache_bytes(2) : 1 << 20;

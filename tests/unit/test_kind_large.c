@@ -30,7 +30,7 @@ static bg_filter *large_filter(bg_kind kind, uint64_t units)
     return filter;
 }
 
-/* Returns whether any bit is set in the `bytes` bytes from `start`. */
+/* Returns whether any bit is set in the `bytes` bytes that start at `start`. */
 static bool any_bit(const bg_filter *filter, uint64_t start, size_t bytes)
 {
     const unsigned char *p = filter->core.words + start;

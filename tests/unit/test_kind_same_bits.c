@@ -39,7 +39,7 @@ static uint64_t digest_of(bg_kind kind, const void *memory, size_t bytes)
     return digest;
 }
 
-/* Returns the digest of a filter with 500 hashes that depend only on this file. */
+/* Returns the digest of a filter with 500 hashes that are the same in every run. */
 static uint64_t digest_for(bg_kind kind, uint32_t k)
 {
     bg_spec spec = exact_spec(kind, 1 + ABOUT_BYTES / kind_unit_bytes(kind, k), k,

@@ -12,7 +12,7 @@
 
 enum {
     COUNT_MAX = 10,
-    /* The size of the smallest filter in bytes. */
+    /* The size of the smallest filter, in bytes. */
     BYTES_LAST = 192,
     BYTES_MAX = CHECK_EMULATED ? 1 << 13 : 1 << 17, /* size of the largest filter */
     KEYS_KEPT = 64,

@@ -195,8 +195,8 @@ TEST(label__is_escaped)
     CHECK_STR(there_and_back("\xE2\x82z", false), "\\xe2\\x82z");
 }
 
-/* Uses strings of a few special bytes. The reader checks that the written text is UTF-8. This test
- * checks that valid UTF-8 is unchanged and that other bytes are not lost. */
+/* Tests short random strings of special bytes. The reader checks that the written text is UTF-8.
+ * This test checks that valid UTF-8 is unchanged and that other bytes are not lost. */
 TEST(label__any_bytes_become_utf8)
 {
     static const char bytes[] =

@@ -147,7 +147,8 @@ TEST(model__register_equals_the_sum_over_loads_and_bits)
     for (unsigned k = 1; k <= 10; k += 3) {
         for (unsigned n = 1; n <= 400; n = n * 3 + 7) {
             struct bgi_model model = model_of(BG_KIND_REGISTER, units, k);
-            /* The reference assumes random subsets; prop_rate.c tests the rest. */
+            /* The reference assumes that the bits are not clustered; prop_rate.c tests the rate
+             * with clustering. */
             model.clustered = false;
             double rate = 0;
             for (unsigned j = 1; j <= n && j < 60; j++) {

@@ -58,8 +58,8 @@ static unsigned quotient_bits_of(const bg_filter *filter)
 
 /* ---- An exact multiset ----------------------------------------------------------- */
 
-/* Hashes in ascending order, which all differ in the bits that the filter keeps, and the number of
- * times that each hash is in the filter. */
+/* `pool` contains hashes in ascending order, all of which differ in the bits that the filter keeps.
+ * `counts` contains the number of times that each hash is in the filter. */
 static uint64_t pool[POOL], counts[POOL];
 static size_t pool_size;
 
@@ -230,7 +230,7 @@ TEST(quotient__known_words)
     /* The rest of the block is in the next word. */
     CHECK_EQ(second[1], 0x55533ull << 44);
     CHECK_EQ(second[2], 0x5);
-    /* After the third and the fourth add, the same hash uses three slots and a digit. */
+    /* The third add of the same hash uses a third slot; the fourth adds a counter digit. */
     CHECK(!added_hash(filter, 0x3155ull << 48));
     CHECK_EQ(second[2], 0x00555);
     CHECK_EQ(second[0], 5 | one << 58 | one << 62);
@@ -285,7 +285,7 @@ TEST(quotient__does_not_wrap)
     while (bg_filter_add_hash(filter, last | n << 40, NULL) == BG_OK) {
         n++;
     }
-    /* This is the maximum for the whole filter. */
+    /* This is the load limit of the whole filter. */
     CHECK_EQ(n, 1 + SMALLEST - SMALLEST / 32 - 1);
     CHECK_EQ(bg_filter_may_contain_hash(filter, 0), false);
     for (uint64_t i = 0; i < n; i++) {
@@ -375,7 +375,7 @@ TEST(quotient__counts_saturate)
 TEST(quotient__measured_rate_is_the_predicted_one)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
-        /* This test is slow here and checks only arithmetic, which is the same on every machine. */
+        /* Too slow under emulators and sanitizers; the arithmetic is the same on every machine. */
         return;
     }
     static const double loads[] = { 0.3, 0.6, 0.95 };
@@ -771,7 +771,7 @@ static bool count_told(void *context, uint64_t prefix, uint64_t count)
     return true;
 }
 
-/* Checks that keys that were added before the writers started stay present all the time. */
+/* Checks that keys added before the writers started are always present. */
 static void *read_keys(void *context)
 {
     (void)context;
@@ -787,7 +787,7 @@ static void *read_keys(void *context)
             STEADY);
         uint64_t told[2] = { 0, 0 };
         CHECK_OK(bg_filter_for_each(shared, count_told, told));
-        /* An entry may move between two chunks during the listing. */
+        /* During the listing, an entry may move from one chunk to another and be missed. */
         CHECK(told[1] >= STEADY - 10);
         bg_filter *copy = NULL;
         CHECK_OK(bg_filter_copy(shared, &copy, NULL));

@@ -106,8 +106,8 @@ TEST(recent__a_write_and_an_event_in_any_order_leave_nothing)
 }
 
 /*
- * There are two lookups, each of which starts (reads the era), finds and puts; a write of the key;
- * and an event. A third lookup may start at any point. It may find an answer only if neither the
+ * Each of two lookups starts (reads the era), finds and puts. In addition, the key is written, and
+ * an event occurs. A third lookup may start at any point. It may find an answer only if neither the
  * write nor the event occurred after the query that returned this answer.
  */
 enum step {
@@ -543,7 +543,7 @@ TEST(gate__an_answer_that_a_doubt_overtook_is_not_used)
 
 /* ---- Audits --------------------------------------------------------------------------- */
 
-/* Creates a gate that audits every "no" of a filter from which keys can be removed. */
+/* Creates a gate that audits every "no" answer from a filter that supports removing keys. */
 static struct world *world_of_audits(void)
 {
     struct world *w = world_make(0.05);
@@ -628,7 +628,7 @@ TEST(gate__each_audit_that_finds_a_key_raises_one_alarm)
     world_end(w);
 }
 
-/* Deletes the key, and gives the slot a base with the remaining keys. */
+/* Deletes the key, and rebuilds the slot's base from the remaining keys. */
 static void deleted_inside(struct world *w, uint64_t key)
 {
     w->inside = NULL;

@@ -50,7 +50,7 @@ TEST(names__longest)
         name[BG_TENANT_NAME_MAX] = 0;
         check_form(name, NULL);
     }
-    /* Tests names on both sides of the length at which the form changes. */
+    /* Tests random names of all lengths, which are encoded in both forms. */
     for (int i = 0; i < 2000; i++) {
         size_t len = 1 + (size_t)check_random_below(BG_TENANT_NAME_MAX);
         uint64_t odd = check_random_below(101);

@@ -520,9 +520,9 @@ TEST(folder__what_else_is_there)
         __real_open(files_path("gone.bg.tmp.12.00ab"), O_CREAT | O_WRONLY, 0600));
     bg_registry *registry = open_registry(&options);
     CHECK_EQ(registry_stats(registry).tenants, 0);
-    /* This file was left by an unfinished save. */
+    /* The registry deleted this file, which an unfinished save had left. */
     CHECK(!file_exists("gone.bg.tmp.12.00ab"));
-    /* This includes .bg, which is not counted as a tenant. */
+    /* The remaining files include .bg, which is not counted as a tenant. */
     CHECK_EQ(count_files(), 4);
     bg_registry_free(registry);
     files_clean();
@@ -577,7 +577,7 @@ TEST(folder__removal_deletes)
     CHECK(file_exists("acme.bg"));
     CHECK_OK(bg_registry_remove(registry, "acme", NULL));
     CHECK(!file_exists("acme.bg"));
-    /* Deleted from disk while in use, so its keys are unknown. */
+    /* The tenant was removed while its keys were only on disk, so its keys are unknown. */
     CHECK(has(acme, 1 << 30));
     CHECK_EQ(add(acme, 1), BG_ENOTFOUND);
     bg_tenant *young = get_tenant(registry, "acme");
@@ -611,7 +611,7 @@ TEST(folder__save)
     CHECK_OK(bg_slot_add(slot, "x", 1, NULL));
     CHECK_OK(bg_registry_save(registry, NULL));
     CHECK(file_number("b.bg") != number_b);
-    /* The registry does not know about this add. */
+    /* This add bypasses the registry. */
     CHECK_OK(bg_slot_add(slot, "y", 1, NULL));
     CHECK_OK(bg_registry_save(registry, NULL));
     bg_tenant_release(a);

@@ -37,8 +37,8 @@ TEST(ribbon__shapes_are_sound)
     }
 }
 
-/* Tests sizes just below and above the one at which the second layer is introduced, and just below
- * and above the one at which a filter gets two parts. */
+/* Tests sizes just below and just above two thresholds: where the second layer is added, and where
+ * a filter is split into two parts. */
 TEST(ribbon__builds_around_every_step)
 {
     static const uint64_t steps[] = { 2, 3, RIBBON_LAYERED, RIBBON_PIECE_UNITS,

@@ -1,5 +1,5 @@
 /*
- * Scalable filters: the ladder, growth, merging, compacting, planning, a model, threads,
+ * Scalable filters: the sizes of layers, growth, merging, compacting, planning, a model, threads,
  * and failed allocations.
  */
 #include "filter/handle.h"

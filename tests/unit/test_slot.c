@@ -697,7 +697,7 @@ TEST(slot__what_has_adds_is_not_thrown_away)
         CHECK_EQ(bg_slot_swap(slot, other, 69, 0, NULL), BG_EINCOMPAT);
         CHECK_OK(bg_slot_swap(slot, other, 69, BG_SLOT_DISCARD, NULL));
         CHECK_OK(bg_slot_swap(slot, make_with(0, 10), 0, 0,
-                              NULL)); /* no keys are required */
+                              NULL)); /* the base no longer has to include any keys */
         bg_slot_free(slot);
     }
 }
@@ -938,7 +938,7 @@ TEST(slot__advises_a_rebuild_for_each_reason)
     bg_slot_free(slot);
 }
 
-/* Returns the key that sets the most bits, out of eight keys. */
+/* Returns the key, out of eight candidates, that sets the most bits. */
 static uint64_t greediest(const bg_slot *slot, uint64_t *candidate)
 {
     uint64_t best = 0, most = 0;

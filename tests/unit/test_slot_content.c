@@ -74,8 +74,8 @@ TEST(slot_clear__keeps_sealed_what_is_sealed)
     bg_slot_free(slot);
 }
 
-/* A base for one thread is sealed. A base that must accept adds is created for use by several
- * threads. */
+/* The old base is sealed and for use by one thread only. The new base must accept adds,
+ * so it is created for use by several threads. */
 TEST(slot_clear__makes_one_filter_of_base_and_deltas)
 {
     bg_spec spec = BG_SPEC_INIT;

@@ -163,7 +163,8 @@ TEST(slot_guard__without_a_number_nothing_is_as_complete)
     }
 }
 
-/* A completeness number that was lowered by a less complete base does not cover them, either. */
+/* After a less complete base has lowered the completeness number, a new base must still include all
+ * keys that were added to the slot. */
 TEST(slot_guard__after_completeness_was_lowered)
 {
     bg_slot *slot = make_slot(make_with(0, 5), BG_SLOT_SEALED);
@@ -218,7 +219,7 @@ TEST(slot_guard__no_way_back_after_a_compaction)
 
 /* ---- Files ------------------------------------------------------------------------------- */
 
-/* Runs one of several changes that replace the base loaded from the file or restore it. */
+/* Runs one of several changes that replace or restore the base loaded from the file. */
 static void change_base(int way, bg_slot *slot)
 {
     bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;

@@ -53,7 +53,7 @@ static bg_filter *other_filter(uint64_t *check)
     return filter;
 }
 
-/* Looks up n keys, starting at `first`, by hash, and returns how many may be present. The bitmap
+/* Looks up n keys by hash, starting at `first`, and returns how many may be present. The bitmap
  * and single lookups must agree. */
 static size_t ask_hashes(const bg_slot *slot, uint64_t first, size_t n)
 {
@@ -290,7 +290,7 @@ TEST(slot_hash__beside_a_base_of_another_hasher_nothing_is_certainly_new)
     bg_slot_free(slot);
 }
 
-/* If the delta has the same hasher, keys in the base are not reported as new. */
+/* If the delta has the same hasher as the base, keys in the base are not reported as new. */
 TEST(slot_hash__in_layers)
 {
     bg_slot *slot = make_slot(make_with(0, 500), BG_SLOT_SEALED);

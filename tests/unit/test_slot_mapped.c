@@ -96,8 +96,7 @@ static uint32_t is_degraded(bg_slot *slot)
     return health.degraded;
 }
 
-/* Creates a sealed slot with a mapped filter of generation 7 that contains the keys starting at
- * 0. */
+/* Creates a sealed slot with a mapped filter of generation 7 that contains keys 0 .. KEYS - 1. */
 static bg_slot *map_slot(const char *path, bg_kind kind, uint32_t shards)
 {
     bg_reload_options how = BG_RELOAD_OPTIONS_INIT;
@@ -183,7 +182,7 @@ TEST(slot_mapped__a_file_that_is_replaced)
     files_clean();
 }
 
-/* A filter that was read into memory is not affected. */
+/* A write to the file does not affect a filter that was read into memory. */
 TEST(slot_mapped__a_file_that_is_not_mapped)
 {
     const char *path = files_path("filter"), *older = files_path("older");
@@ -249,8 +248,8 @@ TEST(slot_mapped__readers_go_on)
 }
 #endif
 
-/* Even before the write is detected, nothing that outlives the mapping is created from the mapped
- * words. */
+/* Even before a write to the file is detected, nothing that outlives the mapping is created from
+ * the mapped words. */
 TEST(slot_mapped__what_is_made_of_an_overwritten_file)
 {
     if (!files_are_mapped) {
@@ -286,7 +285,7 @@ TEST(slot_mapped__what_is_made_of_an_overwritten_file)
     CHECK(!folded);
     bg_slot_unpin(slot, &pin);
     bg_filter_free(target);
-    /* The same is true after the write has been detected, until a valid file is loaded. */
+    /* After the write is detected, compaction is still refused until a valid file is loaded. */
     save_of(other, BG_KIND_BLOCKED, 0, 0, 6);
     CHECK_EQ(bg_slot_reload(slot, other, NULL, NULL), BG_EINCOMPAT);
     CHECK_EQ(count_of(slot, 0), KEYS);

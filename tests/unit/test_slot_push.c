@@ -167,8 +167,8 @@ TEST(slot_push__keeps_other_changes_away)
     bg_slot_free(slot);
 }
 
-/* A merge is also applied to the next base. The merge is refused if the next base cannot accept
- * it. */
+/* A merge is also applied to the next base. The merge is refused if it is incompatible with the
+ * next base. */
 TEST(slot_push__gets_what_is_merged_meanwhile)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);

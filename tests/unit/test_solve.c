@@ -192,7 +192,7 @@ TEST(solve__bits_per_key_with_k)
 {
     bg_spec spec = rate_spec(BG_KIND_PARTITIONED, 10, 0);
     spec.bits_per_key = 10;
-    spec.k = 20; /* one unit is larger than all requested bits */
+    spec.k = 20; /* a single unit exceeds the requested size */
     bg_plan plan = plan_of(&spec);
     CHECK_EQ(plan.k, 20);
     CHECK_EQ(plan.units, 1);
@@ -319,7 +319,7 @@ TEST(solve__folds_are_honoured)
     }
 }
 
-/* For a given size, a foldable filter becomes smaller, not larger. */
+/* A foldable filter's size is rounded down to fit the given number of bytes, never up. */
 TEST(solve__folds_within_given_bytes)
 {
     for (int i = 0; i < KIND_COUNT; i++) {

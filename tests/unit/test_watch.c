@@ -1,5 +1,5 @@
 /*
- * Watches detect every way of putting a different file at a path.
+ * Watches detect every way of replacing the file at a path.
  */
 #define _GNU_SOURCE /* symlink */
 
@@ -112,8 +112,8 @@ TEST(watch__a_link_of_a_folder_is_switched)
     files_clean();
 }
 
-/* As in Kubernetes, the path is a link that leads through a second link, and the second link is
- * switched. */
+/* As in Kubernetes, the path is a symbolic link that leads through a second one, and the second
+ * link is switched. */
 TEST(watch__a_link_within_a_link_is_switched)
 {
     make_two("v1", "v2");

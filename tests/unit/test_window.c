@@ -37,7 +37,7 @@ static void rotate(bg_filter *filter, uint64_t now)
 
 static const uint64_t absent = (uint64_t)1 << 40;
 
-/* Returns the number of additional periods in which an aged window forgets a key, slice by
+/* Returns the number of additional periods over which an aged window forgets a key, slice by
  * slice. */
 static uint64_t fading(int mode)
 {
@@ -236,7 +236,7 @@ TEST(window__generations_have_the_planned_rate)
 TEST(window__aged_has_the_planned_rate)
 {
     if (CHECK_EMULATED) {
-        /* This test is slow here and checks only arithmetic, which is the same on every machine. */
+        /* Too slow under emulators; the arithmetic is the same on every machine. */
         return;
     }
     const uint32_t generations[] = { 2, 5, 8, 13, 24, 40 };
@@ -247,7 +247,7 @@ TEST(window__aged_has_the_planned_rate)
     }
 }
 
-/* ---- Forms of keys, and batches -------------------------------------------------- */
+/* ---- Key types and batches ------------------------------------------------------- */
 
 static void check_agree(int mode, uint32_t generations, uint32_t kind)
 {

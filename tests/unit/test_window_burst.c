@@ -249,7 +249,8 @@ TEST(window_burst__layers_that_cannot_be_are_refused)
 {
     enum { NUMBERS = CONTAINER_HEADER };
     static const struct {
-        /* Index of the number after the node's own numbers: period, cleared, added, filled, ... */
+        /* Index of the changed value. Index 0 is the root's number count; it is followed by period,
+         * cleared, added, filled, ... */
         unsigned number;
         uint64_t value;
     } lies[] = { { 0, 4 },          { 0, 8 }, { 5, 1 << 20 },
