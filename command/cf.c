@@ -607,7 +607,7 @@ const struct command cf_commands[] = {
       "O(N) where N is the number of items", "0.1.0" },
     { "CF.COUNT", 3, CF_READ | COMMAND_ASKS | COMMAND_COUNTS, CF_AT_KEY, cf_count, NULL,
       "key item",
-      "Returns the approximate number of times a cuckoo filter contains an item",
+      "Returns an estimate of how many times a cuckoo filter holds an item",
       "O(1)", "0.1.0" },
     { "CF.DEL", 3, COMMAND_WRITE | COMMAND_FAST | COMMAND_CLAIMS, CF_AT_KEY, cf_del,
       NULL, "key item",

@@ -374,8 +374,8 @@ bg_err object_hash_spec(const struct object_shape *shape,
     }
     if (!settings->keyring) {
         return object_error(info, BG_EINVAL,
-                            "the filter's hash (%s) requires a secret, but the service "
-                            "has no keyring: set keyring",
+                            "the filter's hash (%s) requires a secret, but no keyring "
+                            "is configured: set keyring",
                             bg_hash_name((bg_hash_profile)shape->hash));
     }
     return bg_keyring_find(settings->keyring, shape->key_id, hash, info);
@@ -396,7 +396,7 @@ bg_err object_shape_hash(struct object_shape *shape, uint32_t profile,
     if (!settings->keyring) {
         return object_error(
             info, BG_EINVAL,
-            "hash %s requires a secret, but the service has no keyring: "
+            "hash %s requires a secret, but no keyring is configured: "
             "set keyring, or use hash fast",
             bg_hash_name((bg_hash_profile)profile));
     }

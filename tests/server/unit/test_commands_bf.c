@@ -264,7 +264,7 @@ TEST(bf__keyed)
     fake_begin(&h);
     h.settings.hash = BG_HASH_KEYED;
     CHECK_STR(fake(&h, "BF.ADD k a"),
-              "-ERR hash keyed requires a secret, but the service has no keyring: set "
+              "-ERR hash keyed requires a secret, but no keyring is configured: set "
               "keyring, or use hash fast");
     h.settings.keyring = ring;
     CHECK_STR(fake(&h, "BF.ADD k a"), ":1");

@@ -124,7 +124,7 @@ TEST(bg__create_words)
         { "BG.CREATE x HASH custom",
           "-ERR HASH: found custom, expected fast, keyed, keyed24, keyed-int or xxh64" },
         { "BG.CREATE x HASH keyed",
-          "-ERR hash keyed requires a secret, but the service has no keyring: set keyring, or "
+          "-ERR hash keyed requires a secret, but no keyring is configured: set keyring, or "
           "use hash fast" },
         { "BG.CREATE x HASH keyed SEED 5",
           "-ERR SEED cannot be used with a keyed hash, which has a secret: use HASH fast or "
