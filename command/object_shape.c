@@ -394,11 +394,10 @@ bg_err object_shape_hash(struct object_shape *shape, uint32_t profile,
                                           shape->key_id, info);
     }
     if (!settings->keyring) {
-        return object_error(
-            info, BG_EINVAL,
-            "hash %s requires a secret, but no keyring is configured: "
-            "set keyring, or use hash fast",
-            bg_hash_name((bg_hash_profile)profile));
+        return object_error(info, BG_EINVAL,
+                            "hash %s requires a secret, but no keyring is configured: "
+                            "set keyring, or use hash fast",
+                            bg_hash_name((bg_hash_profile)profile));
     }
     return bg_keyring_current(settings->keyring, &hash, shape->key_id, info);
 }
