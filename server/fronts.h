@@ -65,8 +65,8 @@ struct front *fronts_find(const struct fronts *fronts, const struct command *com
 bool front_forwards(const struct command *command);
 void front_refuse(const struct front *front, struct request *request);
 
-/* Forwards a request and replies to it. If `many` is set, the request represents one request per item, and each of
- * these requests gets its own reply. Waits for the cluster, so only job threads may call it. */
+/* Forwards a request and replies to it. If `many` is set, the request combines several single-item requests, each
+ * of which gets its own reply. Waits for the cluster, so only job threads may call it. */
 void front_run(struct front *front, struct request *request, bool many);
 
 /* Items to forward, and their results. */

@@ -138,7 +138,7 @@ bg_err journal_open(const char *folder, const struct journal_options *options,
  * Reads all frames, starting with the first one that may be needed. May be called only before
  * journal_begin. Changes nothing. `visit` and `report` may be NULL. Errors: BG_ECHECKSUM and
  * BG_EFORMAT for damage; BG_EVERSION for data written by a newer version; BG_EIO; BG_ENOMEM; any
- * error returned by `visit`. The message contains the file and the offset.
+ * error returned by `visit`. The error message includes the file name and the offset.
  */
 bg_err journal_replay(struct journal *journal, journal_visit *visit, void *context,
                       struct journal_report *report, bg_errinfo *info);

@@ -12,9 +12,9 @@
  *   (J1) synced <= written < next. Frames up to `written` are complete in the segments; later
  *        frames are in `spare` and then in `active`, in order.
  *   (J2) At most one thread owns `writing`, and only that thread writes and uses `spare`, `file`
- *        and `end`. At most one thread owns `syncing`, and only that thread syncs. A thread that
- *        owns both flags may change segments. The flags are acquired in this order: syncing,
- *        writing.
+ *        and `end`. At most one thread owns `syncing`, and only that thread syncs. Only a thread
+ *        that owns both flags may switch to a new segment. The flags are acquired in this order:
+ *        syncing, writing.
  *   (J3) Once `failed` is set, nothing more is written to the current segment, and no frame in it
  *        becomes `written`, even if its write was in progress.
  *   (J4) A segment is synced before the next segment is renamed to its final name.

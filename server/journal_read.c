@@ -36,8 +36,8 @@
  * attacker who does not know the directory's ID cannot forge the checksum of a head. The search
  * scans the rest of a segment at most twice, regardless of the number of bad frames.
  *
- * Memory: a window into the file, which is as large as the largest frame read so far, but at least
- * 1 MiB. The length of a frame is used only if the checksum of its head is correct.
+ * Memory: one window into the file. The window is as large as the largest frame read so far, and at
+ * least 1 MiB. The length of a frame is used only if the checksum of its head is correct.
  */
 #include "journal_read.h"
 

@@ -1022,7 +1022,7 @@ bg_err persist_snapshot(struct persist *persist, bg_errinfo *info)
     bg_errinfo own;
     struct journal_state state = { .bytes = 0 };
     const uint64_t began = server_ticks();
-    /* The memory limit does not apply, because a snapshot shrinks the journal. */
+    /* The memory limit does not apply to snapshots, because they shrink the journal. */
     const bool before = ledger_exempt(true);
     pthread_mutex_lock(&persist->saving);
     const bg_err err = persist_snapshot_locked(persist, info ? info : &own);

@@ -60,7 +60,7 @@ bg_err postgres_install_verify(struct postgres_link *link, uint64_t deadline,
 bg_err postgres_install(struct postgres_link *link, uint64_t deadline,
                         bg_errinfo *info);
 
-/* Writes a script to the file how.script, with the statements that postgres_install would run. */
+/* Writes the statements that postgres_install would run to the file specified by `how.script`. */
 bg_err postgres_install_script(struct postgres_link *link, uint64_t deadline,
                                bg_errinfo *info);
 

@@ -129,8 +129,7 @@ static bool follower_parse_mark(const char *mark, struct changes_epoch *epoch)
 
 /* ---- Polls ------------------------------------------------------------------------------- */
 
-/* Compares the identity and fingerprint in the transaction with the epoch's identity and
- * fingerprint. */
+/* Compares the identity and fingerprint read in this transaction with those of the epoch. */
 static void follower_compare(struct follower *f, const struct changes_epoch *found)
 {
     if (strcmp(found->identity, f->epoch.identity) != 0) {

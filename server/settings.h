@@ -310,7 +310,8 @@ bool settings_check(struct settings_draft *draft, const struct command *const *f
                     size_t n);
 void settings_check_limits(struct settings_draft *draft);
 
-/* Returns whether an address in `bind` is a loopback address: 127.0.0.0/8, ::1, "localhost". */
+/* Returns whether `address`, a value of the `bind` option, is a loopback address (127.0.0.0/8, ::1
+ * or "localhost"). */
 bool settings_is_loopback(const char *address);
 
 /* Writes the value of an option as text, truncated to `room`. Returns `text`. */

@@ -2,8 +2,8 @@
  * source_inside.h - the internals of a source, for source.c, the databases (source_sqlite.c, source_postgres.c) and
  * the modes (postgres_logical.c, postgres_changes.c, sqlite_changes.c).
  *
- * A database implements lookups (struct source_ops). A mode implements reading and following (struct
- * source_mode). The `none` mode has a reader but no follower.
+ * Each database backend implements lookups (struct source_ops). A mode implements reading and
+ * following (struct source_mode). The `none` mode has a reader but no follower.
  */
 #ifndef SERVER_SOURCE_INSIDE_H
 #define SERVER_SOURCE_INSIDE_H

@@ -118,7 +118,7 @@ static void files_get(struct web_request *request)
 
 /* ---- Preconditions ---------------------------------------------------------------------------- */
 
-/* Computes the tag that a download of the filter would have, or "" if there is none. */
+/* Computes the ETag that a download of the filter would have. Sets `tag` to "" on error. */
 static void files_tag(struct web_request *request, const struct object *object,
                       char tag[WEB_TAG])
 {

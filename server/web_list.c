@@ -21,7 +21,7 @@
 struct row {
     struct entry *entry;
     bg_bytes name;
-    double key; /* NaN if unknown, which is sorted last */
+    double key; /* NaN if unknown; NaN sorts last */
     const char *word;
 };
 

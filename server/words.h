@@ -4,8 +4,8 @@
  *     gate catalog source=sqlite:/srv/shop.db lookup="SELECT 1"
  *
  * has four words. In double quotes, \" \\ \n \r \t and \xHH mean the same as in C. In single quotes, only \' is
- * special. A quoted part may start and end within a word. Outside quotes, a word that starts with # starts a comment,
- * which extends to the end of the line.
+ * special. A quoted part may start and end within a word. Outside quotes, a # at the start of a word starts a comment
+ * that extends to the end of the line.
  */
 #ifndef SERVER_WORDS_H
 #define SERVER_WORDS_H

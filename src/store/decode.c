@@ -23,6 +23,7 @@
 #include "base/errinfo.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -53,8 +54,8 @@ static bg_err decode_read(const struct container_source *source, uint64_t offset
 {
     if (offset > source->bytes || n > source->bytes - offset) {
         char expected[48];
-        (void)snprintf(expected, sizeof expected, "at least %llu bytes",
-                       (unsigned long long)(offset + n));
+        (void)snprintf(expected, sizeof expected, "at least %" PRIu64 " bytes",
+                       offset + n);
         return container_refuse(info, BG_EFORMAT, source->bytes, "file size", expected,
                                 "%llu bytes", (unsigned long long)source->bytes);
     }
