@@ -5,9 +5,9 @@
  *
  * Hashes. A hash is valid only for filters that use the hasher that computed it, and a slot may get
  * a filter with a different hasher at any time. So callers pass hashes together with the check
- * value of the hasher that computed them. This value is compared with the check value of every
- * filter that is used. The filters are checked and used within the same view, so they cannot be
- * swapped in between.
+ * value of the hasher that computed them. The passed value is compared with the check value of
+ * every filter that is queried or changed. The filters are checked and used within the same view,
+ * so no filter can be replaced between the check and its use.
  */
 #include "gate/slot_inside.h"
 

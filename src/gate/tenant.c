@@ -2,9 +2,9 @@
  * tenant.c - performs operations on a tenant's keys, and enforces quotas.
  *
  * Every operation enters the registry's grace period, loads the slot, does its work and leaves.
- * If there is no slot, the operation leaves at once, waits until the slot is in memory again
- * (evict.c), and starts over. As a result, a thread that removes the slot can detect when the slot
- * is no longer in use.
+ * If the slot is not in memory, the operation leaves at once, waits until the slot is in memory
+ * again (evict.c), and starts over. As a result, a thread that removes the slot can detect when the
+ * slot is no longer in use.
  *
  * Quotas, in the order in which they are checked:
  *
@@ -13,9 +13,9 @@
  *   bytes   A filter that is too large accepts no adds. For a filter that grows (`scalable`), this
  *           check would come too late, after the filter has grown. However, the filter's spec
  *           determines how many keys it can hold before its next layer would be too large
- *           (ladder.h). Adds are accepted up to that number of keys, and (Q1) applies to this
- *           limit, too. A window stops growing at the quota, but still accepts adds.
- *   items (Q1) `items` never exceeds the quota: an add first reserves one item per key, if there
+ *           (ladder.h). Adds are accepted up to that number of keys, and (Q1) also holds for this
+ *           limit. A window stops growing at the quota, but still accepts adds.
+ *   items   (Q1) `items` never exceeds the quota: an add first reserves one item per key, if there
  *           is space, and then gives back the items for keys that were not new. When two threads
  *           compete for the last item, one thread may be refused even if the other thread's key is
  *           not new and its item is given back. A key that may already be in the filter is accepted
@@ -24,9 +24,9 @@
  * References. `uses` counts the references held by users and by the registry. The registry drops
  * its reference one grace period after removing the tenant from the table. By then, every thread
  * that found the tenant in the table has taken its own reference, because threads do so before they
- * leave the grace period. The last release frees the tenant. The lowest bit is set if the slot or
- * its gate has been handed out (bg_tenant_slot, bg_tenant_gate). The slot then stays in memory
- * until all holders have released the tenant.
+ * leave the grace period. The last release frees the tenant. The lowest bit of `uses` is set if the
+ * slot or its gate has been handed out (bg_tenant_slot, bg_tenant_gate). The slot then stays in
+ * memory until all holders have released the tenant.
  */
 #include "gate/tenant.h"
 
@@ -86,9 +86,9 @@ void bg_tenant_release(bg_tenant *tenant)
     if (left < TENANT_ONE) {
         tenant_free(tenant);
     } else if (left == (TENANT_ONE | TENANT_EXPOSED)) {
-        /* Only the registry's reference is left, so clear the bit. If another thread takes a
-         * reference first, the exchange fails and the bit stays set. Do not access the tenant after
-         * the exchange, because another thread may remove and free it. */
+        /* Only the registry's reference is left, so clear the lowest bit of `uses`. If another
+         * thread takes a reference first, the exchange fails and the bit stays set. Do not access
+         * the tenant after the exchange, because another thread may remove and free it. */
         (void)atomic_compare_exchange_strong(&tenant->uses, &left, TENANT_ONE);
     }
 }
@@ -170,9 +170,9 @@ void tenant_stamp(bg_tenant *tenant)
     if (registry->options.idle == 0) {
         return;
     }
-    /* Writing to shared memory at every use would be too expensive; a precision of 1/256 of
-     * `idle` is enough. If the clock goes backward, the unsigned difference is large, so the new
-     * time is stored. */
+    /* Writing the time at every use would be too expensive, because all CPUs read its cache line; a
+     * precision of 1/256 of `idle` is enough. If the clock goes backward, the unsigned difference
+     * is large, so the new time is stored. */
     uint64_t now = registry_coarse_now(registry);
     uint64_t last = atomic_load_explicit(&tenant->last_use, memory_order_relaxed);
     if (now - last > registry->options.idle / 256) {
@@ -240,10 +240,10 @@ struct tenant_limit {
     const char *what;
     const char *unit;
     double most;
-    const char *used; /* the text that follows the current value in the message */
+    const char *used; /* text that follows the current value in the error message */
 };
 
-/* Refuses some keys, and reports why. */
+/* Counts `keys` keys as refused, and reports the quota that would be exceeded. */
 static bg_err tenant_refuse(bg_tenant *tenant, enum tenant_quota quota, uint64_t keys,
                             struct tenant_limit limit, uint64_t found, bg_errinfo *info)
 {

@@ -34,7 +34,7 @@ enum tenant_state {
     TENANT_READING /* being read back */
 };
 
-/* The quota that caused an add to be refused. */
+/* The quotas that can cause an add to be refused. */
 enum tenant_quota { TENANT_ITEMS, TENANT_BYTES, TENANT_RATE, TENANT_QUOTAS };
 
 /* The parts of bg_tenant.uses: the lowest bit is set if the slot or the gate was handed out to a
@@ -48,9 +48,9 @@ struct bg_tenant { /* NOLINT(clang-analyzer-optin.performance.Padding) */
      * are fetched from memory together. */
     _Alignas(64) _Atomic uint64_t uses;
 
-    /* Read by all operations, rarely written. Names are mostly short, and every lookup compares
-     * them. */
-    _Alignas(64) _Atomic(bg_slot *) slot; /* if NULL, lock and check the state */
+    /* Read by all operations, rarely written. The name is stored here because every lookup compares
+     * it, and most names are short. */
+    _Alignas(64) _Atomic(bg_slot *) slot; /* if NULL, take the lock and check `state` */
     bg_gate *gate;                        /* the slot's gate, or NULL */
     bg_registry *registry;
     _Atomic uint64_t last_use; /* a coarse time */
@@ -69,13 +69,13 @@ struct bg_tenant { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     _Alignas(64) pthread_mutex_t lock;
     pthread_cond_t turn; /* a read has finished */
     enum tenant_state state;
-    /* The tenant was removed from the registry, so it has no file. */
+    /* The tenant has been removed from the registry, so it has no file. */
     bool removed;
     bool known;         /* `items` is valid, so it need not be read from the file */
     bool filed;         /* `digest` contains the digest of the file */
     bg_slot *kept;      /* the slot while the state is WRITING */
-    bg_err failure;     /* error of the last read, or BG_OK */
-    int failure_errno;  /* errno of the last read */
+    bg_err failure;     /* error from the last read, or BG_OK */
+    int failure_errno;  /* errno from the last read */
     uint64_t failed_at; /* time of the failed read */
     uint64_t pause;     /* nanoseconds between the failed read and the next attempt */
     uint64_t evictions, returns, return_failures;
@@ -104,7 +104,8 @@ struct bg_registry { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     bg_open_options opening;
     struct bucket_rate rate;
     uint64_t planned_bytes; /* size of a new tenant's filter */
-    uint64_t grown_items;   /* keys that a growing filter can hold within max_bytes */
+    /* The number of keys that a growing filter can hold within max_bytes. */
+    uint64_t grown_items;
     struct bgi_memory memory, directory_memory;
     char *directory;    /* or NULL */
     int directory_file; /* the open and locked directory, or -1 */
@@ -132,8 +133,8 @@ uint64_t registry_now(const bg_registry *registry);
 uint64_t registry_coarse_now(const bg_registry *registry);
 
 /* Iterates over all tenants, a few at a time. Zero-initialize the walk before the first call. The
- * tenants are held until the next call or until registry_walk_end. Returns false if there are no
- * more tenants; none are held then. */
+ * tenants are held until the next call or until registry_walk_end. Returns false, and holds no
+ * tenants, if there are no more tenants. */
 enum { REGISTRY_WALK = 64 };
 struct registry_walk {
     bg_tenant *tenants[REGISTRY_WALK];

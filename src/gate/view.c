@@ -46,7 +46,7 @@ static bool view_hash_alike(const struct view_member *a, const struct view_membe
     return bg_hasher_equal(bg_filter_hasher(a->filter), bg_filter_hasher(b->filter));
 }
 
-/* Returns the position for a new member, which is after the last member with the same hash, or at
+/* Returns the position for a new member, which is after the last member with the same hasher, or at
  * the end if there is none. */
 static size_t view_place(const struct view *view, const struct view_member *member)
 {
@@ -298,8 +298,8 @@ static bg_keys view_keys_from(bg_keys keys, size_t at, size_t n)
     return keys;
 }
 
-/* Returns the hashes of a chunk for a member: the caller's hashes, or hashes computed in `space`.
- * If all members have the same hash, `space` is filled only for the first member. */
+/* Returns the hashes of a chunk's keys for a member: the caller's hashes, or hashes computed in
+ * `space`. If all members use the same hasher, `space` is filled only for the first member. */
 static const uint64_t *view_hash_chunk(const struct view *view, size_t member,
                                        bg_keys keys, size_t at, size_t n,
                                        uint64_t space[VIEW_CHUNK])
@@ -406,8 +406,8 @@ size_t view_has_many(const struct view *view, bg_keys keys, uint64_t *maybe)
     return found;
 }
 
-/* Adds a chunk to one member, and sets bits in `held` for the keys that the member may already
- * have contained. Lowers *n to the number of keys before the first key that does not fit. */
+/* Adds a chunk of keys to one member, and sets bits in `held` for the keys that the member may
+ * already have contained. If a key does not fit, lowers *n to the number of keys before it. */
 static bg_err view_insert_chunk(const struct view_member *member,
                                 const uint64_t *hashes, size_t *n,
                                 uint64_t held[VIEW_WORDS])

@@ -6,18 +6,18 @@
  * created by the thread that changes the slot, under the slot's lock, and freed by the last thread
  * to leave it (grace.h). These may be different threads, so the reference counts are atomic.
  *
- * Hashing. The filters of a view may use different hashes (because the secret or the hash function
- * was changed). If all of them use the same hash, a key is hashed only once. Filters with the same
- * hash are adjacent. The check value of a hasher (bg_hasher_check) is computed once, when the
- * filter gets its first owner.
+ * Hashing. The filters of a view may use different hashers (because the secret or the hash function
+ * was changed). If all of them use the same hasher, a key is hashed only once. Filters with the
+ * same hasher are adjacent. The check value of a filter's hasher (bg_hasher_check) is computed
+ * once, when the filter gets its first owner.
  *
  * Invariants
  *   (V1) The answer is "no" only if all queried filters answer "no" and at least one of them is a
  *        base. If there is no base (while the first base is being built, there may be only a
  *        delta), earlier keys are unknown, so the answer is "maybe".
- *   (V2) After an add returns BG_OK, its key is in every filter that accepts adds and is
- *        queried. The next base, which is not queried yet, may have no space for the key; the base
- *        is then marked as failed and never used.
+ *   (V2) After an add returns BG_OK, its key is in every queried filter that accepts adds. The next
+ *        base, which is not queried yet, may have no space for the key; the base is then marked as
+ *        failed and never used.
  *   (V3) A hash computed by the caller is looked up in, or added to, only those filters whose check
  *        value matches the hash's check value. If the values do not match, a query answers "maybe",
  *        and an add is refused.
@@ -38,8 +38,9 @@
 /* A reference-counted filter. */
 struct view_filter {
     bg_filter *filter;
-    uint64_t check;     /* check value of the filter's hasher */
-    atomic_uint owners; /* number of views, plus any threads creating a view */
+    uint64_t check; /* check value of the filter's hasher */
+    /* The number of views that own the filter, plus any threads creating such a view. */
+    atomic_uint owners;
     atomic_bool failed; /* an add found no space, so the filter must not be queried */
     /* 1 plus the number of bg_slot_advance calls up to the end of the last add to this filter, or 0
      * if there were no adds. */
@@ -75,14 +76,14 @@ struct view {
     struct bgi_retired retired; /* must be first */
     struct bgi_memory memory;
     struct guard guard;
-    /* The number of bases that the slot has had so far, which serves as the number of this view's
-     * base. */
+    /* The number of bases that the slot has had so far, which serves as the sequence number of this
+     * view's base. */
     uint64_t bases;
     size_t count;
     size_t queried; /* number of members that are queried */
     bool based;     /* a queried member is a base */
     bool takes;     /* a queried member accepts adds */
-    bool same_hash; /* all members use the same hash */
+    bool same_hash; /* all members use the same hasher */
     struct view_member members[];
 };
 
@@ -121,8 +122,8 @@ bool view_has_u64(const struct view *view, uint64_t key);
  * If there is no base, the result is at least 1. */
 uint64_t view_count(const struct view *view, const void *key, size_t len);
 
-/* Queries an array of keys. If the keys are hashes, they must include the check value of their
- * hasher. */
+/* Queries an array of keys. If the keys are hashes, `keys` must include the check value of the
+ * hasher that computed them. */
 size_t view_has_many(const struct view *view, bg_keys keys, uint64_t *maybe);
 
 /* `all` is the number of keys that were definitely new to all queried filters, which must include
@@ -136,8 +137,9 @@ bg_err view_add(const struct view *view, const void *key, size_t len,
                 struct view_news *news);
 bg_err view_add_u64(const struct view *view, uint64_t key, struct view_news *news);
 
-/* Unless `is_new` is NULL, sets its bits for the keys that were new to all queried filters.
- * Returns BG_EINCOMPAT, and does nothing, if a filter that accepts adds cannot use the hashes. */
+/* Unless `is_new` is NULL, sets its bits for the keys that were definitely new to all queried
+ * filters. Returns BG_EINCOMPAT, and does nothing, if a filter that accepts adds cannot use the
+ * hashes. */
 bg_err view_add_many(const struct view *view, bg_keys keys, uint64_t *is_new,
                      size_t *done, struct view_news *news);
 

@@ -10,7 +10,7 @@
  *        once. The file is also loaded when events were lost because the queue was full. Any other
  *        event for the name only causes a check.
  *   (W2) The path is checked regularly: it is resolved to a file (disk_identify), which is
- *        compared with the file that was loaded last. The path is checked at every poll, and once a
+ *        compared with the last file that was loaded. The path is checked at every poll, and once a
  *        second while a caller waits or polls the descriptor (a timer makes the descriptor
  *        readable). If there was no event, a difference is ignored until it has lasted for a tenth
  *        of a second, because a file that is still being written keeps changing and could not be
@@ -26,8 +26,8 @@
  * runs at least a second after the last attempt. A file that arrives during a rebuild is loaded
  * when the rebuild has ended.
  *
- * If the slot was loaded from a file before its watch was created, a replacement in between is not
- * missed, because the first check always finds a difference.
+ * If the slot was loaded from a file before its watch was created, a replacement between these two
+ * events is not missed, because the first check always finds a difference.
  */
 #define _GNU_SOURCE /* pipe2 */
 
@@ -58,8 +58,8 @@ struct bg_watch {
     int directory;              /* inotify watch on the directory, or -1 */
     struct disk_identity tried; /* the last file that was loaded or failed to load */
     struct disk_identity seen;  /* the file found at the last check */
-    int64_t seen_since;         /* when `seen` last changed, in milliseconds */
-    int64_t looked;             /* time of the last check */
+    int64_t seen_since;         /* time when `seen` last changed, in milliseconds */
+    int64_t looked;             /* time of the last check, in milliseconds */
     bool waits;                 /* a file arrived during a rebuild */
     bool retries;               /* the last attempt failed for a temporary reason */
     int64_t attempted;          /* time of the last attempt, in milliseconds */
@@ -275,7 +275,7 @@ static bool watch_look(bg_watch *watch, bool replaced)
         watch->seen_since = moment;
     }
     if (!disk_is_there(&now)) {
-        /* The next file counts as new, even if it was loaded before. */
+        /* The next file at the path counts as new, even if it was loaded before. */
         watch->tried = now;
         return false;
     }
