@@ -2,16 +2,16 @@
  * aes.c - AES-128 for CPUs without AES instructions, and the choice among the implementations
  * (aes_x86.c, aes_arm.c).
  *
- * Why a hash library contains AES: a block cipher with a secret key is a pseudorandom permutation,
- * and CPUs compute AES faster than any other keyed function. A key of exactly one block needs
- * no chaining, padding or length: one call is the whole hash. The code runs all ten rounds of
- * FIPS-197, because earlier "AES hashes" with fewer rounds were broken.
+ * Why does a hash library contain AES? A block cipher with a secret key is a pseudorandom
+ * permutation, and CPUs compute AES faster than any other keyed function. A key of exactly one
+ * block needs no chaining, padding or length: one call is the whole hash. The code runs all ten
+ * rounds of FIPS-197, because earlier "AES hashes" with fewer rounds were broken.
  *
  * The problem with AES in plain C is the S-box. If the S-box is a table, secret bytes are used as
  * indexes into it, and the access time reveals which cache line was read. Keys have been recovered
  * over the network this way (Bernstein, "Cache-timing attacks on AES", 2005). So this file uses no
  * table. The S-box is computed from its definition, on 64 bytes at once, using only AND, XOR and
- * shifts by constants. Neither time nor memory accesses depend on data:
+ * shifts by constants. So neither the running time nor the memory accesses depend on the data:
  *
  *   bit planes   Four blocks are 64 bytes. Plane b collects bit b of each byte:
  *
@@ -31,7 +31,7 @@
  * Invariants
  *   (I1) No branch and no address depends on a secret or on a key being hashed.
  *   (I2) Round keys are stored as bytes for code with AES instructions and as 16-bit planes for
- *        the code in this file; both forms take 176 bytes. `aes_choose` depends only on the
+ *        the code in this file; both forms take 176 bytes. `aes_choose` depends only on the CPU
  *        features, so round keys are always used in the form in which they were prepared.
  *
  * Cost on Zen 4: about 1 us for one to four blocks, or 250 ns per key in batches; computing a key

@@ -15,7 +15,7 @@
 
 enum { BGI_AES_BLOCK = 16, BGI_AES_ROUNDS = 10 };
 
-/* The eleven round keys, as bytes, or as bit planes if there are no AES instructions. Round keys
+/* The eleven round keys, as bytes, or as bit planes if the CPU has no AES instructions. Round keys
  * reveal the secret, so wipe them after use. */
 struct bgi_aes {
     uint8_t round_keys[BGI_AES_ROUNDS + 1][BGI_AES_BLOCK];

@@ -8,9 +8,9 @@
  * single keys and vectors of keys (fast_x86.c).
  *
  * A 16-byte key is two words. The words are XORed with masks derived from the seed and multiplied,
- * and the halves of the 128-bit product are XORed; an addition and an avalanche step follow. With
- * vectors, the 128-bit product takes four 32-bit multiplications, which pays off only for vectors
- * of eight words.
+ * and the halves of the 128-bit product are XORed; an addition and an avalanche step follow. In
+ * vector code, each 128-bit product takes four 32-bit multiplications, which pays off only for
+ * vectors of eight words.
  */
 #ifndef BGI_FAST_H
 #define BGI_FAST_H

@@ -1,5 +1,5 @@
 /*
- * hash.c - computes the hashes of keys. The function is chosen once per call or batch.
+ * hash.c - computes the hashes of keys. The hash function is chosen once per call or batch.
  *
  *    fast        XXH3-64 (Y. Collet, xxHash 0.8). Only this file includes its header, so that
  *                its short-key paths are inlined into the loops below
@@ -57,8 +57,9 @@ _Static_assert(XXH_SECRET_DEFAULT_SIZE == BGI_FAST_SECRET,
 #define HASH_FLAT  __attribute__((flatten))
 #define HASH_APART static __attribute__((noinline))
 
-/* HASH_CHUNK is the number of pairs that are sorted by length at a time. HASH_OTHERS is the number
- * of pairs that are hashed one by one when the next eight pairs cannot be hashed in parallel. */
+/* HASH_CHUNK is the number of (pointer, length) pairs that are sorted by length at a time.
+ * HASH_OTHERS is the number of pairs that are hashed one by one when the next eight pairs cannot be
+ * hashed in parallel. */
 enum { HASH_CHUNK = 64, HASH_OTHERS = 32 };
 
 void bgi_hasher_prepare_fast(struct bgi_hasher *h)
@@ -152,7 +153,7 @@ HASH_FLAT uint64_t bg_hash_u64(const bg_hasher *hasher, uint64_t key)
     return hash_one_other(h, &key, sizeof key);
 }
 
-/* Hashes keys of one width. */
+/* Hashes keys that all have the same width. */
 
 BGI_INLINE void hash_fast_width(const struct bgi_hasher *h, const uint8_t *keys,
                                 size_t width, size_t n, uint64_t *out)

@@ -26,10 +26,10 @@ BGI_INLINE size_t bgi_keys_stride(const bg_keys *keys)
 
 /*
  * Prefetches the memory that hashing keys first .. first + n - 1 will read. Pipelines read in
- * bursts, which defeats the CPU's hardware prefetcher, and keys passed as pairs may be anywhere
- * in memory. If the keys are pairs and `far` is 0, the pairs themselves are read, so they should
- * already be in the cache. To prefetch the pairs, call this function with `far` set to 1 a few
- * groups earlier.
+ * bursts, which defeats the CPU's hardware prefetcher, and keys passed as (pointer, length) pairs
+ * may be anywhere in memory. If the keys are pairs and `far` is 0, the pairs themselves are read,
+ * so they should already be in the cache. To prefetch the pairs, call this function with `far` set
+ * to 1 a few groups earlier.
  */
 BGI_INLINE void bgi_keys_prefetch(const bg_keys *keys, size_t first, size_t n, int far)
 {

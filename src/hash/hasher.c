@@ -1,7 +1,7 @@
 /*
  * hasher.c - the lifecycle of a hasher: checking, preparing, comparing and wiping it.
  *
- * The keys in use are derived from the secret of a keyed profile as follows:
+ * The keys of the hash functions are derived from the secret of a keyed profile as follows:
  *
  *    keyed, keyed24   SipHash uses the secret as it is.
  *    keyed-int        uses three keys, for three functions:
@@ -18,8 +18,8 @@
  * Invariants
  *   (I1) The bytes of a hasher depend only on its spec and on the CPU features in use; all unused
  *        bytes are zero.
- *   (I2) Secrets are copied only into the hasher. Temporary copies are wiped before preparation
- *        returns.
+ *   (I2) Secrets are copied only into the hasher. Temporary copies are wiped before the function
+ *        that prepares the hasher returns.
  *   (I3) On error the hasher is unchanged.
  */
 #include "hash/hasher.h"

@@ -21,7 +21,8 @@
  * constants and the last word (siphash.h).
  *
  * Invariants
- *   (I1) The secret's words are read in place; no code in this file copies them to memory.
+ *   (I1) The secret's words are read in place; no code in this file copies them elsewhere in
+ *        memory.
  *   (I2) No byte outside the message is read, whatever its length or address.
  *   (I3) Every path computes the same hashes as the scalar path.
  *
@@ -31,8 +32,8 @@
  *
  * Cost on Zen 4 for 8-byte keys in batches, in ns per key, for SipHash-1-3 and 2-4: scalar 5.3
  * and 8.9, AVX2 3.0 and 4.8, AVX-512 1.6 and 2.7. Interleaving two keys in the scalar code saved
- * 10% with gcc 12 and nothing with clang 14. The CPU already overlaps adjacent keys, so a second
- * version is not worthwhile.
+ * 10% with gcc 12 and nothing with clang 14. The CPU already overlaps adjacent keys, so a separate
+ * interleaved version is not worthwhile.
  */
 #include "hash/siphash.h"
 

@@ -3,10 +3,10 @@
  * defines the number of lanes, the target and the names.
  *
  * Keys of the same width have the same number of words, so the lanes run in lockstep. Keys passed
- * as pairs may have different lengths: all lanes run for as long as the longest key needs, and a
- * lane whose message has ended keeps its state. This wastes some work, but avoids branches that
- * depend on the length of a single key. With short keys of mixed lengths, the mispredictions of a
- * scalar loop cost more than the hashing itself.
+ * as (pointer, length) pairs may have different lengths: all lanes run for as long as the longest
+ * key needs, and a lane whose message has ended keeps its state. This wastes some work, but avoids
+ * branches that depend on the length of a single key. With short keys of mixed lengths, the
+ * mispredictions of a scalar loop cost more than the hashing itself.
  */
 typedef uint64_t LANES_VECTOR __attribute__((vector_size(8 * LANES)));
 
@@ -57,7 +57,8 @@ LANES_TARGET BGI_INLINE void LANES_NAME(equal)(const bgi_siphash_key key,
         LANES_NAME(word)(&s, (LANES_VECTOR)LANES_EACH(LANES_WORD), c);
 #undef LANES_WORD
     }
-    if (len % 8 == 0) { /* the last word is just the length, the same in all lanes */
+    if (len % 8 == 0) {
+        /* The last word contains only the length, which is the same in all lanes. */
         LANES_NAME(word)(&s, (LANES_VECTOR){ 0 } + ((uint64_t)len << 56), c);
     } else {
 #define LANES_WORD(lane) bgi_siphash_last(p[lane], len)
@@ -122,7 +123,7 @@ LANES_TARGET size_t LANES_FIXED(enum bgi_siphash variant, const bgi_siphash_key 
                : LANES_NAME(widths)(key, keys, width, n, out, 2, 4);
 }
 
-/* The messages of LANES pairs, word by word, including the last word of each. */
+/* The messages of LANES pairs, word by word, including the last word of each message. */
 struct LANES_MESSAGE {
     uint64_t words[SIPHASH_X86_WORDS][LANES];
     uint64_t last[LANES]; /* index of a lane's last word */
