@@ -21,7 +21,7 @@
  * a key form a pattern of k lanes, which is rotated by an amount that is derived from the hash. Two
  * keys in the same line overlap in some of their lanes by chance. The patterns below give the
  * lowest false-positive rate; they were found by computing the exact rate of every pattern at the
- * load for which this k is chosen. The rates of these patterns are within 0.6% of the rate with
+ * load for which its k is chosen. The rates of these patterns are within 0.6% of the rate with
  * randomly drawn lanes (model.c). The obvious pattern, adjacent lanes, has a rate that is up to 9%
  * higher for the shape "words".
  *

@@ -1,5 +1,5 @@
 /*
- * classic.c - the original Bloom filter, which sets k bits anywhere.
+ * classic.c - the original Bloom filter, which sets k bits anywhere in the array.
  *
  * Idea. The filter is an array of m bits. A key sets k bits, chosen by its hash. If any of a
  * key's k bits is not set, the key was never added. With k = m/n ln 2, half of the bits end up

@@ -9,9 +9,9 @@
  * but a counter that is too high can only cause a false "maybe", which is harmless; a false "no"
  * would not be. bg_filter_info.saturated reports the number of such counters.
  *
- * Layout. With scattered counters, every operation reads k cache lines, which makes counting
- * filters slow. Here all counters of a key are in one unit of 128 counters, with at most one in
- * each of 8 lanes of 16. With 4-bit counters a unit is one line.
+ * Layout. If a key's counters are scattered over the filter, every operation reads k cache lines,
+ * which is slow. Here all counters of a key are in one unit of 128 counters, with at most one in
+ * each of 8 lanes of 16. With 4-bit counters, a unit is one cache line.
  *
  *            lane 0            lane 1                    lane 7
  *      [ 3 . . 1 . ... ] [ . . 2 . . ... ]  ...  [ . 1 . . . ... ]     16 x 4 bits each

@@ -406,7 +406,7 @@ static uint32_t COUNTING(lines)(uint32_t k)
 #define COUNTING_BEST_OPS COUNTING(ops)
 #endif
 const struct bgi_kind bgi_kind_counting = {
-/* the description of the default variant represents the kind */
+/* the default variant's description also serves as the description of the kind */
 #else
 #define COUNTING_BEST_OPS COUNTING(ops)
 static const struct bgi_kind COUNTING(kind) = {

@@ -6,8 +6,8 @@
  * buckets holds its fingerprint (Fan, Andersen, Kaminsky, Mitzenmacher, "Cuckoo filter: practically
  * better than Bloom", 2014). If both buckets are full, fingerprints are moved to their other
  * buckets until a slot is free. This works until 95% of all slots are in use. A table that does not
- * store keys can do this only if the other bucket can be computed from the bucket and the
- * fingerprint alone. Here
+ * store keys can move fingerprints only if a fingerprint's other bucket can be computed from its
+ * current bucket and the fingerprint alone. Here
  *
  *      first + second = sum(fingerprint)   (mod number of buckets)
  *
@@ -41,13 +41,14 @@
  * slots of both buckets hold the same fingerprint, an insert of another copy fails immediately
  * with BG_EFULL. A forced add (bg_filter_add_forced, the operation `add`) cannot fail, so it drops
  * the copy; the filter already answers "maybe" for the key. But if the drop were not recorded,
- * later removes could delete every stored copy, and the key would be missing although it should
- * still be present. So the filter counts the copies that it drops (bg_filter_info.saturated). After
- * the first drop, any set of slots that is full of one fingerprint is frozen like a saturated
- * counter: removes leave it unchanged. A set that lost a copy was full at that time, so it stays
- * full permanently. A forced add also drops the copy if the buckets hold different fingerprints and
- * the table has no space for another copy. In this case, however, the set of slots that lost the
- * copy cannot be recognized later, so from then on removes change nothing at all.
+ * later removes could delete every stored copy, and the filter would answer "no" for a key that was
+ * added more times than it was removed. So the filter counts the copies that it drops
+ * (bg_filter_info.saturated). After the first drop, if the slots of a key's two buckets all hold
+ * its fingerprint, this set of slots is frozen like a saturated counter: removes leave it
+ * unchanged. A set for which a copy was dropped was full at that time, so it stays full
+ * permanently. A forced add also drops the copy if the buckets hold different fingerprints and the
+ * table has no space for another copy. In this case, however, the set of slots for which the copy
+ * was dropped cannot be recognized later, so from then on removes change nothing at all.
  *
  * Full table. Before an insert moves anything, it determines which fingerprints to move by a
  * breadth-first search over at most CUCKOO_NODES buckets. If the search finds no free slot, the
@@ -94,11 +95,11 @@
  * for an absent key, but never "no" for a member.
  *
  * With a single counter, readers would keep retrying while a writer works in a full table. So
- * there are CUCKOO_STRIPES additional counters, and of these, a change increments only the one that
- * the fingerprint selects. A key has the same fingerprint, and so the same counter, in both of its
- * buckets, and the proof holds for this counter alone. A lookup, or a group of 64 lookups in a
- * batch, first checks the counter that covers all changes, because this check is the cheapest. If a
- * "no" cannot be trusted, the lookup is repeated with the fingerprint's own counter. After
+ * there are CUCKOO_STRIPES additional counters, and each change increments only one of them, which
+ * is selected by the fingerprint. A key has the same fingerprint, and so the same counter, in both
+ * of its buckets, and the proof holds for this counter alone. A lookup, or a group of 64 lookups in
+ * a batch, first checks the counter that covers all changes, because this check is the cheapest. If
+ * a "no" cannot be trusted, the lookup is repeated with the fingerprint's own counter. After
  * CUCKOO_TRIES attempts, the answer becomes "maybe". So readers finish after a bounded number of
  * steps. The lowest bit of every counter indicates that the filter has overflowed: counters are
  * incremented by 2, and an odd counter is never trusted.
@@ -215,7 +216,7 @@ BGI_INLINE uint64_t cuckoo_read_32(const unsigned char *words, uint64_t at,
 /*
  * Reads 64 bits at an even byte offset, lowest bits first; bits 48 and above are undefined. Uses a
  * single load on CPUs that support it. The load need not be atomic as a whole (see Concurrency),
- * but must not be delayed beyond the second load of a counter; cuckoo_reads_done ensures this.
+ * but must not be delayed past the second load of the counter; cuckoo_reads_done ensures this.
  */
 BGI_INLINE uint64_t cuckoo_read_48(const unsigned char *words, uint64_t at,
                                    const bool exclusive)
@@ -422,9 +423,9 @@ static size_t cuckoo_state_bytes(uint64_t units, uint32_t k)
 }
 
 /*
- * The words were copied one by one, so fingerprints that moved in the meantime may be missing.
- * So the words are copied again while no writer is active. (The filter is const for the caller,
- * but its lock is part of the state, which is not const.)
+ * The words were copied one by one, so fingerprints that moved during copying may be missing from
+ * the copy. Therefore the words are copied again while no writer is active. (The filter is const
+ * for the caller, but its lock is part of the state, which is not const.)
  */
 static void cuckoo_copied(struct bgi_core *to, const struct bgi_core *from)
 {

@@ -7,10 +7,10 @@
  *
  * Four slots are compared at once. Let y be a word of fields, each of which is the XOR of a slot
  * and the wanted value. Then (y - 0..01 0..01) & ~y has the highest bit of the lowest zero field
- * set, and is 0 if no field is 0. Lookups use this form. The borrow may also affect higher
- * fields. Where all matches are needed, ((y & 01..1) + 01..1) | y is used: each sum stays within
- * its field, and the highest bit of a field is clear only if the field was 0. The results are
- * *flags*: four bits, one per slot, at the top of fields of CUCKOO_FIELD bits.
+ * set, and is 0 if no field is 0. Lookups use this expression, although its borrow may also affect
+ * higher fields. Where all matches are needed, ((y & 01..1) + 01..1) | y is used: each sum stays
+ * within its field, and the highest bit of a field is clear only if the field was 0. The results
+ * are *flags*: four bits, one per slot, at the top of fields of CUCKOO_FIELD bits.
  *
  * `exclusive` is always a constant: true for filters that only one thread uses, and false for
  * shared filters, whose writers hold the lock. So writers may use plain reads in both modes.
@@ -405,7 +405,7 @@ BGI_INLINE bg_err CUCKOO(take)(struct bgi_core *core, struct cuckoo_place place,
     }
     if (state->keeps_all || cuckoo_overflowed(state)
         || (state->dropped && copies == slots)) {
-        return BG_OK; /* the number of copies is no longer known, so none is removed */
+        return BG_OK; /* the number of copies is no longer known, so no copy is removed */
     }
     struct CUCKOO(bucket) first = CUCKOO(load)(core->words, place.first, true);
     struct CUCKOO(bucket) second = CUCKOO(load)(core->words, place.second, true);

@@ -13,8 +13,8 @@
  *
  * Construction. Each key is an equation over its slots. A slot that only one of the remaining
  * keys uses can be assigned to that key, regardless of the other keys. After this key is removed,
- * some of its other slots may have only one key left. If all keys can be removed this way,
- * values are assigned in reverse order. If a key's slots could be anywhere, this would work up
+ * some of its other slots may be used by only one remaining key. If all keys can be removed this
+ * way, values are assigned in reverse order. If a key's slots could be anywhere, this would work up
  * to 0.82 keys per slot. Here the slots of a key are in adjacent segments, at a random position in
  * each segment:
  *
@@ -172,7 +172,7 @@ static const struct bgi_kind *fuse_pick(uint32_t width, uint32_t flags);
 #undef FUSE_ARITY
 #undef FUSE_BITS
 
-/* Defines the description of the kind for one arity, which all widths share. */
+/* Defines the kind's description for one arity. All widths share this description. */
 #define FUSE_DESCRIBE(arity, storage, name)                                            \
     static size_t fuse_state_bytes_##arity(uint64_t units, uint32_t k)                 \
     {                                                                                  \

@@ -8,9 +8,10 @@
  *   FUSE_ARITY   slots per key: 3 or 4
  *
  * There are no branches and no early exit: all loads of a key are issued together, which
- * matters most for filters larger than the cache. For each hash, a batch stores the first slot
- * (`at`) and the mix (`also`). A few cheap instructions compute all slots from these two values,
- * once for prefetching and once for the answer.
+ * matters most for filters larger than the cache. For each hash, a batch stores the index of the
+ * first slot (in `at`) and the hash mixed with the seed (in `also`). A few cheap instructions
+ * compute the indexes of all slots from these two values, once for prefetching and once for the
+ * answer.
  */
 
 #define FUSE_PASTE4_(a, b, c, d) a##_##b##_##c##_##d
@@ -20,7 +21,7 @@
 #ifndef FUSE_KEY
 #define FUSE_KEY /* the code that all combinations share */
 
-/* The location of a hash. */
+/* The values from which the slots of a hash are computed. */
 struct fuse_key {
     uint64_t at; /* index of the hash's first slot in the whole array */
     uint64_t mix;

@@ -68,7 +68,7 @@ BGI_INLINE struct fuse_shape fuse_shape_of(uint32_t arity, uint64_t units)
 /*
  * Returns the number of keys that `units` units can hold. Keys are distributed randomly over the
  * pieces, so each piece has space for one and a half standard deviations more keys than the
- * average. If a piece gets even more keys, it needs additional seeds at worst.
+ * average. If a piece gets even more keys, at worst it needs additional seeds.
  */
 BGI_INLINE double fuse_capacity(uint32_t arity, uint64_t units)
 {

@@ -25,7 +25,7 @@
 struct fuse_bench {
     uint64_t *hashes; /* for each slot, the XOR of its keys' hashes */
     uint64_t *order;  /* hashes of the removed keys, in the order of their removal */
-    uint32_t *stack;  /* stack of the slots that now have a single key */
+    uint32_t *stack;  /* stack of the slots that have a single key left */
     unsigned char *count; /* for each slot, the byte described above */
     unsigned char
         *alone; /* for each removed key, the index of the slot in which it was alone */
@@ -110,7 +110,8 @@ BGI_INLINE size_t FUSE(take)(const struct fuse_shape *in, uint64_t hash, uint64_
     return top;
 }
 
-/* Removes keys. Returns the number of removed keys, which are in bench->order. */
+/* Removes keys, and stores their hashes in bench->order in the order of removal. Returns the number
+ * of removed keys. */
 static size_t FUSE(peel)(const struct fuse_shape *shape, uint64_t seed,
                          const struct fuse_bench *bench)
 {

@@ -128,8 +128,8 @@ line_words_needed8(const uint64_t *hashes, const uint16_t *rotations, uint16_t *
 
 typedef __m256i line_split;
 
-/* The bits of the lanes, and a vector whose sign bits mark the lanes in the upper half of the
- * line. */
+/* One bit for each lane, and a vector whose sign bits mark the lanes whose bit is in the upper half
+ * of the line. */
 typedef struct {
     __m256i bit;
     __m256i upper;
@@ -146,8 +146,8 @@ BGI_INLINE ISA_TARGET __m256i line_avx2_product(uint32_t x, const uint32_t *salt
     return _mm256_mullo_epi32(_mm256_set1_epi32((int)x), salt);
 }
 
-/* Returns a vector with one bit set in each lane. The top five bits of the lane in `top5` specify
- * the bit's position, counted from the top. */
+/* Returns a vector with one bit set in each lane. The top five bits of each lane of `top5` specify
+ * the position of that lane's bit, counted from the top. */
 BGI_INLINE ISA_TARGET __m256i line_avx2_bit(__m256i top5)
 {
     return _mm256_srlv_epi32(_mm256_set1_epi32(INT32_MIN), _mm256_srli_epi32(top5, 27));

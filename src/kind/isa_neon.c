@@ -31,8 +31,9 @@ BGI_INLINE uint32x4_t line_neon_product(uint32_t x, const uint32_t *salts)
     return vmulq_n_u32(vld1q_u32(salts), x);
 }
 
-/* Return, for each lane, the bit position that the lane's top five bits specify (counted from the
- * top of the word), or a word with the bit at that position set. */
+/* The top five bits of each lane specify a bit position, counted from the top of the word.
+ * line_neon_place returns these positions, and line_neon_bit returns words in which the bits at
+ * these positions are set. */
 BGI_INLINE int32x4_t line_neon_place(uint32x4_t top5)
 {
     return vreinterpretq_s32_u32(vshrq_n_u32(top5, 27));
@@ -50,7 +51,7 @@ BGI_INLINE uint32_t line_neon_signs(uint32x4_t v)
     return vaddvq_u32(vshlq_u32(vshrq_n_u32(v, 31), place));
 }
 
-/* Returns a mask of the lanes whose bit is set in `words`. */
+/* Returns a mask of the lanes in which the bit specified by `top5` is set in `words`. */
 BGI_INLINE uint32_t line_neon_found(uint32x4_t words, uint32x4_t top5)
 {
     return line_neon_signs(vshlq_u32(words, line_neon_place(top5)));
@@ -78,8 +79,8 @@ BGI_INLINE uint32_t line_split_found(const void *line, uint32_t x)
     return found;
 }
 
-/* Returns a mask for each column: all ones if the product selects the upper half of the pair, and 0
- * otherwise. */
+/* Returns a mask for each column: all ones if the product selects the word in the upper half of the
+ * line, and 0 otherwise. */
 BGI_INLINE uint32x4_t line_neon_upper(uint32x4_t product)
 {
     return vreinterpretq_u32_s32(vshrq_n_s32(vreinterpretq_s32_u32(product), 31));

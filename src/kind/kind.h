@@ -136,8 +136,8 @@ struct bgi_core {
 
 /*
  * The family of rate models that covers every Bloom kind. Each of n keys selects one of `units`
- * units, and in it `active` of `lanes` lanes of `lane_bits` bits each. In each active lane the
- * key draws `draws` positions, with replacement. `patterns` is the number of different bit
+ * units and, within that unit, `active` of `lanes` lanes of `lane_bits` bits each. In each active
+ * lane the key draws `draws` positions, with replacement. `patterns` is the number of different bit
  * patterns in a unit; 0 means that there are so many that the number does not matter.
  */
 struct bgi_model {
@@ -191,7 +191,7 @@ struct bgi_recipe {
     uint32_t generations;
     uint64_t period_items;
     uint64_t length, count; /* options of a window, as in bg_window_options */
-    uint64_t moved;   /* the latest time that a window with a length has reached */
+    uint64_t moved;         /* latest clock time reached (time-based windows only) */
     uint64_t elapsed; /* ticks of the current period that had elapsed at time `moved` */
 };
 
@@ -212,8 +212,8 @@ struct bgi_composed {
     bg_err (*copy)(const struct bg_filter *filter, struct bg_filter **copy,
                    bg_errinfo *info);
     void (*clear)(struct bg_filter *filter);
-    /* Creates an empty filter with the same parameters and the given flags, in the same period if
-     * the filter has periods. */
+    /* Creates an empty filter with the same parameters and the given flags; if the filter has
+     * periods, the new filter is in the same period. */
     bg_err (*similar)(const struct bg_filter *filter, uint32_t flags,
                       struct bg_filter **empty, bg_errinfo *info);
     uint64_t (*bytes)(const struct bg_filter *filter);
@@ -234,8 +234,8 @@ struct bgi_composed {
      * not supported. */
     bg_err (*compact)(const struct bg_filter *filter, struct bg_filter **compacted,
                       bg_errinfo *info);
-    /* For files (filter/content.c): fills in the recipe, except the design's number of items and
-     * rate. */
+    /* For files (filter/content.c): fills in the recipe, except the number of items and the rate
+     * that the filter was designed for. */
     void (*recipe)(const struct bg_filter *filter, struct bgi_recipe *recipe);
     /* Creates an empty filter from a recipe. Only the flags, allocator and window of the spec
      * are used. The total size of the filter's words is checked against a limit of `room` bytes
@@ -251,8 +251,8 @@ struct bgi_composed {
     struct bgi_memory *(*more)(struct bg_filter *filter);
     /* The numbers that a file stores in addition to the words: see struct bgi_kind. Here `restore`
      * is called before the words are loaded. `restore` creates the parts that the n numbers
-     * describe, and returns BG_EFORMAT if no filter can have these numbers, or BG_ENOMEM if out of
-     * memory. NULL means that there are no numbers. */
+     * describe, and returns BG_EFORMAT if no valid filter can have these numbers, or BG_ENOMEM if
+     * out of memory. NULL means that there are no numbers. */
     uint64_t (*numbers)(const struct bg_filter *filter, uint64_t *to);
     bg_err (*restore)(struct bg_filter *filter, const uint64_t *numbers, uint64_t n,
                       uint64_t room);
@@ -306,7 +306,7 @@ struct bgi_kind {
     /* Adds the content of a filter with the same geometry. NULL means that the words are ORed, if
      * the traits include merging. */
     bg_err (*merge)(struct bgi_core *to, const struct bgi_core *from, bool exclusive);
-    /* Returns whether a filter with a different geometry can be merged, too. NULL means that no
+    /* Returns whether a filter with a different geometry can also be merged. NULL means that no
      * such filter can be merged. */
     bool (*joins)(const struct bgi_core *to, const struct bgi_core *from);
     /* Measures the content. NULL means that bits are counted. */

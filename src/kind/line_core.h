@@ -56,8 +56,8 @@ enum line_operation { LINE_ADD_EXCLUSIVE, LINE_ADD_SHARED };
  * keys are within 6% of each other (Zen 4, 1e7 and 1e8 keys). */
 enum { LINE_AHEAD = 32 };
 
-/* Filters that are queried together, and the locations of lines in the first filter, for the keys
- * of a group and for the keys that follow the group. */
+/* The filters that are queried together, and the location of each key's line in the first filter,
+ * for the keys of a group and the keys that follow it. */
 struct line_layers {
     const unsigned char *words[BGI_LAYERS_MAX];
     unsigned count;
@@ -182,8 +182,8 @@ ISA_TARGET ISA_RACES static bool LINE(has_u64)(const struct bgi_core *core,
     return LINE(test)(core, bgi_fast8_masked(core->fast8_mask, key));
 }
 
-/* Computes the lanes that the hashes use. Entries from n onward get a needed lane that is never
- * found. */
+/* Computes the lanes that the hashes use. Each entry from n onward gets one needed lane, which is
+ * never found. */
 BGI_INLINE ISA_TARGET void LINE(needed_word)(const struct bgi_core *core,
                                              const uint64_t *hashes, unsigned n,
                                              LINE_WORD(bits) * needed)
@@ -300,8 +300,8 @@ BGI_INLINE ISA_TARGET uint64_t LINE(put_word)(const struct bgi_core *core,
     _Alignas(64) static const uint16_t none[64] = { 0 };
     _Alignas(64) uint16_t missing[64];
     _Alignas(64) LINE_WORD(bits) needed[64];
-    /* These are local copies, because the compiler must assume that stores to the line may change
-     * the structs. */
+    /* These variables are local copies, because the compiler must assume that stores to the line
+     * may change the structs. */
     const uint64_t *hashes = group->hashes, *at = group->at;
     unsigned char *words = core->words;
     unsigned i = 0, n = group->n, both = next ? (next->n < n ? next->n : n) : 0;

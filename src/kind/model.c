@@ -18,14 +18,14 @@
  * average unit: by 15% in a blocked filter at 1%, and by 64% at 0.1% (Putze, Sanders, Singler,
  * "Cache-, hash- and space-efficient Bloom filters", 2007).
  *
- * The exact rate for many units. A false positive is an absent key whose a bits are all set. By
- * inclusion-exclusion over the set S of the key's bits that are NOT set,
+ * The exact rate for many units. A false positive is an absent key whose bits, one in each of its
+ * lanes, are all set. By inclusion-exclusion over the set S of the key's bits that are NOT set,
  *
  *     rate = sum over s = 0..a of  (-1)^s C(a, s) Q(s)^n
  *
  * where Q(s) is the probability that one key misses s given bits in s lanes of the unit. The key
- * either selects another unit, or uses u of these s lanes (a hypergeometric number) and misses the
- * given bit in each of them:
+ * either selects another unit, or uses u of these s lanes (u has a hypergeometric distribution) and
+ * misses the given bit in each of them:
  *
  *     Q(s) = 1 - (1 - q(s)) / U,
  *     q(s) = sum over u of  C(a,u) C(g-a,s-u) / C(g,s)  (1 - 1/b)^u.
@@ -46,9 +46,9 @@
  *
  * Clusters. In a register filter, if a position is already taken, its neighbor is used instead. So
  * a key's bits are not quite a random subset, and keys overlap slightly more. The excess was
- * measured over 39 cells (k = 3 .. 9, a quarter to four times the design load, 1e10 probes): 0.4,
- * 1.0, 1.9 and 3.3% at rates of 1e-2, 1e-3, 1e-4 and 1e-5, independent of k. The model multiplies
- * the rate by 1 + 0.00081 (-log10 rate)^2.3.
+ * measured for 39 combinations of parameters (k = 3 .. 9, a quarter to four times the design load,
+ * 1e10 probes): 0.4, 1.0, 1.9 and 3.3% at rates of 1e-2, 1e-3, 1e-4 and 1e-5, independent of k. The
+ * model multiplies the rate by 1 + 0.00081 (-log10 rate)^2.3.
  *
  * A single unit of many bits (classic, partitioned). The fill is almost always close to its mean.
  * The rate is the mean fill to the power k, times 1 + C(k,2) Var/fill^2, a correction that matters
@@ -240,7 +240,7 @@ double bgi_model_items_error(const struct bgi_model *m, double items)
     long double two = b > 2 ? 2 * one + expm1l(m->draws * log1pl(-2 / b)) : 0;
     long double a = used * one / u;
     if (a >= 1) {
-        return 0; /* one key sets every bit */
+        return 0; /* a single key sets every bit */
     }
     long double in_lane = used * two / u, in_unit = both_used * one * one / u;
     long double n = (long double)items, log_empty = n * log1pl(-a);

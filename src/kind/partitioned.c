@@ -6,7 +6,8 @@
  * slices have the same fill, and the bits of one key never coincide (Kirsch and Mitzenmacher,
  * "Less hashing, same performance", 2006; Almeida, "A case for partitioned Bloom filters", 2020).
  * The rate is within a fraction of a percent of a classic filter's rate. The advantage is that
- * slices can be cleared or replaced one at a time, which is how filters age.
+ * slices can be cleared or replaced one at a time, so that a filter can forget old keys
+ * (live/aged.c).
  *
  * Cost. An operation reads up to k cache lines, as in a classic filter.
  *

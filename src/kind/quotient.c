@@ -93,8 +93,8 @@
  *   (P3) Whatever values a reader sees during a change, all positions are compared with the end of
  *        the table before they are used, and every loop moves in one direction only. So no load is
  *        out of bounds, and every lookup terminates.
- *   (P4) A lookup that is disturbed 65536 times returns "maybe". So a lookup never waits for a
- *        writer that makes no progress.
+ *   (P4) After 65536 attempts that fail because of concurrent changes, a lookup returns "maybe". So
+ *        a lookup never waits for a writer that makes no progress.
  *
  * A forced add (bg_filter_add_forced) that finds no free slots is counted in `lost`, and from
  * then on every answer is "maybe".
@@ -155,7 +155,7 @@ BGI_INLINE uint64_t quotient_select_portable(uint64_t word, uint64_t rank)
 #if defined(BGI_X86_64)
 #define QUOTIENT_BMI2 __attribute__((target("bmi,bmi2,popcnt")))
 
-/* Finds the position of the set bit with the given rank by depositing a 1 there. */
+/* Finds the position of the set bit with the given rank by depositing a 1 there (PDEP). */
 BGI_INLINE QUOTIENT_BMI2 uint64_t quotient_select_bmi2(uint64_t word, uint64_t rank)
 {
     bool first = __builtin_constant_p(rank) && rank == 0;
@@ -229,7 +229,8 @@ static uint64_t quotient_round_units(uint64_t units, uint32_t k)
     return bits ? quotient_units(bits < most ? bits : most, k) : 0;
 }
 
-/* Moves `doublings` bits from the remainder to the quotient. */
+/* Computes the geometry after moving `doublings` bits from the remainder to the quotient. Returns
+ * false if that geometry is not supported. */
 static bool quotient_resized(uint64_t *units, uint32_t *k, int doublings)
 {
     int64_t bits = (int64_t)quotient_bits(*units, *k) + doublings;

@@ -144,9 +144,11 @@ QUOTIENT_TARGET static uint64_t QUOTIENT(last_moved)(const struct bgi_core *core
 
 /* The position of a remainder in the run of its quotient. */
 struct QUOTIENT(place) {
-    bool run;             /* the quotient has a run */
-    uint64_t start, stop; /* bounds of the run, or of the place where it would be */
-    uint64_t at;          /* position of the entry, or of the place where it would be */
+    bool run; /* the quotient has a run */
+    /* The start and the stop of the run; if there is no run, both are the slot where it would
+     * start. */
+    uint64_t start, stop;
+    uint64_t at; /* position of the entry, or the position where it would be */
     struct quotient_entry entry; /* .slots is 0 if the entry is not present */
 };
 
@@ -217,7 +219,7 @@ QUOTIENT_TARGET static bool QUOTIENT(test)(const struct bgi_core *core,
 /*
  * A faster test, which for most keys has no branch that depends on the key. Such a branch is
  * often mispredicted, and in a large filter the misprediction is detected only when the data has
- * arrived from memory, so no other lookup can request its own data in the meantime. So even for
+ * arrived from memory; until then, no other lookup can request its own data. Therefore, even for
  * quotients without a run, some run is searched, and the result is then ignored.
  */
 
@@ -594,9 +596,9 @@ BGI_INLINE QUOTIENT_TARGET bool QUOTIENT(look)(const struct bgi_core *core,
     BGI_PREFETCH(core->words + at + quotient_shape(core)->margin);
     struct QUOTIENT(home) home = QUOTIENT(home_at)(core, at);
     enum quotient_answer answer = QUOTIENT_NO;
-    /* This branch is often mispredicted, but when that is detected, the cache lines for the next
-     * lookups have already been requested. The branch makes the lookup shorter, so more lines are
-     * in flight (36 ns instead of 54 at 1e7 keys). */
+    /* This branch is often mispredicted, but by the time the misprediction is detected, the cache
+     * lines for the next lookups have already been requested. The branch makes the lookup shorter,
+     * so more lines are in flight (36 ns instead of 54 at 1e7 keys). */
     if (home.occupied) {
         answer = QUOTIENT(test_home)(core, home, at, quotient_remainder(core, hash));
     }
@@ -679,7 +681,7 @@ BGI_INLINE QUOTIENT_TARGET void QUOTIENT(prefetch_next)(const struct bgi_core *c
 }
 
 /* The result of the first pass over a group: the indexes of the keys whose quotients have runs,
- * stored contiguously, and the sequence numbers of the regions before anything else was read. */
+ * stored contiguously, and the state of each key's region, read before the key's block. */
 struct QUOTIENT(first_pass) {
     uint64_t before[64];
     uint8_t key[64], rank[64];
@@ -715,8 +717,8 @@ QUOTIENT(pass_first)(const struct bgi_core *core, const struct bgi_group *group,
     first->occupied = n;
 }
 
-/* Returns the keys whose regions have changed since the start of the first pass, or were being
- * changed at that time. */
+/* Returns a mask of the keys whose regions have changed since the start of the first pass, or were
+ * being changed at that time. */
 QUOTIENT_TARGET static uint64_t
 QUOTIENT(disturbed)(const struct bgi_core *core, const struct bgi_group *group,
                     const struct QUOTIENT(first_pass) * first)
@@ -814,7 +816,7 @@ BGI_INLINE QUOTIENT_TARGET uint64_t QUOTIENT(look_word)(const struct bgi_core *c
         bool unused;                                                                   \
         bg_err err = QUOTIENT(change)(core, hash, 0, exclusive, &unused);              \
         bool lost = __atomic_load_n(&state->lost, __ATOMIC_RELAXED) != 0;              \
-        return err == BG_ENOTFOUND && lost ? BG_OK : err; /* may be a lost add */      \
+        return err == BG_ENOTFOUND && lost ? BG_OK : err; /* its add may be lost */    \
     }                                                                                  \
     static const struct bgi_ops QUOTIENT(ops_##mode) = {                               \
         .has = QUOTIENT(has_##mode),                                                   \

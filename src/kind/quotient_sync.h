@@ -90,7 +90,8 @@ BGI_INLINE void quotient_unlock(const struct bgi_core *core,
     }
 }
 
-/* Called before and after a change to regions that the caller has locked. */
+/* Increments the sequence number of each region in a range. Called before and after a change to
+ * regions that the caller has locked. */
 BGI_INLINE void quotient_next_number(const struct bgi_core *core,
                                      struct quotient_range range)
 {

@@ -254,8 +254,8 @@ BGI_INLINE uint64_t quotient_slot(const struct bgi_core *core, uint64_t slot)
            & quotient_below(core->k);
 }
 
-/* Returns a mask of the top bits of all slots in the word that are 0. If a slot is not 0, its top
- * bit is already set or is set by a carry. */
+/* Returns a mask with the top bit of every slot in the word whose value is 0. If a slot is not 0,
+ * its top bit is already set or is set by a carry. */
 BGI_INLINE uint64_t quotient_zero_slots(const struct quotient_shape *shape,
                                         uint64_t slots)
 {

@@ -3,20 +3,21 @@
  *
  * Idea. As in a fuse filter, the slots of a key XOR to its fingerprint. But here a key uses
  * about half of 64 consecutive slots, selected by 64 bits of its hash. When the keys are sorted by
- * first slot, their equations form a matrix that is zero except for a narrow band, the ribbon.
- * Gaussian elimination solves the equations in one sweep from end to end. Because each equation
- * involves many slots, a filter holds nearly as many keys as it has slots, for any slot width k
- * from 1 to 32 (Dillinger, Walzer, "Ribbon filter: practically smaller than Bloom and xor", 2021).
+ * their first slot, their equations form a matrix that is zero except for a narrow band, the
+ * ribbon. Gaussian elimination solves the equations in one sweep from end to end. Because each
+ * equation involves many slots, a filter holds nearly as many keys as it has slots, for any slot
+ * width k from 1 to 32 (Dillinger, Walzer, "Ribbon filter: practically smaller than Bloom and xor",
+ * 2021).
  *
- * Which ribbon. A plain ribbon of width 64 needs 9% more slots than keys at 100,000 keys, and the
- * excess grows with the number of keys. A homogeneous ribbon has a higher false-positive rate
- * instead. Both exceed the target overhead of 3%. So this is a bumped ribbon (Dillinger,
- * Huebschle-Schneider, Sanders, Walzer, "Fast succinct retrieval and approximate membership using
- * ribbon", 2022). The first layer gets 3% more keys than slots. Where it overflows, some keys are
- * sent to a second layer, which is a plain ribbon. The second layer holds only about 3.5% of the
- * keys, so its 9% overhead costs little. There is no third layer. Instead, the second layer has
- * spare slots, and if they do not suffice, another seed is tried. In total, there are 0.7% more
- * slots than keys.
+ * Which ribbon. A plain ribbon of width 64 needs 9% more slots than keys at 100,000 keys, and this
+ * overhead grows with the number of keys. A homogeneous ribbon has a higher false-positive rate
+ * instead of more slots. In both cases, the overhead exceeds the target of 3%. So this is a bumped
+ * ribbon (Dillinger, Huebschle-Schneider, Sanders, Walzer, "Fast succinct retrieval and approximate
+ * membership using ribbon", 2022). The first layer gets 3% more keys than slots. Where it
+ * overflows, some keys are sent to a second layer, which is a plain ribbon. The second layer holds
+ * only about 3.5% of the keys, so its 9% overhead costs little. There is no third layer. Instead,
+ * the second layer has spare slots, and if they do not suffice, another seed is tried. In total,
+ * there are 0.7% more slots than keys.
  *
  *      piece   [ first layer: blocks 0 .. f-1 | second: f .. b-1 | limits ]
  *
@@ -27,10 +28,10 @@
  *              starts in the bucket's slot s, 0 to 255, is in the second layer if
  *              s / 16 is below the limit; 15 means all keys.
  *
- * A lookup reads the limit and then 2 k adjacent words. The limits take 1/64 bit per key, so they
- * fit in the cache even for more than 1e8 keys. As in fuse filters, the array is divided into
- * pieces of 2 million slots, each with its own seed, and keys with larger hashes have later first
- * slots:
+ * A lookup reads the limit of the key's bucket, and then 2 k adjacent words. The limits take 1/64
+ * bit per key, so they fit in the cache even for more than 1e8 keys. As in fuse filters, the array
+ * is divided into pieces of 2 million slots, each with its own seed, and keys with larger hashes
+ * have later first slots:
  *
  *      hash x pieces = [ piece | rest ]
  *      first slot    = rest x starts >> 64
@@ -64,8 +65,8 @@
 
 /* ---- Locating ------------------------------------------------------------------------ */
 
-/* Returns the words of the block that contains a slot. The words of the next block
- * follow. */
+/* Returns the words of the block that contains a slot. The words of the next block follow them in
+ * memory. */
 BGI_INLINE const uint64_t *ribbon_block(const struct bgi_core *core, uint64_t slot)
 {
     return (const uint64_t *)(const void *)core->words
@@ -161,7 +162,7 @@ RIBBON_POPCNT BGI_INLINE uint32_t ribbon_read_popcnt(const uint64_t *words, uint
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq,avx2,"   \
                           "bmi,bmi2,popcnt")))
 
-/* Processes eight columns at a time. */
+/* Computes the parities of eight columns at a time. */
 RIBBON_VPOPCNT BGI_INLINE uint32_t ribbon_read_vpopcnt(const uint64_t *words,
                                                        uint32_t k, uint64_t low,
                                                        uint64_t high)

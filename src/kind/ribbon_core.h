@@ -9,7 +9,7 @@
  *   ribbon_read_<isa>(words, k, low, high)   the k parities of the slots of two blocks
  *                   that `low` and `high` select: bit j is the parity of column j
  *
- * For each hash, a batch stores the first slot (`at`) and the band (`also`). A key's layer is
+ * For each hash, a batch stores the key's first slot (`at`) and its band (`also`). A key's layer is
  * determined from the limits when the key is located. The limits are small enough to stay in the
  * cache.
  */

@@ -2,10 +2,10 @@
  * ribbon_shape.h - the shape of a ribbon filter with a given number of units: its pieces, its
  * layers and its capacity. See ribbon.c for the idea.
  *
- * The constants come from simulation. A first layer of a million slots with 1.03 keys per slot
- * sends 3.1% of the keys to the second layer and leaves 0.2% of its slots empty. With a band of 64,
- * and with 1.09 slots per key plus 64 additional slots, 19 of 20 seeds succeed for 1000 to 100,000
- * keys.
+ * The constants come from simulations. A first layer of a million slots with 1.03 keys per slot
+ * sends 3.1% of the keys to the second layer and leaves 0.2% of its slots empty. In a plain ribbon
+ * with a band of 64 slots, 1.09 slots per key and 64 additional slots, 19 of 20 seeds succeed for
+ * 1000 to 100,000 keys.
  */
 #ifndef BGI_RIBBON_SHAPE_H
 #define BGI_RIBBON_SHAPE_H

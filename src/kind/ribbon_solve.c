@@ -1,11 +1,12 @@
 /*
  * ribbon_solve.c - construction of a ribbon filter: elimination within a band.
  *
- * Each key is an equation: the XOR of some of the 64 slots that start at its first slot equals
- * its fingerprint. Each row is stored at the slot of its lowest bit, so there is at most one row
- * per slot. A new equation is reduced by the row at its lowest slot, if there is one. This is
- * repeated until its lowest slot has no row. If the left-hand side vanishes, the equation
- * contradicts the existing rows, unless its right-hand side is also zero.
+ * Each key is an equation: the XOR of some of the 64 slots that start at its first slot equals its
+ * fingerprint. Equations that have been added are called rows. Each row is stored at the slot of
+ * its lowest bit, so there is at most one row per slot. A new equation is reduced by the row at its
+ * lowest slot, if there is one. This is repeated until its lowest slot has no row. If the left-hand
+ * side vanishes, the equation contradicts the existing rows, unless its right-hand side is also
+ * zero.
  *
  *      slot         0 1 2 3 4 5 6 7 ...
  *      row of 0    [1 . 1 1 . 1]
@@ -86,7 +87,7 @@ enum ribbon_outcome { RIBBON_PLACED, RIBBON_IMPLIED, RIBBON_CONTRADICTS };
 
 /* Adds an equation. If the equation becomes a row, *slot is set to the slot of that row. Rows past
  * the end of the layer are never accessed, because an equation starts at least 64 slots before the
- * end of its layer and reduction never extends its upper end. */
+ * end of its layer, and reducing it never adds a slot beyond its last slot. */
 BGI_INLINE enum ribbon_outcome ribbon_place(const struct ribbon_bench *bench,
                                             struct ribbon_key key, uint32_t value,
                                             size_t *slot)
@@ -126,9 +127,9 @@ static uint64_t ribbon_start_of(const struct ribbon_work *w, uint64_t hash)
 }
 
 /*
- * Adds the keys of one bucket, in descending order. Returns the limit; keys in cells below the
- * limit are not added. A cell can have more rows than fit in `placed` only if the hashes are not
- * evenly distributed. The keys of such a cell are not added either.
+ * Adds the keys of one bucket, in descending order. Returns the bucket's limit; keys in cells below
+ * the limit are not added. A cell can have more rows than fit in `placed` only if the hashes are
+ * not evenly distributed. The keys of such a cell are not added either.
  */
 static uint64_t ribbon_fill_bucket(const struct ribbon_work *w, const uint64_t *hashes,
                                    size_t n)
@@ -164,7 +165,8 @@ static bool ribbon_send_on(struct ribbon_work *w, const uint64_t *hashes, size_t
 {
     for (size_t i = 0; i < n; i++) {
         if (ribbon_cell(ribbon_start_of(w, hashes[i])) >= limit) {
-            return true; /* the hashes are sorted, so the rest are not below the limit either */
+            return true; /* the hashes are sorted, so the remaining keys start at or above the limit
+                            * */
         }
         if (w->sent_on == w->sent_on_most) {
             return false;
@@ -209,7 +211,7 @@ static bool ribbon_fill_second(const struct ribbon_work *w)
 {
     const struct ribbon_bench *bench = &w->bench;
     size_t unused;
-    /* Adding keys in sorted order is faster. */
+    /* Adding keys in ascending order is faster than in random order. */
     bgi_sort(bench->sent_on, bench->spare, w->sent_on, 0);
     for (size_t i = 0; i < w->sent_on; i++) {
         struct ribbon_key key = ribbon_second(w->shape, bench->sent_on[i]);

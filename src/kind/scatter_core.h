@@ -8,12 +8,12 @@
  *
  * Positions. The i-th bit of a hash h is at mulhi(x_i, range), where x_0 = h and x_(i+1) = x_i
  * * a modulo 2^64 for a fixed odd multiplier a: a multiplicative generator seeded with the
- * hash. The usual choice, double hashing (g_i = h1 + i h2), gives two keys the same bits
- * whenever both h1 and h2 agree modulo the range. This adds about n / m^2 to the false-positive
- * rate. For 1000 keys and a design rate of 1e-5, this is a sixth of the rate. Here each position
- * except the first depends on all 64 bits of the hash. In a classic filter, the range is the total
- * number of bits. In a partitioned filter, the range is the number of bits in a slice, and bit i is
- * in slice i.
+ * hash. The usual choice, double hashing (g_i = h1 + i h2), gives two keys the same bits whenever
+ * both h1 and h2 agree modulo the range. For n keys in m bits, this adds about n / m^2 to the
+ * false-positive rate. For 1000 keys and a design rate of 1e-5, this is a sixth of the design rate.
+ * Here, each position except the first depends on all 64 bits of the hash. In a classic filter, the
+ * range is the total number of bits. In a partitioned filter, the range is the number of bits in a
+ * slice, and bit i is in slice i.
  *
  * Order of memory accesses. Nearly all absent keys are ruled out by their first bits, but members
  * require testing all k bits. So a batch of lookups first tests the first SCATTER_FIRST bits of all
@@ -68,7 +68,7 @@ BGI_INLINE ISA_TARGET struct scatter_bit SCATTER_NAME(next)(const struct bgi_cor
                                  (uint64_t)1 << (at & 63) };
 }
 
-/* Returns whether the next `count` bits are all set. Stops at the first bit that is not
+/* Returns whether the next `count` bits of a walk are all set. Stops at the first bit that is not
  * set. */
 BGI_INLINE ISA_TARGET bool SCATTER_NAME(test)(const struct bgi_core *core,
                                               struct scatter_walk *walk, uint32_t count)
@@ -82,7 +82,7 @@ BGI_INLINE ISA_TARGET bool SCATTER_NAME(test)(const struct bgi_core *core,
     return true;
 }
 
-/* Prefetches the memory for the next `count` bits, without advancing the walk. */
+/* Prefetches the memory for the next `count` bits of a walk, without advancing the walk. */
 BGI_INLINE ISA_TARGET void SCATTER_NAME(prefetch)(const struct bgi_core *core,
                                                   struct scatter_walk walk,
                                                   uint32_t count)
@@ -92,7 +92,7 @@ BGI_INLINE ISA_TARGET void SCATTER_NAME(prefetch)(const struct bgi_core *core,
     }
 }
 
-/* Sets all k bits. Returns true if any of the bits was not set before. */
+/* Sets all k bits of a hash. Returns true if any of the bits was not set before. */
 BGI_INLINE ISA_TARGET bool SCATTER_NAME(put)(const struct bgi_core *core, uint64_t hash,
                                              const enum scatter_operation what)
 {
@@ -129,8 +129,9 @@ BGI_INLINE struct scatter_walk SCATTER_NAME(start)(uint64_t hash)
     return (struct scatter_walk){ hash, 0 };
 }
 
-/* Does the same as `test`, but does not stop early. The position of the first unset bit is
- * unpredictable, and a branch misprediction costs more than testing one extra bit. */
+/* Does the same as `test`, but does not stop early. Stopping early would require a branch on the
+ * first unset bit, which is unpredictable, and a misprediction costs more than testing one more
+ * bit. */
 BGI_INLINE ISA_TARGET bool SCATTER_NAME(test_all)(const struct bgi_core *core,
                                                   struct scatter_walk *walk,
                                                   uint32_t count)
@@ -143,8 +144,9 @@ BGI_INLINE ISA_TARGET bool SCATTER_NAME(test_all)(const struct bgi_core *core,
     return all;
 }
 
-/* Tests the first bits of this group and prefetches the first bits of the next group. Then
- * prefetches and tests the remaining bits of the keys that have not been ruled out. */
+/* Tests the first bits of the keys in this group, and prefetches the first bits of the keys in the
+ * next group. Then prefetches and tests the remaining bits of the keys that have not been ruled
+ * out. */
 ISA_TARGET static uint64_t SCATTER_NAME(has_group)(const struct bgi_core *core,
                                                    const struct bgi_group *group,
                                                    const struct bgi_group *next)

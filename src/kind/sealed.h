@@ -2,7 +2,7 @@
  * sealed.h - code shared by all static kinds: completing construction, handling forced adds after
  * construction, and choosing seeds.
  *
- * The state of a static kind starts with a struct sealed. The answer to a query is
+ * The state of a filter of a static kind starts with a struct sealed. The answer to a query is
  *
  *      difference < pass
  *
@@ -59,8 +59,8 @@ BGI_INLINE bool sealed_same(const struct sealed *a, const struct sealed *b)
 
 /* ---- In files ------------------------------------------------------------------------- */
 
-/* The numbers that a file stores for a static kind: the number of keys, whether every answer is
- * "maybe", and the seeds. */
+/* The numbers that a file stores for a filter of a static kind: the number of keys, whether every
+ * answer is "maybe", and the seeds. */
 enum { SEALED_NUMBERS = 2 };
 
 BGI_INLINE uint64_t sealed_numbers(const struct sealed *s, const uint64_t *seeds,
@@ -133,7 +133,7 @@ BGI_INLINE uint64_t sealed_mix(uint64_t hash, uint64_t seed)
 }
 
 /* Returns the seed for attempt number `attempt` to build a filter from a set of hashes whose sum is
- * `sum`. The same set gets the same seeds, regardless of the order of its keys. */
+ * `sum`. The same set always gets the same seeds, regardless of the order of its hashes. */
 BGI_INLINE uint64_t sealed_seed(uint64_t sum, unsigned attempt)
 {
     uint64_t x = sealed_mix(sum, 0xa0761d6478bd642fu * (attempt + 1));

@@ -5,13 +5,13 @@
  * in each word, so that a block fits into a 256-bit register (J. Apple, "Split block Bloom
  * filters", 2021; Lang et al., "Performance-optimal filtering", 2019). k is always 8.
  *
- * The bits are identical to the bits of a Parquet filter. If keys are hashed with XXH64 (seed 0)
- * over the plain-encoded value, the words of this filter, in little-endian order, are Parquet's
- * bitset.
+ * The bits of a filter are identical to the bits of a Parquet filter with the same keys. If keys
+ * are hashed with XXH64 (seed 0) over the plain-encoded value, the words of this filter, in
+ * little-endian order, are Parquet's bitset.
  *
- * Cost. A smaller block fills more unevenly than a whole line, so this kind needs 10.5 bits per
- * key at 1% and 16.9 at 0.1%; `blocked` needs 9.93 and 15.6 bits at the same speed. Choose this
- * kind to exchange filters with Parquet, Arrow, Impala or Iceberg.
+ * Cost. A smaller block fills more unevenly than a whole line, so this kind needs 10.5 bits per key
+ * at a rate of 1%, and 16.9 at 0.1%. The kind `blocked` needs 9.93 and 15.6 bits, and is equally
+ * fast. Choose this kind to exchange filters with Parquet, Arrow, Impala or Iceberg.
  *
  * Layout. A unit is a block with the shape "split" (line_shapes.h).
  *
