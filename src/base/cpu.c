@@ -106,7 +106,7 @@ static uint32_t cpu_detect(void)
 }
 #endif
 
-/* Returns the features that remain when filters are limited to `cpu`. */
+/* Returns the features that remain when filters are limited to the instruction set `cpu`. */
 static uint32_t cpu_allowed(bg_cpu cpu)
 {
     switch (cpu) {
@@ -118,7 +118,7 @@ static uint32_t cpu_allowed(bg_cpu cpu)
     return 0;
 }
 
-/* Returns the feature bit that `cpu` requires. Scalar requires none. */
+/* Returns the feature bit that the instruction set `cpu` requires. Scalar code requires none. */
 static uint32_t cpu_needs(bg_cpu cpu)
 {
     switch (cpu) {
@@ -261,8 +261,9 @@ static size_t cpu_cache_assumed(const char *sizes, int level)
     return 0;
 }
 
-/* Reads the kernel's files, because in virtual machines the C library reports a multiple of the
- * actual size. */
+/* Returns the size of the data cache at this level, or 0 if it is unknown. Reads the
+ * kernel's files, because in virtual machines the C library reports a multiple of the actual
+ * size. */
 static size_t cpu_cache_found(int level)
 {
     enum { CACHES = 8 };

@@ -2,12 +2,12 @@
  * crc32c.c - computes CRC-32C by wide carry-less multiplication or with the CPU's CRC instruction
  * where available, otherwise with tables.
  *
- * The CRC instruction processes 8 bytes. Its latency is 3 cycles, but a new one can start every
- * cycle. So three stretches of CRC32C_LANE bytes are processed in parallel, and their results are
- * combined: the CRC of A followed by n bytes is the CRC of A times x^(8n) modulo the polynomial.
- * Combining two results takes one carry-less multiplication by x^(8n - 33) and one CRC instruction,
- * which reduces the product. The exponent is 8n - 33 because the instruction multiplies by x^32,
- * and the product of two reflected numbers is missing one factor of x.
+ * The CRC instruction processes 8 bytes. Its latency is 3 cycles, but a new instruction can start
+ * every cycle. So three stretches of CRC32C_LANE bytes are processed in parallel, and their results
+ * are combined: the CRC of A followed by n bytes is the CRC of A times x^(8n) modulo the
+ * polynomial. Combining two results takes one carry-less multiplication by x^(8n - 33) and one CRC
+ * instruction, which reduces the product. The exponent is 8n - 33 because the instruction
+ * multiplies by x^32, and the product of two reflected numbers is missing one factor of x.
  */
 #include "base/crc32c.h"
 

@@ -36,7 +36,8 @@ void bgi_err_clear(bg_errinfo *info)
     }
 }
 
-/* Maximum size of an unshortened text: enough for a path and a sentence. */
+/* Size of the buffer in which a message is formatted before it is shortened. The buffer has enough
+ * space for a path and a sentence. */
 enum { ERR_TEXT_MAX = 4096 + 1024 };
 
 /* Returns whether a byte continues a UTF-8 character. Text must not be truncated before such a
@@ -46,8 +47,8 @@ static bool err_is_inside(char c)
     return ((unsigned char)c & 0xc0) == 0x80;
 }
 
-/* Formats a text. If a text does not fit, its middle is cut out, so that its end, which contains
- * the file name or the remedy, stays readable. */
+/* Formats a message. If the message does not fit in `size` bytes, its middle is cut out, so that
+ * its end, which contains the file name or the remedy, stays readable. */
 static __attribute__((format(printf, 3, 0))) void
 err_format(char *to, size_t size, const char *format, va_list args)
 {

@@ -4,14 +4,15 @@
  * There are two forms, one for each class of error. bgi_err reports a value that was checked:
  * "rate: found 1.5, expected a number above 0 and below 1". bgi_err_state reports an operation
  * that failed, or that the current state does not allow, as a sentence: "a rebuild is already
- * in progress". If a text is too long, its middle is cut out, never its end.
+ * in progress". If a string is too long for its field in bg_errinfo, its middle is cut out, never
+ * its end.
  */
 #ifndef BGI_ERRINFO_H
 #define BGI_ERRINFO_H
 
 #include "bloomgate/err.h"
 
-/* Clears the details after a success. `info` may be NULL in all functions in this file. */
+/* Clears the error details. `info` may be NULL in all functions in this file. */
 void bgi_err_clear(bg_errinfo *info);
 
 /*

@@ -1,9 +1,9 @@
 /*
  * features.h - the features of this CPU, detected once.
  *
- * A feature counts only if the CPU has it (CPUID) and the OS saves the registers that the feature
- * needs (XGETBV). On a kernel that does not support 512-bit registers, threads that use these
- * registers would overwrite each other's values.
+ * A feature counts as available only if the CPU has it (CPUID) and the OS saves the registers that
+ * the feature needs (XGETBV). On a kernel that does not support 512-bit registers, threads that use
+ * these registers would overwrite each other's values.
  */
 #ifndef BGI_FEATURES_H
 #define BGI_FEATURES_H
@@ -25,7 +25,7 @@ enum {
 };
 
 /* Returns all features of this machine as BGI_HAS_ bits, except features excluded by BLOOMGATE_CPU
- * or bg_cpu_select. The value `scalar` excludes all features. Thread safety: MT-Safe. */
+ * or bg_cpu_select. Selecting `scalar` excludes all features. Thread safety: MT-Safe. */
 uint32_t bgi_features(void);
 
 /* Returns the size of the second-level cache, detected once, or a small default if the OS does

@@ -131,7 +131,7 @@ void bgi_grace_try(struct bgi_grace *grace)
     }
 }
 
-/* Adds an object to the next batch and returns the number of that batch. */
+/* Adds an object to the next batch and returns the sequence number of that batch. */
 static uint64_t grace_put(struct bgi_grace *grace, struct bgi_retired *retired,
                           void (*release)(struct bgi_retired *))
 {

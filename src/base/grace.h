@@ -34,8 +34,9 @@
  *
  *   Progress. Under load, the pair that new readers use may never be observed to be drained. So
  *   the writer first waits for the other pair, which only stragglers enter (readers that loaded
- *   `phase` before it changed). Then `phase` changes, and the writer waits for the first pair.
- *   Neither pair gets new readers for long while it drains.
+ *   `phase` before it changed). Then `phase` changes, so that new readers use the drained pair, and
+ *   the writer waits for the pair that was in use before. So while a pair drains, it gets no new
+ *   readers except stragglers.
  *
  * Which thread frees. Writers usually wait until they can free their objects
  * (bgi_grace_wait_retired), checking every millisecond. If no writer is waiting, or a wait times
@@ -71,14 +72,14 @@ struct bgi_grace {
     atomic_uint phase;
     /* True if there are retired objects and no writer is waiting to free them. */
     atomic_bool orphaned;
-    atomic_bool again; /* asks the lock holder to make another pass */
+    atomic_bool again; /* the lock holder must make another pass */
     uint32_t lines_count;
     struct bgi_grace_line *lines;
     struct bgi_memory memory;
     pthread_mutex_t lock;         /* protects everything below */
     struct bgi_retired *draining; /* the batch that is draining */
     struct bgi_retired *later;    /* the next batch, newest object first */
-    uint64_t batch;               /* number of the draining batch */
+    uint64_t batch;               /* sequence number of the draining batch */
     uint64_t done;                /* batches up to this number have been freed */
     uint64_t things;              /* number of objects in both lists */
     /* The pair that is draining: 0 is the pair that was not in use when the batch started, and 1 is
@@ -92,7 +93,8 @@ typedef unsigned bgi_grace_token;
 
 bool bgi_grace_init(struct bgi_grace *grace, const bg_allocator *allocator);
 
-/* Like bgi_grace_init, but with n zeroed lines in the caller's memory. n is a power of two. */
+/* Like bgi_grace_init, but uses n zeroed counter lines in the caller's memory. n is a power of
+ * two. */
 void bgi_grace_init_at(struct bgi_grace *grace, struct bgi_grace_line *lines,
                        uint32_t n);
 
@@ -110,7 +112,7 @@ static inline bgi_grace_token bgi_grace_enter(struct bgi_grace *grace)
     return line << 1 | i;
 }
 
-/* Returns the index of the line that a reader used. Callers may use the index for their own
+/* Returns the index of the counter line that a reader used. Callers may use the index for their own
  * per-core counters. */
 static inline unsigned bgi_grace_stripe(bgi_grace_token token)
 {

@@ -36,7 +36,7 @@ static bool memory_is_mapped(size_t bytes, bool hidden)
 }
 
 /* Returns whether hidden memory of this size comes from the pool. Always false with the address
- * sanitizer, because it could not detect overruns from one piece into the next. */
+ * sanitizer, which could not detect overruns from one piece of the pool into the next. */
 static bool memory_is_pooled(size_t bytes)
 {
     return !BGI_ASAN && bytes <= BGI_POOL_MAX;
@@ -246,7 +246,8 @@ bool bgi_secret_take(struct bgi_memory *memory, size_t bytes)
         return false;
     }
     size_t length = memory_map_bytes(bytes);
-    /* A failure is ignored, because the OS limits how much memory can be locked. */
+    /* If locking fails, the error is ignored, because the OS limits how much memory can be
+     * locked. */
     (void)mlock(p, length);
     (void)madvise(p, length, MADV_DONTDUMP);
     if (madvise(p, length, MADV_WIPEONFORK) != 0) {

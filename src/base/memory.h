@@ -73,7 +73,7 @@ bool bgi_mapping_is_intact(const struct bgi_mapping *mapping);
 
 /* Sets all bits of the memory, one chunk at a time, while other threads read it. Needs 2 MiB of
  * memory, or 1/4096 to 1/2048 of the size of the mapping if the mapping is large. Returns false if
- * out of memory; some chunks may already have been replaced. */
+ * out of memory; the bits of some chunks may already have been set. */
 bool bgi_mapping_fill(const struct bgi_mapping *mapping);
 
 void bgi_mapping_give(struct bgi_mapping *mapping);
@@ -88,7 +88,7 @@ struct bgi_move {
     unsigned char *to; /* NULL if the block was not moved */
 };
 
-/* Offers a block to the mover, unless the block came from the OS. The struct is passed by
+/* Lets `mover` move a block, unless the block came from the OS. The struct is passed by
  * value because the original may be inside the block. */
 struct bgi_move bgi_memory_move(struct bgi_memory memory, const bg_mover *mover);
 

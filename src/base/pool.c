@@ -31,8 +31,8 @@ static struct slab *pool_slabs[POOL_CLASSES]; /* slabs that have a free piece */
 
 /* ---- Sizes -------------------------------------------------------------------- */
 
-/* In units, the size classes are 1, 2, 3 and 4, followed by four classes per doubling: 5, 6, 7, 8,
- * 10, 12, 14, 16, 20, ... */
+/* In units of 64 bytes, the size classes are 1, 2, 3 and 4, followed by four classes per doubling:
+ * 5, 6, 7, 8, 10, 12, 14, 16, 20, ... */
 static unsigned pool_class(size_t bytes, size_t *size)
 {
     const size_t units = bytes ? (bytes + POOL_UNIT - 1) / POOL_UNIT : 1;

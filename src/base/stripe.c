@@ -1,6 +1,6 @@
-/* stripe.c - see stripe.h. sched_getcpu() reads a number that the kernel maintains in the
+/* stripe.c - see stripe.h. sched_getcpu() reads the CPU number, which the kernel maintains in the
  * thread's memory, which takes 1 to 2 ns. If sched_getcpu() is not available, all threads share
- * the first line. */
+ * the first cache line. */
 #define _GNU_SOURCE /* sched_getcpu */
 
 #include "base/stripe.h"

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-/* Returns a suitable number of lines for this machine: a power of two, 1 .. 64. */
+/* Returns a suitable number of cache lines for this machine: a power of two, 1 .. 64. */
 uint32_t bgi_stripes(void);
 
 /* Returns the index of the calling thread's line, 0 .. n-1. n must be a power of two. */

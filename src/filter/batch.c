@@ -131,7 +131,8 @@ static size_t batch_run(struct batch *b)
 
 /* ---- Queries ------------------------------------------------------------------------- */
 
-/* If there is no filter, or the filter does not accept the keys, every answer is "maybe". */
+/* Answers "maybe" for all n keys. Used if there is no filter, or if the filter does not accept the
+ * keys. */
 static size_t batch_all_maybe(uint64_t *maybe, size_t n)
 {
     if (maybe && n) {
@@ -146,8 +147,8 @@ static size_t batch_all_maybe(uint64_t *maybe, size_t n)
 static size_t batch_query(const struct bgi_core *core, const bg_hasher *hasher,
                           bg_keys keys, uint64_t *maybe)
 {
-    /* The kind's has_group does not change the core. `struct batch` is also used for adds, so its
-     * core is not const. */
+    /* The core in `struct batch` is not const, because adds use the struct, too. Removing the const
+     * qualifier here is safe, because a query does not change the core. */
     struct batch b = { .core = (struct bgi_core *)(uintptr_t)core,
                        .hasher = hasher,
                        .keys = keys,

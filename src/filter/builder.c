@@ -20,7 +20,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* Sorting's share of the total work. */
+/* Sorting's share of the total work, for progress reports. */
 static const double builder_sorting = 0.3;
 
 /* Number of adds between calls to the progress function. */
@@ -28,7 +28,7 @@ enum { BUILDER_BATCH = 1 << 20 };
 
 struct bg_builder {
     struct bgi_memory memory; /* of this struct */
-    bg_spec spec;             /* the caller's spec, without the inputs for the hasher */
+    bg_spec spec;             /* the caller's spec, without its hash settings */
     bg_allocator allocator;
     bg_hasher hasher;
     bg_progress_fn progress;

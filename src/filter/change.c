@@ -49,8 +49,8 @@ uint64_t bg_filter_count_hash(const bg_filter *filter, uint64_t hash)
                                    : filter->core.has(&filter->core, hash);
 }
 
-/* Byte and integer keys are converted to hashes. If the filter is NULL, there is no hasher, so the
- * hash is 0. */
+/* The functions below convert byte and integer keys to hashes. If the filter is NULL, there is no
+ * hasher, so the hash is 0. */
 
 bg_err bg_filter_add(bg_filter *filter, const void *key, size_t len, bool *is_new)
 {

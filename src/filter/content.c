@@ -89,7 +89,8 @@ static bg_filter *content_part(const bg_filter *filter, uint32_t i)
     return part ? *part : NULL;
 }
 
-/* Returns the numbers of a single node, excluding its parts. */
+/* Writes the numbers of a single node, excluding its parts, to `to` unless `to` is NULL. Returns
+ * how many numbers the node has. */
 static uint64_t content_own(const bg_filter *filter, uint64_t *to)
 {
     const struct bgi_composed *composed = filter->kind->composed;

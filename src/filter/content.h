@@ -15,15 +15,16 @@
  * To restore a filter, call bgi_recipe_make and then bgi_content_restore_parts, which creates the
  * layers of a scalable filter. Then copy the words into the spans and call
  * bgi_content_restore_state. All input is untrusted. Numbers are checked for plausibility, and the
- * amount of memory that is allocated is limited by the size of the words. For kinds in which not
- * every word is valid, the words are checked against the kind's invariants.
+ * amount of memory that is allocated is limited by the size of the words. For kinds that do not
+ * allow arbitrary words, the words are checked against the kind's invariants.
  */
 #ifndef BGI_CONTENT_H
 #define BGI_CONTENT_H
 
 #include "filter/handle.h"
 
-/* Returns the total count of numbers. Writes the numbers to `to` unless `to` is NULL. */
+/* Writes the numbers of all nodes to `to` unless `to` is NULL. Returns how many numbers there
+ * are. */
 uint64_t bgi_content_numbers(const bg_filter *filter, uint64_t *to);
 
 /* Calls `visit` for every filter in the tree that has words, in order, until `visit` returns false.

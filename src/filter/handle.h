@@ -8,8 +8,8 @@
  *
  * The bits come first, so that in large filters they start at a 2 MiB page boundary. If the hasher
  * has a secret, the entire block (if the library allocated it) is excluded from core files, because
- * without the secret the bits would be useless there. Each handle is wiped when its filter is
- * freed.
+ * the bits in a core file would be useless without the secret. Each handle is wiped when its filter
+ * is freed.
  */
 #ifndef BGI_HANDLE_H
 #define BGI_HANDLE_H
@@ -62,8 +62,8 @@ struct bgi_geometry {
     const struct bgi_kind *kind;
     uint32_t k;
     uint64_t units;
-    uint64_t items;   /* the design capacity, or 0 */
-    double rate;      /* predicted rate for `items` keys, or 0 */
+    uint64_t items;   /* the design capacity, or 0 if not specified */
+    double rate;      /* predicted rate for `items` keys, or 0 if `items` is 0 */
     char reason[160]; /* explains why this kind and k were chosen */
 };
 
@@ -102,8 +102,8 @@ bg_err bgi_filter_similar(const bg_filter *like, uint64_t units, bg_filter **fil
 bg_err bgi_filter_similar_k(const bg_filter *like, uint64_t units, uint32_t k,
                             bg_filter **filter, bg_errinfo *info);
 
-/* Creates an empty filter like `like`, but with these flags. `like` may be of any kind. A static
- * filter is built for the empty set. */
+/* Creates an empty filter like `like`, but with these flags. `like` may be of any kind. If `like`
+ * is static, the new filter is built for the empty set. */
 bg_err bgi_filter_empty(const bg_filter *like, uint32_t flags, bg_filter **filter,
                         bg_errinfo *info);
 
@@ -136,7 +136,8 @@ bg_err bgi_recipe_make(const struct bgi_recipe *recipe, const bg_spec *spec,
                        const bg_hasher *hasher, uint64_t room, bg_filter **filter,
                        bg_errinfo *info);
 
-/* Returns the geometry of a plain kind, or BG_EFORMAT if no such geometry exists. */
+/* Computes the geometry of a filter that is not composed. Returns BG_EFORMAT if no such geometry
+ * exists. */
 bg_err bgi_recipe_plain(const struct bgi_kind *kind, uint64_t units, uint32_t k,
                         struct bgi_geometry *geometry);
 

@@ -78,8 +78,8 @@ uint64_t *bgi_hash_list_next(struct bgi_hash_list *list, size_t n, size_t *got)
 {
     struct bgi_hash_chunk *chunk = &list->chunk[list->chunks - 1];
     if (list->chunks > 1 && chunk->used == 0 && chunk[-1].used < chunk[-1].room) {
-        /* The unused part of the previous chunk belongs to the reservation that created the new
-         * chunk. */
+        /* The reservation that created the new chunk also includes the unused space in the previous
+         * chunk, which is used first. */
         chunk--;
     }
     size_t left = chunk->room - chunk->used;
@@ -231,7 +231,8 @@ BGI_INLINE void list_flush(uint64_t *all, const struct list_line *line, size_t b
     }
 }
 
-/* Writes the hashes of a slice. `places` contains the position of each bucket's next hash. */
+/* Writes the hashes of a slice to the array. `places` contains the position of each bucket's next
+ * hash. */
 static bool list_scatter(void *context, size_t slice, unsigned thread)
 {
     struct list_sort *s = context;

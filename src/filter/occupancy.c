@@ -1,5 +1,5 @@
 /*
- * occupancy.c - measures how the bits of a filter are distributed over its words.
+ * occupancy.c - measures how the set bits of a filter are distributed over its words.
  *
  * The words of all leaves, one after another, are divided into n cells. With W words in total,
  * cell i covers the words from i W / n up to the start of the next cell. Each cell has at least
@@ -37,7 +37,7 @@ static bool occupancy_measure(void *context, bg_filter *leaf)
     return true;
 }
 
-/* Adds the bits of a leaf to the cells that it overlaps. */
+/* Adds the number of set bits in a leaf to the cells that the leaf overlaps. */
 static bool occupancy_count(void *context, bg_filter *leaf)
 {
     struct occupancy *o = context;

@@ -17,7 +17,7 @@
  * Invariants
  *   (I1) An opened filter has a geometry that is valid for its kind, and words for all of its
  *        units. Cores read nothing outside the words, whatever the words contain.
- *   (I2) The bytes are never written to.
+ *   (I2) The caller's bytes are never written to.
  *
  * An opened filter has the same core and operations as any other filter, but uses the caller's
  * words. These words may be unaligned, so vector loads of lines use unaligned instructions, which
@@ -135,7 +135,8 @@ static bg_err packed_refuse(size_t n, bg_errinfo *info)
         "these %zu bytes are not a packed filter in this machine's byte order", n);
 }
 
-/* Splits the bytes into parts, and rejects invalid bytes before anything is allocated. */
+/* Splits the bytes of a packed filter into parts, and rejects invalid bytes before anything is
+ * allocated. */
 static bg_err packed_split(const unsigned char *bytes, size_t n,
                            struct packed_parts *parts, bg_errinfo *info)
 {

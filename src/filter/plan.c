@@ -1,9 +1,9 @@
 /*
  * plan.c - predicts the properties of a filter before it is created.
  *
- * solve.c finds the geometry. This file adds the results that depend on the caller's numbers: the
- * numbers of avoided and wasted calls, their cost, and, if the caller requests the cheapest filter,
- * its rate. The cost of a rate p is
+ * solve.c finds the geometry. This file adds the results that depend on the workload and the costs
+ * in the request: the numbers of avoided and wasted calls, their cost, and, if the caller requests
+ * the cheapest filter, its rate. The cost of a rate p is
  *
  *     memory_cost x bytes(p) / 2^30  +  call_cost x queries x absent_share x p
  *
@@ -61,7 +61,8 @@ static double plan_fill(const struct bgi_geometry *g, double items)
     return bgi_model_fill(&model, items);
 }
 
-/* Computes the results that depend on the size, the rate and the caller's numbers. */
+/* Computes the results that depend on the size, the rate, and the workload and costs in the
+ * request. */
 static void plan_add_costs(const bg_plan_request *ask, bg_plan *plan)
 {
     double absent = plan_absent_queries(ask);

@@ -10,8 +10,8 @@
  *     the other block  moved next, while the handle is still in place
  *     the handle       moved last: its address is returned to the caller
  *
- * Secrets. The mover frees the old memory after copying it, and cannot be forced to wipe it. So
- * the hasher is removed from the handle before the move, and put back afterwards.
+ * Secrets. The mover (bg_mover) frees the old memory after copying it, and cannot be forced to wipe
+ * it. So the hasher is removed from the handle before the move, and put back afterwards.
  */
 #include "filter/handle.h"
 #include "hash/hasher.h"

@@ -18,7 +18,7 @@ static bool setops_joins(const bg_filter *a, const bg_filter *b)
            && a->kind->joins(&a->core, &b->core);
 }
 
-/* If `any_size` is true, k and the size may differ. */
+/* Checks that two filters match. If `any_size` is true, k and the size may differ. */
 static bg_err setops_match(const bg_filter *a, const bg_filter *b, bool any_size,
                            bg_errinfo *info)
 {

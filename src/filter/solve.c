@@ -1,8 +1,8 @@
 /*
  * solve.c - finds the geometry (kind, k and number of units) for a spec.
  *
- * The rate of a kind falls as the number of units grows and, for a given number of bits, has one
- * minimum over k. So
+ * The rate of a kind falls as the number of units grows and, for a given number of bits, usually
+ * has one minimum over k. So
  *   - if a size is specified, every k is tried to find the lowest rate (hill climbing would not
  *     work, because kinds whose unit grows with k, such as partitioned filters, have several minima
  *     at small sizes);
@@ -172,7 +172,7 @@ static bg_err solve_check_kind(const bg_spec *spec, const struct bgi_kind *kind,
 
 /* ---- Searching ------------------------------------------------------------------ */
 
-/* Rounds up to a multiple of 2^folds, so that the units can be halved `folds` times. */
+/* Rounds *units up to a multiple of 2^folds, so that the units can be halved `folds` times. */
 static bool solve_round(const bg_spec *spec, uint64_t *units)
 {
     return bgi_round_up_u64(*units, (uint64_t)1 << spec->folds, units);
@@ -217,7 +217,7 @@ static bool solve_fewest(struct bgi_geometry *g, double rate)
         high = high > few ? high : few;
     }
     uint64_t most = high < g->kind->units_max ? high : g->kind->units_max;
-    double bits = -log(rate) / solve_ln2; /* lower bound for any filter */
+    double bits = -log(rate) / solve_ln2; /* no filter needs fewer bits per key */
     do {
         bits *= 1.3;
         if (!solve_units(g, bits, &high)) {
@@ -434,7 +434,7 @@ static bg_err solve_as(bg_kind id, const bg_spec *spec, struct bgi_geometry *g,
 }
 
 /*
- * `auto` selects the register kind if exactly one winner is required, otherwise the blocked kind.
+ * `auto` selects the register kind if BG_SPEC_ONE_WINNER is set, otherwise the blocked kind.
  * It selects the classic kind instead of the blocked kind if a blocked filter would exceed the
  * limits, or would need more than 1.5 times the memory of a classic filter, which is the case below
  * a rate of about 1e-7.

@@ -22,14 +22,14 @@
  * was better by up to 0.3 points.) The variants hardly differ, because keys in the cache do not
  * reach this code, so most calls are for new keys. The first variant is used because it is the
  * simplest: it needs one call and no data other than the window. A generation never gets more keys
- * than it was created for, so `rate` is an upper bound. The window is then `items` calls long and
+ * than it was created for, so `rate` is an upper bound. The window is `items` calls long and
  * holds at most `items` distinct keys.
  *
  * The best length of the window. With stable popularity, windows of 1/4 to 1 times the cache size
- * were best, and windows of 2, 4 and 8 times the cache size cost 0.8, 1.5 and 2.5 points. When
- * popularity changed after every 1% of the trace, the longest window (8 times the cache size) was
- * best, and a window of the same size as the cache was worse than no admission control. A window of
- * 2 to 4 times the cache size loses little in either case.
+ * were best, and windows of 2, 4 and 8 times the cache size reduced the hit ratio by 0.8, 1.5 and
+ * 2.5 points. When popularity changed after every 1% of the trace, the longest window (8 times the
+ * cache size) was best, and a window of the same size as the cache was worse than no admission
+ * control. A window of 2 to 4 times the cache size loses little in either case.
  *
  * Cost. An add to a count-based window updates one counter that all threads share, and one cache
  * line of a generation. This cost is paid only on a cache miss, in addition to the miss itself.
@@ -163,7 +163,7 @@ bool bg_admission_admit(bg_admission *admission, const void *key, size_t len)
     if (!admission) {
         return true;
     }
-    /* If the add fails, the key is admitted. Adds to a window never fail. */
+    /* If the add failed, the key would be admitted, but adds to a window never fail. */
     bool is_new = false;
     const bg_err err = bg_filter_add(admission->window, key, len, &is_new);
     const bool seen = err || !is_new;

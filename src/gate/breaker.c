@@ -4,9 +4,9 @@
  * One word holds the state, the number of consecutive failures, and a sequence number that
  * changes with every state change:
  *
- *     bits 0, 1     state; the fourth one is TURNING
+ *     bits 0, 1     state; the fourth state is TURNING
  *     bits 2 - 33   consecutive failures, while CLOSED
- *     bits 34 - 63  number
+ *     bits 34 - 63  sequence number
  *
  * Invariants
  *   (B1) The word is changed by compare-and-swap from the value on which the decision was
@@ -43,8 +43,8 @@ static uint64_t breaker_word(const struct bgi_breaker *breaker)
     return atomic_load_explicit(&breaker->word, memory_order_acquire);
 }
 
-/* Returns the word for the next state. Sequence numbers start at 1, so that no trial number is
- * 0. */
+/* Returns the word for `state`, with the next sequence number. Sequence numbers start at 1, so that
+ * no trial number is 0. */
 static uint64_t breaker_next(uint64_t word, uint64_t state)
 {
     uint64_t number = (BREAKER_NUMBER(word) + 1) & ((UINT64_C(1) << 30) - 1);

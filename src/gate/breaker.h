@@ -31,7 +31,7 @@ enum bgi_breaker_state {
 };
 
 struct bgi_breaker {
-    /* The number of consecutive failures that opens the breaker. If 0, it never opens. */
+    /* The number of consecutive failures that opens the breaker. If 0, the breaker never opens. */
     uint32_t failures;
     uint64_t rest; /* nanoseconds */
     _Atomic uint64_t word;
@@ -57,7 +57,7 @@ bool bgi_breaker_is_closed(const struct bgi_breaker *breaker);
  * number, or to 0 if the call is not a trial. Pass *trial back with the result. */
 bool bgi_breaker_allows(struct bgi_breaker *breaker, uint64_t now, uint64_t *trial);
 
-/* These functions report the result of a call. */
+/* These functions record the result of a call to the backing store. */
 enum bgi_breaker_turn bgi_breaker_worked(struct bgi_breaker *breaker, uint64_t trial);
 enum bgi_breaker_turn bgi_breaker_failed(struct bgi_breaker *breaker, uint64_t trial,
                                          uint64_t now);

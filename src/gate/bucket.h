@@ -18,11 +18,11 @@
  *        starting from a or later, and `full` stays below b + depth.
  *
  * Clocks. A thread may pass a time that is slightly older than the time passed by another thread.
- * Then `full` may be more than `depth` ahead, and no tokens are available until the clock catches
- * up. If the clock goes backward by more than BUCKET_SLACK, the new time is trusted: `full` is
- * set to now + depth, so the bucket is empty and starts to refill. So a backward jump yields no
- * tokens and does not block the bucket for longer than the slack. A forward jump yields at most a
- * full bucket.
+ * Then `full` may be more than `depth` ahead of the older time, and no tokens are available until
+ * the clock catches up. If the clock goes backward by more than BUCKET_SLACK, the new time is
+ * trusted: `full` is set to now + depth, so the bucket is empty and starts to refill. So a backward
+ * jump yields no tokens and does not block the bucket for longer than the slack. A forward jump
+ * yields at most a full bucket.
  */
 #ifndef BGI_BUCKET_H
 #define BGI_BUCKET_H

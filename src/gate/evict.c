@@ -54,8 +54,8 @@
  *   add then found `changed` false and set it, or found it true because another add had set it in
  *   the meantime. Only a thread that writes the file clears `changed`. The holder of a slot that
  *   was handed out (bg_tenant_slot) may change the slot without setting `changed`. So the tenant
- *   counts as changed from the moment its slot is handed out, and again after every write, as long
- *   as the slot is handed out.
+ *   counts as changed from the moment its slot is handed out, and again after every write for as
+ *   long as the slot remains handed out.
  *
  * Stale files. Recent keys may be missing from the file of a tenant in memory. The file is
  * overwritten when the tenant is evicted, or by bg_registry_save. After a crash, the older file is
@@ -290,7 +290,8 @@ static bg_err evict_still_away(const bg_tenant *tenant, bg_errinfo *info)
     return err;
 }
 
-/* The caller holds the lock, which is released while the file is read. */
+/* Loads the tenant from its file. The caller holds the lock, which is released while the file is
+ * read. */
 static bg_err evict_bring_back(bg_tenant *tenant, bg_errinfo *info)
 {
     struct evict_found found = { .slot = NULL };
@@ -367,7 +368,7 @@ static bool evict_is_filed(const bg_tenant *tenant, const char *path)
            && memcmp(about.digest, tenant->digest, sizeof about.digest) == 0;
 }
 
-/* Records the digest of the file that was written, even if the path refers to a different file by
+/* Writes the tenant's file and records its digest, even if the path refers to a different file by
  * then. */
 static bg_err evict_save(bg_tenant *tenant, bg_slot *slot, const char *path,
                          bg_errinfo *info)
@@ -491,7 +492,7 @@ static bg_err evict_leave(struct evict_job *job, size_t *evicted, bg_errinfo *in
 
 /* ---- Saving ---------------------------------------------------------------------------- */
 
-/* Step (C2), which comes before the grace period. */
+/* The first part of (C2): clears `changed` before the grace period. */
 static bool evict_mark_saving(struct evict_job *job)
 {
     bg_tenant *tenant = job->tenant;

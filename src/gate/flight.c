@@ -8,7 +8,7 @@
  *
  * Invariants, while the list's lock is held:
  *   (F1) At most one flight per key is open. An open flight belongs to a leader that has no
- *        answer yet, and no write of its key has ended since the flight started. Only lookups from
+ *        answer yet, and no write to its key has ended since the flight started. Only lookups from
  *        the same era join the flight.
  *   (F2) `followers` counts the followers that may still use the leader's entry. The leader
  *        returns only when this count is 0, and the count grows only while the flight is open.
@@ -38,7 +38,7 @@ static _Thread_local unsigned flight_inside;
 
 struct flight_shard {
     _Alignas(64) pthread_mutex_t lock;
-    pthread_cond_t turn; /* signals that a leader landed or the last follower left */
+    pthread_cond_t turn; /* signals a leader's answer, or that its last follower left */
     struct bgi_flight *first;
 };
 

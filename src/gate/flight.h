@@ -35,7 +35,7 @@ struct bgi_flight {
     uint64_t era;
     bg_bytes key;
     void *request;
-    int answer;                /* valid once the flight has landed */
+    int answer;                /* valid once `landed` is set */
     struct bgi_flight *leader; /* a follower's leader */
     struct bgi_flight *next, **link;
     uint32_t followers;

@@ -78,7 +78,7 @@ enum gate_answer {
 
 /* The filter's answer. */
 struct gate_reply {
-    uint64_t bases; /* the number of the base that answered */
+    uint64_t bases; /* the sequence number of the base that answered */
     bool maybe;
     bool doubt; /* a "no" is not trusted */
 };
@@ -88,7 +88,7 @@ struct gate_call {
     uint32_t open;   /* the store has not answered yet */
     uint16_t audit;  /* the call audits a "no" that was or will be returned */
     uint16_t denied; /* the filter answered "no" */
-    uint64_t bases;  /* the number of the base that answered */
+    uint64_t bases;  /* the sequence number of the base that answered */
     uint64_t place;  /* the key's hash for the cache, the flights and `writing` */
     uint64_t token;  /* issued by the negative cache */
     uint64_t since;  /* a time before the store was queried */
@@ -171,8 +171,8 @@ static uint64_t gate_place(const bg_gate *gate, bg_bytes key)
     return bgi_siphash(BGI_SIPHASH_13, gate->secret, key.data, key.len);
 }
 
-/* Reserves n numbers for "no" answers and returns the first number. gate_is_drawn decides whether
- * the answer with a given number is checked. */
+/* Reserves n sequence numbers for "no" answers and returns the first one. gate_is_drawn decides
+ * whether the answer with a given number is audited. */
 static uint64_t gate_draw(const bg_gate *gate, uint64_t n)
 {
     struct gate_line *line = gate_line(gate);
@@ -202,7 +202,7 @@ static void gate_count_outcome(const bg_gate *gate, const struct gate_call *call
     gate_count(gate_line(gate), counter, 1);
 }
 
-/* Queries the filter. The doubt must be read first; see slot_in_doubt. */
+/* Queries the filter. Whether the filter is in doubt must be checked first; see slot_in_doubt. */
 static struct gate_reply gate_query(bg_gate *gate, const void *key, size_t len)
 {
     struct gate_reply reply = { .doubt = gate_in_doubt(gate) };
@@ -450,7 +450,8 @@ struct gate_chunk {
     size_t n;
     void *const *requests; /* or NULL */
     bg_outcome *outcomes;
-    /* The reply that applies to all keys, except for reply.maybe, which the bitmap replaces. */
+    /* The reply that applies to all keys, except for reply.maybe, which the bitmap `maybe`
+     * replaces. */
     struct gate_reply reply;
     uint64_t maybe[BG_BITMAP_WORDS(GATE_CHUNK)];
 };
@@ -496,7 +497,8 @@ static size_t gate_look_all(bg_gate *gate, const struct gate_chunk *chunk)
     return found;
 }
 
-/* Audits a chunk. Returns the number of keys in the store for which the filter answered "no". */
+/* Audits a chunk. Returns the number of audited keys that the store contains although the filter
+ * answered "no". */
 static size_t gate_audit_chunk(bg_gate *gate, const struct gate_chunk *chunk,
                                size_t *audited)
 {

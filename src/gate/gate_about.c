@@ -103,9 +103,9 @@ static struct gate_seen gate_see_base(bg_gate *gate, struct gate_seen all)
     });
 }
 
-/* Returns whether there are more false positives than chance can explain at this rate. The
- * threshold is four standard deviations (1 in 30000), because the check runs often, plus 10%,
- * because lookups are not independent. */
+/* Returns whether there are more false positives than chance can explain at this rate. The excess
+ * must be more than four standard deviations (1 in 30000), because the check runs often, and more
+ * than 10%, because lookups are not independent. */
 static bool gate_is_above(struct gate_seen seen, double rate)
 {
     const double n = (double)seen.maybe + (double)seen.no, expected = n * rate;

@@ -39,7 +39,7 @@ enum gate_counter {
     GATE_WRITES,
     GATE_MAY_NO, /* answers from bg_gate_may_contain */
     GATE_MAY_MAYBE,
-    GATE_DRAWN, /* numbers reserved for selecting audits */
+    GATE_DRAWN, /* sequence numbers reserved for selecting audits */
     GATE_COUNTERS
 };
 
@@ -71,8 +71,9 @@ struct bg_gate {
     uint32_t lines_count;
     /* There are no audits and no traces, so a "no" only has to be counted. */
     bool plain;
-    bool audits;                 /* some "no" answers are checked */
-    _Atomic uint64_t bases;      /* the number of the base that `before` belongs to */
+    bool audits; /* some "no" answers are audited */
+    /* The sequence number of the base that was published after the observations in `before`. */
+    _Atomic uint64_t bases;
     struct bgi_recent *recent;   /* or NULL */
     struct bgi_flights *flights; /* or NULL */
     /* NULL, or GATE_WRITING counters of writes in progress, indexed by the key's hash. */
@@ -110,8 +111,8 @@ static inline uint64_t gate_count_rare(_Atomic uint64_t *counter)
 
 /* ---- New bases: gate_about.c ----------------------------------------------------------- */
 
-/* Records that the slot has a new base with this number. The observed rate starts over with each
- * base. */
+/* Records that the slot has a new base with this sequence number. The observed rate starts over
+ * with each base. */
 void gate_base_came(bg_gate *gate, uint64_t bases);
 
 static inline void gate_watch_base(bg_gate *gate, uint64_t bases)
@@ -125,8 +126,8 @@ static inline void gate_watch_base(bg_gate *gate, uint64_t bases)
  * NULL. */
 void gate_about(bg_gate *gate, const bg_slot_health *health, bg_gate_info *stats);
 
-/* Returns the era of a lookup that was answered by this base (see recent.c). Call this function
- * before querying the backing store. */
+/* Returns the era of a lookup that was answered by the base with this sequence number (see
+ * recent.c). Call this function before querying the backing store. */
 static inline uint64_t gate_era(const bg_gate *gate, uint64_t bases)
 {
     return bases + atomic_load(&gate->slot->voided);

@@ -2,12 +2,12 @@
  * gate_doubt.c - decides when the filter's "no" is not trusted.
  *
  * If a key was written to the backing store but could not be added to the filter, the filter
- * answers "no" for it. The same is true for keys that bypassed the gate. If the owner does not know
- * which keys these are, it calls bg_gate_doubt. So every "no" is doubted, and the negative cache is
- * not used, until the slot has a new base that contains the key. Such a base comes from a rebuild
- * that read its source after the key was written, or from a caller that vouches for the base with
- * BG_SLOT_DISCARD. A file, a filter created elsewhere and a rebuild that was already running may be
- * older than the key, so they do not end the doubt.
+ * answers "no" for it. The same is true for keys that bypassed the gate. If the owner of the gate
+ * does not know which keys these are, it calls bg_gate_doubt. So every "no" is doubted, and the
+ * negative cache is not used, until the slot has a new base that contains the key. Such a base
+ * comes from a rebuild that read its source after the key was written, or from a caller that
+ * vouches for the base with BG_SLOT_DISCARD. A file, a filter created elsewhere and a rebuild that
+ * was already running may be older than the key, so they do not end the doubt.
  *
  * The slot numbers each build of a base (a "making" in the code) when the build starts, before its
  * source is read. `whole` is the number of the last build whose base was published. `missed` is the

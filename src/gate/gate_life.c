@@ -72,7 +72,8 @@ static uint64_t gate_audit_most(double share)
     return share >= 1 ? UINT64_MAX : (uint64_t)(share * 0x1p63) * 2;
 }
 
-/* Generates a random secret, so that an attacker cannot predict the positions of cells. */
+/* Generates a random secret, so that an attacker cannot predict a key's position in the tables or
+ * which answers are audited. */
 static bool gate_make_secret(bgi_siphash_key secret)
 {
     size_t got = 0;

@@ -10,26 +10,27 @@
  * Invariants, for a view with guard g:
  *   (G1) Consider a key whose add through the slot returned BG_OK, which was not discarded
  *        (BG_SLOT_DISCARD, bg_slot_clear), and which no delta contains. If there is such a key,
- *        then the base accepts adds, or g.owes is true, or there is no base, so every answer is
- *        "maybe".
- *   (G2) If g.owes is true, every such key has a number of at most g.base.number, provided that the
- *        key was added before the advance g.base.advances (see Numbers).
+ *        then the base accepts adds, or g.owes is true, or there is no base (in which case every
+ *        answer is "maybe").
+ *   (G2) If g.owes is true, every such key has a sequence number of at most g.base.number, provided
+ *        that the key was added before advance number g.base.advances (see Sequence numbers).
  *   (G3) During a migration, every such key that was added since the migration started is in the
  *        old filter, unless g.ahead is true.
- *   (G4) The deltas contain every key with a number above g.delta_from.
+ *   (G4) The deltas contain every key with a sequence number above g.delta_from.
  *   (G5) No file with a generation below g.generation is accepted without BG_SLOT_ANY_GENERATION.
  *
  * guard_loses is the only function that decides whether a change may lose adds.
  *
- * Numbers. bg_slot_complete_to returns a number that grows with the writes to the backing store.
- * A file that is complete up to N contains all keys numbered up to N, so it may replace a base
- * whose keys are all numbered up to N. An add has no number at first. It gets a number when the
- * caller next advances the slot. So each filter records how many advances had occurred when its
- * last add ended (view_filter.added), and a mark records how many advances had occurred when the
- * filter stopped accepting adds. If an add was made after the last advance, its number is unknown,
- * and no file replaces the filter without BG_SLOT_DISCARD. A number of 0 means that the caller does
- * not use numbers. A change can lower the completeness, but not the numbers that keys already have:
- * the slot keeps the highest number (bg_slot.highest) until it is cleared.
+ * Sequence numbers. bg_slot_complete_to returns a sequence number, which grows with the writes to
+ * the backing store. A file that is complete up to N contains all keys numbered up to N, so it may
+ * replace a base whose keys are all numbered up to N. An add has no sequence number at first. It
+ * gets one when the caller next advances the slot. So each filter records how many advances had
+ * occurred when its last add ended (view_filter.added), and a mark records how many advances had
+ * occurred when the filter stopped accepting adds. If an add was made after the last advance, its
+ * sequence number is unknown, and no file replaces the filter without BG_SLOT_DISCARD. A sequence
+ * number of 0 means that the caller does not use sequence numbers. A change can lower the
+ * completeness, but not the sequence numbers that keys already have: the slot keeps the highest
+ * sequence number (bg_slot.highest) until it is cleared.
  *
  *     change               guard afterwards
  *     create               nothing is owed
@@ -69,7 +70,7 @@
 /* A point in time, expressed as completeness. */
 struct guard_mark {
     uint64_t complete; /* the value of bg_slot_complete_to */
-    /* The highest value of bg_slot_complete_to so far, or 0 if numbers are not used. */
+    /* The highest value of bg_slot_complete_to so far, or 0 if sequence numbers are not used. */
     uint64_t number;
     uint64_t advances; /* number of bg_slot_advance calls */
 };
@@ -81,8 +82,8 @@ struct guard {
     struct guard_mark delta; /* when the current delta started to accept adds */
     uint64_t delta_from;     /* (G4) */
     uint64_t generation;     /* (G5) */
-    /* The key id of the last file, and the check value of its hasher. Both are 0 if there was no
-     * file. */
+    /* The key id of the last file that was loaded, and the check value of its hasher. Both are 0 if
+     * there was no file. */
     uint8_t key_id[BG_KEY_ID_BYTES];
     uint64_t key_check;
 };
@@ -92,7 +93,7 @@ struct guard_drop {
     bool back;         /* only the base is removed; the old filter replaces it */
     bool takes;        /* a filter that accepts adds is removed */
     uint64_t added;    /* the highest view_filter.added of the removed filters */
-    uint64_t complete; /* the number up to which the replacement is complete */
+    uint64_t complete; /* the sequence number up to which the replacement is complete */
 };
 
 /* Returns whether the change may lose an acknowledged key. */

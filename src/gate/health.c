@@ -4,9 +4,9 @@
  *
  * Pollution. If an attacker chooses keys that fill up a filter, these keys set more bits than
  * random keys do. In a Bloom filter with k bits per key and a share f of its m bits set, a random
- * new key (one with an unset bit) sets k (1 - f) / (1 - f^k) bits on average. This is the mean
- * number of unset bits among k bits, given that at least one bit is unset. So raising the fill from
- * a to b should take
+ * new key (one for which at least one bit is unset) sets k (1 - f) / (1 - f^k) bits on average.
+ * This is the mean number of unset bits among k bits, given that at least one bit is unset. So
+ * raising the fill from a to b should take
  *
  *     m * integral from a to b of (1 - f^k) / (k (1 - f)) df
  *
@@ -16,9 +16,9 @@
  * which shifts the mean by a few percent. Alarms start at HEALTH_TOLERANCE.
  *
  * Probes. The predicted rate assumes that keys are spread evenly, and a gate's observed rate
- * depends on the queries. Absent canaries are keys that exist nowhere else. Querying them measures
- * the actual rate of the filters, without a backing store and without traffic. Canaries are
- * numbered consecutively, so every measurement uses new canaries.
+ * depends on the queries. Absent canaries are generated keys that are never added to a filter.
+ * Querying them measures the actual rate of the filters, without a backing store and without
+ * traffic. Canaries are numbered consecutively, so every measurement uses new canaries.
  */
 #include "gate/slot_inside.h"
 #include "store/container.h"

@@ -110,7 +110,7 @@ static void keyring_unload(struct keyring_file *file)
     disk_close(&file->file);
 }
 
-/* Allocates n bytes of secret memory (memory.h). */
+/* Allocates n bytes of memory for secrets (memory.h). */
 static bg_err keyring_take(struct bgi_memory *memory, size_t n, bg_errinfo *info)
 {
     return bgi_secret_take(memory, n)
@@ -149,7 +149,7 @@ static bg_err keyring_load(const char *path, struct keyring_file *file,
     return err;
 }
 
-/* Parses the secrets in a text. */
+/* Parses the secrets in a keyring's text. */
 static bg_err keyring_parse(const char *text, size_t n, struct bgi_memory *secrets,
                             bg_errinfo *info)
 {
@@ -275,7 +275,7 @@ enum { KEYRING_ATTEMPTS = 100 };
 
 static const char keyring_heading[] = "# bloomgate keyring: NAME SECRET [retired]\n";
 
-/* A growing text, in memory for secrets. */
+/* A keyring's new text, in memory for secrets. */
 struct keyring_draft {
     struct bgi_memory memory;
     size_t n;
@@ -305,7 +305,8 @@ static bg_err keyring_put_random(struct keyring_draft *draft, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Composes the new text: the old text (or a heading if there is no old text) and one more line. */
+/* Composes a keyring's new text: the old text (or a heading if there is no old text) and one more
+ * line. */
 static bg_err keyring_compose(struct keyring_draft *draft, const char *text, size_t n,
                               const char *name, bg_errinfo *info)
 {
@@ -365,7 +366,7 @@ static bg_err keyring_replace(const char *path, const char *text, size_t n,
     return err;
 }
 
-/* Checks that the text does not already contain the name. */
+/* Checks that the keyring file does not already contain the name. */
 static bg_err keyring_check_new(const struct keyring_file *file, const char *name,
                                 bg_errinfo *info)
 {
@@ -398,8 +399,8 @@ static bool keyring_lock(const struct disk_file *file)
            && mine.st_dev == named.st_dev && mine.st_ino == named.st_ino;
 }
 
-/* Appends to an open file. If the file was replaced in the meantime, sets *again and appends
- * nothing. */
+/* Appends a secret to an open keyring file. If the file was replaced in the meantime, sets *again
+ * and appends nothing. */
 static bg_err keyring_append_to(struct keyring_file *file, size_t n, const char *name,
                                 bool *again, bg_errinfo *info)
 {

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A part of the text. */
+/* A part of a keyring's text. */
 struct text_piece {
     const char *at;
     size_t n;
@@ -168,7 +168,7 @@ static unsigned text_digit(char c)
 static bool text_read_hex(const struct text_piece *word,
                           uint8_t secret[BG_SECRET_BYTES])
 {
-    unsigned all = 0; /* bit 4 is set if some character was not a digit */
+    unsigned all = 0; /* bit 4 is set if some character is not a hexadecimal digit */
     if (word->n != 2 * (size_t)BG_SECRET_BYTES) {
         return false;
     }

@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 enum {
-    KEYRING_BYTES = 64 << 10, /* maximum size of a text */
+    KEYRING_BYTES = 64 << 10, /* maximum size of a keyring's text, in bytes */
     KEYRING_SECRETS = 256,
     KEYRING_NAME = 32 /* with its NUL */
 };
@@ -43,11 +43,12 @@ struct keyring_table {
     struct keyring_secret of[];
 };
 
-/* Returns the size in bytes of the table for a text. The text need not be valid. */
+/* Returns the size in bytes of the table for the secrets in a keyring's text. The text need not be
+ * valid. */
 size_t keyring_table_bytes(const char *text, size_t n);
 
-/* Fills in a zeroed table. Errors: BG_EFORMAT, with the offset of the invalid line. The table then
- * contains the secrets from the preceding lines. */
+/* Parses a keyring's text into a zeroed table. Errors: BG_EFORMAT, with the offset of the invalid
+ * line. The table then contains the secrets from the preceding lines. */
 bg_err keyring_read(const char *text, size_t n, struct keyring_table *table,
                     bg_errinfo *info);
 

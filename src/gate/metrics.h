@@ -124,8 +124,8 @@ bg_err metrics_document(const struct metrics_facts *facts, size_t n,
 bg_err metrics_check(bg_metrics_format format, uint32_t flags, bg_metrics_sink_fn sink,
                      bg_errinfo *info);
 
-/* Allocates zeroed memory for n facts. Each fact occupies `each` bytes, which include the data
- * associated with it. Returns NULL if out of memory (metrics.c). */
+/* Allocates zeroed memory for the facts about n objects. The facts about one object occupy `each`
+ * bytes, including any data associated with them. Returns NULL if out of memory (metrics.c). */
 struct metrics_facts *metrics_take(struct bgi_memory *memory, size_t n, size_t each,
                                    bg_errinfo *info);
 

@@ -7,7 +7,7 @@
  *   - names end with a base unit: _seconds, _bytes, _items, _ratio (0 .. 1); a counter's name then
  *     ends with _total, and the name of an info metric ends with _info;
  *   - `filter` is the only label with external values; all other labels have a few fixed values;
- *   - the sum over all labels of a family is meaningful;
+ *   - the sum of a family's samples over all values of a label is meaningful;
  *   - samples that do not apply to an object are omitted, rather than reported as 0.
  */
 #include "gate/metrics.h"

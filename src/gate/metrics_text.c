@@ -6,10 +6,10 @@
  * with an exponent. Neither of these contains a decimal point.
  *
  * The result is the shortest decimal that parses to x. Any decimal of up to 15 digits survives
- * conversion to a normal double and back to 15 digits. So if x has a shorter form, its 15 digits
- * are that form followed by zeros. If its 15 digits do not parse to x, no shorter form does either,
- * so 16 or 17 digits are needed. Subnormal numbers have less precision, so for them all lengths are
- * tried, starting with one digit.
+ * conversion to a normal double and back to 15 digits. So if x has a shorter form, its 15-digit
+ * form is the shorter form followed by zeros. If the 15-digit form does not parse to x, no shorter
+ * form does either, so 16 or 17 digits are needed. Subnormal numbers have less precision, so for
+ * them all lengths are tried, starting with one digit.
  *
  * Strings are checked against Unicode's rules for well-formed UTF-8 (table 3-7): no overlong
  * sequences, no surrogates, nothing above U+10FFFF. Bytes that violate these rules are shown in the
@@ -75,7 +75,7 @@ static bool metrics_between(unsigned char byte, unsigned low, unsigned high)
     return byte >= low && byte <= high;
 }
 
-/* Returns the length in bytes of the well-formed sequence that starts here, or 0 if there is
+/* Returns the length in bytes of the well-formed sequence that starts at `s`, or 0 if there is
  * none. Does not read past the NUL, because a NUL never continues a sequence. */
 static size_t metrics_utf8(const unsigned char *s)
 {

@@ -65,8 +65,8 @@ static int name_file_digit(const char *digits, char c)
     return at ? (int)(at - digits) : -1;
 }
 
-/* The two decoders also accept noncanonical text, so the caller must check that the text is the
- * name's canonical form. */
+/* The two decoders below also accept noncanonical text, so the caller must check that the text is
+ * the name's canonical form. */
 static bool name_file_unescape(const char *text, size_t n, char *name)
 {
     size_t out = 0;

@@ -29,10 +29,10 @@ enum {
     NAME_FILE_BYTES = 212, /* "+", 204 digits, ".bg", a NUL, and some spare bytes */
 };
 
-/* Returns the canonical form of a name, without ".bg". */
+/* Writes the canonical form of a name, without ".bg", to `form`. */
 void name_file_encode(const char *name, char form[NAME_FILE_BYTES]);
 
-/* Decodes the first n bytes of a text. Returns false if these bytes do not encode a name. */
+/* Decodes the first n bytes of a file name. Returns false if these bytes do not encode a name. */
 bool name_file_decode(const char *text, size_t n, char name[BG_TENANT_NAME_MAX + 1]);
 
 #endif

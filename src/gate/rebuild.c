@@ -54,7 +54,7 @@ static bg_hash_spec rebuild_hash_of(const bg_filter *filter)
     return hash;
 }
 
-/* Sets fields that are unset in the spec to the base's values. */
+/* Sets each field that is unset in the spec to the base's value. */
 static void rebuild_fill_in(bg_spec *spec, const bg_filter *base)
 {
     if (!base) {
@@ -127,7 +127,7 @@ static bg_err rebuild_make(struct bg_rebuild *r, const bg_filter *base,
     return bg_filter_create(&spec, &r->filter, info);
 }
 
-/* Adds r->next to the slot's draft. Only a delta is queried immediately. */
+/* Adds r->next to the slot's draft. A delta is queried immediately; a new base is not. */
 static bg_err rebuild_join_draft(struct bg_rebuild *r, struct slot_draft *draft,
                                  bg_role role, bool takes, bg_errinfo *info)
 {
@@ -144,7 +144,8 @@ static bg_err rebuild_join_draft(struct bg_rebuild *r, struct slot_draft *draft,
 }
 
 /* Seals all current filters and makes the new delta accept adds. Failed rebuilds leave their deltas
- * in the slot, so when the slot is nearly full, the last delta is reused. */
+ * in the slot, so when the slot has nearly the maximum number of filters, the last delta is
+ * reused. */
 static bg_err rebuild_put_delta(struct bg_rebuild *r, struct slot_draft *draft,
                                 bg_errinfo *info)
 {
@@ -215,7 +216,7 @@ static uint64_t rebuild_complete(const struct bg_rebuild *r)
     return gap ? source : source > now ? source : now;
 }
 
-/* The caller holds slot->change. */
+/* Makes the new filter the base. The caller holds slot->change. */
 static bg_err rebuild_switch(struct bg_rebuild *r, bg_errinfo *info)
 {
     struct slot_draft draft;
@@ -258,7 +259,7 @@ static bg_err rebuild_switch(struct bg_rebuild *r, bg_errinfo *info)
     return err;
 }
 
-/* Removes the new filter, which has never been queried, from the list. */
+/* Removes the new filter, which has never been queried, from the slot's list. */
 static void rebuild_undo(struct bg_rebuild *r)
 {
     struct slot_draft draft;

@@ -4,7 +4,7 @@
  *     rebuild_check, rebuild_claim, rebuild_open, rebuild_put any number of times, rebuild_close
  *
  * After rebuild_claim has succeeded, rebuild_close must be called, even if another phase fails. If
- * a phase fails, pass its error to rebuild_close, which then leaves the slot unchanged.
+ * a phase fails, pass its error to rebuild_close, which then keeps the slot's current filters.
  */
 #ifndef BGI_REBUILD_H
 #define BGI_REBUILD_H
@@ -40,8 +40,8 @@ bg_err rebuild_claim(struct bg_rebuild *r, bg_slot *slot,
  * it accept adds. */
 bg_err rebuild_open(struct bg_rebuild *r, uint64_t expected, bg_errinfo *info);
 
-/* Records that keys are missing from the new filter, so that the commit fails with `err`. Returns
- * `err`. */
+/* Records that keys are missing from the new filter, so that rebuild_close fails with `err`.
+ * Returns `err`. */
 bg_err rebuild_refuse(struct bg_rebuild *r, bg_err err);
 
 /* Adds keys from the backing store. Any number of threads may call this function. */

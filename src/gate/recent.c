@@ -13,25 +13,26 @@
  * A new entry replaces the existing entry for its key. If there is no such entry, it replaces an
  * empty or expired entry. If all entries are in use, it replaces the oldest entry.
  *
- * Concurrent writes and lookups. A set's `version` increases with every write of a key that belongs
+ * Concurrent writes and lookups. A set's `version` increases with every write to a key that belongs
  * to the set, whether or not the set currently contains the key.
  *   (R1) A lookup reads the version under the lock before it queries the backing store, and stores
  *        an "absent" answer under the lock only if the version is still the same.
  *   (R2) A write changes the backing store. Then, under the lock, it raises the version and removes
  *        the key.
- * Consider a write of a key, and a lookup that got "absent" from the store before the store
+ * Consider a write to a key, and a lookup that got "absent" from the store before the store
  * contained the key. If the lookup had read the version after (R2), the store would already have
  * contained the key, and the answer would not have been "absent". So the lookup read the version
  * before (R2). If the lookup stores its answer before (R2), (R2) removes the key again. If it tries
  * to store the answer after (R2), the versions differ, and nothing is stored. So no "absent" entry
  * for the key remains in the cache once the write has returned. A version belongs to a whole set,
- * so a write of another key may prevent an answer from being stored. This is rare and costs only
+ * so a write to another key may prevent an answer from being stored. This is rare and costs only
  * one more query.
  *
  * Eras. The era changes with each event that invalidates earlier answers: when the slot gets a new
  * base, or the owner calls bg_gate_forget_absent. gate.c computes the era as the sum of two
- * counters: the number of the base that answered the lookup, and the number of requests by the
- * owner. Each event raises its counter before it returns. The invariant:
+ * counters: the sequence number of the base that answered the lookup, and the number of times that
+ * earlier answers were invalidated for other reasons. Each event raises its counter before it
+ * returns. The invariant:
  *
  *   (R3) A lookup that starts after an event has raised its counter does not use the answer to a
  *        query that was sent to the backing store before the event. (A new base raises the counter

@@ -31,9 +31,9 @@
  * in the meantime, any entries that are missing from the old table were added after the lookup
  * started.
  *
- * The list is in creation order. Each tenant has a number that is never reused, so an iteration in
- * several steps (bg_registry_for_each, ticks) can continue even if the tenant where it paused has
- * been removed.
+ * The list is in creation order. Each tenant has a sequence number that is never reused, so an
+ * iteration in several steps (bg_registry_for_each, ticks) can continue even if the tenant where it
+ * paused has been removed.
  *
  * Only one process at a time uses a directory, which is locked with flock().
  */

@@ -73,8 +73,8 @@ static bg_err reload_compare(const bg_filter *now, const bg_filter *next,
     return BG_OK;
 }
 
-/* Checks the properties that only files have. The key id of an earlier file is required as long as
- * the base has the same hash as that file. */
+/* Checks the key id and the generation, which only files have. The key id of an earlier file is
+ * required as long as the base has the same hash as that file. */
 static bg_err reload_compare_files(const struct view *view, const bg_file_info *next,
                                    const bg_reload_options *how, bg_errinfo *info)
 {
@@ -117,8 +117,8 @@ static bg_err reload_place(bg_slot *slot, struct slot_incoming *incoming,
     return err ? err : slot_swap_base(slot, incoming, info);
 }
 
-/* Returns the digest of the file from which the base was loaded, or "" if it was not loaded from a
- * file. */
+/* Returns the digest of the file from which the base was loaded, or "" if the base was not loaded
+ * from a file. */
 static void reload_known(const bg_slot *slot, char digest[BG_DIGEST_TEXT_BYTES])
 {
     bgi_grace_token token;

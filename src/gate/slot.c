@@ -12,7 +12,7 @@
  *
  *   (S1) A filter that is queried in the old view and accepts or has accepted adds is queried in
  *        the new view, too, or is part of a filter that is queried there. This does not apply if
- *        the caller passed DISCARD, or asserted that the new filter is equally complete.
+ *        the caller passed BG_SLOT_DISCARD, or asserted that the new filter is equally complete.
  *   (S2) A change stops querying a filter only if another filter joined the view at least one
  *        grace period earlier, has accepted every add since, and is queried after the change.
  *   (S3) A migration or a rebuild can always be ended. For this purpose, the slot reserves
@@ -199,9 +199,9 @@ static bool slot_same_role(const struct view *a, const struct view *b, bg_role r
     return (in_a ? in_a->shared : NULL) == (in_b ? in_b->shared : NULL);
 }
 
-/* Returns the number of the next view's base. The old filter of a migration counts as part of the
- * base, because it is also queried. The bases of both views are compared, so that every kind of
- * change raises the number. */
+/* Returns the sequence number of the next view's base. The old filter of a migration counts as part
+ * of the base, because it is also queried. The bases of both views are compared, so that every kind
+ * of change that replaces the base raises the number. */
 static uint64_t slot_number_base(const struct view *before, const struct view *after)
 {
     const bool same = slot_same_role(before, after, BG_ROLE_BASE)
@@ -549,7 +549,8 @@ void slot_set_rebuilding(bg_slot *slot, bool rebuilding)
     (void)pthread_mutex_unlock(&slot->info_lock);
 }
 
-/* Publishes the draft and releases its new filter. On failure, the caller owns the filter again. */
+/* Publishes the draft and drops the reference to its new filter. On failure, the caller owns the
+ * filter again. */
 static bg_err slot_publish_new(bg_slot *slot, const struct slot_draft *draft,
                                struct view_filter *shared, bg_errinfo *info)
 {
@@ -893,8 +894,8 @@ static bg_err slot_compact(bg_slot *slot, struct slot_request *request,
     bg_err err = request->filter ? slot_check_delta(request->filter, info)
                                  : slot_no_filter(info);
     /* If bg_slot_set_delta was called twice, or a compaction has failed, there is already a delta
-     * that no longer accepts adds. It is merged first, because otherwise the new delta would be the
-     * third. */
+     * that no longer accepts adds. It is merged first, because a slot with two deltas does not
+     * accept another one. */
     if (!err && view_find_delta(view, false)) {
         err = slot_merge_sealed(slot, info);
     }
@@ -935,7 +936,8 @@ static bg_err slot_put_empty(bg_slot *slot, const struct view_member *like, bool
 }
 
 /* Drafts the view of the cleared slot. The base accepts adds if any filter accepted adds before. A
- * static base cannot accept adds, so the slot keeps a delta that does. */
+ * static base cannot accept adds. So if the slot has a delta that accepts adds, the draft also
+ * contains an empty delta. */
 static bg_err slot_clear_draft(bg_slot *slot, struct slot_draft *draft,
                                bg_errinfo *info)
 {
@@ -1037,7 +1039,7 @@ bg_err bg_slot_require_generation(bg_slot *slot, uint64_t generation, bg_errinfo
 /* ---- Changing the current filters ------------------------------------------------------ */
 
 /* Checks, before anything is changed, that `other` can be merged into every filter that accepts
- * adds. Otherwise, some of these filters would be missing the keys. */
+ * adds. Otherwise, some of these filters would be missing the keys of `other`. */
 static bg_err slot_merge_check(const struct view *view, const bg_filter *other,
                                bg_errinfo *info)
 {

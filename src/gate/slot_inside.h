@@ -24,8 +24,8 @@ struct slot_line {
     _Atomic uint64_t news,
         olds; /* adds of definitely new keys, and of keys that may already have been present */
     _Atomic uint64_t refused;
-    /* The subset of `olds` whose keys were definitely new to the filters that accept adds. These
-     * adds set bits there. */
+    /* The adds among `olds` whose keys were definitely new to the filters that accept adds, and
+     * that therefore set bits in these filters. */
     _Atomic uint64_t again;
 };
 
@@ -56,7 +56,8 @@ struct bg_slot {
     /* The number of the first build whose base contains all keys that could not be added, or 0 if
      * there are no such keys. */
     _Atomic uint64_t missed;
-    _Atomic uint64_t first_missed; /* the first build that ends the first doubt, or 0 */
+    /* The number of the first build that ends the first doubt, or 0 if there was no doubt. */
+    _Atomic uint64_t first_missed;
     /* The number of times that all earlier answers from the backing store were invalidated. */
     _Atomic uint64_t voided;
     /* The number of absent canaries used so far. Later probes use new canaries. */
@@ -97,15 +98,15 @@ BGI_INLINE void slot_leave(const bg_slot *slot, bgi_grace_token token)
     bgi_grace_leave(slot->grace, token);
 }
 
-/* Queries the filters as bg_slot_may_contain does. Sets *bases to the number of the base that was
- * queried (view.h). */
+/* Queries the filters as bg_slot_may_contain does. Sets *bases to the sequence number of the base
+ * that was queried (view.h). */
 bool slot_has(const bg_slot *slot, const void *key, size_t len, uint64_t *bases);
 
 /* Queries the filters as bg_slot_may_contain_many does, with all keys in the same view. */
 size_t slot_has_many(const bg_slot *slot, bg_keys keys, uint64_t *maybe,
                      uint64_t *bases);
 
-/* Returns the number of the current base. */
+/* Returns the sequence number of the current base. */
 BGI_INLINE uint64_t slot_bases(const bg_slot *slot)
 {
     bgi_grace_token token;
@@ -127,7 +128,7 @@ BGI_INLINE void slot_note_add(const bg_slot *slot, const struct view *view)
     }
 }
 
-/* Records that the base may contain keys that were added after the last bg_slot_advance by way of a
+/* Records that the base may contain keys that were added after the last bg_slot_advance through a
  * slot that no longer exists. */
 void slot_adds_unnumbered(bg_slot *slot);
 
