@@ -39,8 +39,8 @@ int spec_fill(const struct spec_options *options, bg_spec *spec);
 int secret_current(const struct hash_options *options, struct secret *secret);
 void secret_free(struct secret *secret);
 
-/* Returns whether a file is a keyring that contains secrets. Filters cannot be read without their
- * secrets, so no command overwrites a keyring. */
+/* Returns whether a file is a keyring that contains secrets. A filter with a keyed hash cannot be
+ * read without its secret, so no command overwrites a keyring. */
 bool secret_is_keyring(const char *path);
 
 #endif

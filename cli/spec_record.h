@@ -17,8 +17,8 @@ enum { SPEC_RECORD = 160 };
 /* Writes the values of a spec, except for the kind and the hash, which are in the file header. */
 void spec_record(const bg_spec *spec, char text[SPEC_RECORD]);
 
-/* Checks that the options that are set match the file and its record. A NULL record means that the
- * file has no record. Reports the first option that differs. Returns an exit code. */
+/* Checks that every option that is set matches the file and its record. A NULL record means that
+ * the file has no record. Reports the first option that differs. Returns an exit code. */
 int spec_expect(const char *path, const bg_file_info *about, const char *record,
                 const struct spec_options *spec, const struct hash_options *hash);
 

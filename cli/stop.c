@@ -50,7 +50,7 @@ static void stop_ignore(int number)
 void stop_prepare(void)
 {
     if (pipe2(stop_pipe, O_CLOEXEC | O_NONBLOCK) != 0) {
-        /* Without the pipe, signals still interrupt the main thread. */
+        /* Continue without the pipe: signals still interrupt the main thread. */
         stop_pipe[0] = stop_pipe[1] = -1;
     }
     stop_on(SIGINT, (int)SA_RESETHAND);

@@ -81,7 +81,7 @@ static bg_err measure_collect(bg_builder *builder, const struct measure_keys *ke
     return bg_builder_add_many(builder, bg_keys_u64(numbers, n));
 }
 
-/* Returns how many of the first `most` keys the filter may contain. */
+/* Queries the first `most` keys, and returns the number of "maybe" answers. */
 static size_t measure_ask(const bg_filter *filter, const struct measure_keys *keys,
                           size_t most)
 {

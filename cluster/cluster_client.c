@@ -23,13 +23,13 @@ struct cluster {
     bool stale;      /* the map is out of date; refresh it before the next round */
     uint16_t teller; /* the node that last provided the map */
     int64_t end;     /* deadline of the current call (cluster_now) */
-    unsigned marker; /* number in the last marker key written before WAIT */
+    unsigned marker; /* number in the last marker's name (see cluster_marker) */
     char wrong[400]; /* the last error */
 };
 
 enum {
     CLUSTER_PAUSE = 50,     /* milliseconds between attempts */
-    CLUSTER_BOUNCES = 5,    /* number of redirection-only rounds before a pause */
+    CLUSTER_BOUNCES = 5,    /* rounds with only redirections before a pause */
     CLUSTER_OPENING = 1000, /* milliseconds to find the first responding node */
 };
 
@@ -87,8 +87,8 @@ static bool cluster_signs_in(const struct cluster *c, const struct node_link *li
     return link->fresh && c->options.password;
 }
 
-/* Returns the number of greetings that precede a round's requests. A new link sends INFO and, if a
- * password is set, AUTH. */
+/* Returns the number of greetings that a link sends before a round's requests. A new link sends
+ * AUTH, if a password is set, and INFO. */
 static size_t cluster_greetings(const struct cluster *c, const struct node_link *link)
 {
     return (size_t)cluster_signs_in(c, link) + link->fresh;
@@ -141,8 +141,8 @@ static bool cluster_take_auth(struct cluster *c, struct node_link *link)
     return item.type != '-';
 }
 
-/* Returns the value of the first 16 digits of a field in the reply to INFO, such as "run_id:", or 0
- * if the field is missing. */
+/* Returns the value of the first 16 hexadecimal digits of a field in the reply to INFO, such as
+ * "run_id:", or 0 if the field is missing. */
 static uint64_t cluster_read_field(bg_bytes text, const char *name)
 {
     const size_t skip = strlen(name);
@@ -474,7 +474,7 @@ bg_err cluster_survey(struct cluster *c, uint32_t age, struct cluster_view *view
     *view = (struct cluster_view){ 0 };
     c->end = cluster_now() + c->options.timeout;
     if (c->stale || cluster_now() - atomic_load(&c->tally->told) >= age) {
-        (void)cluster_refresh(c, &err); /* the old map will do if this fails */
+        (void)cluster_refresh(c, &err); /* if this fails, the old map is used */
     }
     view->nodes = cluster_owners(c, has);
     const size_t count = cluster_put_survey(c, has, asked, links, &err);
@@ -569,7 +569,7 @@ static bool cluster_put_wait(struct cluster *c, uint16_t node)
     (void)snprintf(wait, sizeof wait, "%u", c->options.wait);
     if (!cluster_marker(c, node, marker, sizeof marker)) {
         const bg_bytes pings[] = { cluster_word("PING"), cluster_word("PING") };
-        /* PING replaces the marker and WAIT, and its replies confirm no writes. */
+        /* Send PING instead of the marker and WAIT. Its replies do not confirm any writes. */
         return link_put(link, &pings[0], 1) && link_put(link, &pings[1], 1);
     }
     const bg_bytes set[] = { cluster_word("SET"), cluster_word(marker),
@@ -646,8 +646,9 @@ static enum cluster_verdict cluster_judge(struct cluster *c, struct cluster_ask 
     return VERDICT_ANSWER;
 }
 
-/* Returns whether WAIT confirms that enough replicas have all writes. WAIT is meaningful only if
- * the marker was written, which fails if the user lacks permission or the slot has moved. */
+/* Returns whether WAIT confirms that enough replicas have received all writes. The reply to WAIT is
+ * meaningful only if the marker was written. Writing the marker fails if the user lacks permission
+ * or the slot has moved. */
 static bool cluster_waited(struct cluster *c, uint16_t node, bg_bytes marker,
                            bg_bytes wait)
 {
@@ -813,7 +814,7 @@ static bg_err cluster_rounds(struct cluster_round *r, struct cluster_turn *turns
     c->end = cluster_now() + c->options.patience;
     while (r->left && !err) {
         if (c->stale) {
-            (void)cluster_refresh(c, &err); /* the old map will do if this fails */
+            (void)cluster_refresh(c, &err); /* if this fails, the old map is used */
         }
         const size_t before = r->left;
         r->later = false;

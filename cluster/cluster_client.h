@@ -108,7 +108,8 @@ struct cluster_ask {
     bool asking;         /* send ASKING before the redirected request */
     size_t round;        /* the round in which the request was answered */
 
-    const struct link_process *by; /* the process that answered; valid in `answered` */
+    /* The process that answered; valid only during the call to `answered`. */
+    const struct link_process *by;
 };
 
 /* Sends all requests. In each round, a node receives its requests in the order of `asks`. Errors:

@@ -120,7 +120,7 @@ void link_break(struct node_link *link, const char *format, ...)
 
 void link_close(struct node_link *link)
 {
-    link->how = NULL; /* not counted as a failure */
+    link->how = NULL; /* so that link_break does not count a failure */
     link_break(link, "closed");
     free(link->out.bytes);
     free(link->in.bytes);

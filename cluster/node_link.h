@@ -31,9 +31,10 @@ struct link_bytes {
     size_t used, room;
 };
 
-/* A server process, identified by the first 16 digits of three IDs: run_id, which is unique;
- * master_replid, the history of its data, which it shares with its primary or its replicas; and
- * master_replid2, the earlier history that its current history continues. 0 means unknown. */
+/* A server process, described by the first 16 hexadecimal digits of three IDs in its reply to INFO.
+ * `run` (run_id) is unique. `history` (master_replid) identifies the history of its data, which it
+ * shares with its primary or its replicas. `before` (master_replid2) identifies the earlier history
+ * that the current history continues. 0 means unknown. */
 struct link_process {
     uint64_t run, history, before;
     bool refused; /* the IDs are unknown, because the user has no permission for INFO */

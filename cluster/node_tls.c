@@ -20,7 +20,8 @@ struct node_secrecy {
     SSL *ssl;
     /* Poll events to wait for before sending or receiving can continue; 0 if none. */
     short sending, receiving;
-    /* The node requested a certificate, none is configured, and nothing has arrived since. */
+    /* The node requested a certificate, none is configured, and the node has sent no data since
+     * then. */
     bool asked;
     char wrong[NODE_TLS_WHY];
 };

@@ -10,7 +10,7 @@ enum {
     WITNESS_DIGITS = 16,
     WITNESS_HEAD = 2 + WITNESS_DIGITS,      /* "1 run" */
     WITNESS_ENTRY = 2 + 2 * WITNESS_DIGITS, /* " run:history" */
-    WITNESS_KEPT = 16, /* at least this many unresponsive processes stay on the list */
+    WITNESS_KEPT = 16, /* minimum number of entries for unresponsive processes */
     WITNESS_MAX = 2 * MAP_NODES
 };
 
@@ -115,8 +115,8 @@ static bool witness_begins(bg_bytes field, const char *word)
     return field.len >= n && memcmp(field.data, word, n) == 0;
 }
 
-/* Reads the fields of a witness. A malformed doubt counts as a doubt. Returns false if out of
- * memory. */
+/* Reads the fields of a witness. A doubt counts even if its run ID is malformed. Returns false if
+ * out of memory. */
 static bool witness_fields(bg_bytes reply, size_t at, int64_t n,
                            struct witness *witness)
 {

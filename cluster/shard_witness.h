@@ -16,11 +16,11 @@
  *
  * (W1) A witness that a process loaded from disk never lists that process, since the file is older
  *   than the process.
- * (W2) If a process holds a witness that lists this process, with its current history or with a
- *   history that the current one continues, then the process received the data while it was
- *   running: as the primary, as a promoted replica, or by slot migration. A replica that has copied
- *   the data of a restarted primary has a new history by then, because every Redis process starts
- *   with a new history.
+ * (W2) If a process holds a witness that lists this process itself, with its current history or
+ *   with a history that the current one continues, then the process received the data while it was
+ *   running: as the primary, as a promoted replica, or by slot migration. This does not apply to a
+ *   replica that has copied the data of a restarted primary: every Redis process starts with a new
+ *   history, and the replica adopts that history along with the data.
  * (W3) The process that served the shard when the witness was written is still trusted if it has
  *   since started an entirely new history, as a primary does after an hour without a replica. It is
  *   not trusted if its history continues an unlisted history: that history belongs to another
@@ -35,10 +35,10 @@
  *   the list therefore never overwrites a doubt, and the operator's command deletes only the doubts
  *   that it has read.
  * (W7) A "no" is trusted if the process that sent it is listed both before and after the query, and
- *   had the same history throughout: the witness is read after the query, and INFO is sent after
- *   both commands (cluster_client.h). Without these checks, a client would not notice that the
- *   process had copied different data, or that another client had recorded a doubt before the slot
- *   moved to a listed process.
+ *   had the same history throughout. To check this, the client reads the witness again after the
+ *   query, and sends INFO after both commands (cluster_client.h). Without these checks, a client
+ *   would not notice that the process had copied different data, or that another client had
+ *   recorded a doubt before the slot moved to a listed process.
  * (W8) If some shards of a filter have a witness, the filter is in use, and a shard without a
  *   witness has lost the witness along with its keys. Such a shard is in doubt, even if it was
  *   re-created by a client that does not support witnesses. `bloomgate --cluster NODES create`
@@ -52,7 +52,7 @@
  * (CLUSTER FAILOVER TAKEOVER); a restart from a save that is older than the first witness, if this
  * client has never seen a witness; and the migration of a slot from a restarted server before any
  * client has noticed the restart. Servers that do not support Redis hashes have no witnesses and
- * are trusted. bloomgated is such a server, but it has a journal.
+ * are trusted. bloomgated is such a server; it has a journal instead.
  */
 #ifndef CLUSTER_SHARD_WITNESS_H
 #define CLUSTER_SHARD_WITNESS_H
@@ -67,8 +67,8 @@ struct witness_entry {
 };
 
 enum {
-    WITNESS_DOUBTS =
-        8, /* maximum number of doubts read; clients add a doubt only if there is none */
+    /* Maximum number of doubts read; a client adds a doubt only if there is none yet. */
+    WITNESS_DOUBTS = 8,
     WITNESS_FIELD = 24 /* maximum length of a field name in bytes */
 };
 
@@ -88,15 +88,15 @@ void witness_free(struct witness *witness);
 void witness_distrust(struct witness *witness);
 bool witness_believes(const struct witness *witness, const struct link_process *who);
 
-/* Returns whether the witness lists a process in its current state. If not, the witness should be
- * rewritten. */
+/* Returns whether the witness lists a process with its current history. If not, the witness should
+ * be rewritten. */
 bool witness_has(const struct witness *witness, const struct link_process *process);
 
 enum witness_verdict {
     WITNESS_GOOD,
     WITNESS_NONE,    /* no witness exists yet, and the process is trusted */
     WITNESS_DOUBT,   /* keys may have been lost */
-    WITNESS_RESTART, /* keys may have been lost, which is not recorded yet */
+    WITNESS_RESTART, /* as WITNESS_DOUBT, but the doubt is not recorded yet */
     WITNESS_NO_MEMORY
 };
 
@@ -111,7 +111,7 @@ enum witness_verdict witness_read(const struct cluster_ask *ask, bg_bytes reply,
  * memory. */
 bool witness_parse(bg_bytes text, struct witness *witness);
 
-/* Returns whether a process was running when `view` was determined. */
+/* Returns whether a process was running when `view` was obtained. */
 bool witness_runs(const struct cluster_view *view, uint64_t run);
 
 /* Returns the text of a new list: the process that serves the shard, the running processes, and

@@ -183,7 +183,7 @@ static const struct witness_task witness_reading = { witness_get, witness_told }
 static const struct witness_task witness_writing = { witness_set, witness_set_told };
 static const struct witness_task witness_clearing = { witness_clear, witness_cleared };
 
-/* Returns the request for an errand whose filter and shard are set. */
+/* Returns the request for an errand. Set the errand's filter and shard before the call. */
 static struct cluster_ask witness_ask(struct witness_errand *e,
                                       const struct witness_task *task)
 {
@@ -280,8 +280,8 @@ static bg_err witness_renew(struct sharded *filter, const struct cluster_view *v
     return err;
 }
 
-/* Deletes the doubts that were read. The new lists must have been written first: an old list may
- * contain the process that the slot moves to, which would be trusted without the doubt. */
+/* Deletes the doubts that were read. The new lists must have been written first: if the slot moves
+ * to a process on the old list, that process would be trusted as soon as the doubt is deleted. */
 static bg_err witness_absolve(struct sharded *filter, char why[WITNESS_WHY],
                               bg_errinfo *info)
 {
@@ -474,7 +474,7 @@ static void job_free(struct sharded_job *job)
     free(job->read);
 }
 
-/* Counting sort. `most` is the maximum number of commands. */
+/* Sorts the items by shard with a counting sort. `most` is the maximum number of commands. */
 static bool job_sort(struct sharded_job *job)
 {
     const uint32_t shards = job->filter->tags.shards;
@@ -539,7 +539,7 @@ static bool job_believes(struct sharded_job *job, const struct cluster_ask *ask,
     return true;
 }
 
-/* Returns a view of an error text. */
+/* Returns an error text as bg_bytes, without copying it. */
 static bg_bytes job_error(const char *text)
 {
     return (bg_bytes){ text, strlen(text) };

@@ -27,8 +27,8 @@ const char *args_show(bg_bytes argument, char text[64]);
 struct object *args_find(struct request *request, uint32_t families,
                          const char *missing, bool *sent);
 
-/* Returns the object with this name, of any family. If there is none, sends NOFILTER and returns
- * NULL. */
+/* Returns the object called `name`, whatever its family. If there is none, sends NOFILTER and
+ * returns NULL. */
 struct object *args_find_any(struct request *request, bg_bytes name);
 
 enum {

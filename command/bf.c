@@ -109,7 +109,8 @@ static const char *bf_read_expansion(bg_bytes argument, struct bf_wish *wish)
     return NULL;
 }
 
-/* A marker; args_arity sends the actual error. */
+/* Only the address of this text matters: the caller compares it, and calls args_arity to send the
+ * error. */
 static const char bf_arity[] = "a value is missing";
 
 /* Parses the option at argv[*i] and its value. Leaves *i at the last argument that it parsed. */
@@ -209,8 +210,8 @@ static bg_err bf_make(struct request *request, const struct bf_wish *wish,
     return err ? err : object_create(&shape, settings, object, info);
 }
 
-/* Checks whether a filter can grow to wish->scale_to items. The planner accepts growth factors of
- * up to a million, so for a larger factor, a larger initial capacity is assumed. */
+/* Checks whether a filter can grow to wish->scale_to items. The planner accepts growth by a factor
+ * of up to a million. If the growth is larger, a larger initial capacity is assumed. */
 static const char *bf_check_scale(const struct request *request,
                                   const struct bf_wish *wish)
 {
@@ -220,7 +221,7 @@ static const char *bf_check_scale(const struct request *request,
     bg_window_options window;
     bg_plan plan = { .rate = 1 };
     if (wish->scale_to <= wish->capacity) {
-        return NULL; /* bf_make checks this size */
+        return NULL; /* bf_make checks the capacity */
     }
     object_shape_spec(&shape, &window, &ask.spec);
     if (most > growth_most * (double)ask.spec.items) {
@@ -324,7 +325,7 @@ static void bf_tell(struct request *request, const uint64_t *bits, size_t n)
 static void bf_add_many(struct request *request, const bg_bytes *items, size_t n)
 {
     const struct bf_wish wish = bf_usual(request->host->settings);
-    size_t step = OBJECT_BATCH; /* reduced to 1 after an error */
+    size_t step = OBJECT_BATCH; /* batch size; reduced to 1 after an error */
     for (size_t at = 0; at < n;) {
         struct object *object = bf_find_or_make(request, &wish);
         if (!object) { /* the error has been sent */

@@ -54,7 +54,7 @@ void bgc_words(const char *text, char *to, size_t room)
         const size_t n = strcspn(text, " ,:;");
         const size_t step = n ? n : 1;
         if (n && n < sizeof word
-            && memchr(text, '_', n)) { /* a field name, not an English word */
+            && memchr(text, '_', n)) { /* an underscore identifies a field name */
             memcpy(word, text, n);
         }
         const int more =

@@ -289,7 +289,8 @@ static bg_err reload_look(struct reload *reload, bg_errinfo *info)
     reload->about.struct_size = sizeof reload->about;
     bg_err err = bg_file_get_info(reload->path, &reload->about, info);
     if (err) {
-        return err == BG_EIO ? BG_EINVAL : err; /* BG_EIO is reserved for the journal */
+        /* Clients would mistake BG_EIO for a journal error. */
+        return err == BG_EIO ? BG_EINVAL : err;
     }
     shape.hash = reload->about.profile;
     shape.seed = reload->about.seed;
@@ -396,7 +397,8 @@ static bg_err reload_into(struct reload *reload, struct object *object,
     object_vacate(object);
     if (err) {
         object_unchanged(object);
-        return err == BG_EIO ? BG_EINVAL : err; /* BG_EIO is reserved for the journal */
+        /* Clients would mistake BG_EIO for a journal error. */
+        return err == BG_EIO ? BG_EINVAL : err;
     }
     bg_slot_info stats; /* the file may have been replaced since it was inspected */
     object_about(object, &stats);

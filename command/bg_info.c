@@ -10,9 +10,9 @@
  *     measured    the rate found by querying keys that were never added
  *     observed    the rate computed from callers' reports on positive answers (BG.OBSERVE)
  *
- * If callers report on a share s of the positive answers, and F of the reported answers were false,
- * then F / (s * number of "no" answers) estimates the ratio of false positives to true negatives.
- * The measured and observed rates have 95% confidence intervals.
+ * If callers report on a fraction s of the positive answers, and F of the reported answers were
+ * false, then F / (s * number of "no" answers) estimates the ratio of false positives to true
+ * negatives. The measured and observed rates have 95% confidence intervals.
  */
 #include "bg_handlers.h"
 
@@ -223,7 +223,7 @@ static bg_err info_collect(struct object *object, struct info_facts *facts)
     facts->health.struct_size = sizeof facts->health;
     facts->stats.struct_size = sizeof facts->stats;
     bg_err err = bg_filter_sample_info(object_pin(object, &pin), 1,
-                                       &facts->about); /* does not count bits */
+                                       &facts->about); /* counts almost no bits */
     bg_slot_unpin(object->slot, &pin);
     err = err ? err : bg_slot_get_info(object->slot, &facts->stats);
     err = err ? err : bg_slot_sample_health(object->slot, INFO_READ, &facts->health);

@@ -42,7 +42,7 @@ static struct object *bgc_find_for(struct request *request, size_t n)
 void bgc_add_many(struct request *request, const bg_bytes *items, size_t n)
 {
     struct object *object = bgc_find_for(request, n);
-    size_t step = OBJECT_BATCH; /* reduced to 1 after an error */
+    size_t step = OBJECT_BATCH; /* batch size; reduced to 1 after an error */
     for (size_t at = 0; object && at < n;) {
         const size_t now = n - at < step ? n - at : step;
         uint64_t is_new[BG_BITMAP_WORDS(OBJECT_BATCH)];

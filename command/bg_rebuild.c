@@ -125,8 +125,8 @@ static void rebuild_commit(struct request *request, struct object *object)
         atomic_store(&object->reshaped, true);
         atomic_store(&object->expansions, 0);
         object->outgrown = false;
-        object_position(
-            object); /* otherwise copies would be at a different window position */
+        /* Otherwise, copies of the object would have a different window position. */
+        object_position(object);
     }
     object_vacate(object);
     if (err) {

@@ -193,8 +193,8 @@ static void cf_reserve(struct request *request)
 
 /* ---- Objects ------------------------------------------------------------------------------- */
 
-/* Returns the object named by argv[1] if its kind supports deletion. Otherwise behaves like
- * args_find. */
+/* Like args_find, but also sends WRONGTYPE and returns NULL if the object's kind does not support
+ * deletion. */
 static struct object *cf_find(struct request *request, const char *missing, bool *sent)
 {
     struct object *object = args_find(request, ARGS_CF, missing, sent);
@@ -243,7 +243,7 @@ static const char *cf_full(const struct object *object)
 static void cf_add_many(struct request *request, const bg_bytes *items, size_t n)
 {
     const struct cf_wish wish = cf_usual(request->host->settings);
-    size_t step = OBJECT_BATCH; /* reduced to 1 after an error */
+    size_t step = OBJECT_BATCH; /* batch size; reduced to 1 after an error */
     for (size_t at = 0; at < n;) {
         struct object *object = cf_find_or_make(request, &wish);
         if (!object) { /* the error has been sent */
@@ -337,7 +337,7 @@ static bg_err cf_put(struct cf_list *list, size_t now, bg_errinfo *info)
 /* Adds all items. Stops at errors other than BG_EFULL. */
 static bg_err cf_put_all(struct cf_list *list, bg_errinfo *info)
 {
-    size_t step = OBJECT_BATCH; /* reduced to 1 after an error */
+    size_t step = OBJECT_BATCH; /* batch size; reduced to 1 after an error */
     bg_err err = BG_OK;
     while (!err && list->done < list->n) {
         const size_t left = list->n - list->done;
@@ -512,7 +512,8 @@ static struct cf_figures cf_measure(const struct object *object)
     const uint64_t added = atomic_load(&object->items),
                    gone = atomic_load(&object->deleted);
     const uint32_t bucket = object->shape.bucket_size ? object->shape.bucket_size : 1;
-    const uint64_t slots = /* RedisBloom reports the slots of the first filter */
+    /* For imported filters, report the slots of the first filter, as RedisBloom does. */
+    const uint64_t slots =
         object->foreign ? object->shape.items : object_capacity(object);
     return (struct cf_figures){ .size = object_bytes(object),
                                 .buckets = slots / bucket,

@@ -129,7 +129,8 @@ const struct command *command_at(const struct command_table *table, size_t i)
     return i < table->count ? table->commands[i] : NULL;
 }
 
-/* The categories. A command belongs to a category if it has one of these flags or categories. */
+/* The categories. A command belongs to a category if it has any of the flags or categories in the
+ * category's row. */
 static const struct {
     const char *name;
     uint32_t flags, categories;

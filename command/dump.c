@@ -96,9 +96,8 @@ static bg_err dump_encode(const struct object *object, const bg_filter *filter,
             dump_give(object, *bytes, before + room);
             *bytes = NULL;
         } else {
-            ledger_release(
-                LEDGER_TRANSFERS,
-                room - *n); /* count only the bytes that dump_give will release */
+            /* Keep counting only the bytes that dump_give will release. */
+            ledger_release(LEDGER_TRANSFERS, room - *n);
         }
     }
     return err;

@@ -10,9 +10,10 @@
  *               a filter file (bg_encode), or an imported filter (docs/foreign.md)
  *     chunk     magic 8 | checksum 8 | stream 8 | offset 8 | total 8 | bytes of the stream
  *
- * All numbers are little-endian. `checksum` is the XXH64, with seed 0, of all bytes after it.
- * `stream` is the same hash of the whole stream, so chunks from different dumps are never mixed. A
- * chunk contains its own offset, so an interrupted load can continue where it stopped.
+ * All numbers are little-endian. `checksum` is the XXH64, with seed 0, of all bytes that follow it
+ * in the chunk. `stream` is the same hash of the whole stream, so chunks from different dumps are
+ * never mixed. A chunk contains its own offset, so an interrupted load can continue where it
+ * stopped.
  *
  * BF.SCANDUMP dumps filters imported from RedisBloom in RedisBloom's format, without the headers
  * described above. BF.LOADCHUNK loads such dumps.
@@ -62,8 +63,9 @@ bg_err dump_encode_filter(const struct object *object, bool still, void **bytes,
  * the filter, unless it is imported. `flags` may include BG_FILE_FROZEN and BG_FILE_NO_CANARIES;
  * with the latter, the output differs from that of dump_encode_filter. Before the first chunk, sets
  * *all to the total number of bytes.
- * Errors: before the first chunk, BG_ENOMEM and similar errors; later, the errors of `write`, and
- * BG_EBUSY if the object changed despite BG_FILE_FROZEN. */
+ * Errors: before the first chunk, BG_ENOMEM, BG_EBUSY if the object's content is unknown, and other
+ * encoding errors; after that, any error that `write` returns, and BG_EBUSY if the object changed
+ * despite BG_FILE_FROZEN. */
 bg_err dump_write(const struct object *object, uint32_t flags, bg_file_write_fn write,
                   void *context, size_t *all, bg_errinfo *info);
 

@@ -41,8 +41,8 @@ enum {
 struct load {
     bg_foreign_format foreign; /* 0: Bloomgate's format */
     uint64_t stream;           /* checksum of a Bloomgate stream */
-    uint64_t done, total;      /* bytes received and expected (stream or bits) */
-    uint64_t size;             /* bytes of the complete dump, with record headers */
+    uint64_t done, total;      /* bytes of the stream or the parts: received, expected */
+    uint64_t size;             /* size of the complete dump, including record headers */
     struct gather gather;      /* the dump, `size` bytes */
     uint64_t used;             /* bytes written at the start of the buffer */
     uint64_t counted;          /* bytes counted in object->held and in the ledger */
@@ -165,8 +165,8 @@ static bg_err load_begin(struct object *object, const struct load *load,
 /* One of the consecutive parts of a RedisBloom dump. */
 struct load_part {
     uint64_t number, bytes;
-    uint64_t offset; /* offset in the bytes of all parts */
-    uint64_t place;  /* offset in the records */
+    uint64_t offset; /* offset within the concatenated parts */
+    uint64_t place;  /* offset in the buffer, which also contains record headers */
 };
 
 static uint64_t load_link_bytes(const struct load *load, uint64_t number)
@@ -194,9 +194,9 @@ static void load_next_part(const struct load *load, struct load_part *part)
                       : load_link_bytes(load, part->number);
 }
 
-/* Converts an offset in the bytes of all parts of a RedisBloom dump to an offset in the records.
- * Sets *left to the number of bytes from that offset to the end of the part. The header has been
- * checked, and the offset is below load->total. */
+/* Converts an offset within the concatenated parts of a RedisBloom dump to an offset in the buffer.
+ * Sets *left to the number of bytes from that offset to the end of the part. The header must have
+ * been checked, and the offset must be below load->total. */
 static uint64_t load_part_place(const struct load *load, uint64_t offset,
                                 uint64_t *left)
 {
@@ -561,8 +561,8 @@ static void load_stream(struct request *request, const struct load_words *words,
 
 /* ---- RedisBloom ------------------------------------------------------------------------------ */
 
-/* Parses a header. Returns BG_EFORMAT unless the sizes in the header add up. The library checks the
- * rest. */
+/* Parses a header. Returns BG_EFORMAT unless the sizes in the header add up. The library's decoder
+ * later checks the other fields. */
 static bg_err load_read_header(bg_bytes data, const struct command_settings *settings,
                                struct load *load, bg_errinfo *info)
 {
@@ -588,7 +588,7 @@ static bg_err load_read_header(bg_bytes data, const struct command_settings *set
     return BG_OK;
 }
 
-/* Parses the header of a cuckoo filter. The decoder checks the rest. */
+/* Parses the header of a cuckoo filter. The library's decoder later checks the other fields. */
 static bg_err load_read_cuckoo(bg_bytes data, const struct command_settings *settings,
                                struct load *load, bg_errinfo *info)
 {

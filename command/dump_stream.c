@@ -97,7 +97,7 @@ bg_err dump_line_read(const uint8_t *bytes, size_t n, struct dump_line *line,
     *used = begin + length + 1;
     const bg_err err =
         object_shape_read(text, (size_t)(counts - text), &line->shape, info);
-    line->shape.limit = 0; /* this server decides how far the object may grow */
+    line->shape.limit = 0; /* the loading server decides how far the object may grow */
     if (!err && !dump_read_counts(counts + 1, line)) {
         return object_error(info, BG_EFORMAT,
                             "the dump's description line has invalid item counts");

@@ -2,8 +2,8 @@
  * gather.h - a buffer for bytes that arrive in chunks. Its memory is released while the bytes are
  * read.
  *
- * A sender announces the size of a filter in advance. For this size, only address space is
- * reserved, which is plentiful. Memory is used only for bytes that have arrived, since the kernel
+ * A sender announces the size of a filter in advance. Only address space, which is plentiful, is
+ * reserved for this size. Memory is used only for bytes that have arrived, since the kernel
  * provides pages on first write. The buffer never has to move to grow. The memory for bytes that
  * have been read is returned to the kernel immediately. Therefore, while a filter is created from
  * its file, each part of the filter is in memory only once.
@@ -11,8 +11,8 @@
  *     |  released, reads as zeros  |  received  |  zeros, no memory yet  |
  *     0                          given                                 size
  *
- * Counting. An allocator does not count pages that are mapped directly. If a gather has an
- * allocator, it therefore allocates as many bytes from the allocator as have arrived. This memory
+ * Counting. An allocator does not count pages that are mapped directly. As bytes arrive, a gather
+ * with an allocator therefore allocates the same amount of memory from that allocator. This memory
  * is never touched, so it uses no pages, but the allocator counts it and can refuse it. It is freed
  * when decoding starts (gather_uncount), since the filter is counted from then on.
  *

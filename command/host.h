@@ -39,7 +39,8 @@ struct change {
     enum change_op op;
     size_t n;
     const uint64_t *hashes; /* computed by the base filter's hasher, or NULL */
-    const bg_bytes *keys; /* set for imported filters, and while the hash is changing */
+    /* Set for imported filters, and while the hash is changing. */
+    const bg_bytes *keys;
     uint64_t value;
 };
 
@@ -69,7 +70,7 @@ struct command_settings {
     uint64_t max_filter_bytes; /* maximum size of one filter; 0 if unlimited */
     uint32_t hash;             /* a bg_hash_profile, for new filters */
     const bg_keyring *keyring; /* secrets for keyed hashes, or NULL */
-    const struct secret_source *secrets; /* replaces the keyring, unless NULL */
+    const struct secret_source *secrets; /* if not NULL, used instead of the keyring */
     /* The allocator for filters and their objects, which must outlive them. NULL selects malloc. A
      * host that sets an allocator should generally use an object from one thread at a time, because
      * the object's statistics counters are then not distributed across cores. */
@@ -110,9 +111,9 @@ struct host_ops {
     bg_err (*checkpoint)(struct host *host, struct object *object, bg_errinfo *info);
 
     /* Returns whether an add is allowed to allocate about this many bytes. If so, the add's
-     * allocations are not refused, even if the add needs more bytes. The pointer may be NULL. A
-     * host that replicates adds needs this function: otherwise, if a filter cannot grow but its
-     * replicas can, the filter may have false positives that the replicas do not have. */
+     * allocations are not refused, even if the add needs more bytes. This function pointer may be
+     * NULL. A host that replicates adds needs this function: otherwise, if a filter cannot grow but
+     * its replicas can, the filter may have false positives that the replicas do not have. */
     bool (*room)(struct host *host, uint64_t bytes);
 
     /* Returns the time in milliseconds since 1970. */

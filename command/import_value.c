@@ -224,7 +224,7 @@ static bg_err import_beyond(const char *what, uint64_t value, bg_errinfo *info)
 
 /* ---- RedisBloom ------------------------------------------------------------------------------ */
 
-/* Stores a link's numbers in the header, and appends its bits. */
+/* Writes a link's numeric fields to the header, and appends its bits. */
 static bg_err import_redis_link(struct import_file *file, uint64_t number,
                                 uint64_t *done, bg_errinfo *info)
 {

@@ -58,8 +58,8 @@ bg_err import_value(bg_foreign_format format, int version, struct import_source 
                     const struct command_settings *settings, bool any_size,
                     struct object **object, bg_errinfo *info);
 
-/* Writes an object as fields in the newest version that import_value reads. Errors: BG_ENOTSUP if
- * the object was not imported from one of these formats. */
+/* Writes an object field by field, in the newest format version that import_value can read. Errors:
+ * BG_ENOTSUP if the object was not imported from one of these formats. */
 bg_err export_value(const struct object *object, struct import_sink *sink,
                     bg_errinfo *info);
 

@@ -477,7 +477,7 @@ void object_about(const struct object *object, bg_slot_info *stats)
 
 bool object_will_stall(const struct object *object, size_t n, struct host *host)
 {
-    /* At this size, moving or doubling takes a millisecond or two. */
+    /* Moving a window or doubling a filter of this size takes a millisecond or two. */
     const uint64_t large = UINT64_C(1) << 20;
     if (object->shape.kind == BG_KIND_WINDOW) {
         return object_will_move(object, host) && object_bytes(object) >= large;
@@ -700,7 +700,8 @@ bg_err object_copy(const struct object *object, struct object **copy, bg_errinfo
     return BG_OK;
 }
 
-/* Returns the shape that a foreign filter gets when it is cleared: the shape of a native filter. */
+/* Changes a foreign filter's shape to the shape of the native filter that replaces it when it is
+ * cleared. */
 static void object_shape_native(const struct object *object,
                                 const struct command_settings *settings,
                                 struct object_shape *shape)

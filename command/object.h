@@ -34,8 +34,8 @@
  * not recorded. A host that promises durability must therefore hold back its reply until everything
  * recorded so far, by any thread, is safe. Records are written before bits are set, so when a
  * thread finds a bit set, the record for that bit has already been written. There are two
- * exceptions. In both, a key that is found may be a false positive that is no longer found after a
- * crash:
+ * exceptions. In both cases, a key that is found may be a false positive that is no longer found
+ * after a crash:
  *   - a scalable filter, in which a key's layer depends on the order of adds, unless the host
  *     guarantees this order (`ordered`);
  *   - a filter that was changed as a whole (merged, folded, rebuilt, reloaded) and whose checkpoint
@@ -87,7 +87,7 @@ struct object_shape {
     uint64_t generation;
 };
 
-enum { OBJECT_SHAPE_TEXT = 1024 }; /* twice the maximum length of the text */
+enum { OBJECT_SHAPE_TEXT = 1024 }; /* buffer size; twice the maximum length */
 
 /* Convert a shape to text, "family=bf kind=scalable items=100 ...", and back; zero values are
  * omitted. Errors: BG_EFORMAT for unknown fields, and for values that no command accepts. Text
@@ -171,7 +171,7 @@ bg_err object_create(const struct object_shape *shape,
                      bg_errinfo *info);
 
 /* Creates an object with this filter or foreign filter. On success, takes ownership of the filter.
- * If both are NULL, the object's content is unknown. */
+ * If both pointers are NULL, the object's content is unknown. */
 bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
                     bg_foreign *foreign, struct object **object, bg_errinfo *info);
 void object_free(struct object *object);
@@ -340,9 +340,9 @@ bg_err object_compact(struct object *object, uint32_t *steps, bg_errinfo *info);
 void object_recount(struct object *object);
 
 /*
- * Provides an object's filter for reads of any duration: the base itself, or a copy if the base
- * could change between two reads. Making the copy blocks writers; reading it does not. Errors:
- * BG_EBUSY if the content is unknown; BG_ENOMEM. Do not use it for foreign filters.
+ * Provides an object's filter for reads of any duration: the base filter itself, or a copy if the
+ * base filter could change between two reads. Making the copy blocks writers; reading it does not.
+ * Errors: BG_EBUSY if the content is unknown; BG_ENOMEM. Do not use it for foreign filters.
  */
 struct object_reading {
     const bg_filter *filter;

@@ -115,7 +115,7 @@ static void adding_probe(struct adding *a)
 
 /* Rejects items over the capacity of a filter that must not grow, and truncates the batch. Does not
  * apply to replays: two threads may have exceeded the capacity by adding items concurrently, and
- * both replied with success. */
+ * both adds succeeded. */
 static bg_err adding_limit(struct adding *a)
 {
     if (!a->object->shape.nonscaling || !a->host->settings) {
@@ -656,11 +656,11 @@ static uint64_t object_period(const struct object_shape *shape)
  * A window's time starts at the current wall-clock time and then advances with the host's ticks,
  * because setting the wall clock forward must not empty windows, and setting it back must not stop
  * them. The window's time is recorded with every move. After a restart, or after another host has
- * moved the window, the time resumes from the last record when this host first reads its ticks.
- * Time that no host has measured does not count. A move is recorded at least OBJECT_STEPS times per
- * period, so very little measured time is lost. A result of 0 means that the window's time is
- * stopped because another host moves the window. Keys are then added at the other host's time, and
- * the time that this host has measured is discarded.
+ * moved the window, the window's time resumes from its last recorded value as soon as this host
+ * reads its ticks. Time that passes while no host is measuring it does not count. A move is
+ * recorded at least OBJECT_STEPS times per period, so very little measured time is lost. A result
+ * of 0 means that the window's time is stopped because another host moves the window. Keys are then
+ * added at the other host's time, and the time that this host has measured is discarded.
  */
 enum { OBJECT_STEPS = 8 };
 

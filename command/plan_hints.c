@@ -12,7 +12,7 @@
 struct hint {
     const char *when;
     bg_kind kinds[3]; /* the smallest of these kinds is suggested; AUTO means no kind */
-    double below;     /* maximum memory, as a share of the recommended kind's memory */
+    double below; /* maximum memory, as a fraction of the recommended kind's memory */
     const char *but;
 };
 

@@ -138,8 +138,8 @@ bool plan_make_all(struct plan_rows *plans)
 
 /* ---- Curves ----------------------------------------------------------------------------- */
 
-/* Returns the rate of a scalable filter. Up to its design size, it is one blocked filter; beyond
- * that, it grows. */
+/* Returns the rate of a scalable filter. Up to its design size, a scalable filter is a single
+ * blocked filter; beyond that size, it grows. */
 static double plan_rate_scalable(const bg_plan_request *ask, const bg_plan *plan,
                                  double times)
 {
@@ -163,8 +163,8 @@ double plan_rate_at(const struct plan_rows *plans, const struct plan_row *row,
     if (bg_kind_traits(row->kind) & BG_TRAIT_STATIC) {
         return fabs(times - 1) < 1e-9 ? plan->rate : (double)NAN;
     }
-    if (row->kind
-        == BG_KIND_WINDOW) { /* `layers` blocked filters, one more than the keys need */
+    if (row->kind == BG_KIND_WINDOW) {
+        /* A window consists of `layers` blocked filters, one more than the keys need. */
         const double each = items / (plan->layers - 1);
         const double one =
             bg_predict_rate(BG_KIND_BLOCKED, plan->units * 64, plan->k, (uint64_t)each);

@@ -48,13 +48,13 @@ void json_read_begin(struct json_reader *r, char *text, size_t n);
  * false. */
 bool json_read_open(struct json_reader *r, char bracket);
 
-/* Return whether there is another member (and its name), or another element. After the last
- * member or element, they leave the object or list and return false. They also return false on
+/* Return whether there is another member (and its name), or another element. After the last member
+ * or element, these functions leave the object or list and return false. They also return false on
  * an error. */
 bool json_read_member(struct json_reader *r, struct json_span *name);
 bool json_read_element(struct json_reader *r);
 
-/* Read a value. If the value has a different type, they set an error and return false. */
+/* Read a value. If it has a different type, these functions set an error and return false. */
 bool json_read_string(struct json_reader *r, struct json_span *string);
 bool json_read_real(struct json_reader *r, double *value);
 bool json_read_count(struct json_reader *r, uint64_t *value);

@@ -44,8 +44,8 @@ static uint64_t ledger_share(uint64_t most)
     return share < LEDGER_LEAVES ? share : LEDGER_LEAVES;
 }
 
-/* Returns whether a part is over its limit. For the other parts, the share reserved for buffers
- * counts as used even if buffers use less. */
+/* Returns whether a part is over its limit. For all parts except buffers, the share reserved for
+ * buffers counts as used, even if buffers use less. */
 static bool ledger_is_over(enum ledger_part part, uint64_t most)
 {
     const uint64_t share = part == LEDGER_BUFFERS ? 0 : ledger_share(most);

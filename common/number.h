@@ -11,7 +11,7 @@
  * G T P are powers of 1000, and Ki Mi Gi Ti Pi are powers of 1024; an optional B may follow. */
 bool number_count(const char *text, uint64_t *value);
 
-/* Parses a share between 0 and 1, exclusive: 0.001, 1e-3, 0.1%, 1/1000. */
+/* Parses a fraction between 0 and 1, exclusive: 0.001, 1e-3, 0.1%, 1/1000. */
 bool number_rate(const char *text, double *value);
 
 /* Parses a finite, non-negative number. The same units as for number_count may follow. */

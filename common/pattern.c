@@ -67,7 +67,7 @@ static bool pattern_one(struct pattern *pattern, char c)
 static bool pattern_walk(struct pattern *pattern, const char *name, size_t name_len)
 {
     const char *const end = name_len ? name + name_len : name;
-    const char *star = NULL, *star_name = NULL; /* where to retry the last star */
+    const char *star = NULL, *star_name = NULL; /* where to retry the last * */
     while (name < end) {
         if (pattern->at < pattern->end && *pattern->at == '*') {
             star = ++pattern->at;

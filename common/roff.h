@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* Print text within a line, and text at the start of a line. */
+/* Print text: roff_inside within a line, roff_text at the start of a line. */
 void roff_inside(FILE *to, const char *text);
 void roff_text(FILE *to, const char *text);
 

@@ -64,7 +64,7 @@ static bool new_words(void)
     printf("\n");
     bg_filter_free(seen);
     return err == BG_OK && count == 4
-           && is_new[0] == 0xf; /* the first four words, but not the last two */
+           && is_new[0] == 0xf; /* only the first four of the six words are new */
 }
 
 /* The forms are interchangeable: an integer is the same key as its 8 bytes in

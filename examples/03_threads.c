@@ -135,9 +135,9 @@ static bool reads_behind_the_writer(void)
 
 int main(void)
 {
-    /* Without BG_SPEC_ONE_WINNER, an add may return "new" in two threads, so there is
-     * at least one "new" per key. A few new keys are reported as present because of
-     * false positives, as planned. */
+    /* Without BG_SPEC_ONE_WINNER, adding a key may return "new" in more than one thread, so there
+     * is at least one "new" per key. A few new keys are false positives and are therefore reported
+     * as present. */
     const size_t least = KEYS - KEYS / 1000;
     size_t some = race(0);
     size_t one = race(BG_SPEC_ONE_WINNER);

@@ -4,7 +4,7 @@
  * Shows the information that a plan provides before anything is allocated: a comparison of all
  * Bloom kinds; the rate for a given amount of memory; the cheapest size if memory and wasted calls
  * have a price; a size that allows for growth; and the rate required by a latency objective.
- * Finally, it checks that a filter created from a plan behaves as planned.
+ * Finally, the example checks that a filter created from a plan behaves as planned.
  */
 #include <bloomgate/bloomgate.h>
 #include <bloomgate/inspect.h>
@@ -80,7 +80,7 @@ static bool cheapest(void)
     bg_plan best, other;
     ask.spec.items = 200 * (uint64_t)MILLION;
     ask.queries_per_second = 50000;
-    ask.absent_share = 0.8; /* share of lookups for absent keys */
+    ask.absent_share = 0.8; /* fraction of lookups that are for absent keys */
     ask.memory_cost = 1.0;
     ask.call_cost = 0.0005; /* 2000 wasted calls cost as much as 1 GiB for one second */
     if (!plan(&ask, &best)) {

@@ -115,8 +115,8 @@ static bool notice_damage(const char *path)
     printf("damaged file: %s at offset %llu\n", bg_err_name(err),
            (unsigned long long)why.offset);
     bool noticed = err == BG_ECHECKSUM && seen == NULL;
-    /* Without the damaged block, there are more false positives, but still no false
-     * negatives. */
+    /* The filter answers "maybe" for every key that depends on the damaged block, so there are more
+     * false positives, but still no false negatives. */
     anyway.flags = BG_FILE_TOLERATE_DAMAGE;
     bool right = bg_open(path, &anyway, &seen, &why) == BG_OK && knows_all(seen);
     bg_filter_free(seen);

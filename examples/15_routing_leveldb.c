@@ -12,8 +12,8 @@
  *
  * The client's and the router's filters are published through Redis. A node keeps two filters, its
  * own filter and its share of the cluster's filter, and hashes each key once for both. It publishes
- * both before it acknowledges a write, and the shares are merged into the cluster's filter. A
- * client that fetches the filters after an acknowledgment therefore never gets a "no" for an
+ * both filters before it acknowledges a write, and the shares are merged into the cluster's filter.
+ * A client that fetches the filters after an acknowledgment therefore never gets a "no" for an
  * acknowledged record.
  *
  *   example_15_routing_leveldb [SOCKET]     socket of a Redis server; default: starts redis-server

@@ -43,7 +43,7 @@ struct crawl {
     const char *nodes;
     char name[32]; /* name of the shared filter */
     unsigned batch;
-    pthread_barrier_t round; /* synchronizes workers: first all query, then all add */
+    pthread_barrier_t round; /* all workers finish querying before any worker adds */
     atomic_uint fetched[PAGES];
 };
 
@@ -235,8 +235,8 @@ static bool crawl_tell(const struct crawl *crawl, const struct worker *workers)
     const double predicted = web_predict(crawl->batch);
     printf("%6u  %9lu  %7lu  %7lu  %7lu  %9.1f  %6lu\n", crawl->batch,
            WORKERS * workers[0].requests, local, shared, twice, predicted, missed);
-    /* Pages are missed only because of false positives. The rate of each of the two filters is at
-     * most 1e-4. */
+    /* Pages are missed only because of false positives. Both filters, local and shared, have a
+     * false-positive rate of at most 1e-4. */
     return fabs((double)twice - predicted) < 5 * sqrt(predicted) + 5
            && (double)missed < 2e-4 * (double)pages + 15;
 }
